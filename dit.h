@@ -40,13 +40,13 @@
    - encode PNG or JPEG: pixels in, pixels out;
    - filter prompts or pictures;
    - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - in this version: use several machines, split a job but by guidance, LoRA and control adapters, reference images,
-     video or caching policies. The members for these are in place; setting one is refused by name, never ignored.
+   - in this version: split a job but by guidance, LoRA and control adapters, reference images, video or caching
+     policies. The members for these are in place; setting one is refused by name, never ignored.
      Families: PixArt-alpha and -Sigma, class-conditional DiT, Stable Diffusion 3 and 3.5, FLUX.1, HunyuanDiT.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
-   Three objects. A context is a device (yours or one that dit opens) or several. A model is weights, immutable once
+   Three objects. A context is a device or several (yours or such as dit opens). A model is weights, immutable once
    loaded. A job is one request, planned once: all memory, pipelines and command buffers exist when dit_job_create
    returns, and running it allocates, compiles and records nothing.
 
@@ -123,8 +123,10 @@
    - "cfg2": the branches of guidance on two devices, which exchange a latent in every step. The other device gets the
      weights of the transformer when the first such job is made; text encoders and autoencoder stay on the first.
    Results are those of one device, but for rounding where drivers differ. Between devices bytes go the best way that
-   proves itself when the context is made: memory in common (by file descriptor or dma-buf, between devices of one
-   driver), pages of the host that both import, or copies by the host; what fails its test is left out, with a warning.
+   proves itself when the context is made: memory in common (by file descriptor, between devices of one driver), pages
+   of the host that both import, or copies by the host; what fails its test is left out, with a warning. Or
+   dit_transport takes them to other processes, of which each has as many devices and makes the same calls; rank 0 has
+   the picture.
    The host's part happens in dit_job_step and dit_job_wait, which a split job needs often; dit_job_record refuses it,
    and so are streamed weights. fp16 that overflows ends a split job with DIT_ERROR_NOT_FINITE, nothing is run again.
    When a device is lost, the error names it, and jobs that do not use it go on. device_memory_limit is meant for each.
@@ -288,8 +290,10 @@ typedef struct dit_device_allocator {
     void *user; /* passed through */
 } dit_device_allocator;
 
-/* Other processes or machines: every rank makes the same calls, rank 0 has the result. Zero: none, and in this version
-   anything else is refused. send and receive start a transfer and return a request, NULL: failed. */
+/* Other processes or machines: every rank makes the same calls, rank 0 has the result. Zero: none. send and receive
+   start a transfer of host memory, which stays until poll says that it is done, and return a request, NULL: failed. A
+   rank that lets another one wait for five minutes has failed. All are called in dit_job_step and dit_job_wait, and
+   poll when a job with transfers on their way is restarted or destroyed. */
 typedef struct dit_transport {
     uint32_t rank;       /* of this process */
     uint32_t rank_count; /* 0: one process */
@@ -25228,8 +25232,8 @@ static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, 
 	slot->request = sends ? with->send(lane->to, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user)
 		: with->receive(lane->from, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user);
 	if (slot->request) return DIT_OK;
-	return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not %s %s rank %u",
-		sends ? "send to" : "receive", sends ? "" : "from", sends ? lane->to : lane->from);
+	return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not %s rank %u",
+		sends ? "send to" : "receive from", sends ? lane->to : lane->from);
 }
 
 static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *err) {
@@ -25454,6 +25458,9 @@ static bool diti_peers_offers(const diti_peers *peers, uint32_t from, uint32_t t
 	char wanted[16];
 	if (diti_override_text(overrides, "transport", wanted, sizeof wanted) &&
 		!diti_equal(wanted, diti_transport_name(transport)))
+		return false;
+	if (transport == DITI_TRANSPORT_DMA_BUF && !diti_override_is(overrides, "transport", "dma_buf") &&
+		!diti_override_number(overrides, "unverified", 0))
 		return false;
 	return transport == DITI_TRANSPORT_STAGED ||
 		diti_share_possible(peers->devices[from], peers->devices[to], shares[transport]);
@@ -26518,6 +26525,7 @@ typedef struct diti_job_shape {
 	bool swap;
 	bool scaled_input;
 	uint32_t branch_devices;
+	bool split_auto;
 } diti_job_shape;
 
 #define DITI_JOB_MAX_IMAGES 64u
@@ -29541,20 +29549,28 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 static dit_result diti_request_split(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
 	dit_error *err) {
 	const char *why = NULL;
+	diti_split split;
+	dit_result result;
+	uint32_t devices = 2;
 	out->shape.branch_devices = 1;
 	if (!desc->split) return DIT_OK;
-	if (!diti_equal(desc->split, "cfg2"))
+	result = diti_split_parse(desc->split, &split, err);
+	if (result < 0) return result;
+	out->shape.split_auto = split.degree[DITI_SPLIT_CFG] == 0;
+	if (!out->shape.split_auto) devices = split.degree[DITI_SPLIT_CFG];
+	if (devices > 2 || (!out->shape.split_auto && diti_split_ranks(&split) != devices))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-			"split \"%.60s\" is unknown: this version has cfg2, the branches of guidance on a device each",
+			"split \"%.60s\": this version has cfg2 alone, the branches of guidance on a device each",
 			desc->split);
 	if (!out->shape.guided)
 		why = "there is one branch alone without guidance; give guidance.scale another value than 1";
 	if (out->guidance.skip_layer > 0) why = "this version has no skip-layer guidance there; skip_layer must be 0";
 	if (out->shape.starts) why = "this version begins with noise there; init_image must be NULL";
 	if (model->stream) why = "weights are streamed, and must be resident there; load the model without weight_budget";
-	if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2: %s", why);
-	out->shape.branch_devices = 2;
-	return DIT_OK;
+	if (!why) out->shape.branch_devices = devices;
+	return !why || out->shape.split_auto || devices == 1
+		? DIT_OK
+		: diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2: %s", why);
 }
 
 static dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
@@ -30140,9 +30156,9 @@ static dit_result diti_job_images_create(dit_job *job, dit_error *err) {
 	dit_result result = diti_buffer_create(job->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
 		&job->health_readback, err);
 	uint32_t i;
-	for (i = 0; i < job->request.shape.image_count && result >= 0; i++)
+	for (i = 0; i < job->request.shape.image_count && result >= 0 && job->share == 0; i++)
 		result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
-	if (result >= 0 && job->request.shape.preview_interval)
+	if (result >= 0 && job->request.shape.preview_interval && job->share == 0)
 		result = diti_image_prepare(job, &job->preview_image, VK_NULL_HANDLE, err);
 	return result;
 }
@@ -30245,7 +30261,7 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
 
 static void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
 	uint32_t i;
-	for (i = 0; i < job->request.shape.image_count; i++)
+	for (i = 0; i < job->request.shape.image_count && job->share == 0; i++)
 		diti_image_record_copy(job, commands, job->rgba[i], &job->images[i]);
 	diti_image_record_health(job, commands);
 }
@@ -30269,6 +30285,7 @@ static dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_
 	uint32_t all = !context ? total : context->peers ? context->peers->all : 1;
 	job->shares[0] = job;
 	job->share_count = 1;
+	if (job->request.shape.split_auto && total > all) total = 1;
 	if (total > all)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2 needs %u devices, the context has %u", total,
 			all);
@@ -30312,6 +30329,16 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
 	return result;
 }
 
+static void diti_job_tell_exchanges(const dit_job *share) {
+	uint32_t segment;
+	for (segment = 0; segment < share->plan->segment_count; segment++) {
+		uint64_t bytes = diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
+		if (bytes)
+			diti_log(&share->env, DITI_LOG_INFO, "share %u of %u sends %llu bytes in each %s", share->share,
+				share->share_total, (unsigned long long)bytes, share->plan->segments[segment].name);
+	}
+}
+
 static dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
 	diti_plan *plans[DITI_MAX_DEVICES];
 	uint32_t i, count;
@@ -30323,6 +30350,7 @@ static dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress
 	for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
 	if (result == DIT_OK) result = diti_mesh_create(job->context->peers, plans, count, &job->mesh, err);
 	for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
+	for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
 	if (result != DIT_OK) diti_job_drop_shares(job);
 	return result;
 }
@@ -30438,7 +30466,7 @@ static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
 		diti_job_record_start(job, job->start_copy);
 		result = diti_job_end_commands(job, job->start_copy, err);
 	}
-	if (result < 0 || !job->request.shape.preview_interval) return result;
+	if (result < 0 || !job->request.shape.preview_interval || job->share) return result;
 	result = diti_job_allocate_commands(job, &job->preview_copy, err);
 	if (result < 0) return result;
 	diti_job_record_preview(job, job->preview_copy);
@@ -30709,7 +30737,8 @@ static dit_result diti_job_give(const dit_job *job, const diti_job_image *image,
 
 DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out) {
 	dit_status status;
-	if (!job || !out || frame != 0 || image >= job->request.shape.image_count) return DIT_ERROR_INVALID_ARGUMENT;
+	if (!job || !out || frame != 0 || image >= job->request.shape.image_count || job->share)
+		return DIT_ERROR_INVALID_ARGUMENT;
 	memset(out, 0, sizeof *out);
 	dit_job_status(job, &status, NULL);
 	if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
@@ -31209,7 +31238,7 @@ static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
 static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, dit_error *err) {
 	dit_result result;
 	memset(flight, 0, sizeof *flight);
-	if (job->share) {
+	if (job->follows) {
 		flight->value = job->plan->submitted;
 		flight->stage = DIT_STAGE_DECODE;
 		job->all_submitted = true;
@@ -31444,6 +31473,7 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
 			"dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
 			(int)what);
 	}
+	if (job->share) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the picture is with rank 0");
 	if (diti_job_verdict(job, &why) < 0) diti_run_fail(job, &why);
 	dit_job_status(job, &status, &why);
 	if (what == DIT_READ_PREVIEW) {
