@@ -26456,6 +26456,8 @@ typedef struct diti_encoder {
 	uint32_t text;
 	uint32_t row, column;
 	uint32_t pooled;
+	const diti_checkpoint *checkpoint;
+	const char *prefix;
 } diti_encoder;
 
 #define DITI_MAX_COMPONENTS 16u
@@ -27880,6 +27882,16 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
 	return result;
 }
 
+static bool diti_model_has_encoder(const dit_model *model, uint32_t count, const diti_model_part *part) {
+	uint32_t i;
+	for (i = 0; i < count; i++) {
+		const diti_encoder *encoder = &model->encoders[i];
+		if (part->checkpoint && encoder->checkpoint == part->checkpoint && diti_equal(encoder->prefix, part->prefix))
+			return true;
+	}
+	return false;
+}
+
 static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc *desc, uint32_t index,
 	dit_error *err) {
 	static const char *const folders[DITI_ENCODERS] = {"text_encoder", "text_encoder_2", "text_encoder_3"};
@@ -27894,6 +27906,10 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
 	want.kind = encoder->kind = model->transformer ? model->transformer->traits.encoders[index] : DITI_ENCODER_NONE;
 	if (model->transformer && want.kind == DITI_ENCODER_NONE) return DIT_OK;
 	result = diti_model_locate(model, desc, &want, &part, err);
+	if (result >= 0 && want.kind == DITI_ENCODER_NONE && diti_model_has_encoder(model, index, &part))
+		part.checkpoint = NULL;
+	encoder->checkpoint = result >= 0 ? part.checkpoint : NULL;
+	encoder->prefix = part.prefix;
 	if (result >= 0 && part.checkpoint && want.kind == DITI_ENCODER_NONE) {
 		encoder->kind = diti_encoder_kind_of(part.checkpoint, part.prefix);
 		if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5;

@@ -871,10 +871,29 @@ static void test_info_damaged(void) {
 
 /* A part of a pipeline is answered, too, with what it lacks and where that usually is. */
 static void test_info_part(void) {
+    size_t size = 0, header;
+    unsigned char *file = load(MODEL "/transformer/diffusion_pytorch_model.safetensors", &size);
+    unsigned char *config = load(MODEL "/transformer/config.json", &header);
     outcome o = RUN("--info", MODEL "/transformer");
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "missing: autoencoder, usually from PixArt-alpha/") &&
                       strstr(o.out, "missing: T5, usually from ") && strstr(o.out, "\ndevice memory: "),
                   "%s%s", o.err, o.out);
+    CHECK(mkdir(in_work("cut"), 0700) == 0 && mkdir(in_work("cut/transformer"), 0700) == 0);
+    if (file && config) {
+        store(in_work("cut/transformer/config.json"), config, header);
+        header = 8 + (size_t)file[0] + ((size_t)file[1] << 8);
+        store(in_work("cut/transformer/diffusion_pytorch_model.safetensors"), file, header + 100);
+    }
+    o = RUN("--info", (char *)in_work("cut"));
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "pixart sigma") && strstr(o.out, "cut off: "), "%s%s", o.err, o.out);
+    o = RUN("-m", (char *)in_work("cut"), "-p", "x");
+    CHECK(one_line_saying(&o, 3, "missing"));
+    o = RUN("--info", "tests/fixtures/t5_encoder");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "no transformer") && strstr(o.out, "missing: transformer\n") &&
+                      strstr(o.out, "127,824") && !strstr(o.out, "text encoder 2"),
+                  "%s%s", o.err, o.out);
+    free(file);
+    free(config);
 }
 
 #define SMALL "-p", "banana", "--steps", "1", "-W", "64", "-H", "64"

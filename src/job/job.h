@@ -46,6 +46,8 @@ typedef struct diti_encoder {
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
     uint32_t row, column; /* there */
     uint32_t pooled;      /* column of its pooled output */
+    const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
+    const char *prefix;
 } diti_encoder;
 
 #define DITI_MAX_COMPONENTS 16u

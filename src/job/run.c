@@ -155,8 +155,8 @@ static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
                                segment < job->decode_segment && last < job->decode_segment);
 }
 
-/* The application's commands are never waited for: they go back to the segment that overflowed, or to the start, as soon
-   as a report says so. One that is just being written is read at the next call. */
+/* The application's commands are never waited for: they go back to the segment that overflowed, or to the start, as
+   soon as a report says so. One that is just being written is read at the next call. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
     diti_verdict verdict;
     dit_result result;
