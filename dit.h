@@ -95,7 +95,8 @@
    and op. It is never a black picture.
 
    Memory. Host memory comes from dit_allocator, device memory from dit_device_allocator, both optional.
-   dit_job_memory answers before anything is allocated. Sizes, counts and offsets that a file states are checked
+   dit_job_memory answers before anything is allocated, dit_job_inspect op by op and tensor by tensor; a dry run's model
+   needs no device for either, and no more of its files than their headers. Sizes, counts and offsets that a file states are checked
    before they are used.
 
    Streaming. A model loaded with a weight_budget or release_text_encoders keeps as many matrices on the device as the
