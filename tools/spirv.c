@@ -188,7 +188,7 @@ static int hash_source(const char *folder, module *m) {
     bytes text = {0, 0, 0};
     char flags[2048];
     if (flatten(folder, m->source, &text)) return 1;
-    snprintf(flags, sizeof flags, "%s %s; %s; tidied, words too\n", compile_flags, m->defines, optimize_flags);
+    snprintf(flags, sizeof flags, "%s %s; %s; tidied, words and blocks\n", compile_flags, m->defines, optimize_flags);
     append(&text, flags, strlen(flags));
     sha256(text.data, text.size, m->source_hash);
     free(text.data);
@@ -681,8 +681,10 @@ static int skip_block(bytes *spirv, size_t i) {
     arrivals a = find_arrivals(spirv, empty);
     bytes out = {0, 0, 0};
     size_t at;
+    int named = find(spirv, OP_SELECTION_MERGE, 1, target) || find(spirv, OP_LOOP_MERGE, 1, target) ||
+                find(spirv, OP_LOOP_MERGE, 2, target); /* loops are not entered conditionally: SwiftShader stumbles */
     int here = 0;
-    if (a.count != 1 || (word_at(spirv, a.from) & 0xffffu) != OP_BRANCH_CONDITIONAL ||
+    if (!named || a.count != 1 || (word_at(spirv, a.from) & 0xffffu) != OP_BRANCH_CONDITIONAL ||
         word_at(spirv, a.from + 2) == target || word_at(spirv, a.from + 3) == target)
         return 0;
     append(&out, spirv->data, 20);
