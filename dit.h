@@ -91,13 +91,14 @@
    undo; dit_status.reruns counts it. Every run starts unscaled, so that a restart gives the same bytes. Of
    what dit_job_record put into your commands dit learns only when they have run: then its next call goes back to that
    step, or to the start where the decoding has been recorded since, and a job that was all recorded (DIT_OK) is
-   DIT_WORKING again for dit_job_status and dit_job_read until dit_job_record has been called for the rest. What no scale helps, such as a NaN in a weight, on the base rung, too, ends the run with DIT_ERROR_NOT_FINITE, naming step
+   DIT_WORKING again for dit_job_status and dit_job_read until dit_job_record has been called for the rest. What no
+   scale helps, such as a NaN in a weight, on the base rung, too, ends the run with DIT_ERROR_NOT_FINITE, naming step
    and op. It is never a black picture.
 
    Memory. Host memory comes from dit_allocator, device memory from dit_device_allocator, both optional.
    dit_job_memory answers before anything is allocated, dit_job_inspect op by op and tensor by tensor; a dry run's model
-   needs no device for either, and no more of its files than their headers. Sizes, counts and offsets that a file states are checked
-   before they are used.
+   needs no device for either, and no more of its files than their headers. Sizes, counts and offsets that a file states
+   are checked before they are used.
 
    Streaming. A model loaded with a weight_budget or release_text_encoders keeps as many matrices on the device as the
    budget allows (those of the transformer first, then those of the autoencoder and of the text encoders) and reads the
