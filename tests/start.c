@@ -1,6 +1,7 @@
 /* Start pictures and masks, and guidance that ends early: latents against diffusers
    (tests/reference/start_pictures.py), batches, tiles, restarts, cancelling, both ways to run, images of the
-   application's, what is refused, and how much work a gate saves.   test-runs: lavapipe */
+   application's, what is refused, and how much work a gate saves. Usage: start [PIPE_SD3 [PIPE_FLUX]], folders of the
+   shared fixtures, for the pipelines of those families.   test-runs: lavapipe */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "vulkan_test.h"
@@ -121,7 +122,8 @@ static void compare(const reference *r) {
         desc.guidance.skip_last = 0.5f;
         desc.guidance.skip_blocks = 2; /* the second */
     }
-    if (channels == 16) desc.guidance.scale = 5;
+    if (!strncmp(r->name, "sd3", 3)) desc.guidance.scale = 5;
+    if (!strncmp(r->name, "flux", 4)) desc.negative_prompt = NULL;
     job = make_job(context, &desc);
     finish(job);
     dit_job_status(job, &status, NULL);
@@ -145,11 +147,13 @@ static void test_references(void) {
     for (i = 0; i < DITI_COUNT(cases); i++) compare(&cases[i]);
 }
 
-/* StableDiffusion3Img2ImgPipeline, StableDiffusion3InpaintPipeline, and skip-layer guidance. */
-static void test_sd3(const char *folder) {
+/* SD3's and FLUX's pipelines for pictures and masks, and skip-layer guidance: all cases whose names begin so. */
+static void test_folder(const char *folder, const char *family) {
     static const reference cases[] = {{"sd3", NULL, 0.6f, 3, false, false, false},
                                       {"sd3_mask", NULL, 0.85f, 5, true, false, false},
-                                      {"sd3_skip", NULL, -1, 5, false, false, true}};
+                                      {"sd3_skip", NULL, -1, 5, false, false, true},
+                                      {"flux", NULL, 0.6f, 3, false, false, false},
+                                      {"flux_mask", NULL, 0.8f, 4, true, false, false}};
     dit_model_desc md = {0};
     dit_model *shared = model;
     dit_error err = {0};
@@ -157,7 +161,8 @@ static void test_sd3(const char *folder) {
     md.source.path = folder;
     if (CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message)) {
         channels = 16;
-        for (i = 0; i < DITI_COUNT(cases); i++) compare(&cases[i]);
+        for (i = 0; i < DITI_COUNT(cases); i++)
+            if (!strncmp(cases[i].name, family, strlen(family))) compare(&cases[i]);
         channels = 4;
         dit_model_destroy(model);
     }
@@ -440,7 +445,8 @@ int main(int argc, char **argv) {
         test_gate_of_classes();
         test_refusals();
         test_no_encoder();
-        if (argc > 1) test_sd3(argv[1]);
+        if (argc > 1) test_folder(argv[1], "sd3");
+        if (argc > 2) test_folder(argv[2], "flux");
     }
     diti_checkpoint_close(golden);
     dit_model_destroy(model);

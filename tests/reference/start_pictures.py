@@ -1,8 +1,8 @@
 """Image-to-image and inpainting, as diffusers does both, guidance that ends early, and skip-layer guidance.
 
-python3 start_pictures.py PIXART_SIGMA SD3 OUT reads two pipeline folders and writes OUT/latents.safetensors: the last
+python3 start_pictures.py PIXART_SIGMA SD3 FLUX OUT reads three pipeline folders and writes OUT/latents.safetensors: the last
 latents of each case (their names are those of tests/start.c, which makes the same picture and mask). diffusers has pipelines for
-SD3; for PixArt its loop is put together here from the scheduler's add_noise, with SD3's rule for the first timestep.
+SD3 and FLUX; for PixArt its loop is put together here from the scheduler's add_noise, with SD3's rule for the first timestep.
 Made with diffusers 0.32.2, transformers, torch 2.5.1, safetensors; float32 on the CPU.
 """
 
@@ -29,6 +29,7 @@ CASES = {
 }
 GUIDED = {"gate": 2}  # steps with guidance, of all
 SD3_CASES = {"sd3": (0.6, False), "sd3_mask": (0.85, True)}
+FLUX_CASES = {"flux": (0.6, False), "flux_mask": (0.8, True)}
 
 
 def picture():
@@ -111,7 +112,17 @@ def main():
         width=WIDTH, height=HEIGHT, generator=torch.Generator().manual_seed(SEED), output_type="latent",
         return_dict=False, skip_guidance_layers=[1], skip_layer_guidance_scale=2.8, skip_layer_guidance_stop=0.5,
     )[0]
-    folder = pathlib.Path(sys.argv[3])
+    for name, (strength, masked) in FLUX_CASES.items():
+        kind = diffusers.FluxInpaintPipeline if masked else diffusers.FluxImg2ImgPipeline
+        pipe = kind.from_pretrained(sys.argv[3])
+        arguments = {"mask_image": grey[None, None].float() / 255} if masked else {}
+        packed = pipe(
+            PROMPT, image=image, strength=strength, num_inference_steps=STEPS, guidance_scale=3.5,
+            max_sequence_length=24, generator=torch.Generator().manual_seed(SEED), width=WIDTH, height=HEIGHT,
+            output_type="latent", return_dict=False, **arguments,
+        )[0]
+        out[name] = pipe._unpack_latents(packed, HEIGHT, WIDTH, pipe.vae_scale_factor)
+    folder = pathlib.Path(sys.argv[4])
     folder.mkdir(parents=True, exist_ok=True)
     save_file({name: tensor.detach().clone().contiguous() for name, tensor in out.items()}, folder / "latents.safetensors")
 
