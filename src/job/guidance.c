@@ -29,7 +29,8 @@ DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request) {
 }
 
 /* Skip-layer guidance with diffusers' defaults for what is 0. */
-DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, dit_guidance *guidance, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err) {
+    dit_guidance *guidance = &out->guidance;
     uint32_t blocks = model->transformer->traits.layers;
     if (!(guidance->skip_layer >= 0 && guidance->skip_layer <= 100))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.skip_layer is %g; it must be 0 (off) to 100",
@@ -39,6 +40,10 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, dit_gu
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "guidance.skip_layer: models of family %s have no skip-layer guidance; it must be 0",
                          model->info.family);
+    if (!out->shape.guided)
+        return diti_fail(
+            err, DIT_ERROR_INVALID_ARGUMENT,
+            "guidance.skip_layer adds to guidance, which is off; give guidance.scale another value than 1");
     if (guidance->skip_first == 0 && guidance->skip_last == 0) {
         guidance->skip_first = 0.01f;
         guidance->skip_last = 0.2f;

@@ -313,7 +313,8 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
 /* guidance.c */
-DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, dit_guidance *guidance, dit_error *err);
+/* Once it is known whether there is guidance. */
+DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* of all steps, which are counted now */
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */

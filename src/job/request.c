@@ -534,11 +534,11 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     if (result >= 0) result = diti_job_request_start(model, desc, out, err);
     if (result < 0) return result;
     out->guidance = desc->guidance;
-    result = diti_job_request_skipping(model, &out->guidance, err);
-    if (result < 0) return result;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
+    result = diti_job_request_skipping(model, out, err);
+    if (result < 0) return result;
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
     out->shape.preview_interval = desc->preview_interval;

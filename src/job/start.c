@@ -60,7 +60,7 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
                          "dit_job_desc: %s is given without init_image, the picture that it is about",
                          desc->mask ? "mask" : "strength");
     if (!desc->init_image) return DIT_OK;
-    if (!diti_vae_get_traits(model->vae)->has_encoder)
+    if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "init_image: the model's autoencoder has no encoder; load the whole one as a component with "
                          "the role DIT_ROLE_VAE");
