@@ -28757,7 +28757,8 @@ static void diti_job_request_kinds(diti_job_request *request) {
 	for (step = 0; step < request->shape.steps; step++) request->shape.kinds |= 1u << diti_job_step_kind(request, step);
 }
 
-static dit_result diti_job_request_skipping(const dit_model *model, dit_guidance *guidance, dit_error *err) {
+static dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err) {
+	dit_guidance *guidance = &out->guidance;
 	uint32_t blocks = model->transformer->traits.layers;
 	if (!(guidance->skip_layer >= 0 && guidance->skip_layer <= 100))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "guidance.skip_layer is %g; it must be 0 (off) to 100",
@@ -28767,6 +28768,10 @@ static dit_result diti_job_request_skipping(const dit_model *model, dit_guidance
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 			"guidance.skip_layer: models of family %s have no skip-layer guidance; it must be 0",
 			model->info.family);
+	if (!out->shape.guided)
+		return diti_fail(
+			err, DIT_ERROR_INVALID_ARGUMENT,
+			"guidance.skip_layer adds to guidance, which is off; give guidance.scale another value than 1");
 	if (guidance->skip_first == 0 && guidance->skip_last == 0) {
 		guidance->skip_first = 0.01f;
 		guidance->skip_last = 0.2f;
@@ -28898,7 +28903,7 @@ static dit_result diti_job_request_start(const dit_model *model, const dit_job_d
 			"dit_job_desc: %s is given without init_image, the picture that it is about",
 			desc->mask ? "mask" : "strength");
 	if (!desc->init_image) return DIT_OK;
-	if (!diti_vae_get_traits(model->vae)->has_encoder)
+	if (!model->vae || !diti_vae_get_traits(model->vae)->has_encoder)
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 			"init_image: the model's autoencoder has no encoder; load the whole one as a component with "
 			"the role DIT_ROLE_VAE");
@@ -29604,11 +29609,11 @@ static dit_result diti_job_request_make(const dit_model *model, const diti_env *
 	if (result >= 0) result = diti_job_request_start(model, desc, out, err);
 	if (result < 0) return result;
 	out->guidance = desc->guidance;
-	result = diti_job_request_skipping(model, &out->guidance, err);
-	if (result < 0) return result;
 	if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
 	if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
 	out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
+	result = diti_job_request_skipping(model, out, err);
+	if (result < 0) return result;
 	out->shape.mixed =
 		out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
 	out->shape.preview_interval = desc->preview_interval;
