@@ -5,6 +5,7 @@
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "vulkan_test.h"
+#include "vulkan_faults.h"
 #include <limits.h>
 
 static dit_error err;
@@ -504,6 +505,66 @@ static void test_lost(void) {
     CHECK(lost > (full ? 5 : 0));
 }
 
+/* --- calls of the second device that fail: memory is out, or it is lost --- */
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL plain_entry(VkInstance instance, const char *name) {
+    return test_vulkan_function(instance, name);
+}
+
+static dit_result faulty_picture(maker *m, const char *only, unsigned at, VkResult code, outcome *out) {
+    dit_job_desc desc = request(m, "cfg2", 32, 2);
+    dit_result result;
+    fault_begin(at, code);
+    fault_only = only;
+    result = make_picture(m, &desc, out);
+    fault_only = NULL;
+    fault_at = 0;
+    return result;
+}
+
+/* A call that fails ends the job with an error, or there is a way around it; the next job is right. */
+static void check_fault(maker *m, const char *only, unsigned at, VkResult code) {
+    static outcome out;
+    dit_result result = faulty_picture(m, only, at, code, &out);
+    if (result < 0)
+        CHECK_MESSAGE(result == DIT_ERROR_OUT_OF_DEVICE_MEMORY && strstr(err.message, "device 1"), "%s %u: %d %s",
+                      fault_name ? fault_name : "-", at, (int)result, err.message);
+    CHECK_MESSAGE(faulty_picture(m, NULL, 0, code, &out) == DIT_OK && difference(&out, &reference) <= 1e-5, "%s: %s",
+                  only ? only : "next", err.message);
+}
+
+static void test_faults(void) {
+    static const char *const some[] = {"vkAllocateMemory", "vkQueueSubmit", "vkCreateCommandPool"};
+    static outcome out;
+    const char *names[FAULT_MOST];
+    dit_vulkan through[2] = {{0}, {0}};
+    dit_context_desc desc = DITI_ZERO;
+    dit_model_desc model = DITI_ZERO;
+    maker m = DITI_ZERO;
+    unsigned i, calls;
+    through[0].get_instance_proc_addr = plain_entry;
+    through[1].get_instance_proc_addr = fault_get_instance_proc_addr;
+    desc.vulkan = through;
+    desc.vulkan_count = 2;
+    desc.overrides = "rung=base,mapped=0";
+    model.source.path = tiny;
+    fault_begin(0, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    CHECK_MESSAGE(dit_context_create(&desc, &m.context, &err) == DIT_OK &&
+                      dit_model_load(m.context, &model, &m.model, &err) == DIT_OK,
+                  "%s", err.message);
+    if (m.model && !full)
+        for (i = 0; i < 3; i++) check_fault(&m, some[i], 1, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    if (m.model && full && CHECK(faulty_picture(&m, NULL, 0, VK_ERROR_OUT_OF_DEVICE_MEMORY, &out) == DIT_OK)) {
+        calls = fault_calls < FAULT_MOST ? fault_calls : FAULT_MOST;
+        memcpy(names, fault_names, sizeof names);
+        for (i = 0; i < calls; i++)
+            if (i == 0 || i + 1 == calls || strcmp(names[i], names[i - 1]) || strcmp(names[i], names[i + 1]))
+                check_fault(&m, NULL, i + 1, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+        printf("%u calls of device 1\n", calls);
+    }
+    close_maker(&m);
+}
+
 /* --- ranks: two contexts that know of each other by the application's transport alone --- */
 
 enum { LETTERS = 64 };
@@ -640,6 +701,7 @@ int main(void) {
     test_restart();
     test_refusals();
     test_lost();
+    test_faults();
     test_ranks();
     test_vulkan_end();
     return TEST_END("split");

@@ -283,13 +283,16 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
     diti_lane_side *side = &lane->sides[index];
     const diti_lane_turn *turn = &side->turns[side->first];
     diti_submission submission = DITI_ZERO;
+    dit_result result;
     submission.queue = side->device->transfer_queue;
     submission.commands = &chunk->commands[index][side->submitted % DITI_LANE_SLOTS];
     submission.count = 1;
     submission.signal = side->timeline;
     submission.signal_value = side->submitted + 1;
     diti_submission_wait(&submission, turn->after, turn->value);
-    return diti_submit_after(side->device, &submission, err);
+    result = diti_submit_after(side->device, &submission, err);
+    if (result >= 0) side->signals = submission.signal_value;
+    return result;
 }
 
 /* The device of this side is in another process: what is done here is to hand the other side's bytes to it, or to ask
@@ -428,8 +431,8 @@ DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
         diti_lane_side *side = &lane->sides[i];
         if (!side->device)
             diti_lane_settle_application(lane, side);
-        else if (side->submitted &&
-                 diti_timeline_wait(side->device, side->timeline, side->submitted, UINT64_MAX, NULL) != DIT_OK)
+        else if (side->signals &&
+                 diti_timeline_wait(side->device, side->timeline, side->signals, UINT64_MAX, NULL) != DIT_OK)
             diti_queue_idle(side->device);
         side->opened = side->submitted = side->finished = number;
         side->first = side->count = side->chunk = 0;

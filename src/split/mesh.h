@@ -60,6 +60,7 @@ typedef struct diti_lane_side {
     VkCommandPool pool;
     VkSemaphore timeline;                 /* counts chunks */
     uint64_t opened, submitted, finished; /* chunks since the lane was made; finished: as far as was seen */
+    uint64_t signals;                     /* what the timeline comes to: a run that ended early leaves numbers out */
     diti_lane_turn *turns;                /* a ring */
     uint32_t first, count, chunk;         /* chunk: the next one of the first turn's copy */
 } diti_lane_side;
@@ -102,7 +103,8 @@ DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t co
 /* Does what can be done now without waiting; *moved becomes true when something was. */
 DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err);
 DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane); /* nothing is open or on its way */
-/* Waits until something that is on its way has moved on, or the time is over. *waited becomes true unless nothing is. */
+/* Waits until something that is on its way has moved on, or the time is over. *waited becomes true unless nothing is.
+ */
 DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, bool *waited, dit_error *err);
 /* Waits for what was submitted and forgets what is open. */
 DIT_INTERNAL void diti_lane_settle(diti_lane *lane);
