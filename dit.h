@@ -24875,6 +24875,7 @@ typedef struct diti_lane_side {
 	VkCommandPool pool;
 	VkSemaphore timeline;
 	uint64_t opened, submitted, finished;
+	uint64_t signals;
 	diti_lane_turn *turns;
 	uint32_t first, count, chunk;
 } diti_lane_side;
@@ -25214,13 +25215,16 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
 	diti_lane_side *side = &lane->sides[index];
 	const diti_lane_turn *turn = &side->turns[side->first];
 	diti_submission submission = DITI_ZERO;
+	dit_result result;
 	submission.queue = side->device->transfer_queue;
 	submission.commands = &chunk->commands[index][side->submitted % DITI_LANE_SLOTS];
 	submission.count = 1;
 	submission.signal = side->timeline;
 	submission.signal_value = side->submitted + 1;
 	diti_submission_wait(&submission, turn->after, turn->value);
-	return diti_submit_after(side->device, &submission, err);
+	result = diti_submit_after(side->device, &submission, err);
+	if (result >= 0) side->signals = submission.signal_value;
+	return result;
 }
 
 static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
@@ -25354,8 +25358,8 @@ static void diti_lane_settle(diti_lane *lane) {
 		diti_lane_side *side = &lane->sides[i];
 		if (!side->device)
 			diti_lane_settle_application(lane, side);
-		else if (side->submitted &&
-			diti_timeline_wait(side->device, side->timeline, side->submitted, UINT64_MAX, NULL) != DIT_OK)
+		else if (side->signals &&
+			diti_timeline_wait(side->device, side->timeline, side->signals, UINT64_MAX, NULL) != DIT_OK)
 			diti_queue_idle(side->device);
 		side->opened = side->submitted = side->finished = number;
 		side->first = side->count = side->chunk = 0;
