@@ -878,15 +878,15 @@ static void test_info_part(void) {
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "missing: autoencoder, usually from PixArt-alpha/") &&
                       strstr(o.out, "missing: T5, usually from ") && strstr(o.out, "\ndevice memory: "),
                   "%s%s", o.err, o.out);
-    CHECK(mkdir(in_work("cut"), 0700) == 0 && mkdir(in_work("cut/transformer"), 0700) == 0);
+    CHECK(mkdir(in_work("headers"), 0700) == 0 && mkdir(in_work("headers/transformer"), 0700) == 0);
     if (file && config) {
-        store(in_work("cut/transformer/config.json"), config, header);
+        store(in_work("headers/transformer/config.json"), config, header);
         header = 8 + (size_t)file[0] + ((size_t)file[1] << 8);
-        store(in_work("cut/transformer/diffusion_pytorch_model.safetensors"), file, header + 100);
+        store(in_work("headers/transformer/diffusion_pytorch_model.safetensors"), file, header + 100);
     }
-    o = RUN("--info", (char *)in_work("cut"));
+    o = RUN("--info", (char *)in_work("headers"));
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "pixart sigma") && strstr(o.out, "cut off: "), "%s%s", o.err, o.out);
-    o = RUN("-m", (char *)in_work("cut"), "-p", "x");
+    o = RUN("-m", (char *)in_work("headers"), "-p", "x");
     CHECK(one_line_saying(&o, 3, "missing"));
     o = RUN("--info", "tests/fixtures/t5_encoder");
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "no transformer") && strstr(o.out, "missing: transformer\n") &&
