@@ -188,7 +188,7 @@ static void check(diti_device *device, problem p, const char *module) {
     if (!strcmp(module,
                 "attention_half")) { /* F16 sums of scores to 16 (larger ones are F32) are off by 2^-12 of that */
         tolerance += p.size > 2 ? 4e-3 : 2e-3;
-        lse_tolerance = 2e-3;
+        lse_tolerance = 4e-3;
     }
     if (!p.query_rows) p.query_rows = p.batch * p.queries;
     if (!p.key_rows) p.key_rows = p.batch * p.keys;
