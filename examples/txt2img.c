@@ -760,13 +760,15 @@ static bool find_cpu_device(char *out, size_t size) {
 
 static dit_result encode_prompt(app *a, dit_context *cpu, const dit_model *texts, const char *prompt,
                                 text_buffer *out) {
+    dit_result (*encode)(dit_context *, const dit_model *, const char *, void *, size_t *, dit_error *) =
+        a->o.plain_prompt ? dit_encode_prompt : dit_encode_weighted_prompt;
     dit_result result;
     if (!prompt) prompt = "";
-    result = dit_encode_prompt(cpu, texts, prompt, NULL, &out->size, &a->err);
+    result = encode(cpu, texts, prompt, NULL, &out->size, &a->err);
     if (result != DIT_OK) return result;
     out->bytes = malloc(out->size);
     if (!out->bytes) return DIT_ERROR_OUT_OF_HOST_MEMORY;
-    return dit_encode_prompt(cpu, texts, prompt, out->bytes, &out->size, &a->err);
+    return encode(cpu, texts, prompt, out->bytes, &out->size, &a->err);
 }
 
 static int encode_on_cpu(app *a) {

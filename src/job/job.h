@@ -299,6 +299,9 @@ DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const di
                                                 uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
 DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
                                                  diti_prompt_tokens *tokens, dit_error *err);
+/* Whether some token of a branch counts more or less than others. */
+DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t branch,
+                                              const diti_prompt_tokens *tokens);
 DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens);
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */

@@ -328,7 +328,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     diti_conditioning *given = &out->conditioning[branch];
     bool embeds = false;
     dit_result result = DIT_OK;
-    uint32_t i, k;
+    uint32_t i;
     for (i = 0; i < DITI_TEXTS; i++) embeds = embeds || diti_request_text_input(desc, i, conditional, false);
     if (embeds)
         result = diti_request_given(model, env, desc, conditional, given, err);
@@ -351,9 +351,8 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     }
     if (result < 0) return result;
     diti_request_lengths(model, branch, out);
-    for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch] && desc->prompt_weights; i++)
-        for (k = 0; k < model->encoders[i].tokens; k++)
-            if (out->tokens[i].weights[branch * model->encoders[i].tokens + k] != 1.0f) out->shape.weighted = true;
+    if (out->shape.encodes[branch] && diti_prompt_tokens_weighted(model, branch, out->tokens))
+        out->shape.weighted = true;
     return DIT_OK;
 }
 
