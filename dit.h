@@ -774,6 +774,11 @@ DIT_API void dit_model_destroy(dit_model *model);
 DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
                                      size_t *size, dit_error *err);
 
+/* The same for a prompt that is read as dit_job_desc.prompt_weights has it: (word:1.3), (word), [word], \(.
+   Arguments, failures and threads as for dit_encode_prompt. */
+DIT_API dit_result dit_encode_weighted_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
+                                              size_t *size, dit_error *err);
+
 /* Tells the memory that a job would need, by planning it; allocates nothing on the device.
    ctx: required; may be NULL when desc->model is a dry run without one. desc: as for dit_job_create. out: required.
    err: may be NULL. Refuses what dit_job_create would refuse. Any thread. */
@@ -28403,6 +28408,17 @@ static dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_en
 	return DIT_OK;
 }
 
+static bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t branch,
+	const diti_prompt_tokens *tokens) {
+	uint32_t i, k;
+	for (i = 0; i < DITI_ENCODERS; i++) {
+		uint32_t count = model->encoders[i].tokens;
+		for (k = 0; tokens[i].weights && k < count; k++)
+			if (tokens[i].weights[branch * count + k] != 1.0f) return true;
+	}
+	return false;
+}
+
 static void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens) {
 	uint32_t i;
 	for (i = 0; i < DITI_ENCODERS; i++) {
@@ -28546,12 +28562,13 @@ static dit_result diti_encode_read(diti_encode *encode, uint32_t rows, float *ou
 }
 
 static dit_result diti_encode_fixed(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
-	float *out, dit_error *err) {
+	bool weighted, float *out, dit_error *err) {
 	diti_encode encode;
 	dit_result result;
 	diti_encode_begin(&encode, ctx, model);
 	encode.use.copies = 1;
 	encode.use.encodes[0] = true;
+	encode.use.weighted = weighted;
 	diti_encoders_emit(model, &encode.graph, &encode.use);
 	memcpy(encode.kept, encode.use.texts, sizeof encode.kept);
 	result = diti_encode_plan(&encode, err);
@@ -28561,8 +28578,23 @@ static dit_result diti_encode_fixed(dit_context *ctx, const dit_model *model, co
 	return result;
 }
 
+static dit_result diti_encode_weights(const diti_env *env, diti_plan *plan, diti_tensor input, const float *weights,
+	uint32_t length, uint32_t count, dit_error *err) {
+	diti_row_weight *table = (diti_row_weight *)diti_alloc_array(env, count, sizeof *table);
+	dit_result result;
+	uint32_t i;
+	if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token weights");
+	for (i = 0; i < length; i++) {
+		table[i].weight = weights[i];
+		table[i].rows = length;
+	}
+	result = diti_plan_write(plan, input, table, count * sizeof *table, err);
+	diti_free(env, table);
+	return result;
+}
+
 static dit_result diti_encode_packed(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
-	float *out, dit_error *err) {
+	bool weighted, float *out, dit_error *err) {
 	uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, length = tokens->lengths[0];
 	uint32_t count = diti_conditioning_rows(length, model->texts[DITI_TEXT_FIRST].tokens);
 	uint32_t columns = model->texts[DITI_TEXT_FIRST].columns;
@@ -28579,6 +28611,7 @@ static dit_result diti_encode_packed(dit_context *ctx, const dit_model *model, c
 	use->rows = use->tokens = count;
 	use->ids = diti_tensor_input(&encode.graph, DITI_U32, 1, count, "token ids");
 	use->items = diti_tensor_input(&encode.graph, DITI_U32, 2, DITI_ITEM_WORDS, "prompts");
+	if (weighted) use->weights = diti_tensor_input(&encode.graph, DITI_U32, count, 4, "token weights");
 	encoded = diti_t5_encode(t5, &encode.graph, use);
 	keep.out = encode.kept[0] = diti_tensor_state(&encode.graph, DITI_F32, count, columns, "prompt embedding");
 	keep.name = "keep embedding";
@@ -28587,6 +28620,8 @@ static dit_result diti_encode_packed(dit_context *ctx, const dit_model *model, c
 	if (result >= 0) result = diti_plan_write(encode.plan, use->ids, tokens->ids, count * sizeof *tokens->ids, err);
 	if (result >= 0) result = diti_plan_write(encode.plan, use->items, items, sizeof items, err);
 	if (result >= 0) result = diti_t5_write_inputs(t5, encode.plan, use, err);
+	if (result >= 0 && weighted)
+		result = diti_encode_weights(&ctx->env, encode.plan, use->weights, tokens->weights, length, count, err);
 	if (result >= 0) result = diti_encode_read(&encode, count, out, err);
 	memset(out + (size_t)length * columns, 0,
 		(size_t)(model->texts[DITI_TEXT_FIRST].tokens - length) * columns * sizeof *out);
@@ -28617,18 +28652,19 @@ static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens
 	}
 }
 
-static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, const char *prompt, unsigned char *blob,
-	size_t rows_size, dit_error *err) {
+static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, const char *prompt, bool weighted,
+	unsigned char *blob, size_t rows_size, dit_error *err) {
 	diti_prompt_tokens tokens[DITI_ENCODERS];
 	uint32_t lengths[DITI_TEXTS];
 	float *rows = (float *)(void *)(blob + DITI_BLOB_WORDS * 4);
 	dit_result result;
 	memset(tokens, 0, sizeof tokens);
-	result = diti_prompt_tokens_alloc(model, &ctx->env, false, tokens, err);
+	result = diti_prompt_tokens_alloc(model, &ctx->env, weighted, tokens, err);
 	if (result >= 0) result = diti_prompt_tokens_make(model, &ctx->env, prompt, 0, tokens, err);
+	weighted = result >= 0 && diti_prompt_tokens_weighted(model, 0, tokens);
 	if (result >= 0)
-		result = model->fixed_text ? diti_encode_fixed(ctx, model, tokens, rows, err)
-			: diti_encode_packed(ctx, model, tokens, rows, err);
+		result = model->fixed_text ? diti_encode_fixed(ctx, model, tokens, weighted, rows, err)
+			: diti_encode_packed(ctx, model, tokens, weighted, rows, err);
 	if (result >= 0) {
 		diti_encode_lengths(model, tokens, lengths);
 		diti_blob_write(blob, rows_size, model->texts, lengths);
@@ -28637,8 +28673,8 @@ static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, con
 	return result;
 }
 
-DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
-	size_t *size, dit_error *err) {
+static dit_result diti_encode_any(dit_context *ctx, const dit_model *model, const char *prompt, bool weighted,
+	void *blob, size_t *size, dit_error *err) {
 	size_t rows_size = 0, capacity;
 	dit_result result = diti_encode_check(ctx, model, size, err);
 	if (result >= 0) result = diti_blob_size(model->texts, &rows_size, err);
@@ -28650,7 +28686,17 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 			"dit_encode_prompt: the blob needs %llu bytes, %llu were given", (unsigned long long)*size,
 			(unsigned long long)capacity);
-	return diti_encode_blob(ctx, model, prompt, (unsigned char *)blob, rows_size, err);
+	return diti_encode_blob(ctx, model, prompt, weighted, (unsigned char *)blob, rows_size, err);
+}
+
+DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
+	size_t *size, dit_error *err) {
+	return diti_encode_any(ctx, model, prompt, false, blob, size, err);
+}
+
+DIT_API dit_result dit_encode_weighted_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
+	size_t *size, dit_error *err) {
+	return diti_encode_any(ctx, model, prompt, true, blob, size, err);
 }
 
 /* ==== src/job/classes.c ==== */
@@ -29414,7 +29460,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
 	diti_conditioning *given = &out->conditioning[branch];
 	bool embeds = false;
 	dit_result result = DIT_OK;
-	uint32_t i, k;
+	uint32_t i;
 	for (i = 0; i < DITI_TEXTS; i++) embeds = embeds || diti_request_text_input(desc, i, conditional, false);
 	if (embeds)
 		result = diti_request_given(model, env, desc, conditional, given, err);
@@ -29437,9 +29483,8 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
 	}
 	if (result < 0) return result;
 	diti_request_lengths(model, branch, out);
-	for (i = 0; i < DITI_ENCODERS && out->shape.encodes[branch] && desc->prompt_weights; i++)
-		for (k = 0; k < model->encoders[i].tokens; k++)
-			if (out->tokens[i].weights[branch * model->encoders[i].tokens + k] != 1.0f) out->shape.weighted = true;
+	if (out->shape.encodes[branch] && diti_prompt_tokens_weighted(model, branch, out->tokens))
+		out->shape.weighted = true;
 	return DIT_OK;
 }
 
