@@ -24,6 +24,30 @@ static size_t decoded_size(const diti_env *env, uint32_t module) {
     return count * 4;
 }
 
+/* Instructions, and those of them that have to do with integer dot products: two capabilities and the products. */
+static size_t count_instructions(const uint32_t *words, size_t count, size_t *dots) {
+    size_t i, instructions = 0;
+    for (*dots = 0, i = 5; i < count && words[i] >> 16; i += words[i] >> 16, instructions++)
+        *dots +=
+            (words[i] & 0xffff) == 4450 || ((words[i] & 0xffff) == 17 && words[i + 1] >= 6018 && words[i + 1] < 6020);
+    CHECK(i == count);
+    return instructions;
+}
+
+/* Devices without that product get modules without it; the capabilities and the extension are all that is missing. */
+static void test_no_dot(const diti_env *env, const char *name, bool has) {
+    uint32_t *words = NULL, module = 0;
+    size_t count = 0, before, after, dots;
+    dit_error err = {0};
+    CHECK(diti_spirv_find(name, &module) && diti_spirv_decode(env, module, &words, &count, &err) == DIT_OK);
+    before = count_instructions(words, count, &dots);
+    CHECK((dots > 2) == has);
+    diti_spirv_no_dot(words, &count);
+    after = count_instructions(words, count, &dots);
+    CHECK(dots == 0 && before - after == (has ? 3 : 0));
+    diti_free(env, words);
+}
+
 int main(void) {
     diti_env env;
     uint32_t i, count = diti_spirv_count();
@@ -32,6 +56,8 @@ int main(void) {
     CHECK_MESSAGE(count > 0 && count <= MOST_MODULES, "%u modules", count);
     for (i = 0; i < count; i++) bytes += decoded_size(&env, i);
     CHECK_MESSAGE(bytes > 0 && bytes <= MOST_BYTES, "%lu bytes of SPIR-V", (unsigned long)bytes);
+    test_no_dot(&env, "attention_gpu", true);
+    test_no_dot(&env, "attention_half", false);
     printf("%u modules, %lu bytes of SPIR-V\n", count, (unsigned long)bytes);
     return TEST_END("spirv");
 }
