@@ -10865,8 +10865,7 @@ static dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submis
 		return result;
 	}
 	if (stream->stage) {
-		diti_submission_wait(submission, stream->stage->timeline,
-			stream->slots[plan->groups[group].slot].written);
+		diti_submission_wait(submission, stream->stage->timeline, stream->slots[plan->groups[group].slot].written);
 	}
 	return DIT_OK;
 }

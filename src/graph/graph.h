@@ -313,8 +313,8 @@ typedef struct diti_segment {
    ops run. Of two plans, what one sends to the other meets, in order, what the other receives from it. */
 typedef struct diti_exchange {
     diti_tensor tensor;
-    uint32_t peer; /* number of the other device */
-    bool sends;    /* else it receives */
+    uint32_t peer;                /* number of the other device */
+    bool sends;                   /* else it receives */
     uint32_t segment, begin, end; /* how much of the segment comes before: dispatches, in a plan slices */
 } diti_exchange;
 typedef struct diti_guard_record { /* of an op that is guarded (guard.c); in it numbers of records, 0: none */
@@ -779,8 +779,8 @@ typedef struct diti_plan {
     size_t tensor_count;
     diti_tensor guards;
     diti_guard_record *guard_records;
-    diti_buffer report;      /* guards as of the newest finished segment; only where guards are */
-    VkCommandBuffer restore; /* guards as diti_guard_write wrote them */
+    diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
+    VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
     uint32_t guard_run, guard_step; /* how often it did, and for which step: what older reports say is out of date */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;

@@ -423,8 +423,7 @@ DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_
         return result;
     }
     if (stream->stage) {
-        diti_submission_wait(submission, stream->stage->timeline,
-                             stream->slots[plan->groups[group].slot].written);
+        diti_submission_wait(submission, stream->stage->timeline, stream->slots[plan->groups[group].slot].written);
     }
     return DIT_OK;
 }

@@ -140,8 +140,8 @@ typedef struct diti_buffer {
     dit_block block; /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
-    VkDeviceSize charged; /* counted in memory_used */
-    void *hook_mapped;    /* block.mapped as the application's allocator gave it, for its free */
+    VkDeviceSize charged;          /* counted in memory_used */
+    void *hook_mapped;             /* block.mapped as the application's allocator gave it, for its free */
     struct diti_replica *replicas; /* of weights: the same bytes on other devices, by their numbers; NULL: none */
 } diti_buffer;
 typedef struct diti_replica {
@@ -269,26 +269,26 @@ typedef struct diti_device {
     dit_device_info info;
     diti_limits limits;
     VkPhysicalDeviceMemoryProperties memory;
-    uint32_t ordinal;        /* of this device in its context, for the allocator hook */
-    bool has_peers;          /* the context has more devices */
-    bool shares_instance;    /* it is the first one's */
+    uint32_t ordinal;     /* of this device in its context, for the allocator hook */
+    bool has_peers;       /* the context has more devices */
+    bool shares_instance; /* it is the first one's */
     uint8_t driver_uuid[16];
     bool shares[DITI_SHARES]; /* ways to have memory in common with another device that are enabled */
-    bool unified;            /* every heap is device local: host buffers count against memory_limit too */
-    bool maps_device_memory; /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
-    bool is_cpu;             /* a software driver: gets its own tile choices */
-    bool has_dot;            /* shaderIntegerDotProduct is enabled */
-    bool dot;                /* it is used, after overrides and the self-test */
-    bool unguarded;          /* test override: nothing is done again because fp16 overflowed */
-    bool has_fp16;           /* shaderFloat16 and 16-bit storage are enabled */
-    bool coop_i8;            /* products of int8 rows use coop, after overrides and the self-test */
-    uint32_t coop_attention; /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
-                                (attention_coop.comp), 0: without such matrices */
-    bool coop_attention_i8;  /* its queries and keys may be int8 */
-    bool half_attention;     /* without matrices, attention_half.comp, after the self-test */
-    bool dot_attention;      /* int8 queries and keys by the integer dot product, after the self-test */
-    bool unverified;         /* override: also what has never run on any driver that dit was tested with */
-    diti_features features;  /* enabled */
+    bool unified;             /* every heap is device local: host buffers count against memory_limit too */
+    bool maps_device_memory;  /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
+    bool is_cpu;              /* a software driver: gets its own tile choices */
+    bool has_dot;             /* shaderIntegerDotProduct is enabled */
+    bool dot;                 /* it is used, after overrides and the self-test */
+    bool unguarded;           /* test override: nothing is done again because fp16 overflowed */
+    bool has_fp16;            /* shaderFloat16 and 16-bit storage are enabled */
+    bool coop_i8;             /* products of int8 rows use coop, after overrides and the self-test */
+    uint32_t coop_attention;  /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
+                                 (attention_coop.comp), 0: without such matrices */
+    bool coop_attention_i8;   /* its queries and keys may be int8 */
+    bool half_attention;      /* without matrices, attention_half.comp, after the self-test */
+    bool dot_attention;       /* int8 queries and keys by the integer dot product, after the self-test */
+    bool unverified;          /* override: also what has never run on any driver that dit was tested with */
+    diti_features features;   /* enabled */
     diti_coop coop;
     bool has_memory_budget, has_portability_subset;
     diti_rung rung; /* the rung in use, after overrides and the self-test */
@@ -361,7 +361,7 @@ typedef struct diti_candidate { /* a physical device, seen from dit */
     dit_device_info info;
     uint32_t queue_family; /* the first with COMPUTE */
     uint8_t driver_uuid[16];
-    char reason[160];      /* why dit cannot use it; empty: it can */
+    char reason[160]; /* why dit cannot use it; empty: it can */
 } diti_candidate;
 /* All physical devices in Vulkan's order; freed with diti_free. */
 DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_api *vk, VkInstance instance,
