@@ -298,8 +298,8 @@ static void expect_error(const char *what, const edit *edits, const char *stage,
     for (i = 0; i < 2; i++) {
         const char *rung = contexts[i]->device->info.rung;
         run_model(contexts[i], edits, &got);
-        CHECK_MESSAGE(got.err.result == DIT_ERROR_NOT_FINITE && !strchr(got.err.message, '\n'), "%s, %s: %s", what, rung,
-                      dit_result_string(got.err.result));
+        CHECK_MESSAGE(got.err.result == DIT_ERROR_NOT_FINITE && !strchr(got.err.message, '\n'), "%s, %s: %s", what,
+                      rung, dit_result_string(got.err.result));
         CHECK_MESSAGE(strstr(got.err.message, stage) && strstr(got.err.message, op), "%s, %s: '%s' does not say %s %s",
                       what, rung, got.err.message, stage, op);
         printf("%s, %s: %s\n", what, rung, got.err.message);

@@ -16,8 +16,8 @@ enum {
     DITI_RECORD_WORDS = 8
 };
 #define DITI_RECORD_RUN 4u /* of the first record, behind diti_health: guard_run */
-#define DITI_GUARDED 23u /* id of the specialization constant */
-#define DITI_GATED 13u   /* of elementwise.comp */
+#define DITI_GUARDED 23u   /* id of the specialization constant */
+#define DITI_GATED 13u     /* of elementwise.comp */
 #define DITI_INFINITY 0x7f800000u
 
 /* A record, one more row of the tensor. */
