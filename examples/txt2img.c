@@ -576,21 +576,30 @@ static int scale_start(app *a) {
     return EXIT_GOOD;
 }
 
+/* Whether something is wanted that not every model can do. */
+static bool wants_more(const options *o) {
+    bool more = o->init_image || o->skip_blocks || o->clip_skip;
+    size_t i;
+    for (i = 0; i < NUMBER_COUNT; i++) more = more || number_text(o, &number_table[i]);
+    return more;
+}
+
 /* What the library would refuse only when the weights are loaded. */
-static int check_start(app *a) {
+static int check_job(app *a) {
     dit_model_desc desc = describe_model(a);
     dit_model *model = NULL;
     dit_job_desc job;
     dit_tensor noise;
     dit_memory memory;
     dit_result result;
+    if (!wants_more(&a->o)) return EXIT_GOOD;
     desc.dry_run = true;
     result = dit_model_load(NULL, &desc, &model, &a->err);
     describe_job(a, 0, &job, &noise);
     job.model = model;
     if (result == DIT_OK) result = dit_job_memory(NULL, &job, &memory, &a->err);
     dit_model_destroy(model);
-    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, "--init-img");
+    return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
 }
 
 static int check_request(app *a) {
@@ -604,7 +613,7 @@ static int check_request(app *a) {
     if (!code) code = check_sizes(a);
     if (!code) code = scale_start(a);
     if (!code) code = check_noise(a);
-    if (!code && a->r.start.rgba) code = check_start(a);
+    if (!code) code = check_job(a);
     return code;
 }
 

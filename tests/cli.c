@@ -413,6 +413,19 @@ static const refusal refusals[] = {
     {{"-m", "no such model"}, 3, "No such file"},
     {{"-m", "tests/cli.c"}, 3, "tests/cli.c"},
     {{"-m", "tests"}, 3, "tests"},
+    {{"--mask", "a.png"}, 2, "--init-img"},
+    {{"--strength", "0.5"}, 2, "--init-img"},
+    {{"-i", "a.png", "--strength", "2"}, 2, "value is 1"},
+    {{"-i", "no such picture"}, 3, "no such picture"},
+    {{"-i", "tests/cli.c"}, 3, "PNG or JPEG"},
+    {{"--guidance-end", "0"}, 2, "is 0.001"},
+    {{"--guidance-start", "0.8", "--guidance-end", "0.5"}, 2, "rising"},
+    {{"--guidance-rescale", "nan"}, 2, "is 0.7"},
+    {{"--apg-eta", "1.5"}, 2, "value is 1"},
+    {{"--slg-scale", "2.8"}, 2, "skip-layer"},
+    {{"--skip-layers", "7,x"}, 2, "7,8,9"},
+    {{"--clip-skip", "2"}, 2, "CLIP"},
+    {{"--vae-tile-size", "big"}, 2, "is 512"},
     {{"--device", "99"}, 5, "99"},
     {{"--device", "no such device"}, 5, "no such device"},
 };
@@ -431,6 +444,24 @@ static void test_refusals(void) {
     CHECK(!exists(in_work("refused.png")));
     outcome o = RUN("-m", MODEL);
     CHECK(one_line_saying(&o, 2, "--prompt"));
+}
+
+/* A picture of another size is scaled, alone to about the model's number of pixels; parameters are told. */
+static void test_start_picture(void) {
+    char *first = strdup(in_work("first.png")), *second = strdup(in_work("second.png"));
+    png_file png;
+    outcome o = RUN("-m", MODEL, "-p", "x", "-q", "--steps", "1", "-W", "96", "-H", "32", "-o", first);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = RUN("-m", MODEL, "-p", "x", "--steps", "4", "-i", first, "--mask", first, "--strength", "0.5", "--guidance-end",
+            "0.5", "--apg-eta", "0.2", "-o", second);
+    CHECK_MESSAGE(o.code == 0 && strstr(o.err, "is 96x32 pixels, scaled to 112x32"), "%s", o.err);
+    png = read_png(second);
+    CHECK_MESSAGE(strstr(png.text, "Size: 112x32, Init image: first.png, Mask: first.png, Denoising strength: 0.5, "
+                                   "Guidance end: 0.5, APG eta: 0.2, Model: "),
+                  "%s", png.text);
+    free(png.rgb);
+    free(first);
+    free(second);
 }
 
 static void test_noise_refusals(void) {
@@ -973,6 +1004,7 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     test_answers();
     test_refusals();
+    test_start_picture();
     test_noise_refusals();
     test_noise_truncated();
     test_picture();
