@@ -37,6 +37,7 @@ static bool picture_open(picture *p, const dit_type_rule *rule) {
     if (!CHECK_MESSAGE(diti_job_request_make(p->model, &p->job.env, &jd, &p->job.request, &err) == DIT_OK, "%s",
                        err.message))
         return false;
+    diti_job_assign(&p->job, 0, 1);
     diti_job_imaginary_device(p->model, &p->device);
     diti_graph_init(&p->graph, &p->device);
     diti_job_emit(&p->job, &p->graph);
