@@ -1,8 +1,7 @@
 /* amalgamate ORDER OUT: writes the single header from the files that ORDER names, in that order: the public API byte
  * for byte, the implementation behind DIT_IMPLEMENTATION without its local #include lines and comments, which stay
  * where the code is edited, and without declarations that serve no compiler; then ../LICENSE as a comment. The text
- * depends on those files alone. OUT is left untouched
- * when it holds that text already. */
+ * depends on those files alone. OUT is left untouched when it holds that text already. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
