@@ -82,6 +82,8 @@ install: $(PROGRAMS)
 	install -m 644 dit.h $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(filter build/dit%,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(wildcard models/*.gguf) $(DESTDIR)$(PREFIX)/share/dit
+	install -d $(DESTDIR)$(PREFIX)/share/dit/clip
+	install -m 644 $(wildcard models/clip/*) $(DESTDIR)$(PREFIX)/share/dit/clip
 clean:
 	rm -rf build
 

@@ -49,6 +49,7 @@ typedef struct app {
     request r;
     char model_path[PATH_SIZE]; /* or that of the transformer, where it stands for all */
     dit_component parts[8];
+    char tokenizer_path[PATH_SIZE]; /* of the bundled one, where it is needed */
     uint32_t part_count;
     dit_model_info info;
     dit_context *context;
@@ -237,13 +238,13 @@ static int output_failed(app *a, const char *path) {
 /* ---- Checking the request, before any work ---- */
 
 /* The bundled model lies beside the build tree or below the install prefix. */
-static bool find_default_model(char *out) {
+static bool find_bundled(const char *name, char *out) {
     static const char *const places[] = {"../models", "models", "../share/dit", "../share/dit/models"};
     char folder[PATH_SIZE];
     size_t i;
     if (!own_folder(folder, sizeof folder)) return false;
     for (i = 0; i < sizeof places / sizeof places[0]; i++) {
-        int n = snprintf(out, PATH_SIZE, "%s/%s/emoji-q8_0.gguf", folder, places[i]);
+        int n = snprintf(out, PATH_SIZE, "%s/%s/%s", folder, places[i], name);
         if (n < PATH_SIZE && file_exists(out)) return true;
     }
     return false;
@@ -276,7 +277,7 @@ static int check_parts(app *a) {
 static int check_model_path(app *a) {
     const char *path = a->o.model ? a->o.model : a->o.diffusion_model;
     if (!path) {
-        if (!find_default_model(a->model_path))
+        if (!find_bundled("emoji-q8_0.gguf", a->model_path))
             return complain(EXIT_INPUT,
                             "the bundled models/emoji-q8_0.gguf is not beside this program; name a model with --model");
         return check_parts(a);
@@ -409,6 +410,14 @@ static dit_model_desc describe_model(const app *a) {
     return desc;
 }
 
+/* Whether CLIP's tokenizer is lacking, which is one for all models: files of encoders come without it. */
+static bool lacks_clip_tokenizer(const dit_model_info *info) {
+    int role;
+    for (role = DIT_ROLE_TOKENIZER_1; role <= DIT_ROLE_TOKENIZER_3; role++)
+        if (info->missing & 1u << role && strstr(role_name(info->family, (dit_role)role), "CLIP")) return true;
+    return false;
+}
+
 /* Reads the model's headers only. */
 static int open_headers(app *a, dit_model **out) {
     dit_model_desc desc = describe_model(a);
@@ -417,7 +426,11 @@ static int open_headers(app *a, dit_model **out) {
     result = dit_model_load(NULL, &desc, out, &a->err);
     if (result != DIT_OK) return dit_failed(a, result, NULL);
     dit_model_get_info(*out, &a->info);
-    return EXIT_GOOD;
+    if (a->tokenizer_path[0] || !lacks_clip_tokenizer(&a->info) || !find_bundled("clip", a->tokenizer_path))
+        return EXIT_GOOD;
+    a->parts[a->part_count++].source.path = a->tokenizer_path;
+    dit_model_destroy(*out);
+    return open_headers(a, out);
 }
 
 /* Its sizes and parts. */

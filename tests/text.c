@@ -334,6 +334,34 @@ static void test_hostile_words(const diti_env *env) {
     free(text);
 }
 
+/* The bundled tokenizer has the ids that transformers' CLIPTokenizer gives. */
+static void test_bundled_clip(const diti_env *env) {
+    static const char *const texts[] = {"A photograph of an astronaut riding a horse, 8k!",
+                                        "na\u00efve caf\u00e9's d\u00e9j\u00e0-vu \U0001f98a 2024"};
+    static const int32_t wanted[2][18] = {
+        {49406, 320, 8853, 539, 550, 18376, 6765, 320, 4558, 267, 279, 330, 256, 49407},
+        {49406, 1097, 35689, 563, 15304, 568, 25466, 73, 21259, 268, 13230, 6040, 488, 273, 271, 273, 275, 49407}};
+    static const uint32_t counts[] = {14, 18};
+    size_t sizes[2], i;
+    char *vocabulary = test_read_file("models/clip/vocab.json", &sizes[0]);
+    char *merges = test_read_file("models/clip/merges.txt", &sizes[1]);
+    diti_tokenizer *tokenizer = NULL;
+    dit_error err = DITI_ZERO;
+    CHECK_MESSAGE(vocabulary && merges &&
+                      diti_tokenizer_load_merges(env, vocabulary, sizes[0], merges, sizes[1], "models/clip", &tokenizer,
+                                                 &err) == DIT_OK,
+                  "%s", err.message);
+    for (i = 0; i < 2 && tokenizer; i++) {
+        int32_t ids[32];
+        uint32_t count;
+        CHECK(test_encode(tokenizer, texts[i], ids, 32, &count, NULL, &err) == DIT_OK && count == counts[i] &&
+              memcmp(ids, wanted[i], count * sizeof *ids) == 0);
+    }
+    diti_tokenizer_free(tokenizer);
+    free(vocabulary);
+    free(merges);
+}
+
 /* llama.cpp's metadata. This file has no character map: only texts that need none are comparable. */
 static void test_gguf(const diti_env *env) {
     diti_checkpoint *checkpoint = NULL;
@@ -690,6 +718,7 @@ int main(void) {
     test_lost_words(&env);
     test_words_refused(&env);
     test_hostile_words(&env);
+    test_bundled_clip(&env);
     test_gguf(&env);
     test_small_model(&env);
     test_byte_fallback(&env);
