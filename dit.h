@@ -775,7 +775,7 @@ DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, c
                                      size_t *size, dit_error *err);
 
 /* The same for a prompt that is read as dit_job_desc.prompt_weights has it: (word:1.3), (word), [word], \(.
-   Arguments, failures and threads as for dit_encode_prompt. */
+   ctx, model, prompt, blob, size, err: as for dit_encode_prompt, and so are failures and results. Any thread. */
 DIT_API dit_result dit_encode_weighted_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
                                               size_t *size, dit_error *err);
 

@@ -25,10 +25,10 @@ static const char *const diti_override_keys[] = {
     "fail_device",   /* which one of several, counted from 0; absent: all */
     "transport",     /* between devices, this one alone: group, fd, dma_buf, host, staged */
     "break_transport", /* this one fails its self-test */
-    "chunk",         /* bytes copied between devices at a time */
-    "transport_ms",  /* the longest that another rank is waited for */
-    "fail_pipeline", /* the n-th pipeline cannot be compiled */
-    "trace_events",  /* most events that a trace keeps */
+    "chunk",           /* bytes copied between devices at a time */
+    "transport_ms",    /* the longest that another rank is waited for */
+    "fail_pipeline",   /* the n-th pipeline cannot be compiled */
+    "trace_events",    /* most events that a trace keeps */
 };
 
 static const char *diti_override_find(const char *overrides, const char *key, size_t *length) {
