@@ -36,9 +36,9 @@ build/dit: examples/txt2img.c $(wildcard examples/*.h) dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
 build/%: examples/%.c dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
-build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) dit.h
-	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
 # With DIT_API=static the compiler drops what a program does not call.
+build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) dit.h
+	$(COMPILE) $(CFLAGS) -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
 build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@$(COMPILE) -O1 -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)

@@ -28076,6 +28076,17 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
 	return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
 }
 
+static dit_result diti_model_check_scale(const dit_model *model, dit_error *err) {
+	const char *family = model->transformer->traits.family, *other = "SD3";
+	float foreign = 1.5305f;
+	if (!model->vae || !(diti_equal(family, "sd3") || diti_equal(family, "flux"))) return DIT_OK;
+	if (diti_equal(family, "sd3")) foreign = 0.3611f, other = "FLUX.1";
+	if (fabsf(diti_vae_get_traits(model->vae)->scale - foreign) > 1e-4f) return DIT_OK;
+	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+		"the VAE is that of %s (scaling_factor %.4f); a model of family %s wants its own", other,
+		(double)foreign, family);
+}
+
 static dit_result diti_model_check_parts(const dit_model *model, dit_error *err) {
 	const diti_model_traits *traits;
 	if (!model->transformer) return DIT_OK;
@@ -28095,7 +28106,7 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
 			"the VAE has %u latent channels, the transformer %u; they belong to different models",
 			diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
 	}
-	return DIT_OK;
+	return diti_model_check_scale(model, err);
 }
 
 static void diti_model_close_packages(dit_model *model) {

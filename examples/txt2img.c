@@ -575,6 +575,7 @@ static dit_image image_of(const picture *p) {
 /* To the size that is made; a mask of another size than its picture has lost its place. */
 static int scale_start(app *a) {
     picture *start = &a->r.start, *mask = &a->r.mask;
+    const char *wrong;
     if (!start->rgba) return EXIT_GOOD;
     if (mask->rgba && (mask->width != start->width || mask->height != start->height))
         return complain(EXIT_USAGE, "--mask %s: it is %ux%u pixels, %s is %ux%u; they must have the same size",
@@ -582,8 +583,9 @@ static int scale_start(app *a) {
     if (!a->o.quiet && (start->width != a->r.width || start->height != a->r.height))
         fprintf(stderr, "dit: %s is %ux%u pixels, scaled to %ux%u\n", a->o.init_image, start->width, start->height,
                 a->r.width, a->r.height);
-    if (!scale_picture(start, a->r.width, a->r.height) || (mask->rgba && !scale_picture(mask, a->r.width, a->r.height)))
-        return complain(EXIT_MEMORY, "out of memory; try a smaller -W and -H");
+    wrong = scale_picture(start, a->r.width, a->r.height);
+    if (!wrong && mask->rgba) wrong = scale_picture(mask, a->r.width, a->r.height);
+    if (wrong) return complain(EXIT_MEMORY, "%s", wrong);
     a->r.start_image = image_of(start);
     a->r.mask_image = image_of(mask);
     return EXIT_GOOD;

@@ -501,6 +501,7 @@ static void test_sd3(void) {
 
 static void test_sd3_refusals(void) {
     dit_model_info info;
+    folder flux_vae = {0};
     parts p;
     dit_model *model;
     dit_job_desc d;
@@ -522,6 +523,17 @@ static void test_sd3_refusals(void) {
     p.list[1].source.size = 0;
     p.list[1].source.path = FIXTURES "pipe_dit/vae";
     load_refused(&p, "4 latent channels", "16");
+    sd3_parts(&p, 7);
+    folder_add_text(
+        &flux_vae, "config.json",
+        "{\"_class_name\": \"AutoencoderKL\", \"block_out_channels\": [8, 8, 16, 16], \"latent_channels\": 16, "
+        "\"layers_per_block\": 1, \"norm_num_groups\": 4, \"use_post_quant_conv\": false, "
+        "\"use_quant_conv\": false, \"scaling_factor\": 0.3611, \"shift_factor\": 0.1159}");
+    flux_vae.members[1].name = "diffusion_pytorch_model.safetensors";
+    flux_vae.members[1].file = made.vae;
+    flux_vae.count = 2;
+    p.list[1].source = folder_source(&flux_vae);
+    load_refused(&p, "that of FLUX.1", "sd3");
     sd3_parts(&p, 7);
     add_memory(&p, DIT_ROLE_NONE, &made.bert);
     load_refused(&p, "components[7]", "no part");

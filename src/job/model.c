@@ -242,6 +242,19 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
 }
 
+/* The autoencoders of SD3 and FLUX.1 differ in nothing but weights and the scale that their config.json states
+   (models.md 4.1). */
+static dit_result diti_model_check_scale(const dit_model *model, dit_error *err) {
+    const char *family = model->transformer->traits.family, *other = "SD3";
+    float foreign = 1.5305f;
+    if (!model->vae || !(diti_equal(family, "sd3") || diti_equal(family, "flux"))) return DIT_OK;
+    if (diti_equal(family, "sd3")) foreign = 0.3611f, other = "FLUX.1";
+    if (fabsf(diti_vae_get_traits(model->vae)->scale - foreign) > 1e-4f) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "the VAE is that of %s (scaling_factor %.4f); a model of family %s wants its own", other,
+                     (double)foreign, family);
+}
+
 /* Parts that were trained together agree in their sizes; say which do not. */
 static dit_result diti_model_check_parts(const dit_model *model, dit_error *err) {
     const diti_model_traits *traits;
@@ -262,7 +275,7 @@ static dit_result diti_model_check_parts(const dit_model *model, dit_error *err)
                          "the VAE has %u latent channels, the transformer %u; they belong to different models",
                          diti_vae_get_traits(model->vae)->latent_channels, traits->latent_channels);
     }
-    return DIT_OK;
+    return diti_model_check_scale(model, err);
 }
 
 /* --- what stays on the device, where not all weights do --- */
