@@ -534,6 +534,7 @@ static void test_sd3_refusals(void) {
     flux_vae.count = 2;
     p.list[1].source = folder_source(&flux_vae);
     load_refused(&p, "that of FLUX.1", "sd3");
+    bytes_free(&flux_vae.members[0].file);
     sd3_parts(&p, 7);
     add_memory(&p, DIT_ROLE_NONE, &made.bert);
     load_refused(&p, "components[7]", "no part");
