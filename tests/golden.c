@@ -124,10 +124,31 @@ static size_t list_folder(const char *path, char **names, size_t capacity) {
     return count;
 }
 
+/* Folders of video models and of image models to come. */
+static bool is_later_work(const char *path) {
+    static const char *const later[] = {"cogvideox*",   "flux2",      "gemma2_text",   "latte",      "lumina2",
+                                        "mistral_text", "opensora_*", "osp11_*",       "pipe_latte", "pipe_cogvideox*",
+                                        "qwen*",        "sana*",      "vae_cogvideox", "vae_dcae",   "vae_flux2",
+                                        "vae_wan",      "wan",        "wan22_*",       "zimage"};
+    char name[256];
+    size_t length = strlen(path), start, i;
+    while (length && path[length - 1] == '/') length--;
+    for (start = length; start && path[start - 1] != '/';) start--;
+    snprintf(name, sizeof name, "%.*s", (int)(length - start), path + start);
+    for (i = 0; i < sizeof later / sizeof *later; i++) {
+        if (diti_glob(later[i], name)) return true;
+    }
+    return false;
+}
+
 static int run_below(golden *g, const char *path) {
     char *names[512];
     size_t count, i;
     int cases = 0;
+    if (is_later_work(path)) {
+        fprintf(stderr, "%s: of a model that is not supported yet; nothing is compared\n", path);
+        return 1;
+    }
     if (is_case(path)) {
         run_folder(g, path);
         return 1;
