@@ -82,8 +82,9 @@ install: $(PROGRAMS)
 	install -m 644 dit.h $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(filter build/dit%,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(wildcard models/*.gguf) $(DESTDIR)$(PREFIX)/share/dit
-	install -d $(DESTDIR)$(PREFIX)/share/dit/clip
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/dit/,clip t5)
 	install -m 644 $(wildcard models/clip/*) $(DESTDIR)$(PREFIX)/share/dit/clip
+	install -m 644 $(wildcard models/t5/*) $(DESTDIR)$(PREFIX)/share/dit/t5
 clean:
 	rm -rf build
 

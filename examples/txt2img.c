@@ -48,8 +48,8 @@ typedef struct app {
     options o;
     request r;
     char model_path[PATH_SIZE]; /* or that of the transformer, where it stands for all */
-    dit_component parts[8];
-    char tokenizer_path[PATH_SIZE]; /* of the bundled one, where it is needed */
+    dit_component parts[9];
+    char tokenizer_paths[2][PATH_SIZE]; /* of the bundled ones, CLIP's and T5's, where they are needed */
     uint32_t part_count;
     dit_model_info info;
     dit_context *context;
@@ -410,12 +410,26 @@ static dit_model_desc describe_model(const app *a) {
     return desc;
 }
 
-/* Whether CLIP's tokenizer is lacking, which is one for all models: files of encoders come without it. */
-static bool lacks_clip_tokenizer(const dit_model_info *info) {
+/* The tokenizers of CLIP and T5 are one for all models, and files of encoders come without: the bundled ones serve. */
+static bool add_tokenizers(app *a) {
+    static const char *const bundled[][2] = {
+        {"tokenizer of CLIP-L", "clip"}, {"tokenizer of CLIP-G", "clip"}, {"tokenizer of T5", "t5"}};
+    const uint32_t before = a->part_count;
+    size_t i;
     int role;
-    for (role = DIT_ROLE_TOKENIZER_1; role <= DIT_ROLE_TOKENIZER_3; role++)
-        if (info->missing & 1u << role && strstr(role_name(info->family, (dit_role)role), "CLIP")) return true;
-    return false;
+    for (role = DIT_ROLE_TOKENIZER_1; role <= DIT_ROLE_TOKENIZER_3; role++) {
+        for (i = 0; i < sizeof bundled / sizeof bundled[0]; i++) {
+            char *path = a->tokenizer_paths[i / 2];
+            if (!(a->info.missing & 1u << role) || path[0] ||
+                strcmp(role_name(a->info.family, (dit_role)role), bundled[i][0]) != 0)
+                continue;
+            if (find_bundled(bundled[i][1], path))
+                a->parts[a->part_count++].source.path = path;
+            else
+                path[0] = 0;
+        }
+    }
+    return a->part_count > before;
 }
 
 /* Reads the model's headers only. */
@@ -426,9 +440,7 @@ static int open_headers(app *a, dit_model **out) {
     result = dit_model_load(NULL, &desc, out, &a->err);
     if (result != DIT_OK) return dit_failed(a, result, NULL);
     dit_model_get_info(*out, &a->info);
-    if (a->tokenizer_path[0] || !lacks_clip_tokenizer(&a->info) || !find_bundled("clip", a->tokenizer_path))
-        return EXIT_GOOD;
-    a->parts[a->part_count++].source.path = a->tokenizer_path;
+    if (!add_tokenizers(a)) return EXIT_GOOD;
     dit_model_destroy(*out);
     return open_headers(a, out);
 }

@@ -932,16 +932,16 @@ static void test_info_part(void) {
 /* Parts that lie elsewhere, and the one sentence about each that is missing. */
 static void test_parts(void) {
     static char flux[] = "tests/fixtures/gguf_flux_sdcpp/model.gguf", clip[] = "tests/fixtures/clip_l_proj",
-                t5[] = "tests/fixtures/umt5_encoder", tokenizers[] = "tests/fixtures/tokenizers/t5";
+                t5[] = "tests/fixtures/umt5_encoder";
     outcome o = RUN("--diffusion-model", flux, "-p", "x");
     CHECK(one_line_saying(&o, 3, "no CLIP-L text encoder; add it with --clip-l FILE"));
     o = RUN("--diffusion-model", flux, "--clip_l", clip, "-p", "x");
     CHECK(one_line_saying(&o, 3, "no T5 text encoder; add it with --t5 FILE"));
-    /* CLIP's own tokenizer, which is bundled, is larger than this encoder's vocabulary. */
-    o = RUN("--diffusion-model", flux, "--clip-l", clip, "--t5xxl", t5, "--tokenizer", tokenizers, "-p", "x");
-    CHECK_MESSAGE(o.code == 3 && !strstr(o.err, "no tokenizer of CLIP-L"), "%s", o.err);
-    o = RUN("--info", "--diffusion-model", flux, "--clip-l", clip);
-    CHECK(o.code == 0 && strstr(o.out, "missing: tokenizer of T5") && !strstr(o.out, "missing: tokenizer of CLIP-L"));
+    /* Tokenizers of CLIP and T5 are bundled. */
+    o = RUN("--diffusion-model", flux, "--clip-l", clip, "--t5xxl", t5, "-p", "x");
+    CHECK(one_line_saying(&o, 3, "no autoencoder; add it with --vae FILE"));
+    o = RUN("--info", "--diffusion-model", flux, "--clip-l", clip, "--t5", t5);
+    CHECK(o.code == 0 && strstr(o.out, "missing: autoencoder") && !strstr(o.out, "missing: tokenizer"));
     o = RUN("-m", "tests/fixtures/hunyuandit_v12", "-p", "x");
     CHECK(one_line_saying(&o, 3, "no BERT text encoder; add it with --clip-l FILE"));
     o = RUN("--diffusion-model", flux, "--clip-l", t5, "-p", "x");

@@ -334,30 +334,36 @@ static void test_hostile_words(const diti_env *env) {
     free(text);
 }
 
-/* The bundled tokenizer has the ids that transformers' CLIPTokenizer gives. */
-static void test_bundled_clip(const diti_env *env) {
-    static const char *const texts[] = {"A photograph of an astronaut riding a horse, 8k!",
-                                        "na\u00efve caf\u00e9's d\u00e9j\u00e0-vu \U0001f98a 2024"};
-    static const int32_t wanted[2][18] = {
-        {49406, 320, 8853, 539, 550, 18376, 6765, 320, 4558, 267, 279, 330, 256, 49407},
-        {49406, 1097, 35689, 563, 15304, 568, 25466, 73, 21259, 268, 13230, 6040, 488, 273, 271, 273, 275, 49407}};
-    static const uint32_t counts[] = {14, 18};
-    size_t sizes[2], i;
+static void check_bundled(diti_tokenizer *tokenizer, const char *text, const int32_t *wanted, uint32_t wanted_count) {
+    int32_t ids[32];
+    uint32_t count;
+    CHECK(tokenizer && test_encode(tokenizer, text, ids, 32, &count, NULL, NULL) == DIT_OK && count == wanted_count &&
+          memcmp(ids, wanted, count * sizeof *ids) == 0);
+}
+
+/* The bundled tokenizers have the ids that transformers' CLIPTokenizer and the tokenizers library give. */
+static void test_bundled(const diti_env *env) {
+    static const char words[] = "A photograph of an astronaut riding a horse, 8k!",
+                      marks[] = "na\u00efve caf\u00e9's d\u00e9j\u00e0-vu \U0001f98a 2024",
+                      spaces[] = "na\u00efve caf\u00e9's  d\u00e9j\u00e0-vu \u210c\ufb01 2024 glass cube";
+    static const int32_t clip_words[] = {49406, 320, 8853, 539, 550, 18376, 6765, 320, 4558, 267, 279, 330, 256, 49407},
+                         clip_marks[] = {49406, 1097,  35689, 563, 15304, 568, 25466, 73,  21259,
+                                         268,   13230, 6040,  488, 273,   271, 273,   275, 49407},
+                         t5_words[] = {71, 6419, 13, 46, 30059, 7494, 3, 9, 4952, 6, 505, 157, 55, 1},
+                         t5_spaces[] = {3,  29,  9,  2,  162, 11949, 31,   7,   4315, 18, 208,
+                                        76, 454, 89, 23, 460, 2266,  1905, 123, 346,  1};
+    size_t sizes[2];
     char *vocabulary = test_read_file("models/clip/vocab.json", &sizes[0]);
     char *merges = test_read_file("models/clip/merges.txt", &sizes[1]);
-    diti_tokenizer *tokenizer = NULL;
-    dit_error err = DITI_ZERO;
-    CHECK_MESSAGE(vocabulary && merges &&
-                      diti_tokenizer_load_merges(env, vocabulary, sizes[0], merges, sizes[1], "models/clip", &tokenizer,
-                                                 &err) == DIT_OK,
-                  "%s", err.message);
-    for (i = 0; i < 2 && tokenizer; i++) {
-        int32_t ids[32];
-        uint32_t count;
-        CHECK(test_encode(tokenizer, texts[i], ids, 32, &count, NULL, &err) == DIT_OK && count == counts[i] &&
-              memcmp(ids, wanted[i], count * sizeof *ids) == 0);
-    }
-    diti_tokenizer_free(tokenizer);
+    diti_tokenizer *clip = NULL, *t5 = load_file(env, "models/t5/tokenizer.json");
+    if (CHECK(vocabulary && merges))
+        diti_tokenizer_load_merges(env, vocabulary, sizes[0], merges, sizes[1], "models/clip", &clip, NULL);
+    check_bundled(clip, words, clip_words, DITI_COUNT(clip_words));
+    check_bundled(clip, marks, clip_marks, DITI_COUNT(clip_marks));
+    check_bundled(t5, words, t5_words, DITI_COUNT(t5_words));
+    check_bundled(t5, spaces, t5_spaces, DITI_COUNT(t5_spaces));
+    diti_tokenizer_free(clip);
+    diti_tokenizer_free(t5);
     free(vocabulary);
     free(merges);
 }
@@ -718,7 +724,7 @@ int main(void) {
     test_lost_words(&env);
     test_words_refused(&env);
     test_hostile_words(&env);
-    test_bundled_clip(&env);
+    test_bundled(&env);
     test_gguf(&env);
     test_small_model(&env);
     test_byte_fallback(&env);
