@@ -25282,7 +25282,7 @@ static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
 	const diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
 	const diti_lane_chunk *what = &lane->chunks[slot->chunk];
 	diti_trace_event event = DITI_ZERO;
-	if (!lane->trace || lane->trace->light) return;
+	if (!lane->trace) return;
 	event.kind = DITI_TRACE_SPAN;
 	event.lane = DITI_LANE_PEER;
 	event.row = (uint8_t)((lane->from * DITI_MAX_DEVICES + lane->to) % DITI_TRACE_ROWS);
@@ -27012,6 +27012,8 @@ static bool diti_context_proved(const dit_context *context, diti_device *device)
 		device->dot = same->dot;
 		device->coop_attention = same->coop_attention;
 		device->coop_attention_i8 = same->coop_attention_i8;
+		device->half_attention = same->half_attention;
+		device->dot_attention = same->dot_attention;
 		device->us_per_gflop = same->us_per_gflop;
 		memcpy(device->info.rung, same->info.rung, sizeof device->info.rung);
 		return true;
@@ -27607,6 +27609,26 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
 		encoder->clip && both ? "" : "s", columns, wanted);
 }
 
+static uint32_t diti_encoder_vocabulary(const diti_encoder *encoder) {
+	if (encoder->t5) return diti_t5_get_traits(encoder->t5)->vocabulary;
+	if (encoder->clip) return diti_clip_get_traits(encoder->clip)->vocabulary;
+	return encoder->bert ? diti_bert_get_traits(encoder->bert)->vocabulary : 0;
+}
+
+static dit_result diti_encoder_check_tokenizer(const diti_encoder *encoder, dit_error *err) {
+	const uint32_t vocabulary = diti_encoder_vocabulary(encoder);
+	const diti_piece_index *words = encoder->tokenizer ? &encoder->tokenizer->words : NULL;
+	uint32_t i;
+	for (i = 0; words && vocabulary && i < words->count; i++) {
+		if (words->pieces[i].id < (int32_t)vocabulary) continue;
+		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+			"the tokenizer of %s has a token %d, the text encoder %u of them; they belong to different "
+			"models",
+			diti_encoder_name(encoder->kind), words->pieces[i].id, vocabulary);
+	}
+	return DIT_OK;
+}
+
 static dit_result diti_encoders_place(dit_model *model, dit_error *err) {
 	dit_result result = DIT_OK;
 	uint32_t i;
@@ -27619,6 +27641,7 @@ static dit_result diti_encoders_place(dit_model *model, dit_error *err) {
 		if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
 			diti_encoders_place_clip(model, encoder);
 		if (diti_encoder_weights(encoder) && model->transformer) result = diti_encoders_check(model, encoder, err);
+		if (result >= 0) result = diti_encoder_check_tokenizer(encoder, err);
 	}
 	return result;
 }

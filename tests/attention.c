@@ -527,6 +527,11 @@ static void test_vector_descent(void) {
         CHECK(context->device->dot_attention == (i != 2 && context->device->dot));
         CHECK((diti_attention_int8_head(context->device, 64) > 0) == context->device->dot_attention);
         dit_context_destroy(context);
+        desc.devices = "0,0"; /* the second one takes over what the first one has proved */
+        if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) continue;
+        CHECK(context->devices[1]->half_attention == (i != 1));
+        CHECK(context->devices[1]->dot_attention == (i != 2 && context->devices[1]->dot));
+        dit_context_destroy(context);
     }
 }
 

@@ -239,6 +239,8 @@ static bool diti_context_proved(const dit_context *context, diti_device *device)
         device->dot = same->dot;
         device->coop_attention = same->coop_attention;
         device->coop_attention_i8 = same->coop_attention_i8;
+        device->half_attention = same->half_attention;
+        device->dot_attention = same->dot_attention;
         device->us_per_gflop = same->us_per_gflop;
         memcpy(device->info.rung, same->info.rung, sizeof device->info.rung);
         return true;

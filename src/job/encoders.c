@@ -149,6 +149,27 @@ static dit_result diti_encoders_check(const dit_model *model, const diti_encoder
                      encoder->clip && both ? "" : "s", columns, wanted);
 }
 
+static uint32_t diti_encoder_vocabulary(const diti_encoder *encoder) {
+    if (encoder->t5) return diti_t5_get_traits(encoder->t5)->vocabulary;
+    if (encoder->clip) return diti_clip_get_traits(encoder->clip)->vocabulary;
+    return encoder->bert ? diti_bert_get_traits(encoder->bert)->vocabulary : 0;
+}
+
+/* A token without an embedding would be read as nothing, and the picture be of something else. */
+static dit_result diti_encoder_check_tokenizer(const diti_encoder *encoder, dit_error *err) {
+    const uint32_t vocabulary = diti_encoder_vocabulary(encoder);
+    const diti_piece_index *words = encoder->tokenizer ? &encoder->tokenizer->words : NULL;
+    uint32_t i;
+    for (i = 0; words && vocabulary && i < words->count; i++) {
+        if (words->pieces[i].id < (int32_t)vocabulary) continue;
+        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                         "the tokenizer of %s has a token %d, the text encoder %u of them; they belong to different "
+                         "models",
+                         diti_encoder_name(encoder->kind), words->pieces[i].id, vocabulary);
+    }
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t i;
@@ -161,6 +182,7 @@ DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
         if (diti_encoder_weights(encoder) && model->transformer) result = diti_encoders_check(model, encoder, err);
+        if (result >= 0) result = diti_encoder_check_tokenizer(encoder, err);
     }
     return result;
 }

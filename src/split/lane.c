@@ -348,7 +348,7 @@ static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
     const diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
     const diti_lane_chunk *what = &lane->chunks[slot->chunk];
     diti_trace_event event = DITI_ZERO;
-    if (!lane->trace || lane->trace->light) return;
+    if (!lane->trace) return;
     event.kind = DITI_TRACE_SPAN;
     event.lane = DITI_LANE_PEER;
     event.row = (uint8_t)((lane->from * DITI_MAX_DEVICES + lane->to) % DITI_TRACE_ROWS);
