@@ -9243,6 +9243,17 @@ static diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const c
 	DITI_PRINTF(3, 4);
 static const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
 
+typedef struct diti_group {
+	uint32_t count, index;
+	uint32_t devices[DITI_MAX_DEVICES];
+	float weights[DITI_MAX_DEVICES];
+} diti_group;
+typedef struct diti_exchange_heads {
+	const diti_group *group;
+	const uint32_t *rows;
+	uint32_t items, heads, head_dim;
+} diti_exchange_heads;
+
 static bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
 	uint32_t group_size);
 static void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
@@ -9278,6 +9289,7 @@ typedef struct diti_guard_use {
 #define DITI_GUARD_CELL 16u
 #define DITI_OP_JUDGE 5u
 #define DITI_OP_WEIGH 6u
+#define DITI_OP_MERGE 7u
 
 typedef struct diti_health {
 	uint32_t bad_step;
@@ -13220,6 +13232,40 @@ static diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti
 	return out;
 }
 
+static void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
+	diti_elementwise_desc desc = DITI_ZERO;
+	desc.out = to;
+	desc.name = name;
+	diti_elementwise(graph, from, &desc);
+}
+
+static diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
+	diti_tensor x_lse, uint32_t head_dim) {
+	const diti_tensor_info *info = diti_tensor_get(graph, o);
+	uint32_t rows = info->rows, columns = info->columns;
+	diti_dispatch dispatch;
+	diti_tensor lse;
+	if (!diti_small_begin(graph, &dispatch, "merge attention", "elementwise", DITI_OP_MERGE)) return 0;
+	if (head_dim % 4)
+		return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL,
+			"attention in parts wants heads of a multiple of 4 channels, these have %u", head_dim);
+	lse = diti_tensor_new(graph, DITI_F32, rows, columns / head_dim, "log sum of exponentials");
+	if (!lse) return 0;
+	dispatch.push[4] = diti_tensor_get(graph, x)->pitch;
+	dispatch.push[6] = diti_tensor_get(graph, lse)->pitch;
+	dispatch.push[7] = head_dim;
+	dispatch.push[9] = diti_tensor_get(graph, o)->pitch;
+	diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
+	diti_op_bind(graph, &dispatch, 1, x_lse, 5, true, false);
+	diti_op_bind(graph, &dispatch, 2, o, 8, true, true);
+	diti_op_bind(graph, &dispatch, 3, o_lse, 12, true, false);
+	diti_op_bind(graph, &dispatch, 4, lse, 13, false, true);
+	diti_small_bind_run(graph, &dispatch, 0);
+	diti_small_bind_run(graph, &dispatch, 2);
+	diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_GUARD + 1);
+	return lse;
+}
+
 static diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name) {
 	const diti_tensor_info *from = diti_tensor_get(graph, table);
 	diti_dispatch dispatch;
@@ -13488,6 +13534,208 @@ static void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba
 	diti_op_bind(graph, &dispatch, 3, rgb, 16, false, true);
 	diti_op_bind(graph, &dispatch, 4, health, 18, true, true);
 	diti_small_emit(graph, &dispatch, 1, pixels, 19);
+}
+
+/* ==== src/graph/collective.c ==== */
+
+static uint32_t diti_group_count(const diti_group *group) { return group && group->count > 1 ? group->count : 1; }
+
+static uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total) {
+	uint32_t count = diti_group_count(group), i, first;
+	double before = 0, all = 0;
+	if (count == 1) return index ? total : 0;
+	if (index >= count) return total;
+	for (i = 0; i < count; i++) {
+		if (i < index) before += (double)group->weights[i];
+		all += (double)group->weights[i];
+	}
+	if (!(all > 0)) return (uint32_t)((uint64_t)total * index / count);
+	first = (uint32_t)((double)total * (before / all) + 0.5);
+	if (total < count) return first < total ? first : total;
+	if (first < index) first = index;
+	return first > total - (count - index) ? total - (count - index) : first;
+}
+
+static uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total) {
+	return diti_group_first(group, index + 1, total) - diti_group_first(group, index, total);
+}
+
+static diti_tensor diti_group_rows(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t rows) {
+	return diti_tensor_view(graph, x, first, rows, 0,
+		diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns);
+}
+
+static void diti_group_end(diti_graph *graph, size_t first) {
+	size_t i, count = graph->exchange_count;
+	for (i = first; i < count; i++) diti_exchange_end(graph, (uint32_t)i);
+}
+
+static void diti_group_send_all(diti_graph *graph, const diti_group *group, diti_tensor rows) {
+	uint32_t i;
+	for (i = 0; i < group->count; i++)
+		if (i != group->index) diti_exchange_begin(graph, rows, group->devices[i], true);
+}
+
+static void diti_group_receive_all(diti_graph *graph, const diti_group *group, diti_tensor whole, uint32_t at,
+	uint32_t total) {
+	uint32_t i;
+	for (i = 0; i < group->count; i++) {
+		uint32_t first = diti_group_first(group, i, total), size = diti_group_size(group, i, total);
+		if (i != group->index && size)
+			diti_exchange_begin(graph, diti_group_rows(graph, whole, at + first, size), group->devices[i], false);
+	}
+}
+
+static diti_tensor diti_all_gather(diti_graph *graph, const diti_group *group, diti_tensor part, uint32_t items,
+	uint32_t total, const char *name) {
+	uint32_t item, own, first;
+	size_t begun;
+	diti_tensor whole;
+	if (diti_graph_failed(graph) || diti_group_count(group) == 1) return part;
+	own = diti_group_size(group, group->index, total);
+	first = diti_group_first(group, group->index, total);
+	begun = graph->exchange_count;
+	for (item = 0; item < items && own; item++)
+		diti_group_send_all(graph, group, diti_group_rows(graph, part, item * own, own));
+	whole = diti_tensor_new(graph, diti_tensor_get(graph, part)->format, items * total,
+		diti_tensor_get(graph, part)->columns, name);
+	for (item = 0; item < items && !diti_graph_failed(graph); item++) {
+		diti_group_receive_all(graph, group, whole, item * total, total);
+		if (own)
+			diti_copy(graph, diti_group_rows(graph, part, item * own, own),
+				diti_group_rows(graph, whole, item * total + first, own), name);
+	}
+	diti_group_end(graph, begun);
+	return whole;
+}
+
+static void diti_group_sum(diti_graph *graph, const diti_group *group, const diti_tensor *parts, diti_tensor out,
+	const char *name) {
+	diti_tensor sum = parts[0];
+	uint32_t i;
+	for (i = 1; i < group->count; i++) {
+		diti_elementwise_desc desc = DITI_ZERO;
+		desc.add = parts[i];
+		desc.out = i + 1 == group->count ? out : 0;
+		desc.out_f32 = true;
+		desc.name = name;
+		sum = diti_elementwise(graph, sum, &desc);
+	}
+}
+
+static void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name) {
+	diti_tensor parts[DITI_MAX_DEVICES], own;
+	uint32_t i, rows, size, columns;
+	size_t begun;
+	if (diti_graph_failed(graph) || diti_group_count(group) == 1) return;
+	rows = diti_tensor_get(graph, x)->rows;
+	columns = diti_tensor_get(graph, x)->columns;
+	size = diti_group_size(group, group->index, rows);
+	own = size ? diti_group_rows(graph, x, diti_group_first(group, group->index, rows), size) : 0;
+	begun = graph->exchange_count;
+	for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+		uint32_t other = diti_group_size(group, i, rows);
+		parts[i] = i == group->index ? own : size ? diti_tensor_new(graph, DITI_F32, size, columns, name) : 0;
+		if (i == group->index) continue;
+		if (other)
+			diti_exchange_begin(graph, diti_group_rows(graph, x, diti_group_first(group, i, rows), other),
+				group->devices[i], true);
+		if (size) diti_exchange_begin(graph, parts[i], group->devices[i], false);
+	}
+	diti_group_end(graph, begun);
+	if (diti_graph_failed(graph)) return;
+	if (size) diti_group_sum(graph, group, parts, own, name);
+	begun = graph->exchange_count;
+	if (size) diti_group_send_all(graph, group, own);
+	diti_group_receive_all(graph, group, x, 0, rows);
+	diti_group_end(graph, begun);
+}
+
+static uint32_t diti_heads_rows(const diti_exchange_heads *desc, uint32_t before) {
+	uint32_t i, rows = 0;
+	for (i = 0; i < before; i++) rows += desc->rows[i];
+	return rows;
+}
+
+static diti_tensor diti_heads_view(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t first,
+	uint32_t rows, uint32_t column_head, uint32_t heads) {
+	return diti_tensor_view(graph, x, first, rows, column_head * desc->head_dim, heads * desc->head_dim);
+}
+
+static void diti_heads_pack(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t kinds,
+	uint32_t member, diti_tensor out, uint32_t first, uint32_t at, uint32_t rows) {
+	uint32_t kind, head = diti_group_first(desc->group, member, desc->heads),
+		heads = diti_group_size(desc->group, member, desc->heads);
+	for (kind = 0; kind < kinds && rows; kind++)
+		diti_copy(graph, diti_heads_view(graph, desc, x, first, rows, kind * desc->heads + head, heads),
+			diti_heads_view(graph, desc, out, at, rows, kind * heads, heads), "heads of rows");
+}
+
+static diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+	uint32_t kinds) {
+	const diti_group *group = desc->group;
+	uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), item, i;
+	uint32_t heads = diti_group_size(group, self, desc->heads);
+	diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, x)->format;
+	diti_tensor out;
+	size_t begun = graph->exchange_count;
+	for (i = 0; i < group->count && own; i++) {
+		uint32_t columns = kinds * diti_group_size(group, i, desc->heads) * desc->head_dim;
+		diti_tensor packed;
+		if (i == self) continue;
+		packed = diti_tensor_new(graph, format, desc->items * own, columns, "heads to send");
+		diti_heads_pack(graph, desc, x, kinds, i, packed, 0, 0, desc->items * own);
+		for (item = 0; item < desc->items; item++)
+			diti_exchange_begin(graph, diti_group_rows(graph, packed, item * own, own), group->devices[i], true);
+	}
+	out = diti_tensor_new(graph, format, desc->items * all, kinds * heads * desc->head_dim, "heads of all rows");
+	for (item = 0; item < desc->items && !diti_graph_failed(graph); item++) {
+		for (i = 0; i < group->count; i++) {
+			diti_tensor rows;
+			if (i == self || !desc->rows[i]) continue;
+			rows = diti_group_rows(graph, out, item * all + diti_heads_rows(desc, i), desc->rows[i]);
+			diti_exchange_begin(graph, rows, group->devices[i], false);
+		}
+		diti_heads_pack(graph, desc, x, kinds, self, out, item * own, item * all + diti_heads_rows(desc, self), own);
+	}
+	diti_group_end(graph, begun);
+	return out;
+}
+
+static diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+	diti_tensor out) {
+	const diti_group *group = desc->group;
+	uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), item, i;
+	diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, x)->format;
+	diti_tensor parts[DITI_MAX_DEVICES];
+	size_t begun = graph->exchange_count;
+	if (!out) out = diti_tensor_new(graph, format, desc->items * own, desc->heads * desc->head_dim, "all heads");
+	for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
+		uint32_t heads = diti_group_size(group, i, desc->heads);
+		if (i == self) continue;
+		parts[i] = own ? diti_tensor_new(graph, format, desc->items * own, heads * desc->head_dim, "heads received") : 0;
+		for (item = 0; item < desc->items; item++) {
+			uint32_t first = item * all + diti_heads_rows(desc, i);
+			if (desc->rows[i])
+				diti_exchange_begin(graph, diti_group_rows(graph, x, first, desc->rows[i]), group->devices[i], true);
+			if (own)
+				diti_exchange_begin(graph, diti_group_rows(graph, parts[i], item * own, own), group->devices[i], false);
+		}
+	}
+	for (item = 0; item < desc->items && own; item++)
+		diti_copy(graph, diti_group_rows(graph, x, item * all + diti_heads_rows(desc, self), own),
+			diti_heads_view(graph, desc, out, item * own, own, diti_group_first(group, self, desc->heads),
+			diti_group_size(group, self, desc->heads)),
+			"own heads");
+	diti_group_end(graph, begun);
+	for (i = 0; i < group->count && own && !diti_graph_failed(graph); i++)
+		if (i != self)
+			diti_copy(graph, parts[i],
+				diti_heads_view(graph, desc, out, 0, desc->items * own,
+				diti_group_first(group, i, desc->heads),
+				diti_group_size(group, i, desc->heads)),
+				"heads received");
+	return out;
 }
 
 /* ==== src/graph/ops_expand.c ==== */
@@ -27694,19 +27942,12 @@ static uint32_t diti_text_encoded(const diti_text_use *use) {
 	return (use->encodes[0] ? 1u : 0u) + (use->copies > 1 && use->encodes[1] ? 1u : 0u);
 }
 
-static void diti_text_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
-	diti_elementwise_desc desc = DITI_ZERO;
-	desc.out = to;
-	desc.name = name;
-	diti_elementwise(graph, from, &desc);
-}
-
 static void diti_text_scatter(const dit_model *model, diti_graph *graph, const diti_text_use *use, bool encoded,
 	diti_tensor from, uint32_t rows, uint32_t text, uint32_t row, uint32_t column) {
 	uint32_t branch, next = 0, columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, from)->columns;
 	for (branch = 0; branch < use->copies && !diti_graph_failed(graph); branch++) {
 		if (use->encodes[branch] != encoded) continue;
-		diti_text_copy(
+		diti_copy(
 			graph, diti_tensor_view(graph, from, next++ * rows, rows, 0, columns),
 			diti_tensor_view(graph, use->texts[text], branch * model->texts[text].tokens + row, rows, column, columns),
 			"gather text");
@@ -29727,14 +29968,6 @@ static void diti_job_request_free(const diti_env *env, diti_job_request *request
 
 /* ==== src/job/pipeline.c ==== */
 
-static diti_tensor diti_emit_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
-	diti_elementwise_desc desc;
-	memset(&desc, 0, sizeof desc);
-	desc.out = to;
-	desc.name = name;
-	return diti_elementwise(graph, from, &desc);
-}
-
 static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
 
 static uint32_t diti_emit_copies(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
@@ -29763,8 +29996,8 @@ static diti_tensor diti_emit_packed(dit_job *job, diti_graph *graph) {
 		diti_tensor_input(graph, DITI_F32, shape->given_rows, columns, "given prompt embeddings");
 	if (!rows) return given;
 	text = diti_tensor_new(graph, DITI_F32, rows + shape->given_rows, columns, "text");
-	diti_emit_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
-	diti_emit_copy(graph, given, diti_tensor_view(graph, text, rows, shape->given_rows, 0, columns), "gather text");
+	diti_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
+	diti_copy(graph, given, diti_tensor_view(graph, text, rows, shape->given_rows, 0, columns), "gather text");
 	return text;
 }
 
@@ -29780,7 +30013,7 @@ static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) 
 	uint32_t i, first, rows, columns = diti_tensor_get(graph, whole)->columns;
 	if (diti_tensor_get(graph, whole)->format != DITI_F32) {
 		sent = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, whole)->rows, columns, "text to send");
-		diti_emit_copy(graph, whole, sent, "text to send");
+		diti_copy(graph, whole, sent, "text to send");
 	}
 	for (i = 1; i < job->share_total; i++) {
 		dit_job share = DITI_ZERO;
@@ -29881,7 +30114,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
 	const diti_family *family = job->model->transformer->family;
 	const diti_job_request *request = &job->request;
 	diti_denoise *denoise = &job->denoise;
-	if (!request->shape.starts) diti_emit_copy(graph, job->noise, job->latent, "start from noise");
+	if (!request->shape.starts) diti_copy(graph, job->noise, job->latent, "start from noise");
 	denoise->batch = request->shape.image_count;
 	denoise->copies = job->branches;
 	denoise->width = request->latent_width;
@@ -32425,61 +32658,64 @@ static const char *const diti_spirv_text_expand[] = {
 	0};
 #define DITI_SPIRV_SIZES_expand 3976u, 7509u
 static const char *const diti_spirv_text_elementwise[] = {
-	"n0C9%1VZI/KnG+Er&%5#@f*7e0[p@8^KL'A2)gyjsMSpAm%TC:64ZqY0-iapFN6,UIWJ5q_gbfZIvhbS,o(Ir3Px7Ff-vSo'Bg3U.V9w>xM3y$_uHguVXR"
-	"ZSQu]CA;:V/Gyf5DLa*y-j2aQm-g4Mt;cmcM>vrUgA&(rPm5S9cJ#UHa.KL>$LvYCI6Etp/I/LF`f>Quc#fy9v=pbShSUuVL>75kBQ@,u3[@EWn-6AF^QA"
-	")8n2TQLk09#A(dlB-vZB:WZ(G@<*iqEkXmfr],aCMC>:RC34V.<jSAccI@4;xT;&v'0DI)8bP_%e7P2o.n9G/+<9T@>5_=psffSJ%_#DDSs5D,NR@&rs>;"
-	")u9uVZJvo<%VBZx'4q>oEfb=5Eln;]@bD#@=o0WV&n5ME9>:K>]r7yUWdsVo;(uVbn).eg6U0ZRKSy6YkS,2&g$.09^I5xH@,x$qpO1KP3DGrEjMea.9d<"
-	"mXVI56HJ>NS,%#ly+rbA]d9#o-pih`59sA(24ho191$5%4%o`n7<n)cc+89h$aC$ADqM`^*9bf@9sP%vO^F^ym9MAf42vlEg.vM%c#KE+qm&0k.sUJ3.Qc"
-	"yVX[^iJT(b008aeZV*Tdt'[J<]6:+69Rfpr2Ku>&F$>Udjh6KDH_.@adO,`G>^l:N4oR>'*r9WDaZ-HVg'*62Rs*7$pF0pq$/sY9m2WT5Jr,:(hK_NRbSk"
-	"<O$tYG7/KSZ=H6oJV5U6L`V#t:=&'ZQSe%beVr'-dlVFCc3jNbX^>g65OsbP;BD'25nFIa_AXLqLrZ%]bNYG'rVUfJXME%oQQ,&Fl*w+_DvY719NY&acHX"
-	"n'81_)FZuAVU^YHkmNarff#/Y>qgtgZ[sI^aSw5UVa,ED;DHl3s;;5.@XG_X'B)Tvqk)s@UuT(_k-E,[ick&Awyf]0k+R//WO04GJCUvuTJ9UEO9B_6$Xc"
-	"+eBu#:No4y^&wcg^t*XyYuKt5,rHn%bu'>Y_y)KX5-TR'gHtGJQ*$x$*V6h@lE9I@,yD#olb@=d1m_=mCd>[8w3[7gagaG@)&PxC#*r;pK.cKY'7TjL_u^"
-	"T7rpavl_vnF@KdM_tr0];.5wf$R'e@Squ=eEkUxF/_lS(lRZ:EUt/Co*N@Wl+<o*-I#'i_L;8;IT6b#m$P>&X@T2];7@o`Vet_3<*e68'x%H1qWqtGHKyE"
-	"yrqN*n-$OZoII)ibneudym[q*T:KInEfiIHG-ecKd<IwOiHdg5hmJvUIFD.kIU_X)6K;aB`/o(%7NWV;)_m),R/(S**x0;'EI=#q(U&^.b+<nQZ90W0Zdp"
-	"RIhx')k;(DeAto,WNydLDsb:rePhOL`3/m9rd>(./2sP9^1_9]3.P,#+Rarq]Fox3NsfV*fI&)duiv2awp/rL$@cfgN370rR1mJ$*X[`e-oWa*uUZA&xo;"
-	"fubEV4jD(pD#.Q$*]XEea0`k1l_s`D<^R0b81B9Pl$N0k/@s@p&:@V@6f$G5gb>@7^dW;b*9R>/YEOJs/$Q'XKk1[Ho-))vwrQ/R(>,vAfgKbqs'+B8V3E"
-	"mxwN/K,[]FCP-,Ups#07=iGVX,7wRS,l(%]e'];WaGuOk&D5a_@g@HVb*uMbOY^H(kGo0e5CMn;cH_3rEKqGf%-6$L@s@(lj-LH[J])/,0$rj3txVqnoTe"
-	"F57AV04624S]d3F.r*X22;m+;m3X)'u039djQl.2EEbI2j0MZK:f=9-*b%RlnN:J^Qe6fpU^4rhTiWON9SZXasD,W1>E39Q*3V+n+eBL^P0w9%8Ag4*>(v"
-	"ggP:<lw4#ni,V^l1v=GB8<+&Mu59WdxE6PZ.wV5-rYD(FK8[3gtY&oGWFiD%jL/;&FYu**>uLhT&:P9J([[XT<a/S=6_xLO0@I]7iQqh^tV@C^`'k8v8YV"
-	"R%l]-OL#n<1,m_H`<7/,>XL*It]+-95j=R0xC>yb/wE%2Zg;3a#r(qiAu0I^2fZs-_GRhUt)WcoX.>3<dK%;/R).7=f_]yP6wNV*4a&w2^(c0&wJ8a/>fp"
-	"ks@caS,e@.oF+YkJwFBCmD#7Ni*>'bT3FMJ(bnaeF,rNQ2IfQ*jx)bRveDMe5^vGvJw&9B>Fa+)yWS>hG:k*bMg/Dk3owc'pT%IqHDLg$F_nf7Ih[+HY<#"
-	"5XdZv%kJ71T=:)9]lTds7IL87Xe((X#0YSYp#Fg<`3'>YE7i58YWde9NC`JdiopHMeLy(1qsb]ObsJt&/X@$w_sc*l@yA/'^lxrYi/t0K,vY^ApOR+u/w;"
-	"K];U5+6Asw7GbLjlEm]qL5Ws^<+K,[#aA6KwX89I^Q&sjk/',BK,ag<%X.8NjKc>IX[V/c-uuG`yL_]egqbB<6le[m*$1:Y<jnBHUl2NevsZdoKg:DLbP$"
-	"_XyU`(H>6fLgWih5Wm]o$+0f/BR(Mppx[J'i(co_<j-fC,<'`Lkgf-8,f_s+o.#)pwyecN00Sy4auXw&@&JL;KdKZa+5,fHqI5L1M-mlmkw2X5LVOV%aA="
-	"*.e*a.e59xO@-V(v0kGD]$[%q$9Zkcv=9lDsi`]nwV.A#]&cBfv;nb8r`29iXmSbkmdv<cJ(=r5fAFRHk'*;Z-a;<hq'6JgY.'53D3uSq3pFvenZ_ZxnC0"
-	"%iHYiHY=1e7EfvM#Z;FYE*sd&bH<UxfPfA).0f'%<c7d;1;W8%dd#*'[<t(.I&PWYG4AX^uOr&L3HK6Bo9u%h8Z]X>/SRG5-vbc+6tj#.xX32:N/eRa@Z0"
-	"WG#TnS$@TNM4CycFmP,U-H(]6'_+q/ITZ1<;;^:7-3;)&p9h2lPI0k`Xj%T@nIFZ^de`l-0%KxyVn2h@%WSBCY[*#RSQSjHX2WJFX&ihGD*H^P[E9q>E2y"
-	"OPbHH5K^9G1plgMjwM@*KEj^Y'83UMZZ3w8*rQsBixIw$QTv1t0XhE^1n2^mMphNmy6q9@`hVxxksC;sf+DswL;9ijVVB0-^r*=iwc(uSKrN2RtiHEwQSn"
-	",E>7nY='@@#jLE^q3j0XB*_HpkSAQ@yp5k/UssGe##vFL>.(Ql&t_^ln'aUM'.=SnlD-xqiC:,G_5N(LPqgO/ef44El.YOMe2F4ugikMv3&^JN(4w1B^u`"
-	"DT$/bgdEr8U3qD@+PZTG`-CyPV`,AfE4+f58Raq'9Bgs4T7:/,jo8C.*eM$Mo1U#GrTMi,Nc>0Nfs8qOpJ#]kpHi[U7L$q53]4F[r-GuC)d:#*+[S&(i2D"
-	"f/ETRvf_nxo:k#Mc@'n_%9D:^:+Fb3UnLEVaDF@vNDQ#R9XVB'dw=u-JT9pbH6S&g)0efrRNn`.RmYf&=VmL;[r-KiM*E[smrc&yR$s+N>ImQnaiU`D90x"
-	"Gym>CUqtUpuX.=Cb]Y+rBU&vV%O6>kM1YbZVp0Taf-6jyX-JnIrF[2IUfi5NXB>F^5P0^&EYQ2$4[nrNQbK$LPGY>v]RQH*v)t1(B5`[m)H>J@Q95owfG,"
-	"iiT01Rw>j^9Rp*Pd%.+pggj#oo1V>6(0rVqdW0QI4lk5lDtBG<jRM+ZTTPMU5i[;oJhh-f&Q5,_&oXUfc=v6+90O$_0<2-aQPVIVegd)C%fX>_XA)0>aE7"
-	"eR3,ku'nDM@)ggtCm;LT.LU@2awZyO+3[eYrO54ME[0EI6EubAA:aw+HXsWO>ePPpY9H9W;;1h56clTA`[/H<R2UcYQ-vZ_6>^QS,D3YaeSHt>WV7ylglc"
-	"h_VX]VVV&bf,n#'dL)^O%S@e@`mFR#&n%E_-/TL(7axUN%>PFY`aIHT_gpu&l>jvN%BB@&QDq[3WUu1b`I:a$(Io[e9VtY1r+O)>L0p=.4s<EQbQZ0hq>X"
-	";&FgIl]ts-<OnsfPBVr1ONMYR<a'pJk9fo%'Bo2*xwXjB'p^A9q5E-fqA<Vuy.y&uCnIU&3Y:s<'u@X'5hi_[@pCV)^4^:u9xrB&xt)^9^;Oj#*+Se`PJR"
-	"O0.m58I*r>E=v+.e`WkE/HSFB6BEbXZq.Il%ZP]NYoMBJ/r-->LI^vRod)u$79<leaY;_^-KXfSUgsy)@PQTfdrJrc^%@L8PT]uE9tM[WG",
-	"L7Me7>JPYtI6(W<'5.y.K+e.s0sS(j9FE[Tr47k_NIK-$w`IFj(s<Fi[2MFO$gD-*6(QD`OF*9w,+R&r&`)m+'oGZ,oJYUe`^uWav_dg]g^hv5eBcqb68C"
-	"=@%p*,-_o4(q$5[C-Fg91Jm#'m7QXDHtWw;ws=I7gR4mW@rRXeAB*`&a9ylA-[[1CqHD8G4X31L.F]BTMId1(nX]>-sr]]On])g[6sE_]VT,sT=I<0`VLM"
-	"K0t_xp%9I$2#0Kv3Ern,F#=`kDlZ,Z:<`qe%y5$39cBA'7G6#$&rc[^>TfkEp/8DQF3C7Be3Tnf7PA=<oPZi8J'+CVR.6WuCk4K0rSw:In7'<[@ngUH*Vq"
-	".A8>Y[(=o4ryvFBn+YBk[^ieLm-&o-@*TQ8VTy5vB)siQSce(R3`ka7rVUF91K7kTBhnO+>DcDMP)%Yu>ev;B7r+k'Y&Q'vYca[A2aEL$bBFE0U`1s3T5N"
-	"-u%`<e6*oyXkm/pb`LiUhxTPoLkN6%hkl*'X1TsQ6l^_:]m#]b>y>#RmSJIU2n@hQ0n>>5f6hGZ1M&s]2hUoFGLTovZc>a8uO,9ihv-KoQ,5PweCO5]@7e"
-	"7_HWi=nRvMv2V>auWIt&V*64>rK$P@xw#2h%Dn1rx[lqB;%uPe0Sp/]%Dd,_D67I0&O((_No(dhN)x&%_7-THJ#e0[e3%M2PN^$UJ'b=Kl:.s9UoLn2gvh"
-	"DH4I,TH1e=W<8M0@5$#8X-P=a::BHWUPO'DteJ=.^<0,dt%rxRx-'yJxf)cUWfw2>l-#,n0UJkLcA@99%0k.s3.YD%*@BnW*.LO:<brsi7rJl(4ZdECAGO"
-	"gf@+T$wj^Gk5PF6K]af2KM>4ow]>ae@KM_HHBd=o]vb1k7wr^W#Sb4x#X[pY<A2^K3GHG0ep`.vu<ettYVmW6.f/tZY3b2MEH5g5Y5hm0A`n@DpQsql:CQ"
-	"Y(P_7jA]X#8xT4xENIqdiI_KTSZ8m-N^W_[XBpY.)sXJFNZf%A8m(.Q_dLoDZx+_0ZAvXUDy=9D3uPmkk+]*7Nf`AQV@l&>imkZZbGMVG]uh>Q^0anD[nv"
-	"<>U3kH>STa)L,%qA'j)2y`ih9`OAWOcLloLuZt6nbFK3VWrqjF>foy2.J,%40Ir[IcOi(C5+W7d^]Dqip'H&pA(3G,*iq:(8<fqx2`+YDK`oNOx9$I@yZB"
-	"h6[Uc,[PO(@cY]QB48E;3H8jUwl7p,@S9eqa]dFj)xPr.dQ-Gkr<n>qrBX:U&`aUs]x@akop9Y9yCKv9Fr]&i@d5J`uL=4o9T^hM,SF]]CNN,ibfHs6dk3"
-	"<;7Wn(Cyt,JXnKh-On@XPJ3@-Evd5Z]pDrJFpiH%VCI8b5hr9]X-Or>e=*<]a@`^jR=tZuQLi<b[N$`Cf_%u5Q:H%8:d*[BMuk6Yo1Msms'H&l;bxB&)g<"
-	"Jha2YNH[r#D6(W05:V1pDL>'[_YqW1=2m$F>*nDL2as2EJmg6PM,9-L2FIl&a7-1j^cp.$k6sq/m98KU6@u%6DHlmrKr7@7+;-8x-y6:8hMo,Nrn9^YqU/"
-	"hPNT&r/$bDC5AcACo(;OS>I8OAGi*ZLr3lJEB:onVR)@e7Cd+J8$u0L&qnkIbF8[04_)M2RW*4lfaKq6Cr(I$LhPFlqDO-N-h-)1nd&m;^JaCv7yrCm:q$"
-	"7R76*^12>KIm]5yw-=<ZM@)m5x)YS,AKr;ULxcR8qMbg@fC6(+_UZoHH/PxwQRe%X.B[x2u/C#G5&5xlP`-ic0gQUweDSPN-l._FOf:qs5:3c]:C&0Rj@9"
-	"I;XAu`Jufe,EHA39Bp)wG;1CZ#J,yK,=6PCB@y[kbmcWb')K4BA`VhCGuQ+Fj8Abb22Mo`Vp1yZ@+)dVN@1PvcU3yi^+Ru-`3vR@+_J,auCIkq-vi_mX-/"
-	".m.`6m0mOJLJnW7+O,(;los`3AEa.:_7=2-kEXR2t+nJ,;#l:j[F6uGeGx.Oj^S%/XQv'/Mjx@%:*Nw#2NuYWg+q._.F#%/1tuEX9#B=%VIWTLjt[+ed7/"
-	"fJ])/x#<[PMdd@/Y0gly*A8Zt3#1U`F+n/vqBps`:n6g=ao;hhRl/RA@%.tdOx%`jpAV7djk(D2H;/TL,#oq]vm9Ov,AN>_7)tk4J'HQ*1[./:`Nx*.Uch"
-	">;1:.9$'e)2Tg<kF&>e=cbsmF*%3T7`:BY0,cLcJ5$*i'^7js((",
+	"n0C9%1VZI/W/B:eAe<>+;t>wJtR/,h[gS/s9$.lYp;RJB_Tr+SGnJ3,O<pkt()Q<aBg_40k)2X)iw:2]lO&O:/vq-hXo00p(55Xc@qw;Y,NL@pkZC1#w1T"
+	"Hrsf`wKB'W82b,Sj61uM_/%X]Tp(XW6e[V;E%/y=Bq&`l4Sf3aCpn3T[^/(wQR93gnJ;)q<QS54jC-ndqk%(g$Jw(s(Y7ji(^*.KJlK^99@xPITvQgUTHB"
+	"l@IOP*7R>D$^T1[<W-D[vsK`E&yW&mx.SF>$B1Di_W'PpUe/#7^Ld%Ws62R3<(1CSfdFtiMsbICM):&ea.h6i7H9C27Nx15Y#k-Cj,NlDnEuJ8&WujdSiG"
+	"[s=./auQKaB0a.)&pFV&LtPjB0T4D7N730O;>#qDZ%cRKt@yJwNJH;g_T'fx>_1+C<;+e@UyR<GJv%w,DTh6;W06'Gv1`3OhKp.nY-FE8UHn<T>[<vB,Cg"
+	"jAu&x>Li^g'C9i3@pBr`F^'Qb0PRE;k5r*mB`G*mvFgL<Zp4;M/fSD&--2avM:p1<'TSB=Z`o^bwWQY=9cJOICy5.b;5Wcaye+'>G/C$KihJ>81&^WWi/'"
+	"6MR.-IswvrvxVw%*:L65-wkoUCZJU(tQm=>-MIIF8_;lCe)ju4e'_2ec>dx5Pj;j$YYx$FoqkRk4xEmbxh)0;s'RZ([ROyF)c[F0<S>)$%RTgOD31ZsB%K"
+	"]6KRQ]Uu'hC/W@M%CNYF[Ces1tV1rjp+Hh::m8TtWH*XI2=UT1;k5stimSkGxv;_kx-WfjBR+h4xD8`L'.^LC6B2nDxhyI1_'L2Vh(*^^[v<Q/3@ad*rpO"
+	"8J3'R*H3)N#k*%DDT4*5t;Uhk0LB=.6v]P2>]DZI6=W-JR]@VKpYF^*qsgdH)rLXf9H=fL0E^UpF#Rj20@7I_RQ-PH9`GScf>c.hpH0K6UWSQY&$uS8tJ^"
+	"IJDX5N:Bl^0aaVc,&U^W2$U$wt`#B<Mn:Xg%9qQ`$:a>Ys`+5j._Y:9uW/'56aEiD7nAGg8N>tFqIiEGfw&_`.a6ucRr8GA*1%PU_lkf`l`)xK)B][/ja6"
+	"dV`DZ7VW^;VE4[VCrWmoFGrJ+9#,22PGY:Mp4Cw.XUvu2<:RXP33Hm6B8Z<T<.0i81S8eY1^N'WShh7%v8v:G+bs#)3wE6yCF97KHtj7DAUa=D'gd2R0h*"
+	"E$ngSw^;F.KY-Ht6`vP:$%J#m]yC:<H.8,@V6^M70Z@n6x'HX/%UZ8Pw>:NNP^PI2-8lg;d&CT=N;[[#jkghIN5@bTdrt#Gv,p*&y*$&j>X:]VR2'mSwnh"
+	"ud%)9tNX.N/oL#C]+^yCpCfEu;$E>Mm4ehaGIvBYI7nVe5SrbH*J*ksA.OOHWiyAA*4[=Yh`e[t[q]8)F(4tFTswdC(VpO^&`h-Yh2+OPLrd'Wel-f<)V:"
+	"O8JkrAG09f%Y(WT.92tTxYmIapx9(O.0G;->(T+pd9kC4*G7UQ;+#S]WBvZ4VkJfKYW9,8[vE5#'B9pLlk(UxQ4#+_i[o<qyYuNHlSNsoJO<60B>V^h_9i"
+	"C)>AD-/Z%/bow/v]Z5fv[dvttu&Erb#06@$Ww]6rjwS9w%mv'G%w54Xo8Hm#Ay,PIUcMgD(x(v%$&XF10>dpiI[`Wtk:':+<=Zj(I1wSc$^r6cm4N*&_+W"
+	"4)LF#A,l%elW<8uVT+`$[Pl#s*on)<m5c3n72Fjbx+*$]U]Ql#f4^$uIF8]1OK%P9EUFTWe[`l,QGW:JnAXZ/uiB$WG6u1@BN=T%o_1HFy6ieU+]cPWn6B"
+	"YQxLF5N@kT8lF,Cn)880J771a=CJ-R@1vCcV8aOBNX^7gq+p9FdcdnMwY5[+G>[s_A1BEi.guNBwK)B<7d[=snmEN*U98wr>9te#*Ex@CS/t,E,s<CeB9="
+	"6,2W_+CC:)N<6tNMb^jj<QVI[L3k>LRYwwJOI^2C:_@>><M+s<`TOLlC4t2bOI.1N5/TyJ;ZZhE&vX@aIt5q6,qgdI/+;v;e'93lw2DoJJm_#%1GdIhN#^"
+	"aVaD.HI>u<><4`Ep9;mJ#48IT+.Q.WvCH$4N]Q'TEf>s3:h&oYNHHvVu,we)gr+eu06b_idau_1xKq(uiEW70yac7TX4f'DspNmLE._T_o5T2ehPETJTw,"
+	"iO`-G&`N-V]@J1Z)Fj>c5ms%V2:bmi,%COMF4,$l3hKn6m6;R,C,K`74oN2`GnU,tKSr<NU0%lyUXi3enD9xgdo9k11TRmE^wxwvHF;@uF>0[_Z:jG'O^r"
+	"%W,*:$EAj6]2]`N#iXv$ej_LIY1k=2tbqpOd3.C2u9R'eu]<OsW*'KO_PRjg&*CxY3JE#yT@hphwM[W=[t6@09)OVI]qjD'D,t`:T4[uG^Z*B65^1H02@S"
+	"'Pp-ATrGvt1afB)F4l(r'59BPTb-49<5%pF_FLmoT`@@;=ZpjHua9F5f*+Um:l<EpZ`Qa5kC*O&YA'80PQ.pVcSAUhDg@.DQ>t8)eSmwqy:V@2/_#B)txL"
+	"+E&5iW-t]_o)]VOTH*n3]=oQf#V3`V-'4rSLipBXA$.eB%gwI'vFf,[C+Zd.>=bMdq>$5ax=[/1DU89-iH$FQ6TBkf>f#Z#2KWCb]6[p.=jZJs0NNH[i4a"
+	"VFS_Oi0aMfv^%t2sv1-aa;jr7W@GFM_<aQfpqY9/,L&%4aPf0@T7+b#au:&+`2^FwGIL6b)i#N.PY-tv`8crKDkYK+1uhnP]QNS(LeZ+jYKTGV$Q6VD'W$"
+	"d_F5u09sC%Cu4v0uZZ9Q98H.jY'4KQv/>VfQ2s9^)T@W#gIrCZEKFa.VqC[ABn`6K>u3:;+aq+jaON=*Om;L6urR%7%VDgr]:$5mL)PxwH[0`Z]xno*RhC"
+	":QW(L#(]@-A<*9]%fbRPEtn1>r2K-sQGrEm;=)pCG6+QVM>FVx'wpaK_ikDBn]ASNTER/]b#[;;&G'.vv'7oa'h'T>48_:Uh;*6DQD(mn0%moKIt7gbPs%"
+	"t>+,bufUIE4OEoi,#D%,i<=kCt[aV5BXq>m3iCQ'QN1rX(ptI'_2qN%o.&</l1[O3>5o;p<,G)Wn@;JdswLAji3mU'QS6/VEciKJCUZvh30-'HkmO*B^TZ"
+	"Qvt)9+j'YNoV8_%HKQ-0Y'>Ei,(m5Zy+;[Zu:GVGLnCM,+hnS'B-;7[02yZTqIUHr*)%oF.`t:vi<*B0e]t`p9LIuqLj8/24CteQ)b[4Nw:C_OOeHXFSO1"
+	"[&)P[DaS>iDPG'qSFCk=.IROG-Ni+X(6X:#Gk#7-/#.]>sL8S]Gw]O,c5UQsXva3l#ImoB>bfYJ7c;19kgKf`=w%uj*3d%Oeu40f+&p,xTcW9hwa<`JgF#"
+	"J>Y[v12NGa9kh0)fh@*d(giiQZ1$$b<y_H^=.Ku8dXUh[1N)Xv+32fg)ME3Rf8-B>fY3[CJ1o2s<`7Uym]vo+*9UwCMUlE`;[fn'g5Q/5'X``HfmoIQDtF"
+	"*@Z+h6>i^gNf#V696mH*l4@8)ji=7v(e6XlK'bC-LQXQAJu;'gWL-&hoI0tg4<^'jx0F%$^K0fUXsG$<RL3e-X`m5qDY7=VxU=v06U8Z6nhh1M[`(M5A5N"
+	"<>DMKWmG[OvZ<g#/,ExZ62xH2u>.qr^KKk0:dl'QC+lk3htpIai/JsT.)8=6<F^=934V,Ph6DA$h*<m*Jf]^W%c)`Khx<%d@/`UmdrO)1YrXtea/AC<mI["
+	"KnTj5jprSO37)q3@JNGLRhpGSP9pcRnQQ2dnAI8hgcb;;Yg1epQD#j8RJc]I7D.E6eECAY:_s[i.JrK-rB&X^7D`v<Qv'_nIPPIHvhBR)(4;QBe(xNPRBN"
+	"[c%W>k<t;G^2gWd32LZTWEI#`TXic;mUkrt-OD`)mcK=F05Fjyffy_xgAJpOO5q@2f''TQPg7ZL48&8vwlc#q,D2Ag@46qXpW9;[;AV,RHoKsktBR'f0Q3"
+	"]DJDcau;9@[g3TWkUy@XD4a&A$V`me=<uWnXw0Yvn%uO^-)Mf$ZUL'2dJa%u)%E)sS]&$i473Paf<KGtu(F]-37D[4X^tFB<APwbJSp.:+",
+	"w6tHOgnOZ2@y&F9adTRVjWN<VNYhk+7h*-O+20u%P=3P0#a<<Gt<1lggN3:Fo5XUZBV1n&rycxV(Oy^`H.FR9/]&M+f$E3S6p)n=mkyC9,,u:-bpAy4)bg"
+	"hEh'r7>94nV+LDrpo6-m(G<vR9*q6C5&4O3@'#Bpt)tUSI]>=u,EnP@Fqh]G*hFGh:QP's_+_hjDp4wDgM]a<Z8Sb14)1'+ULFc280Svn4VeWV*tZqIKUK"
+	"hh`c@^YR6cnf^+[#^LN2d7EM6PjQKmD4j-bA,nrm6T[[Aa`'mpiTvDjiX.4Ft4tbArxQrQ*V0Bq3-GU5J[612Gno_&c&X&w`U6Ry2nbV`TNGrVu0K%X>06"
+	"NyKq>RRr+pD=HswM#WMOj&hV:6V$f[rt#Z1j7cqmo0,o)mrIm:lNu4g0cdCr]bnVx@,'(6_%7rx#[0%L4uKYEo$Lpeg(E2'f#jOoucrxAJgKb:mZ^1hv*0"
+	"U<eW;eyYsc5-CM#j]Iu,5vsIP)bpZp_3NwprU]*]vEE1-ymCJegM,+GRp6f0KCdI;GbJ2)tuLu2;VM_Vq(JkyHgOs#x%'XaDgP)L6o.9u_YWf,fl-*>uaV"
+	"`YpS#>8fxNw`FP-+v3yiRMor1KJ8%mfOfwlsx+]GM$KqE9ZB]tbY.o9DXUYk)v4Lg`mIIO[_SE%'$=vT<Uw)eL#_xsnm`cS5D0;H4IDO7;81tWx'8kYVb9"
+	"59@54r_V`I>`jXynC(/5/OLNd7U]^han*k6Zod+Tt<)JXS[5:7MR;vsyM(Y9Ylk*<&sha8=_t>=w%K6H;+D35XJJ5uk^UQWV0tAG=,%B%a_FmTuOEhbfS$"
+	"1%m7AarT9[>Z`O6<0yHY8r<ujGXWtlsMIgRv@dnYPkpE6f6BSY6ib`7'2u+(L)bNA[fHdnALq*W&i3=%tj2+oBQ0H,ZIdRj;8u]s+JY2<*yGgPL@sJ`U43"
+	"=fL`9V^8ZFq;&:iN_hqxkov%XZ6j;qHrhDHj^plVe9kjKQeFI=.fYB)P'Vn[STL/t7:J.%qD;D+wGMw`o<_C%ApeW-*o]WZ-bDY,gg=b<VZ;/fJo8ElY>R"
+	"SmVOkdkv$.ttT&ZG)W=+W7R6XYV_`&'8=7K(dWeHlS7Q>LP37:VS1O[IJVBM)gM1WB)Ngxk_hamc24Qs,4+7y$XB4RH6I;APsAw*>yLhCEK+'V<27[xC##"
+	"R[rl$B9p:/DvZ#^j%rD$B(Go&jCvd$7V:qb%yf*aR*(Fl7Kf7J4Oam'D&I4,@xX.tLTxw/$3O4c^w='rZ<#ct]];#YhN,m$OrrdI(vex`TcX$:a77<pVT["
+	"cA*m@QM%Q35gs/E>:eHhCBRBQ6i(VrX$>EEWf'jVc*W.RU,1.>bhqKcK0sY6kk8:y0=Zs,.&@:A&ZeFVMfx=cyC)=k]32Mx2/n_Tyflbj]`rp<8kW5N+R;"
+	"f2cT9eTJjY6v@Yws(Mj<8_QSBXnH,cZ.pfwwyjr4pR_F/,m6YkJVecHek,iT%Zp:qu$NA2-'%wn-Fuu&;AyAv/`GVxUmxLpH^hbcw9:-gy#U/wajwq2P]]"
+	"Pr4-]CIJvY8#Ic=Br`:>HgNMWmgU$0957puk6Nr<KC#FH0a1m3%QH&r'#J2qA(%a%Y<V^mvJT(0mY1IS1'i:lQNTFES@5OX$NcmKVUKFB)Qje6JHk)nFI*"
+	"Pe_Eq7-+]dUscGHKy5WgmuGKCe.Tr42ucuWG>*8.0MTs-i-ar%tMN<pb%<l/8d0ENq-Js-q3>Ym7C=(,JU3al^K7ClghAjng1Ur4%g)J#pJH[t]G`1.;hn"
+	"Fi3A&bne;VncPLGD,Aa>SbsNUp$g>p>U&%RcHo3A'6PdE=t^-tl$PJ=Z,v+TI-+xBqs_fEvI>b+1;fEcN:.TSN,McQ=U6hEK#GNZp%pJnv6>@%WZFDg+9%"
+	"J*)a['uH3g/5nbx8%*Cu3eK2(i7vwXP1Vqco;PARtXcC@pZG2@60fX#j6PFeS5)UQMNYtG-Crt0JumO1rp.BL#etY5idCiD<mP3`ZjyvI6R#p9@OLY2=@t"
+	"H*)JEMqTgelLLL8SgX/sX-(Fl5.GU,:C,8Y'Io(FB9^+CqPS(b<I9:N#q7D$LoD$2WAx0,,]*gO^bd2E0LmK>%>v@3>6bShp,q8P<F^qKnVwX[rX-K+:W:"
+	"ri'jC8Ep2upmDD&.a[IE/kvw,7_f;fMa@gwD3w1atW>,8CwUBF50&D-aMj2<oZIOs(b<16PmLiu)=`dRPljuPd9%QA02*&>65I0U8_>UlW:tfvIAa)P3+B"
+	"<m8_YxLh2LGjZaXZqn2mqJgb_98kGGb)aw;#Fvs&[tfk_WEp,Ng&IT:Z%Kn4G08X,'L8%,F*8<ySJ3V8A&%qP<R`*de%mN/vLTGK+%/J<;`3'KpkNlRBZD"
+	"$V$cf4&_,c8VKcfD7IbJ+SW,Hb*`FvmU.():=aB_Ge>=mnsRSaKrG%W&Mjw4wmnAP=3=]l[[X-WPEc+Z6Lt;eqwlZHn(HZ#sn):QGAK^$j2$KZt>)LKt%#"
+	"##",
 	0};
-#define DITI_SPIRV_SIZES_elementwise 5253u, 10010u
+#define DITI_SPIRV_SIZES_elementwise 5552u, 10581u
 static const char *const diti_spirv_text_pixels[] = {
 	"n0C9%1VZI/0-7(XWm;YbRdgsoEnU#uh3OV*Dw,pr:*fV3TRir_(p,%;[ilwX&mFoA)$^MlsW#6Y8+]b(lde<>GCO-pE+(tdX(cE4LP)Le8%U]3Fg2:0UA2"
 	"NuID;<`rf&5iE@Ct7xcmZWd+Ox,>o/)$gD`,`U)ll%:Jk5V'#kl<cs,M;=dpbuG=W=VkJpLr&7FOrQF,#cFRw<k5u)Ms6bkdW1nG1tSUsZZ8fRg$AIRyTJ"

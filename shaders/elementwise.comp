@@ -11,6 +11,7 @@
 #define OP_GUIDE 4u   // how a guided prediction is mixed, an image to a workgroup, see guide() below
 #define OP_JUDGE 5u   // looks at the records of guards, see judge() below
 #define OP_WEIGH 6u   // rows of a prompt times weights, a workgroup per row, see weigh() below
+#define OP_MERGE 7u   // attention to some keys and to others becomes attention to both, see merge() below
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint OP = OP_MAP;
@@ -187,15 +188,25 @@ void judge() {
     }
 }
 
+// dst, whose sums of exponentials have the logarithms h1, takes in x with those in add; h2: the new ones. Heads have add_rows columns.
+void merge(uint row, uint column) {
+    uint head = row * add_pitch + column / add_rows, at = out_offset + row * out_pitch + column;
+    float before = h1_load1(FORMAT_F32, h1_offset + head), more = add_load1(FORMAT_F32, add_offset + head) - before;
+    vec4 o = dst_load4(FORMAT_F32, at);
+    dst_store4(FORMAT_F32, at, o + (x_load4(FORMAT_F32, x_offset + row * x_pitch + column) - o) / (1.0 + exp(-more)));
+    if (column % add_rows == 0u) h2_u1[h2_offset + head] = floatBitsToUint(before + max(more, 0.0) + log(1.0 + exp(-abs(more))));
+}
+
 void main() {
     if (OP == OP_GUIDE) guide(first_group + gl_WorkGroupID.x);
     if (OP == OP_JUDGE) judge();
     if (OP == OP_WEIGH) weigh(first_group + gl_WorkGroupID.x);
-    if (OP >= OP_GUIDE) return;
+    if (OP >= OP_GUIDE && OP <= OP_WEIGH) return;
     uint quads = (columns + 3u) / 4u, i = (first_group + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (i >= mix(rows * quads, 0u, GATED && guard[guard_offset].y != 0u)) return; // something must run again first
     uint row = i / quads, column = i % quads * 4u;
     if (OP <= OP_SELECT) map(row, column);
     if (OP == OP_ADVANCE) dst_u1[out_offset] += 1u;
     if (OP == OP_SOLVER) solve(row, column);
+    if (OP == OP_MERGE) merge(row, column);
 }

@@ -382,6 +382,38 @@ DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
 DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer);
 DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
 
+/* --- several devices at one kind of work (collective.c) --- */
+typedef struct diti_group {
+    uint32_t count, index;              /* count 0 and 1: this device alone; index: of this one among them */
+    uint32_t devices[DITI_MAX_DEVICES]; /* their numbers, as exchanges have them */
+    float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */
+} diti_group;
+DIT_INTERNAL uint32_t diti_group_count(const diti_group *group); /* at least 1; NULL is fine */
+/* Of `total` rows, heads, layers each member has consecutive ones: those from its first to the next one's, which for
+   index count is total. None is left without where there are enough. */
+DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total);
+DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total);
+/* Every member has its rows of each of `items` items, part [items * own, columns]; all come to have all of them, a new
+   tensor [items * total, columns] of the same format. Sends items * own * columns elements to every other member. */
+DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *group, diti_tensor part, uint32_t items,
+                                         uint32_t total, const char *name);
+/* x F32 becomes the sum of all members' x, added in the order of members, so that all have the same bytes. Each sends
+   to each other one the rows that are that one's, of x and of the sum its own: of N equal parts 2 (N - 1) / N of x. */
+DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
+/* Ulysses: from some rows of all heads to all rows of some heads, and back. kinds: what stands side by side, each of
+   heads * head_dim columns (q, k, v). rows[i]: of each item with member i; own heads: diti_group_size of heads. */
+typedef struct diti_exchange_heads {
+    const diti_group *group;
+    const uint32_t *rows;
+    uint32_t items, heads, head_dim;
+} diti_exchange_heads;
+/* [items * own rows, kinds * heads * head_dim] -> [items * all rows, kinds * own heads * head_dim] */
+DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                           uint32_t kinds);
+/* [items * all rows, own heads * head_dim] -> [items * own rows, heads * head_dim], out or a new tensor */
+DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                            diti_tensor out);
+
 /* --- inside the room: how ops fill a dispatch (ops.c) --- */
 /* Zeroes dispatch; false when the graph has failed already or the shader is missing. constants[0] is the workgroup's
  * size. */
@@ -463,6 +495,7 @@ DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tenso
 #define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
 #define DITI_OP_JUDGE 5u    /* of elementwise.comp */
 #define DITI_OP_WEIGH 6u
+#define DITI_OP_MERGE 7u
 
 /* ================= guards: what overflows F16 is done again, scaled ================= */
 typedef struct diti_health { /* what the device tells of a run */
@@ -619,6 +652,12 @@ typedef struct diti_elementwise_desc {
     const char *name;
 } diti_elementwise_desc;
 DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
+/* `from` to where `to` is, in the format of `to`. */
+DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name);
+/* Attention o to some keys becomes attention to these and those of x, all F32 [rows, heads * head_dim], head_dim a
+   multiple of 4; o_lse, x_lse: their diti_attention_desc.lse. The new ones, a new tensor. */
+DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
+                                              diti_tensor x_lse, uint32_t head_dim);
 
 /* Copies row `*step` of table (F32 [steps, columns]) to out (F32 [1, columns], a state or arena tensor it creates when
  * 0). step: U32 [1,1] state. */

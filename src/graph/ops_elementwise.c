@@ -106,6 +106,40 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     return out;
 }
 
+DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.out = to;
+    desc.name = name;
+    diti_elementwise(graph, from, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
+                                              diti_tensor x_lse, uint32_t head_dim) {
+    const diti_tensor_info *info = diti_tensor_get(graph, o);
+    uint32_t rows = info->rows, columns = info->columns;
+    diti_dispatch dispatch;
+    diti_tensor lse;
+    if (!diti_small_begin(graph, &dispatch, "merge attention", "elementwise", DITI_OP_MERGE)) return 0;
+    if (head_dim % 4)
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL,
+                               "attention in parts wants heads of a multiple of 4 channels, these have %u", head_dim);
+    lse = diti_tensor_new(graph, DITI_F32, rows, columns / head_dim, "log sum of exponentials");
+    if (!lse) return 0;
+    dispatch.push[4] = diti_tensor_get(graph, x)->pitch;
+    dispatch.push[6] = diti_tensor_get(graph, lse)->pitch; /* of all three */
+    dispatch.push[7] = head_dim;
+    dispatch.push[9] = diti_tensor_get(graph, o)->pitch;
+    diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
+    diti_op_bind(graph, &dispatch, 1, x_lse, 5, true, false);
+    diti_op_bind(graph, &dispatch, 2, o, 8, true, true);
+    diti_op_bind(graph, &dispatch, 3, o_lse, 12, true, false);
+    diti_op_bind(graph, &dispatch, 4, lse, 13, false, true);
+    diti_small_bind_run(graph, &dispatch, 0);
+    diti_small_bind_run(graph, &dispatch, 2);
+    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_GUARD + 1);
+    return lse;
+}
+
 DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name) {
     const diti_tensor_info *from = diti_tensor_get(graph, table);
     diti_dispatch dispatch;

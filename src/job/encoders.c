@@ -237,20 +237,13 @@ static uint32_t diti_text_encoded(const diti_text_use *use) {
     return (use->encodes[0] ? 1u : 0u) + (use->copies > 1 && use->encodes[1] ? 1u : 0u);
 }
 
-static void diti_text_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
-    diti_elementwise_desc desc = DITI_ZERO;
-    desc.out = to;
-    desc.name = name;
-    diti_elementwise(graph, from, &desc);
-}
-
 /* Rows [prompts * rows, columns] of what is encoded, or given, to their branches' places in a text. */
 static void diti_text_scatter(const dit_model *model, diti_graph *graph, const diti_text_use *use, bool encoded,
                               diti_tensor from, uint32_t rows, uint32_t text, uint32_t row, uint32_t column) {
     uint32_t branch, next = 0, columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, from)->columns;
     for (branch = 0; branch < use->copies && !diti_graph_failed(graph); branch++) {
         if (use->encodes[branch] != encoded) continue;
-        diti_text_copy(
+        diti_copy(
             graph, diti_tensor_view(graph, from, next++ * rows, rows, 0, columns),
             diti_tensor_view(graph, use->texts[text], branch * model->texts[text].tokens + row, rows, column, columns),
             "gather text");

@@ -1,14 +1,6 @@
 /* The whole picture as one graph: encode, prepare, step (replayed), preview (between steps), decode. */
 #include "job/job.h"
 
-static diti_tensor diti_emit_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
-    diti_elementwise_desc desc;
-    memset(&desc, 0, sizeof desc);
-    desc.out = to;
-    desc.name = name;
-    return diti_elementwise(graph, from, &desc);
-}
-
 static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
 
 static uint32_t diti_emit_copies(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
@@ -39,8 +31,8 @@ static diti_tensor diti_emit_packed(dit_job *job, diti_graph *graph) {
         diti_tensor_input(graph, DITI_F32, shape->given_rows, columns, "given prompt embeddings");
     if (!rows) return given;
     text = diti_tensor_new(graph, DITI_F32, rows + shape->given_rows, columns, "text");
-    diti_emit_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
-    diti_emit_copy(graph, given, diti_tensor_view(graph, text, rows, shape->given_rows, 0, columns), "gather text");
+    diti_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
+    diti_copy(graph, given, diti_tensor_view(graph, text, rows, shape->given_rows, 0, columns), "gather text");
     return text;
 }
 
@@ -57,7 +49,7 @@ static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) 
     uint32_t i, first, rows, columns = diti_tensor_get(graph, whole)->columns;
     if (diti_tensor_get(graph, whole)->format != DITI_F32) {
         sent = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, whole)->rows, columns, "text to send");
-        diti_emit_copy(graph, whole, sent, "text to send");
+        diti_copy(graph, whole, sent, "text to send");
     }
     for (i = 1; i < job->share_total; i++) {
         dit_job share = DITI_ZERO;
@@ -161,7 +153,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     const diti_family *family = job->model->transformer->family;
     const diti_job_request *request = &job->request;
     diti_denoise *denoise = &job->denoise;
-    if (!request->shape.starts) diti_emit_copy(graph, job->noise, job->latent, "start from noise");
+    if (!request->shape.starts) diti_copy(graph, job->noise, job->latent, "start from noise");
     denoise->batch = request->shape.image_count;
     denoise->copies = job->branches;
     denoise->width = request->latent_width;
