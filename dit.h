@@ -25079,6 +25079,133 @@ static void diti_schedule_free(const diti_env *env, diti_schedule *schedule) {
 	memset(schedule, 0, sizeof *schedule);
 }
 
+/* ==== src/split/split.h ==== */
+#ifndef DITI_SPLIT_H
+#define DITI_SPLIT_H
+
+enum { DITI_SPLIT_DEVICES = 64, DITI_SPLIT_NAME = 128, DITI_SPLIT_LARGEST = 65536 };
+
+typedef enum diti_split_axis {
+	DITI_SPLIT_TENSOR,
+	DITI_SPLIT_ULYSSES,
+	DITI_SPLIT_RING,
+	DITI_SPLIT_PIPEFUSION,
+	DITI_SPLIT_LAYERS,
+	DITI_SPLIT_CFG,
+	DITI_SPLIT_AXES
+} diti_split_axis;
+
+typedef struct diti_split {
+	uint32_t degree[DITI_SPLIT_AXES];
+} diti_split;
+
+typedef struct diti_split_shape {
+	uint32_t layers, hidden, heads;
+	uint32_t feed;
+	uint32_t rows;
+	uint32_t text;
+	uint32_t text_width;
+	uint32_t row_values;
+	uint32_t skips;
+	bool joint;
+	bool gated;
+	bool guided;
+	double weight_bytes;
+} diti_split_shape;
+
+typedef struct diti_split_rates {
+	double pair, ring, all_to_all;
+} diti_split_rates;
+
+typedef struct diti_split_box {
+	uint32_t count;
+	struct {
+		double rate;
+		double stream;
+		double memory;
+	} devices[DITI_SPLIT_DEVICES];
+	diti_split_rates inside, across;
+	uint32_t per_socket;
+	double uplink;
+	double latency;
+} diti_split_box;
+
+typedef struct diti_split_system {
+	double element;
+	double overlap;
+	double merge;
+	double patch_rows;
+	double launch;
+	bool text_per_patch;
+	bool skips_sent;
+	uint32_t warmup;
+	uint32_t patches;
+	uint32_t steps;
+	double serial;
+	uint32_t skip_first, skip_blocks, skip_from, skip_interval;
+	uint32_t gate;
+} diti_split_system;
+
+typedef struct diti_split_request {
+	diti_split_shape shape;
+	diti_split_box box;
+	diti_split_system system;
+	uint32_t methods;
+} diti_split_request;
+
+typedef struct diti_split_cost {
+	diti_split split;
+	double seconds;
+	double device_seconds;
+	double compute, exchange;
+	double hidden;
+	double sent;
+	double memory;
+	bool fits;
+} diti_split_cost;
+
+typedef struct diti_split_plan {
+	char note[128];
+	diti_split split;
+	uint32_t patches, warmup;
+	bool int8;
+	double shares[DITI_SPLIT_DEVICES];
+} diti_split_plan;
+
+static DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
+static DITI_UNUSED dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err);
+static DITI_UNUSED const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]);
+static DITI_UNUSED dit_result diti_split_parse(const char *text, diti_split *out, dit_error *err);
+static DITI_UNUSED const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]);
+static DITI_UNUSED uint32_t diti_split_ranks(const diti_split *split);
+static DITI_UNUSED dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape,
+	dit_error *err);
+
+static DITI_UNUSED dit_result diti_split_check_plan(const diti_split_plan *plan, const diti_split_shape *shape,
+	dit_error *err);
+
+static DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
+static DITI_UNUSED double diti_split_bytes(const diti_split_shape *shape, const diti_split *split,
+	diti_split_axis axis, double element);
+static DITI_UNUSED double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer,
+	bool mirror);
+static DITI_UNUSED uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis);
+static DITI_UNUSED double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split);
+static DITI_UNUSED void diti_split_predict(const diti_split_request *request, const diti_split *split,
+	diti_split_cost *out);
+static DITI_UNUSED uint32_t diti_split_choose(const diti_split_request *request, diti_split_cost *out,
+	uint32_t most);
+
+static DITI_UNUSED dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
+	dit_error *err);
+static DITI_UNUSED dit_result diti_split_read(const diti_env *env, const char *text, size_t size,
+	const char *what, diti_split_plan *out, dit_error *err);
+static DITI_UNUSED dit_result diti_split_take(const diti_env *env, const char *text, diti_split_plan *out,
+	dit_error *err);
+static DITI_UNUSED void diti_split_weights(const diti_split_plan *plan, uint32_t rank, diti_split_axis axis,
+	float *weights);
+#endif
+
 /* ==== src/split/mesh.h ==== */
 #ifndef DITI_MESH_H
 #define DITI_MESH_H
@@ -25162,6 +25289,13 @@ typedef struct diti_lane_desc {
 static void diti_lane_destroy(diti_lane *lane);
 static void diti_lane_settle(diti_lane *lane);
 
+typedef struct diti_split_links {
+	uint32_t count;
+	double pairs[DITI_MAX_DEVICES][DITI_MAX_DEVICES];
+	diti_split_rates inside, across;
+	uint32_t per_socket;
+	double latency;
+} diti_split_links;
 typedef struct diti_peers {
 	diti_env env;
 	diti_device *const *devices;
@@ -25172,6 +25306,7 @@ typedef struct diti_peers {
 	uint64_t limit_us;
 	uint32_t meshes;
 	diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES];
+	diti_split_links links;
 } diti_peers;
 static void diti_peers_destroy(diti_peers *peers);
 
@@ -25809,6 +25944,229 @@ static void diti_peers_destroy(diti_peers *peers) {
 	diti_free(&env, peers);
 }
 
+/* ==== src/split/measure.c ==== */
+
+#define DITI_MEASURE_BYTES ((uint64_t)8 << 20)
+#define DITI_MEASURE_CHUNKS 8u
+#define DITI_MEASURE_TIMES 2u
+#define DITI_MEASURE_SMALL 256u
+#define DITI_MEASURE_MOST_US 10000000u
+
+typedef struct diti_measure {
+	diti_peers *peers;
+	diti_buffer from[DITI_MAX_DEVICES], to[DITI_MAX_DEVICES];
+	diti_lane *lanes[DITI_MAX_DEVICES * DITI_MAX_DEVICES];
+	uint32_t lane_count;
+	uint32_t landed[DITI_MAX_DEVICES];
+} diti_measure;
+
+static dit_result diti_measure_make(diti_measure *m, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t i;
+	for (i = 0; i < m->peers->count && result >= 0; i++) {
+		diti_device *device = m->peers->devices[i];
+		result = diti_buffer_create_shared(device, DITI_MEASURE_BYTES, "measuring", &m->from[i], err);
+		if (result >= 0) result = diti_buffer_create_shared(device, DITI_MEASURE_BYTES, "measuring", &m->to[i], err);
+	}
+	return result;
+}
+
+static void diti_measure_clear(diti_measure *m) {
+	while (m->lane_count) diti_lane_destroy(m->lanes[--m->lane_count]);
+	memset(m->landed, 0, sizeof m->landed);
+}
+
+static void diti_measure_drop(diti_measure *m) {
+	uint32_t i;
+	diti_measure_clear(m);
+	for (i = 0; i < m->peers->count; i++) {
+		diti_buffer_destroy(m->peers->devices[i], &m->from[i]);
+		diti_buffer_destroy(m->peers->devices[i], &m->to[i]);
+	}
+}
+
+static dit_result diti_measure_add(diti_measure *m, uint32_t from, uint32_t to, uint64_t bytes, dit_error *err) {
+	const diti_peers *peers = m->peers;
+	diti_lane_desc desc = DITI_ZERO;
+	diti_lane_copy copy = DITI_ZERO;
+	diti_lane *lane;
+	dit_result result;
+	desc.transport = peers->transports[from][to];
+	desc.devices[DITI_LANE_OUT] = peers->devices[from];
+	desc.devices[DITI_LANE_IN] = peers->devices[to];
+	desc.from = from;
+	desc.to = to;
+	desc.slot_bytes = (bytes / DITI_MEASURE_CHUNKS + 255) & ~(uint64_t)255;
+	if (desc.slot_bytes > peers->chunk) desc.slot_bytes = peers->chunk;
+	result = diti_lane_create(&peers->env, &desc, &lane, err);
+	if (result < 0) return result;
+	m->lanes[m->lane_count++] = lane;
+	copy.regions[DITI_LANE_OUT].buffer = m->from[from].buffer;
+	copy.regions[DITI_LANE_IN].buffer = m->to[to].buffer;
+	copy.regions[DITI_LANE_IN].offset = bytes * m->landed[to]++;
+	copy.regions[DITI_LANE_OUT].pitch = copy.regions[DITI_LANE_IN].pitch = copy.row_bytes = bytes;
+	copy.rows = 1;
+	diti_format(copy.name, sizeof copy.name, "measuring");
+	return diti_lane_add(lane, &copy, err);
+}
+
+static dit_result diti_measure_once(diti_measure *m, uint64_t *us, dit_error *err) {
+	uint64_t begin = diti_clock_us();
+	dit_result result = DIT_OK;
+	bool busy = true, moved, waited;
+	uint32_t i;
+	for (i = 0; i < m->lane_count; i++) {
+		diti_lane_open(m->lanes[i], DITI_LANE_OUT, 0, VK_NULL_HANDLE, 0);
+		diti_lane_open(m->lanes[i], DITI_LANE_IN, 0, VK_NULL_HANDLE, 0);
+	}
+	while (busy && result >= 0) {
+		for (i = 0, busy = moved = waited = false; i < m->lane_count && result >= 0; i++) {
+			result = diti_lane_pump(m->lanes[i], &moved, err);
+			busy = busy || !diti_lane_idle(m->lanes[i]);
+		}
+		for (i = 0; i < m->lane_count && result >= 0 && !moved && !waited; i++)
+			result = diti_lane_wait(m->lanes[i], 1000000u, &waited, err);
+		*us = diti_clock_us() - begin;
+		if (result >= 0 && *us > DITI_MEASURE_MOST_US)
+			return diti_fail(err, DIT_ERROR_TRANSPORT, "copies between devices took more than 10 s");
+	}
+	return result;
+}
+
+static dit_result diti_measure_run(diti_measure *m, double *seconds, dit_error *err) {
+	uint64_t us = 0, least = UINT64_MAX;
+	dit_result result = diti_measure_once(m, &us, err);
+	uint32_t i;
+	for (i = 0; i < DITI_MEASURE_TIMES && result >= 0; i++) {
+		result = diti_measure_once(m, &us, err);
+		if (us < least) least = us;
+	}
+	diti_measure_clear(m);
+	*seconds = (double)(least ? least : 1) * 1e-6;
+	return result;
+}
+
+typedef struct diti_measure_pattern {
+	uint32_t each, stride;
+	bool pairs, all;
+} diti_measure_pattern;
+
+static bool diti_measure_sends(const diti_measure_pattern *pattern, uint32_t from, uint32_t to) {
+	uint32_t a = from % pattern->each, b = to % pattern->each;
+	if (from == to || from / pattern->each != to / pattern->each) return false;
+	if (pattern->all) return true;
+	if (pattern->pairs)
+		return a / (2 * pattern->stride) == b / (2 * pattern->stride) && a % pattern->stride == b % pattern->stride;
+	return b == (a + 1) % pattern->each;
+}
+
+static dit_result diti_measure_rate(diti_measure *m, const diti_measure_pattern *pattern, double *rate,
+	dit_error *err) {
+	uint64_t bytes = DITI_MEASURE_BYTES / (pattern->all ? pattern->each - 1 : 1) & ~(uint64_t)255;
+	double seconds = 1;
+	dit_result result = DIT_OK;
+	uint32_t from, to;
+	for (from = 0; from < m->peers->count; from++) {
+		for (to = 0; to < m->peers->count && result >= 0; to++)
+			if (diti_measure_sends(pattern, from, to)) result = diti_measure_add(m, from, to, bytes, err);
+	}
+	*rate = m->lane_count ? (double)bytes * (pattern->all ? pattern->each - 1 : 1) : 0;
+	if (result >= 0) result = diti_measure_run(m, &seconds, err);
+	*rate /= seconds;
+	return result;
+}
+
+static dit_result diti_measure_rates(diti_measure *m, uint32_t each, uint32_t stride, diti_split_rates *rates,
+	dit_error *err) {
+	diti_measure_pattern pattern = DITI_ZERO;
+	dit_result result;
+	pattern.each = each;
+	pattern.stride = stride;
+	pattern.pairs = true;
+	result = diti_measure_rate(m, &pattern, &rates->pair, err);
+	rates->ring = rates->all_to_all = rates->pair;
+	if (each == 2 || result < 0) return result;
+	pattern.pairs = false;
+	result = diti_measure_rate(m, &pattern, &rates->ring, err);
+	pattern.all = true;
+	if (result >= 0) result = diti_measure_rate(m, &pattern, &rates->all_to_all, err);
+	return result;
+}
+
+static dit_result diti_measure_pairs(diti_measure *m, diti_split_links *links, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t a, b;
+	for (a = 0; a < m->peers->count; a++) {
+		for (b = a + 1; b < m->peers->count && result >= 0; b++) {
+			double seconds = 1;
+			result = diti_measure_add(m, a, b, DITI_MEASURE_BYTES, err);
+			if (result >= 0) result = diti_measure_add(m, b, a, DITI_MEASURE_BYTES, err);
+			if (result >= 0) result = diti_measure_run(m, &seconds, err);
+			links->pairs[a][b] = links->pairs[b][a] = (double)DITI_MEASURE_BYTES / seconds;
+		}
+	}
+	return result;
+}
+
+static dit_result diti_measure_latency(diti_measure *m, double *seconds, dit_error *err) {
+	uint32_t count = m->peers->count, i;
+	dit_result result = DIT_OK;
+	for (i = 0; i < count && result >= 0; i++)
+		result = diti_measure_add(m, i, (i + 1) % count, DITI_MEASURE_SMALL, err);
+	return result < 0 ? result : diti_measure_run(m, seconds, err);
+}
+
+static uint32_t diti_split_sockets(const diti_split_links *links) {
+	uint32_t each, a, b;
+	for (each = links->count / 2; each > 1; each--) {
+		double inside = 0, across = 0;
+		if (links->count % each) continue;
+		for (a = 0; a < links->count; a++) {
+			for (b = a + 1; b < links->count; b++) {
+				double rate = links->pairs[a][b];
+				if (a / each == b / each && (inside <= 0 || rate < inside)) inside = rate;
+				if (a / each != b / each && rate > across) across = rate;
+			}
+		}
+		if (inside > 1.5 * across) return each;
+	}
+	return 0;
+}
+
+static dit_result diti_measure_all(diti_measure *m, diti_split_links *links, dit_error *err) {
+	uint32_t each;
+	dit_result result = diti_measure_make(m, err);
+	if (result >= 0) result = diti_measure_pairs(m, links, err);
+	if (result < 0) return result;
+	each = links->per_socket = diti_split_sockets(links);
+	result = diti_measure_rates(m, each ? each : links->count, 1, &links->inside, err);
+	links->across = links->inside;
+	if (result >= 0 && each) result = diti_measure_rates(m, links->count, each, &links->across, err);
+	if (result >= 0) result = diti_measure_latency(m, &links->latency, err);
+	return result;
+}
+
+static dit_result diti_peers_measure(diti_peers *peers, dit_error *err) {
+	diti_measure *m;
+	diti_split_links links = DITI_ZERO;
+	dit_result result;
+	if (peers->links.count) return DIT_OK;
+	m = (diti_measure *)diti_alloc_zero(&peers->env, sizeof *m);
+	if (!m) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to measure copies between devices");
+	m->peers = peers;
+	links.count = peers->count;
+	result = diti_measure_all(m, &links, err);
+	diti_measure_drop(m);
+	diti_free(&peers->env, m);
+	if (result < 0) return result;
+	peers->links = links;
+	diti_log(&peers->env, DITI_LOG_INFO,
+		"%u devices exchange %.2f GB/s each in pairs, %.2f round, %.2f all to all; a copy takes %.0f us",
+		peers->count, links.inside.pair * 1e-9, links.inside.ring * 1e-9, links.inside.all_to_all * 1e-9,
+		links.latency * 1e6);
+	return DIT_OK;
+}
+
 /* ==== src/split/mesh.c ==== */
 
 static bool diti_mesh_is_local(const diti_mesh *mesh, uint32_t number) {
@@ -26076,123 +26434,6 @@ static uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t
 	return bytes;
 }
 
-/* ==== src/split/split.h ==== */
-#ifndef DITI_SPLIT_H
-#define DITI_SPLIT_H
-
-enum { DITI_SPLIT_DEVICES = 64, DITI_SPLIT_NAME = 128 };
-
-typedef enum diti_split_axis {
-	DITI_SPLIT_TENSOR,
-	DITI_SPLIT_ULYSSES,
-	DITI_SPLIT_RING,
-	DITI_SPLIT_PIPEFUSION,
-	DITI_SPLIT_LAYERS,
-	DITI_SPLIT_CFG,
-	DITI_SPLIT_AXES
-} diti_split_axis;
-
-typedef struct diti_split {
-	uint32_t degree[DITI_SPLIT_AXES];
-} diti_split;
-
-typedef struct diti_split_shape {
-	uint32_t layers, hidden, heads;
-	uint32_t feed;
-	uint32_t rows;
-	uint32_t text;
-	uint32_t text_width;
-	uint32_t row_values;
-	uint32_t skips;
-	bool joint;
-	bool gated;
-	bool guided;
-	double weight_bytes;
-} diti_split_shape;
-
-typedef struct diti_split_rates {
-	double pair, ring, all_to_all;
-} diti_split_rates;
-
-typedef struct diti_split_box {
-	uint32_t count;
-	struct {
-		double rate;
-		double stream;
-		double memory;
-	} devices[DITI_SPLIT_DEVICES];
-	diti_split_rates inside, across;
-	uint32_t per_socket;
-	double uplink;
-	double latency;
-} diti_split_box;
-
-typedef struct diti_split_system {
-	double element;
-	double overlap;
-	double merge;
-	double patch_rows;
-	double launch;
-	bool text_per_patch;
-	bool skips_sent;
-	uint32_t warmup;
-	uint32_t steps;
-	double serial;
-	uint32_t skip_first, skip_blocks, skip_from, skip_interval;
-	uint32_t gate;
-} diti_split_system;
-
-typedef struct diti_split_request {
-	diti_split_shape shape;
-	diti_split_box box;
-	diti_split_system system;
-	uint32_t methods;
-} diti_split_request;
-
-typedef struct diti_split_cost {
-	diti_split split;
-	double seconds;
-	double device_seconds;
-	double compute, exchange;
-	double hidden;
-	double sent;
-	double memory;
-	bool fits;
-} diti_split_cost;
-
-static DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
-static DITI_UNUSED dit_result diti_split_parse(const char *text, diti_split *out, dit_error *err);
-static DITI_UNUSED const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]);
-static DITI_UNUSED uint32_t diti_split_ranks(const diti_split *split);
-static DITI_UNUSED dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape,
-	dit_error *err);
-
-static DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
-static DITI_UNUSED double diti_split_bytes(const diti_split_shape *shape, const diti_split *split,
-	diti_split_axis axis, double element);
-static DITI_UNUSED double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer,
-	bool mirror);
-static DITI_UNUSED uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis);
-static DITI_UNUSED double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split);
-static DITI_UNUSED void diti_split_predict(const diti_split_request *request, const diti_split *split,
-	diti_split_cost *out);
-static DITI_UNUSED uint32_t diti_split_choose(const diti_split_request *request, diti_split_cost *out,
-	uint32_t most);
-
-typedef struct diti_split_plan {
-	char note[128];
-	diti_split split;
-	uint32_t patches, warmup;
-	bool int8;
-	double shares[DITI_SPLIT_DEVICES];
-} diti_split_plan;
-
-static DITI_UNUSED dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
-	dit_error *err);
-static DITI_UNUSED dit_result diti_split_read(const diti_env *env, const char *text, size_t size,
-	const char *what, diti_split_plan *out, dit_error *err);
-#endif
-
 /* ==== src/split/name.c ==== */
 
 static const char *diti_split_axis_name(uint32_t axis) {
@@ -26200,46 +26441,110 @@ static const char *diti_split_axis_name(uint32_t axis) {
 	return names[axis];
 }
 
-static bool diti_split_parse_axis(const char **at, uint32_t *axis, uint32_t *degree) {
-	*axis = 0;
-	while (!diti_starts_with(*at, diti_split_axis_name(*axis))) {
-		if (++*axis == DITI_SPLIT_AXES) return false;
+static bool diti_split_parse_number(const char **at, uint32_t least, uint32_t most, uint32_t *out) {
+	const char *first = *at;
+	for (*out = 0; **at >= '0' && **at <= '9' && *out <= most; ++*at) *out = *out * 10 + (uint32_t)(**at - '0');
+	return *at > first && *out >= least && *out <= most;
+}
+
+static bool diti_split_parse_patches(const char **at, diti_split_plan *out) {
+	bool any = false;
+	if (**at != ':') return true;
+	++*at;
+	if (**at == 'm') {
+		++*at;
+		any = diti_split_parse_number(at, 1, DITI_SPLIT_LARGEST, &out->patches);
+		if (!any) return false;
 	}
-	*at += strlen(diti_split_axis_name(*axis));
-	for (*degree = 0; **at >= '0' && **at <= '9' && *degree <= DITI_SPLIT_DEVICES; ++*at)
-		*degree = *degree * 10 + (uint32_t)(**at - '0');
-	return *degree >= 1 && *degree <= DITI_SPLIT_DEVICES && (**at == ',' || **at == 0);
+	if (**at != 'w') return any;
+	++*at;
+	return diti_split_parse_number(at, 0, DITI_SPLIT_LARGEST, &out->warmup);
+}
+
+static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
+	static const char *const usage =
+		"write auto, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
+		"and int8 behind them: cfg2,ulysses2 or pipefusion4:m8w1,int8";
+	uint32_t axis = 0, degree;
+	if (diti_starts_with(*at, "int8")) {
+		*at += 4;
+		if (out->int8) return "int8 stands in it twice";
+		out->int8 = true;
+		return **at == ',' || **at == 0 ? NULL : usage;
+	}
+	while (!diti_starts_with(*at, diti_split_axis_name(axis)))
+		if (++axis == DITI_SPLIT_AXES) return usage;
+	*at += strlen(diti_split_axis_name(axis));
+	if (!diti_split_parse_number(at, 1, DITI_SPLIT_DEVICES, &degree)) return usage;
+	if (axis == DITI_SPLIT_PIPEFUSION && !diti_split_parse_patches(at, out)) return usage;
+	if (**at != ',' && **at != 0) return usage;
+	if (out->split.degree[axis]) return "a method stands in it twice";
+	out->split.degree[axis] = degree;
+	return NULL;
+}
+
+static void diti_split_fill(diti_split_plan *plan) {
+	uint32_t axis;
+	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) plan->split.degree[axis] += plan->split.degree[axis] == 0;
+	if (!plan->patches) plan->patches = plan->split.degree[DITI_SPLIT_PIPEFUSION];
+}
+
+static dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err) {
+	const char *at = text, *wrong = NULL;
+	bool named = false, automatic = diti_equal(text, "auto") || diti_equal(text, "auto,int8");
+	uint32_t axis;
+	memset(out, 0, sizeof *out);
+	out->warmup = 1;
+	out->int8 = automatic && text[4] != 0;
+	if (automatic) return DIT_OK;
+	do {
+		wrong = diti_split_parse_item(&at, out);
+	} while (!wrong && *at++);
+	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) named = named || out->split.degree[axis];
+	diti_split_fill(out);
+	if (!wrong && !named) wrong = "it names no method";
+	if (!wrong && diti_split_ranks(&out->split) > DITI_SPLIT_DEVICES) wrong = "that is for more than 64 devices";
+	return wrong ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split '%.64s': %s", text, wrong) : DIT_OK;
 }
 
 static dit_result diti_split_parse(const char *text, diti_split *out, dit_error *err) {
-	const char *at = text, *wrong = NULL;
-	uint32_t axis, degree;
-	memset(out, 0, sizeof *out);
-	if (diti_equal(text, "auto")) return DIT_OK;
-	do {
-		if (!diti_split_parse_axis(&at, &axis, &degree))
-			wrong = "write auto, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 "
-				"to 64: cfg2,ulysses2";
-		else if (out->degree[axis])
-			wrong = "a method stands in it twice";
-		else
-			out->degree[axis] = degree;
-	} while (!wrong && *at++);
-	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) out->degree[axis] += out->degree[axis] == 0;
-	if (!wrong && diti_split_ranks(out) > DITI_SPLIT_DEVICES) wrong = "that is for more than 64 devices";
-	return wrong ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split '%s': %s", text, wrong) : DIT_OK;
+	diti_split_plan plan;
+	dit_result result = diti_split_parse_plan(text, &plan, err);
+	*out = plan.split;
+	if (result >= 0 && (plan.int8 || strchr(text, ':')))
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+			"split '%.64s': methods and their degrees alone can stand here", text);
+	return result;
 }
 
-static const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]) {
+static void diti_split_print_axes(const diti_split *split, const char *patches, char out[DITI_SPLIT_NAME]) {
 	size_t length = 0;
 	uint32_t axis = DITI_SPLIT_AXES;
 	diti_format(out, DITI_SPLIT_NAME, split->degree[0] ? "cfg1" : "auto");
 	while (axis-- > 0) {
 		if (split->degree[axis] < 2) continue;
-		diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s%u", length ? "," : "", diti_split_axis_name(axis),
-			(unsigned)split->degree[axis]);
+		diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s%u%s", length ? "," : "", diti_split_axis_name(axis),
+			(unsigned)split->degree[axis], axis == DITI_SPLIT_PIPEFUSION ? patches : "");
 		length = strlen(out);
 	}
+}
+
+static const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]) {
+	diti_split_print_axes(split, "", out);
+	return out;
+}
+
+static const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]) {
+	char patches[32] = "", warmup[16] = "";
+	size_t length;
+	if (plan->patches != plan->split.degree[DITI_SPLIT_PIPEFUSION])
+		diti_format(patches, sizeof patches, ":m%u", (unsigned)plan->patches);
+	if (plan->warmup != 1) diti_format(warmup, sizeof warmup, "%sw%u", patches[0] ? "" : ":", (unsigned)plan->warmup);
+	length = strlen(patches);
+	diti_format(patches + length, sizeof patches - length, "%s", warmup);
+	diti_split_print_axes(&plan->split, patches, out);
+	length = strlen(out);
+	if (plan->int8) diti_format(out + length, DITI_SPLIT_NAME - length, ",int8");
 	return out;
 }
 
@@ -26274,12 +26579,24 @@ static dit_result diti_split_check(const diti_split *split, const diti_split_sha
 	return DIT_OK;
 }
 
+static dit_result diti_split_check_plan(const diti_split_plan *plan, const diti_split_shape *shape,
+	dit_error *err) {
+	const uint32_t *degree = plan->split.degree;
+	char name[DITI_SPLIT_NAME];
+	dit_result result = diti_split_check(&plan->split, shape, err);
+	if (result < 0 || degree[DITI_SPLIT_PIPEFUSION] < 2) return result;
+	if ((uint64_t)plan->patches * degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] <= shape->rows) return DIT_OK;
+	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+		"split %s: %u patches of the picture, which has %u rows of tokens",
+		diti_split_print_plan(plan, name), (unsigned)plan->patches, (unsigned)shape->rows);
+}
+
 /* ==== src/split/cost.c ==== */
 
 typedef struct diti_cost {
 	const diti_split_request *q;
 	const diti_split *split;
-	double n, s, t, d, layers, e, k, u, r, p, l, c, b;
+	double n, s, t, d, layers, e, k, u, r, p, l, c, b, m;
 } diti_cost;
 
 static void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
@@ -26307,6 +26624,7 @@ static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *
 	diti_cost_split(&c, split);
 	c.e = q->system.element;
 	c.b = q->shape.guided && c.c < 2 ? 2 : 1;
+	c.m = q->system.patches ? q->system.patches : c.p;
 	return c;
 }
 
@@ -26443,12 +26761,12 @@ static double diti_split_skip_bytes(const diti_split_request *request, const dit
 
 static void diti_cost_pipeline(const diti_cost *c, diti_cost_step *step) {
 	bool again = c->q->shape.joint && c->q->system.text_per_patch;
-	double rows = (c->s / c->p + (again ? c->t : 0)) / (c->u * c->r);
+	double rows = (c->s / c->m + (again ? c->t : 0)) / (c->u * c->r), idle = c->m < c->p ? c->p / c->m : 1;
 	double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
 	double compute = diti_cost_compute(c, step->layers);
-	step->exchange = step->layers / c->p * diti_cost_layer(c, c->p, compute * c->p / step->layers, &step->hidden);
+	step->exchange = step->layers / c->p * diti_cost_layer(c, c->m, compute * c->p / step->layers, &step->hidden);
 	step->exchange += diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, diti_split_skip_bytes(c->q, c->split));
-	step->compute = compute * (again ? (c->s + c->p * c->t) / c->n : 1) * (1 + c->q->system.patch_rows / rows);
+	step->compute = compute * idle * (again ? (c->s + c->m * c->t) / c->n : 1) * (1 + c->q->system.patch_rows / rows);
 	step->hidden = step->hidden * step->layers / c->p + (link < step->compute ? link : step->compute);
 	if (link > step->compute) step->exchange += link - step->compute;
 }
@@ -26500,7 +26818,7 @@ static double diti_cost_sent(const diti_cost *c) {
 
 static double diti_cost_fill(const diti_cost *c) {
 	double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
-	return (c->p - 1) * ((diti_cost_compute(c, c->layers) + link) / c->p + c->q->box.latency);
+	return (c->p - 1) * ((diti_cost_compute(c, c->layers) + link) / c->m + c->q->box.latency);
 }
 
 static void diti_cost_steps(diti_cost c, diti_split_cost *out) {
@@ -26592,8 +26910,6 @@ static uint32_t diti_split_choose(const diti_split_request *request, diti_split_
 
 /* ==== src/split/plan_file.c ==== */
 
-enum { DITI_SPLIT_LARGEST = 65536 };
-
 static dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
 	dit_error *err) {
 	char name[DITI_SPLIT_NAME], share[32];
@@ -26673,6 +26989,39 @@ static dit_result diti_split_read(const diti_env *env, const char *text, size_t 
 	if (wrong) result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s", what, wrong);
 	diti_json_free(env, root);
 	return result;
+}
+
+static dit_result diti_split_read_file(const diti_env *env, const char *path, diti_split_plan *out, dit_error *err) {
+	dit_source source = DITI_ZERO;
+	diti_file *file = NULL;
+	char *text = NULL;
+	size_t size = 0;
+	dit_result result;
+	source.path = path;
+	result = diti_file_open(env, &source, NULL, &file, err);
+	if (result < 0) return result;
+	if (diti_file_size(file) > 1u << 20)
+		result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too large for a plan of a split", path);
+	if (result >= 0) result = diti_file_read_all(env, file, &text, &size, err);
+	if (result >= 0) result = diti_split_read(env, text, size, path, out, err);
+	diti_free(env, text);
+	diti_file_close(file);
+	return result;
+}
+
+static dit_result diti_split_take(const diti_env *env, const char *text, diti_split_plan *out, dit_error *err) {
+	if (text[0] == '@') return diti_split_read_file(env, text + 1, out, err);
+	if (text[strspn(text, " \t\r\n")] == '{') return diti_split_read(env, text, strlen(text), "split", out, err);
+	return diti_split_parse_plan(text, out, err);
+}
+
+static void diti_split_weights(const diti_split_plan *plan, uint32_t rank, diti_split_axis axis, float *weights) {
+	uint32_t degree = plan->split.degree[axis], stride = diti_split_stride(&plan->split, axis), i;
+	uint32_t each = diti_split_ranks(&plan->split) / plan->split.degree[DITI_SPLIT_CFG], first = rank / each * each;
+	double sums[DITI_SPLIT_DEVICES] = DITI_ZERO;
+	bool equal = axis == DITI_SPLIT_CFG || !(plan->shares[0] > 0);
+	for (i = first; i < first + each; i++) sums[i / stride % degree] += plan->shares[i];
+	for (i = 0; i < degree; i++) weights[i] = equal ? 1.0f / (float)degree : (float)sums[i];
 }
 
 /* ==== src/job/job.h ==== */

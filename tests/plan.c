@@ -452,6 +452,98 @@ static void test_names(void) {
     }
 }
 
+/* Patches, warm-up and int8 beside methods; what is printed is read again as the same. */
+static void test_plan_names(void) {
+    static const struct {
+        const char *text, *printed;
+        uint32_t patches, warmup;
+        bool int8;
+    } good[] = {
+        {"auto", "auto", 0, 1, false},
+        {"auto,int8", "auto,int8", 0, 1, true},
+        {"cfg2,ulysses2", "cfg2,ulysses2", 1, 1, false},
+        {"int8,ring3", "ring3,int8", 1, 1, true},
+        {"pipefusion4", "pipefusion4", 4, 1, false},
+        {"pipefusion4:m4w1", "pipefusion4", 4, 1, false},
+        {"pipefusion4:m8", "pipefusion4:m8", 8, 1, false},
+        {"pipefusion4:w0", "pipefusion4:w0", 4, 0, false},
+        {"ulysses2,pipefusion4:m8w2,int8,cfg2", "cfg2,pipefusion4:m8w2,ulysses2,int8", 8, 2, true},
+    };
+    static const char *const bad[] = {"int8",
+                                      "int8,int8",
+                                      "cfg2,int",
+                                      "cfg2,int88",
+                                      "cfg2:m2",
+                                      "pipefusion4:",
+                                      "pipefusion4:m",
+                                      "pipefusion4:m0",
+                                      "pipefusion4:m65537",
+                                      "pipefusion4:w65537",
+                                      "pipefusion4:w1m8",
+                                      "pipefusion4:m8w",
+                                      "pipefusion:m8",
+                                      "auto,int8,int8",
+                                      "pipefusion4:m4294967300",
+                                      "pipefusion2,pipefusion2:m8",
+                                      "int8,auto"};
+    char name[DITI_SPLIT_NAME];
+    diti_split_plan plan, again;
+    diti_split pure;
+    dit_error err;
+    for (size_t i = 0; i < DITI_COUNT(good); i++) {
+        CHECK_MESSAGE(diti_split_parse_plan(good[i].text, &plan, NULL) == DIT_OK, "%s", good[i].text);
+        CHECK(plan.patches == good[i].patches && plan.warmup == good[i].warmup && plan.int8 == good[i].int8);
+        CHECK_MESSAGE(strcmp(diti_split_print_plan(&plan, name), good[i].printed) == 0, "%s", name);
+        CHECK(diti_split_parse_plan(name, &again, NULL) == DIT_OK && memcmp(&plan, &again, sizeof plan) == 0);
+    }
+    for (size_t i = 0; i < DITI_COUNT(bad); i++) {
+        CHECK_MESSAGE(diti_split_parse_plan(bad[i], &plan, &err) == DIT_ERROR_INVALID_ARGUMENT, "'%s'", bad[i]);
+        CHECK(strncmp(err.message, "split '", 7) == 0);
+    }
+    CHECK(diti_split_parse("ring2,int8", &pure, &err) < 0 && diti_split_parse("pipefusion2:m2", &pure, &err) < 0);
+}
+
+/* Shares of ranks as shares of an axis: sums over the ranks of one's own branch of guidance. */
+static void test_weights(void) {
+    static const double shares[8] = {0.1, 0.2, 0.3, 0.4, 0.25, 0.25, 0.25, 0.25};
+    diti_split_plan plan = {0};
+    float weights[DITI_SPLIT_DEVICES];
+    plan.split = split_of("cfg2,ring2,ulysses2");
+    diti_split_weights(&plan, 5, DITI_SPLIT_RING, weights);
+    CHECK(weights[0] == 0.5f && weights[1] == 0.5f);
+    memcpy(plan.shares, shares, sizeof shares);
+    diti_split_weights(&plan, 2, DITI_SPLIT_ULYSSES, weights);
+    CHECK(fabs(weights[0] - 0.4) < 1e-6 && fabs(weights[1] - 0.6) < 1e-6);
+    diti_split_weights(&plan, 1, DITI_SPLIT_RING, weights);
+    CHECK(fabs(weights[0] - 0.3) < 1e-6 && fabs(weights[1] - 0.7) < 1e-6);
+    diti_split_weights(&plan, 6, DITI_SPLIT_RING, weights);
+    CHECK(weights[0] == 0.5f && weights[1] == 0.5f);
+    diti_split_weights(&plan, 0, DITI_SPLIT_CFG, weights);
+    CHECK(weights[0] == 0.5f && weights[1] == 0.5f);
+    diti_split_weights(&plan, 0, DITI_SPLIT_TENSOR, weights);
+    CHECK(weights[0] == 1.0f);
+}
+
+/* More patches than stages: a shorter fill, less efficient patches; fewer leave stages idle. */
+static void test_patches(void) {
+    measured m = {"flux", "L40", NULL, 4, 18.36, 28, 0, NULL, 0, "", 0};
+    diti_split_request q = request_of(&m);
+    diti_split split = split_of("pipefusion4");
+    diti_split_cost usual, same, more, fewer;
+    q.system = system_dit();
+    q.system.steps = 28;
+    diti_split_predict(&q, &split, &usual);
+    q.system.patches = 4;
+    diti_split_predict(&q, &split, &same);
+    q.system.patches = 8;
+    diti_split_predict(&q, &split, &more);
+    q.system.patches = 2;
+    diti_split_predict(&q, &split, &fewer);
+    CHECK(usual.seconds == same.seconds);
+    CHECK(equal(more.compute / usual.compute, (1 + 115.0 / 512) / (1 + 115.0 / 1024)));
+    CHECK(equal(fewer.compute / usual.compute, 2 * (1 + 115.0 / 2048) / (1 + 115.0 / 1024)));
+}
+
 static void test_refusals(void) {
     static const struct {
         const char *model, *split, *names;
@@ -463,6 +555,7 @@ static void test_refusals(void) {
                  {"flux2-klein-4b", "pipefusion26", "25"},
                  {"dit-xl-2", "layers29", "28"},
                  {"hunyuandit", "layers2,pipefusion2", "exclude"}};
+    diti_split_plan patched;
     dit_error err;
     for (size_t i = 0; i < DITI_COUNT(cases); i++) {
         diti_split split = split_of(cases[i].split);
@@ -470,6 +563,10 @@ static void test_refusals(void) {
         CHECK(diti_split_check(&split, &find_model(cases[i].model)->shape, &err) == DIT_ERROR_INVALID_ARGUMENT);
         CHECK_MESSAGE(strstr(err.message, cases[i].names) && strstr(err.message, "split "), "%s", err.message);
     }
+    CHECK(diti_split_parse_plan("pipefusion2:m4096", &patched, &err) == DIT_OK);
+    CHECK(diti_split_check_plan(&patched, &find_model("flux")->shape, &err) == DIT_OK);
+    patched.patches++;
+    CHECK(diti_split_check_plan(&patched, &find_model("flux")->shape, &err) < 0 && strstr(err.message, "4096 rows"));
 }
 
 /* --- plans --- */
@@ -584,6 +681,9 @@ static void test_program_refuses(void) {
         {"-m flux -d 32xT4 --split ulysses32", 2, "24"},
         {"-m flux -d 4xT4 --split @absent.json", 3, "absent.json"},
         {"-m flux -d 4xT4 --split @dit.h", 3, "dit.h"},
+        {"-m flux -d 4xT4 --split @Makefile", 3, "Makefile: JSON error at byte 0"},
+        {"-m flux -d 4xT4 --split {\"format\":7}", 2, "dit-split-plan"},
+        {"-m flux -d 4xT4 --split pipefusion4:m9999", 2, "9999 patches"},
         {"-m flux -d 4xT4 --machine nowhere", 2, "nowhere"},
         {"-m flux -d 4xT4 --steps 0", 2, "--steps"},
         {"-m flux -d 4xT4 --steps 2x", 2, "--steps"},
@@ -709,6 +809,9 @@ int main(void) {
     test_cache_split();
     test_memory();
     test_names();
+    test_plan_names();
+    test_weights();
+    test_patches();
     test_refusals();
     test_plan_round_trip();
     test_plan_damaged();

@@ -20,7 +20,7 @@ static const char usage_text[] =
     "      --latency US         of an exchange;  --per-socket N, --uplink GB/S  of all devices of a socket\n"
     "      --single S           seconds that one device was measured to take; else what its table says\n"
     "      --serial S           seconds of these that are not split: text encoders, autoencoder\n"
-    "      --split SPLIT        only this one: cfg2,ulysses2, or @plan.json\n"
+    "      --split SPLIT        only this one: cfg2,ulysses2, pipefusion4:m8w1,int8, or @plan.json\n"
     "      --methods LIST       only these: cfg, layers, pipefusion, ring, tensor, ulysses\n"
     "      --payload f16|i8     what is sent (default: f16)\n"
     "      --warmup N           steps before PipeFusion begins (default: 1)\n"
@@ -262,31 +262,20 @@ static int take_methods(planner *p) {
 
 /* ---- which splits ---- */
 
-static int read_plan(planner *p, const char *path, diti_split_plan *plan) {
-    static char text[65536];
-    dit_error err = {0};
-    FILE *file = fopen(path, "rb");
-    size_t size = file ? fread(text, 1, sizeof text, file) : 0;
-    if (!file) return complain(p, EXIT_INPUT, "%s: %s", path, strerror(errno));
-    fclose(file);
-    if (size == sizeof text) return complain(p, EXIT_INPUT, "%s: too large for a plan", path);
-    if (diti_split_read(&p->env, text, size, path, plan, &err) >= 0) return EXIT_GOOD;
-    return complain(p, EXIT_INPUT, "%s", err.message);
-}
-
 static int take_split(planner *p) {
-    diti_split_plan plan = {0};
+    diti_split_plan plan;
+    diti_split_system *system = &p->request.system;
     dit_error err = {0};
-    bool file = p->o.split[0] == '@';
-    int code = file ? read_plan(p, p->o.split + 1, &plan) : EXIT_GOOD;
-    if (code) return code;
-    if (!file && diti_split_parse(p->o.split, &plan.split, &err) < 0) return complain(p, EXIT_USAGE, "%s", err.message);
+    if (diti_split_take(&p->env, p->o.split, &plan, &err) < 0)
+        return complain(p, p->o.split[0] == '@' ? EXIT_INPUT : EXIT_USAGE, "%s", err.message);
+    if (plan.int8) system->element = 1;
     if (!diti_split_ranks(&plan.split)) return EXIT_GOOD;
     if (diti_split_ranks(&plan.split) != p->request.box.count)
         return complain(p, EXIT_USAGE, "--split %s: it is for %u devices, but --devices names %u", p->o.split,
                         diti_split_ranks(&plan.split), p->request.box.count);
-    if (diti_split_check(&plan.split, &p->request.shape, &err) < 0) return complain(p, EXIT_USAGE, "%s", err.message);
-    if (file) p->request.system.warmup = plan.warmup, p->request.system.element = plan.int8 ? 1 : 2;
+    if (diti_split_check_plan(&plan, &p->request.shape, &err) < 0) return complain(p, EXIT_USAGE, "%s", err.message);
+    if (!p->o.warmup) system->warmup = plan.warmup;
+    system->patches = plan.patches;
     diti_split_predict(&p->request, &plan.split, &p->costs[0]);
     p->count = 1;
     return EXIT_GOOD;
@@ -487,7 +476,7 @@ static void fill_plan(const planner *p, diti_split_plan *plan) {
     memset(plan, 0, sizeof *plan);
     make_note(p, plan->note, sizeof plan->note);
     plan->split = p->costs[0].split;
-    plan->patches = plan->split.degree[DITI_SPLIT_PIPEFUSION];
+    plan->patches = p->request.system.patches ? p->request.system.patches : plan->split.degree[DITI_SPLIT_PIPEFUSION];
     plan->warmup = p->request.system.warmup;
     plan->int8 = p->request.system.element < 2;
     each = box->count / plan->split.degree[DITI_SPLIT_CFG];

@@ -1,14 +1,14 @@
 /* What a split costs. n rows attend, s of them of the image, t are the text's; d is the width, L the layers, e the
  * bytes of a value that is sent; k, u, r, p, l, c the degrees of tensor, ulysses, ring, pipefusion, layers and cfg; b
- * the branches of guidance that a device computes. Volumes: Ulysses, Ring, USP, tensor and PipeFusion as xDiT's
- * documentation of its methods tables them. Times: T = C / N + bytes / bandwidth + latency, and what stands at each
- * method. */
+ * the branches of guidance that a device computes, m the patches of PipeFusion. Volumes: Ulysses, Ring, USP, tensor and
+ * PipeFusion as xDiT's documentation of its methods tables them. Times: T = C / N + bytes / bandwidth + latency, and
+ * what stands at each method. */
 #include "split/split.h"
 
 typedef struct diti_cost {
     const diti_split_request *q;
     const diti_split *split;
-    double n, s, t, d, layers, e, k, u, r, p, l, c, b;
+    double n, s, t, d, layers, e, k, u, r, p, l, c, b, m;
 } diti_cost;
 
 static void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
@@ -36,6 +36,7 @@ static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *
     diti_cost_split(&c, split);
     c.e = q->system.element;
     c.b = q->shape.guided && c.c < 2 ? 2 : 1;
+    c.m = q->system.patches ? q->system.patches : c.p;
     return c;
 }
 
@@ -184,17 +185,17 @@ DIT_INTERNAL double diti_split_skip_bytes(const diti_split_request *request, con
     return request->shape.skips / (c.p / 2) * diti_cost_bytes(&c, DITI_SPLIT_PIPEFUSION);
 }
 
-/* A full pipeline: max(C f / (p eta), link) + copies of its layers + skips, which are waited for.
- * f = (s + p t) / (s + t) where the text is computed for each patch, else 1; eta: small patches run less efficiently.
- */
+/* A full pipeline: max(C f / (p eta), link) + copies of its layers + skips, which are waited for; fewer patches than
+ * stages leave stages idle. f = (s + m t) / (s + t) where the text is computed for each patch, else 1; eta: small
+ * patches run less efficiently. */
 static void diti_cost_pipeline(const diti_cost *c, diti_cost_step *step) {
     bool again = c->q->shape.joint && c->q->system.text_per_patch;
-    double rows = (c->s / c->p + (again ? c->t : 0)) / (c->u * c->r);
+    double rows = (c->s / c->m + (again ? c->t : 0)) / (c->u * c->r), idle = c->m < c->p ? c->p / c->m : 1;
     double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
     double compute = diti_cost_compute(c, step->layers);
-    step->exchange = step->layers / c->p * diti_cost_layer(c, c->p, compute * c->p / step->layers, &step->hidden);
+    step->exchange = step->layers / c->p * diti_cost_layer(c, c->m, compute * c->p / step->layers, &step->hidden);
     step->exchange += diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, diti_split_skip_bytes(c->q, c->split));
-    step->compute = compute * (again ? (c->s + c->p * c->t) / c->n : 1) * (1 + c->q->system.patch_rows / rows);
+    step->compute = compute * idle * (again ? (c->s + c->m * c->t) / c->n : 1) * (1 + c->q->system.patch_rows / rows);
     step->hidden = step->hidden * step->layers / c->p + (link < step->compute ? link : step->compute);
     if (link > step->compute) step->exchange += link - step->compute;
 }
@@ -254,10 +255,10 @@ static double diti_cost_sent(const diti_cost *c) {
 
 /* ---- a picture ---- */
 
-/* Until the first patch has gone through: (p - 1) (C / p^2 + hop). */
+/* Until the first patch has gone through: (p - 1) (C / (p m) + hop). */
 static double diti_cost_fill(const diti_cost *c) {
     double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
-    return (c->p - 1) * ((diti_cost_compute(c, c->layers) + link) / c->p + c->q->box.latency);
+    return (c->p - 1) * ((diti_cost_compute(c, c->layers) + link) / c->m + c->q->box.latency);
 }
 
 static void diti_cost_steps(diti_cost c, diti_split_cost *out) {

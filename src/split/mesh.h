@@ -9,6 +9,7 @@
 #ifndef DITI_MESH_H
 #define DITI_MESH_H
 #include "graph/graph.h"
+#include "split/split.h"
 
 /* ================= lanes ================= */
 typedef enum diti_transport {                             /* best first */
@@ -110,6 +111,13 @@ DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, boo
 DIT_INTERNAL void diti_lane_settle(diti_lane *lane);
 
 /* ================= peers ================= */
+typedef struct diti_split_links { /* measured between the devices of a context */
+    uint32_t count;
+    double pairs[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* of one pair alone, both sending */
+    diti_split_rates inside, across;
+    uint32_t per_socket; /* devices; 0: all */
+    double latency;
+} diti_split_links;
 typedef struct diti_peers {
     diti_env env;
     diti_device *const *devices; /* the context's */
@@ -120,12 +128,17 @@ typedef struct diti_peers {
     uint64_t limit_us;
     uint32_t meshes; /* made so far, which are the same in every process */
     diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
+    diti_split_links links;                                        /* count 0: not measured */
 } diti_peers;
 /* Tests the transports of every pair. overrides: transport, break_transport, chunk, transport_ms. */
 DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
                                           const dit_transport *application, const char *overrides, diti_peers **out,
                                           dit_error *err);
 DIT_INTERNAL void diti_peers_destroy(diti_peers *peers); /* NULL is fine */
+/* Devices that share a socket by what pairs of them attain; 0: all. */
+DIT_INTERNAL uint32_t diti_split_sockets(const diti_split_links *links);
+/* Fills links, once, by copies of some MB; of devices in this process (measure.c). */
+DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err);
 
 /* ================= meshes ================= */
 typedef struct diti_mesh_port { /* an exchange of a plan in its lane */

@@ -6,48 +6,114 @@ DIT_INTERNAL const char *diti_split_axis_name(uint32_t axis) {
     return names[axis];
 }
 
-/* One AXIS DEGREE; at is moved behind it. False: there is none, or its degree is not 1 to DITI_SPLIT_DEVICES. */
-static bool diti_split_parse_axis(const char **at, uint32_t *axis, uint32_t *degree) {
-    *axis = 0;
-    while (!diti_starts_with(*at, diti_split_axis_name(*axis))) {
-        if (++*axis == DITI_SPLIT_AXES) return false;
+/* A whole number from 1 (or 0) to most; at is moved behind it. */
+static bool diti_split_parse_number(const char **at, uint32_t least, uint32_t most, uint32_t *out) {
+    const char *first = *at;
+    for (*out = 0; **at >= '0' && **at <= '9' && *out <= most; ++*at) *out = *out * 10 + (uint32_t)(**at - '0');
+    return *at > first && *out >= least && *out <= most;
+}
+
+/* Behind pipefusion4: ":m8", ":w2" or ":m8w2". */
+static bool diti_split_parse_patches(const char **at, diti_split_plan *out) {
+    bool any = false;
+    if (**at != ':') return true;
+    ++*at;
+    if (**at == 'm') {
+        ++*at;
+        any = diti_split_parse_number(at, 1, DITI_SPLIT_LARGEST, &out->patches);
+        if (!any) return false;
     }
-    *at += strlen(diti_split_axis_name(*axis));
-    for (*degree = 0; **at >= '0' && **at <= '9' && *degree <= DITI_SPLIT_DEVICES; ++*at)
-        *degree = *degree * 10 + (uint32_t)(**at - '0');
-    return *degree >= 1 && *degree <= DITI_SPLIT_DEVICES && (**at == ',' || **at == 0);
+    if (**at != 'w') return any;
+    ++*at;
+    return diti_split_parse_number(at, 0, DITI_SPLIT_LARGEST, &out->warmup);
+}
+
+/* One AXIS DEGREE, or int8; at is moved behind it. What is wrong with it; NULL: nothing. */
+static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
+    static const char *const usage =
+        "write auto, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
+        "and int8 behind them: cfg2,ulysses2 or pipefusion4:m8w1,int8";
+    uint32_t axis = 0, degree;
+    if (diti_starts_with(*at, "int8")) {
+        *at += 4;
+        if (out->int8) return "int8 stands in it twice";
+        out->int8 = true;
+        return **at == ',' || **at == 0 ? NULL : usage;
+    }
+    while (!diti_starts_with(*at, diti_split_axis_name(axis)))
+        if (++axis == DITI_SPLIT_AXES) return usage;
+    *at += strlen(diti_split_axis_name(axis));
+    if (!diti_split_parse_number(at, 1, DITI_SPLIT_DEVICES, &degree)) return usage;
+    if (axis == DITI_SPLIT_PIPEFUSION && !diti_split_parse_patches(at, out)) return usage;
+    if (**at != ',' && **at != 0) return usage;
+    if (out->split.degree[axis]) return "a method stands in it twice";
+    out->split.degree[axis] = degree;
+    return NULL;
+}
+
+static void diti_split_fill(diti_split_plan *plan) {
+    uint32_t axis;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) plan->split.degree[axis] += plan->split.degree[axis] == 0;
+    if (!plan->patches) plan->patches = plan->split.degree[DITI_SPLIT_PIPEFUSION];
+}
+
+DIT_INTERNAL dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err) {
+    const char *at = text, *wrong = NULL;
+    bool named = false, automatic = diti_equal(text, "auto") || diti_equal(text, "auto,int8");
+    uint32_t axis;
+    memset(out, 0, sizeof *out);
+    out->warmup = 1;
+    out->int8 = automatic && text[4] != 0;
+    if (automatic) return DIT_OK;
+    do {
+        wrong = diti_split_parse_item(&at, out);
+    } while (!wrong && *at++);
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) named = named || out->split.degree[axis];
+    diti_split_fill(out);
+    if (!wrong && !named) wrong = "it names no method";
+    if (!wrong && diti_split_ranks(&out->split) > DITI_SPLIT_DEVICES) wrong = "that is for more than 64 devices";
+    return wrong ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split '%.64s': %s", text, wrong) : DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_split_parse(const char *text, diti_split *out, dit_error *err) {
-    const char *at = text, *wrong = NULL;
-    uint32_t axis, degree;
-    memset(out, 0, sizeof *out);
-    if (diti_equal(text, "auto")) return DIT_OK;
-    do {
-        if (!diti_split_parse_axis(&at, &axis, &degree))
-            wrong = "write auto, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 "
-                    "to 64: cfg2,ulysses2";
-        else if (out->degree[axis])
-            wrong = "a method stands in it twice";
-        else
-            out->degree[axis] = degree;
-    } while (!wrong && *at++);
-    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) out->degree[axis] += out->degree[axis] == 0;
-    if (!wrong && diti_split_ranks(out) > DITI_SPLIT_DEVICES) wrong = "that is for more than 64 devices";
-    return wrong ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split '%s': %s", text, wrong) : DIT_OK;
+    diti_split_plan plan;
+    dit_result result = diti_split_parse_plan(text, &plan, err);
+    *out = plan.split;
+    if (result >= 0 && (plan.int8 || strchr(text, ':')))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "split '%.64s': methods and their degrees alone can stand here", text);
+    return result;
 }
 
-/* The outermost axis first; one device is cfg1. */
-DIT_INTERNAL const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]) {
+/* The outermost axis first; one device is cfg1. patches: what stands behind pipefusion. */
+static void diti_split_print_axes(const diti_split *split, const char *patches, char out[DITI_SPLIT_NAME]) {
     size_t length = 0;
     uint32_t axis = DITI_SPLIT_AXES;
     diti_format(out, DITI_SPLIT_NAME, split->degree[0] ? "cfg1" : "auto");
     while (axis-- > 0) {
         if (split->degree[axis] < 2) continue;
-        diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s%u", length ? "," : "", diti_split_axis_name(axis),
-                    (unsigned)split->degree[axis]);
+        diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s%u%s", length ? "," : "", diti_split_axis_name(axis),
+                    (unsigned)split->degree[axis], axis == DITI_SPLIT_PIPEFUSION ? patches : "");
         length = strlen(out);
     }
+}
+
+DIT_INTERNAL const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]) {
+    diti_split_print_axes(split, "", out);
+    return out;
+}
+
+DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]) {
+    char patches[32] = "", warmup[16] = "";
+    size_t length;
+    if (plan->patches != plan->split.degree[DITI_SPLIT_PIPEFUSION])
+        diti_format(patches, sizeof patches, ":m%u", (unsigned)plan->patches);
+    if (plan->warmup != 1) diti_format(warmup, sizeof warmup, "%sw%u", patches[0] ? "" : ":", (unsigned)plan->warmup);
+    length = strlen(patches);
+    diti_format(patches + length, sizeof patches - length, "%s", warmup);
+    diti_split_print_axes(&plan->split, patches, out);
+    length = strlen(out);
+    if (plan->int8) diti_format(out + length, DITI_SPLIT_NAME - length, ",int8");
     return out;
 }
 
@@ -81,4 +147,16 @@ DIT_INTERNAL dit_result diti_split_check(const diti_split *split, const diti_spl
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides rows, of which there are %u", name,
                          (unsigned)shape->rows);
     return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_split_check_plan(const diti_split_plan *plan, const diti_split_shape *shape,
+                                              dit_error *err) {
+    const uint32_t *degree = plan->split.degree;
+    char name[DITI_SPLIT_NAME];
+    dit_result result = diti_split_check(&plan->split, shape, err);
+    if (result < 0 || degree[DITI_SPLIT_PIPEFUSION] < 2) return result;
+    if ((uint64_t)plan->patches * degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] <= shape->rows) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "split %s: %u patches of the picture, which has %u rows of tokens",
+                     diti_split_print_plan(plan, name), (unsigned)plan->patches, (unsigned)shape->rows);
 }

@@ -1,9 +1,8 @@
 /* Plans as JSON: {"format": "dit-split-plan", "version": 1, "note": "for the reader", "split": "cfg2,ulysses2",
  * "patches": 1, "warmup": 1, "payload": "f16" or "i8", "shares": [0.5, 0.5, 0.5, 0.5]}. Format, version, split and
  * shares must be there; other keys are ignored. */
+#include "io/io.h"
 #include "split/split.h"
-
-enum { DITI_SPLIT_LARGEST = 65536 }; /* patches and steps */
 
 DIT_INTERNAL dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
                                          dit_error *err) {
@@ -86,4 +85,39 @@ DIT_INTERNAL dit_result diti_split_read(const diti_env *env, const char *text, s
     if (wrong) result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s", what, wrong);
     diti_json_free(env, root);
     return result;
+}
+
+/* --- wherever it stands --- */
+
+static dit_result diti_split_read_file(const diti_env *env, const char *path, diti_split_plan *out, dit_error *err) {
+    dit_source source = DITI_ZERO;
+    diti_file *file = NULL;
+    char *text = NULL;
+    size_t size = 0;
+    dit_result result;
+    source.path = path;
+    result = diti_file_open(env, &source, NULL, &file, err);
+    if (result < 0) return result;
+    if (diti_file_size(file) > 1u << 20)
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too large for a plan of a split", path);
+    if (result >= 0) result = diti_file_read_all(env, file, &text, &size, err);
+    if (result >= 0) result = diti_split_read(env, text, size, path, out, err);
+    diti_free(env, text);
+    diti_file_close(file);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_split_take(const diti_env *env, const char *text, diti_split_plan *out, dit_error *err) {
+    if (text[0] == '@') return diti_split_read_file(env, text + 1, out, err);
+    if (text[strspn(text, " \t\r\n")] == '{') return diti_split_read(env, text, strlen(text), "split", out, err);
+    return diti_split_parse_plan(text, out, err);
+}
+
+DIT_INTERNAL void diti_split_weights(const diti_split_plan *plan, uint32_t rank, diti_split_axis axis, float *weights) {
+    uint32_t degree = plan->split.degree[axis], stride = diti_split_stride(&plan->split, axis), i;
+    uint32_t each = diti_split_ranks(&plan->split) / plan->split.degree[DITI_SPLIT_CFG], first = rank / each * each;
+    double sums[DITI_SPLIT_DEVICES] = DITI_ZERO;
+    bool equal = axis == DITI_SPLIT_CFG || !(plan->shares[0] > 0);
+    for (i = first; i < first + each; i++) sums[i / stride % degree] += plan->shares[i];
+    for (i = 0; i < degree; i++) weights[i] = equal ? 1.0f / (float)degree : (float)sums[i];
 }

@@ -4,7 +4,7 @@
 #define DITI_SPLIT_H
 #include "base/base.h"
 
-enum { DITI_SPLIT_DEVICES = 64, DITI_SPLIT_NAME = 128 };
+enum { DITI_SPLIT_DEVICES = 64, DITI_SPLIT_NAME = 128, DITI_SPLIT_LARGEST = 65536 /* patches and steps */ };
 
 /* The axes of the mesh, the innermost first: ranks that differ in tensor alone are neighbours, as they exchange most.
  */
@@ -62,6 +62,7 @@ typedef struct diti_split_system { /* how the methods are carried out */
     bool text_per_patch; /* PipeFusion computes the text's rows again for each patch, not once per step */
     bool skips_sent;     /* PipeFusion sends skips to the mirrored stage; false: a device holds both stages */
     uint32_t warmup;     /* PipeFusion's first steps over whole pictures */
+    uint32_t patches;    /* of PipeFusion; 0: as many as stages */
     uint32_t steps;      /* of the sampler */
     double serial;       /* seconds of a picture that are not split: text encoders, autoencoder */
     uint32_t skip_first, skip_blocks, skip_from, skip_interval; /* cache: skip_blocks layers from skip_first are left
@@ -87,14 +88,31 @@ typedef struct diti_split_cost {
     bool fits;
 } diti_split_cost;
 
-/* --- names: auto | AXIS DEGREE {, AXIS DEGREE}, such as cfg2,ulysses2. What is not named has degree 1. --- */
+typedef struct diti_split_plan {
+    char note[128]; /* for the reader; no quotes, backslashes, line breaks */
+    diti_split split;
+    uint32_t patches, warmup;          /* of PipeFusion */
+    bool int8;                         /* what is sent */
+    double shares[DITI_SPLIT_DEVICES]; /* of each rank in the work of its branch of guidance, where they sum to 1; all
+                                          0: as the devices' rates */
+} diti_split_plan;
+
+/* --- names: auto | ITEM {, ITEM}, ITEM: AXIS DEGREE | int8. What is not named has degree 1. Behind pipefusion may
+ * stand
+ * ":mPATCHES", ":wWARMUP" or both, ":m8w2"; else there are as many patches as stages, and one step of warm-up. --- */
 DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
+DIT_INTERNAL DITI_UNUSED dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err);
+DIT_INTERNAL DITI_UNUSED const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]);
+/* Methods and degrees alone. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_parse(const char *text, diti_split *out, dit_error *err);
 DIT_INTERNAL DITI_UNUSED const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]);
 DIT_INTERNAL DITI_UNUSED uint32_t diti_split_ranks(const diti_split *split);
 /* Whether a model can be split so: one sentence where a degree is too high for its heads, layers, rows or guidance. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape,
                                                      dit_error *err);
+
+DIT_INTERNAL DITI_UNUSED dit_result diti_split_check_plan(const diti_split_plan *plan, const diti_split_shape *shape,
+                                                          dit_error *err);
 
 /* --- arithmetic --- */
 /* Operations of one evaluation of one branch of guidance; a multiplication with its addition counts twice. */
@@ -117,19 +135,18 @@ DIT_INTERNAL DITI_UNUSED void diti_split_predict(const diti_split_request *reque
 DIT_INTERNAL DITI_UNUSED uint32_t diti_split_choose(const diti_split_request *request, diti_split_cost *out,
                                                     uint32_t most);
 
-/* --- plans: what dit-plan -o writes and --split @FILE runs --- */
-typedef struct diti_split_plan {
-    char note[128]; /* for the reader; no quotes, backslashes, line breaks */
-    diti_split split;
-    uint32_t patches, warmup;          /* of PipeFusion */
-    bool int8;                         /* what is sent */
-    double shares[DITI_SPLIT_DEVICES]; /* of each rank in the work of its branch of guidance, where they sum to 1 */
-} diti_split_plan;
-
+/* --- plans as JSON: what dit-plan -o writes and --split @FILE runs --- */
 /* text is freed with diti_free. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_write(const diti_env *env, const diti_split_plan *plan, char **text,
                                                      dit_error *err);
 /* what: the file's name, for messages. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_read(const diti_env *env, const char *text, size_t size,
                                                     const char *what, diti_split_plan *out, dit_error *err);
+/* What dit_job_desc.split and --split are: a name, @FILE of a plan, or a plan's text, which begins with a brace. */
+DIT_INTERNAL DITI_UNUSED dit_result diti_split_take(const diti_env *env, const char *text, diti_split_plan *out,
+                                                    dit_error *err);
+/* Shares of the members of an axis in the work that it divides, as rank sees them: sums over the ranks of its branch of
+ * guidance. All are equal where the plan has no shares, and for cfg. */
+DIT_INTERNAL DITI_UNUSED void diti_split_weights(const diti_split_plan *plan, uint32_t rank, diti_split_axis axis,
+                                                 float *weights);
 #endif
