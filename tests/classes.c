@@ -219,7 +219,7 @@ static void evaluate(diti_device *device, const diti_transformer *model, uint32_
     *kept = d.family && ((const diti_dit_state *)d.family)->adaln.table != 0;
     diti_graph_segment(&graph, "step", true);
     copy.out = diti_tensor_state(&graph, DITI_F32, 8, 64, "kept");
-    diti_elementwise(&graph, model->family->step(model, &graph, &d), &copy);
+    diti_elementwise(&graph, diti_transformer_step(model, &graph, &d), &copy);
     if (CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK, "%s", err.message)) {
         CHECK(diti_plan_write(plan, d.latent, latent, sizeof latent, NULL) == DIT_OK &&
               diti_plan_write(plan, d.labels, classes, sizeof classes, NULL) == DIT_OK &&

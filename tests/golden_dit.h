@@ -117,10 +117,10 @@ static inline void golden_run_dit_item(golden *g, const golden_folder *folder, g
     diti_graph_segment(&c->base.m.graph, "step", true);
     diti_dit_begin_step(c->model, &c->base.m.graph, &c->base.denoise, &c->step);
     if (guided) {
-        golden_dit_guided(c, family->step(&c->model->base, &c->base.m.graph, &c->base.denoise));
+        golden_dit_guided(c, diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.denoise));
     } else {
         golden_dit_parts(c);
-        golden_case_expect(&c->base, "out", family->step(&c->model->base, &c->base.m.graph, &c->base.denoise),
+        golden_case_expect(&c->base, "out", diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.denoise),
                            GOLDEN_MODEL);
     }
     golden_case_run(&c->base, &c->model->base);

@@ -124,7 +124,7 @@ static inline void golden_run_hunyuandit_item(golden *g, const golden_folder *fo
     diti_hunyuandit_begin_step(c->model, &c->base.m.graph, &c->base.denoise, &c->step);
     golden_hunyuandit_positions(c, parts ? "in.rope_cos" : "in.rope_cos_np", parts ? "in.rope_sin" : "in.rope_sin_np");
     if (parts) golden_hunyuandit_parts(c);
-    golden_case_expect(&c->base, compared, family->step(&c->model->base, &c->base.m.graph, &c->base.denoise),
+    golden_case_expect(&c->base, compared, diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.denoise),
                        GOLDEN_MODEL);
     golden_case_run(&c->base, &c->model->base);
 }

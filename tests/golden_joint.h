@@ -99,7 +99,7 @@ static inline void golden_joint_whole(golden_joint_case *c, const diti_transform
     diti_denoise *d = &c->base.denoise;
     uint32_t channels = model->traits.latent_channels, pixels = d->height * d->width;
     uint32_t place = c->mode == GOLDEN_ALONE ? 0 : c->base.item - d->first_copy;
-    diti_tensor out = model->family->step(model, &c->base.m.graph, d);
+    diti_tensor out = diti_transformer_step(model, &c->base.m.graph, d);
     char name[96], label[96];
     diti_format(label, sizeof label, "%s [%u]%s", golden_case_name(&c->base, rest, name), c->base.item, modes[c->mode]);
     golden_expect(&c->base.m, label, diti_tensor_view(&c->base.m.graph, out, place * channels, channels, 0, pixels),

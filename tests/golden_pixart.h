@@ -79,7 +79,7 @@ static inline void golden_pixart_parts(golden_pixart_case *c) {
 static inline void golden_pixart_whole(golden_pixart_case *c) {
     const diti_pixart_config *config = &c->model->config;
     uint32_t pixels = c->base.denoise.height * c->base.denoise.width;
-    diti_tensor out = c->model->base.family->step(&c->model->base, &c->base.m.graph, &c->base.denoise);
+    diti_tensor out = diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.denoise);
     char label[96], name[96];
     float *all = golden_case_rows(&c->base, "out", config->out_channels, pixels);
     diti_format(label, sizeof label, "%s [%u]", golden_case_name(&c->base, "out", name), c->base.item);

@@ -528,7 +528,7 @@ static void run_pixart(diti_device *device, const diti_transformer *model, uint3
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
     model->family->prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
-    kept = keep(&graph, model->family->step(model, &graph, &d), 2 * batch * 4, pixels);
+    kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * batch * 4, pixels);
     if (plan_of(&graph, &plan)) {
         fill(plan, latent, 4 * batch * pixels, first * 4 * pixels);
         memset(items, 0, sizeof items);
@@ -582,7 +582,7 @@ static void run_joint(diti_device *device, const diti_transformer *model, float 
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
     model->family->prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
-    kept = keep(&graph, model->family->step(model, &graph, &d), 2 * 16, pixels);
+    kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * 16, pixels);
     if (plan_of(&graph, &plan)) {
         fill(plan, d.latent, 16 * pixels, 7);
         fill(plan, d.text, 2 * TOKENS * model->traits.text_columns, 11);
@@ -784,7 +784,7 @@ static void run_hunyuan(diti_device *device, const diti_transformer *model, uint
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
     model->family->prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
-    kept = keep(&graph, model->family->step(model, &graph, &d), 2 * batch * 4, pixels);
+    kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * batch * 4, pixels);
     if (plan_of(&graph, &plan)) {
         float *rows = (float *)malloc(texts * (text + text2) * sizeof *rows);
         fill(plan, d.latent, 4 * batch * pixels, first * 4 * pixels);

@@ -607,8 +607,9 @@ typedef struct diti_qkv_desc {
     diti_qkv_norm norm;
     float eps;
     const diti_weight *weight, *bias; /* F32 [head_dim]; of weight so many after each other: for the first of `kinds`
-                                         (0: 1) equal parts of the heads (q, k), …; then the same for other rows */
-    uint32_t kinds, text_rows;        /* not 0: beyond so many rows of an item come the other rows */
+                                         (0: 1) equal parts of the heads (q, k), … */
+    bool others;                      /* then the same for the other rows of an item, those from text_rows on */
+    uint32_t kinds, text_rows;
     diti_tensor cosines, sines;       /* F32 [tokens, head_dim / 2]; 0: no rotation */
     bool half_split;                  /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
     uint32_t tokens;                  /* rows per batch item: row r uses table row r % tokens */

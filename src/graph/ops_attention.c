@@ -456,7 +456,9 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     diti_guard_use use = DITI_ZERO;
     diti_dispatch dispatch;
     if (!diti_qkv_check(graph, x, desc, name)) return;
-    weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim * kinds * (desc->text_rows ? 2 : 1), name);
+    weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim * kinds * (desc->others ? 2 : 1), name);
+    if (weight && desc->others && !desc->text_rows)
+        weight = diti_tensor_view(graph, weight, 0, 1, desc->head_dim * kinds, desc->head_dim * kinds);
     bias = diti_op_vector_weight(graph, desc->bias, desc->head_dim, name);
     if (!diti_op_begin(graph, &dispatch, name, "qkv_post", group)) return;
     rows = diti_tensor_get(graph, x)->rows;

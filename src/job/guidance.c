@@ -66,7 +66,7 @@ static diti_tensor diti_guidance_run(dit_job *job, diti_graph *graph, uint64_t s
     diti_denoise denoise = job->denoise;
     denoise.first_copy = denoise.copies - 1;
     denoise.skipped = skipped;
-    return transformer->family->step(transformer, graph, &denoise);
+    return diti_transformer_step(transformer, graph, &denoise);
 }
 
 static diti_tensor diti_guidance_sum(diti_graph *graph, diti_tensor x, float scale, diti_tensor add, diti_tensor out) {
@@ -93,34 +93,35 @@ static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tens
     return diti_guidance_sum(graph, prediction, 1, skipped, 0);
 }
 
-/* Each branch on a device of its own: one prediction goes either way, or, of the conditional branch alone, one way. */
+/* Each branch on devices of its own: one prediction goes either way, or, of the conditional branch alone, one way. */
 static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_step_kind kind) {
     const diti_transformer *transformer = job->model->transformer;
     uint32_t rows = diti_tensor_get(graph, job->latent)->rows * (job->request.shape.learned ? 2u : 1u);
-    uint32_t columns = diti_tensor_get(graph, job->latent)->columns, own = job->first_branch, other = 1 - own;
+    uint32_t columns = diti_tensor_get(graph, job->latent)->columns, own = job->guidance.index, other = 1 - own;
+    uint32_t device = job->guidance.devices[other];
     bool alone = kind == DITI_STEP_ALONE;
     diti_tensor all, mine;
     if (alone && own == 1) {
-        all = transformer->family->step(transformer, graph, &job->denoise);
-        diti_exchange_begin(graph, all, other, true);
+        all = diti_transformer_step(transformer, graph, &job->denoise);
+        diti_exchange_begin(graph, all, device, true);
         return all;
     }
     all = diti_tensor_new(graph, DITI_F32, alone ? rows : 2 * rows, columns, "predictions");
     if (alone) {
-        diti_exchange_end(graph, diti_exchange_begin(graph, all, other, false));
+        diti_exchange_end(graph, diti_exchange_begin(graph, all, device, false));
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
-    diti_guidance_sum(graph, transformer->family->step(transformer, graph, &job->denoise), 1, 0, mine);
-    diti_exchange_both(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), other);
+    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &job->denoise), 1, 0, mine);
+    diti_exchange_both(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
     return all;
 }
 
 DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
     const diti_transformer *transformer = job->model->transformer;
     diti_tensor prediction;
-    if (job->share_total > 1) return diti_guidance_divided(job, graph, kind);
+    if (job->guidance.count > 1) return diti_guidance_divided(job, graph, kind);
     if (kind == DITI_STEP_ALONE) return diti_guidance_run(job, graph, 0);
-    prediction = transformer->family->step(transformer, graph, &job->denoise);
+    prediction = diti_transformer_step(transformer, graph, &job->denoise);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(job, graph, prediction) : prediction;
 }

@@ -5,6 +5,7 @@
 #include "model/model.h"
 #include "sample/sample.h"
 #include "split/mesh.h"
+#include "split/split.h"
 #include "text/text.h"
 #include "vae/vae.h"
 
@@ -120,8 +121,7 @@ typedef struct diti_job_shape {
     uint32_t kinds;          /* bit i: some steps are of diti_step_kind i */
     bool swap;               /* BGRA target */
     bool scaled_input;       /* the model sees input * x */
-    uint32_t branch_devices; /* 2: the branches of guidance on a device each; 1: together */
-    bool split_auto;         /* or 1, where there is one device alone */
+    diti_split split;        /* over devices; degrees 0: whatever suits those of the context */
 } diti_job_shape;
 
 #define DITI_JOB_MAX_IMAGES 64u
@@ -199,6 +199,8 @@ struct dit_job {
     uint32_t share_count;                     /* of those in shares: 1 in all but the caller's job */
     struct dit_job *shares[DITI_MAX_DEVICES]; /* this one, then the others */
     bool follows;                             /* it is another job's */
+    diti_axes axes;                           /* who divide every evaluation */
+    diti_group guidance;                      /* who evaluate other branches of the same rows */
     uint32_t first_branch, branches;          /* of guidance that are evaluated here */
     diti_mesh *mesh;                          /* of all shares; NULL: one device */
     uint32_t member;                          /* of it */
@@ -346,6 +348,8 @@ DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* split.c: the shares of a job on several devices */
 /* Which part of the work is whose; before anything is emitted. context: NULL: in thought. */
 DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
+/* What the model and the request are to the planner. */
+DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out);
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);

@@ -168,6 +168,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     denoise->sizes[3] = denoise->resolution[1];
     denoise->latent = job->latent;
     denoise->step = job->step;
+    denoise->axes = job->share_total > 1 ? &job->axes : NULL;
     denoise->variance = request->shape.learned;
     family->prepare(job->model->transformer, graph, denoise);
 }

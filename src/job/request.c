@@ -1,6 +1,5 @@
 /* Requests: a job's desc, checked against the model and resolved to numbers, before any work. */
 #include "job/job.h"
-#include "split/split.h"
 
 #define DITI_MAX_SIDE 16384u
 #define DITI_MAX_STEPS 1000u
@@ -493,31 +492,35 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
     return false;
 }
 
+/* What keeps a job from being split; NULL: nothing. */
+static const char *diti_request_unsplit(const dit_model *model, const diti_job_request *request) {
+    const diti_split *split = &request->shape.split;
+    if (split->degree[DITI_SPLIT_TENSOR] > 1) return "this version does not divide matrices";
+    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 || split->degree[DITI_SPLIT_LAYERS] > 1)
+        return "this version does not divide layers";
+    if (request->guidance.skip_layer > 0 && split->degree[DITI_SPLIT_CFG] > 1)
+        return "this version has no skip-layer guidance there; skip_layer must be 0";
+    if (request->shape.starts) return "this version begins with noise there; init_image must be NULL";
+    if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
+    return NULL;
+}
+
 static dit_result diti_request_split(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                      dit_error *err) {
-    const char *why = NULL;
-    diti_split split;
-    dit_result result;
-    uint32_t devices = 2;
-    out->shape.branch_devices = 1;
-    if (!desc->split) return DIT_OK;
-    result = diti_split_parse(desc->split, &split, err);
-    if (result < 0) return result;
-    out->shape.split_auto = split.degree[DITI_SPLIT_CFG] == 0;
-    if (!out->shape.split_auto) devices = split.degree[DITI_SPLIT_CFG];
-    if (devices > 2 || (!out->shape.split_auto && diti_split_ranks(&split) != devices))
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "split \"%.60s\": this version has cfg2 alone, the branches of guidance on a device each",
-                         desc->split);
-    if (!out->shape.guided)
-        why = "there is one branch alone without guidance; give guidance.scale another value than 1";
-    if (out->guidance.skip_layer > 0) why = "this version has no skip-layer guidance there; skip_layer must be 0";
-    if (out->shape.starts) why = "this version begins with noise there; init_image must be NULL";
-    if (model->stream) why = "weights are streamed, and must be resident there; load the model without weight_budget";
-    if (!why) out->shape.branch_devices = devices;
-    return !why || out->shape.split_auto || devices == 1
-               ? DIT_OK
-               : diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2: %s", why);
+    diti_split *split = &out->shape.split;
+    diti_split_shape shape;
+    const char *why;
+    uint32_t axis;
+    dit_result result = diti_split_parse(desc->split ? desc->split : "cfg1", split, err);
+    if (result < 0 || diti_split_ranks(split) == 1) return result;
+    why = diti_request_unsplit(model, out);
+    if (!split->degree[0]) { /* auto */
+        for (axis = 0; axis < DITI_SPLIT_AXES && why; axis++) split->degree[axis] = 1;
+        return DIT_OK;
+    }
+    diti_job_split_shape(model, out, &shape);
+    if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %.60s: %s", desc->split, why);
+    return diti_split_check(split, &shape, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,

@@ -2,26 +2,76 @@
    whose plan sends and receives what it has not got; the caller's job steps them all. */
 #include "job/job.h"
 
-/* Guidance: one branch each (parallel-cache-quant.md 1.1). */
+DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    memset(out, 0, sizeof *out);
+    out->layers = traits->layers;
+    out->hidden = traits->width;
+    out->heads = traits->heads;
+    out->feed = 4 * traits->width;
+    out->rows = request->latent_height / traits->patch * (request->latent_width / traits->patch);
+    out->text = model->texts[DITI_TEXT_FIRST].tokens;
+    out->text_width = traits->width;
+    out->row_values = traits->latent_channels * traits->patch * traits->patch;
+    out->joint = traits->joint;
+    out->guided = request->shape.guided;
+    out->weight_bytes = (double)model->transformer->weights.bytes;
+}
+
+/* The members of axes [first, end) of the mesh, of which `self` is one. */
+static void diti_job_group(const diti_split *split, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
+    uint32_t stride = 1, axis, i;
+    memset(out, 0, sizeof *out);
+    for (axis = 0; axis < first; axis++) stride *= split->degree[axis];
+    for (out->count = 1; axis < end; axis++) out->count *= split->degree[axis];
+    out->index = self / stride % out->count;
+    for (i = 0; i < out->count; i++) out->devices[i] = self - (out->index - i) * stride;
+}
+
 DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
+    const diti_split *split = &job->request.shape.split;
     uint32_t copies = job->request.shape.guided ? 2u : 1u;
+    diti_axes *axes = &job->axes;
     job->share = share;
     job->share_total = total;
-    job->first_branch = total > 1 ? share : 0;
-    job->branches = total > 1 ? 1 : copies;
+    memset(axes, 0, sizeof *axes);
+    memset(&job->guidance, 0, sizeof job->guidance);
+    if (total > 1) {
+        diti_job_group(split, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
+        diti_job_group(split, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
+        diti_job_group(split, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
+        diti_job_group(split, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
+        diti_job_group(split, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
+        diti_job_group(split, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
+        diti_job_group(split, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
+    }
+    job->first_branch = job->guidance.count > 1 ? job->guidance.index : 0;
+    job->branches = job->guidance.count > 1 ? 1 : copies;
+}
+
+/* Where nothing is asked for but that devices help: guidance, as it sends least. */
+static void diti_job_choose(diti_job_request *request, uint32_t devices) {
+    diti_split *split = &request->shape.split;
+    uint32_t axis;
+    if (split->degree[0]) return;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) split->degree[axis] = 1;
+    if (request->shape.guided && devices > 1) split->degree[DITI_SPLIT_CFG] = 2;
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
-    uint32_t total = job->request.shape.branch_devices, first = context && context->peers ? context->peers->first : 0;
-    uint32_t all = !context ? total : context->peers ? context->peers->all : 1;
+    uint32_t first = context && context->peers ? context->peers->first : 0, total;
+    uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1;
+    char name[DITI_SPLIT_NAME];
     job->shares[0] = job;
     job->share_count = 1;
-    if (job->request.shape.split_auto && total > all) total = 1;
+    diti_job_choose(&job->request, context ? all : 1);
+    total = diti_split_ranks(&job->request.shape.split);
+    diti_split_print(&job->request.shape.split, name);
     if (total > all)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2 needs %u devices, the context has %u", total,
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s needs %u devices, the context has %u", name, total,
                          all);
     if (total > 1 && first >= total)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2 has no share for rank %u", first);
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s has no share for rank %u", name, first);
     diti_job_assign(job, total > 1 ? first : 0, total);
     return DIT_OK;
 }

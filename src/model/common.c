@@ -197,37 +197,23 @@ DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, d
     return result;
 }
 
-DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
-                                             uint32_t head_dim, bool int8) {
-    uint32_t width = heads * head_dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
-    diti_attention_desc desc = DITI_ZERO;
-    desc.batch = batch;
-    desc.heads = heads;
-    desc.head_dim = head_dim;
-    desc.scale = 1.0f / sqrtf((float)head_dim);
-    desc.int8 = int8;
-    desc.name = "attention";
-    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
-                          diti_tensor_view(graph, qkv, 0, rows, width, width),
-                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
-}
-
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
                                           uint32_t channels, uint32_t patch, diti_tensor positions) {
-    uint32_t i, tokens = denoise->height / patch * (denoise->width / patch),
-                batch = (denoise->copies - denoise->first_copy) * denoise->batch;
+    const diti_stretch *stretch = &denoise->stretch;
+    uint32_t i, batch = (denoise->copies - denoise->first_copy) * denoise->batch;
     uint32_t columns = channels * patch * patch, width = layer->weight.rows;
     diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
                                         denoise->width, patch, denoise->input_scale);
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, batch * tokens, width, "residual");
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, batch * stretch->rows, width, "residual");
+    if (positions) positions = diti_tensor_view(graph, positions, stretch->first, stretch->rows, 0, width);
     for (i = 0; i < batch && !diti_graph_failed(graph); i++) {
+        uint32_t first = i % denoise->batch * stretch->all + stretch->first;
         diti_linear_desc desc = DITI_ZERO;
         desc.bias = &layer->bias;
         desc.residual = positions;
-        desc.out = diti_tensor_view(graph, x, i * tokens, tokens, 0, width);
+        desc.out = diti_tensor_view(graph, x, i * stretch->rows, stretch->rows, 0, width);
         desc.name = "patch_embed";
-        diti_linear(graph, diti_tensor_view(graph, patches, i % denoise->batch * tokens, tokens, 0, columns),
-                    &layer->weight, &desc);
+        diti_linear(graph, diti_tensor_view(graph, patches, first, stretch->rows, 0, columns), &layer->weight, &desc);
     }
     return x;
 }

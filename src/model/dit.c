@@ -293,7 +293,14 @@ static dit_result diti_dit_load(diti_device *device, const diti_env *env, const 
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
+typedef struct diti_dit_step { /* what an evaluation has besides */
+    uint32_t batch;
+    uint32_t classes;        /* the last ones */
+    uint32_t rows_per_class; /* of the residual stream */
+} diti_dit_step;
+
 typedef struct diti_dit_state { /* what prepare leaves for the steps */
+    diti_dit_step step;         /* the one at hand */
     diti_tensor sinusoids;      /* input F32 [steps * classes, 256] */
     diti_tensor positions;      /* input F32 [tokens, D] */
     diti_adaln adaln;           /* of the blocks, then of the final layer; an item for each of denoise->labels */
@@ -337,93 +344,86 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
 
 /* ---- one evaluation ---- */
 
-typedef struct diti_dit_step {
-    const diti_dit *model;
-    const diti_dit_state *state;
-    uint32_t batch, tokens;
-    uint32_t classes;        /* the last ones */
-    uint32_t rows_per_class; /* of the residual stream */
-} diti_dit_step;
+static diti_dit_state *diti_dit_at(const diti_denoise *denoise) { return (diti_dit_state *)denoise->family; }
 
-static void diti_dit_begin_step(const diti_dit *model, diti_graph *graph, const diti_denoise *denoise,
-                                diti_dit_step *step) {
-    diti_dit_state *state = (diti_dit_state *)denoise->family;
-    memset(step, 0, sizeof *step);
-    step->model = model;
-    step->state = state;
+static void diti_dit_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    diti_dit_state *state = diti_dit_at(denoise);
+    diti_dit_step *step = &state->step;
+    (void)transformer;
     step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
     step->classes = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
-    step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
-    step->rows_per_class = step->batch / step->classes * step->tokens;
+    step->rows_per_class = step->batch / step->classes * denoise->stretch.rows;
     diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
 /* Chunk `index` of D columns. */
-static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_step *step, diti_tensor modulation,
-                                  uint32_t index) {
-    uint32_t width = step->model->config.width;
-    return diti_tensor_view(graph, modulation, step->state->adaln.items - step->classes, step->classes, index * width,
-                            width);
+static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_state *state, diti_tensor modulation,
+                                  uint32_t width, uint32_t index) {
+    return diti_tensor_view(graph, modulation, state->adaln.items - state->step.classes, state->step.classes,
+                            index * width, width);
 }
 
 /* LN(x) * (1 + scale) + shift with the chunks `first` (shift) and `first + 1` (scale). */
-static diti_tensor diti_dit_norm(diti_graph *graph, const diti_dit_step *step, diti_tensor x, diti_tensor modulation,
+static diti_tensor diti_dit_norm(diti_graph *graph, const diti_dit_state *state, diti_tensor x, diti_tensor modulation,
                                  uint32_t first, float eps, const diti_weight *reader, const char *name) {
+    uint32_t width = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
     diti_norm_desc desc = DITI_ZERO;
     desc.eps = eps;
     desc.reader = reader;
-    desc.shift = diti_dit_chunk(graph, step, modulation, first);
-    desc.scale = diti_dit_chunk(graph, step, modulation, first + 1);
-    desc.rows_per_group = step->rows_per_class;
+    desc.shift = diti_dit_chunk(graph, state, modulation, width, first);
+    desc.scale = diti_dit_chunk(graph, state, modulation, width, first + 1);
+    desc.rows_per_group = state->step.rows_per_class;
     desc.name = name;
     return diti_norm(graph, x, &desc);
 }
 
-/* models.md 3.1, 3; x F32 [batch * tokens, D] is changed in place. */
-static void diti_dit_run_block(diti_graph *graph, const diti_dit_step *step, uint32_t index, diti_tensor x) {
-    const diti_dit_config *config = &step->model->config;
-    const diti_dit_block *block = &step->model->blocks[index];
-    diti_linear_desc joined = DITI_ZERO;
-    diti_tensor modulation = diti_adaln_get(graph, &step->state->adaln, index), h;
-    joined.name = "qkv";
-    diti_graph_scope(graph, "block", index);
-    h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
-    h = diti_linear_joined(graph, h, &block->qkv, &joined);
-    h = diti_self_attention(graph, h, step->batch, config->heads, config->head_dim, step->model->int8_attention);
-    diti_layer_add(graph, x, h, &block->out, diti_dit_chunk(graph, step, modulation, 2), step->rows_per_class,
-                   "attention_out");
-    h = diti_dit_norm(graph, step, x, modulation, 3, config->eps2, &block->ff_in.weight, "norm2");
-    h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
-    diti_layer_add(graph, x, h, &block->ff_out, diti_dit_chunk(graph, step, modulation, 5), step->rows_per_class,
-                   "ff_out");
+static diti_tensor diti_dit_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_dit *model = diti_dit_of(transformer);
+    return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch,
+                            diti_dit_at(denoise)->positions);
 }
 
-/* F32 [batch * tokens, p * p * out_channels]. */
-static diti_tensor diti_dit_final(diti_graph *graph, const diti_dit_step *step, diti_tensor x) {
-    diti_tensor modulation = diti_adaln_get(graph, &step->state->adaln, step->model->config.blocks);
-    diti_tensor h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, &step->model->proj_out.weight, "norm_out");
-    return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
-}
-
-static diti_tensor diti_dit_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+/* models.md 3.1, 3; x F32 [batch * rows, D] is changed in place. */
+static diti_tensor diti_dit_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                      uint32_t index, diti_tensor x) {
     const diti_dit *model = diti_dit_of(transformer);
     const diti_dit_config *config = &model->config;
-    diti_dit_step step;
-    diti_tensor x;
-    uint32_t i;
-    if (diti_graph_failed(graph) || !denoise->family) return 0;
-    diti_dit_begin_step(model, graph, denoise, &step);
-    x = diti_patch_embed(graph, denoise, &model->patch, config->channels, config->patch, step.state->positions);
-    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_dit_run_block(graph, &step, i, x);
-    diti_graph_scope(graph, NULL, 0);
-    x = diti_dit_final(graph, &step, x);
-    return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
-                           config->out_channels, denoise->height, denoise->width, config->patch);
+    const diti_dit_block *block = &model->blocks[index];
+    const diti_dit_state *state = diti_dit_at(denoise);
+    uint32_t rows = state->step.rows_per_class;
+    diti_linear_desc joined = DITI_ZERO;
+    diti_attend_desc desc = DITI_ZERO;
+    diti_tensor modulation, h;
+    diti_graph_scope(graph, "block", index);
+    modulation = diti_adaln_get(graph, &state->adaln, index);
+    joined.name = "qkv";
+    desc.items = state->step.batch;
+    desc.heads = config->heads;
+    desc.head_dim = config->head_dim;
+    desc.int8 = model->int8_attention;
+    h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
+    h = diti_attend(graph, denoise, &desc, diti_linear_joined(graph, h, &block->qkv, &joined));
+    diti_layer_add(graph, x, h, &block->out, diti_dit_chunk(graph, state, modulation, config->width, 2), rows,
+                   "attention_out");
+    h = diti_dit_norm(graph, state, x, modulation, 3, config->eps2, &block->ff_in.weight, "norm2");
+    h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
+    diti_layer_add(graph, x, h, &block->ff_out, diti_dit_chunk(graph, state, modulation, config->width, 5), rows,
+                   "ff_out");
+    return x;
+}
+
+static diti_tensor diti_dit_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                  diti_tensor x) {
+    const diti_dit *model = diti_dit_of(transformer);
+    const diti_dit_state *state = diti_dit_at(denoise);
+    diti_tensor modulation = diti_adaln_get(graph, &state->adaln, model->config.blocks);
+    diti_tensor h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, &model->proj_out.weight, "norm_out");
+    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
 DIT_INTERNAL const diti_family *diti_dit_family(void) {
     static const diti_family family = {
-        "dit",        diti_dit_recognise,   diti_dit_load, diti_dit_destroy, diti_dit_prepare,
-        diti_dit_run, diti_dit_write_inputs};
+        "dit",          diti_dit_recognise, diti_dit_load,      diti_dit_destroy, diti_dit_prepare,
+        diti_dit_begin, diti_dit_embed,     diti_dit_run_block, diti_dit_final,   diti_dit_write_inputs};
     return &family;
 }

@@ -276,6 +276,7 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->default_distilled = 3.5f;
     traits->wants_guidance = config->guided;
     traits->attends_padding = true;
+    traits->joint = traits->planar = true;
 }
 
 static void diti_flux_destroy(diti_transformer *transformer) {
@@ -327,7 +328,15 @@ static dit_result diti_flux_load(diti_device *device, const diti_env *env, const
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
+typedef struct diti_flux_step { /* what an evaluation has besides */
+    diti_joint joint;
+    diti_tensor cosines, sines;               /* of the rows at hand */
+    diti_tensor active;                       /* F32 [prompts, D], where tables are not kept */
+    diti_tensor tables[DITI_FLUX_MAX_BLOCKS]; /* F32 [prompts, 12D or 3D], where they are */
+} diti_flux_step;
+
 typedef struct diti_flux_state {              /* what prepare leaves for the steps */
+    diti_flux_step step;                      /* the one at hand */
     diti_tensor sinusoids, guidance;          /* inputs F32 [steps, 256], [1, 256] */
     diti_tensor cosines, sines;               /* inputs F32 [text + image tokens, head_dim / 2] */
     diti_tensor text;                         /* F32 [prompts * text tokens, D] */
@@ -443,61 +452,67 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
 
 /* ---- one evaluation ---- */
 
-typedef struct diti_flux_step {
-    const diti_flux *model;
-    const diti_denoise *denoise;
-    const diti_flux_state *state;
-    diti_joint joint;
-    diti_tensor active;                       /* F32 [prompts, D], where tables are not kept */
-    diti_tensor tables[DITI_FLUX_MAX_BLOCKS]; /* F32 [prompts, 12D or 3D], where they are */
-} diti_flux_step;
+static diti_flux_state *diti_flux_at(const diti_denoise *denoise) { return (diti_flux_state *)denoise->family; }
 
-static void diti_flux_begin_step(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
-                                 diti_flux_step *step) {
+static void diti_flux_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_flux *model = diti_flux_of(transformer);
+    diti_flux_state *state = diti_flux_at(denoise);
+    diti_flux_step *step = &state->step;
     uint32_t i, blocks = model->config.doubles + model->config.singles;
-    memset(step, 0, sizeof *step);
-    step->model = model;
-    step->denoise = denoise;
-    step->state = (const diti_flux_state *)denoise->family;
-    diti_joint_begin(&step->joint, denoise, denoise->height / 2 * (denoise->width / 2), model->config.width, 1e-6f);
-    if (!step->state->kept)
-        step->active = diti_joint_select(graph, &step->joint, denoise, step->state->active, "select_conditioning");
-    for (i = 0; i < blocks && step->state->kept; i++)
-        step->tables[i] = diti_joint_select(graph, &step->joint, denoise, step->state->tables[i], "select_modulation");
+    diti_joint_begin(&step->joint, denoise, model->config.width, 1e-6f);
+    step->cosines = diti_stretch_table(graph, denoise, state->cosines, "cosines");
+    step->sines = diti_stretch_table(graph, denoise, state->sines, "sines");
+    if (!state->kept)
+        step->active = diti_joint_select(graph, &step->joint, denoise, state->active, "select_conditioning");
+    for (i = 0; i < blocks && state->kept; i++)
+        step->tables[i] = diti_joint_select(graph, &step->joint, denoise, state->tables[i], "select_modulation");
+}
+
+static diti_tensor diti_flux_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_flux *model = diti_flux_of(transformer);
+    const diti_flux_state *state = diti_flux_at(denoise);
+    return diti_joint_embed(graph, &state->step.joint, denoise, state->text, &model->patch, model->config.channels, 2,
+                            0);
 }
 
 /* This step's modulation of a block. */
-static void diti_flux_modulation(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_modulation *out) {
-    out->rows = step->tables[index];
-    out->chunks = index < step->model->config.doubles ? 6 : 3;
-    if (!step->state->kept) out->rows = diti_flux_block_modulation(step->model, graph, step->active, index);
+static void diti_flux_modulation(const diti_flux *model, diti_graph *graph, const diti_flux_state *state,
+                                 uint32_t index, diti_modulation *out) {
+    out->rows = state->step.tables[index];
+    out->chunks = index < model->config.doubles ? 6 : 3;
+    if (!state->kept) out->rows = diti_flux_block_modulation(model, graph, state->step.active, index);
 }
 
-static void diti_flux_heads(const diti_flux_step *step, const diti_weight *norms, diti_heads *out) {
-    out->count = step->model->config.heads;
-    out->dim = step->model->config.head_dim;
+static void diti_flux_heads(const diti_flux *model, const diti_flux_step *step, const diti_weight *norms, bool apart,
+                            diti_heads *out) {
+    out->count = model->config.heads;
+    out->dim = model->config.head_dim;
+    out->text = true;
+    out->apart = apart;
     out->weights = norms;
-    out->cosines = step->state->cosines;
-    out->sines = step->state->sines;
-    out->int8 = step->model->int8_attention;
+    out->cosines = step->cosines;
+    out->sines = step->sines;
+    out->int8 = model->int8_attention;
 }
 
 /* models.md 3.4, 4; x F32 [items * (text + image), D] is changed in place. */
-static void diti_flux_run_double(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_tensor x) {
-    const diti_flux_double *block = &step->model->doubles[index];
-    const diti_joint *joint = &step->joint;
+static void diti_flux_run_double(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
+                                 diti_tensor x) {
+    const diti_flux_double *block = &model->doubles[index];
+    const diti_flux_state *state = diti_flux_at(denoise);
+    const diti_joint *joint = &state->step.joint;
     const diti_weight *readers[DITI_JOINT_STREAMS];
     diti_modulation m;
     diti_heads heads;
     diti_tensor h;
     uint32_t i;
     diti_graph_scope(graph, "block", index);
-    diti_flux_modulation(graph, step, index, &m);
-    diti_flux_heads(step, &block->norms, &heads);
+    diti_flux_modulation(model, graph, state, index, &m);
+    diti_flux_heads(model, &state->step, &block->norms, true, &heads);
     for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
     h = diti_joint_norm(graph, joint, x, &m, 0, readers, "norm1");
     h = diti_joint_qkv(graph, joint, h, &block->qkv);
-    h = diti_joint_attention(graph, h, &heads, joint->items, joint->text, 0);
+    h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
     diti_joint_add(graph, joint, x, h, &block->out, &m, 2, "attention_out");
     for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
     h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
@@ -506,9 +521,8 @@ static void diti_flux_run_double(diti_graph *graph, const diti_flux_step *step, 
 }
 
 /* LN(x) * (1 + scale) + shift, all rows of a prompt alike. */
-static diti_tensor diti_flux_norm(diti_graph *graph, const diti_flux_step *step, const diti_flux_single *block,
+static diti_tensor diti_flux_norm(diti_graph *graph, const diti_joint *joint, const diti_flux_single *block,
                                   const diti_modulation *m, diti_tensor x) {
-    const diti_joint *joint = &step->joint;
     const diti_weight *reader = diti_joined_reader(&block->qkv);
     diti_norm_desc desc = DITI_ZERO;
     desc.eps = joint->eps;
@@ -521,21 +535,23 @@ static diti_tensor diti_flux_norm(diti_graph *graph, const diti_flux_step *step,
 }
 
 /* models.md 3.4, 5. Attention and feed-forward write side by side. */
-static void diti_flux_run_single(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_tensor x) {
-    const diti_flux_single *block = &step->model->singles[index];
-    const diti_joint *joint = &step->joint;
+static void diti_flux_run_single(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
+                                 diti_tensor x) {
+    const diti_flux_single *block = &model->singles[index];
+    const diti_flux_state *state = diti_flux_at(denoise);
+    const diti_joint *joint = &state->step.joint;
     uint32_t width = joint->width, rows = joint->items * (joint->text + joint->image);
     diti_linear_desc qkv = DITI_ZERO;
     diti_modulation m;
     diti_heads heads;
     diti_tensor h, both;
     diti_graph_scope(graph, "single block", index);
-    diti_flux_modulation(graph, step, step->model->config.doubles + index, &m);
-    diti_flux_heads(step, &block->norms, &heads);
-    h = diti_flux_norm(graph, step, block, &m, x);
+    diti_flux_modulation(model, graph, state, model->config.doubles + index, &m);
+    diti_flux_heads(model, &state->step, &block->norms, false, &heads);
+    h = diti_flux_norm(graph, joint, block, &m, x);
     both = diti_tensor_new(graph, graph->activation, rows, 5 * width, "attention_and_ff");
     qkv.name = "qkv";
-    diti_joint_attention(graph, diti_linear_joined(graph, h, &block->qkv, &qkv), &heads, joint->items, 0,
+    diti_joint_attention(graph, joint, denoise, diti_linear_joined(graph, h, &block->qkv, &qkv), &heads,
                          diti_tensor_view(graph, both, 0, rows, 0, width));
     diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH,
                    diti_tensor_view(graph, both, 0, rows, width, 4 * width), false, "ff_in");
@@ -543,37 +559,34 @@ static void diti_flux_run_single(diti_graph *graph, const diti_flux_step *step, 
                    joint->items / joint->prompts * (joint->text + joint->image), "out");
 }
 
-/* F32 [items * image tokens, 4 * channels]. */
-static diti_tensor diti_flux_final(diti_graph *graph, const diti_flux_step *step, diti_tensor x) {
-    diti_modulation m = DITI_ZERO;
-    diti_tensor h;
-    if (step->state->kept)
-        m.rows = diti_joint_select(graph, &step->joint, step->denoise, step->state->final_table, "select_modulation");
+static diti_tensor diti_flux_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                       uint32_t index, diti_tensor x) {
+    const diti_flux *model = diti_flux_of(transformer);
+    uint32_t doubles = model->config.doubles;
+    if (index < doubles)
+        diti_flux_run_double(model, graph, denoise, index, x);
     else
-        m.rows = diti_flux_final_modulation(step->model, graph, step->active);
-    h = diti_joint_norm_image(graph, &step->joint, x, &m, 0, "norm_out");
-    return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+        diti_flux_run_single(model, graph, denoise, index - doubles, x);
+    return x;
 }
 
-static diti_tensor diti_flux_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+static diti_tensor diti_flux_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                   diti_tensor x) {
     const diti_flux *model = diti_flux_of(transformer);
-    const diti_flux_config *config = &model->config;
-    diti_flux_step step;
-    diti_tensor x;
-    uint32_t i;
-    if (diti_graph_failed(graph) || !denoise->family) return 0;
-    diti_flux_begin_step(model, graph, denoise, &step);
-    x = diti_joint_embed(graph, &step.joint, denoise, step.state->text, &model->patch, config->channels, 2, 0);
-    for (i = 0; i < config->doubles && !diti_graph_failed(graph); i++) diti_flux_run_double(graph, &step, i, x);
-    for (i = 0; i < config->singles && !diti_graph_failed(graph); i++) diti_flux_run_single(graph, &step, i, x);
-    diti_graph_scope(graph, NULL, 0);
-    x = diti_flux_final(graph, &step, x);
-    return diti_unpatchify_planes(graph, x, step.joint.items, config->channels, denoise->height, denoise->width, 2);
+    const diti_flux_state *state = diti_flux_at(denoise);
+    diti_modulation m = DITI_ZERO;
+    diti_tensor h;
+    if (state->kept)
+        m.rows = diti_joint_select(graph, &state->step.joint, denoise, state->final_table, "select_modulation");
+    else
+        m.rows = diti_flux_final_modulation(model, graph, state->step.active);
+    h = diti_joint_norm_image(graph, &state->step.joint, x, &m, 0, "norm_out");
+    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
 DIT_INTERNAL const diti_family *diti_flux_family(void) {
     static const diti_family family = {
-        "flux",        diti_flux_recognise,   diti_flux_load, diti_flux_destroy, diti_flux_prepare,
-        diti_flux_run, diti_flux_write_inputs};
+        "flux",          diti_flux_recognise, diti_flux_load,      diti_flux_destroy, diti_flux_prepare,
+        diti_flux_begin, diti_flux_embed,     diti_flux_run_block, diti_flux_final,   diti_flux_write_inputs};
     return &family;
 }

@@ -424,7 +424,16 @@ static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const dit
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
+typedef struct diti_hunyuandit_step { /* what an evaluation has besides */
+    uint32_t batch;
+    uint32_t prompts;                              /* the last ones */
+    uint32_t rows_per_prompt;                      /* of the residual stream */
+    diti_tensor cosines, sines;                    /* of the rows at hand */
+    diti_tensor skips[DITI_HUNYUANDIT_MAX_BLOCKS]; /* [batch * rows, D]: what blocks leave for later ones */
+} diti_hunyuandit_step;
+
 typedef struct diti_hunyuandit_state {            /* what prepare leaves for the steps */
+    diti_hunyuandit_step step;                    /* the one at hand */
     diti_tensor sinusoids;                        /* input F32 [steps * prompts, 256] */
     diti_tensor sizes;                            /* input F32 [6, 256]; 0: the model has none */
     diti_tensor cosines, sines;                   /* inputs F32 [tokens, head_dim / 2] */
@@ -642,38 +651,41 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
 
 /* ---- one evaluation ---- */
 
-typedef struct diti_hunyuandit_step {
-    const diti_hunyuandit *model;
-    const diti_hunyuandit_state *state;
-    uint32_t batch, tokens;
-    uint32_t prompts;         /* the last ones */
-    uint32_t rows_per_prompt; /* of the residual stream */
-} diti_hunyuandit_step;
+static diti_hunyuandit_state *diti_hunyuandit_at(const diti_denoise *denoise) {
+    return (diti_hunyuandit_state *)denoise->family;
+}
 
-static void diti_hunyuandit_begin_step(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
-                                       diti_hunyuandit_step *step) {
-    diti_hunyuandit_state *state = (diti_hunyuandit_state *)denoise->family;
+static void diti_hunyuandit_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
+    diti_hunyuandit_step *step = &state->step;
+    uint32_t copies = denoise->copies - denoise->first_copy;
+    (void)transformer;
     memset(step, 0, sizeof *step);
-    step->model = model;
-    step->state = state;
-    step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
-    step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
-    step->prompts = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
-    step->rows_per_prompt = step->batch / step->prompts * step->tokens;
+    step->batch = copies * denoise->batch;
+    step->prompts = denoise->text_batch / denoise->copies * copies;
+    step->rows_per_prompt = step->batch / step->prompts * denoise->stretch.rows;
+    step->cosines = diti_stretch_table(graph, denoise, state->cosines, "cosines");
+    step->sines = diti_stretch_table(graph, denoise, state->sines, "sines");
     diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
+static diti_tensor diti_hunyuandit_embed(const diti_transformer *transformer, diti_graph *graph,
+                                         diti_denoise *denoise) {
+    const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
+    return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch, 0);
+}
+
 /* Rows of the step's prompts, of a tensor that has them for all. */
-static diti_tensor diti_hunyuandit_last(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor all) {
-    uint32_t prompts = step->state->adaln.items, rows, columns;
-    if (diti_graph_failed(graph) || prompts == step->prompts) return all;
+static diti_tensor diti_hunyuandit_last(diti_graph *graph, const diti_hunyuandit_state *state, diti_tensor all) {
+    uint32_t prompts = state->adaln.items, own = state->step.prompts, rows, columns;
+    if (diti_graph_failed(graph) || prompts == own) return all;
     rows = diti_tensor_get(graph, all)->rows / prompts;
     columns = diti_tensor_get(graph, all)->columns;
-    return diti_tensor_view(graph, all, (prompts - step->prompts) * rows, step->prompts * rows, 0, columns);
+    return diti_tensor_view(graph, all, (prompts - own) * rows, own * rows, 0, columns);
 }
 
 /* LN(x) * weight + bias (norm NULL: none), times 1 + scale, plus shift (0: none). */
-static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor x,
+static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit_state *state, diti_tensor x,
                                         const diti_layer *norm, diti_tensor scale, diti_tensor shift,
                                         const diti_weight *reader, const char *name) {
     diti_norm_desc desc = DITI_ZERO;
@@ -682,80 +694,53 @@ static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit
     desc.bias = norm ? &norm->bias : NULL;
     desc.scale = scale;
     desc.shift = shift;
-    desc.rows_per_group = step->rows_per_prompt;
+    desc.rows_per_group = state->step.rows_per_prompt;
     desc.reader = reader;
     desc.name = name;
     return diti_norm(graph, x, &desc);
 }
 
-static diti_tensor diti_hunyuandit_self_attention(diti_graph *graph, const diti_hunyuandit_step *step,
-                                                  const diti_hunyuandit_block *block, diti_tensor h) {
-    const diti_hunyuandit *model = step->model;
-    uint32_t width = model->config.width, rows = step->batch * step->tokens;
+static diti_tensor diti_hunyuandit_self_attention(const diti_hunyuandit *model, diti_graph *graph,
+                                                  const diti_denoise *denoise, const diti_hunyuandit_block *block,
+                                                  diti_tensor h) {
+    const diti_hunyuandit_step *step = &diti_hunyuandit_at(denoise)->step;
+    uint32_t width = model->config.width, rows = step->batch * denoise->stretch.rows;
     diti_linear_desc joined = DITI_ZERO;
+    diti_attend_desc desc = DITI_ZERO;
     joined.name = "qkv";
     h = diti_linear_joined(graph, h, &block->qkv, &joined);
     diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, 0, width), &block->self.norm_q,
-                          step->state->cosines, step->state->sines, "q");
+                          step->cosines, step->sines, "q");
     diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, width, width), &block->self.norm_k,
-                          step->state->cosines, step->state->sines, "k");
-    return diti_self_attention(graph, h, step->batch, model->config.heads, model->config.head_dim,
-                               model->int8_attention);
+                          step->cosines, step->sines, "k");
+    desc.items = step->batch;
+    desc.heads = model->config.heads;
+    desc.head_dim = model->config.head_dim;
+    desc.int8 = model->int8_attention;
+    return diti_attend(graph, denoise, &desc, h);
 }
 
 /* Images that share a prompt are queries of one attention. Of text, only k is normed and nothing rotated. */
-static diti_tensor diti_hunyuandit_text_attention(diti_graph *graph, const diti_hunyuandit_step *step,
+static diti_tensor diti_hunyuandit_text_attention(const diti_hunyuandit *model, diti_graph *graph,
+                                                  const diti_hunyuandit_state *state,
                                                   const diti_hunyuandit_block *block, diti_tensor h, diti_tensor text) {
-    const diti_hunyuandit_config *config = &step->model->config;
+    const diti_hunyuandit_config *config = &model->config;
     diti_tensor q = diti_layer_run(graph, h, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
-    diti_hunyuandit_heads(step->model, graph, q, &block->cross.norm_q, step->state->cosines, step->state->sines,
-                          "text_q");
-    text = diti_hunyuandit_last(graph, step, text);
-    return diti_hunyuandit_attend(graph, q, text, step->prompts, config->heads, config->head_dim,
+    diti_hunyuandit_heads(model, graph, q, &block->cross.norm_q, state->step.cosines, state->step.sines, "text_q");
+    text = diti_hunyuandit_last(graph, state, text);
+    return diti_hunyuandit_attend(graph, q, text, state->step.prompts, config->heads, config->head_dim,
                                   1.0f / sqrtf((float)config->head_dim), "text_attention");
 }
 
-/* skip_linear(LN(x, skip)): the new residual stream, F32 [rows, D]. */
-static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit_step *step,
+/* skip_linear(LN(x, skip)): the new residual stream, F32 [batch * rows, D]. */
+static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit_state *state,
                                         const diti_hunyuandit_block *block, diti_tensor x, diti_tensor skip) {
-    uint32_t width = step->model->config.width, rows = step->batch * step->tokens;
+    uint32_t width = block->skip.weight.rows, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
     diti_tensor both = diti_tensor_new(graph, DITI_F32, rows, 2 * width, "skip");
     diti_add_rows(graph, x, 0, diti_tensor_view(graph, both, 0, rows, 0, width), "skip");
     diti_add_rows(graph, skip, 0, diti_tensor_view(graph, both, 0, rows, width, width), "skip");
-    both = diti_hunyuandit_norm(graph, step, both, &block->skip_norm, 0, 0, &block->skip.weight, "skip_norm");
+    both = diti_hunyuandit_norm(graph, state, both, &block->skip_norm, 0, 0, &block->skip.weight, "skip_norm");
     return diti_layer_run(graph, both, &block->skip, DITI_ACTIVATION_NONE, 0, true, "residual");
-}
-
-/* models.md 3.5, 5: x F32 [batch * tokens, D] is changed in place, or replaced where a skip (not 0) joins it. */
-static diti_tensor diti_hunyuandit_run_block(diti_graph *graph, const diti_hunyuandit_step *step, uint32_t index,
-                                             diti_tensor x, diti_tensor skip) {
-    const diti_hunyuandit_block *block = &step->model->blocks[index];
-    diti_tensor shift = diti_hunyuandit_last(graph, step, diti_adaln_get(graph, &step->state->adaln, index)), h;
-    if (skip) x = diti_hunyuandit_join(graph, step, block, x, skip);
-    h = diti_hunyuandit_norm(graph, step, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
-    h = diti_hunyuandit_self_attention(graph, step, block, h);
-    diti_layer_add(graph, x, h, &block->self.out, 0, 0, "attention_out");
-    h = diti_hunyuandit_norm(graph, step, x, &block->norm2, 0, 0, &block->text_q.weight, "norm2");
-    h = diti_hunyuandit_text_attention(graph, step, block, h, step->state->text[index]);
-    diti_layer_add(graph, x, h, &block->cross.out, 0, 0, "text_out");
-    h = diti_hunyuandit_norm(graph, step, x, &block->norm3, 0, 0, &block->ff_in.weight, "norm3");
-    h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
-    diti_layer_add(graph, x, h, &block->ff_out, 0, 0, "ff_out");
-    return x;
-}
-
-/* F32 [batch * tokens, p * p * out_channels]. */
-static diti_tensor diti_hunyuandit_final(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor x) {
-    const diti_hunyuandit *model = step->model;
-    uint32_t width = model->config.width;
-    diti_tensor rows =
-        diti_hunyuandit_last(graph, step, diti_adaln_get(graph, &step->state->adaln, model->config.blocks));
-    diti_tensor first = diti_tensor_view(graph, rows, 0, step->prompts, 0, width),
-                second = diti_tensor_view(graph, rows, 0, step->prompts, width, width);
-    bool original = model->config.original;
-    diti_tensor h = diti_hunyuandit_norm(graph, step, x, NULL, original ? second : first, original ? first : second,
-                                         &model->proj_out.weight, "norm_out");
-    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
 /* A copy of x, which later blocks change; in the format of activations, since there are many. */
@@ -765,25 +750,44 @@ static diti_tensor diti_hunyuandit_keep(diti_graph *graph, diti_tensor x) {
     return diti_elementwise(graph, x, &copy);
 }
 
-static diti_tensor diti_hunyuandit_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+/* models.md 3.5, 5: x F32 [batch * rows, D] is changed in place, or replaced where a skip joins it. */
+static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer, diti_graph *graph,
+                                             diti_denoise *denoise, uint32_t index, diti_tensor x) {
     const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
     const diti_hunyuandit_config *config = &model->config;
-    diti_tensor x, skips[DITI_HUNYUANDIT_MAX_BLOCKS] = DITI_ZERO;
-    diti_hunyuandit_step step;
-    uint32_t i;
-    if (diti_graph_failed(graph) || !denoise->family) return 0;
-    diti_hunyuandit_begin_step(model, graph, denoise, &step);
-    x = diti_patch_embed(graph, denoise, &model->patch, config->channels, config->patch, 0);
-    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
-        diti_tensor skip = diti_hunyuandit_takes_skip(config, i) ? skips[config->blocks - 1 - i] : 0;
-        diti_graph_scope(graph, "block", i);
-        x = diti_hunyuandit_run_block(graph, &step, i, x, skip);
-        if (diti_hunyuandit_leaves_skip(config, i)) skips[i] = diti_hunyuandit_keep(graph, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    x = diti_hunyuandit_final(graph, &step, x);
-    return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
-                           config->out_channels, denoise->height, denoise->width, config->patch);
+    const diti_hunyuandit_block *block = &model->blocks[index];
+    diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
+    diti_tensor shift, h;
+    diti_graph_scope(graph, "block", index);
+    shift = diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, index));
+    if (diti_hunyuandit_takes_skip(config, index))
+        x = diti_hunyuandit_join(graph, state, block, x, state->step.skips[config->blocks - 1 - index]);
+    h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
+    h = diti_hunyuandit_self_attention(model, graph, denoise, block, h);
+    diti_layer_add(graph, x, h, &block->self.out, 0, 0, "attention_out");
+    h = diti_hunyuandit_norm(graph, state, x, &block->norm2, 0, 0, &block->text_q.weight, "norm2");
+    h = diti_hunyuandit_text_attention(model, graph, state, block, h, state->text[index]);
+    diti_layer_add(graph, x, h, &block->cross.out, 0, 0, "text_out");
+    h = diti_hunyuandit_norm(graph, state, x, &block->norm3, 0, 0, &block->ff_in.weight, "norm3");
+    h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
+    diti_layer_add(graph, x, h, &block->ff_out, 0, 0, "ff_out");
+    if (diti_hunyuandit_leaves_skip(config, index)) state->step.skips[index] = diti_hunyuandit_keep(graph, x);
+    return x;
+}
+
+static diti_tensor diti_hunyuandit_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                         diti_tensor x) {
+    const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
+    const diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
+    uint32_t width = model->config.width, prompts = state->step.prompts;
+    diti_tensor rows =
+        diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, model->config.blocks));
+    diti_tensor first = diti_tensor_view(graph, rows, 0, prompts, 0, width),
+                second = diti_tensor_view(graph, rows, 0, prompts, width, width);
+    bool original = model->config.original;
+    diti_tensor h = diti_hunyuandit_norm(graph, state, x, NULL, original ? second : first, original ? first : second,
+                                         &model->proj_out.weight, "norm_out");
+    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
 DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
@@ -792,7 +796,10 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
                                        diti_hunyuandit_load,
                                        diti_hunyuandit_destroy,
                                        diti_hunyuandit_prepare,
-                                       diti_hunyuandit_run,
+                                       diti_hunyuandit_begin,
+                                       diti_hunyuandit_embed,
+                                       diti_hunyuandit_run_block,
+                                       diti_hunyuandit_final,
                                        diti_hunyuandit_write_inputs};
     return &family;
 }

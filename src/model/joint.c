@@ -2,13 +2,12 @@
 
 /* What transformers with joint attention share (models.md 3.3, 3.4). */
 
-DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
-                                   float eps) {
+DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t width, float eps) {
     uint32_t copies = denoise->copies - denoise->first_copy;
     joint->items = copies * denoise->batch;
     joint->prompts = denoise->text_batch / denoise->copies * copies;
-    joint->text = denoise->text_tokens;
-    joint->image = image;
+    joint->text = denoise->stretch.text;
+    joint->image = denoise->stretch.rows;
     joint->width = width;
     joint->eps = eps;
 }
@@ -19,6 +18,11 @@ DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream)
     rows.first = stream == DITI_JOINT_IMAGE ? joint->text : 0;
     rows.count = stream == DITI_JOINT_IMAGE ? joint->image : joint->text;
     return rows;
+}
+
+/* The first stream that has rows at hand. */
+static uint32_t diti_joint_first(const diti_joint *joint) {
+    return joint->text ? (uint32_t)DITI_JOINT_TEXT : (uint32_t)DITI_JOINT_IMAGE;
 }
 
 static uint32_t diti_joint_all(const diti_joint *joint) { return joint->items * (joint->text + joint->image); }
@@ -130,18 +134,20 @@ DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *j
     diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
                                         denoise->width, size, denoise->input_scale);
     diti_tensor x = diti_tensor_new(graph, DITI_F32, diti_joint_all(joint), joint->width, "residual");
+    const diti_stretch *at = &denoise->stretch;
+    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, joint->width);
     for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
         uint32_t prompt = first + i / (joint->items / joint->prompts), item = i * (joint->text + joint->image);
+        uint32_t text_row = prompt * at->all_text + at->first_text, row = i % denoise->batch * at->all + at->first;
         diti_linear_desc desc = DITI_ZERO;
-        diti_add_rows(graph, diti_tensor_view(graph, text, prompt * joint->text, joint->text, 0, joint->width), 0,
-                      diti_tensor_view(graph, x, item, joint->text, 0, joint->width), "text_embed");
+        if (joint->text)
+            diti_add_rows(graph, diti_tensor_view(graph, text, text_row, joint->text, 0, joint->width), 0,
+                          diti_tensor_view(graph, x, item, joint->text, 0, joint->width), "text_embed");
         desc.bias = &patch->bias;
         desc.residual = positions;
         desc.out = diti_joint_image(graph, joint, x, i);
         desc.name = "patch_embed";
-        diti_linear(graph,
-                    diti_tensor_view(graph, patches, i % denoise->batch * joint->image, joint->image, 0, columns),
-                    &patch->weight, &desc);
+        diti_linear(graph, diti_tensor_view(graph, patches, row, joint->image, 0, columns), &patch->weight, &desc);
     }
     return x;
 }
@@ -189,7 +195,7 @@ DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joi
                                         const diti_joined_pair *layers) {
     uint32_t i;
     diti_tensor qkv = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), 3 * joint->width, "qkv");
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+    for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
         diti_linear_desc desc = DITI_ZERO;
         desc.rows = diti_joint_rows(joint, i);
         desc.out = qkv;
@@ -215,7 +221,7 @@ DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *j
     diti_tensor out = diti_tensor_new(graph, graph->activation, diti_joint_all(joint),
                                       layers->streams[DITI_JOINT_IMAGE].weight.rows, name);
     h = diti_joint_input(graph, h, layers);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+    for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
         diti_linear_desc desc = DITI_ZERO;
         desc.bias = &layers->streams[i].bias;
         desc.activation = activation;
@@ -232,7 +238,7 @@ DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, dit
                                  const char *name) {
     uint32_t i;
     h = diti_joint_input(graph, h, layers);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+    for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
         diti_linear_desc desc = DITI_ZERO;
         if (!layers->streams[i].weight.part_count) continue;
         desc.bias = &layers->streams[i].bias;
@@ -256,10 +262,10 @@ DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *join
     }
 }
 
-DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, const diti_heads *heads,
-                                              uint32_t items, uint32_t text, diti_tensor out) {
-    uint32_t width = heads->count * heads->dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
-    diti_attention_desc desc = DITI_ZERO;
+DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+                                              diti_tensor qkv, const diti_heads *heads, diti_tensor out) {
+    uint32_t width = heads->count * heads->dim, text = heads->text ? joint->text : 0, rows = text + joint->image;
+    diti_attend_desc desc = DITI_ZERO;
     diti_qkv_desc post = DITI_ZERO;
     if (heads->weights || heads->cosines) {
         post.heads = 2 * heads->count;
@@ -268,21 +274,19 @@ DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv
         post.eps = 1e-6f;
         post.weight = heads->weights;
         post.kinds = 2;
-        post.text_rows = text;
+        post.text_rows = heads->apart ? text : 0;
+        post.others = heads->apart;
         post.cosines = heads->cosines;
         post.sines = heads->sines;
-        post.tokens = rows / items;
+        post.tokens = rows;
         post.name = "qkv_post";
-        diti_qkv_post(graph, diti_tensor_view(graph, qkv, 0, rows, 0, 2 * width), &post);
+        diti_qkv_post(graph, diti_tensor_view(graph, qkv, 0, joint->items * rows, 0, 2 * width), &post);
     }
-    desc.batch = items;
+    desc.items = joint->items;
     desc.heads = heads->count;
     desc.head_dim = heads->dim;
-    desc.scale = 1.0f / sqrtf((float)heads->dim);
+    desc.text = heads->text;
     desc.int8 = heads->int8;
     desc.out = out;
-    desc.name = "attention";
-    return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
-                          diti_tensor_view(graph, qkv, 0, rows, width, width),
-                          diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
+    return diti_attend(graph, denoise, &desc, qkv);
 }

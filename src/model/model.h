@@ -43,8 +43,21 @@ typedef struct diti_model_traits {
     bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                              [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
     bool skips_blocks;    /* diti_denoise.skipped is understood */
+    bool joint;           /* text and image attend together, in one row of tokens */
+    bool planar;          /* columns of patches are (c, dy, dx) on the way out, too; else (dy, dx, c) */
     bool masks_padding;   /* but the encoders leave it out, and the family wants text_lengths */
 } diti_model_traits;
+
+/* Devices among which evaluations are divided, along each axis of their mesh. Those of `sequence` divide rows: its
+   member r * (members of ulysses) + u is number u of a ulysses group and number r of a ring. */
+typedef struct diti_axes {
+    diti_group tensor, ulysses, ring, sequence, pipefusion, layers;
+} diti_axes;
+/* The rows at hand: of the `all` tokens of each image those from `first` on, of the all_text tokens of each prompt that
+   stand before an image (joint attention) those from first_text on. */
+typedef struct diti_stretch {
+    uint32_t first, rows, all, first_text, text, all_text;
+} diti_stretch;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
  * images. */
@@ -70,6 +83,8 @@ typedef struct diti_denoise {
     diti_tensor step;    /* U32 [1, 1] state: which row of the tables */
     uint32_t first_copy; /* the step leaves branches before it out, and predicts for the others alone */
     uint64_t skipped;    /* SD3: the step leaves these blocks out (bit i: block i), for skip-layer guidance */
+    const diti_axes *axes; /* NULL: all is computed here */
+    diti_stretch stretch;    /* set by diti_transformer_step */
     bool variance;       /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family;        /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
@@ -86,8 +101,13 @@ typedef struct diti_family {
     void (*destroy)(diti_transformer *transformer);
     void (*prepare)(const diti_transformer *transformer, diti_graph *graph,
                     diti_denoise *denoise); /* once per image: modulation of all steps, text projections */
-    diti_tensor (*step)(const diti_transformer *transformer, diti_graph *graph,
-                        diti_denoise *denoise); /* prediction planar F32 [copies * batch * C, height * width] */
+    /* One evaluation on the rows of denoise->stretch: what depends on the timestep, the residual stream F32 [items *
+       (text + image rows), D], blocks, and the prediction's rows F32 [items * image rows, p * p * out_channels]. */
+    void (*begin)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise);
+    diti_tensor (*embed)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise);
+    diti_tensor (*block)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise, uint32_t index,
+                         diti_tensor x);
+    diti_tensor (*final)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise, diti_tensor x);
     /* Host inputs that prepare declared; timesteps: one for each of denoise->steps. */
     dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_denoise *denoise,
                                const float *timesteps, dit_error *err);
@@ -106,6 +126,9 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
+/* An evaluation: prediction planar F32 [copies * batch * C, height * width], on every device that computes a part. */
+DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
+                                               diti_denoise *denoise);
 
 /* --- for the families --- */
 /* The tensor prefix + name, NULL when absent. */
@@ -171,11 +194,21 @@ DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *ada
 DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
                                          const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
                                          dit_error *err);
-/* Attention of every item of a batch to itself: qkv [rows, 3 * heads * head_dim], q, k, v side by side. */
-DIT_INTERNAL diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
-                                             uint32_t head_dim, bool int8);
-/* The latent's patches, projected, plus positions (F32 [tokens, D], 0: none): the residual stream, F32 [copies * batch
- * tokens, D]. All branches have the same ones. */
+/* Attention of every item to itself, over the rows of all devices: qkv [items * rows at hand, 3 * heads * head_dim], q,
+   k, v side by side, to [items * rows at hand, heads * head_dim]. */
+typedef struct diti_attend_desc {
+    uint32_t items, heads, head_dim;
+    bool text; /* an item's rows are its text's, then its image's */
+    bool int8;
+    diti_tensor out; /* 0: a new tensor */
+} diti_attend_desc;
+DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                     diti_tensor qkv);
+/* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
+DIT_INTERNAL diti_tensor diti_stretch_table(diti_graph *graph, const diti_denoise *denoise, diti_tensor table,
+                                            const char *name);
+/* The latent's patches, projected, plus positions (F32 [all tokens, D], 0: none): the residual stream, F32 [copies *
+   batch * rows at hand, D]. All branches have the same ones. */
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
                                           uint32_t channels, uint32_t patch, diti_tensor positions);
 
@@ -185,13 +218,12 @@ DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise 
 enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
 typedef struct diti_joint {
     uint32_t items, prompts; /* items / prompts images after each other share a prompt, and so their modulation */
-    uint32_t text, image;    /* rows of an item */
+    uint32_t text, image;    /* rows of an item that are at hand */
     uint32_t width;          /* D */
     float eps;
 } diti_joint;
 /* The evaluation that denoise asks for: branches from `denoise->first_copy` on. */
-DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
-                                   float eps);
+DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t width, float eps);
 /* What an item of a kind of row has: rows for diti_linear_desc. */
 DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream);
 /* Modulation of a block, F32 [prompts, 2 * chunks * D]: text's chunks (shift, scale, gate, …), then the image's. With
@@ -240,17 +272,18 @@ DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, dit
 DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
                                        const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
                                        const char *name);
-/* Per-head RMS norm of q and k (weights: F32 [2, head_dim], with text [4, head_dim]; none: no norm), rotation (cosines
-   0: none), attention of every item to itself: out or a new tensor. qkv [items * tokens, 3D]; text: rows of an item
-   that come first and have weights of their own. */
+/* Per-head RMS norm of q and k (weights: F32 [2, head_dim], apart [4, head_dim]; none: no norm), rotation (cosines
+   0: none; of the rows at hand), attention of every item to itself: out or a new tensor. qkv [items * rows, 3D]; text:
+   rows of an item are its text's, then its image's; apart: and have weights of their own. */
 typedef struct diti_heads {
     uint32_t count, dim;
+    bool text, apart;
     const diti_weight *weights;
     diti_tensor cosines, sines;
     bool int8;
 } diti_heads;
-DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, const diti_heads *heads,
-                                              uint32_t items, uint32_t text, diti_tensor out);
+DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+                                              diti_tensor qkv, const diti_heads *heads, diti_tensor out);
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
                                         bool swapped);

@@ -343,7 +343,14 @@ static dit_result diti_pixart_load(diti_device *device, const diti_env *env, con
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
+typedef struct diti_pixart_step { /* what an evaluation has besides */
+    uint32_t batch;
+    diti_tensor tables;     /* F32 [6 * blocks, D]: shift, scale, gate of the attention, then of the feed-forward */
+    diti_tensor final_rows; /* F32 [2, D]: shift, scale */
+} diti_pixart_step;
+
 typedef struct diti_pixart_state { /* what prepare leaves for the steps */
+    diti_pixart_step step;         /* the one at hand */
     diti_tensor sinusoids;         /* input F32 [steps, 256] */
     diti_tensor sizes;             /* input F32 [3, 256]: height, width, aspect ratio; 0: the model has none */
     diti_tensor positions;         /* input F32 [tokens, D] */
@@ -466,22 +473,18 @@ static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, 
 
 /* ---- one evaluation ---- */
 
-typedef struct diti_pixart_step {
-    const diti_pixart *model;
-    const diti_denoise *denoise;
-    const diti_pixart_state *state;
-    uint32_t batch, tokens;
-    diti_tensor tables;     /* F32 [6 * blocks, D]: shift, scale, gate of the attention, then of the feed-forward */
-    diti_tensor final_rows; /* F32 [2, D]: shift, scale */
-} diti_pixart_step;
+static diti_pixart_state *diti_pixart_at(const diti_denoise *denoise) { return (diti_pixart_state *)denoise->family; }
 
 /* This step's rows: the timestep's modulation plus every block's own table. */
-static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
-    const diti_pixart *model = step->model;
+static void diti_pixart_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_pixart *model = diti_pixart_of(transformer);
+    diti_pixart_state *state = diti_pixart_at(denoise);
+    diti_pixart_step *step = &state->step;
     uint32_t i, width = model->config.width, rows = 6 * model->config.blocks;
-    diti_tensor table = step->state->tables ? step->state->tables : step->state->modulation;
-    diti_tensor row = diti_select_row(graph, table, step->denoise->step, "select_modulation");
-    if (step->state->tables) {
+    diti_tensor row =
+        diti_select_row(graph, state->tables ? state->tables : state->modulation, denoise->step, "select_modulation");
+    step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
+    if (state->tables) {
         row = diti_tensor_reshape(graph, row, rows + 2, width);
         step->tables = diti_tensor_view(graph, row, 0, rows, 0, width);
         step->final_rows = diti_tensor_view(graph, row, rows, 2, 0, width);
@@ -511,20 +514,22 @@ static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tenso
     return diti_norm(graph, x, &desc);
 }
 
-static diti_tensor diti_pixart_self_attention(diti_graph *graph, const diti_pixart_step *step,
+static diti_tensor diti_pixart_self_attention(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
                                               const diti_pixart_block *block, diti_tensor h) {
-    const diti_pixart_config *config = &step->model->config;
     diti_linear_desc joined = DITI_ZERO;
+    diti_attend_desc desc = DITI_ZERO;
     joined.name = "qkv";
-    h = diti_linear_joined(graph, h, &block->qkv, &joined);
-    return diti_self_attention(graph, h, step->batch, config->heads, config->head_dim, step->model->int8_attention);
+    desc.items = diti_pixart_at(denoise)->step.batch;
+    desc.heads = model->config.heads;
+    desc.head_dim = model->config.head_dim;
+    desc.int8 = model->int8_attention;
+    return diti_attend(graph, denoise, &desc, diti_linear_joined(graph, h, &block->qkv, &joined));
 }
 
 /* Images that share a prompt are queries of one attention: text_batch items. */
-static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixart_step *step,
+static diti_tensor diti_pixart_text_attention(const diti_pixart *model, diti_graph *graph, const diti_denoise *d,
                                               const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
-    const diti_pixart_config *config = &step->model->config;
-    const diti_denoise *d = step->denoise;
+    const diti_pixart_config *config = &model->config;
     uint32_t prompts = d->text_batch / d->copies, first = prompts * d->first_copy;
     uint32_t width = config->width, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
     diti_attention_desc desc = DITI_ZERO;
@@ -540,69 +545,46 @@ static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixa
                           diti_tensor_view(graph, text, 0, rows, width, width), &desc);
 }
 
-/* models.md 3.2, 5; x F32 [batch * tokens, D] is changed in place. */
-static void diti_pixart_run_block(diti_graph *graph, const diti_pixart_step *step, uint32_t index, diti_tensor x) {
-    const diti_pixart_block *block = &step->model->blocks[index];
-    uint32_t width = step->model->config.width, first = 6 * index;
-    float eps = step->model->config.eps;
-    diti_tensor gate1 = diti_tensor_view(graph, step->tables, first + 2, 1, 0, width);
-    diti_tensor gate2 = diti_tensor_view(graph, step->tables, first + 5, 1, 0, width);
-    diti_tensor h = diti_pixart_norm(graph, x, step->tables, first, eps, diti_joined_reader(&block->qkv), "norm1");
-    h = diti_pixart_self_attention(graph, step, block, h);
+/* models.md 3.2, 5; x F32 [batch * rows, D] is changed in place. */
+static diti_tensor diti_pixart_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                         uint32_t index, diti_tensor x) {
+    const diti_pixart *model = diti_pixart_of(transformer);
+    const diti_pixart_block *block = &model->blocks[index];
+    diti_tensor tables = diti_pixart_at(denoise)->step.tables, gate1, gate2, h;
+    uint32_t width = model->config.width, first = 6 * index;
+    float eps = model->config.eps;
+    diti_graph_scope(graph, "block", index);
+    gate1 = diti_tensor_view(graph, tables, first + 2, 1, 0, width);
+    gate2 = diti_tensor_view(graph, tables, first + 5, 1, 0, width);
+    h = diti_pixart_norm(graph, x, tables, first, eps, diti_joined_reader(&block->qkv), "norm1");
+    h = diti_pixart_self_attention(model, graph, denoise, block, h);
     diti_layer_add(graph, x, h, &block->out, gate1, 0, "attention_out");
-    h = diti_pixart_text_attention(graph, step, block, x, step->state->text[index]); /* no norm, no gate */
+    /* no norm, no gate */
+    h = diti_pixart_text_attention(model, graph, denoise, block, x, diti_pixart_at(denoise)->text[index]);
     diti_layer_add(graph, x, h, &block->text_out, 0, 0, "text_out");
-    h = diti_pixart_norm(graph, x, step->tables, first + 3, eps, &block->ff_in.weight, "norm2");
+    h = diti_pixart_norm(graph, x, tables, first + 3, eps, &block->ff_in.weight, "norm2");
     h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
     diti_layer_add(graph, x, h, &block->ff_out, gate2, 0, "ff_out");
+    return x;
 }
 
-/* F32 [batch * tokens, p * p * out_channels]. */
-static diti_tensor diti_pixart_final(diti_graph *graph, const diti_pixart_step *step, diti_tensor x) {
-    diti_tensor h = diti_pixart_norm(graph, x, step->final_rows, 0, 1e-6f, &step->model->proj_out.weight, "norm_out");
-    return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
-}
-
-/* The residual stream. */
-static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step *step) {
-    const diti_pixart *model = step->model;
-    return diti_patch_embed(graph, step->denoise, &model->patch, model->config.channels, model->config.patch,
-                            step->state->positions);
-}
-
-static void diti_pixart_begin_step(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-                                   diti_pixart_step *step) {
-    memset(step, 0, sizeof *step);
-    step->model = model;
-    step->denoise = denoise;
-    step->state = (const diti_pixart_state *)denoise->family;
-    step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
-    step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
-    diti_pixart_select(graph, step);
-}
-
-static diti_tensor diti_pixart_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+static diti_tensor diti_pixart_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                     diti_tensor x) {
     const diti_pixart *model = diti_pixart_of(transformer);
-    const diti_pixart_config *config = &model->config;
-    diti_pixart_step step;
-    diti_tensor x;
-    uint32_t i;
-    if (diti_graph_failed(graph) || !denoise->family) return 0;
-    diti_pixart_begin_step(model, graph, denoise, &step);
-    x = diti_pixart_patches(graph, &step);
-    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
-        diti_graph_scope(graph, "block", i);
-        diti_pixart_run_block(graph, &step, i, x);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    x = diti_pixart_final(graph, &step, x);
-    return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
-                           config->out_channels, denoise->height, denoise->width, config->patch);
+    diti_tensor h = diti_pixart_norm(graph, x, diti_pixart_at(denoise)->step.final_rows, 0, 1e-6f,
+                                     &model->proj_out.weight, "norm_out");
+    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+}
+
+static diti_tensor diti_pixart_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_pixart *model = diti_pixart_of(transformer);
+    return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch,
+                            diti_pixart_at(denoise)->positions);
 }
 
 DIT_INTERNAL const diti_family *diti_pixart_family(void) {
     static const diti_family family = {
-        "pixart",        diti_pixart_recognise,   diti_pixart_load, diti_pixart_destroy, diti_pixart_prepare,
-        diti_pixart_run, diti_pixart_write_inputs};
+        "pixart",          diti_pixart_recognise, diti_pixart_load,      diti_pixart_destroy, diti_pixart_prepare,
+        diti_pixart_begin, diti_pixart_embed,     diti_pixart_run_block, diti_pixart_final,   diti_pixart_write_inputs};
     return &family;
 }

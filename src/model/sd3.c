@@ -268,6 +268,7 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->default_steps = 28;
     traits->default_guidance = config->normed ? 4.5f : 7.0f;
     traits->attends_padding = true;
+    traits->joint = true;
 }
 
 static void diti_sd3_destroy(diti_transformer *transformer) {
@@ -317,7 +318,14 @@ static dit_result diti_sd3_load(diti_device *device, const diti_env *env, const 
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
+typedef struct diti_sd3_step { /* what an evaluation has besides */
+    diti_joint joint;
+    diti_tensor active;                      /* F32 [prompts, D], where tables are not kept */
+    diti_tensor tables[DITI_SD3_MAX_BLOCKS]; /* F32 [prompts, 2 * chunks * D], where they are */
+} diti_sd3_step;
+
 typedef struct diti_sd3_state {              /* what prepare leaves for the steps */
+    diti_sd3_step step;                      /* the one at hand */
     diti_tensor sinusoids, ids;              /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
     diti_tensor positions;                   /* F32 [tokens, D] */
     diti_tensor text;                        /* F32 [prompts * text tokens, D] */
@@ -410,130 +418,115 @@ static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, dit
 
 /* ---- one evaluation ---- */
 
-typedef struct diti_sd3_step {
-    const diti_sd3 *model;
-    const diti_denoise *denoise;
-    const diti_sd3_state *state;
-    diti_joint joint;
-    diti_tensor active;                      /* F32 [prompts, D], where tables are not kept */
-    diti_tensor tables[DITI_SD3_MAX_BLOCKS]; /* F32 [prompts, 2 * chunks * D], where they are */
-} diti_sd3_step;
+static diti_sd3_state *diti_sd3_at(const diti_denoise *denoise) { return (diti_sd3_state *)denoise->family; }
 
-static void diti_sd3_begin_step(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise,
-                                diti_sd3_step *step) {
-    const diti_sd3_config *config = &model->config;
+static void diti_sd3_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_sd3_config *config = &diti_sd3_of(transformer)->config;
+    diti_sd3_state *state = diti_sd3_at(denoise);
+    diti_sd3_step *step = &state->step;
     uint32_t i;
-    memset(step, 0, sizeof *step);
-    step->model = model;
-    step->denoise = denoise;
-    step->state = (const diti_sd3_state *)denoise->family;
-    diti_joint_begin(&step->joint, denoise, denoise->height / config->patch * (denoise->width / config->patch),
-                     config->width, 1e-6f);
-    if (!step->state->kept)
-        step->active = diti_joint_select(graph, &step->joint, denoise, step->state->active, "select_conditioning");
-    for (i = 0; i < config->blocks && step->state->kept; i++)
-        step->tables[i] = diti_joint_select(graph, &step->joint, denoise, step->state->tables[i], "select_modulation");
+    diti_joint_begin(&step->joint, denoise, config->width, 1e-6f);
+    if (!state->kept)
+        step->active = diti_joint_select(graph, &step->joint, denoise, state->active, "select_conditioning");
+    for (i = 0; i < config->blocks && state->kept; i++)
+        step->tables[i] = diti_joint_select(graph, &step->joint, denoise, state->tables[i], "select_modulation");
+}
+
+static diti_tensor diti_sd3_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_sd3 *model = diti_sd3_of(transformer);
+    const diti_sd3_state *state = diti_sd3_at(denoise);
+    return diti_joint_embed(graph, &state->step.joint, denoise, state->text, &model->patch, model->config.channels,
+                            model->config.patch, state->positions);
 }
 
 /* This step's modulation of a block: shift, scale and gate of the attention, of the feed-forward, and of the image's
    own attention where it has one. */
-static void diti_sd3_modulation(diti_graph *graph, const diti_sd3_step *step, uint32_t index, diti_modulation *out) {
-    out->rows = step->tables[index];
-    out->chunks = diti_sd3_chunks(&step->model->config, index);
-    if (!step->state->kept)
-        out->rows = diti_joint_modulate(graph, step->active, &step->model->blocks[index].modulation, out->chunks);
+static void diti_sd3_modulation(const diti_sd3 *model, diti_graph *graph, const diti_sd3_state *state, uint32_t index,
+                                diti_modulation *out) {
+    out->rows = state->step.tables[index];
+    out->chunks = diti_sd3_chunks(&model->config, index);
+    if (!state->kept)
+        out->rows = diti_joint_modulate(graph, state->step.active, &model->blocks[index].modulation, out->chunks);
 }
 
-static void diti_sd3_heads(const diti_sd3_step *step, const diti_weight *norms, diti_heads *out) {
+static void diti_sd3_heads(const diti_sd3 *model, const diti_weight *norms, bool text, diti_heads *out) {
     memset(out, 0, sizeof *out);
-    out->count = step->model->config.heads;
-    out->dim = step->model->config.head_dim;
-    out->weights = step->model->config.normed ? norms : NULL;
-    out->int8 = step->model->int8_attention;
+    out->count = model->config.heads;
+    out->dim = model->config.head_dim;
+    out->text = out->apart = text;
+    out->weights = model->config.normed ? norms : NULL;
+    out->int8 = model->int8_attention;
 }
 
 /* Attention of text and image, and in dual blocks of the image alone; both of the same x. */
-static void diti_sd3_attend(diti_graph *graph, const diti_sd3_step *step, uint32_t index, const diti_modulation *m,
-                            diti_tensor x) {
-    const diti_sd3_block *block = &step->model->blocks[index];
-    const diti_joint *joint = &step->joint;
-    bool dual = diti_sd3_is_dual(&step->model->config, index);
+static void diti_sd3_attend(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
+                            const diti_modulation *m, diti_tensor x) {
+    const diti_sd3_block *block = &model->blocks[index];
+    const diti_joint *joint = &diti_sd3_at(denoise)->step.joint;
+    bool dual = diti_sd3_is_dual(&model->config, index);
     const diti_weight *readers[DITI_JOINT_STREAMS];
     diti_linear_desc image_qkv = DITI_ZERO;
     diti_heads heads;
     diti_tensor h, image = dual ? diti_joint_norm_image(graph, joint, x, m, 6, "image_norm") : 0;
     uint32_t i;
     for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
-    diti_sd3_heads(step, &block->norms, &heads);
+    diti_sd3_heads(model, &block->norms, true, &heads);
     h = diti_joint_norm(graph, joint, x, m, 0, readers, "norm1");
     h = diti_joint_qkv(graph, joint, h, &block->qkv);
-    h = diti_joint_attention(graph, h, &heads, joint->items, joint->text, 0);
+    h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
     diti_joint_add(graph, joint, x, h, &block->out, m, 2, "attention_out");
     if (!dual) return;
-    diti_sd3_heads(step, &block->image_norms, &heads);
+    diti_sd3_heads(model, &block->image_norms, false, &heads);
     image_qkv.name = "image_qkv";
     image = diti_linear_joined(graph, image, &block->image_qkv, &image_qkv);
-    image = diti_joint_attention(graph, image, &heads, joint->items, 0, 0);
+    image = diti_joint_attention(graph, joint, denoise, image, &heads, 0);
     diti_joint_add_image(graph, joint, x, image, &block->image_out, m, 8, "image_attention_out");
 }
 
 /* models.md 3.3, 4; x F32 [items * (text + image), D] is changed in place. */
-static void diti_sd3_run_block(diti_graph *graph, const diti_sd3_step *step, uint32_t index, diti_tensor x) {
-    const diti_sd3_block *block = &step->model->blocks[index];
-    const diti_joint *joint = &step->joint;
+static diti_tensor diti_sd3_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                      uint32_t index, diti_tensor x) {
+    const diti_sd3 *model = diti_sd3_of(transformer);
+    const diti_sd3_block *block = &model->blocks[index];
+    const diti_joint *joint = &diti_sd3_at(denoise)->step.joint;
     const diti_weight *readers[DITI_JOINT_STREAMS];
     diti_modulation m;
     diti_tensor h;
     uint32_t i;
     diti_graph_scope(graph, "block", index);
-    diti_sd3_modulation(graph, step, index, &m);
-    diti_sd3_attend(graph, step, index, &m, x);
-    if (index + 1 == step->model->config.blocks) {
+    diti_sd3_modulation(model, graph, diti_sd3_at(denoise), index, &m);
+    diti_sd3_attend(model, graph, denoise, index, &m, x);
+    if (index + 1 == model->config.blocks) {
         h = diti_joint_norm_image(graph, joint, x, &m, 3, "norm2");
         h = diti_layer_run(graph, h, &block->ff_in.streams[DITI_JOINT_IMAGE], DITI_ACTIVATION_GELU_TANH, 0, false,
                            "ff_in");
         diti_joint_add_image(graph, joint, x, h, &block->ff_out.streams[DITI_JOINT_IMAGE], &m, 5, "ff_out");
-        return;
+        return x;
     }
     for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
     h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
     h = diti_joint_layer(graph, joint, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, "ff_in");
     diti_joint_add(graph, joint, x, h, &block->ff_out, &m, 5, "ff_out");
+    return x;
 }
 
-/* F32 [items * image tokens, p * p * C]. */
-static diti_tensor diti_sd3_final(diti_graph *graph, const diti_sd3_step *step, diti_tensor x) {
+static diti_tensor diti_sd3_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                                  diti_tensor x) {
+    const diti_sd3 *model = diti_sd3_of(transformer);
+    const diti_sd3_state *state = diti_sd3_at(denoise);
     diti_modulation m = DITI_ZERO;
     diti_tensor h;
-    if (step->state->kept)
-        m.rows = diti_joint_select(graph, &step->joint, step->denoise, step->state->final_table, "select_modulation");
+    if (state->kept)
+        m.rows = diti_joint_select(graph, &state->step.joint, denoise, state->final_table, "select_modulation");
     else
-        m.rows = diti_sd3_final_modulation(step->model, graph, step->active);
-    h = diti_joint_norm_image(graph, &step->joint, x, &m, 0, "norm_out");
-    return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
-}
-
-static diti_tensor diti_sd3_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_sd3 *model = diti_sd3_of(transformer);
-    const diti_sd3_config *config = &model->config;
-    diti_sd3_step step;
-    diti_tensor x;
-    uint32_t i;
-    if (diti_graph_failed(graph) || !denoise->family) return 0;
-    diti_sd3_begin_step(model, graph, denoise, &step);
-    x = diti_joint_embed(graph, &step.joint, denoise, step.state->text, &model->patch, config->channels, config->patch,
-                         step.state->positions);
-    for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++)
-        if (!(denoise->skipped >> i & 1)) diti_sd3_run_block(graph, &step, i, x);
-    diti_graph_scope(graph, NULL, 0);
-    x = diti_sd3_final(graph, &step, x);
-    return diti_unpatchify(graph, x, step.joint.items, config->channels, config->channels, denoise->height,
-                           denoise->width, config->patch);
+        m.rows = diti_sd3_final_modulation(model, graph, state->step.active);
+    h = diti_joint_norm_image(graph, &state->step.joint, x, &m, 0, "norm_out");
+    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
 DIT_INTERNAL const diti_family *diti_sd3_family(void) {
     static const diti_family family = {
-        "sd3",        diti_sd3_recognise,   diti_sd3_load, diti_sd3_destroy, diti_sd3_prepare,
-        diti_sd3_run, diti_sd3_write_inputs};
+        "sd3",          diti_sd3_recognise, diti_sd3_load,      diti_sd3_destroy, diti_sd3_prepare,
+        diti_sd3_begin, diti_sd3_embed,     diti_sd3_run_block, diti_sd3_final,   diti_sd3_write_inputs};
     return &family;
 }
