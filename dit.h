@@ -9363,6 +9363,7 @@ typedef struct diti_qkv_desc {
 	diti_qkv_norm norm;
 	float eps;
 	const diti_weight *weight, *bias;
+	bool others;
 	uint32_t kinds, text_rows;
 	diti_tensor cosines, sines;
 	bool half_split;
@@ -15112,7 +15113,9 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
 	diti_guard_use use = DITI_ZERO;
 	diti_dispatch dispatch;
 	if (!diti_qkv_check(graph, x, desc, name)) return;
-	weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim * kinds * (desc->text_rows ? 2 : 1), name);
+	weight = diti_op_vector_weight(graph, desc->weight, desc->head_dim * kinds * (desc->others ? 2 : 1), name);
+	if (weight && desc->others && !desc->text_rows)
+		weight = diti_tensor_view(graph, weight, 0, 1, desc->head_dim * kinds, desc->head_dim * kinds);
 	bias = diti_op_vector_weight(graph, desc->bias, desc->head_dim, name);
 	if (!diti_op_begin(graph, &dispatch, name, "qkv_post", group)) return;
 	rows = diti_tensor_get(graph, x)->rows;
@@ -19291,8 +19294,17 @@ typedef struct diti_model_traits {
 	float default_distilled;
 	bool attends_padding;
 	bool skips_blocks;
+	bool joint;
+	bool planar;
 	bool masks_padding;
 } diti_model_traits;
+
+typedef struct diti_axes {
+	diti_group tensor, ulysses, ring, sequence, pipefusion, layers;
+} diti_axes;
+typedef struct diti_stretch {
+	uint32_t first, rows, all, first_text, text, all_text;
+} diti_stretch;
 
 typedef struct diti_denoise {
 	uint32_t batch, copies;
@@ -19314,6 +19326,8 @@ typedef struct diti_denoise {
 	diti_tensor step;
 	uint32_t first_copy;
 	uint64_t skipped;
+	const diti_axes *axes;
+	diti_stretch stretch;
 	bool variance;
 	void *family;
 } diti_denoise;
@@ -19328,8 +19342,11 @@ typedef struct diti_family {
 	void (*destroy)(diti_transformer *transformer);
 	void (*prepare)(const diti_transformer *transformer, diti_graph *graph,
 		diti_denoise *denoise);
-	diti_tensor (*step)(const diti_transformer *transformer, diti_graph *graph,
-		diti_denoise *denoise);
+	void (*begin)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise);
+	diti_tensor (*embed)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise);
+	diti_tensor (*block)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise, uint32_t index,
+		diti_tensor x);
+	diti_tensor (*final)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise, diti_tensor x);
 	dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_denoise *denoise,
 		const float *timesteps, dit_error *err);
 } diti_family;
@@ -19354,6 +19371,14 @@ typedef struct diti_adaln {
 	diti_tensor table;
 	diti_tensor row;
 } diti_adaln;
+typedef struct diti_attend_desc {
+	uint32_t items, heads, head_dim;
+	bool text;
+	bool int8;
+	diti_tensor out;
+} diti_attend_desc;
+static diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+	diti_tensor qkv);
 
 enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
 typedef struct diti_joint {
@@ -19374,6 +19399,7 @@ typedef struct diti_joined_pair {
 } diti_joined_pair;
 typedef struct diti_heads {
 	uint32_t count, dim;
+	bool text, apart;
 	const diti_weight *weights;
 	diti_tensor cosines, sines;
 	bool int8;
@@ -19583,50 +19609,181 @@ static dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_te
 	return result;
 }
 
-static diti_tensor diti_self_attention(diti_graph *graph, diti_tensor qkv, uint32_t batch, uint32_t heads,
-	uint32_t head_dim, bool int8) {
-	uint32_t width = heads * head_dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
-	diti_attention_desc desc = DITI_ZERO;
-	desc.batch = batch;
-	desc.heads = heads;
-	desc.head_dim = head_dim;
-	desc.scale = 1.0f / sqrtf((float)head_dim);
-	desc.int8 = int8;
-	desc.name = "attention";
-	return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
-		diti_tensor_view(graph, qkv, 0, rows, width, width),
-		diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
-}
-
 static diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
 	uint32_t channels, uint32_t patch, diti_tensor positions) {
-	uint32_t i, tokens = denoise->height / patch * (denoise->width / patch),
-		batch = (denoise->copies - denoise->first_copy) * denoise->batch;
+	const diti_stretch *stretch = &denoise->stretch;
+	uint32_t i, batch = (denoise->copies - denoise->first_copy) * denoise->batch;
 	uint32_t columns = channels * patch * patch, width = layer->weight.rows;
 	diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
 		denoise->width, patch, denoise->input_scale);
-	diti_tensor x = diti_tensor_new(graph, DITI_F32, batch * tokens, width, "residual");
+	diti_tensor x = diti_tensor_new(graph, DITI_F32, batch * stretch->rows, width, "residual");
+	if (positions) positions = diti_tensor_view(graph, positions, stretch->first, stretch->rows, 0, width);
 	for (i = 0; i < batch && !diti_graph_failed(graph); i++) {
+		uint32_t first = i % denoise->batch * stretch->all + stretch->first;
 		diti_linear_desc desc = DITI_ZERO;
 		desc.bias = &layer->bias;
 		desc.residual = positions;
-		desc.out = diti_tensor_view(graph, x, i * tokens, tokens, 0, width);
+		desc.out = diti_tensor_view(graph, x, i * stretch->rows, stretch->rows, 0, width);
 		desc.name = "patch_embed";
-		diti_linear(graph, diti_tensor_view(graph, patches, i % denoise->batch * tokens, tokens, 0, columns),
-			&layer->weight, &desc);
+		diti_linear(graph, diti_tensor_view(graph, patches, first, stretch->rows, 0, columns), &layer->weight, &desc);
 	}
 	return x;
 }
 
+/* ==== src/model/evaluate.c ==== */
+
+static void diti_stretch_begin(const diti_transformer *transformer, diti_denoise *denoise) {
+	const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
+	uint32_t patch = transformer->traits.patch, self = sequence ? sequence->index : 0;
+	diti_stretch *stretch = &denoise->stretch;
+	stretch->all = denoise->height / patch * (denoise->width / patch);
+	stretch->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
+	stretch->first = diti_group_first(sequence, self, stretch->all);
+	stretch->rows = diti_group_size(sequence, self, stretch->all);
+	stretch->first_text = diti_group_first(sequence, self, stretch->all_text);
+	stretch->text = diti_group_size(sequence, self, stretch->all_text);
+}
+
+static diti_tensor diti_stretch_table(diti_graph *graph, const diti_denoise *denoise, diti_tensor table,
+	const char *name) {
+	const diti_stretch *stretch = &denoise->stretch;
+	uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, table)->columns;
+	diti_tensor image = diti_tensor_view(graph, table, stretch->all_text + stretch->first, stretch->rows, 0, columns);
+	diti_tensor both;
+	if (!stretch->text) return image;
+	if (stretch->first == 0 && stretch->first_text + stretch->text == stretch->all_text)
+		return diti_tensor_view(graph, table, stretch->first_text, stretch->text + stretch->rows, 0, columns);
+	both = diti_tensor_new(graph, DITI_F32, stretch->text + stretch->rows, columns, name);
+	diti_copy(graph, diti_tensor_view(graph, table, stretch->first_text, stretch->text, 0, columns),
+		diti_tensor_view(graph, both, 0, stretch->text, 0, columns), name);
+	diti_copy(graph, image, diti_tensor_view(graph, both, stretch->text, stretch->rows, 0, columns), name);
+	return both;
+}
+
+static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
+	uint32_t first_column, diti_tensor out, diti_tensor lse) {
+	uint32_t width = desc->heads * desc->head_dim;
+	uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
+	diti_attention_desc attention = DITI_ZERO;
+	attention.batch = desc->items;
+	attention.heads = desc->heads;
+	attention.head_dim = desc->head_dim;
+	attention.scale = 1.0f / sqrtf((float)desc->head_dim);
+	attention.int8 = desc->int8 && !lse;
+	attention.out = out;
+	attention.lse = lse;
+	attention.name = "attention";
+	return diti_attention(graph, q, diti_tensor_view(graph, kv, 0, rows, first_column, width),
+		diti_tensor_view(graph, kv, 0, rows, first_column + width, width), &attention);
+}
+
+static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
+	const uint32_t *rows, diti_tensor qkv) {
+	uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
+	uint32_t own = desc->items * rows[self], next = ring->devices[(self + 1) % count],
+		before = ring->devices[(self + count - 1) % count];
+	diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, qkv)->format;
+	diti_tensor q = diti_tensor_view(graph, qkv, 0, own, 0, width);
+	diti_tensor kv = diti_tensor_new(graph, format, own, 2 * width, "keys and values"), o = 0, lse = 0;
+	diti_copy(graph, diti_tensor_view(graph, qkv, 0, own, width, 2 * width), kv, "keys and values");
+	for (turn = 0; turn < count && !diti_graph_failed(graph); turn++) {
+		diti_tensor part = diti_tensor_new(graph, DITI_F32, own, width, "partial attention"), coming = 0;
+		diti_tensor part_lse = diti_tensor_new(graph, DITI_F32, own, desc->heads, "log sum of exponentials");
+		uint32_t sent = 0, received = 0;
+		if (turn + 1 < count) {
+			uint32_t whose = (self + 2 * count - turn - 1) % count;
+			coming = diti_tensor_new(graph, format, desc->items * rows[whose], 2 * width, "keys and values");
+			sent = diti_exchange_begin(graph, kv, next, true);
+			received = diti_exchange_begin(graph, coming, before, false);
+		}
+		diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
+		lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
+		if (!turn) o = part;
+		if (!coming) break;
+		diti_exchange_end(graph, sent);
+		diti_exchange_end(graph, received);
+		kv = coming;
+	}
+	return o;
+}
+
+static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_desc *desc, uint32_t i) {
+	const diti_group *sequence = &denoise->axes->sequence;
+	uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->stretch.all_text) : 0;
+	return text + diti_group_size(sequence, i, denoise->stretch.all);
+}
+
+static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+	diti_tensor qkv) {
+	const diti_group *ulysses = &denoise->axes->ulysses, *ring = &denoise->axes->ring;
+	uint32_t inner = diti_group_count(ulysses), outer = diti_group_count(ring), i;
+	uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES] = DITI_ZERO;
+	diti_exchange_heads heads = DITI_ZERO;
+	diti_attend_desc local = *desc;
+	diti_tensor o;
+	for (i = 0; i < inner * outer; i++) {
+		uint32_t count = diti_attend_rows(denoise, desc, i);
+		ring_rows[i / inner] += count;
+		if (i / inner == ring->index) rows[i % inner] = count;
+	}
+	heads.group = ulysses;
+	heads.rows = rows;
+	heads.items = desc->items;
+	heads.heads = desc->heads;
+	heads.head_dim = desc->head_dim;
+	if (inner > 1) {
+		qkv = diti_gather_heads(graph, &heads, qkv, 3);
+		local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
+		local.out = 0;
+	}
+	if (outer > 1)
+		o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
+	else
+		o = diti_attend(graph, NULL, &local, qkv);
+	if (inner > 1) return diti_scatter_heads(graph, &heads, o, desc->out);
+	if (desc->out) diti_copy(graph, o, desc->out, "attention");
+	return desc->out ? desc->out : o;
+}
+
+static diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+	diti_tensor qkv) {
+	uint32_t width = desc->heads * desc->head_dim;
+	uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
+	if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
+		return diti_attend_sequence(graph, denoise, desc, qkv);
+	return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
+}
+
+static diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
+	diti_denoise *denoise) {
+	const diti_family *family = transformer->family;
+	const diti_model_traits *traits = &transformer->traits;
+	uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, i;
+	uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
+	diti_tensor x;
+	if (diti_graph_failed(graph) || !denoise->family) return 0;
+	diti_stretch_begin(transformer, denoise);
+	family->begin(transformer, graph, denoise);
+	x = family->embed(transformer, graph, denoise);
+	for (i = 0; i < traits->layers && !diti_graph_failed(graph); i++)
+		if (!(i < 64 && denoise->skipped >> i & 1)) x = family->block(transformer, graph, denoise, i, x);
+	diti_graph_scope(graph, NULL, 0);
+	x = family->final(transformer, graph, denoise, x);
+	if (denoise->axes) x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->stretch.all, "rows");
+	return traits->planar ? diti_unpatchify_planes(graph, x, items, channels, denoise->height, denoise->width,
+		traits->patch)
+		: diti_unpatchify(graph, x, items, channels, traits->out_channels, denoise->height,
+		denoise->width, traits->patch);
+}
+
 /* ==== src/model/joint.c ==== */
 
-static void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t image, uint32_t width,
-	float eps) {
+static void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t width, float eps) {
 	uint32_t copies = denoise->copies - denoise->first_copy;
 	joint->items = copies * denoise->batch;
 	joint->prompts = denoise->text_batch / denoise->copies * copies;
-	joint->text = denoise->text_tokens;
-	joint->image = image;
+	joint->text = denoise->stretch.text;
+	joint->image = denoise->stretch.rows;
 	joint->width = width;
 	joint->eps = eps;
 }
@@ -19637,6 +19794,10 @@ static diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream) {
 	rows.first = stream == DITI_JOINT_IMAGE ? joint->text : 0;
 	rows.count = stream == DITI_JOINT_IMAGE ? joint->image : joint->text;
 	return rows;
+}
+
+static uint32_t diti_joint_first(const diti_joint *joint) {
+	return joint->text ? (uint32_t)DITI_JOINT_TEXT : (uint32_t)DITI_JOINT_IMAGE;
 }
 
 static uint32_t diti_joint_all(const diti_joint *joint) { return joint->items * (joint->text + joint->image); }
@@ -19739,18 +19900,20 @@ static diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, 
 	diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
 		denoise->width, size, denoise->input_scale);
 	diti_tensor x = diti_tensor_new(graph, DITI_F32, diti_joint_all(joint), joint->width, "residual");
+	const diti_stretch *at = &denoise->stretch;
+	if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, joint->width);
 	for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
 		uint32_t prompt = first + i / (joint->items / joint->prompts), item = i * (joint->text + joint->image);
+		uint32_t text_row = prompt * at->all_text + at->first_text, row = i % denoise->batch * at->all + at->first;
 		diti_linear_desc desc = DITI_ZERO;
-		diti_add_rows(graph, diti_tensor_view(graph, text, prompt * joint->text, joint->text, 0, joint->width), 0,
-			diti_tensor_view(graph, x, item, joint->text, 0, joint->width), "text_embed");
+		if (joint->text)
+			diti_add_rows(graph, diti_tensor_view(graph, text, text_row, joint->text, 0, joint->width), 0,
+				diti_tensor_view(graph, x, item, joint->text, 0, joint->width), "text_embed");
 		desc.bias = &patch->bias;
 		desc.residual = positions;
 		desc.out = diti_joint_image(graph, joint, x, i);
 		desc.name = "patch_embed";
-		diti_linear(graph,
-			diti_tensor_view(graph, patches, i % denoise->batch * joint->image, joint->image, 0, columns),
-			&patch->weight, &desc);
+		diti_linear(graph, diti_tensor_view(graph, patches, row, joint->image, 0, columns), &patch->weight, &desc);
 	}
 	return x;
 }
@@ -19797,7 +19960,7 @@ static diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, di
 	const diti_joined_pair *layers) {
 	uint32_t i;
 	diti_tensor qkv = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), 3 * joint->width, "qkv");
-	for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+	for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
 		diti_linear_desc desc = DITI_ZERO;
 		desc.rows = diti_joint_rows(joint, i);
 		desc.out = qkv;
@@ -19822,7 +19985,7 @@ static diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, 
 	diti_tensor out = diti_tensor_new(graph, graph->activation, diti_joint_all(joint),
 		layers->streams[DITI_JOINT_IMAGE].weight.rows, name);
 	h = diti_joint_input(graph, h, layers);
-	for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+	for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
 		diti_linear_desc desc = DITI_ZERO;
 		desc.bias = &layers->streams[i].bias;
 		desc.activation = activation;
@@ -19839,7 +20002,7 @@ static void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tens
 	const char *name) {
 	uint32_t i;
 	h = diti_joint_input(graph, h, layers);
-	for (i = 0; i < DITI_JOINT_STREAMS; i++) {
+	for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
 		diti_linear_desc desc = DITI_ZERO;
 		if (!layers->streams[i].weight.part_count) continue;
 		desc.bias = &layers->streams[i].bias;
@@ -19863,10 +20026,10 @@ static void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, dit
 	}
 }
 
-static diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, const diti_heads *heads,
-	uint32_t items, uint32_t text, diti_tensor out) {
-	uint32_t width = heads->count * heads->dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
-	diti_attention_desc desc = DITI_ZERO;
+static diti_tensor diti_joint_attention(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+	diti_tensor qkv, const diti_heads *heads, diti_tensor out) {
+	uint32_t width = heads->count * heads->dim, text = heads->text ? joint->text : 0, rows = text + joint->image;
+	diti_attend_desc desc = DITI_ZERO;
 	diti_qkv_desc post = DITI_ZERO;
 	if (heads->weights || heads->cosines) {
 		post.heads = 2 * heads->count;
@@ -19875,23 +20038,21 @@ static diti_tensor diti_joint_attention(diti_graph *graph, diti_tensor qkv, cons
 		post.eps = 1e-6f;
 		post.weight = heads->weights;
 		post.kinds = 2;
-		post.text_rows = text;
+		post.text_rows = heads->apart ? text : 0;
+		post.others = heads->apart;
 		post.cosines = heads->cosines;
 		post.sines = heads->sines;
-		post.tokens = rows / items;
+		post.tokens = rows;
 		post.name = "qkv_post";
-		diti_qkv_post(graph, diti_tensor_view(graph, qkv, 0, rows, 0, 2 * width), &post);
+		diti_qkv_post(graph, diti_tensor_view(graph, qkv, 0, joint->items * rows, 0, 2 * width), &post);
 	}
-	desc.batch = items;
+	desc.items = joint->items;
 	desc.heads = heads->count;
 	desc.head_dim = heads->dim;
-	desc.scale = 1.0f / sqrtf((float)heads->dim);
+	desc.text = heads->text;
 	desc.int8 = heads->int8;
 	desc.out = out;
-	desc.name = "attention";
-	return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, width),
-		diti_tensor_view(graph, qkv, 0, rows, width, width),
-		diti_tensor_view(graph, qkv, 0, rows, 2 * width, width), &desc);
+	return diti_attend(graph, denoise, &desc, qkv);
 }
 
 /* ==== src/model/pixart.c ==== */
@@ -20216,7 +20377,14 @@ static dit_result diti_pixart_load(diti_device *device, const diti_env *env, con
 	return result;
 }
 
+typedef struct diti_pixart_step {
+	uint32_t batch;
+	diti_tensor tables;
+	diti_tensor final_rows;
+} diti_pixart_step;
+
 typedef struct diti_pixart_state {
+	diti_pixart_step step;
 	diti_tensor sinusoids;
 	diti_tensor sizes;
 	diti_tensor positions;
@@ -20333,21 +20501,17 @@ static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, 
 	return diti_write_sinusoids(&transformer->env, plan, state->sizes, sizes, 3, 0, err);
 }
 
-typedef struct diti_pixart_step {
-	const diti_pixart *model;
-	const diti_denoise *denoise;
-	const diti_pixart_state *state;
-	uint32_t batch, tokens;
-	diti_tensor tables;
-	diti_tensor final_rows;
-} diti_pixart_step;
+static diti_pixart_state *diti_pixart_at(const diti_denoise *denoise) { return (diti_pixart_state *)denoise->family; }
 
-static void diti_pixart_select(diti_graph *graph, diti_pixart_step *step) {
-	const diti_pixart *model = step->model;
+static void diti_pixart_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_pixart *model = diti_pixart_of(transformer);
+	diti_pixart_state *state = diti_pixart_at(denoise);
+	diti_pixart_step *step = &state->step;
 	uint32_t i, width = model->config.width, rows = 6 * model->config.blocks;
-	diti_tensor table = step->state->tables ? step->state->tables : step->state->modulation;
-	diti_tensor row = diti_select_row(graph, table, step->denoise->step, "select_modulation");
-	if (step->state->tables) {
+	diti_tensor row =
+		diti_select_row(graph, state->tables ? state->tables : state->modulation, denoise->step, "select_modulation");
+	step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
+	if (state->tables) {
 		row = diti_tensor_reshape(graph, row, rows + 2, width);
 		step->tables = diti_tensor_view(graph, row, 0, rows, 0, width);
 		step->final_rows = diti_tensor_view(graph, row, rows, 2, 0, width);
@@ -20376,19 +20540,21 @@ static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tenso
 	return diti_norm(graph, x, &desc);
 }
 
-static diti_tensor diti_pixart_self_attention(diti_graph *graph, const diti_pixart_step *step,
+static diti_tensor diti_pixart_self_attention(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
 	const diti_pixart_block *block, diti_tensor h) {
-	const diti_pixart_config *config = &step->model->config;
 	diti_linear_desc joined = DITI_ZERO;
+	diti_attend_desc desc = DITI_ZERO;
 	joined.name = "qkv";
-	h = diti_linear_joined(graph, h, &block->qkv, &joined);
-	return diti_self_attention(graph, h, step->batch, config->heads, config->head_dim, step->model->int8_attention);
+	desc.items = diti_pixart_at(denoise)->step.batch;
+	desc.heads = model->config.heads;
+	desc.head_dim = model->config.head_dim;
+	desc.int8 = model->int8_attention;
+	return diti_attend(graph, denoise, &desc, diti_linear_joined(graph, h, &block->qkv, &joined));
 }
 
-static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixart_step *step,
+static diti_tensor diti_pixart_text_attention(const diti_pixart *model, diti_graph *graph, const diti_denoise *d,
 	const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
-	const diti_pixart_config *config = &step->model->config;
-	const diti_denoise *d = step->denoise;
+	const diti_pixart_config *config = &model->config;
 	uint32_t prompts = d->text_batch / d->copies, first = prompts * d->first_copy;
 	uint32_t width = config->width, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
 	diti_attention_desc desc = DITI_ZERO;
@@ -20404,67 +20570,45 @@ static diti_tensor diti_pixart_text_attention(diti_graph *graph, const diti_pixa
 		diti_tensor_view(graph, text, 0, rows, width, width), &desc);
 }
 
-static void diti_pixart_run_block(diti_graph *graph, const diti_pixart_step *step, uint32_t index, diti_tensor x) {
-	const diti_pixart_block *block = &step->model->blocks[index];
-	uint32_t width = step->model->config.width, first = 6 * index;
-	float eps = step->model->config.eps;
-	diti_tensor gate1 = diti_tensor_view(graph, step->tables, first + 2, 1, 0, width);
-	diti_tensor gate2 = diti_tensor_view(graph, step->tables, first + 5, 1, 0, width);
-	diti_tensor h = diti_pixart_norm(graph, x, step->tables, first, eps, diti_joined_reader(&block->qkv), "norm1");
-	h = diti_pixart_self_attention(graph, step, block, h);
+static diti_tensor diti_pixart_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+	uint32_t index, diti_tensor x) {
+	const diti_pixart *model = diti_pixart_of(transformer);
+	const diti_pixart_block *block = &model->blocks[index];
+	diti_tensor tables = diti_pixart_at(denoise)->step.tables, gate1, gate2, h;
+	uint32_t width = model->config.width, first = 6 * index;
+	float eps = model->config.eps;
+	diti_graph_scope(graph, "block", index);
+	gate1 = diti_tensor_view(graph, tables, first + 2, 1, 0, width);
+	gate2 = diti_tensor_view(graph, tables, first + 5, 1, 0, width);
+	h = diti_pixart_norm(graph, x, tables, first, eps, diti_joined_reader(&block->qkv), "norm1");
+	h = diti_pixart_self_attention(model, graph, denoise, block, h);
 	diti_layer_add(graph, x, h, &block->out, gate1, 0, "attention_out");
-	h = diti_pixart_text_attention(graph, step, block, x, step->state->text[index]);
+	h = diti_pixart_text_attention(model, graph, denoise, block, x, diti_pixart_at(denoise)->text[index]);
 	diti_layer_add(graph, x, h, &block->text_out, 0, 0, "text_out");
-	h = diti_pixart_norm(graph, x, step->tables, first + 3, eps, &block->ff_in.weight, "norm2");
+	h = diti_pixart_norm(graph, x, tables, first + 3, eps, &block->ff_in.weight, "norm2");
 	h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
 	diti_layer_add(graph, x, h, &block->ff_out, gate2, 0, "ff_out");
+	return x;
 }
 
-static diti_tensor diti_pixart_final(diti_graph *graph, const diti_pixart_step *step, diti_tensor x) {
-	diti_tensor h = diti_pixart_norm(graph, x, step->final_rows, 0, 1e-6f, &step->model->proj_out.weight, "norm_out");
-	return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
-}
-
-static diti_tensor diti_pixart_patches(diti_graph *graph, const diti_pixart_step *step) {
-	const diti_pixart *model = step->model;
-	return diti_patch_embed(graph, step->denoise, &model->patch, model->config.channels, model->config.patch,
-		step->state->positions);
-}
-
-static void diti_pixart_begin_step(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-	diti_pixart_step *step) {
-	memset(step, 0, sizeof *step);
-	step->model = model;
-	step->denoise = denoise;
-	step->state = (const diti_pixart_state *)denoise->family;
-	step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
-	step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
-	diti_pixart_select(graph, step);
-}
-
-static diti_tensor diti_pixart_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+static diti_tensor diti_pixart_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+	diti_tensor x) {
 	const diti_pixart *model = diti_pixart_of(transformer);
-	const diti_pixart_config *config = &model->config;
-	diti_pixart_step step;
-	diti_tensor x;
-	uint32_t i;
-	if (diti_graph_failed(graph) || !denoise->family) return 0;
-	diti_pixart_begin_step(model, graph, denoise, &step);
-	x = diti_pixart_patches(graph, &step);
-	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
-		diti_graph_scope(graph, "block", i);
-		diti_pixart_run_block(graph, &step, i, x);
-	}
-	diti_graph_scope(graph, NULL, 0);
-	x = diti_pixart_final(graph, &step, x);
-	return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
-		config->out_channels, denoise->height, denoise->width, config->patch);
+	diti_tensor h = diti_pixart_norm(graph, x, diti_pixart_at(denoise)->step.final_rows, 0, 1e-6f,
+		&model->proj_out.weight, "norm_out");
+	return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+}
+
+static diti_tensor diti_pixart_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_pixart *model = diti_pixart_of(transformer);
+	return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch,
+		diti_pixart_at(denoise)->positions);
 }
 
 static const diti_family *diti_pixart_family(void) {
 	static const diti_family family = {
-		"pixart",        diti_pixart_recognise,   diti_pixart_load, diti_pixart_destroy, diti_pixart_prepare,
-		diti_pixart_run, diti_pixart_write_inputs};
+		"pixart",          diti_pixart_recognise, diti_pixart_load,      diti_pixart_destroy, diti_pixart_prepare,
+		diti_pixart_begin, diti_pixart_embed,     diti_pixart_run_block, diti_pixart_final,   diti_pixart_write_inputs};
 	return &family;
 }
 
@@ -20740,7 +20884,14 @@ static dit_result diti_dit_load(diti_device *device, const diti_env *env, const 
 	return result;
 }
 
+typedef struct diti_dit_step {
+	uint32_t batch;
+	uint32_t classes;
+	uint32_t rows_per_class;
+} diti_dit_step;
+
 typedef struct diti_dit_state {
+	diti_dit_step step;
 	diti_tensor sinusoids;
 	diti_tensor positions;
 	diti_adaln adaln;
@@ -20781,90 +20932,84 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
 		model->config.frequency_shift, err);
 }
 
-typedef struct diti_dit_step {
-	const diti_dit *model;
-	const diti_dit_state *state;
-	uint32_t batch, tokens;
-	uint32_t classes;
-	uint32_t rows_per_class;
-} diti_dit_step;
+static diti_dit_state *diti_dit_at(const diti_denoise *denoise) { return (diti_dit_state *)denoise->family; }
 
-static void diti_dit_begin_step(const diti_dit *model, diti_graph *graph, const diti_denoise *denoise,
-	diti_dit_step *step) {
-	diti_dit_state *state = (diti_dit_state *)denoise->family;
-	memset(step, 0, sizeof *step);
-	step->model = model;
-	step->state = state;
+static void diti_dit_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	diti_dit_state *state = diti_dit_at(denoise);
+	diti_dit_step *step = &state->step;
+	(void)transformer;
 	step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
 	step->classes = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
-	step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
-	step->rows_per_class = step->batch / step->classes * step->tokens;
+	step->rows_per_class = step->batch / step->classes * denoise->stretch.rows;
 	diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
-static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_step *step, diti_tensor modulation,
-	uint32_t index) {
-	uint32_t width = step->model->config.width;
-	return diti_tensor_view(graph, modulation, step->state->adaln.items - step->classes, step->classes, index * width,
-		width);
+static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_state *state, diti_tensor modulation,
+	uint32_t width, uint32_t index) {
+	return diti_tensor_view(graph, modulation, state->adaln.items - state->step.classes, state->step.classes,
+		index * width, width);
 }
 
-static diti_tensor diti_dit_norm(diti_graph *graph, const diti_dit_step *step, diti_tensor x, diti_tensor modulation,
+static diti_tensor diti_dit_norm(diti_graph *graph, const diti_dit_state *state, diti_tensor x, diti_tensor modulation,
 	uint32_t first, float eps, const diti_weight *reader, const char *name) {
+	uint32_t width = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
 	diti_norm_desc desc = DITI_ZERO;
 	desc.eps = eps;
 	desc.reader = reader;
-	desc.shift = diti_dit_chunk(graph, step, modulation, first);
-	desc.scale = diti_dit_chunk(graph, step, modulation, first + 1);
-	desc.rows_per_group = step->rows_per_class;
+	desc.shift = diti_dit_chunk(graph, state, modulation, width, first);
+	desc.scale = diti_dit_chunk(graph, state, modulation, width, first + 1);
+	desc.rows_per_group = state->step.rows_per_class;
 	desc.name = name;
 	return diti_norm(graph, x, &desc);
 }
 
-static void diti_dit_run_block(diti_graph *graph, const diti_dit_step *step, uint32_t index, diti_tensor x) {
-	const diti_dit_config *config = &step->model->config;
-	const diti_dit_block *block = &step->model->blocks[index];
-	diti_linear_desc joined = DITI_ZERO;
-	diti_tensor modulation = diti_adaln_get(graph, &step->state->adaln, index), h;
-	joined.name = "qkv";
-	diti_graph_scope(graph, "block", index);
-	h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
-	h = diti_linear_joined(graph, h, &block->qkv, &joined);
-	h = diti_self_attention(graph, h, step->batch, config->heads, config->head_dim, step->model->int8_attention);
-	diti_layer_add(graph, x, h, &block->out, diti_dit_chunk(graph, step, modulation, 2), step->rows_per_class,
-		"attention_out");
-	h = diti_dit_norm(graph, step, x, modulation, 3, config->eps2, &block->ff_in.weight, "norm2");
-	h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
-	diti_layer_add(graph, x, h, &block->ff_out, diti_dit_chunk(graph, step, modulation, 5), step->rows_per_class,
-		"ff_out");
+static diti_tensor diti_dit_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_dit *model = diti_dit_of(transformer);
+	return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch,
+		diti_dit_at(denoise)->positions);
 }
 
-static diti_tensor diti_dit_final(diti_graph *graph, const diti_dit_step *step, diti_tensor x) {
-	diti_tensor modulation = diti_adaln_get(graph, &step->state->adaln, step->model->config.blocks);
-	diti_tensor h = diti_dit_norm(graph, step, x, modulation, 0, 1e-6f, &step->model->proj_out.weight, "norm_out");
-	return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
-}
-
-static diti_tensor diti_dit_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+static diti_tensor diti_dit_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+	uint32_t index, diti_tensor x) {
 	const diti_dit *model = diti_dit_of(transformer);
 	const diti_dit_config *config = &model->config;
-	diti_dit_step step;
-	diti_tensor x;
-	uint32_t i;
-	if (diti_graph_failed(graph) || !denoise->family) return 0;
-	diti_dit_begin_step(model, graph, denoise, &step);
-	x = diti_patch_embed(graph, denoise, &model->patch, config->channels, config->patch, step.state->positions);
-	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) diti_dit_run_block(graph, &step, i, x);
-	diti_graph_scope(graph, NULL, 0);
-	x = diti_dit_final(graph, &step, x);
-	return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
-		config->out_channels, denoise->height, denoise->width, config->patch);
+	const diti_dit_block *block = &model->blocks[index];
+	const diti_dit_state *state = diti_dit_at(denoise);
+	uint32_t rows = state->step.rows_per_class;
+	diti_linear_desc joined = DITI_ZERO;
+	diti_attend_desc desc = DITI_ZERO;
+	diti_tensor modulation, h;
+	diti_graph_scope(graph, "block", index);
+	modulation = diti_adaln_get(graph, &state->adaln, index);
+	joined.name = "qkv";
+	desc.items = state->step.batch;
+	desc.heads = config->heads;
+	desc.head_dim = config->head_dim;
+	desc.int8 = model->int8_attention;
+	h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
+	h = diti_attend(graph, denoise, &desc, diti_linear_joined(graph, h, &block->qkv, &joined));
+	diti_layer_add(graph, x, h, &block->out, diti_dit_chunk(graph, state, modulation, config->width, 2), rows,
+		"attention_out");
+	h = diti_dit_norm(graph, state, x, modulation, 3, config->eps2, &block->ff_in.weight, "norm2");
+	h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
+	diti_layer_add(graph, x, h, &block->ff_out, diti_dit_chunk(graph, state, modulation, config->width, 5), rows,
+		"ff_out");
+	return x;
+}
+
+static diti_tensor diti_dit_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+	diti_tensor x) {
+	const diti_dit *model = diti_dit_of(transformer);
+	const diti_dit_state *state = diti_dit_at(denoise);
+	diti_tensor modulation = diti_adaln_get(graph, &state->adaln, model->config.blocks);
+	diti_tensor h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, &model->proj_out.weight, "norm_out");
+	return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
 static const diti_family *diti_dit_family(void) {
 	static const diti_family family = {
-		"dit",        diti_dit_recognise,   diti_dit_load, diti_dit_destroy, diti_dit_prepare,
-		diti_dit_run, diti_dit_write_inputs};
+		"dit",          diti_dit_recognise, diti_dit_load,      diti_dit_destroy, diti_dit_prepare,
+		diti_dit_begin, diti_dit_embed,     diti_dit_run_block, diti_dit_final,   diti_dit_write_inputs};
 	return &family;
 }
 
@@ -21268,7 +21413,16 @@ static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const dit
 	}
 }
 
+typedef struct diti_hunyuandit_step {
+	uint32_t batch;
+	uint32_t prompts;
+	uint32_t rows_per_prompt;
+	diti_tensor cosines, sines;
+	diti_tensor skips[DITI_HUNYUANDIT_MAX_BLOCKS];
+} diti_hunyuandit_step;
+
 typedef struct diti_hunyuandit_state {
+	diti_hunyuandit_step step;
 	diti_tensor sinusoids;
 	diti_tensor sizes;
 	diti_tensor cosines, sines;
@@ -21473,36 +21627,39 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
 	return diti_write_sinusoids(&transformer->env, plan, state->sizes, denoise->sizes, 6, 0, err);
 }
 
-typedef struct diti_hunyuandit_step {
-	const diti_hunyuandit *model;
-	const diti_hunyuandit_state *state;
-	uint32_t batch, tokens;
-	uint32_t prompts;
-	uint32_t rows_per_prompt;
-} diti_hunyuandit_step;
+static diti_hunyuandit_state *diti_hunyuandit_at(const diti_denoise *denoise) {
+	return (diti_hunyuandit_state *)denoise->family;
+}
 
-static void diti_hunyuandit_begin_step(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
-	diti_hunyuandit_step *step) {
-	diti_hunyuandit_state *state = (diti_hunyuandit_state *)denoise->family;
+static void diti_hunyuandit_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
+	diti_hunyuandit_step *step = &state->step;
+	uint32_t copies = denoise->copies - denoise->first_copy;
+	(void)transformer;
 	memset(step, 0, sizeof *step);
-	step->model = model;
-	step->state = state;
-	step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
-	step->tokens = denoise->height / model->config.patch * (denoise->width / model->config.patch);
-	step->prompts = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
-	step->rows_per_prompt = step->batch / step->prompts * step->tokens;
+	step->batch = copies * denoise->batch;
+	step->prompts = denoise->text_batch / denoise->copies * copies;
+	step->rows_per_prompt = step->batch / step->prompts * denoise->stretch.rows;
+	step->cosines = diti_stretch_table(graph, denoise, state->cosines, "cosines");
+	step->sines = diti_stretch_table(graph, denoise, state->sines, "sines");
 	diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
-static diti_tensor diti_hunyuandit_last(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor all) {
-	uint32_t prompts = step->state->adaln.items, rows, columns;
-	if (diti_graph_failed(graph) || prompts == step->prompts) return all;
-	rows = diti_tensor_get(graph, all)->rows / prompts;
-	columns = diti_tensor_get(graph, all)->columns;
-	return diti_tensor_view(graph, all, (prompts - step->prompts) * rows, step->prompts * rows, 0, columns);
+static diti_tensor diti_hunyuandit_embed(const diti_transformer *transformer, diti_graph *graph,
+	diti_denoise *denoise) {
+	const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
+	return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch, 0);
 }
 
-static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor x,
+static diti_tensor diti_hunyuandit_last(diti_graph *graph, const diti_hunyuandit_state *state, diti_tensor all) {
+	uint32_t prompts = state->adaln.items, own = state->step.prompts, rows, columns;
+	if (diti_graph_failed(graph) || prompts == own) return all;
+	rows = diti_tensor_get(graph, all)->rows / prompts;
+	columns = diti_tensor_get(graph, all)->columns;
+	return diti_tensor_view(graph, all, (prompts - own) * rows, own * rows, 0, columns);
+}
+
+static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit_state *state, diti_tensor x,
 	const diti_layer *norm, diti_tensor scale, diti_tensor shift,
 	const diti_weight *reader, const char *name) {
 	diti_norm_desc desc = DITI_ZERO;
@@ -21511,76 +21668,51 @@ static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit
 	desc.bias = norm ? &norm->bias : NULL;
 	desc.scale = scale;
 	desc.shift = shift;
-	desc.rows_per_group = step->rows_per_prompt;
+	desc.rows_per_group = state->step.rows_per_prompt;
 	desc.reader = reader;
 	desc.name = name;
 	return diti_norm(graph, x, &desc);
 }
 
-static diti_tensor diti_hunyuandit_self_attention(diti_graph *graph, const diti_hunyuandit_step *step,
-	const diti_hunyuandit_block *block, diti_tensor h) {
-	const diti_hunyuandit *model = step->model;
-	uint32_t width = model->config.width, rows = step->batch * step->tokens;
+static diti_tensor diti_hunyuandit_self_attention(const diti_hunyuandit *model, diti_graph *graph,
+	const diti_denoise *denoise, const diti_hunyuandit_block *block,
+	diti_tensor h) {
+	const diti_hunyuandit_step *step = &diti_hunyuandit_at(denoise)->step;
+	uint32_t width = model->config.width, rows = step->batch * denoise->stretch.rows;
 	diti_linear_desc joined = DITI_ZERO;
+	diti_attend_desc desc = DITI_ZERO;
 	joined.name = "qkv";
 	h = diti_linear_joined(graph, h, &block->qkv, &joined);
 	diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, 0, width), &block->self.norm_q,
-		step->state->cosines, step->state->sines, "q");
+		step->cosines, step->sines, "q");
 	diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, width, width), &block->self.norm_k,
-		step->state->cosines, step->state->sines, "k");
-	return diti_self_attention(graph, h, step->batch, model->config.heads, model->config.head_dim,
-		model->int8_attention);
+		step->cosines, step->sines, "k");
+	desc.items = step->batch;
+	desc.heads = model->config.heads;
+	desc.head_dim = model->config.head_dim;
+	desc.int8 = model->int8_attention;
+	return diti_attend(graph, denoise, &desc, h);
 }
 
-static diti_tensor diti_hunyuandit_text_attention(diti_graph *graph, const diti_hunyuandit_step *step,
+static diti_tensor diti_hunyuandit_text_attention(const diti_hunyuandit *model, diti_graph *graph,
+	const diti_hunyuandit_state *state,
 	const diti_hunyuandit_block *block, diti_tensor h, diti_tensor text) {
-	const diti_hunyuandit_config *config = &step->model->config;
+	const diti_hunyuandit_config *config = &model->config;
 	diti_tensor q = diti_layer_run(graph, h, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
-	diti_hunyuandit_heads(step->model, graph, q, &block->cross.norm_q, step->state->cosines, step->state->sines,
-		"text_q");
-	text = diti_hunyuandit_last(graph, step, text);
-	return diti_hunyuandit_attend(graph, q, text, step->prompts, config->heads, config->head_dim,
+	diti_hunyuandit_heads(model, graph, q, &block->cross.norm_q, state->step.cosines, state->step.sines, "text_q");
+	text = diti_hunyuandit_last(graph, state, text);
+	return diti_hunyuandit_attend(graph, q, text, state->step.prompts, config->heads, config->head_dim,
 		1.0f / sqrtf((float)config->head_dim), "text_attention");
 }
 
-static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit_step *step,
+static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit_state *state,
 	const diti_hunyuandit_block *block, diti_tensor x, diti_tensor skip) {
-	uint32_t width = step->model->config.width, rows = step->batch * step->tokens;
+	uint32_t width = block->skip.weight.rows, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
 	diti_tensor both = diti_tensor_new(graph, DITI_F32, rows, 2 * width, "skip");
 	diti_add_rows(graph, x, 0, diti_tensor_view(graph, both, 0, rows, 0, width), "skip");
 	diti_add_rows(graph, skip, 0, diti_tensor_view(graph, both, 0, rows, width, width), "skip");
-	both = diti_hunyuandit_norm(graph, step, both, &block->skip_norm, 0, 0, &block->skip.weight, "skip_norm");
+	both = diti_hunyuandit_norm(graph, state, both, &block->skip_norm, 0, 0, &block->skip.weight, "skip_norm");
 	return diti_layer_run(graph, both, &block->skip, DITI_ACTIVATION_NONE, 0, true, "residual");
-}
-
-static diti_tensor diti_hunyuandit_run_block(diti_graph *graph, const diti_hunyuandit_step *step, uint32_t index,
-	diti_tensor x, diti_tensor skip) {
-	const diti_hunyuandit_block *block = &step->model->blocks[index];
-	diti_tensor shift = diti_hunyuandit_last(graph, step, diti_adaln_get(graph, &step->state->adaln, index)), h;
-	if (skip) x = diti_hunyuandit_join(graph, step, block, x, skip);
-	h = diti_hunyuandit_norm(graph, step, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
-	h = diti_hunyuandit_self_attention(graph, step, block, h);
-	diti_layer_add(graph, x, h, &block->self.out, 0, 0, "attention_out");
-	h = diti_hunyuandit_norm(graph, step, x, &block->norm2, 0, 0, &block->text_q.weight, "norm2");
-	h = diti_hunyuandit_text_attention(graph, step, block, h, step->state->text[index]);
-	diti_layer_add(graph, x, h, &block->cross.out, 0, 0, "text_out");
-	h = diti_hunyuandit_norm(graph, step, x, &block->norm3, 0, 0, &block->ff_in.weight, "norm3");
-	h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
-	diti_layer_add(graph, x, h, &block->ff_out, 0, 0, "ff_out");
-	return x;
-}
-
-static diti_tensor diti_hunyuandit_final(diti_graph *graph, const diti_hunyuandit_step *step, diti_tensor x) {
-	const diti_hunyuandit *model = step->model;
-	uint32_t width = model->config.width;
-	diti_tensor rows =
-		diti_hunyuandit_last(graph, step, diti_adaln_get(graph, &step->state->adaln, model->config.blocks));
-	diti_tensor first = diti_tensor_view(graph, rows, 0, step->prompts, 0, width),
-		second = diti_tensor_view(graph, rows, 0, step->prompts, width, width);
-	bool original = model->config.original;
-	diti_tensor h = diti_hunyuandit_norm(graph, step, x, NULL, original ? second : first, original ? first : second,
-		&model->proj_out.weight, "norm_out");
-	return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
 static diti_tensor diti_hunyuandit_keep(diti_graph *graph, diti_tensor x) {
@@ -21589,25 +21721,43 @@ static diti_tensor diti_hunyuandit_keep(diti_graph *graph, diti_tensor x) {
 	return diti_elementwise(graph, x, &copy);
 }
 
-static diti_tensor diti_hunyuandit_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer, diti_graph *graph,
+	diti_denoise *denoise, uint32_t index, diti_tensor x) {
 	const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
 	const diti_hunyuandit_config *config = &model->config;
-	diti_tensor x, skips[DITI_HUNYUANDIT_MAX_BLOCKS] = DITI_ZERO;
-	diti_hunyuandit_step step;
-	uint32_t i;
-	if (diti_graph_failed(graph) || !denoise->family) return 0;
-	diti_hunyuandit_begin_step(model, graph, denoise, &step);
-	x = diti_patch_embed(graph, denoise, &model->patch, config->channels, config->patch, 0);
-	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++) {
-		diti_tensor skip = diti_hunyuandit_takes_skip(config, i) ? skips[config->blocks - 1 - i] : 0;
-		diti_graph_scope(graph, "block", i);
-		x = diti_hunyuandit_run_block(graph, &step, i, x, skip);
-		if (diti_hunyuandit_leaves_skip(config, i)) skips[i] = diti_hunyuandit_keep(graph, x);
-	}
-	diti_graph_scope(graph, NULL, 0);
-	x = diti_hunyuandit_final(graph, &step, x);
-	return diti_unpatchify(graph, x, step.batch, denoise->variance ? config->out_channels : config->channels,
-		config->out_channels, denoise->height, denoise->width, config->patch);
+	const diti_hunyuandit_block *block = &model->blocks[index];
+	diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
+	diti_tensor shift, h;
+	diti_graph_scope(graph, "block", index);
+	shift = diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, index));
+	if (diti_hunyuandit_takes_skip(config, index))
+		x = diti_hunyuandit_join(graph, state, block, x, state->step.skips[config->blocks - 1 - index]);
+	h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
+	h = diti_hunyuandit_self_attention(model, graph, denoise, block, h);
+	diti_layer_add(graph, x, h, &block->self.out, 0, 0, "attention_out");
+	h = diti_hunyuandit_norm(graph, state, x, &block->norm2, 0, 0, &block->text_q.weight, "norm2");
+	h = diti_hunyuandit_text_attention(model, graph, state, block, h, state->text[index]);
+	diti_layer_add(graph, x, h, &block->cross.out, 0, 0, "text_out");
+	h = diti_hunyuandit_norm(graph, state, x, &block->norm3, 0, 0, &block->ff_in.weight, "norm3");
+	h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
+	diti_layer_add(graph, x, h, &block->ff_out, 0, 0, "ff_out");
+	if (diti_hunyuandit_leaves_skip(config, index)) state->step.skips[index] = diti_hunyuandit_keep(graph, x);
+	return x;
+}
+
+static diti_tensor diti_hunyuandit_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+	diti_tensor x) {
+	const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
+	const diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
+	uint32_t width = model->config.width, prompts = state->step.prompts;
+	diti_tensor rows =
+		diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, model->config.blocks));
+	diti_tensor first = diti_tensor_view(graph, rows, 0, prompts, 0, width),
+		second = diti_tensor_view(graph, rows, 0, prompts, width, width);
+	bool original = model->config.original;
+	diti_tensor h = diti_hunyuandit_norm(graph, state, x, NULL, original ? second : first, original ? first : second,
+		&model->proj_out.weight, "norm_out");
+	return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
 static const diti_family *diti_hunyuandit_family(void) {
@@ -21616,7 +21766,10 @@ static const diti_family *diti_hunyuandit_family(void) {
 		diti_hunyuandit_load,
 		diti_hunyuandit_destroy,
 		diti_hunyuandit_prepare,
-		diti_hunyuandit_run,
+		diti_hunyuandit_begin,
+		diti_hunyuandit_embed,
+		diti_hunyuandit_run_block,
+		diti_hunyuandit_final,
 		diti_hunyuandit_write_inputs};
 	return &family;
 }
@@ -21885,6 +22038,7 @@ static void diti_flux_set_traits(diti_flux *model) {
 	traits->default_distilled = 3.5f;
 	traits->wants_guidance = config->guided;
 	traits->attends_padding = true;
+	traits->joint = traits->planar = true;
 }
 
 static void diti_flux_destroy(diti_transformer *transformer) {
@@ -21934,7 +22088,15 @@ static dit_result diti_flux_load(diti_device *device, const diti_env *env, const
 	return result;
 }
 
+typedef struct diti_flux_step {
+	diti_joint joint;
+	diti_tensor cosines, sines;
+	diti_tensor active;
+	diti_tensor tables[DITI_FLUX_MAX_BLOCKS];
+} diti_flux_step;
+
 typedef struct diti_flux_state {
+	diti_flux_step step;
 	diti_tensor sinusoids, guidance;
 	diti_tensor cosines, sines;
 	diti_tensor text;
@@ -22044,59 +22206,65 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
 	return diti_write_sinusoids(&transformer->env, plan, state->guidance, &guidance, 1, 0, err);
 }
 
-typedef struct diti_flux_step {
-	const diti_flux *model;
-	const diti_denoise *denoise;
-	const diti_flux_state *state;
-	diti_joint joint;
-	diti_tensor active;
-	diti_tensor tables[DITI_FLUX_MAX_BLOCKS];
-} diti_flux_step;
+static diti_flux_state *diti_flux_at(const diti_denoise *denoise) { return (diti_flux_state *)denoise->family; }
 
-static void diti_flux_begin_step(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
-	diti_flux_step *step) {
+static void diti_flux_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_flux *model = diti_flux_of(transformer);
+	diti_flux_state *state = diti_flux_at(denoise);
+	diti_flux_step *step = &state->step;
 	uint32_t i, blocks = model->config.doubles + model->config.singles;
-	memset(step, 0, sizeof *step);
-	step->model = model;
-	step->denoise = denoise;
-	step->state = (const diti_flux_state *)denoise->family;
-	diti_joint_begin(&step->joint, denoise, denoise->height / 2 * (denoise->width / 2), model->config.width, 1e-6f);
-	if (!step->state->kept)
-		step->active = diti_joint_select(graph, &step->joint, denoise, step->state->active, "select_conditioning");
-	for (i = 0; i < blocks && step->state->kept; i++)
-		step->tables[i] = diti_joint_select(graph, &step->joint, denoise, step->state->tables[i], "select_modulation");
+	diti_joint_begin(&step->joint, denoise, model->config.width, 1e-6f);
+	step->cosines = diti_stretch_table(graph, denoise, state->cosines, "cosines");
+	step->sines = diti_stretch_table(graph, denoise, state->sines, "sines");
+	if (!state->kept)
+		step->active = diti_joint_select(graph, &step->joint, denoise, state->active, "select_conditioning");
+	for (i = 0; i < blocks && state->kept; i++)
+		step->tables[i] = diti_joint_select(graph, &step->joint, denoise, state->tables[i], "select_modulation");
 }
 
-static void diti_flux_modulation(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_modulation *out) {
-	out->rows = step->tables[index];
-	out->chunks = index < step->model->config.doubles ? 6 : 3;
-	if (!step->state->kept) out->rows = diti_flux_block_modulation(step->model, graph, step->active, index);
+static diti_tensor diti_flux_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_flux *model = diti_flux_of(transformer);
+	const diti_flux_state *state = diti_flux_at(denoise);
+	return diti_joint_embed(graph, &state->step.joint, denoise, state->text, &model->patch, model->config.channels, 2,
+		0);
 }
 
-static void diti_flux_heads(const diti_flux_step *step, const diti_weight *norms, diti_heads *out) {
-	out->count = step->model->config.heads;
-	out->dim = step->model->config.head_dim;
+static void diti_flux_modulation(const diti_flux *model, diti_graph *graph, const diti_flux_state *state,
+	uint32_t index, diti_modulation *out) {
+	out->rows = state->step.tables[index];
+	out->chunks = index < model->config.doubles ? 6 : 3;
+	if (!state->kept) out->rows = diti_flux_block_modulation(model, graph, state->step.active, index);
+}
+
+static void diti_flux_heads(const diti_flux *model, const diti_flux_step *step, const diti_weight *norms, bool apart,
+	diti_heads *out) {
+	out->count = model->config.heads;
+	out->dim = model->config.head_dim;
+	out->text = true;
+	out->apart = apart;
 	out->weights = norms;
-	out->cosines = step->state->cosines;
-	out->sines = step->state->sines;
-	out->int8 = step->model->int8_attention;
+	out->cosines = step->cosines;
+	out->sines = step->sines;
+	out->int8 = model->int8_attention;
 }
 
-static void diti_flux_run_double(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_tensor x) {
-	const diti_flux_double *block = &step->model->doubles[index];
-	const diti_joint *joint = &step->joint;
+static void diti_flux_run_double(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
+	diti_tensor x) {
+	const diti_flux_double *block = &model->doubles[index];
+	const diti_flux_state *state = diti_flux_at(denoise);
+	const diti_joint *joint = &state->step.joint;
 	const diti_weight *readers[DITI_JOINT_STREAMS];
 	diti_modulation m;
 	diti_heads heads;
 	diti_tensor h;
 	uint32_t i;
 	diti_graph_scope(graph, "block", index);
-	diti_flux_modulation(graph, step, index, &m);
-	diti_flux_heads(step, &block->norms, &heads);
+	diti_flux_modulation(model, graph, state, index, &m);
+	diti_flux_heads(model, &state->step, &block->norms, true, &heads);
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
 	h = diti_joint_norm(graph, joint, x, &m, 0, readers, "norm1");
 	h = diti_joint_qkv(graph, joint, h, &block->qkv);
-	h = diti_joint_attention(graph, h, &heads, joint->items, joint->text, 0);
+	h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
 	diti_joint_add(graph, joint, x, h, &block->out, &m, 2, "attention_out");
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
 	h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
@@ -22104,9 +22272,8 @@ static void diti_flux_run_double(diti_graph *graph, const diti_flux_step *step, 
 	diti_joint_add(graph, joint, x, h, &block->ff_out, &m, 5, "ff_out");
 }
 
-static diti_tensor diti_flux_norm(diti_graph *graph, const diti_flux_step *step, const diti_flux_single *block,
+static diti_tensor diti_flux_norm(diti_graph *graph, const diti_joint *joint, const diti_flux_single *block,
 	const diti_modulation *m, diti_tensor x) {
-	const diti_joint *joint = &step->joint;
 	const diti_weight *reader = diti_joined_reader(&block->qkv);
 	diti_norm_desc desc = DITI_ZERO;
 	desc.eps = joint->eps;
@@ -22118,21 +22285,23 @@ static diti_tensor diti_flux_norm(diti_graph *graph, const diti_flux_step *step,
 	return diti_norm(graph, x, &desc);
 }
 
-static void diti_flux_run_single(diti_graph *graph, const diti_flux_step *step, uint32_t index, diti_tensor x) {
-	const diti_flux_single *block = &step->model->singles[index];
-	const diti_joint *joint = &step->joint;
+static void diti_flux_run_single(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
+	diti_tensor x) {
+	const diti_flux_single *block = &model->singles[index];
+	const diti_flux_state *state = diti_flux_at(denoise);
+	const diti_joint *joint = &state->step.joint;
 	uint32_t width = joint->width, rows = joint->items * (joint->text + joint->image);
 	diti_linear_desc qkv = DITI_ZERO;
 	diti_modulation m;
 	diti_heads heads;
 	diti_tensor h, both;
 	diti_graph_scope(graph, "single block", index);
-	diti_flux_modulation(graph, step, step->model->config.doubles + index, &m);
-	diti_flux_heads(step, &block->norms, &heads);
-	h = diti_flux_norm(graph, step, block, &m, x);
+	diti_flux_modulation(model, graph, state, model->config.doubles + index, &m);
+	diti_flux_heads(model, &state->step, &block->norms, false, &heads);
+	h = diti_flux_norm(graph, joint, block, &m, x);
 	both = diti_tensor_new(graph, graph->activation, rows, 5 * width, "attention_and_ff");
 	qkv.name = "qkv";
-	diti_joint_attention(graph, diti_linear_joined(graph, h, &block->qkv, &qkv), &heads, joint->items, 0,
+	diti_joint_attention(graph, joint, denoise, diti_linear_joined(graph, h, &block->qkv, &qkv), &heads,
 		diti_tensor_view(graph, both, 0, rows, 0, width));
 	diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH,
 		diti_tensor_view(graph, both, 0, rows, width, 4 * width), false, "ff_in");
@@ -22140,37 +22309,35 @@ static void diti_flux_run_single(diti_graph *graph, const diti_flux_step *step, 
 		joint->items / joint->prompts * (joint->text + joint->image), "out");
 }
 
-static diti_tensor diti_flux_final(diti_graph *graph, const diti_flux_step *step, diti_tensor x) {
-	diti_modulation m = DITI_ZERO;
-	diti_tensor h;
-	if (step->state->kept)
-		m.rows = diti_joint_select(graph, &step->joint, step->denoise, step->state->final_table, "select_modulation");
+static diti_tensor diti_flux_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+	uint32_t index, diti_tensor x) {
+	const diti_flux *model = diti_flux_of(transformer);
+	uint32_t doubles = model->config.doubles;
+	if (index < doubles)
+		diti_flux_run_double(model, graph, denoise, index, x);
 	else
-		m.rows = diti_flux_final_modulation(step->model, graph, step->active);
-	h = diti_joint_norm_image(graph, &step->joint, x, &m, 0, "norm_out");
-	return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+		diti_flux_run_single(model, graph, denoise, index - doubles, x);
+	return x;
 }
 
-static diti_tensor diti_flux_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+static diti_tensor diti_flux_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+	diti_tensor x) {
 	const diti_flux *model = diti_flux_of(transformer);
-	const diti_flux_config *config = &model->config;
-	diti_flux_step step;
-	diti_tensor x;
-	uint32_t i;
-	if (diti_graph_failed(graph) || !denoise->family) return 0;
-	diti_flux_begin_step(model, graph, denoise, &step);
-	x = diti_joint_embed(graph, &step.joint, denoise, step.state->text, &model->patch, config->channels, 2, 0);
-	for (i = 0; i < config->doubles && !diti_graph_failed(graph); i++) diti_flux_run_double(graph, &step, i, x);
-	for (i = 0; i < config->singles && !diti_graph_failed(graph); i++) diti_flux_run_single(graph, &step, i, x);
-	diti_graph_scope(graph, NULL, 0);
-	x = diti_flux_final(graph, &step, x);
-	return diti_unpatchify_planes(graph, x, step.joint.items, config->channels, denoise->height, denoise->width, 2);
+	const diti_flux_state *state = diti_flux_at(denoise);
+	diti_modulation m = DITI_ZERO;
+	diti_tensor h;
+	if (state->kept)
+		m.rows = diti_joint_select(graph, &state->step.joint, denoise, state->final_table, "select_modulation");
+	else
+		m.rows = diti_flux_final_modulation(model, graph, state->step.active);
+	h = diti_joint_norm_image(graph, &state->step.joint, x, &m, 0, "norm_out");
+	return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
 static const diti_family *diti_flux_family(void) {
 	static const diti_family family = {
-		"flux",        diti_flux_recognise,   diti_flux_load, diti_flux_destroy, diti_flux_prepare,
-		diti_flux_run, diti_flux_write_inputs};
+		"flux",          diti_flux_recognise, diti_flux_load,      diti_flux_destroy, diti_flux_prepare,
+		diti_flux_begin, diti_flux_embed,     diti_flux_run_block, diti_flux_final,   diti_flux_write_inputs};
 	return &family;
 }
 
@@ -22430,6 +22597,7 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
 	traits->default_steps = 28;
 	traits->default_guidance = config->normed ? 4.5f : 7.0f;
 	traits->attends_padding = true;
+	traits->joint = true;
 }
 
 static void diti_sd3_destroy(diti_transformer *transformer) {
@@ -22476,7 +22644,14 @@ static dit_result diti_sd3_load(diti_device *device, const diti_env *env, const 
 	return result;
 }
 
+typedef struct diti_sd3_step {
+	diti_joint joint;
+	diti_tensor active;
+	diti_tensor tables[DITI_SD3_MAX_BLOCKS];
+} diti_sd3_step;
+
 typedef struct diti_sd3_state {
+	diti_sd3_step step;
 	diti_tensor sinusoids, ids;
 	diti_tensor positions;
 	diti_tensor text;
@@ -22565,126 +22740,112 @@ static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, dit
 	return diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
 }
 
-typedef struct diti_sd3_step {
-	const diti_sd3 *model;
-	const diti_denoise *denoise;
-	const diti_sd3_state *state;
-	diti_joint joint;
-	diti_tensor active;
-	diti_tensor tables[DITI_SD3_MAX_BLOCKS];
-} diti_sd3_step;
+static diti_sd3_state *diti_sd3_at(const diti_denoise *denoise) { return (diti_sd3_state *)denoise->family; }
 
-static void diti_sd3_begin_step(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise,
-	diti_sd3_step *step) {
-	const diti_sd3_config *config = &model->config;
+static void diti_sd3_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_sd3_config *config = &diti_sd3_of(transformer)->config;
+	diti_sd3_state *state = diti_sd3_at(denoise);
+	diti_sd3_step *step = &state->step;
 	uint32_t i;
-	memset(step, 0, sizeof *step);
-	step->model = model;
-	step->denoise = denoise;
-	step->state = (const diti_sd3_state *)denoise->family;
-	diti_joint_begin(&step->joint, denoise, denoise->height / config->patch * (denoise->width / config->patch),
-		config->width, 1e-6f);
-	if (!step->state->kept)
-		step->active = diti_joint_select(graph, &step->joint, denoise, step->state->active, "select_conditioning");
-	for (i = 0; i < config->blocks && step->state->kept; i++)
-		step->tables[i] = diti_joint_select(graph, &step->joint, denoise, step->state->tables[i], "select_modulation");
+	diti_joint_begin(&step->joint, denoise, config->width, 1e-6f);
+	if (!state->kept)
+		step->active = diti_joint_select(graph, &step->joint, denoise, state->active, "select_conditioning");
+	for (i = 0; i < config->blocks && state->kept; i++)
+		step->tables[i] = diti_joint_select(graph, &step->joint, denoise, state->tables[i], "select_modulation");
 }
 
-static void diti_sd3_modulation(diti_graph *graph, const diti_sd3_step *step, uint32_t index, diti_modulation *out) {
-	out->rows = step->tables[index];
-	out->chunks = diti_sd3_chunks(&step->model->config, index);
-	if (!step->state->kept)
-		out->rows = diti_joint_modulate(graph, step->active, &step->model->blocks[index].modulation, out->chunks);
+static diti_tensor diti_sd3_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_sd3 *model = diti_sd3_of(transformer);
+	const diti_sd3_state *state = diti_sd3_at(denoise);
+	return diti_joint_embed(graph, &state->step.joint, denoise, state->text, &model->patch, model->config.channels,
+		model->config.patch, state->positions);
 }
 
-static void diti_sd3_heads(const diti_sd3_step *step, const diti_weight *norms, diti_heads *out) {
+static void diti_sd3_modulation(const diti_sd3 *model, diti_graph *graph, const diti_sd3_state *state, uint32_t index,
+	diti_modulation *out) {
+	out->rows = state->step.tables[index];
+	out->chunks = diti_sd3_chunks(&model->config, index);
+	if (!state->kept)
+		out->rows = diti_joint_modulate(graph, state->step.active, &model->blocks[index].modulation, out->chunks);
+}
+
+static void diti_sd3_heads(const diti_sd3 *model, const diti_weight *norms, bool text, diti_heads *out) {
 	memset(out, 0, sizeof *out);
-	out->count = step->model->config.heads;
-	out->dim = step->model->config.head_dim;
-	out->weights = step->model->config.normed ? norms : NULL;
-	out->int8 = step->model->int8_attention;
+	out->count = model->config.heads;
+	out->dim = model->config.head_dim;
+	out->text = out->apart = text;
+	out->weights = model->config.normed ? norms : NULL;
+	out->int8 = model->int8_attention;
 }
 
-static void diti_sd3_attend(diti_graph *graph, const diti_sd3_step *step, uint32_t index, const diti_modulation *m,
-	diti_tensor x) {
-	const diti_sd3_block *block = &step->model->blocks[index];
-	const diti_joint *joint = &step->joint;
-	bool dual = diti_sd3_is_dual(&step->model->config, index);
+static void diti_sd3_attend(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
+	const diti_modulation *m, diti_tensor x) {
+	const diti_sd3_block *block = &model->blocks[index];
+	const diti_joint *joint = &diti_sd3_at(denoise)->step.joint;
+	bool dual = diti_sd3_is_dual(&model->config, index);
 	const diti_weight *readers[DITI_JOINT_STREAMS];
 	diti_linear_desc image_qkv = DITI_ZERO;
 	diti_heads heads;
 	diti_tensor h, image = dual ? diti_joint_norm_image(graph, joint, x, m, 6, "image_norm") : 0;
 	uint32_t i;
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
-	diti_sd3_heads(step, &block->norms, &heads);
+	diti_sd3_heads(model, &block->norms, true, &heads);
 	h = diti_joint_norm(graph, joint, x, m, 0, readers, "norm1");
 	h = diti_joint_qkv(graph, joint, h, &block->qkv);
-	h = diti_joint_attention(graph, h, &heads, joint->items, joint->text, 0);
+	h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
 	diti_joint_add(graph, joint, x, h, &block->out, m, 2, "attention_out");
 	if (!dual) return;
-	diti_sd3_heads(step, &block->image_norms, &heads);
+	diti_sd3_heads(model, &block->image_norms, false, &heads);
 	image_qkv.name = "image_qkv";
 	image = diti_linear_joined(graph, image, &block->image_qkv, &image_qkv);
-	image = diti_joint_attention(graph, image, &heads, joint->items, 0, 0);
+	image = diti_joint_attention(graph, joint, denoise, image, &heads, 0);
 	diti_joint_add_image(graph, joint, x, image, &block->image_out, m, 8, "image_attention_out");
 }
 
-static void diti_sd3_run_block(diti_graph *graph, const diti_sd3_step *step, uint32_t index, diti_tensor x) {
-	const diti_sd3_block *block = &step->model->blocks[index];
-	const diti_joint *joint = &step->joint;
+static diti_tensor diti_sd3_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+	uint32_t index, diti_tensor x) {
+	const diti_sd3 *model = diti_sd3_of(transformer);
+	const diti_sd3_block *block = &model->blocks[index];
+	const diti_joint *joint = &diti_sd3_at(denoise)->step.joint;
 	const diti_weight *readers[DITI_JOINT_STREAMS];
 	diti_modulation m;
 	diti_tensor h;
 	uint32_t i;
 	diti_graph_scope(graph, "block", index);
-	diti_sd3_modulation(graph, step, index, &m);
-	diti_sd3_attend(graph, step, index, &m, x);
-	if (index + 1 == step->model->config.blocks) {
+	diti_sd3_modulation(model, graph, diti_sd3_at(denoise), index, &m);
+	diti_sd3_attend(model, graph, denoise, index, &m, x);
+	if (index + 1 == model->config.blocks) {
 		h = diti_joint_norm_image(graph, joint, x, &m, 3, "norm2");
 		h = diti_layer_run(graph, h, &block->ff_in.streams[DITI_JOINT_IMAGE], DITI_ACTIVATION_GELU_TANH, 0, false,
 			"ff_in");
 		diti_joint_add_image(graph, joint, x, h, &block->ff_out.streams[DITI_JOINT_IMAGE], &m, 5, "ff_out");
-		return;
+		return x;
 	}
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
 	h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
 	h = diti_joint_layer(graph, joint, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, "ff_in");
 	diti_joint_add(graph, joint, x, h, &block->ff_out, &m, 5, "ff_out");
+	return x;
 }
 
-static diti_tensor diti_sd3_final(diti_graph *graph, const diti_sd3_step *step, diti_tensor x) {
+static diti_tensor diti_sd3_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+	diti_tensor x) {
+	const diti_sd3 *model = diti_sd3_of(transformer);
+	const diti_sd3_state *state = diti_sd3_at(denoise);
 	diti_modulation m = DITI_ZERO;
 	diti_tensor h;
-	if (step->state->kept)
-		m.rows = diti_joint_select(graph, &step->joint, step->denoise, step->state->final_table, "select_modulation");
+	if (state->kept)
+		m.rows = diti_joint_select(graph, &state->step.joint, denoise, state->final_table, "select_modulation");
 	else
-		m.rows = diti_sd3_final_modulation(step->model, graph, step->active);
-	h = diti_joint_norm_image(graph, &step->joint, x, &m, 0, "norm_out");
-	return diti_layer_run(graph, h, &step->model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
-}
-
-static diti_tensor diti_sd3_run(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-	const diti_sd3 *model = diti_sd3_of(transformer);
-	const diti_sd3_config *config = &model->config;
-	diti_sd3_step step;
-	diti_tensor x;
-	uint32_t i;
-	if (diti_graph_failed(graph) || !denoise->family) return 0;
-	diti_sd3_begin_step(model, graph, denoise, &step);
-	x = diti_joint_embed(graph, &step.joint, denoise, step.state->text, &model->patch, config->channels, config->patch,
-		step.state->positions);
-	for (i = 0; i < config->blocks && !diti_graph_failed(graph); i++)
-		if (!(denoise->skipped >> i & 1)) diti_sd3_run_block(graph, &step, i, x);
-	diti_graph_scope(graph, NULL, 0);
-	x = diti_sd3_final(graph, &step, x);
-	return diti_unpatchify(graph, x, step.joint.items, config->channels, config->channels, denoise->height,
-		denoise->width, config->patch);
+		m.rows = diti_sd3_final_modulation(model, graph, state->step.active);
+	h = diti_joint_norm_image(graph, &state->step.joint, x, &m, 0, "norm_out");
+	return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
 
 static const diti_family *diti_sd3_family(void) {
 	static const diti_family family = {
-		"sd3",        diti_sd3_recognise,   diti_sd3_load, diti_sd3_destroy, diti_sd3_prepare,
-		diti_sd3_run, diti_sd3_write_inputs};
+		"sd3",          diti_sd3_recognise, diti_sd3_load,      diti_sd3_destroy, diti_sd3_prepare,
+		diti_sd3_begin, diti_sd3_embed,     diti_sd3_run_block, diti_sd3_final,   diti_sd3_write_inputs};
 	return &family;
 }
 
@@ -27133,8 +27294,7 @@ typedef struct diti_job_shape {
 	uint32_t kinds;
 	bool swap;
 	bool scaled_input;
-	uint32_t branch_devices;
-	bool split_auto;
+	diti_split split;
 } diti_job_shape;
 
 #define DITI_JOB_MAX_IMAGES 64u
@@ -27208,6 +27368,8 @@ struct dit_job {
 	uint32_t share_count;
 	struct dit_job *shares[DITI_MAX_DEVICES];
 	bool follows;
+	diti_axes axes;
+	diti_group guidance;
 	uint32_t first_branch, branches;
 	diti_mesh *mesh;
 	uint32_t member;
@@ -27262,6 +27424,7 @@ static bool diti_job_must_repeat(const dit_job *job);
 static uint32_t diti_job_step_segment(const dit_job *job, uint32_t step);
 static bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
+static void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out);
 static void diti_job_drop_shares(dit_job *job);
 static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
 static void diti_job_destroy_plan(dit_job *job);
@@ -29466,7 +29629,7 @@ static diti_tensor diti_guidance_run(dit_job *job, diti_graph *graph, uint64_t s
 	diti_denoise denoise = job->denoise;
 	denoise.first_copy = denoise.copies - 1;
 	denoise.skipped = skipped;
-	return transformer->family->step(transformer, graph, &denoise);
+	return diti_transformer_step(transformer, graph, &denoise);
 }
 
 static diti_tensor diti_guidance_sum(diti_graph *graph, diti_tensor x, float scale, diti_tensor add, diti_tensor out) {
@@ -29494,31 +29657,32 @@ static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tens
 static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_step_kind kind) {
 	const diti_transformer *transformer = job->model->transformer;
 	uint32_t rows = diti_tensor_get(graph, job->latent)->rows * (job->request.shape.learned ? 2u : 1u);
-	uint32_t columns = diti_tensor_get(graph, job->latent)->columns, own = job->first_branch, other = 1 - own;
+	uint32_t columns = diti_tensor_get(graph, job->latent)->columns, own = job->guidance.index, other = 1 - own;
+	uint32_t device = job->guidance.devices[other];
 	bool alone = kind == DITI_STEP_ALONE;
 	diti_tensor all, mine;
 	if (alone && own == 1) {
-		all = transformer->family->step(transformer, graph, &job->denoise);
-		diti_exchange_begin(graph, all, other, true);
+		all = diti_transformer_step(transformer, graph, &job->denoise);
+		diti_exchange_begin(graph, all, device, true);
 		return all;
 	}
 	all = diti_tensor_new(graph, DITI_F32, alone ? rows : 2 * rows, columns, "predictions");
 	if (alone) {
-		diti_exchange_end(graph, diti_exchange_begin(graph, all, other, false));
+		diti_exchange_end(graph, diti_exchange_begin(graph, all, device, false));
 		return all;
 	}
 	mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
-	diti_guidance_sum(graph, transformer->family->step(transformer, graph, &job->denoise), 1, 0, mine);
-	diti_exchange_both(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), other);
+	diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &job->denoise), 1, 0, mine);
+	diti_exchange_both(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
 	return all;
 }
 
 static diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
 	const diti_transformer *transformer = job->model->transformer;
 	diti_tensor prediction;
-	if (job->share_total > 1) return diti_guidance_divided(job, graph, kind);
+	if (job->guidance.count > 1) return diti_guidance_divided(job, graph, kind);
 	if (kind == DITI_STEP_ALONE) return diti_guidance_run(job, graph, 0);
-	prediction = transformer->family->step(transformer, graph, &job->denoise);
+	prediction = diti_transformer_step(transformer, graph, &job->denoise);
 	return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(job, graph, prediction) : prediction;
 }
 
@@ -30241,31 +30405,34 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 	return false;
 }
 
+static const char *diti_request_unsplit(const dit_model *model, const diti_job_request *request) {
+	const diti_split *split = &request->shape.split;
+	if (split->degree[DITI_SPLIT_TENSOR] > 1) return "this version does not divide matrices";
+	if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 || split->degree[DITI_SPLIT_LAYERS] > 1)
+		return "this version does not divide layers";
+	if (request->guidance.skip_layer > 0 && split->degree[DITI_SPLIT_CFG] > 1)
+		return "this version has no skip-layer guidance there; skip_layer must be 0";
+	if (request->shape.starts) return "this version begins with noise there; init_image must be NULL";
+	if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
+	return NULL;
+}
+
 static dit_result diti_request_split(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
 	dit_error *err) {
-	const char *why = NULL;
-	diti_split split;
-	dit_result result;
-	uint32_t devices = 2;
-	out->shape.branch_devices = 1;
-	if (!desc->split) return DIT_OK;
-	result = diti_split_parse(desc->split, &split, err);
-	if (result < 0) return result;
-	out->shape.split_auto = split.degree[DITI_SPLIT_CFG] == 0;
-	if (!out->shape.split_auto) devices = split.degree[DITI_SPLIT_CFG];
-	if (devices > 2 || (!out->shape.split_auto && diti_split_ranks(&split) != devices))
-		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-			"split \"%.60s\": this version has cfg2 alone, the branches of guidance on a device each",
-			desc->split);
-	if (!out->shape.guided)
-		why = "there is one branch alone without guidance; give guidance.scale another value than 1";
-	if (out->guidance.skip_layer > 0) why = "this version has no skip-layer guidance there; skip_layer must be 0";
-	if (out->shape.starts) why = "this version begins with noise there; init_image must be NULL";
-	if (model->stream) why = "weights are streamed, and must be resident there; load the model without weight_budget";
-	if (!why) out->shape.branch_devices = devices;
-	return !why || out->shape.split_auto || devices == 1
-		? DIT_OK
-		: diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2: %s", why);
+	diti_split *split = &out->shape.split;
+	diti_split_shape shape;
+	const char *why;
+	uint32_t axis;
+	dit_result result = diti_split_parse(desc->split ? desc->split : "cfg1", split, err);
+	if (result < 0 || diti_split_ranks(split) == 1) return result;
+	why = diti_request_unsplit(model, out);
+	if (!split->degree[0]) {
+		for (axis = 0; axis < DITI_SPLIT_AXES && why; axis++) split->degree[axis] = 1;
+		return DIT_OK;
+	}
+	diti_job_split_shape(model, out, &shape);
+	if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %.60s: %s", desc->split, why);
+	return diti_split_check(split, &shape, err);
 }
 
 static dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
@@ -30478,6 +30645,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
 	denoise->sizes[3] = denoise->resolution[1];
 	denoise->latent = job->latent;
 	denoise->step = job->step;
+	denoise->axes = job->share_total > 1 ? &job->axes : NULL;
 	denoise->variance = request->shape.learned;
 	family->prepare(job->model->transformer, graph, denoise);
 }
@@ -30959,25 +31127,74 @@ static void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands
 
 /* ==== src/job/split.c ==== */
 
+static void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
+	const diti_model_traits *traits = &model->transformer->traits;
+	memset(out, 0, sizeof *out);
+	out->layers = traits->layers;
+	out->hidden = traits->width;
+	out->heads = traits->heads;
+	out->feed = 4 * traits->width;
+	out->rows = request->latent_height / traits->patch * (request->latent_width / traits->patch);
+	out->text = model->texts[DITI_TEXT_FIRST].tokens;
+	out->text_width = traits->width;
+	out->row_values = traits->latent_channels * traits->patch * traits->patch;
+	out->joint = traits->joint;
+	out->guided = request->shape.guided;
+	out->weight_bytes = (double)model->transformer->weights.bytes;
+}
+
+static void diti_job_group(const diti_split *split, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
+	uint32_t stride = 1, axis, i;
+	memset(out, 0, sizeof *out);
+	for (axis = 0; axis < first; axis++) stride *= split->degree[axis];
+	for (out->count = 1; axis < end; axis++) out->count *= split->degree[axis];
+	out->index = self / stride % out->count;
+	for (i = 0; i < out->count; i++) out->devices[i] = self - (out->index - i) * stride;
+}
+
 static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
+	const diti_split *split = &job->request.shape.split;
 	uint32_t copies = job->request.shape.guided ? 2u : 1u;
+	diti_axes *axes = &job->axes;
 	job->share = share;
 	job->share_total = total;
-	job->first_branch = total > 1 ? share : 0;
-	job->branches = total > 1 ? 1 : copies;
+	memset(axes, 0, sizeof *axes);
+	memset(&job->guidance, 0, sizeof job->guidance);
+	if (total > 1) {
+		diti_job_group(split, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
+		diti_job_group(split, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
+		diti_job_group(split, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
+		diti_job_group(split, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
+		diti_job_group(split, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
+		diti_job_group(split, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
+		diti_job_group(split, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
+	}
+	job->first_branch = job->guidance.count > 1 ? job->guidance.index : 0;
+	job->branches = job->guidance.count > 1 ? 1 : copies;
+}
+
+static void diti_job_choose(diti_job_request *request, uint32_t devices) {
+	diti_split *split = &request->shape.split;
+	uint32_t axis;
+	if (split->degree[0]) return;
+	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) split->degree[axis] = 1;
+	if (request->shape.guided && devices > 1) split->degree[DITI_SPLIT_CFG] = 2;
 }
 
 static dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
-	uint32_t total = job->request.shape.branch_devices, first = context && context->peers ? context->peers->first : 0;
-	uint32_t all = !context ? total : context->peers ? context->peers->all : 1;
+	uint32_t first = context && context->peers ? context->peers->first : 0, total;
+	uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1;
+	char name[DITI_SPLIT_NAME];
 	job->shares[0] = job;
 	job->share_count = 1;
-	if (job->request.shape.split_auto && total > all) total = 1;
+	diti_job_choose(&job->request, context ? all : 1);
+	total = diti_split_ranks(&job->request.shape.split);
+	diti_split_print(&job->request.shape.split, name);
 	if (total > all)
-		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2 needs %u devices, the context has %u", total,
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s needs %u devices, the context has %u", name, total,
 			all);
 	if (total > 1 && first >= total)
-		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split cfg2 has no share for rank %u", first);
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s has no share for rank %u", name, first);
 	diti_job_assign(job, total > 1 ? first : 0, total);
 	return DIT_OK;
 }
