@@ -1017,6 +1017,28 @@ static void test_memory_runs_out(void) {
     CHECK(relieved(&o, true, false, false) && exists(less));
 }
 
+/* dit-plan on this machine: a table that it reads again, and one rank of two alone. */
+static void test_planner(void) {
+    const char *usual = program;
+    char table[320];
+    outcome o;
+    snprintf(table, sizeof table, "@%s", in_work("table.json"));
+    program = "build/dit-plan";
+    o = RUN("--measure", table + 1, "-d", "0,0");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "device 1, ") && strstr(o.out, "all to all"), "%d: %s", o.code, o.err);
+    o = RUN("-m", "flux", "-d", table);
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "2 devices, measured") && strstr(o.out, "ulysses2"), "%s", o.err);
+    o = RUN("--run-rank", "1", "--split", "cfg2", "-m", MODEL, "-W", "32", "-H", "32", "--steps", "3", "-d", "0");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "rank 1 of 2, cfg2 on ") && strstr(o.out, "ms a step"), "%s", o.err);
+    o = RUN("--run-rank", "1", "--split", "cfg2", "-m", "absent.gguf", "-d", "0");
+    CHECK_MESSAGE(o.code == 3 && strstr(o.err, "absent.gguf"), "%d: %s", o.code, o.err);
+    o = RUN("--measure", "/nowhere/at/all.json", "-d", "0");
+    CHECK_MESSAGE(o.code == 4 && strstr(o.err, "/nowhere"), "%d: %s", o.code, o.err);
+    o = RUN("--measure", table + 1, "-d", "no such device");
+    CHECK_MESSAGE(o.code == 5 && strstr(o.err, "no such device"), "%d: %s", o.code, o.err);
+    program = usual;
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) program = argv[1];
     snprintf(work, sizeof work, "%s/dit-cli-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
@@ -1052,6 +1074,7 @@ int main(int argc, char **argv) {
     test_parts();
     test_bundled();
     test_prefix();
+    test_planner();
     nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     return TEST_END("cli");
 }

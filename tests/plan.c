@@ -646,6 +646,79 @@ static void test_plan_damaged(void) {
     }
 }
 
+/* --- tables of devices --- */
+#define TABLE_FILE "build/test_table.json"
+
+static void save(const char *path, const char *text) {
+    FILE *file = fopen(path, "wb");
+    if (CHECK(file != NULL)) fputs(text, file), fclose(file);
+}
+
+/* What --measure writes is what --devices @FILE reads. */
+static void test_table_round_trip(void) {
+    static diti_device devices[4];
+    static diti_peers peers;
+    static dit_context context;
+    static device_table table;
+    diti_env env = environment();
+    dit_error err = {0};
+    FILE *file = fopen(TABLE_FILE, "wb");
+    for (uint32_t a = 0; a < 4; a++) {
+        context.devices[a] = &devices[a];
+        diti_format(devices[a].info.name, sizeof devices[a].info.name, "card \"%u\"", a);
+        devices[a].rate = (a + 1) * 1e12, devices[a].stream = 3e11, devices[a].memory_limit = 16000000000u;
+        for (uint32_t b = 0; b < 4; b++) peers.links.pairs[a][b] = a / 2 == b / 2 ? 2e10 : 5e9;
+    }
+    context.device_count = peers.links.count = 4;
+    context.peers = &peers;
+    peers.links.inside.pair = peers.links.inside.ring = peers.links.inside.all_to_all = 2e10;
+    peers.links.across.pair = 5e9, peers.links.across.ring = 4e9, peers.links.across.all_to_all = 3e9;
+    peers.links.per_socket = diti_split_sockets(&peers.links);
+    peers.links.latency = 3e-5;
+    CHECK(peers.links.per_socket == 2);
+    if (!CHECK(file && write_table(file, &context))) return;
+    fclose(file);
+    CHECK_MESSAGE(read_table(&env, TABLE_FILE, &table, &err) == DIT_OK, "%s", err.message);
+    CHECK(table.count == 4 && table.machine.per_socket == 2 && equal(table.machine.latency_us, 30));
+    CHECK(strcmp(table.devices[3].name, "card _3_") == 0 && equal(table.devices[3].rate, 4));
+    CHECK(equal(table.devices[0].stream, 300) && equal(table.devices[0].memory, 16));
+    CHECK(equal(table.machine.inside.ring, 20) && equal(table.machine.across.all_to_all, 3));
+    peers.links.pairs[0][1] = peers.links.pairs[1][0] = 7e9; /* not much more than across */
+    CHECK(diti_split_sockets(&peers.links) == 0);
+}
+
+static void test_table_damaged(void) {
+    static const char whole[] = "{\"format\": \"dit-device-table\", \"version\": 1, \"devices\": [{\"name\": \"a\", "
+                                "\"tflops\": 1, \"stream\": 2, \"memory\": 3}], \"inside\": {\"pair\": 0, \"ring\": 0, "
+                                "\"all_to_all\": 0}, \"across\": {\"pair\": 0, \"ring\": 0, \"all_to_all\": 0}, "
+                                "\"per_socket\": 0, \"latency_us\": 0}";
+    static const char *const broken[][2] = {
+        {"dit-device", "dit-desk"},     {"version\": 1", "version\": 2"}, {"[{", "[7, {"},
+        {"tflops\": 1", "tflops\": 0"}, {"stream\": 2", "s\": 2"},        {"memory\": 3", "memory\": -3"},
+        {"\"ring\": 0", "\"r\": 0"},    {"us\": 0", "us\": NaN"},         {"socket\": 0", "socket\": 65"},
+        {"inside\": {", "i\": {"}};
+    static device_table table;
+    static char text[2048];
+    diti_env env = environment();
+    dit_error err = {0};
+    save(TABLE_FILE, whole);
+    CHECK_MESSAGE(read_table(&env, TABLE_FILE, &table, &err) == DIT_OK && table.count == 1, "%s", err.message);
+    for (size_t i = 0; i < DITI_COUNT(broken); i++) {
+        const char *at = strstr(whole, broken[i][0]);
+        if (!CHECK(at != NULL)) continue;
+        diti_format(text, sizeof text, "%.*s%s%s", (int)(at - whole), whole, broken[i][1], at + strlen(broken[i][0]));
+        save(TABLE_FILE, text);
+        CHECK_MESSAGE(read_table(&env, TABLE_FILE, &table, &err) == DIT_ERROR_BAD_FILE, "%s", text);
+        CHECK(strncmp(err.message, TABLE_FILE ": ", strlen(TABLE_FILE) + 2) == 0);
+    }
+    for (size_t size = 0; size + 1 < strlen(whole); size += 7) {
+        diti_format(text, sizeof text, "%.*s", (int)size, whole);
+        save(TABLE_FILE, text);
+        CHECK(read_table(&env, TABLE_FILE, &table, &err) < 0);
+    }
+    remove(TABLE_FILE);
+}
+
 /* --- the program --- */
 static int run_plan(const char *line, char *out, size_t out_size, char *errors, size_t errors_size) {
     char words[1024], *texts[64] = {(char *)"dit-plan"}, *at;
@@ -702,6 +775,12 @@ static void test_program_refuses(void) {
         {"-m flux -d 4xT4 --cache fast", 2, "--cache"},
         {"-m flux -d 4xT4 --gantt /nowhere/at/all.svg", 4, "/nowhere"},
         {"-m flux -d 4xT4 -o /nowhere/at/all.json", 4, "/nowhere"},
+        {"-m flux -d @absent.json", 3, "absent.json"},
+        {"-m flux -d @Makefile", 3, "Makefile"},
+        {"-m flux --run-rank 0", 2, "--split"},
+        {"-m flux --run-rank 4 --split ulysses4", 2, "0 to 3"},
+        {"-m flux --run-rank 0 --split auto", 2, "2 to 16"},
+        {"-m flux --run-rank 0 --split ring17", 2, "2 to 16"},
         {"-m flux -d 4xT4 --colour red", 2, "--colour"},
         {"-m flux -d", 2, "-d"},
     };
@@ -816,6 +895,8 @@ int main(void) {
     test_plan_round_trip();
     test_plan_damaged();
     test_plan_without_memory();
+    test_table_round_trip();
+    test_table_damaged();
     test_program_refuses();
     test_program();
     test_readme();

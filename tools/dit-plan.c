@@ -5,15 +5,17 @@
 #include "dit.h"
 #include "plan_tables.h"
 #include "plan_gantt.h"
+#include "plan_measure.h"
 #include <errno.h>
 
 static const char usage_text[] =
     "usage: dit-plan --model NAME --devices LIST [options]\n"
-    "Predicts time, bytes and memory of every split of a picture over several devices. Occupies none of them.\n"
+    "Predicts time, bytes and memory of every split of a picture over several devices. Occupies none of them, but with\n"
+    "--measure and --run-rank.\n"
     "\n"
     "  -m, --model NAME         a denoiser; --list shows them, devices and machines\n"
     "  -W, -H, --frames, --steps N  size of the picture or clip and its steps (default: the model's)\n"
-    "  -d, --devices LIST       4xT4, or 2xL40,2xL20: unequal devices get proportional shares\n"
+    "  -d, --devices LIST       4xT4, or 2xL40,2xL20: unequal devices get proportional shares; @table.json: as measured\n"
     "      --machine NAME       how they are connected (default: as NCCL was measured between devices of the first kind;\n"
     "                           pcie3 and pcie4: copies through the host's memory)\n"
     "      --pair, --ring, --all-to-all GB/S  bandwidths per device while all exchange so\n"
@@ -30,19 +32,21 @@ static const char usage_text[] =
     "      --top N              splits to show (default: 8)\n"
     "      --gantt FILE.svg     one step of the best split, drawn\n"
     "  -o, --output FILE.json   the best split as a plan, for --split @FILE.json\n"
+    "      --measure FILE.json  measure devices of this machine and what is between them (-d 0,1: these), for -d @FILE.json\n"
+    "      --run-rank K         time what rank K of --split computes of -m FILE, here (-d 0), its peers left out\n"
     "      --list, -h, --help   show the tables, or this text\n"
     "\n"
     "Times are for choosing, not for promises: what was measured elsewhere is met within 12 % (tests/plan.c).\n"
-    "Exit codes: 0 good, 2 wrong usage, 3 input file, 4 output.\n";
+    "Exit codes: 0 good, 2 wrong usage, 3 input file, 4 output, 5 device.\n";
 
-enum { EXIT_GOOD = 0, EXIT_USAGE = 2, EXIT_INPUT = 3, EXIT_OUTPUT = 4, EXIT_MEMORY = 6, MOST_ROWS = 600 };
+enum { EXIT_GOOD = 0, EXIT_USAGE = 2, EXIT_INPUT = 3, EXIT_OUTPUT = 4, EXIT_DEVICE = 5, MOST_ROWS = 600 };
 
 /* ---- options ---- */
 
 typedef struct options {
     const char *model, *width, *height, *frames, *steps, *devices, *machine, *pair, *ring, *all_to_all, *latency,
         *per_socket, *uplink, *single, *serial, *split, *methods, *payload, *warmup, *cache, *gate, *system, *top,
-        *gantt, *output;
+        *gantt, *output, *measure, *run_rank;
 } options;
 
 #define TEXT(name, member)                                                                                             \
@@ -51,16 +55,38 @@ static const struct known_option {
     const char *name;
     size_t offset;
 } known_options[] = {
-    TEXT("--model", model),     TEXT("-m", model),          TEXT("-W", width),
-    TEXT("--width", width),     TEXT("-H", height),         TEXT("--height", height),
-    TEXT("--frames", frames),   TEXT("--steps", steps),     TEXT("--devices", devices),
-    TEXT("-d", devices),        TEXT("--machine", machine), TEXT("--pair", pair),
-    TEXT("--ring", ring),       TEXT("--latency", latency), TEXT("--all-to-all", all_to_all),
-    TEXT("--uplink", uplink),   TEXT("--single", single),   TEXT("--per-socket", per_socket),
-    TEXT("--serial", serial),   TEXT("--split", split),     TEXT("--methods", methods),
-    TEXT("--payload", payload), TEXT("--warmup", warmup),   TEXT("--cache", cache),
-    TEXT("--gate", gate),       TEXT("--system", system),   TEXT("--top", top),
-    TEXT("--gantt", gantt),     TEXT("--output", output),   TEXT("-o", output),
+    TEXT("--model", model),
+    TEXT("-m", model),
+    TEXT("-W", width),
+    TEXT("--width", width),
+    TEXT("-H", height),
+    TEXT("--height", height),
+    TEXT("--frames", frames),
+    TEXT("--steps", steps),
+    TEXT("--devices", devices),
+    TEXT("-d", devices),
+    TEXT("--machine", machine),
+    TEXT("--pair", pair),
+    TEXT("--ring", ring),
+    TEXT("--latency", latency),
+    TEXT("--all-to-all", all_to_all),
+    TEXT("--uplink", uplink),
+    TEXT("--single", single),
+    TEXT("--per-socket", per_socket),
+    TEXT("--serial", serial),
+    TEXT("--split", split),
+    TEXT("--methods", methods),
+    TEXT("--payload", payload),
+    TEXT("--warmup", warmup),
+    TEXT("--cache", cache),
+    TEXT("--gate", gate),
+    TEXT("--system", system),
+    TEXT("--top", top),
+    TEXT("--gantt", gantt),
+    TEXT("--output", output),
+    TEXT("-o", output),
+    TEXT("--measure", measure),
+    TEXT("--run-rank", run_rank),
 };
 #undef TEXT
 
@@ -71,10 +97,12 @@ typedef struct planner {
     const known_machine *machine;
     const known_device *device; /* the first */
     const known_device *kinds[DITI_SPLIT_DEVICES];
+    device_table table; /* with --devices @FILE */
     diti_split_request request;
     uint32_t width, height, frames;
     diti_split_cost costs[MOST_ROWS];
-    uint32_t count; /* of costs */
+    uint32_t count;       /* of costs */
+    dit_context *context; /* with --measure */
     FILE *out, *errors;
 } planner;
 
@@ -98,8 +126,10 @@ static int take_options(planner *p, int count, char **texts) {
         if (i + 1 == count) return complain(p, EXIT_USAGE, "%s: a value is missing after it", texts[i]);
         memcpy((char *)&p->o + known->offset, &texts[i + 1], sizeof texts[i]);
     }
+    if (p->o.measure) return EXIT_GOOD;
     if (!p->o.model) return complain(p, EXIT_USAGE, "which model? Say --model flux, for example; --list shows them");
-    if (!p->o.devices) return complain(p, EXIT_USAGE, "which devices? Say --devices 4xT4, for example");
+    if (!p->o.devices && !p->o.run_rank)
+        return complain(p, EXIT_USAGE, "which devices? Say --devices 4xT4, for example");
     return EXIT_GOOD;
 }
 
@@ -153,6 +183,14 @@ static int take_model(planner *p) {
     return EXIT_GOOD;
 }
 
+static void add_device(planner *p, const known_device *device) {
+    diti_split_box *box = &p->request.box;
+    p->kinds[box->count] = device;
+    box->devices[box->count].rate = device->rate * 1e12;
+    box->devices[box->count].stream = device->stream * 1e9;
+    box->devices[box->count++].memory = device->memory * 1e9;
+}
+
 /* One "4xT4" or "T4" of the list. */
 static int take_device(planner *p, const char *text, size_t length) {
     size_t digits = strspn(text, "0123456789"), skip = digits && text[digits] == 'x' ? digits + 1 : 0;
@@ -166,18 +204,17 @@ static int take_device(planner *p, const char *text, size_t length) {
         return complain(p, EXIT_USAGE, "--devices %.*s: there is no such device; --list shows them", (int)length, text);
     if (count > DITI_SPLIT_DEVICES - box->count)
         return complain(p, EXIT_USAGE, "--devices: at most %d devices", (int)DITI_SPLIT_DEVICES);
-    for (; count; count--) {
-        p->kinds[box->count] = device;
-        box->devices[box->count].rate = device->rate * 1e12;
-        box->devices[box->count].stream = device->stream * 1e9;
-        box->devices[box->count++].memory = device->memory * 1e9;
-    }
+    while (count--) add_device(p, device);
     return EXIT_GOOD;
 }
 
 static int take_devices(planner *p) {
     const char *at = p->o.devices;
-    for (;;) {
+    dit_error err = {0};
+    if (*at == '@' && read_table(&p->env, at + 1, &p->table, &err) < 0)
+        return complain(p, EXIT_INPUT, "%s", err.message);
+    for (uint32_t i = 0; i < p->table.count; i++) add_device(p, &p->table.devices[i]);
+    while (*at != '@') {
         size_t length = strcspn(at, ",");
         int code = take_device(p, at, length);
         if (code) return code;
@@ -192,7 +229,7 @@ static int take_machine(planner *p) {
     diti_split_box *box = &p->request.box;
     const char *name = p->o.machine ? p->o.machine : p->device->machine;
     int code;
-    p->machine = find_machine(name);
+    p->machine = p->table.count && !p->o.machine ? &p->table.machine : find_machine(name);
     if (!p->machine) return complain(p, EXIT_USAGE, "--machine %s: there is no such machine; --list shows them", name);
     use_machine(box, p->machine);
     code = take_count(p, "--per-socket", p->o.per_socket, 1, DITI_SPLIT_DEVICES, &box->per_socket);
@@ -322,6 +359,10 @@ static void show_machine(const planner *p) {
                 100 * p->request.system.overlap, p->request.system.patch_rows);
 }
 
+static bool is_same(const known_device *a, const known_device *b) {
+    return strcmp(a->name, b->name) == 0 && a->rate / b->rate > 0.98 && a->rate / b->rate < 1.02;
+}
+
 static void show_devices(const planner *p) {
     const diti_split_box *box = &p->request.box;
     for (uint32_t i = 0; i < box->count; i++) {
@@ -329,7 +370,7 @@ static void show_devices(const planner *p) {
         diti_split split;
         diti_split_cost cost;
         dit_error err = {0};
-        if (i && p->kinds[i] == p->kinds[i - 1]) continue;
+        if (i && is_same(p->kinds[i], p->kinds[i - 1])) continue;
         one.box.count = 1;
         one.box.devices[0] = box->devices[i];
         diti_split_parse("cfg1", &split, &err);
@@ -337,6 +378,7 @@ static void show_devices(const planner *p) {
         fprintf(p->out, "one %s alone: %.2f s at %.1f TFLOP/s%s%s\n", p->kinds[i]->name, cost.seconds,
                 box->devices[i].rate / 1e12,
                 p->o.single            ? " (as given)"
+                : p->table.count       ? " (as its products were measured)"
                 : p->kinds[i]->assumed ? " (assumed)"
                                        : " (as PyTorch attains)",
                 cost.fits ? "" : ", if its memory were larger");
@@ -428,6 +470,21 @@ static void show(const planner *p) {
     if (p->request.box.count > 1) show_links(p, &p->costs[0].split);
 }
 
+static void show_measured_rates(FILE *out, const char *where, const diti_split_rates *rates) {
+    fprintf(out, "%s: pairs %.2f, round %.2f, all to all %.2f GB/s per device\n", where, rates->pair * 1e-9,
+            rates->ring * 1e-9, rates->all_to_all * 1e-9);
+}
+
+static void show_measured_links(FILE *out, const diti_split_links *links) {
+    fputs("GB/s of each pair alone:\n", out);
+    for (uint32_t a = 0; a < links->count; a++)
+        for (uint32_t b = a + 1; b < links->count; b++)
+            fprintf(out, "    %u, %u: %.2f\n", a, b, links->pairs[a][b] * 1e-9);
+    show_measured_rates(out, links->per_socket ? "all at once, inside sockets" : "all at once", &links->inside);
+    if (links->per_socket) show_measured_rates(out, "across them", &links->across);
+    fprintf(out, "a copy of next to nothing: %.0f us\n", links->latency * 1e6);
+}
+
 static void show_list(FILE *out) {
     fprintf(out, "models (default size, steps, TFLOP of an evaluation):\n");
     for (size_t i = 0; i < DITI_COUNT(known_models); i++) {
@@ -497,6 +554,80 @@ static bool write_plan(const planner *p, FILE *file) {
     return good;
 }
 
+/* ---- this machine ---- */
+
+static bool write_measured(const planner *p, FILE *file) { return write_table(file, p->context); }
+
+static int measure(planner *p) {
+    dit_error err = {0};
+    int code = EXIT_GOOD;
+    dit_result result = measure_context(p->o.devices, &p->context, &err);
+    if (result < 0) code = complain(p, EXIT_DEVICE, "%s", err.message);
+    for (uint32_t i = 0; !code && i < p->context->device_count; i++)
+        fprintf(p->out, "device %u, %s: %.3f TFLOP/s of products, %.1f GB/s of memory, %.1f GB\n", i,
+                p->context->devices[i]->info.name, p->context->devices[i]->rate * 1e-12,
+                p->context->devices[i]->stream * 1e-9, (double)p->context->devices[i]->memory_limit * 1e-9);
+    if (!code && p->context->peers) show_measured_links(p->out, &p->context->peers->links);
+    if (!code) code = write_file(p, p->o.measure, write_measured);
+    dit_context_destroy(p->context);
+    return code;
+}
+
+static int take_rank(planner *p, rank_run *run) {
+    diti_split_plan plan;
+    dit_error err = {0};
+    int code;
+    if (!p->o.split) return complain(p, EXIT_USAGE, "--run-rank %s: of which --split?", p->o.run_rank);
+    if (diti_split_take(&p->env, p->o.split, &plan, &err) < 0)
+        return complain(p, p->o.split[0] == '@' ? EXIT_INPUT : EXIT_USAGE, "%s", err.message);
+    run->ranks = diti_split_ranks(&plan.split);
+    if (run->ranks < 2 || run->ranks > DITI_MAX_DEVICES)
+        return complain(p, EXIT_USAGE, "--run-rank %s: --split must name one for 2 to %u devices", p->o.run_rank,
+                        DITI_MAX_DEVICES);
+    code = take_count(p, "--run-rank", p->o.run_rank, 0, run->ranks - 1, &run->rank);
+    if (!code) code = take_count(p, "--width", p->o.width, 1, 16384, &run->width);
+    if (!code) code = take_count(p, "--height", p->o.height, 1, 16384, &run->height);
+    if (!code) code = take_count(p, "--steps", p->o.steps, 1, 1000, &run->steps);
+    run->model = p->o.model, run->devices = p->o.devices, run->split = p->o.split;
+    return code;
+}
+
+static int time_rank(planner *p) {
+    rank_run run = {0};
+    dit_error err = {0};
+    dit_result result;
+    int code = take_rank(p, &run);
+    if (code) return code;
+    result = run_rank(&run, &err);
+    if (result < 0)
+        return complain(p,
+                        result == DIT_ERROR_INVALID_ARGUMENT                     ? EXIT_USAGE
+                        : result == DIT_ERROR_BAD_FILE || result == DIT_ERROR_IO ? EXIT_INPUT
+                                                                                 : EXIT_DEVICE,
+                        "%s", err.message);
+    fprintf(p->out,
+            "rank %u of %u, %s on %s: %.2f ms a step (median of %u), %.2f s in all; it sends %.2f MB a picture\n"
+            "Its peers were left out: the picture is none, and what waits for their bytes is not in these times.\n",
+            run.rank, run.ranks, run.split, run.device, run.step_seconds * 1e3, run.steps_done, run.all_seconds,
+            (double)run.sent * 1e-6);
+    return EXIT_GOOD;
+}
+
+static int predict(planner *p) {
+    int code = take_model(p);
+    if (!code) code = take_devices(p);
+    if (!code) code = take_machine(p);
+    if (!code) code = take_times(p);
+    if (!code) code = take_cache(p);
+    if (!code) code = take_methods(p);
+    if (!code) code = choose(p);
+    if (code) return code;
+    show(p);
+    if (p->o.gantt) code = write_file(p, p->o.gantt, write_svg);
+    if (!code && p->o.output) code = write_file(p, p->o.output, write_plan);
+    return code;
+}
+
 static int plan_run(int count, char **texts, FILE *out, FILE *errors) {
     static planner p;
     int code;
@@ -509,18 +640,8 @@ static int plan_run(int count, char **texts, FILE *out, FILE *errors) {
         if (!strcmp(texts[i], "--list")) return show_list(out), EXIT_GOOD;
     }
     code = take_options(&p, count, texts);
-    if (!code) code = take_model(&p);
-    if (!code) code = take_devices(&p);
-    if (!code) code = take_machine(&p);
-    if (!code) code = take_times(&p);
-    if (!code) code = take_cache(&p);
-    if (!code) code = take_methods(&p);
-    if (!code) code = choose(&p);
     if (code) return code;
-    show(&p);
-    if (p.o.gantt) code = write_file(&p, p.o.gantt, write_svg);
-    if (!code && p.o.output) code = write_file(&p, p.o.output, write_plan);
-    return code;
+    return p.o.measure ? measure(&p) : p.o.run_rank ? time_rank(&p) : predict(&p);
 }
 
 #ifndef PLAN_NO_MAIN

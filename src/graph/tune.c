@@ -183,3 +183,58 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
     }
     return result;
 }
+
+/* --- how fast a device is --- */
+
+#define DITI_RATE_US 4000u /* at least so long is what counts */
+
+/* One product of side^3, or a copy of side^2 values. */
+static dit_result diti_rate_run(diti_device *device, uint32_t side, bool copies, uint64_t *us, dit_error *err) {
+    diti_plan *plan = NULL;
+    diti_tune_case c = DITI_ZERO;
+    diti_graph graph;
+    dit_result result;
+    c.kind = DITI_TUNE_GEMM;
+    c.rows = c.columns = c.depth = side;
+    c.formats[0] = c.formats[1] = c.formats[2] = device->rung >= DITI_RUNG_FP16 ? DITI_F16 : DITI_F32;
+    diti_graph_init(&graph, device);
+    graph.candidate = 1;
+    diti_graph_segment(&graph, "begin", false);
+    diti_graph_segment(&graph, "rate", false);
+    if (copies)
+        diti_copy(&graph, diti_tune_tensor(&graph, DITI_F32, side, side),
+                  diti_tune_tensor(&graph, DITI_F32, side, side), "measured copy");
+    else
+        diti_tune_emit(&graph, &c, 1);
+    result = diti_plan_create(&graph, NULL, &plan, err);
+    diti_graph_free(&graph);
+    if (result >= 0) result = diti_tune_measure(plan, us, err);
+    diti_plan_destroy(plan);
+    return result;
+}
+
+/* Ever larger ones, until it takes long enough. */
+static dit_result diti_rate_find(diti_device *device, bool copies, double *rate, dit_error *err) {
+    uint32_t side;
+    uint64_t us = 0;
+    dit_result result = DIT_OK;
+    for (side = 256; side <= 4096 && us < DITI_RATE_US && result >= 0; side *= 2) {
+        result = diti_rate_run(device, side, copies, &us, err);
+        *rate = (copies ? 8.0 : 2.0 * side) * side * side / ((double)(us ? us : 1) * 1e-6);
+    }
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err) {
+    double rate = 0, stream = 0;
+    dit_result result = DIT_OK;
+    if (device->rate > 0) return DIT_OK;
+    result = diti_rate_find(device, false, &rate, err);
+    if (result >= 0) result = diti_rate_find(device, true, &stream, err);
+    if (result < 0) return result;
+    device->rate = rate;
+    device->stream = stream;
+    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %.3f TFLOP/s of products, %.1f GB/s of memory",
+             device->ordinal, device->info.name, rate * 1e-12, stream * 1e-9);
+    return DIT_OK;
+}

@@ -313,8 +313,9 @@ typedef struct diti_device {
     uint32_t fail_submit_after;                    /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     uint64_t submits;
-    float us_per_gflop; /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
-    diti_trace *trace;  /* the context's; NULL: none */
+    float us_per_gflop;  /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
+    double rate, stream; /* operations and bytes of memory per second, once diti_device_measure was called; else 0 */
+    diti_trace *trace;   /* the context's; NULL: none */
     diti_trace_clock clock;
 } diti_device;
 
