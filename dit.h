@@ -5248,6 +5248,7 @@ typedef struct diti_device {
 	uint32_t fail_pipeline_after, pipelines_tried;
 	uint64_t submits;
 	float us_per_gflop;
+	double rate, stream;
 	diti_trace *trace;
 	diti_trace_clock clock;
 } diti_device;
@@ -9390,6 +9391,7 @@ typedef struct diti_elementwise_desc {
 	const char *name;
 } diti_elementwise_desc;
 static diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
+static void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name);
 
 #define DITI_COEFFICIENTS 24u
 typedef struct diti_solver_desc {
@@ -12779,6 +12781,57 @@ static dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress,
 			result = DIT_CANCELLED;
 	}
 	return result;
+}
+
+#define DITI_RATE_US 4000u
+
+static dit_result diti_rate_run(diti_device *device, uint32_t side, bool copies, uint64_t *us, dit_error *err) {
+	diti_plan *plan = NULL;
+	diti_tune_case c = DITI_ZERO;
+	diti_graph graph;
+	dit_result result;
+	c.kind = DITI_TUNE_GEMM;
+	c.rows = c.columns = c.depth = side;
+	c.formats[0] = c.formats[1] = c.formats[2] = device->rung >= DITI_RUNG_FP16 ? DITI_F16 : DITI_F32;
+	diti_graph_init(&graph, device);
+	graph.candidate = 1;
+	diti_graph_segment(&graph, "begin", false);
+	diti_graph_segment(&graph, "rate", false);
+	if (copies)
+		diti_copy(&graph, diti_tune_tensor(&graph, DITI_F32, side, side),
+			diti_tune_tensor(&graph, DITI_F32, side, side), "measured copy");
+	else
+		diti_tune_emit(&graph, &c, 1);
+	result = diti_plan_create(&graph, NULL, &plan, err);
+	diti_graph_free(&graph);
+	if (result >= 0) result = diti_tune_measure(plan, us, err);
+	diti_plan_destroy(plan);
+	return result;
+}
+
+static dit_result diti_rate_find(diti_device *device, bool copies, double *rate, dit_error *err) {
+	uint32_t side;
+	uint64_t us = 0;
+	dit_result result = DIT_OK;
+	for (side = 256; side <= 4096 && us < DITI_RATE_US && result >= 0; side *= 2) {
+		result = diti_rate_run(device, side, copies, &us, err);
+		*rate = (copies ? 8.0 : 2.0 * side) * side * side / ((double)(us ? us : 1) * 1e-6);
+	}
+	return result;
+}
+
+static dit_result diti_device_measure(diti_device *device, dit_error *err) {
+	double rate = 0, stream = 0;
+	dit_result result = DIT_OK;
+	if (device->rate > 0) return DIT_OK;
+	result = diti_rate_find(device, false, &rate, err);
+	if (result >= 0) result = diti_rate_find(device, true, &stream, err);
+	if (result < 0) return result;
+	device->rate = rate;
+	device->stream = stream;
+	diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %.3f TFLOP/s of products, %.1f GB/s of memory",
+		device->ordinal, device->info.name, rate * 1e-12, stream * 1e-9);
+	return DIT_OK;
 }
 
 /* ==== src/graph/guard.c ==== */
