@@ -121,7 +121,7 @@ static void make_pair(pair *p) {
         CHECK_MESSAGE(diti_plan_create(&graph, NULL, &p->plans[i], &err) == DIT_OK, "%s", err.message);
         diti_graph_free(&graph);
     }
-    CHECK_MESSAGE(diti_mesh_create(p->context->peers, p->plans, 2, &p->mesh, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(diti_mesh_create(p->context->peers, p->plans, NULL, 2, &p->mesh, &err) == DIT_OK, "%s", err.message);
 }
 
 static void drop_pair(pair *p) {

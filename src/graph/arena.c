@@ -134,6 +134,7 @@ DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *pl
     size_t count = 0, placed_count = 0, i;
     dit_result result = DIT_OK;
     if (!order) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    diti_exchange_widen(graph);
     diti_arena_widen(graph);
     for (i = 1; i < graph->tensor_count; i++) {
         if (diti_arena_needs_place(graph, i)) order[count++] = (uint32_t)i;

@@ -9,6 +9,23 @@ static void diti_exchange_use(diti_graph *graph, diti_tensor tensor) {
     if (parent->last_use < now) parent->last_use = now;
 }
 
+static void diti_exchange_note(diti_graph *graph, diti_exchange_event_kind kind, uint32_t exchange,
+                               diti_tensor tensor) {
+    diti_exchange_event *event;
+    if (!diti_grow(&graph->device->env, (void **)&graph->events, &graph->event_capacity, graph->event_count,
+                   sizeof *graph->events)) {
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        return;
+    }
+    event = &graph->events[graph->event_count++];
+    event->kind = kind;
+    event->exchange = exchange;
+    event->tensor = tensor;
+    event->segment = graph->segment_count - 1;
+    event->place = (uint32_t)graph->dispatch_count;
+    diti_exchange_use(graph, tensor);
+}
+
 DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends) {
     diti_exchange *exchange;
     if (diti_graph_failed(graph)) return 0;
@@ -23,16 +40,40 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
     exchange->peer = peer;
     exchange->sends = sends;
     exchange->segment = graph->segment_count - 1;
-    exchange->begin = (uint32_t)graph->dispatch_count;
-    exchange->end = UINT32_MAX;
-    diti_exchange_use(graph, tensor);
+    diti_exchange_note(graph, DITI_EXCHANGE_BEGINS, (uint32_t)graph->exchange_count, tensor);
     return (uint32_t)graph->exchange_count++;
 }
 
 DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange) {
     if (diti_graph_failed(graph)) return;
-    graph->exchanges[exchange].end = (uint32_t)graph->dispatch_count;
-    diti_exchange_use(graph, graph->exchanges[exchange].tensor);
+    graph->exchanges[exchange].ended = true;
+    diti_exchange_note(graph, DITI_EXCHANGE_ENDS, exchange, graph->exchanges[exchange].tensor);
+}
+
+DIT_INTERNAL void diti_exchange_carry(diti_graph *graph, uint32_t exchange) {
+    const diti_tensor_info *tensor;
+    if (diti_graph_failed(graph)) return;
+    tensor = diti_tensor_get(graph, diti_tensor_get(graph, graph->exchanges[exchange].tensor)->parent);
+    graph->exchanges[exchange].carried = true;
+    if (tensor->storage != DITI_STORAGE_STATE && tensor->storage != DITI_STORAGE_INPUT)
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "an exchange of %s is to go on behind its segment, which only states and inputs outlive",
+                        tensor->name);
+}
+
+DIT_INTERNAL void diti_exchange_join(diti_graph *graph, diti_tensor tensor) {
+    if (!diti_graph_failed(graph)) diti_exchange_note(graph, DITI_EXCHANGE_JOINS, 0, tensor);
+}
+
+DIT_INTERNAL void diti_exchange_widen(diti_graph *graph) {
+    size_t i;
+    for (i = 0; i < graph->exchange_count; i++) {
+        const diti_exchange *exchange = &graph->exchanges[i];
+        const diti_segment *segment = &graph->segments[exchange->segment];
+        diti_tensor_info *parent = &graph->tensors[graph->tensors[exchange->tensor].parent];
+        if (!exchange->ended && parent->last_use + 1 < segment->first + segment->count)
+            parent->last_use = segment->first + segment->count - 1;
+    }
 }
 
 DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {

@@ -310,13 +310,27 @@ typedef struct diti_segment {
 #define DITI_MAX_SEGMENTS 16u
 /* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may
    use the tensor, at its end it is through: what is sent may change, what is received is there. Between the two other
-   ops run. Of two plans, what one sends to the other meets, in order, what the other receives from it. */
+   ops run. What one plan sends to another one meets what that one receives from it, in the order in which a run comes
+   to their begins, as often as it does. */
 typedef struct diti_exchange {
     diti_tensor tensor;
-    uint32_t peer;                /* number of the other device */
-    bool sends;                   /* else it receives */
-    uint32_t segment, begin, end; /* how much of the segment comes before: dispatches, in a plan slices */
+    uint32_t peer; /* number of the other device */
+    uint32_t segment;
+    bool sends;   /* else it receives */
+    bool ended;   /* by an end of its own; else it ends with its segment */
+    bool carried; /* else only a join ends it, or its next begin, or the end of the run */
 } diti_exchange;
+typedef enum diti_exchange_event_kind {
+    DITI_EXCHANGE_BEGINS,
+    DITI_EXCHANGE_ENDS,
+    DITI_EXCHANGE_JOINS
+} diti_exchange_event_kind;
+typedef struct diti_exchange_event { /* in the order of the graph */
+    diti_exchange_event_kind kind;
+    uint32_t exchange; /* of a join none */
+    diti_tensor tensor;
+    uint32_t segment, place; /* how much of the segment comes before: dispatches, in a plan slices */
+} diti_exchange_event;
 typedef struct diti_guard_record { /* of an op that is guarded (guard.c); in it numbers of records, 0: none */
     char name[64];
     uint32_t segment;                /* counted from 1 */
@@ -345,6 +359,8 @@ typedef struct diti_graph {
     uint32_t guard_judged; /* records of earlier segments, and the first */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
+    diti_exchange_event *events;
+    size_t event_count, event_capacity;
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -378,6 +394,12 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
 /* An exchange begins behind the ops so far; its number. Without an end of its own it ends with its segment. */
 DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends);
 DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
+/* The exchange does not end with its segment: it may go on in later runs of this one and of others. Its tensor must be
+   a state or an input. */
+DIT_INTERNAL void diti_exchange_carry(diti_graph *graph, uint32_t exchange);
+/* Here all carried exchanges of that very tensor that have begun are through. */
+DIT_INTERNAL void diti_exchange_join(diti_graph *graph, diti_tensor tensor);
+DIT_INTERNAL void diti_exchange_widen(diti_graph *graph); /* lives of tensors; before memory is assigned */
 /* Sends one and receives the other at the same time, before anything else goes on. */
 DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer);
 DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
@@ -834,6 +856,9 @@ typedef struct diti_plan {
     size_t slice_count, slice_capacity;
     diti_exchange *exchanges;
     size_t exchange_count;
+    diti_exchange_event *events;
+    size_t event_count;
+    uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* of each segment; the last: event_count */
     VkDescriptorPool descriptors;
     VkCommandPool commands;
     VkQueryPool queries;          /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */

@@ -160,8 +160,11 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->guard_records = graph->guard_records;
     plan->exchanges = graph->exchanges;
     plan->exchange_count = graph->exchange_count;
+    plan->events = graph->events;
+    plan->event_count = graph->event_count;
     graph->exchanges = NULL;
-    graph->exchange_count = graph->exchange_capacity = 0;
+    graph->events = NULL;
+    graph->exchange_count = graph->exchange_capacity = graph->event_count = graph->event_capacity = 0;
     graph->tensors = NULL;
     graph->dispatches = NULL;
     graph->guard_records = NULL;
@@ -244,6 +247,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_buffer_destroy(device, &plan->report);
     diti_free(&device->env, plan->guard_records);
     diti_free(&device->env, plan->exchanges);
+    diti_free(&device->env, plan->events);
     diti_free(&device->env, plan->tensors);
     diti_free(&device->env, plan->sources);
     diti_free(&device->env, plan->dispatches);

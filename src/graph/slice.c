@@ -235,8 +235,6 @@ static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazard
 
 /* --- gathering into command buffers --- */
 
-#define DITI_SLICE_MET 0x80000000u /* of an exchange's begin and end: counts slices already */
-
 static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *err) {
     diti_plan_slice *slice;
     if (!diti_grow(&plan->device->env, (void **)&plan->slices, &plan->slice_capacity, plan->slice_count,
@@ -287,31 +285,44 @@ static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t fr
     return DIT_OK;
 }
 
-/* Exchanges begin and end between command buffers: notes how many of them come before a dispatch, and opens another one
-   where an exchange needs it. */
-static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t dispatch, bool last,
-                                  diti_hazards *hazards, dit_error *err) {
-    bool filled = plan->slices[plan->slice_count - 1].count > 0, cut = false;
-    uint32_t before = plan->segments[segment].count - (filled ? 0u : 1u);
-    size_t i;
-    for (i = 0; i < plan->exchange_count; i++) {
-        diti_exchange *exchange = &plan->exchanges[i];
-        if (exchange->segment != segment) continue;
-        if (exchange->begin == dispatch) {
-            exchange->begin = before | DITI_SLICE_MET;
-            cut = true;
-        }
-        if (exchange->end == dispatch || (last && exchange->end == UINT32_MAX)) {
-            exchange->end = before | DITI_SLICE_MET;
-            cut = true;
-        }
+/* Whether an exchange that begins uses memory of one that is waited for at the same place, from event `first` on. */
+static bool diti_slice_relays(const diti_plan *plan, uint32_t first, uint32_t begin) {
+    const diti_tensor_info *x = &plan->tensors[plan->events[begin].tensor], *y;
+    for (; first < begin; first++) {
+        if (plan->events[first].kind == DITI_EXCHANGE_BEGINS) continue;
+        y = &plan->tensors[plan->events[first].tensor];
+        if (x->parent == y->parent && x->first < y->first + (uint64_t)y->rows * y->pitch &&
+            y->first < x->first + (uint64_t)x->rows * x->pitch)
+            return true;
     }
-    if (!cut || !filled || last) return DIT_OK;
-    hazards->count = 0;
+    return false;
+}
+
+/* Exchanges begin and end between command buffers: notes how many of them come before a dispatch, and opens another one
+   where an exchange needs it. A copy waits for command buffers alone, so that there is an empty one between an exchange
+   that ends and one that goes on with its memory. */
+static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t dispatch, bool last, uint32_t *event,
+                                  diti_hazards *hazards, dit_error *err) {
+    bool filled = plan->slices[plan->slice_count - 1].count > 0;
+    uint32_t before = plan->segments[segment].count - (filled ? 0u : 1u), first = *event;
+    dit_result result = DIT_OK;
+    for (; *event < plan->event_count && result >= 0; ++*event) {
+        diti_exchange_event *at = &plan->events[*event];
+        if (at->segment != segment || at->place != dispatch) break;
+        if (at->kind == DITI_EXCHANGE_BEGINS && diti_slice_relays(plan, first, *event)) {
+            if (filled) result = diti_slice_open(plan, segment, err);
+            filled = true;
+            before++;
+            first = *event;
+        }
+        at->place = before;
+        hazards->count = 0;
+    }
+    if (result < 0 || first == *event || !filled || last) return result;
     return diti_slice_open(plan, segment, err);
 }
 
-static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t first, uint32_t count,
+static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t first, uint32_t count, uint32_t *event,
                                      dit_error *err) {
     diti_hazards hazards;
     uint32_t i;
@@ -322,26 +333,24 @@ static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t
     result = diti_slice_open(plan, segment, err);
     for (i = first; i < first + count && result >= 0; i++) {
         size_t from = plan->dispatch_count;
-        result = diti_slice_meet(plan, segment, i, false, &hazards, err);
+        result = diti_slice_meet(plan, segment, i, false, event, &hazards, err);
         if (result >= 0) result = diti_slice_cut(plan, i, err);
         if (result >= 0) result = diti_slice_gather(plan, segment, from, &hazards, err);
     }
-    return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, &hazards, err);
+    return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, event, &hazards, err);
 }
 
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
-    uint32_t segment;
-    size_t i;
+    uint32_t segment, event = 0;
     dit_result result = DIT_OK;
     plan->segment_count = graph->segment_count;
     result = diti_plan_make_groups(plan, graph, err);
     for (segment = 0; segment < graph->segment_count && result >= 0; segment++) {
         plan->segments[segment] = graph->segments[segment];
-        result = diti_slice_segment(plan, segment, graph->segments[segment].first, graph->segments[segment].count, err);
+        plan->first_event[segment] = event;
+        result = diti_slice_segment(plan, segment, graph->segments[segment].first, graph->segments[segment].count,
+                                    &event, err);
     }
-    for (i = 0; i < plan->exchange_count; i++) {
-        plan->exchanges[i].begin &= ~DITI_SLICE_MET;
-        plan->exchanges[i].end &= ~DITI_SLICE_MET;
-    }
+    plan->first_event[graph->segment_count] = event;
     return result;
 }

@@ -130,7 +130,7 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     if (count > job->context->device_count) count = job->context->device_count;
     for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
     for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
-    if (result == DIT_OK) result = diti_mesh_create(job->context->peers, plans, count, &job->mesh, err);
+    if (result == DIT_OK) result = diti_mesh_create(job->context->peers, plans, NULL, count, &job->mesh, err);
     for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
     for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);

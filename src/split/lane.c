@@ -5,7 +5,7 @@
 #include "split/mesh.h"
 
 DIT_INTERNAL const char *diti_transport_name(diti_transport transport) {
-    static const char *const names[DITI_TRANSPORTS] = {"fd", "dma_buf", "host", "staged", "application"};
+    static const char *const names[DITI_TRANSPORTS] = {"fd", "dma_buf", "host", "staged", "application", "local"};
     return names[transport];
 }
 
@@ -13,6 +13,7 @@ static bool diti_lane_shares(const diti_lane *lane) { return lane->transport <= 
 
 static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t chunk) {
     diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
+    if (lane->transport == DITI_TRANSPORT_LOCAL) side = DITI_LANE_OUT;
     return diti_lane_shares(lane) ? &slot->shared.buffers[side] : &slot->buffers[side];
 }
 
@@ -26,6 +27,9 @@ static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit
     if (diti_lane_shares(lane))
         return diti_shared_create(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,
                                   shares[lane->transport], lane->slot_bytes, &slot->shared, err);
+    if (lane->transport == DITI_TRANSPORT_LOCAL)
+        return diti_buffer_create_shared(lane->sides[DITI_LANE_OUT].device, lane->slot_bytes, "copies on a device",
+                                         &slot->buffers[DITI_LANE_OUT], err);
     for (side = 0; side < DITI_LANE_SIDES && result >= 0; side++) {
         if (lane->sides[side].device)
             result = diti_buffer_create(lane->sides[side].device, lane->slot_bytes, kinds[side],
@@ -70,6 +74,7 @@ DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_de
     }
     for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) result = diti_lane_make_side(&lane->sides[i], err);
     for (i = 0; i < DITI_LANE_SLOTS && result >= 0; i++) result = diti_lane_make_slot(lane, &lane->slots[i], err);
+    if (lane->transport == DITI_TRANSPORT_LOCAL) lane->bridge = lane->sides[DITI_LANE_OUT].timeline;
     if (result < 0)
         diti_lane_destroy(lane);
     else
@@ -82,6 +87,8 @@ static void diti_lane_free_side(diti_lane *lane, uint32_t index) {
     diti_device *device = side->device;
     uint32_t i;
     diti_free(&lane->env, side->turns);
+    diti_free(&lane->env, side->copies);
+    diti_free(&lane->env, side->chunks);
     if (!device) return;
     if (side->timeline) device->vk.DestroySemaphore(device->device, side->timeline, device->callbacks);
     if (side->pool) device->vk.DestroyCommandPool(device->device, side->pool, device->callbacks);
@@ -98,19 +105,10 @@ DIT_INTERNAL void diti_lane_destroy(diti_lane *lane) {
     for (i = 0; i < DITI_LANE_SLOTS && diti_lane_shares(lane); i++)
         diti_shared_destroy(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,
                             &lane->slots[i].shared);
-    diti_free(&env, lane->copies);
-    diti_free(&env, lane->chunks);
     diti_free(&env, lane);
 }
 
 /* --- recording --- */
-
-/* What an open copy is cut into: rows, or parts of one row where they lie side by side. */
-typedef struct diti_lane_cut {
-    uint64_t row_bytes;
-    uint32_t rows;
-    uint64_t from[DITI_LANE_SIDES]; /* bytes from the regions' begins */
-} diti_lane_cut;
 
 static void diti_lane_barrier(const diti_device *device, VkCommandBuffer commands, VkPipelineStageFlags from,
                               VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access) {
@@ -136,26 +134,29 @@ static void diti_lane_hand_over(const diti_device *device, VkCommandBuffer comma
                                   1, &barrier, 0, NULL);
 }
 
-static void diti_lane_record_rows(const diti_device *device, VkCommandBuffer commands, const diti_lane_region *region,
-                                  const diti_lane_cut *cut, VkBuffer slot, uint32_t side) {
+/* Bytes [from, to) of a copy, the rows of which follow each other in the slot. */
+static void diti_lane_record_rows(const diti_device *device, VkCommandBuffer commands, const diti_lane_copy *copy,
+                                  uint64_t from, uint64_t to, VkBuffer slot, uint32_t side) {
     VkBufferCopy parts[64];
-    uint32_t row, count = 0;
+    uint64_t at, size;
+    uint32_t count = 0;
     memset(parts, 0, sizeof parts);
-    for (row = 0; row < cut->rows; row++) {
-        VkDeviceSize far_offset = region->offset + cut->from[side] + row * region->pitch,
-                     near_offset = row * cut->row_bytes;
+    for (at = from; at < to; at += size) {
+        uint64_t in_row = at % copy->row_bytes;
+        VkDeviceSize far_offset = copy->offset + at / copy->row_bytes * copy->pitch + in_row, near_offset = at - from;
+        size = copy->row_bytes - in_row < to - at ? copy->row_bytes - in_row : to - at;
         parts[count].srcOffset = side == DITI_LANE_OUT ? far_offset : near_offset;
         parts[count].dstOffset = side == DITI_LANE_OUT ? near_offset : far_offset;
-        parts[count++].size = cut->row_bytes;
-        if (count < DITI_COUNT(parts) && row + 1 < cut->rows) continue;
-        device->vk.CmdCopyBuffer(commands, side == DITI_LANE_OUT ? region->buffer : slot,
-                                 side == DITI_LANE_OUT ? slot : region->buffer, count, parts);
+        parts[count++].size = size;
+        if (count < DITI_COUNT(parts) && at + size < to) continue;
+        device->vk.CmdCopyBuffer(commands, side == DITI_LANE_OUT ? copy->buffer : slot,
+                                 side == DITI_LANE_OUT ? slot : copy->buffer, count, parts);
         count = 0;
     }
 }
 
-static dit_result diti_lane_record(diti_lane *lane, const diti_lane_copy *copy, const diti_lane_cut *cut, uint32_t side,
-                                   uint32_t slot, VkCommandBuffer *out, dit_error *err) {
+static dit_result diti_lane_record(diti_lane *lane, uint32_t side, const diti_lane_copy *copy, uint64_t from,
+                                   uint64_t to, uint32_t slot, VkCommandBuffer *out, dit_error *err) {
     const VkAccessFlags all = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
     diti_device *device = lane->sides[side].device;
     VkBuffer buffer = diti_lane_buffer(lane, side, slot)->buffer;
@@ -175,7 +176,7 @@ static dit_result diti_lane_record(diti_lane *lane, const diti_lane_copy *copy, 
     diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, all, VK_PIPELINE_STAGE_TRANSFER_BIT,
                       VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     if (external && side == DITI_LANE_IN) diti_lane_hand_over(device, *out, buffer, true);
-    diti_lane_record_rows(device, *out, &copy->regions[side], cut, buffer, side);
+    diti_lane_record_rows(device, *out, copy, from, to, buffer, side);
     if (external && side == DITI_LANE_OUT) diti_lane_hand_over(device, *out, buffer, false);
     diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
                       VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, all | VK_ACCESS_HOST_READ_BIT);
@@ -183,84 +184,78 @@ static dit_result diti_lane_record(diti_lane *lane, const diti_lane_copy *copy, 
     return vr < 0 ? diti_device_fail(device, vr, "vkEndCommandBuffer", err) : DIT_OK;
 }
 
-static dit_result diti_lane_add_chunk(diti_lane *lane, const diti_lane_copy *copy, const diti_lane_cut *cut,
-                                      dit_error *err) {
+static dit_result diti_lane_add_chunk(diti_lane *lane, uint32_t index, const diti_lane_copy *copy, uint64_t from,
+                                      uint64_t to, dit_error *err) {
+    diti_lane_side *side = &lane->sides[index];
     diti_lane_chunk *chunk;
-    uint32_t side, slot;
+    uint32_t slot;
     dit_result result = DIT_OK;
-    if (!diti_grow(&lane->env, (void **)&lane->chunks, &lane->chunk_capacity, lane->chunk_count, sizeof *lane->chunks))
+    if (!diti_grow(&lane->env, (void **)&side->chunks, &side->chunk_capacity, side->chunk_count, sizeof *side->chunks))
         return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
-    chunk = &lane->chunks[lane->chunk_count++];
+    chunk = &side->chunks[side->chunk_count++];
     memset(chunk, 0, sizeof *chunk);
-    chunk->copy = (uint32_t)lane->copy_count;
-    chunk->bytes = cut->rows * cut->row_bytes;
-    for (side = 0; side < DITI_LANE_SIDES; side++) {
-        for (slot = 0; slot < DITI_LANE_SLOTS && lane->sides[side].device && result >= 0; slot++)
-            result = diti_lane_record(lane, copy, cut, side, slot, &chunk->commands[side][slot], err);
-    }
+    chunk->bytes = to - from;
+    for (slot = 0; slot < DITI_LANE_SLOTS && result >= 0; slot++)
+        result = diti_lane_record(lane, index, copy, from, to, slot, &chunk->commands[slot], err);
     return result;
 }
 
-/* Several rows to a chunk, or several chunks to a row. */
-static dit_result diti_lane_cut_rows(diti_lane *lane, const diti_lane_copy *copy, dit_error *err) {
-    uint64_t most = lane->slot_bytes / copy->row_bytes, done;
-    diti_lane_cut cut = DITI_ZERO;
-    dit_result result = DIT_OK;
-    uint32_t row;
-    for (row = 0; row < copy->rows && result >= 0; row += cut.rows) {
-        cut.rows = most == 0 ? 1 : copy->rows - row < most ? copy->rows - row : (uint32_t)most;
-        for (done = 0; done < copy->row_bytes && result >= 0; done += cut.row_bytes) {
-            cut.row_bytes = copy->row_bytes - done < lane->slot_bytes ? copy->row_bytes - done : lane->slot_bytes;
-            cut.from[DITI_LANE_OUT] = row * copy->regions[DITI_LANE_OUT].pitch + done;
-            cut.from[DITI_LANE_IN] = row * copy->regions[DITI_LANE_IN].pitch + done;
-            result = diti_lane_add_chunk(lane, copy, &cut, err);
-        }
-    }
-    return result;
-}
-
-/* Each copy is open once, but another process may be a few chunks behind. */
-static bool diti_lane_grow_turns(diti_lane *lane) {
-    uint32_t i;
-    lane->turn_count = (uint32_t)lane->copy_count + 1 + DITI_LANE_SLOTS;
+/* Room for every copy of this process to be open once, and for another process to be a few chunks behind. */
+static bool diti_lane_grow_turns(diti_lane *lane, size_t copies) {
+    uint32_t i, need = (uint32_t)copies + 1 + DITI_LANE_SLOTS;
     for (i = 0; i < DITI_LANE_SIDES; i++) {
         diti_lane_side *side = &lane->sides[i];
+        if (need <= side->turn_count) continue;
         diti_free(&lane->env, side->turns);
-        side->turns = (diti_lane_turn *)diti_alloc_array(&lane->env, lane->turn_count, sizeof *side->turns);
+        side->turn_count = 2 * need;
+        side->turns = (diti_lane_turn *)diti_alloc_array(&lane->env, side->turn_count, sizeof *side->turns);
         if (!side->turns) return false;
     }
-    return diti_grow(&lane->env, (void **)&lane->copies, &lane->copy_capacity, lane->copy_count, sizeof *lane->copies);
+    return true;
 }
 
-DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *copy, dit_error *err) {
+DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, uint32_t index, const diti_lane_copy *copy, dit_error *err) {
+    diti_lane_side *side = &lane->sides[index];
     diti_lane_copy whole = *copy;
-    dit_result result;
-    uint32_t i;
-    bool dense = true;
-    if (!diti_lane_grow_turns(lane))
+    uint64_t bytes = whole.row_bytes * whole.rows, from, to;
+    dit_result result = DIT_OK;
+    if (!bytes) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "an exchange of %s has no bytes", copy->name);
+    if (!diti_lane_grow_turns(lane, side->copy_count + 1) ||
+        !diti_grow(&lane->env, (void **)&side->copies, &side->copy_capacity, side->copy_count, sizeof *side->copies))
         return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
-    for (i = 0; i < DITI_LANE_SIDES; i++)
-        if (lane->sides[i].device && copy->regions[i].pitch != copy->row_bytes) dense = false;
-    if (dense && lane->transport != DITI_TRANSPORT_APPLICATION) { /* both processes must cut alike */
-        whole.row_bytes *= whole.rows;
+    if (whole.pitch == whole.row_bytes || whole.rows == 1) {
+        whole.row_bytes = bytes;
         whole.rows = 1;
     }
-    whole.first = (uint32_t)lane->chunk_count;
-    result = diti_lane_cut_rows(lane, &whole, err);
-    whole.count = (uint32_t)lane->chunk_count - whole.first;
-    lane->copies[lane->copy_count++] = whole;
+    whole.first = (uint32_t)side->chunk_count;
+    for (from = 0; from < bytes && result >= 0; from = to) {
+        to = bytes - from < lane->slot_bytes ? bytes : from + lane->slot_bytes;
+        result = diti_lane_add_chunk(lane, index, &whole, from, to, err);
+    }
+    whole.count = (uint32_t)side->chunk_count - whole.first;
+    side->copies[side->copy_count++] = whole;
     return result;
 }
 
 /* --- running --- */
 
+/* What a turn of a side copies; if the side is in another process, what this one makes of it. */
+static const diti_lane_side *diti_lane_here(const diti_lane *lane, uint32_t index) {
+    return &lane->sides[lane->sides[index].device ? index : 1 - index];
+}
+
+static const diti_lane_copy *diti_lane_turn_copy(const diti_lane *lane, uint32_t index) {
+    const diti_lane_side *side = &lane->sides[index];
+    return &diti_lane_here(lane, index)->copies[side->turns[side->first].copy];
+}
+
 static void diti_lane_push(diti_lane *lane, uint32_t index, uint32_t copy, VkSemaphore after, uint64_t value) {
     diti_lane_side *side = &lane->sides[index];
-    diti_lane_turn *turn = &side->turns[(side->first + side->count++) % lane->turn_count];
+    diti_lane_turn *turn = &side->turns[(side->first + side->count++) % side->turn_count];
     turn->copy = copy;
     turn->after = after;
     turn->value = value;
-    side->opened += lane->copies[copy].count;
+    side->opened += diti_lane_here(lane, index)->copies[copy].count;
 }
 
 DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value) {
@@ -270,11 +265,12 @@ DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t co
 }
 
 /* A side's next chunk was submitted. */
-static void diti_lane_advance(diti_lane *lane, diti_lane_side *side) {
+static void diti_lane_advance(diti_lane *lane, uint32_t index) {
+    diti_lane_side *side = &lane->sides[index];
     side->submitted++;
-    if (++side->chunk < lane->copies[side->turns[side->first].copy].count) return;
+    if (++side->chunk < diti_lane_turn_copy(lane, index)->count) return;
     side->chunk = 0;
-    side->first = (side->first + 1) % lane->turn_count;
+    side->first = (side->first + 1) % side->turn_count;
     side->count--;
 }
 
@@ -285,11 +281,12 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
     diti_submission submission = DITI_ZERO;
     dit_result result;
     submission.queue = side->device->transfer_queue;
-    submission.commands = &chunk->commands[index][side->submitted % DITI_LANE_SLOTS];
+    submission.commands = &chunk->commands[side->submitted % DITI_LANE_SLOTS];
     submission.count = 1;
     submission.signal = side->timeline;
     submission.signal_value = side->submitted + 1;
     diti_submission_wait(&submission, turn->after, turn->value);
+    if (index == DITI_LANE_IN) diti_submission_wait(&submission, lane->bridge, submission.signal_value);
     result = diti_submit_after(side->device, &submission, err);
     if (result >= 0) side->signals = submission.signal_value;
     return result;
@@ -299,7 +296,8 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
    for them. */
 static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
                                                dit_error *err) {
-    uint64_t number = lane->sides[index].submitted, tag = lane->tag << 32 | (number & 0xffffffffu);
+    uint64_t number = lane->sides[index].submitted;
+    uint64_t tag = lane->tag << 32 | (lane->runs & 0xffu) << 24 | ((number - lane->base) & 0xffffffu);
     diti_lane_slot *slot = &lane->slots[number % DITI_LANE_SLOTS];
     const dit_transport *with = &lane->application;
     diti_buffer *buffer = &slot->buffers[1 - index];
@@ -312,21 +310,33 @@ static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, 
                      sends ? "send to" : "receive from", sends ? lane->to : lane->from);
 }
 
+static dit_result diti_lane_mismatch(const diti_lane *lane, const diti_lane_slot *slot, const diti_lane_copy *copy,
+                                     dit_error *err) {
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "device %u sends %llu bytes (%s) where device %u is to receive %llu (%s)", lane->from,
+                     (unsigned long long)slot->whole, slot->name, lane->to,
+                     (unsigned long long)copy->row_bytes * copy->rows, copy->name);
+}
+
 static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *err) {
     diti_lane_side *side = &lane->sides[index];
-    uint32_t number = lane->copies[side->turns[side->first].copy].first + side->chunk;
-    const diti_lane_chunk *chunk = &lane->chunks[number];
+    const diti_lane_copy *copy = diti_lane_turn_copy(lane, index);
+    const diti_lane_chunk *chunk = &diti_lane_here(lane, index)->chunks[copy->first + side->chunk];
     diti_lane_slot *slot = &lane->slots[side->submitted % DITI_LANE_SLOTS];
     dit_result result;
     if (index == DITI_LANE_OUT) {
-        slot->chunk = number;
+        slot->name = copy->name;
+        slot->bytes = chunk->bytes;
+        slot->whole = copy->row_bytes * copy->rows;
         if (lane->trace) slot->begin_ns = diti_trace_now(lane->trace);
+    } else if (slot->whole != copy->row_bytes * copy->rows) {
+        return diti_lane_mismatch(lane, slot, copy, err);
     }
     result = side->device ? diti_lane_submit_device(lane, index, chunk, err)
                           : diti_lane_submit_application(lane, index, chunk, err);
     if (result < 0) return result;
     if (index == DITI_LANE_IN) lane->bytes += chunk->bytes;
-    diti_lane_advance(lane, side);
+    diti_lane_advance(lane, index);
     return DIT_OK;
 }
 
@@ -346,7 +356,6 @@ static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *si
 
 static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
     const diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
-    const diti_lane_chunk *what = &lane->chunks[slot->chunk];
     diti_trace_event event = DITI_ZERO;
     if (!lane->trace) return;
     event.kind = DITI_TRACE_SPAN;
@@ -354,8 +363,8 @@ static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
     event.row = (uint8_t)((lane->from * DITI_MAX_DEVICES + lane->to) % DITI_TRACE_ROWS);
     event.begin_ns = slot->begin_ns;
     event.end_ns = diti_trace_now(lane->trace);
-    event.bytes = (double)what->bytes;
-    diti_format(event.text, sizeof event.text, "%u to %u: %s, %s", lane->from, lane->to, lane->copies[what->copy].name,
+    event.bytes = (double)slot->bytes;
+    diti_format(event.text, sizeof event.text, "%u to %u: %s, %s", lane->from, lane->to, slot->name,
                 diti_transport_name(lane->transport));
     diti_trace_add(lane->trace, &event);
 }
@@ -378,13 +387,13 @@ static dit_result diti_lane_poll(diti_lane *lane, uint32_t index, dit_error *err
 /* The next chunk is in its slot on one side: now it is on the other. */
 static void diti_lane_pass(diti_lane *lane) {
     diti_lane_slot *slot = &lane->slots[lane->passed % DITI_LANE_SLOTS];
-    size_t bytes = (size_t)lane->chunks[slot->chunk].bytes;
+    size_t bytes = (size_t)slot->bytes;
     diti_device *from = lane->sides[DITI_LANE_OUT].device, *to = lane->sides[DITI_LANE_IN].device;
     if (lane->transport == DITI_TRANSPORT_STAGED) {
         diti_buffer_invalidate(from, &slot->buffers[DITI_LANE_OUT]);
         memcpy(slot->buffers[DITI_LANE_IN].block.mapped, slot->buffers[DITI_LANE_OUT].block.mapped, bytes);
     }
-    if (to && !diti_lane_shares(lane)) diti_buffer_flush(to, &slot->buffers[DITI_LANE_IN]);
+    if (to && lane->slots[0].buffers[DITI_LANE_IN].buffer) diti_buffer_flush(to, &slot->buffers[DITI_LANE_IN]);
     lane->passed++;
 }
 
@@ -395,7 +404,7 @@ DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *
     if (result >= 0) result = diti_lane_poll(lane, DITI_LANE_IN, err);
     while (result >= 0 && out->count && out->submitted - in->finished < DITI_LANE_SLOTS)
         result = diti_lane_submit(lane, DITI_LANE_OUT, err);
-    while (result >= 0 && lane->passed < out->finished) diti_lane_pass(lane);
+    while (result >= 0 && lane->passed < (lane->bridge ? out->submitted : out->finished)) diti_lane_pass(lane);
     while (result >= 0 && in->count && in->submitted < lane->passed) result = diti_lane_submit(lane, DITI_LANE_IN, err);
     if (out->submitted + out->finished + lane->passed + in->submitted + in->finished != before) *moved = true;
     return result;
@@ -437,5 +446,6 @@ DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
         side->opened = side->submitted = side->finished = number;
         side->first = side->count = side->chunk = 0;
     }
-    lane->passed = number;
+    lane->passed = lane->base = number;
+    lane->runs++;
 }

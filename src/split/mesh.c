@@ -12,157 +12,189 @@ typedef struct diti_mesh_maker {
     diti_mesh *mesh;
     const diti_peers *peers;
     uint64_t tag;
-    uint32_t from, to;              /* the pair at hand */
-    uint32_t next[DITI_LANE_SIDES]; /* the exchange of either plan to look at next */
+    diti_lane *lanes[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS]; /* from, to */
+    uint64_t largest[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS]; /* bytes; 0: nothing is sent */
     dit_error *err;
 } diti_mesh_maker;
 
-/* The next exchange of a side's plan with the other device; NULL: there is none, or the plan is in another process. */
-static const diti_exchange *diti_mesh_next(diti_mesh_maker *maker, uint32_t side, diti_mesh_port **port) {
-    uint32_t self = side == DITI_LANE_OUT ? maker->from : maker->to, other = maker->from + maker->to - self, *i;
-    diti_mesh_member *member;
-    if (!diti_mesh_is_local(maker->mesh, self)) return NULL;
-    member = &maker->mesh->members[self - maker->mesh->first];
-    for (i = &maker->next[side]; *i < member->plan->exchange_count; ++*i) {
-        const diti_exchange *exchange = &member->plan->exchanges[*i];
-        if (exchange->peer != other || exchange->sends != (side == DITI_LANE_OUT)) continue;
-        *port = &member->ports[(*i)++];
-        return exchange;
-    }
-    return NULL;
-}
-
 /* Where an exchange's bytes are on its side. */
-static void diti_mesh_region(const diti_mesh *mesh, uint32_t number, const diti_exchange *exchange, uint32_t side,
-                             diti_lane_copy *copy) {
-    const diti_plan *plan = mesh->members[number - mesh->first].plan;
+static void diti_mesh_copy(const diti_plan *plan, const diti_exchange *exchange, diti_lane_copy *copy) {
     const diti_tensor_info *tensor = &plan->tensors[exchange->tensor];
     VkDeviceSize size;
-    copy->regions[side].buffer = diti_plan_buffer(plan, exchange->tensor, &copy->regions[side].offset, &size);
-    copy->regions[side].pitch = (VkDeviceSize)tensor->pitch * diti_element_size(tensor->format);
+    memset(copy, 0, sizeof *copy);
+    copy->buffer = diti_plan_buffer(plan, exchange->tensor, &copy->offset, &size);
+    copy->pitch = (VkDeviceSize)tensor->pitch * diti_element_size(tensor->format);
     copy->row_bytes = diti_exchange_row_bytes(tensor);
     copy->rows = tensor->rows;
     diti_format(copy->name, sizeof copy->name, "%s", tensor->name);
 }
 
-static dit_result diti_mesh_mismatch(const diti_mesh_maker *maker, const char *what) {
-    return diti_fail(maker->err, DIT_ERROR_INVALID_ARGUMENT,
-                     "the plans of devices %u and %u do not fit together: what is sent and received differs in %s",
-                     maker->from, maker->to, what);
+static uint64_t diti_mesh_exchange_bytes(const diti_plan *plan, const diti_exchange *exchange) {
+    const diti_tensor_info *tensor = &plan->tensors[exchange->tensor];
+    return tensor->rows * diti_exchange_row_bytes(tensor);
 }
 
-/* The next copy of the pair; DIT_WORKING: there is none. */
-static dit_result diti_mesh_match(diti_mesh_maker *maker, diti_lane_copy *copy,
-                                  diti_mesh_port *ports[DITI_LANE_SIDES]) {
-    const diti_exchange *exchanges[DITI_LANE_SIDES];
-    bool both = diti_mesh_is_local(maker->mesh, maker->from) && diti_mesh_is_local(maker->mesh, maker->to);
-    uint32_t side;
-    uint64_t bytes;
-    memset(copy, 0, sizeof *copy);
-    ports[0] = ports[1] = NULL;
-    for (side = 0; side < DITI_LANE_SIDES; side++) exchanges[side] = diti_mesh_next(maker, side, &ports[side]);
-    if (!exchanges[0] && !exchanges[1]) return DIT_WORKING;
-    if (both && (!exchanges[0] || !exchanges[1])) return diti_mesh_mismatch(maker, "number");
-    if (both && exchanges[0]->segment != exchanges[1]->segment) return diti_mesh_mismatch(maker, "its segment");
-    for (side = 0; side < DITI_LANE_SIDES; side++) {
-        if (!exchanges[side]) continue;
-        bytes = copy->row_bytes * copy->rows;
-        diti_mesh_region(maker->mesh, side == DITI_LANE_OUT ? maker->from : maker->to, exchanges[side], side, copy);
-        if (bytes && bytes != copy->row_bytes * copy->rows) return diti_mesh_mismatch(maker, "bytes");
+/* The largest copy between any two members. */
+static dit_result diti_mesh_measure(diti_mesh_maker *maker, uint32_t index) {
+    const diti_mesh *mesh = maker->mesh;
+    const diti_plan *plan = mesh->members[index].plan;
+    uint32_t self = mesh->first + index;
+    size_t i;
+    for (i = 0; i < plan->exchange_count; i++) {
+        const diti_exchange *exchange = &plan->exchanges[i];
+        uint64_t bytes = diti_mesh_exchange_bytes(plan, exchange), *largest;
+        if (exchange->peer >= mesh->all || exchange->peer == self)
+            return diti_fail(maker->err, DIT_ERROR_INVALID_ARGUMENT,
+                             "device %u of %u exchanges %s with device %u, which is no other one of them", self,
+                             mesh->all, plan->tensors[exchange->tensor].name, exchange->peer);
+        largest = exchange->sends ? &maker->largest[self][exchange->peer] : &maker->largest[exchange->peer][self];
+        if (*largest < bytes) *largest = bytes;
     }
     return DIT_OK;
 }
 
-/* The largest copy of the pair; 0: nothing is sent. */
-static dit_result diti_mesh_measure(diti_mesh_maker *maker, uint64_t *largest) {
-    diti_mesh_port *ports[DITI_LANE_SIDES];
-    diti_lane_copy copy;
-    dit_result result;
-    *largest = 0;
-    memset(maker->next, 0, sizeof maker->next);
-    while ((result = diti_mesh_match(maker, &copy, ports)) == DIT_OK)
-        if (copy.row_bytes * copy.rows > *largest) *largest = copy.row_bytes * copy.rows;
-    memset(maker->next, 0, sizeof maker->next);
-    return result;
+/* The next exchange of a plan with another member that ends in its segment's run; *carried: one that does not was met.
+ */
+static const diti_exchange *diti_mesh_next(const diti_plan *plan, uint32_t peer, bool sends, size_t *at,
+                                           bool *carried) {
+    for (; *at < plan->exchange_count; ++*at) {
+        const diti_exchange *exchange = &plan->exchanges[*at];
+        if (exchange->peer != peer || exchange->sends != sends) continue;
+        if (exchange->carried) *carried = true;
+        ++*at;
+        return exchange;
+    }
+    return NULL;
 }
 
-static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint64_t largest, diti_lane **out) {
+/* What one member sends to another one is what that one receives from it, segment by segment. Of carried exchanges only
+   a run tells which meets which (diti_lane_pump). */
+static dit_result diti_mesh_check(const diti_mesh_maker *maker, uint32_t from, uint32_t to) {
+    const diti_plan *sends = maker->mesh->members[from - maker->mesh->first].plan;
+    const diti_plan *receives = maker->mesh->members[to - maker->mesh->first].plan;
+    size_t at[2] = {0, 0};
+    bool carried = false;
+    const char *differs = NULL;
+    for (;;) {
+        const diti_exchange *out = diti_mesh_next(sends, to, true, &at[0], &carried);
+        const diti_exchange *in = diti_mesh_next(receives, from, false, &at[1], &carried);
+        if (!out && !in) break;
+        if (differs) continue;
+        differs = !out || !in                                                                      ? "number"
+                  : out->segment != in->segment                                                    ? "its segment"
+                  : diti_mesh_exchange_bytes(sends, out) != diti_mesh_exchange_bytes(receives, in) ? "bytes"
+                                                                                                   : NULL;
+    }
+    if (!differs || carried) return DIT_OK;
+    return diti_fail(maker->err, DIT_ERROR_INVALID_ARGUMENT,
+                     "the plans of devices %u and %u do not fit together: what is sent and received differs in %s",
+                     from, to, differs);
+}
+
+static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint32_t to) {
     diti_mesh *mesh = maker->mesh;
     const diti_peers *peers = maker->peers;
+    uint64_t largest = maker->largest[from][to];
     diti_lane_desc desc = DITI_ZERO;
     dit_result result;
     if (!diti_grow(&mesh->env, (void **)&mesh->lanes, &mesh->lane_capacity, mesh->lane_count, sizeof *mesh->lanes))
         return diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
-    desc.transport = DITI_TRANSPORT_APPLICATION;
-    desc.from = maker->from;
-    desc.to = maker->to;
-    if (diti_mesh_is_local(mesh, desc.from)) desc.devices[DITI_LANE_OUT] = peers->devices[desc.from - mesh->first];
-    if (diti_mesh_is_local(mesh, desc.to)) desc.devices[DITI_LANE_IN] = peers->devices[desc.to - mesh->first];
-    if (desc.devices[0] && desc.devices[1])
-        desc.transport = peers->transports[desc.from - mesh->first][desc.to - mesh->first];
-    desc.slot_bytes = largest < peers->chunk ? (largest + 255) & ~(uint64_t)255 : peers->chunk;
+    desc.from = from;
+    desc.to = to;
+    if (diti_mesh_is_local(mesh, from)) desc.devices[DITI_LANE_OUT] = mesh->members[from - mesh->first].device;
+    if (diti_mesh_is_local(mesh, to)) desc.devices[DITI_LANE_IN] = mesh->members[to - mesh->first].device;
+    desc.slot_bytes = peers->chunk;
+    if (!desc.devices[0] || !desc.devices[1]) {
+        desc.transport = DITI_TRANSPORT_APPLICATION; /* both processes cut alike, whatever else each of them sends */
+    } else {
+        desc.transport = desc.devices[0] == desc.devices[1]
+                             ? DITI_TRANSPORT_LOCAL
+                             : peers->transports[desc.devices[0]->ordinal][desc.devices[1]->ordinal];
+        if (largest < peers->chunk) desc.slot_bytes = (largest + 255) & ~(uint64_t)255;
+    }
     desc.application = &peers->application;
-    desc.tag = (maker->tag << 8 | maker->from << 4 | maker->to) & 0xffffffffu;
+    desc.tag = (maker->tag << 10 | from << 5 | to) & 0xffffffffu;
     desc.limit_us = peers->limit_us;
-    result = diti_lane_create(&mesh->env, &desc, out, maker->err);
-    if (result >= 0) mesh->lanes[mesh->lane_count++] = *out;
+    result = diti_lane_create(&mesh->env, &desc, &maker->lanes[from][to], maker->err);
+    if (result >= 0) mesh->lanes[mesh->lane_count++] = maker->lanes[from][to];
     return result;
 }
 
-static dit_result diti_mesh_connect(diti_mesh_maker *maker) {
-    diti_mesh_port *ports[DITI_LANE_SIDES];
-    diti_lane *lane = NULL;
-    diti_lane_copy copy;
-    uint64_t largest;
-    uint32_t side;
-    dit_result result = diti_mesh_measure(maker, &largest);
-    if (result < 0 || !largest) return result;
-    result = diti_mesh_add_lane(maker, largest, &lane);
-    while (result >= 0 && (result = diti_mesh_match(maker, &copy, ports)) == DIT_OK) {
-        for (side = 0; side < DITI_LANE_SIDES; side++) {
-            if (!ports[side]) continue;
-            ports[side]->lane = lane;
-            ports[side]->side = side;
-            ports[side]->copy = (uint32_t)lane->copy_count;
+static dit_result diti_mesh_add_lanes(diti_mesh_maker *maker) {
+    const diti_mesh *mesh = maker->mesh;
+    dit_result result = DIT_OK;
+    uint32_t i, from, to;
+    for (i = 0; i < mesh->count && result >= 0; i++) result = diti_mesh_measure(maker, i);
+    for (from = 0; from < mesh->all && result >= 0; from++) {
+        for (to = 0; to < mesh->all && result >= 0; to++) {
+            if (!maker->largest[from][to]) continue;
+            if (diti_mesh_is_local(mesh, from) && diti_mesh_is_local(mesh, to))
+                result = diti_mesh_check(maker, from, to);
+            if (result >= 0) result = diti_mesh_add_lane(maker, from, to);
         }
-        result = diti_lane_add(lane, &copy, maker->err);
     }
     return result;
 }
 
-static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans) {
+static dit_result diti_mesh_add_ports(diti_mesh_maker *maker, uint32_t index) {
+    diti_mesh *mesh = maker->mesh;
+    const diti_plan *plan = mesh->members[index].plan;
+    uint32_t self = mesh->first + index;
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = 0; i < plan->exchange_count && result >= 0; i++) {
+        const diti_exchange *exchange = &plan->exchanges[i];
+        diti_mesh_port *port = &mesh->members[index].ports[i];
+        diti_lane_copy copy;
+        diti_mesh_copy(plan, exchange, &copy);
+        port->lane = exchange->sends ? maker->lanes[self][exchange->peer] : maker->lanes[exchange->peer][self];
+        port->side = exchange->sends ? DITI_LANE_OUT : DITI_LANE_IN;
+        port->copy = (uint32_t)port->lane->sides[port->side].copy_count;
+        result = diti_lane_add(port->lane, port->side, &copy, maker->err);
+    }
+    return result;
+}
+
+static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans, const uint32_t *places) {
     diti_mesh *mesh = maker->mesh;
     dit_result result = DIT_OK;
-    uint32_t i, all = maker->peers->all;
+    uint32_t i;
     for (i = 0; i < mesh->count; i++) {
         diti_mesh_member *member = &mesh->members[i];
+        size_t count = plans[i]->exchange_count + 1;
         member->plan = plans[i];
-        member->ports =
-            (diti_mesh_port *)diti_alloc_array(&mesh->env, plans[i]->exchange_count + 1, sizeof *member->ports);
-        if (!member->ports) return diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        member->device = maker->peers->devices[places ? places[i] : i];
+        member->ports = (diti_mesh_port *)diti_alloc_array(&mesh->env, count, sizeof *member->ports);
+        member->open = (uint32_t *)diti_alloc_array(&mesh->env, count, sizeof *member->open);
+        if (!member->ports || !member->open)
+            return diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        memset(member->ports, 0, count * sizeof *member->ports);
     }
-    for (maker->from = 0; maker->from < all && result >= 0; maker->from++) {
-        for (maker->to = 0; maker->to < all && result >= 0; maker->to++)
-            if (maker->from != maker->to) result = diti_mesh_connect(maker);
-    }
+    result = diti_mesh_add_lanes(maker);
+    for (i = 0; i < mesh->count && result >= 0; i++) result = diti_mesh_add_ports(maker, i);
     return result;
 }
 
-DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, uint32_t count, diti_mesh **out,
-                                         dit_error *err) {
+DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
+                                         uint32_t count, diti_mesh **out, dit_error *err) {
     diti_mesh_maker maker = DITI_ZERO;
-    diti_mesh *mesh = (diti_mesh *)diti_alloc_zero(&peers->env, sizeof *mesh);
+    diti_mesh *mesh;
     dit_result result;
+    uint32_t ranks = peers->all / peers->count;
     *out = NULL;
+    if (count * ranks > DITI_MAX_MEMBERS)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "a mesh has at most %u members", DITI_MAX_MEMBERS);
+    mesh = (diti_mesh *)diti_alloc_zero(&peers->env, sizeof *mesh);
     if (!mesh) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a mesh of devices");
     mesh->env = peers->env;
-    mesh->first = peers->first;
     mesh->count = count;
+    mesh->first = places ? peers->first / peers->count * count : peers->first;
+    mesh->all = places ? ranks * count : peers->all;
     maker.mesh = mesh;
     maker.peers = peers;
     maker.tag = peers->meshes++;
     maker.err = err;
-    result = diti_mesh_make(&maker, plans);
+    result = diti_mesh_make(&maker, plans, places);
     if (result < 0)
         diti_mesh_destroy(mesh);
     else
@@ -177,49 +209,74 @@ DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh) {
     env = mesh->env;
     while (mesh->lane_count) diti_lane_destroy(mesh->lanes[--mesh->lane_count]);
     diti_free(&env, mesh->lanes);
-    for (i = 0; i < mesh->count; i++) diti_free(&env, mesh->members[i].ports);
+    for (i = 0; i < mesh->count; i++) {
+        diti_free(&env, mesh->members[i].ports);
+        diti_free(&env, mesh->members[i].open);
+    }
     diti_free(&env, mesh);
 }
 
 /* --- running --- */
 
-/* The cursor of a member stands before a slice of a segment: what begins there goes on its way. */
-static void diti_mesh_open(diti_mesh_member *member, uint32_t segment, uint32_t slice) {
-    const diti_plan *plan = member->plan;
-    size_t i;
-    for (i = 0; i < plan->exchange_count; i++) {
-        diti_mesh_port *port = &member->ports[i];
-        if (plan->exchanges[i].segment != segment || plan->exchanges[i].begin != slice) continue;
-        port->open = true;
-        port->last = diti_lane_open(port->lane, port->side, port->copy, plan->timeline, plan->submitted);
-    }
+/* An exchange goes on its way; false: it still is since it began before. */
+static bool diti_mesh_open(diti_mesh_member *member, uint32_t exchange) {
+    diti_mesh_port *port = &member->ports[exchange];
+    if (port->open && port->lane->sides[port->side].submitted < port->last) return false;
+    if (!port->open) member->open[member->open_count++] = exchange;
+    port->open = true;
+    port->last = diti_lane_open(port->lane, port->side, port->copy, member->plan->timeline, member->plan->submitted);
+    return true;
 }
 
-/* Closes what must be through before a slice; false: something is not. */
-static bool diti_mesh_close(diti_mesh_member *member, uint32_t segment, uint32_t slice) {
-    const diti_plan *plan = member->plan;
-    size_t i;
-    for (i = 0; i < plan->exchange_count; i++) {
-        diti_mesh_port *port = &member->ports[i];
-        const diti_exchange *exchange = &plan->exchanges[i];
-        const diti_lane_side *side;
-        bool arrives = slice == 0 && !member->arrived; /* whatever is open is of the segment before */
-        if (!port->open || (!arrives && exchange->segment == segment && exchange->end > slice)) continue;
-        side = &port->lane->sides[port->side];
-        if (side->submitted < port->last) return false;
-        diti_submission_wait(&member->next, side->timeline, port->last);
-        port->open = false;
+/* Closes what is open and wanted: one exchange, or those carried of a tensor, or those that end with their segment.
+   false: something is not through. */
+static bool diti_mesh_close(diti_mesh_member *member, const diti_exchange_event *event) {
+    uint32_t i, kept = 0;
+    bool all = true;
+    for (i = 0; i < member->open_count; i++) {
+        uint32_t number = member->open[i];
+        const diti_exchange *exchange = &member->plan->exchanges[number];
+        diti_mesh_port *port = &member->ports[number];
+        const diti_lane_side *side = &port->lane->sides[port->side];
+        bool wanted = !event                               ? !exchange->carried
+                      : event->kind == DITI_EXCHANGE_JOINS ? exchange->carried && exchange->tensor == event->tensor
+                                                           : number == event->exchange;
+        if (wanted && side->submitted >= port->last) {
+            diti_submission_wait(&member->next, side->timeline, port->last);
+            port->open = false;
+            continue;
+        }
+        if (wanted) all = false;
+        member->open[kept++] = number;
+    }
+    member->open_count = kept;
+    return all;
+}
+
+/* The cursor of a member stands before a slice: what begins there goes on its way; then whether what ends there, or
+   before, has. */
+static bool diti_mesh_meet(diti_mesh_member *member, uint32_t slice) {
+    const diti_exchange_event *events = member->plan->events;
+    for (; member->begun < member->last && events[member->begun].place <= slice; member->begun++) {
+        const diti_exchange_event *event = &events[member->begun];
+        if (event->kind == DITI_EXCHANGE_BEGINS && !diti_mesh_open(member, event->exchange)) return false;
+    }
+    for (; member->ended < member->last && events[member->ended].place <= slice; member->ended++) {
+        const diti_exchange_event *event = &events[member->ended];
+        if (event->kind != DITI_EXCHANGE_BEGINS && !diti_mesh_close(member, event)) return false;
     }
     return true;
 }
 
 DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice) {
     diti_mesh_member *member = &mesh->members[index];
-    if (!diti_mesh_close(member, segment, slice)) return false;
-    if (slice > 0 || member->arrived) return true;
-    member->arrived = true;
-    diti_mesh_open(member, segment, 0);
-    return diti_mesh_close(member, segment, 0);
+    if (slice == 0 && !member->arrived) {
+        if (!diti_mesh_meet(member, UINT32_MAX) || !diti_mesh_close(member, NULL)) return false;
+        member->arrived = true;
+        member->begun = member->ended = member->plan->first_event[segment];
+        member->last = member->plan->first_event[segment + 1];
+    }
+    return diti_mesh_meet(member, slice);
 }
 
 DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice,
@@ -229,7 +286,7 @@ DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32
     if (result < 0) return result;
     memset(&member->next, 0, sizeof member->next);
     member->arrived = false;
-    diti_mesh_open(member, segment, slice + 1);
+    diti_mesh_meet(member, slice + 1);
     return DIT_OK;
 }
 
@@ -261,7 +318,8 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
     for (k = 0; k < mesh->lane_count; k++) diti_lane_settle(mesh->lanes[k]);
     for (i = 0; i < mesh->count; i++) {
         diti_mesh_member *member = &mesh->members[i];
-        for (k = 0; k < member->plan->exchange_count; k++) member->ports[k].open = false;
+        for (k = 0; k < member->open_count; k++) member->ports[member->open[k]].open = false;
+        member->open_count = member->begun = member->ended = member->last = 0;
         memset(&member->next, 0, sizeof member->next);
         member->arrived = false;
     }

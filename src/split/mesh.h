@@ -18,13 +18,17 @@ typedef enum diti_transport {                             /* best first */
                               DITI_TRANSPORT_HOST,        /* pages of the host that both devices import */
                               DITI_TRANSPORT_STAGED,      /* the host copies from one's memory to the other's */
                               DITI_TRANSPORT_APPLICATION, /* dit_transport: one of the two is in another process */
+                              DITI_TRANSPORT_LOCAL,       /* both are the same device: a buffer on it */
                               DITI_TRANSPORTS
 } diti_transport;
 DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
 
 /* A chunk goes from the source to a slot on one device, and from the slot to the target on the other. A slot is memory
    that both reach, or a buffer on each, between which the host copies. Each half of the way is a submission that waits
-   for nothing but what was submitted to the same device before, so that no order of submissions can block. */
+   for nothing but what was submitted before, so that no order of submissions can block.
+   Each side has copies of its own, which it opens in an order of its own: what is opened first on one side meets what
+   is opened first on the other, and must be as long. Both are cut into chunks as rows of bytes, whatever their shape.
+ */
 #define DITI_LANE_SLOTS 2u
 enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
 typedef struct diti_lane_slot {
@@ -32,27 +36,24 @@ typedef struct diti_lane_slot {
     diti_buffer buffers[DITI_LANE_SIDES]; /* where nothing is shared; of a device in another process none */
     void *request;                        /* the application's */
     uint64_t begin_ns;
-    uint32_t chunk; /* that is in it */
+    uint64_t bytes, whole; /* of the chunk that is in it, and of its copy */
+    const char *name;
 } diti_lane_slot;
 typedef struct diti_lane_chunk {
-    uint32_t copy;
     uint64_t bytes;
-    VkCommandBuffer commands[DITI_LANE_SIDES][DITI_LANE_SLOTS];
+    VkCommandBuffer commands[DITI_LANE_SLOTS];
 } diti_lane_chunk;
-/* Rows of so many bytes, pitch bytes from one to the next. */
-typedef struct diti_lane_region {
-    VkBuffer buffer; /* VK_NULL_HANDLE: in another process */
-    VkDeviceSize offset, pitch;
-} diti_lane_region;
+/* One side of a copy: rows of so many bytes, pitch bytes from one to the next. */
 typedef struct diti_lane_copy {
-    diti_lane_region regions[DITI_LANE_SIDES];
+    VkBuffer buffer;
+    VkDeviceSize offset, pitch;
     uint64_t row_bytes;
     uint32_t rows;
     uint32_t first, count; /* chunks; set by diti_lane_add */
     char name[32];
 } diti_lane_copy;
 typedef struct diti_lane_turn { /* a copy that may go on, on one side */
-    uint32_t copy;
+    uint32_t copy;              /* of the side that is in this process */
     VkSemaphore after; /* a timeline of that side's device, and its value from which on memory may be touched */
     uint64_t value;
 } diti_lane_turn;
@@ -63,7 +64,12 @@ typedef struct diti_lane_side {
     uint64_t opened, submitted, finished; /* chunks since the lane was made; finished: as far as was seen */
     uint64_t signals;                     /* what the timeline comes to: a run that ended early leaves numbers out */
     diti_lane_turn *turns;                /* a ring */
-    uint32_t first, count, chunk;         /* chunk: the next one of the first turn's copy */
+    uint32_t first, count, turn_count;    /* turn_count: room */
+    uint32_t chunk;                       /* the next one of the first turn's copy */
+    diti_lane_copy *copies;
+    size_t copy_count, copy_capacity;
+    diti_lane_chunk *chunks;
+    size_t chunk_count, chunk_capacity;
 } diti_lane_side;
 typedef struct diti_lane {
     diti_env env;
@@ -72,15 +78,14 @@ typedef struct diti_lane {
     VkDeviceSize slot_bytes;
     diti_lane_slot slots[DITI_LANE_SLOTS];
     diti_lane_side sides[DITI_LANE_SIDES];
-    uint64_t passed; /* chunks that the host has brought from side to side, or seen to be there */
-    uint64_t bytes;  /* of chunks that were copied in, or handed to the application */
-    diti_lane_copy *copies;
-    size_t copy_count, copy_capacity;
-    uint32_t turn_count; /* room for turns */
-    diti_lane_chunk *chunks;
-    size_t chunk_count, chunk_capacity;
+    uint64_t passed;    /* chunks that the host has brought from side to side, or seen to be there */
+    uint64_t bytes;     /* of chunks that were copied in, or handed to the application */
+    VkSemaphore bridge; /* timeline of the sending side as the receiving device knows it: that waits for it itself, the
+                           host need not see what is sent; VK_NULL_HANDLE: the host does */
     dit_transport application;
     uint64_t tag, limit_us, idle_since_us; /* limit: of waiting for another process */
+    uint64_t base;                         /* chunks of earlier runs */
+    uint32_t runs;                         /* that ended */
     diti_trace *trace;
 } diti_lane;
 
@@ -96,10 +101,11 @@ typedef struct diti_lane_desc {
 DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
                                          dit_error *err);
 DIT_INTERNAL void diti_lane_destroy(diti_lane *lane); /* settles; NULL is fine */
-/* Records a copy, to run any number of times. Its number: one more than that of the copy before. */
-DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *copy, dit_error *err);
-/* On a side in this process, the copy may run once more when timeline after has reached value. Both sides open copies
-   in the same order. What the side's timeline reaches when it is through. */
+/* Records a copy of a side in this process, to run any number of times. Its number: one more than that of the side's
+   copy before. */
+DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, uint32_t side, const diti_lane_copy *copy, dit_error *err);
+/* The copy may run once more when timeline after has reached value; it was submitted to its last chunk since it was
+   opened before. What the side's timeline reaches when it is through. */
 DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value);
 /* Does what can be done now without waiting; *moved becomes true when something was. */
 DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err);
@@ -141,6 +147,8 @@ DIT_INTERNAL uint32_t diti_split_sockets(const diti_split_links *links);
 DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err);
 
 /* ================= meshes ================= */
+/* Members are the devices that exchanges speak of, numbered over all processes. Two of them may be on one device. */
+#define DITI_MAX_MEMBERS (2 * DITI_MAX_DEVICES)
 typedef struct diti_mesh_port { /* an exchange of a plan in its lane */
     diti_lane *lane;
     uint32_t side, copy;
@@ -149,20 +157,25 @@ typedef struct diti_mesh_port { /* an exchange of a plan in its lane */
 } diti_mesh_port;
 typedef struct diti_mesh_member {
     diti_plan *plan;
-    diti_mesh_port *ports; /* one for each of the plan's exchanges */
-    diti_submission next;  /* what its next slice waits for */
-    bool arrived;          /* exchanges at the begin of the segment at hand are open */
+    diti_device *device;
+    diti_mesh_port *ports;       /* one for each of the plan's exchanges */
+    uint32_t *open;              /* exchanges that are open */
+    uint32_t open_count;         /* of those */
+    uint32_t begun, ended, last; /* events of the segment at hand: begins, and ends and joins, to come to next; end */
+    diti_submission next;        /* what its next slice waits for */
+    bool arrived;                /* at the segment at hand */
 } diti_mesh_member;
 typedef struct diti_mesh {
     diti_env env;
     uint32_t first, count; /* of members in this process */
-    diti_mesh_member members[DITI_MAX_DEVICES];
+    uint32_t all;          /* members of all processes */
+    diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
     size_t lane_count, lane_capacity;
 } diti_mesh;
-/* plans: one for each of the first `count` of the context's devices. */
-DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, uint32_t count, diti_mesh **out,
-                                         dit_error *err);
+/* plans: one for each member. places: index of the context's device that each is on; NULL: member i is on device i. */
+DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
+                                         uint32_t count, diti_mesh **out, dit_error *err);
 DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh); /* before its plans; NULL is fine */
 /* Whether what must have arrived or left before a slice has; members submit their slices in order. */
 DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice);

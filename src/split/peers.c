@@ -54,16 +54,16 @@ static dit_result diti_peers_test_make(const diti_peers *peers, diti_peers_test 
     diti_lane_copy copy = DITI_ZERO;
     dit_result result = diti_lane_create(&peers->env, desc, &test->lane, err);
     uint32_t i;
+    copy.pitch = copy.row_bytes = DITI_PEERS_TEST_BYTES;
+    copy.rows = 1;
+    diti_format(copy.name, sizeof copy.name, "self-test");
     for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) {
         result = diti_buffer_create_shared(test->devices[i], DITI_PEERS_TEST_BYTES, "a transport's self-test",
                                            &test->buffers[i], err);
-        copy.regions[i].buffer = test->buffers[i].buffer;
-        copy.regions[i].pitch = DITI_PEERS_TEST_BYTES;
+        copy.buffer = test->buffers[i].buffer;
+        if (result >= 0) result = diti_lane_add(test->lane, i, &copy, err);
     }
-    copy.row_bytes = DITI_PEERS_TEST_BYTES;
-    copy.rows = 1;
-    diti_format(copy.name, sizeof copy.name, "self-test");
-    return result < 0 ? result : diti_lane_add(test->lane, &copy, err);
+    return result;
 }
 
 static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,

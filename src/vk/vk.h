@@ -489,7 +489,7 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
 /* Submits command buffers under the queue lock and then signals timeline, when set, with value. Latches device loss. */
 DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
                                     VkSemaphore timeline, uint64_t value, dit_error *err);
-#define DITI_MAX_WAITS (2 * DITI_MAX_DEVICES)
+#define DITI_MAX_WAITS (4 * DITI_MAX_DEVICES)
 typedef struct diti_submission {
     VkQueue queue; /* NULL: the device's */
     const VkCommandBuffer *commands;

@@ -1,0 +1,266 @@
+/* What lies under splits: lanes and meshes of plans that are made here, with values that are known beforehand. */
+/* test-runs: lavapipe sanitize */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "vulkan_test.h"
+
+static dit_error err;
+#define PAIR "llvmpipe,llvmpipe"
+
+static dit_context *open_context(const char *devices, const char *overrides) {
+    dit_context_desc desc = DITI_ZERO;
+    dit_context *context = NULL;
+    desc.devices = devices;
+    desc.overrides = overrides;
+    CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s, %s: %s", devices, overrides, err.message);
+    return context;
+}
+
+/* --- members of a mesh, each with a plan and a list of segments to run --- */
+
+enum { MEMBERS = 3, ROWS = 29, COLUMNS = 24, MOST_RUNS = 16 };
+typedef struct mesh {
+    dit_context *context;
+    diti_plan *plans[MEMBERS];
+    diti_mesh *mesh;
+    diti_tensor x[MEMBERS], y[MEMBERS]; /* states */
+    uint32_t count;
+    const char *runs[MEMBERS]; /* a digit for each segment */
+} mesh;
+typedef void (*emitter)(mesh *m, uint32_t self, diti_graph *graph);
+
+static diti_tensor scaled(diti_graph *graph, diti_tensor x, float scale, diti_tensor add, diti_tensor out) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    desc.scale = scale;
+    desc.add = add;
+    desc.out = out;
+    desc.out_f32 = true;
+    desc.name = "scaled";
+    return diti_elementwise(graph, x, &desc);
+}
+
+static dit_result make(mesh *m, dit_context *context, emitter emit, uint32_t count, const uint32_t *places) {
+    diti_graph graph;
+    uint32_t i;
+    m->context = context;
+    m->count = count;
+    for (i = 0; i < count; i++) {
+        diti_graph_init(&graph, context->devices[places ? places[i] : i]);
+        emit(m, i, &graph);
+        CHECK_MESSAGE(diti_plan_create(&graph, NULL, &m->plans[i], &err) == DIT_OK, "%s", err.message);
+        diti_graph_free(&graph);
+    }
+    return diti_mesh_create(context->peers, m->plans, places, count, &m->mesh, &err);
+}
+
+static void drop(mesh *m) {
+    uint32_t i;
+    diti_mesh_destroy(m->mesh);
+    for (i = 0; i < m->count; i++) diti_plan_destroy(m->plans[i]);
+}
+
+/* As jobs do it: every member submits what is ready, lanes are pumped in between. */
+static dit_result run(mesh *m) {
+    uint32_t at[MEMBERS] = {0}, slice[MEMBERS] = {0}, i;
+    uint64_t value, begin = diti_clock_us();
+    dit_result result = DIT_OK;
+    bool moved = true, all = false, waited;
+    while (result >= 0 && !(all && diti_mesh_idle(m->mesh))) {
+        if (!moved) result = diti_mesh_wait(m->mesh, 1000000, &waited, &err);
+        moved = false;
+        if (result >= 0) result = diti_mesh_pump(m->mesh, &moved, &err);
+        for (i = 0, all = true; i < m->count && result >= 0; i++) {
+            while (m->runs[i][at[i]] && result >= 0) {
+                uint32_t segment = (uint32_t)(m->runs[i][at[i]] - '0');
+                if (!diti_mesh_ready(m->mesh, i, segment, slice[i])) break;
+                result = diti_mesh_submit(m->mesh, i, segment, slice[i], &value, &err);
+                moved = true;
+                if (++slice[i] == diti_plan_slice_count(m->plans[i], segment)) slice[i] = 0, at[i]++;
+            }
+            all = all && !m->runs[i][at[i]];
+        }
+        if (diti_clock_us() - begin > 20000000) return DIT_WORKING;
+    }
+    for (i = 0; i < m->count; i++) diti_plan_wait(m->plans[i]);
+    return result;
+}
+
+/* Whether all of a state has one value. */
+static bool holds(const mesh *m, uint32_t member, diti_tensor tensor, float wanted) {
+    static float values[ROWS * COLUMNS];
+    const diti_tensor_info *info = &m->plans[member]->tensors[tensor];
+    size_t i, count = (size_t)info->rows * info->columns;
+    CHECK(diti_plan_read(m->plans[member], tensor, values, count * sizeof *values, &err) == DIT_OK);
+    for (i = 0; i < count; i++)
+        if (!(values[i] == wanted)) return CHECK_MESSAGE(0, "value %u: %g, not %g", (unsigned)i, values[i], wanted);
+    return CHECK(count > 0);
+}
+
+/* A number that a member begins with: states are zeros. */
+static void start(mesh *m, uint32_t self, diti_graph *graph, float value) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    diti_graph_segment(graph, "start", false);
+    m->x[self] = diti_tensor_state(graph, DITI_F32, ROWS, COLUMNS, "x");
+    m->y[self] = diti_tensor_state(graph, DITI_F32, ROWS, COLUMNS, "y");
+    desc.offset = value;
+    desc.out = m->x[self];
+    desc.out_f32 = true;
+    desc.name = "start";
+    diti_elementwise(graph, m->x[self], &desc);
+}
+
+/* --- carried exchanges: member 0 doubles x in every run of either segment and sends it; member 1 adds what came since
+   it last began to receive, once or, in segment 2, twice --- */
+
+static void emit_adding(mesh *m, diti_graph *graph) {
+    diti_exchange_join(graph, m->y[1]);
+    scaled(graph, m->x[1], 1, m->y[1], m->x[1]);
+    diti_exchange_carry(graph, diti_exchange_begin(graph, m->y[1], 0, false));
+}
+
+static void emit_carried(mesh *m, uint32_t self, diti_graph *graph) {
+    uint32_t segment;
+    start(m, self, graph, self == 0 ? 1.0f : 0.0f);
+    for (segment = 1; segment < 3; segment++) {
+        diti_graph_segment(graph, "step", true);
+        if (self == 1) {
+            emit_adding(m, graph);
+            if (segment == 2) emit_adding(m, graph);
+            continue;
+        }
+        diti_exchange_join(graph, m->x[0]);
+        scaled(graph, m->x[0], 2, 0, m->x[0]);
+        diti_exchange_carry(graph, diti_exchange_begin(graph, m->x[0], 1, true));
+        scaled(graph, m->y[0], 1, 0, m->y[0]);
+    }
+}
+
+static uint32_t region_counts; /* of all copies */
+static PFN_vkCmdCopyBuffer plain_copy;
+
+static VKAPI_ATTR void VKAPI_CALL counting_copy(VkCommandBuffer commands, VkBuffer from, VkBuffer to, uint32_t count,
+                                                const VkBufferCopy *regions) {
+    region_counts += count;
+    plain_copy(commands, from, to, count, regions);
+}
+
+/* What is sent k-th in a run is what is received k-th, in whatever segments; rows that lie side by side are one copy.
+ */
+static void test_carried(const char *overrides, const uint32_t *places, uint32_t chunks) {
+    static const char *const runs[][2] = {{"0112212", "01221"}, {"0212111", "0222"}, {"0111111", "0111111"}};
+    mesh m = {0};
+    uint32_t i, regions;
+    dit_context *context = open_context(PAIR, overrides);
+    if (!context) return;
+    for (i = 0; i < 2; i++) {
+        plain_copy = context->devices[i]->vk.CmdCopyBuffer;
+        context->devices[i]->vk.CmdCopyBuffer = counting_copy;
+    }
+    regions = region_counts;
+    if (CHECK_MESSAGE(make(&m, context, emit_carried, 2, places) == DIT_OK, "%s", err.message)) {
+        CHECK_MESSAGE(region_counts - regions == 5 * chunks * DITI_LANE_SLOTS, "%u regions", region_counts - regions);
+        CHECK(!places || m.mesh->lanes[0]->transport == DITI_TRANSPORT_LOCAL);
+        for (i = 0; i < 3; i++) {
+            m.runs[0] = runs[i][0];
+            m.runs[1] = runs[i][1];
+            CHECK_MESSAGE(run(&m) == DIT_OK, "%s", err.message);
+            CHECK(holds(&m, 1, m.x[1], 62) && holds(&m, 1, m.y[1], 64));
+            CHECK(diti_mesh_bytes(m.mesh, 0, 1) == (i + 1) * 6 * ROWS * COLUMNS * sizeof(float));
+            diti_mesh_settle(m.mesh);
+        }
+    }
+    drop(&m);
+    dit_context_destroy(context);
+}
+
+/* --- relays: what member 1 receives it sends on at once --- */
+
+static void emit_relay(mesh *m, uint32_t self, diti_graph *graph) {
+    uint32_t round;
+    start(m, self, graph, self == 0 ? 1.0f : 0.0f);
+    diti_graph_segment(graph, "step", true);
+    for (round = 0; round < 2; round++) {
+        diti_tensor part = diti_tensor_view(graph, m->x[self], round, ROWS - 2, 4, COLUMNS - 7);
+        if (self == 0) scaled(graph, m->x[self], 3, 0, m->x[self]);
+        if (self > 0) diti_exchange_end(graph, diti_exchange_begin(graph, part, self - 1, false));
+        if (self < 2) diti_exchange_end(graph, diti_exchange_begin(graph, part, self + 1, true));
+        if (self == 2)
+            scaled(graph, part, 1, diti_tensor_view(graph, m->y[2], 0, ROWS - 2, 0, COLUMNS - 7),
+                   diti_tensor_view(graph, m->y[2], 0, ROWS - 2, 0, COLUMNS - 7));
+    }
+}
+
+static void test_relay(const char *overrides, const uint32_t *places) {
+    mesh m = {0};
+    dit_context *context = open_context(PAIR ",llvmpipe", overrides);
+    float got[ROWS * COLUMNS];
+    uint32_t r, c, wrong = 0;
+    if (!context) return;
+    if (CHECK_MESSAGE(make(&m, context, emit_relay, 3, places) == DIT_OK, "%s", err.message)) {
+        m.runs[0] = m.runs[1] = m.runs[2] = "0111";
+        CHECK_MESSAGE(run(&m) == DIT_OK, "%s", err.message);
+        CHECK(diti_plan_read(m.plans[2], m.y[2], got, sizeof got, &err) == DIT_OK);
+        for (r = 0; r < ROWS; r++)
+            for (c = 0; c < COLUMNS; c++)
+                wrong += got[r * COLUMNS + c] != (r < ROWS - 2 && c < COLUMNS - 7 ? 3 + 9 + 27 + 81 + 243 + 729 : 0);
+        CHECK_MESSAGE(wrong == 0, "%u values are wrong", wrong);
+    }
+    drop(&m);
+    dit_context_destroy(context);
+}
+
+/* --- plans that do not fit together --- */
+
+enum { MISMATCH_BYTES, MISMATCH_CARRIED, MISMATCH_NUMBER, MISMATCH_SEGMENT, MISMATCH_PEER, MISMATCHES };
+static int mismatch;
+
+static void emit_mismatch(mesh *m, uint32_t self, diti_graph *graph) {
+    uint32_t exchange, rows = mismatch <= MISMATCH_CARRIED && self ? ROWS - 1 : ROWS;
+    start(m, self, graph, 1);
+    if (mismatch == MISMATCH_SEGMENT && self) diti_graph_segment(graph, "other", false);
+    if (mismatch == MISMATCH_NUMBER && self) return;
+    exchange = diti_exchange_begin(graph, diti_tensor_view(graph, m->x[self], 0, rows, 0, COLUMNS),
+                                   mismatch == MISMATCH_PEER ? 2 : 1 - self, self == 0);
+    if (mismatch == MISMATCH_CARRIED && self) diti_exchange_carry(graph, exchange);
+}
+
+static void test_mismatches(void) {
+    static const char *const messages[] = {"differs in bytes", "(x) where device 1 is to receive 2688 (x)",
+                                           "differs in number", "differs in its segment",
+                                           "device 0 of 2 exchanges x with device 2"};
+    dit_context *context = open_context(PAIR, NULL);
+    diti_graph graph;
+    diti_tensor tensor;
+    if (!context) return;
+    for (mismatch = 0; mismatch < MISMATCHES; mismatch++) {
+        mesh m = {0};
+        dit_result result = make(&m, context, emit_mismatch, 2, NULL);
+        m.runs[0] = m.runs[1] = "0";
+        CHECK((result == DIT_OK) == (mismatch == MISMATCH_CARRIED));
+        if (result == DIT_OK) result = run(&m);
+        CHECK_MESSAGE(result == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, messages[mismatch]), "%d: %d, %s",
+                      mismatch, (int)result, err.message);
+        drop(&m);
+    }
+    diti_graph_init(&graph, context->devices[0]);
+    diti_graph_segment(&graph, "start", false);
+    tensor = diti_tensor_new(&graph, DITI_F32, ROWS, COLUMNS, "passing");
+    diti_exchange_carry(&graph, diti_exchange_begin(&graph, tensor, 1, true));
+    CHECK(diti_graph_failed(&graph) && strstr(graph.error.message, "passing"));
+    diti_graph_free(&graph);
+    dit_context_destroy(context);
+}
+
+int main(void) {
+    static const uint32_t one[] = {0, 0, 0}, two[] = {0, 1, 1};
+    test_vulkan_begin();
+    test_carried(NULL, NULL, 1);
+    test_carried("transport=staged,chunk=1K", NULL, 3);
+    test_carried(NULL, one, 1);
+    test_relay("chunk=512", NULL);
+    test_relay(NULL, two);
+    test_relay("chunk=512", one);
+    test_mismatches();
+    test_vulkan_end();
+    return TEST_END("split_lanes");
+}
