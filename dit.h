@@ -5312,7 +5312,7 @@ typedef struct diti_stage {
 static void diti_stage_destroy(diti_stage *stage);
 static dit_result diti_stage_submit(diti_stage *stage, dit_error *err);
 
-#define DITI_MAX_WAITS (2 * DITI_MAX_DEVICES)
+#define DITI_MAX_WAITS (4 * DITI_MAX_DEVICES)
 typedef struct diti_submission {
 	VkQueue queue;
 	const VkCommandBuffer *commands;
@@ -9207,9 +9207,22 @@ typedef struct diti_segment {
 typedef struct diti_exchange {
 	diti_tensor tensor;
 	uint32_t peer;
+	uint32_t segment;
 	bool sends;
-	uint32_t segment, begin, end;
+	bool ended;
+	bool carried;
 } diti_exchange;
+typedef enum diti_exchange_event_kind {
+	DITI_EXCHANGE_BEGINS,
+	DITI_EXCHANGE_ENDS,
+	DITI_EXCHANGE_JOINS
+} diti_exchange_event_kind;
+typedef struct diti_exchange_event {
+	diti_exchange_event_kind kind;
+	uint32_t exchange;
+	diti_tensor tensor;
+	uint32_t segment, place;
+} diti_exchange_event;
 typedef struct diti_guard_record {
 	char name[64];
 	uint32_t segment;
@@ -9238,6 +9251,8 @@ typedef struct diti_graph {
 	uint32_t guard_judged;
 	diti_exchange *exchanges;
 	size_t exchange_count, exchange_capacity;
+	diti_exchange_event *events;
+	size_t event_count, event_capacity;
 } diti_graph;
 
 static diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
@@ -9508,6 +9523,9 @@ typedef struct diti_plan {
 	size_t slice_count, slice_capacity;
 	diti_exchange *exchanges;
 	size_t exchange_count;
+	diti_exchange_event *events;
+	size_t event_count;
+	uint32_t first_event[DITI_MAX_SEGMENTS + 1];
 	VkDescriptorPool descriptors;
 	VkCommandPool commands;
 	VkQueryPool queries;
@@ -10934,6 +10952,7 @@ static void diti_graph_free(diti_graph *graph) {
 	diti_free(&graph->device->env, graph->wanted);
 	diti_free(&graph->device->env, graph->guard_records);
 	diti_free(&graph->device->env, graph->exchanges);
+	diti_free(&graph->device->env, graph->events);
 	memset(graph, 0, sizeof *graph);
 }
 
@@ -11130,6 +11149,23 @@ static void diti_exchange_use(diti_graph *graph, diti_tensor tensor) {
 	if (parent->last_use < now) parent->last_use = now;
 }
 
+static void diti_exchange_note(diti_graph *graph, diti_exchange_event_kind kind, uint32_t exchange,
+	diti_tensor tensor) {
+	diti_exchange_event *event;
+	if (!diti_grow(&graph->device->env, (void **)&graph->events, &graph->event_capacity, graph->event_count,
+		sizeof *graph->events)) {
+		diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+		return;
+	}
+	event = &graph->events[graph->event_count++];
+	event->kind = kind;
+	event->exchange = exchange;
+	event->tensor = tensor;
+	event->segment = graph->segment_count - 1;
+	event->place = (uint32_t)graph->dispatch_count;
+	diti_exchange_use(graph, tensor);
+}
+
 static uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends) {
 	diti_exchange *exchange;
 	if (diti_graph_failed(graph)) return 0;
@@ -11144,16 +11180,40 @@ static uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint3
 	exchange->peer = peer;
 	exchange->sends = sends;
 	exchange->segment = graph->segment_count - 1;
-	exchange->begin = (uint32_t)graph->dispatch_count;
-	exchange->end = UINT32_MAX;
-	diti_exchange_use(graph, tensor);
+	diti_exchange_note(graph, DITI_EXCHANGE_BEGINS, (uint32_t)graph->exchange_count, tensor);
 	return (uint32_t)graph->exchange_count++;
 }
 
 static void diti_exchange_end(diti_graph *graph, uint32_t exchange) {
 	if (diti_graph_failed(graph)) return;
-	graph->exchanges[exchange].end = (uint32_t)graph->dispatch_count;
-	diti_exchange_use(graph, graph->exchanges[exchange].tensor);
+	graph->exchanges[exchange].ended = true;
+	diti_exchange_note(graph, DITI_EXCHANGE_ENDS, exchange, graph->exchanges[exchange].tensor);
+}
+
+static void diti_exchange_carry(diti_graph *graph, uint32_t exchange) {
+	const diti_tensor_info *tensor;
+	if (diti_graph_failed(graph)) return;
+	tensor = diti_tensor_get(graph, diti_tensor_get(graph, graph->exchanges[exchange].tensor)->parent);
+	graph->exchanges[exchange].carried = true;
+	if (tensor->storage != DITI_STORAGE_STATE && tensor->storage != DITI_STORAGE_INPUT)
+		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+			"an exchange of %s is to go on behind its segment, which only states and inputs outlive",
+			tensor->name);
+}
+
+static void diti_exchange_join(diti_graph *graph, diti_tensor tensor) {
+	if (!diti_graph_failed(graph)) diti_exchange_note(graph, DITI_EXCHANGE_JOINS, 0, tensor);
+}
+
+static void diti_exchange_widen(diti_graph *graph) {
+	size_t i;
+	for (i = 0; i < graph->exchange_count; i++) {
+		const diti_exchange *exchange = &graph->exchanges[i];
+		const diti_segment *segment = &graph->segments[exchange->segment];
+		diti_tensor_info *parent = &graph->tensors[graph->tensors[exchange->tensor].parent];
+		if (!exchange->ended && parent->last_use + 1 < segment->first + segment->count)
+			parent->last_use = segment->first + segment->count - 1;
+	}
 }
 
 static void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
@@ -11310,6 +11370,7 @@ static dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, di
 	size_t count = 0, placed_count = 0, i;
 	dit_result result = DIT_OK;
 	if (!order) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+	diti_exchange_widen(graph);
 	diti_arena_widen(graph);
 	for (i = 1; i < graph->tensor_count; i++) {
 		if (diti_arena_needs_place(graph, i)) order[count++] = (uint32_t)i;
@@ -11563,8 +11624,6 @@ static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazard
 	return barrier;
 }
 
-#define DITI_SLICE_MET 0x80000000u
-
 static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *err) {
 	diti_plan_slice *slice;
 	if (!diti_grow(&plan->device->env, (void **)&plan->slices, &plan->slice_capacity, plan->slice_count,
@@ -11611,29 +11670,40 @@ static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t fr
 	return DIT_OK;
 }
 
-static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t dispatch, bool last,
-	diti_hazards *hazards, dit_error *err) {
-	bool filled = plan->slices[plan->slice_count - 1].count > 0, cut = false;
-	uint32_t before = plan->segments[segment].count - (filled ? 0u : 1u);
-	size_t i;
-	for (i = 0; i < plan->exchange_count; i++) {
-		diti_exchange *exchange = &plan->exchanges[i];
-		if (exchange->segment != segment) continue;
-		if (exchange->begin == dispatch) {
-			exchange->begin = before | DITI_SLICE_MET;
-			cut = true;
-		}
-		if (exchange->end == dispatch || (last && exchange->end == UINT32_MAX)) {
-			exchange->end = before | DITI_SLICE_MET;
-			cut = true;
-		}
+static bool diti_slice_relays(const diti_plan *plan, uint32_t first, uint32_t begin) {
+	const diti_tensor_info *x = &plan->tensors[plan->events[begin].tensor], *y;
+	for (; first < begin; first++) {
+		if (plan->events[first].kind == DITI_EXCHANGE_BEGINS) continue;
+		y = &plan->tensors[plan->events[first].tensor];
+		if (x->parent == y->parent && x->first < y->first + (uint64_t)y->rows * y->pitch &&
+			y->first < x->first + (uint64_t)x->rows * x->pitch)
+			return true;
 	}
-	if (!cut || !filled || last) return DIT_OK;
-	hazards->count = 0;
+	return false;
+}
+
+static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t dispatch, bool last, uint32_t *event,
+	diti_hazards *hazards, dit_error *err) {
+	bool filled = plan->slices[plan->slice_count - 1].count > 0;
+	uint32_t before = plan->segments[segment].count - (filled ? 0u : 1u), first = *event;
+	dit_result result = DIT_OK;
+	for (; *event < plan->event_count && result >= 0; ++*event) {
+		diti_exchange_event *at = &plan->events[*event];
+		if (at->segment != segment || at->place != dispatch) break;
+		if (at->kind == DITI_EXCHANGE_BEGINS && diti_slice_relays(plan, first, *event)) {
+			if (filled) result = diti_slice_open(plan, segment, err);
+			filled = true;
+			before++;
+			first = *event;
+		}
+		at->place = before;
+		hazards->count = 0;
+	}
+	if (result < 0 || first == *event || !filled || last) return result;
 	return diti_slice_open(plan, segment, err);
 }
 
-static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t first, uint32_t count,
+static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t first, uint32_t count, uint32_t *event,
 	dit_error *err) {
 	diti_hazards hazards;
 	uint32_t i;
@@ -11644,27 +11714,25 @@ static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t
 	result = diti_slice_open(plan, segment, err);
 	for (i = first; i < first + count && result >= 0; i++) {
 		size_t from = plan->dispatch_count;
-		result = diti_slice_meet(plan, segment, i, false, &hazards, err);
+		result = diti_slice_meet(plan, segment, i, false, event, &hazards, err);
 		if (result >= 0) result = diti_slice_cut(plan, i, err);
 		if (result >= 0) result = diti_slice_gather(plan, segment, from, &hazards, err);
 	}
-	return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, &hazards, err);
+	return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, event, &hazards, err);
 }
 
 static dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
-	uint32_t segment;
-	size_t i;
+	uint32_t segment, event = 0;
 	dit_result result = DIT_OK;
 	plan->segment_count = graph->segment_count;
 	result = diti_plan_make_groups(plan, graph, err);
 	for (segment = 0; segment < graph->segment_count && result >= 0; segment++) {
 		plan->segments[segment] = graph->segments[segment];
-		result = diti_slice_segment(plan, segment, graph->segments[segment].first, graph->segments[segment].count, err);
+		plan->first_event[segment] = event;
+		result = diti_slice_segment(plan, segment, graph->segments[segment].first, graph->segments[segment].count,
+			&event, err);
 	}
-	for (i = 0; i < plan->exchange_count; i++) {
-		plan->exchanges[i].begin &= ~DITI_SLICE_MET;
-		plan->exchanges[i].end &= ~DITI_SLICE_MET;
-	}
+	plan->first_event[graph->segment_count] = event;
 	return result;
 }
 
@@ -12402,8 +12470,11 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
 	plan->guard_records = graph->guard_records;
 	plan->exchanges = graph->exchanges;
 	plan->exchange_count = graph->exchange_count;
+	plan->events = graph->events;
+	plan->event_count = graph->event_count;
 	graph->exchanges = NULL;
-	graph->exchange_count = graph->exchange_capacity = 0;
+	graph->events = NULL;
+	graph->exchange_count = graph->exchange_capacity = graph->event_count = graph->event_capacity = 0;
 	graph->tensors = NULL;
 	graph->dispatches = NULL;
 	graph->guard_records = NULL;
@@ -12486,6 +12557,7 @@ static void diti_plan_destroy(diti_plan *plan) {
 	diti_buffer_destroy(device, &plan->report);
 	diti_free(&device->env, plan->guard_records);
 	diti_free(&device->env, plan->exchanges);
+	diti_free(&device->env, plan->events);
 	diti_free(&device->env, plan->tensors);
 	diti_free(&device->env, plan->sources);
 	diti_free(&device->env, plan->dispatches);
@@ -25430,6 +25502,7 @@ typedef enum diti_transport {
 	DITI_TRANSPORT_HOST,
 	DITI_TRANSPORT_STAGED,
 	DITI_TRANSPORT_APPLICATION,
+	DITI_TRANSPORT_LOCAL,
 	DITI_TRANSPORTS
 } diti_transport;
 
@@ -25440,19 +25513,16 @@ typedef struct diti_lane_slot {
 	diti_buffer buffers[DITI_LANE_SIDES];
 	void *request;
 	uint64_t begin_ns;
-	uint32_t chunk;
+	uint64_t bytes, whole;
+	const char *name;
 } diti_lane_slot;
 typedef struct diti_lane_chunk {
-	uint32_t copy;
 	uint64_t bytes;
-	VkCommandBuffer commands[DITI_LANE_SIDES][DITI_LANE_SLOTS];
+	VkCommandBuffer commands[DITI_LANE_SLOTS];
 } diti_lane_chunk;
-typedef struct diti_lane_region {
+typedef struct diti_lane_copy {
 	VkBuffer buffer;
 	VkDeviceSize offset, pitch;
-} diti_lane_region;
-typedef struct diti_lane_copy {
-	diti_lane_region regions[DITI_LANE_SIDES];
 	uint64_t row_bytes;
 	uint32_t rows;
 	uint32_t first, count;
@@ -25470,7 +25540,12 @@ typedef struct diti_lane_side {
 	uint64_t opened, submitted, finished;
 	uint64_t signals;
 	diti_lane_turn *turns;
-	uint32_t first, count, chunk;
+	uint32_t first, count, turn_count;
+	uint32_t chunk;
+	diti_lane_copy *copies;
+	size_t copy_count, copy_capacity;
+	diti_lane_chunk *chunks;
+	size_t chunk_count, chunk_capacity;
 } diti_lane_side;
 typedef struct diti_lane {
 	diti_env env;
@@ -25481,13 +25556,11 @@ typedef struct diti_lane {
 	diti_lane_side sides[DITI_LANE_SIDES];
 	uint64_t passed;
 	uint64_t bytes;
-	diti_lane_copy *copies;
-	size_t copy_count, copy_capacity;
-	uint32_t turn_count;
-	diti_lane_chunk *chunks;
-	size_t chunk_count, chunk_capacity;
+	VkSemaphore bridge;
 	dit_transport application;
 	uint64_t tag, limit_us, idle_since_us;
+	uint64_t base;
+	uint32_t runs;
 	diti_trace *trace;
 } diti_lane;
 
@@ -25524,6 +25597,7 @@ typedef struct diti_peers {
 } diti_peers;
 static void diti_peers_destroy(diti_peers *peers);
 
+#define DITI_MAX_MEMBERS (2 * DITI_MAX_DEVICES)
 typedef struct diti_mesh_port {
 	diti_lane *lane;
 	uint32_t side, copy;
@@ -25532,14 +25606,19 @@ typedef struct diti_mesh_port {
 } diti_mesh_port;
 typedef struct diti_mesh_member {
 	diti_plan *plan;
+	diti_device *device;
 	diti_mesh_port *ports;
+	uint32_t *open;
+	uint32_t open_count;
+	uint32_t begun, ended, last;
 	diti_submission next;
 	bool arrived;
 } diti_mesh_member;
 typedef struct diti_mesh {
 	diti_env env;
 	uint32_t first, count;
-	diti_mesh_member members[DITI_MAX_DEVICES];
+	uint32_t all;
+	diti_mesh_member members[DITI_MAX_MEMBERS];
 	diti_lane **lanes;
 	size_t lane_count, lane_capacity;
 } diti_mesh;
@@ -25549,7 +25628,7 @@ static void diti_mesh_destroy(diti_mesh *mesh);
 /* ==== src/split/lane.c ==== */
 
 static const char *diti_transport_name(diti_transport transport) {
-	static const char *const names[DITI_TRANSPORTS] = {"fd", "dma_buf", "host", "staged", "application"};
+	static const char *const names[DITI_TRANSPORTS] = {"fd", "dma_buf", "host", "staged", "application", "local"};
 	return names[transport];
 }
 
@@ -25557,6 +25636,7 @@ static bool diti_lane_shares(const diti_lane *lane) { return lane->transport <= 
 
 static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t chunk) {
 	diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
+	if (lane->transport == DITI_TRANSPORT_LOCAL) side = DITI_LANE_OUT;
 	return diti_lane_shares(lane) ? &slot->shared.buffers[side] : &slot->buffers[side];
 }
 
@@ -25568,6 +25648,9 @@ static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit
 	if (diti_lane_shares(lane))
 		return diti_shared_create(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,
 			shares[lane->transport], lane->slot_bytes, &slot->shared, err);
+	if (lane->transport == DITI_TRANSPORT_LOCAL)
+		return diti_buffer_create_shared(lane->sides[DITI_LANE_OUT].device, lane->slot_bytes, "copies on a device",
+			&slot->buffers[DITI_LANE_OUT], err);
 	for (side = 0; side < DITI_LANE_SIDES && result >= 0; side++) {
 		if (lane->sides[side].device)
 			result = diti_buffer_create(lane->sides[side].device, lane->slot_bytes, kinds[side],
@@ -25612,6 +25695,7 @@ static dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *de
 	}
 	for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) result = diti_lane_make_side(&lane->sides[i], err);
 	for (i = 0; i < DITI_LANE_SLOTS && result >= 0; i++) result = diti_lane_make_slot(lane, &lane->slots[i], err);
+	if (lane->transport == DITI_TRANSPORT_LOCAL) lane->bridge = lane->sides[DITI_LANE_OUT].timeline;
 	if (result < 0)
 		diti_lane_destroy(lane);
 	else
@@ -25624,6 +25708,8 @@ static void diti_lane_free_side(diti_lane *lane, uint32_t index) {
 	diti_device *device = side->device;
 	uint32_t i;
 	diti_free(&lane->env, side->turns);
+	diti_free(&lane->env, side->copies);
+	diti_free(&lane->env, side->chunks);
 	if (!device) return;
 	if (side->timeline) device->vk.DestroySemaphore(device->device, side->timeline, device->callbacks);
 	if (side->pool) device->vk.DestroyCommandPool(device->device, side->pool, device->callbacks);
@@ -25640,16 +25726,8 @@ static void diti_lane_destroy(diti_lane *lane) {
 	for (i = 0; i < DITI_LANE_SLOTS && diti_lane_shares(lane); i++)
 		diti_shared_destroy(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,
 			&lane->slots[i].shared);
-	diti_free(&env, lane->copies);
-	diti_free(&env, lane->chunks);
 	diti_free(&env, lane);
 }
-
-typedef struct diti_lane_cut {
-	uint64_t row_bytes;
-	uint32_t rows;
-	uint64_t from[DITI_LANE_SIDES];
-} diti_lane_cut;
 
 static void diti_lane_barrier(const diti_device *device, VkCommandBuffer commands, VkPipelineStageFlags from,
 	VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access) {
@@ -25674,26 +25752,28 @@ static void diti_lane_hand_over(const diti_device *device, VkCommandBuffer comma
 		1, &barrier, 0, NULL);
 }
 
-static void diti_lane_record_rows(const diti_device *device, VkCommandBuffer commands, const diti_lane_region *region,
-	const diti_lane_cut *cut, VkBuffer slot, uint32_t side) {
+static void diti_lane_record_rows(const diti_device *device, VkCommandBuffer commands, const diti_lane_copy *copy,
+	uint64_t from, uint64_t to, VkBuffer slot, uint32_t side) {
 	VkBufferCopy parts[64];
-	uint32_t row, count = 0;
+	uint64_t at, size;
+	uint32_t count = 0;
 	memset(parts, 0, sizeof parts);
-	for (row = 0; row < cut->rows; row++) {
-		VkDeviceSize far_offset = region->offset + cut->from[side] + row * region->pitch,
-			near_offset = row * cut->row_bytes;
+	for (at = from; at < to; at += size) {
+		uint64_t in_row = at % copy->row_bytes;
+		VkDeviceSize far_offset = copy->offset + at / copy->row_bytes * copy->pitch + in_row, near_offset = at - from;
+		size = copy->row_bytes - in_row < to - at ? copy->row_bytes - in_row : to - at;
 		parts[count].srcOffset = side == DITI_LANE_OUT ? far_offset : near_offset;
 		parts[count].dstOffset = side == DITI_LANE_OUT ? near_offset : far_offset;
-		parts[count++].size = cut->row_bytes;
-		if (count < DITI_COUNT(parts) && row + 1 < cut->rows) continue;
-		device->vk.CmdCopyBuffer(commands, side == DITI_LANE_OUT ? region->buffer : slot,
-			side == DITI_LANE_OUT ? slot : region->buffer, count, parts);
+		parts[count++].size = size;
+		if (count < DITI_COUNT(parts) && at + size < to) continue;
+		device->vk.CmdCopyBuffer(commands, side == DITI_LANE_OUT ? copy->buffer : slot,
+			side == DITI_LANE_OUT ? slot : copy->buffer, count, parts);
 		count = 0;
 	}
 }
 
-static dit_result diti_lane_record(diti_lane *lane, const diti_lane_copy *copy, const diti_lane_cut *cut, uint32_t side,
-	uint32_t slot, VkCommandBuffer *out, dit_error *err) {
+static dit_result diti_lane_record(diti_lane *lane, uint32_t side, const diti_lane_copy *copy, uint64_t from,
+	uint64_t to, uint32_t slot, VkCommandBuffer *out, dit_error *err) {
 	const VkAccessFlags all = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
 	diti_device *device = lane->sides[side].device;
 	VkBuffer buffer = diti_lane_buffer(lane, side, slot)->buffer;
@@ -25713,7 +25793,7 @@ static dit_result diti_lane_record(diti_lane *lane, const diti_lane_copy *copy, 
 	diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, all, VK_PIPELINE_STAGE_TRANSFER_BIT,
 		VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
 	if (external && side == DITI_LANE_IN) diti_lane_hand_over(device, *out, buffer, true);
-	diti_lane_record_rows(device, *out, &copy->regions[side], cut, buffer, side);
+	diti_lane_record_rows(device, *out, copy, from, to, buffer, side);
 	if (external && side == DITI_LANE_OUT) diti_lane_hand_over(device, *out, buffer, false);
 	diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
 		VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, all | VK_ACCESS_HOST_READ_BIT);
@@ -25721,80 +25801,74 @@ static dit_result diti_lane_record(diti_lane *lane, const diti_lane_copy *copy, 
 	return vr < 0 ? diti_device_fail(device, vr, "vkEndCommandBuffer", err) : DIT_OK;
 }
 
-static dit_result diti_lane_add_chunk(diti_lane *lane, const diti_lane_copy *copy, const diti_lane_cut *cut,
-	dit_error *err) {
+static dit_result diti_lane_add_chunk(diti_lane *lane, uint32_t index, const diti_lane_copy *copy, uint64_t from,
+	uint64_t to, dit_error *err) {
+	diti_lane_side *side = &lane->sides[index];
 	diti_lane_chunk *chunk;
-	uint32_t side, slot;
+	uint32_t slot;
 	dit_result result = DIT_OK;
-	if (!diti_grow(&lane->env, (void **)&lane->chunks, &lane->chunk_capacity, lane->chunk_count, sizeof *lane->chunks))
+	if (!diti_grow(&lane->env, (void **)&side->chunks, &side->chunk_capacity, side->chunk_count, sizeof *side->chunks))
 		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
-	chunk = &lane->chunks[lane->chunk_count++];
+	chunk = &side->chunks[side->chunk_count++];
 	memset(chunk, 0, sizeof *chunk);
-	chunk->copy = (uint32_t)lane->copy_count;
-	chunk->bytes = cut->rows * cut->row_bytes;
-	for (side = 0; side < DITI_LANE_SIDES; side++) {
-		for (slot = 0; slot < DITI_LANE_SLOTS && lane->sides[side].device && result >= 0; slot++)
-			result = diti_lane_record(lane, copy, cut, side, slot, &chunk->commands[side][slot], err);
-	}
+	chunk->bytes = to - from;
+	for (slot = 0; slot < DITI_LANE_SLOTS && result >= 0; slot++)
+		result = diti_lane_record(lane, index, copy, from, to, slot, &chunk->commands[slot], err);
 	return result;
 }
 
-static dit_result diti_lane_cut_rows(diti_lane *lane, const diti_lane_copy *copy, dit_error *err) {
-	uint64_t most = lane->slot_bytes / copy->row_bytes, done;
-	diti_lane_cut cut = DITI_ZERO;
-	dit_result result = DIT_OK;
-	uint32_t row;
-	for (row = 0; row < copy->rows && result >= 0; row += cut.rows) {
-		cut.rows = most == 0 ? 1 : copy->rows - row < most ? copy->rows - row : (uint32_t)most;
-		for (done = 0; done < copy->row_bytes && result >= 0; done += cut.row_bytes) {
-			cut.row_bytes = copy->row_bytes - done < lane->slot_bytes ? copy->row_bytes - done : lane->slot_bytes;
-			cut.from[DITI_LANE_OUT] = row * copy->regions[DITI_LANE_OUT].pitch + done;
-			cut.from[DITI_LANE_IN] = row * copy->regions[DITI_LANE_IN].pitch + done;
-			result = diti_lane_add_chunk(lane, copy, &cut, err);
-		}
-	}
-	return result;
-}
-
-static bool diti_lane_grow_turns(diti_lane *lane) {
-	uint32_t i;
-	lane->turn_count = (uint32_t)lane->copy_count + 1 + DITI_LANE_SLOTS;
+static bool diti_lane_grow_turns(diti_lane *lane, size_t copies) {
+	uint32_t i, need = (uint32_t)copies + 1 + DITI_LANE_SLOTS;
 	for (i = 0; i < DITI_LANE_SIDES; i++) {
 		diti_lane_side *side = &lane->sides[i];
+		if (need <= side->turn_count) continue;
 		diti_free(&lane->env, side->turns);
-		side->turns = (diti_lane_turn *)diti_alloc_array(&lane->env, lane->turn_count, sizeof *side->turns);
+		side->turn_count = 2 * need;
+		side->turns = (diti_lane_turn *)diti_alloc_array(&lane->env, side->turn_count, sizeof *side->turns);
 		if (!side->turns) return false;
 	}
-	return diti_grow(&lane->env, (void **)&lane->copies, &lane->copy_capacity, lane->copy_count, sizeof *lane->copies);
+	return true;
 }
 
-static dit_result diti_lane_add(diti_lane *lane, const diti_lane_copy *copy, dit_error *err) {
+static dit_result diti_lane_add(diti_lane *lane, uint32_t index, const diti_lane_copy *copy, dit_error *err) {
+	diti_lane_side *side = &lane->sides[index];
 	diti_lane_copy whole = *copy;
-	dit_result result;
-	uint32_t i;
-	bool dense = true;
-	if (!diti_lane_grow_turns(lane))
+	uint64_t bytes = whole.row_bytes * whole.rows, from, to;
+	dit_result result = DIT_OK;
+	if (!bytes) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "an exchange of %s has no bytes", copy->name);
+	if (!diti_lane_grow_turns(lane, side->copy_count + 1) ||
+		!diti_grow(&lane->env, (void **)&side->copies, &side->copy_capacity, side->copy_count, sizeof *side->copies))
 		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
-	for (i = 0; i < DITI_LANE_SIDES; i++)
-		if (lane->sides[i].device && copy->regions[i].pitch != copy->row_bytes) dense = false;
-	if (dense && lane->transport != DITI_TRANSPORT_APPLICATION) {
-		whole.row_bytes *= whole.rows;
+	if (whole.pitch == whole.row_bytes || whole.rows == 1) {
+		whole.row_bytes = bytes;
 		whole.rows = 1;
 	}
-	whole.first = (uint32_t)lane->chunk_count;
-	result = diti_lane_cut_rows(lane, &whole, err);
-	whole.count = (uint32_t)lane->chunk_count - whole.first;
-	lane->copies[lane->copy_count++] = whole;
+	whole.first = (uint32_t)side->chunk_count;
+	for (from = 0; from < bytes && result >= 0; from = to) {
+		to = bytes - from < lane->slot_bytes ? bytes : from + lane->slot_bytes;
+		result = diti_lane_add_chunk(lane, index, &whole, from, to, err);
+	}
+	whole.count = (uint32_t)side->chunk_count - whole.first;
+	side->copies[side->copy_count++] = whole;
 	return result;
+}
+
+static const diti_lane_side *diti_lane_here(const diti_lane *lane, uint32_t index) {
+	return &lane->sides[lane->sides[index].device ? index : 1 - index];
+}
+
+static const diti_lane_copy *diti_lane_turn_copy(const diti_lane *lane, uint32_t index) {
+	const diti_lane_side *side = &lane->sides[index];
+	return &diti_lane_here(lane, index)->copies[side->turns[side->first].copy];
 }
 
 static void diti_lane_push(diti_lane *lane, uint32_t index, uint32_t copy, VkSemaphore after, uint64_t value) {
 	diti_lane_side *side = &lane->sides[index];
-	diti_lane_turn *turn = &side->turns[(side->first + side->count++) % lane->turn_count];
+	diti_lane_turn *turn = &side->turns[(side->first + side->count++) % side->turn_count];
 	turn->copy = copy;
 	turn->after = after;
 	turn->value = value;
-	side->opened += lane->copies[copy].count;
+	side->opened += diti_lane_here(lane, index)->copies[copy].count;
 }
 
 static uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value) {
@@ -25803,11 +25877,12 @@ static uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, Vk
 	return lane->sides[side].opened;
 }
 
-static void diti_lane_advance(diti_lane *lane, diti_lane_side *side) {
+static void diti_lane_advance(diti_lane *lane, uint32_t index) {
+	diti_lane_side *side = &lane->sides[index];
 	side->submitted++;
-	if (++side->chunk < lane->copies[side->turns[side->first].copy].count) return;
+	if (++side->chunk < diti_lane_turn_copy(lane, index)->count) return;
 	side->chunk = 0;
-	side->first = (side->first + 1) % lane->turn_count;
+	side->first = (side->first + 1) % side->turn_count;
 	side->count--;
 }
 
@@ -25818,11 +25893,12 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
 	diti_submission submission = DITI_ZERO;
 	dit_result result;
 	submission.queue = side->device->transfer_queue;
-	submission.commands = &chunk->commands[index][side->submitted % DITI_LANE_SLOTS];
+	submission.commands = &chunk->commands[side->submitted % DITI_LANE_SLOTS];
 	submission.count = 1;
 	submission.signal = side->timeline;
 	submission.signal_value = side->submitted + 1;
 	diti_submission_wait(&submission, turn->after, turn->value);
+	if (index == DITI_LANE_IN) diti_submission_wait(&submission, lane->bridge, submission.signal_value);
 	result = diti_submit_after(side->device, &submission, err);
 	if (result >= 0) side->signals = submission.signal_value;
 	return result;
@@ -25830,7 +25906,8 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
 
 static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
 	dit_error *err) {
-	uint64_t number = lane->sides[index].submitted, tag = lane->tag << 32 | (number & 0xffffffffu);
+	uint64_t number = lane->sides[index].submitted;
+	uint64_t tag = lane->tag << 32 | (lane->runs & 0xffu) << 24 | ((number - lane->base) & 0xffffffu);
 	diti_lane_slot *slot = &lane->slots[number % DITI_LANE_SLOTS];
 	const dit_transport *with = &lane->application;
 	diti_buffer *buffer = &slot->buffers[1 - index];
@@ -25843,21 +25920,33 @@ static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, 
 		sends ? "send to" : "receive from", sends ? lane->to : lane->from);
 }
 
+static dit_result diti_lane_mismatch(const diti_lane *lane, const diti_lane_slot *slot, const diti_lane_copy *copy,
+	dit_error *err) {
+	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+		"device %u sends %llu bytes (%s) where device %u is to receive %llu (%s)", lane->from,
+		(unsigned long long)slot->whole, slot->name, lane->to,
+		(unsigned long long)copy->row_bytes * copy->rows, copy->name);
+}
+
 static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *err) {
 	diti_lane_side *side = &lane->sides[index];
-	uint32_t number = lane->copies[side->turns[side->first].copy].first + side->chunk;
-	const diti_lane_chunk *chunk = &lane->chunks[number];
+	const diti_lane_copy *copy = diti_lane_turn_copy(lane, index);
+	const diti_lane_chunk *chunk = &diti_lane_here(lane, index)->chunks[copy->first + side->chunk];
 	diti_lane_slot *slot = &lane->slots[side->submitted % DITI_LANE_SLOTS];
 	dit_result result;
 	if (index == DITI_LANE_OUT) {
-		slot->chunk = number;
+		slot->name = copy->name;
+		slot->bytes = chunk->bytes;
+		slot->whole = copy->row_bytes * copy->rows;
 		if (lane->trace) slot->begin_ns = diti_trace_now(lane->trace);
+	} else if (slot->whole != copy->row_bytes * copy->rows) {
+		return diti_lane_mismatch(lane, slot, copy, err);
 	}
 	result = side->device ? diti_lane_submit_device(lane, index, chunk, err)
 		: diti_lane_submit_application(lane, index, chunk, err);
 	if (result < 0) return result;
 	if (index == DITI_LANE_IN) lane->bytes += chunk->bytes;
-	diti_lane_advance(lane, side);
+	diti_lane_advance(lane, index);
 	return DIT_OK;
 }
 
@@ -25877,7 +25966,6 @@ static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *si
 
 static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
 	const diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
-	const diti_lane_chunk *what = &lane->chunks[slot->chunk];
 	diti_trace_event event = DITI_ZERO;
 	if (!lane->trace) return;
 	event.kind = DITI_TRACE_SPAN;
@@ -25885,8 +25973,8 @@ static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
 	event.row = (uint8_t)((lane->from * DITI_MAX_DEVICES + lane->to) % DITI_TRACE_ROWS);
 	event.begin_ns = slot->begin_ns;
 	event.end_ns = diti_trace_now(lane->trace);
-	event.bytes = (double)what->bytes;
-	diti_format(event.text, sizeof event.text, "%u to %u: %s, %s", lane->from, lane->to, lane->copies[what->copy].name,
+	event.bytes = (double)slot->bytes;
+	diti_format(event.text, sizeof event.text, "%u to %u: %s, %s", lane->from, lane->to, slot->name,
 		diti_transport_name(lane->transport));
 	diti_trace_add(lane->trace, &event);
 }
@@ -25907,13 +25995,13 @@ static dit_result diti_lane_poll(diti_lane *lane, uint32_t index, dit_error *err
 
 static void diti_lane_pass(diti_lane *lane) {
 	diti_lane_slot *slot = &lane->slots[lane->passed % DITI_LANE_SLOTS];
-	size_t bytes = (size_t)lane->chunks[slot->chunk].bytes;
+	size_t bytes = (size_t)slot->bytes;
 	diti_device *from = lane->sides[DITI_LANE_OUT].device, *to = lane->sides[DITI_LANE_IN].device;
 	if (lane->transport == DITI_TRANSPORT_STAGED) {
 		diti_buffer_invalidate(from, &slot->buffers[DITI_LANE_OUT]);
 		memcpy(slot->buffers[DITI_LANE_IN].block.mapped, slot->buffers[DITI_LANE_OUT].block.mapped, bytes);
 	}
-	if (to && !diti_lane_shares(lane)) diti_buffer_flush(to, &slot->buffers[DITI_LANE_IN]);
+	if (to && lane->slots[0].buffers[DITI_LANE_IN].buffer) diti_buffer_flush(to, &slot->buffers[DITI_LANE_IN]);
 	lane->passed++;
 }
 
@@ -25924,7 +26012,7 @@ static dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err) {
 	if (result >= 0) result = diti_lane_poll(lane, DITI_LANE_IN, err);
 	while (result >= 0 && out->count && out->submitted - in->finished < DITI_LANE_SLOTS)
 		result = diti_lane_submit(lane, DITI_LANE_OUT, err);
-	while (result >= 0 && lane->passed < out->finished) diti_lane_pass(lane);
+	while (result >= 0 && lane->passed < (lane->bridge ? out->submitted : out->finished)) diti_lane_pass(lane);
 	while (result >= 0 && in->count && in->submitted < lane->passed) result = diti_lane_submit(lane, DITI_LANE_IN, err);
 	if (out->submitted + out->finished + lane->passed + in->submitted + in->finished != before) *moved = true;
 	return result;
@@ -25965,7 +26053,8 @@ static void diti_lane_settle(diti_lane *lane) {
 		side->opened = side->submitted = side->finished = number;
 		side->first = side->count = side->chunk = 0;
 	}
-	lane->passed = number;
+	lane->passed = lane->base = number;
+	lane->runs++;
 }
 
 /* ==== src/split/peers.c ==== */
@@ -26021,16 +26110,16 @@ static dit_result diti_peers_test_make(const diti_peers *peers, diti_peers_test 
 	diti_lane_copy copy = DITI_ZERO;
 	dit_result result = diti_lane_create(&peers->env, desc, &test->lane, err);
 	uint32_t i;
+	copy.pitch = copy.row_bytes = DITI_PEERS_TEST_BYTES;
+	copy.rows = 1;
+	diti_format(copy.name, sizeof copy.name, "self-test");
 	for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) {
 		result = diti_buffer_create_shared(test->devices[i], DITI_PEERS_TEST_BYTES, "a transport's self-test",
 			&test->buffers[i], err);
-		copy.regions[i].buffer = test->buffers[i].buffer;
-		copy.regions[i].pitch = DITI_PEERS_TEST_BYTES;
+		copy.buffer = test->buffers[i].buffer;
+		if (result >= 0) result = diti_lane_add(test->lane, i, &copy, err);
 	}
-	copy.row_bytes = DITI_PEERS_TEST_BYTES;
-	copy.rows = 1;
-	diti_format(copy.name, sizeof copy.name, "self-test");
-	return result < 0 ? result : diti_lane_add(test->lane, &copy, err);
+	return result;
 }
 
 static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
@@ -26391,153 +26480,183 @@ typedef struct diti_mesh_maker {
 	diti_mesh *mesh;
 	const diti_peers *peers;
 	uint64_t tag;
-	uint32_t from, to;
-	uint32_t next[DITI_LANE_SIDES];
+	diti_lane *lanes[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS];
+	uint64_t largest[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS];
 	dit_error *err;
 } diti_mesh_maker;
 
-static const diti_exchange *diti_mesh_next(diti_mesh_maker *maker, uint32_t side, diti_mesh_port **port) {
-	uint32_t self = side == DITI_LANE_OUT ? maker->from : maker->to, other = maker->from + maker->to - self, *i;
-	diti_mesh_member *member;
-	if (!diti_mesh_is_local(maker->mesh, self)) return NULL;
-	member = &maker->mesh->members[self - maker->mesh->first];
-	for (i = &maker->next[side]; *i < member->plan->exchange_count; ++*i) {
-		const diti_exchange *exchange = &member->plan->exchanges[*i];
-		if (exchange->peer != other || exchange->sends != (side == DITI_LANE_OUT)) continue;
-		*port = &member->ports[(*i)++];
-		return exchange;
-	}
-	return NULL;
-}
-
-static void diti_mesh_region(const diti_mesh *mesh, uint32_t number, const diti_exchange *exchange, uint32_t side,
-	diti_lane_copy *copy) {
-	const diti_plan *plan = mesh->members[number - mesh->first].plan;
+static void diti_mesh_copy(const diti_plan *plan, const diti_exchange *exchange, diti_lane_copy *copy) {
 	const diti_tensor_info *tensor = &plan->tensors[exchange->tensor];
 	VkDeviceSize size;
-	copy->regions[side].buffer = diti_plan_buffer(plan, exchange->tensor, &copy->regions[side].offset, &size);
-	copy->regions[side].pitch = (VkDeviceSize)tensor->pitch * diti_element_size(tensor->format);
+	memset(copy, 0, sizeof *copy);
+	copy->buffer = diti_plan_buffer(plan, exchange->tensor, &copy->offset, &size);
+	copy->pitch = (VkDeviceSize)tensor->pitch * diti_element_size(tensor->format);
 	copy->row_bytes = diti_exchange_row_bytes(tensor);
 	copy->rows = tensor->rows;
 	diti_format(copy->name, sizeof copy->name, "%s", tensor->name);
 }
 
-static dit_result diti_mesh_mismatch(const diti_mesh_maker *maker, const char *what) {
-	return diti_fail(maker->err, DIT_ERROR_INVALID_ARGUMENT,
-		"the plans of devices %u and %u do not fit together: what is sent and received differs in %s",
-		maker->from, maker->to, what);
+static uint64_t diti_mesh_exchange_bytes(const diti_plan *plan, const diti_exchange *exchange) {
+	const diti_tensor_info *tensor = &plan->tensors[exchange->tensor];
+	return tensor->rows * diti_exchange_row_bytes(tensor);
 }
 
-static dit_result diti_mesh_match(diti_mesh_maker *maker, diti_lane_copy *copy,
-	diti_mesh_port *ports[DITI_LANE_SIDES]) {
-	const diti_exchange *exchanges[DITI_LANE_SIDES];
-	bool both = diti_mesh_is_local(maker->mesh, maker->from) && diti_mesh_is_local(maker->mesh, maker->to);
-	uint32_t side;
-	uint64_t bytes;
-	memset(copy, 0, sizeof *copy);
-	ports[0] = ports[1] = NULL;
-	for (side = 0; side < DITI_LANE_SIDES; side++) exchanges[side] = diti_mesh_next(maker, side, &ports[side]);
-	if (!exchanges[0] && !exchanges[1]) return DIT_WORKING;
-	if (both && (!exchanges[0] || !exchanges[1])) return diti_mesh_mismatch(maker, "number");
-	if (both && exchanges[0]->segment != exchanges[1]->segment) return diti_mesh_mismatch(maker, "its segment");
-	for (side = 0; side < DITI_LANE_SIDES; side++) {
-		if (!exchanges[side]) continue;
-		bytes = copy->row_bytes * copy->rows;
-		diti_mesh_region(maker->mesh, side == DITI_LANE_OUT ? maker->from : maker->to, exchanges[side], side, copy);
-		if (bytes && bytes != copy->row_bytes * copy->rows) return diti_mesh_mismatch(maker, "bytes");
+static dit_result diti_mesh_measure(diti_mesh_maker *maker, uint32_t index) {
+	const diti_mesh *mesh = maker->mesh;
+	const diti_plan *plan = mesh->members[index].plan;
+	uint32_t self = mesh->first + index;
+	size_t i;
+	for (i = 0; i < plan->exchange_count; i++) {
+		const diti_exchange *exchange = &plan->exchanges[i];
+		uint64_t bytes = diti_mesh_exchange_bytes(plan, exchange), *largest;
+		if (exchange->peer >= mesh->all || exchange->peer == self)
+			return diti_fail(maker->err, DIT_ERROR_INVALID_ARGUMENT,
+				"device %u of %u exchanges %s with device %u, which is no other one of them", self,
+				mesh->all, plan->tensors[exchange->tensor].name, exchange->peer);
+		largest = exchange->sends ? &maker->largest[self][exchange->peer] : &maker->largest[exchange->peer][self];
+		if (*largest < bytes) *largest = bytes;
 	}
 	return DIT_OK;
 }
 
-static dit_result diti_mesh_measure(diti_mesh_maker *maker, uint64_t *largest) {
-	diti_mesh_port *ports[DITI_LANE_SIDES];
-	diti_lane_copy copy;
-	dit_result result;
-	*largest = 0;
-	memset(maker->next, 0, sizeof maker->next);
-	while ((result = diti_mesh_match(maker, &copy, ports)) == DIT_OK)
-		if (copy.row_bytes * copy.rows > *largest) *largest = copy.row_bytes * copy.rows;
-	memset(maker->next, 0, sizeof maker->next);
-	return result;
+static const diti_exchange *diti_mesh_next(const diti_plan *plan, uint32_t peer, bool sends, size_t *at,
+	bool *carried) {
+	for (; *at < plan->exchange_count; ++*at) {
+		const diti_exchange *exchange = &plan->exchanges[*at];
+		if (exchange->peer != peer || exchange->sends != sends) continue;
+		if (exchange->carried) *carried = true;
+		++*at;
+		return exchange;
+	}
+	return NULL;
 }
 
-static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint64_t largest, diti_lane **out) {
+static dit_result diti_mesh_check(const diti_mesh_maker *maker, uint32_t from, uint32_t to) {
+	const diti_plan *sends = maker->mesh->members[from - maker->mesh->first].plan;
+	const diti_plan *receives = maker->mesh->members[to - maker->mesh->first].plan;
+	size_t at[2] = {0, 0};
+	bool carried = false;
+	const char *differs = NULL;
+	for (;;) {
+		const diti_exchange *out = diti_mesh_next(sends, to, true, &at[0], &carried);
+		const diti_exchange *in = diti_mesh_next(receives, from, false, &at[1], &carried);
+		if (!out && !in) break;
+		if (differs) continue;
+		differs = !out || !in                                                                      ? "number"
+			: out->segment != in->segment                                                    ? "its segment"
+			: diti_mesh_exchange_bytes(sends, out) != diti_mesh_exchange_bytes(receives, in) ? "bytes"
+			: NULL;
+	}
+	if (!differs || carried) return DIT_OK;
+	return diti_fail(maker->err, DIT_ERROR_INVALID_ARGUMENT,
+		"the plans of devices %u and %u do not fit together: what is sent and received differs in %s",
+		from, to, differs);
+}
+
+static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint32_t to) {
 	diti_mesh *mesh = maker->mesh;
 	const diti_peers *peers = maker->peers;
+	uint64_t largest = maker->largest[from][to];
 	diti_lane_desc desc = DITI_ZERO;
 	dit_result result;
 	if (!diti_grow(&mesh->env, (void **)&mesh->lanes, &mesh->lane_capacity, mesh->lane_count, sizeof *mesh->lanes))
 		return diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
-	desc.transport = DITI_TRANSPORT_APPLICATION;
-	desc.from = maker->from;
-	desc.to = maker->to;
-	if (diti_mesh_is_local(mesh, desc.from)) desc.devices[DITI_LANE_OUT] = peers->devices[desc.from - mesh->first];
-	if (diti_mesh_is_local(mesh, desc.to)) desc.devices[DITI_LANE_IN] = peers->devices[desc.to - mesh->first];
-	if (desc.devices[0] && desc.devices[1])
-		desc.transport = peers->transports[desc.from - mesh->first][desc.to - mesh->first];
-	desc.slot_bytes = largest < peers->chunk ? (largest + 255) & ~(uint64_t)255 : peers->chunk;
+	desc.from = from;
+	desc.to = to;
+	if (diti_mesh_is_local(mesh, from)) desc.devices[DITI_LANE_OUT] = mesh->members[from - mesh->first].device;
+	if (diti_mesh_is_local(mesh, to)) desc.devices[DITI_LANE_IN] = mesh->members[to - mesh->first].device;
+	desc.slot_bytes = peers->chunk;
+	if (!desc.devices[0] || !desc.devices[1]) {
+		desc.transport = DITI_TRANSPORT_APPLICATION;
+	} else {
+		desc.transport = desc.devices[0] == desc.devices[1]
+			? DITI_TRANSPORT_LOCAL
+			: peers->transports[desc.devices[0]->ordinal][desc.devices[1]->ordinal];
+		if (largest < peers->chunk) desc.slot_bytes = (largest + 255) & ~(uint64_t)255;
+	}
 	desc.application = &peers->application;
-	desc.tag = (maker->tag << 8 | maker->from << 4 | maker->to) & 0xffffffffu;
+	desc.tag = (maker->tag << 10 | from << 5 | to) & 0xffffffffu;
 	desc.limit_us = peers->limit_us;
-	result = diti_lane_create(&mesh->env, &desc, out, maker->err);
-	if (result >= 0) mesh->lanes[mesh->lane_count++] = *out;
+	result = diti_lane_create(&mesh->env, &desc, &maker->lanes[from][to], maker->err);
+	if (result >= 0) mesh->lanes[mesh->lane_count++] = maker->lanes[from][to];
 	return result;
 }
 
-static dit_result diti_mesh_connect(diti_mesh_maker *maker) {
-	diti_mesh_port *ports[DITI_LANE_SIDES];
-	diti_lane *lane = NULL;
-	diti_lane_copy copy;
-	uint64_t largest;
-	uint32_t side;
-	dit_result result = diti_mesh_measure(maker, &largest);
-	if (result < 0 || !largest) return result;
-	result = diti_mesh_add_lane(maker, largest, &lane);
-	while (result >= 0 && (result = diti_mesh_match(maker, &copy, ports)) == DIT_OK) {
-		for (side = 0; side < DITI_LANE_SIDES; side++) {
-			if (!ports[side]) continue;
-			ports[side]->lane = lane;
-			ports[side]->side = side;
-			ports[side]->copy = (uint32_t)lane->copy_count;
+static dit_result diti_mesh_add_lanes(diti_mesh_maker *maker) {
+	const diti_mesh *mesh = maker->mesh;
+	dit_result result = DIT_OK;
+	uint32_t i, from, to;
+	for (i = 0; i < mesh->count && result >= 0; i++) result = diti_mesh_measure(maker, i);
+	for (from = 0; from < mesh->all && result >= 0; from++) {
+		for (to = 0; to < mesh->all && result >= 0; to++) {
+			if (!maker->largest[from][to]) continue;
+			if (diti_mesh_is_local(mesh, from) && diti_mesh_is_local(mesh, to))
+				result = diti_mesh_check(maker, from, to);
+			if (result >= 0) result = diti_mesh_add_lane(maker, from, to);
 		}
-		result = diti_lane_add(lane, &copy, maker->err);
 	}
 	return result;
 }
 
-static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans) {
+static dit_result diti_mesh_add_ports(diti_mesh_maker *maker, uint32_t index) {
+	diti_mesh *mesh = maker->mesh;
+	const diti_plan *plan = mesh->members[index].plan;
+	uint32_t self = mesh->first + index;
+	dit_result result = DIT_OK;
+	size_t i;
+	for (i = 0; i < plan->exchange_count && result >= 0; i++) {
+		const diti_exchange *exchange = &plan->exchanges[i];
+		diti_mesh_port *port = &mesh->members[index].ports[i];
+		diti_lane_copy copy;
+		diti_mesh_copy(plan, exchange, &copy);
+		port->lane = exchange->sends ? maker->lanes[self][exchange->peer] : maker->lanes[exchange->peer][self];
+		port->side = exchange->sends ? DITI_LANE_OUT : DITI_LANE_IN;
+		port->copy = (uint32_t)port->lane->sides[port->side].copy_count;
+		result = diti_lane_add(port->lane, port->side, &copy, maker->err);
+	}
+	return result;
+}
+
+static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans, const uint32_t *places) {
 	diti_mesh *mesh = maker->mesh;
 	dit_result result = DIT_OK;
-	uint32_t i, all = maker->peers->all;
+	uint32_t i;
 	for (i = 0; i < mesh->count; i++) {
 		diti_mesh_member *member = &mesh->members[i];
+		size_t count = plans[i]->exchange_count + 1;
 		member->plan = plans[i];
-		member->ports =
-			(diti_mesh_port *)diti_alloc_array(&mesh->env, plans[i]->exchange_count + 1, sizeof *member->ports);
-		if (!member->ports) return diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+		member->device = maker->peers->devices[places ? places[i] : i];
+		member->ports = (diti_mesh_port *)diti_alloc_array(&mesh->env, count, sizeof *member->ports);
+		member->open = (uint32_t *)diti_alloc_array(&mesh->env, count, sizeof *member->open);
+		if (!member->ports || !member->open)
+			return diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+		memset(member->ports, 0, count * sizeof *member->ports);
 	}
-	for (maker->from = 0; maker->from < all && result >= 0; maker->from++) {
-		for (maker->to = 0; maker->to < all && result >= 0; maker->to++)
-			if (maker->from != maker->to) result = diti_mesh_connect(maker);
-	}
+	result = diti_mesh_add_lanes(maker);
+	for (i = 0; i < mesh->count && result >= 0; i++) result = diti_mesh_add_ports(maker, i);
 	return result;
 }
 
-static dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, uint32_t count, diti_mesh **out,
-	dit_error *err) {
+static dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
+	uint32_t count, diti_mesh **out, dit_error *err) {
 	diti_mesh_maker maker = DITI_ZERO;
-	diti_mesh *mesh = (diti_mesh *)diti_alloc_zero(&peers->env, sizeof *mesh);
+	diti_mesh *mesh;
 	dit_result result;
+	uint32_t ranks = peers->all / peers->count;
 	*out = NULL;
+	if (count * ranks > DITI_MAX_MEMBERS)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "a mesh has at most %u members", DITI_MAX_MEMBERS);
+	mesh = (diti_mesh *)diti_alloc_zero(&peers->env, sizeof *mesh);
 	if (!mesh) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a mesh of devices");
 	mesh->env = peers->env;
-	mesh->first = peers->first;
 	mesh->count = count;
+	mesh->first = places ? peers->first / peers->count * count : peers->first;
+	mesh->all = places ? ranks * count : peers->all;
 	maker.mesh = mesh;
 	maker.peers = peers;
 	maker.tag = peers->meshes++;
 	maker.err = err;
-	result = diti_mesh_make(&maker, plans);
+	result = diti_mesh_make(&maker, plans, places);
 	if (result < 0)
 		diti_mesh_destroy(mesh);
 	else
@@ -26552,45 +26671,67 @@ static void diti_mesh_destroy(diti_mesh *mesh) {
 	env = mesh->env;
 	while (mesh->lane_count) diti_lane_destroy(mesh->lanes[--mesh->lane_count]);
 	diti_free(&env, mesh->lanes);
-	for (i = 0; i < mesh->count; i++) diti_free(&env, mesh->members[i].ports);
+	for (i = 0; i < mesh->count; i++) {
+		diti_free(&env, mesh->members[i].ports);
+		diti_free(&env, mesh->members[i].open);
+	}
 	diti_free(&env, mesh);
 }
 
-static void diti_mesh_open(diti_mesh_member *member, uint32_t segment, uint32_t slice) {
-	const diti_plan *plan = member->plan;
-	size_t i;
-	for (i = 0; i < plan->exchange_count; i++) {
-		diti_mesh_port *port = &member->ports[i];
-		if (plan->exchanges[i].segment != segment || plan->exchanges[i].begin != slice) continue;
-		port->open = true;
-		port->last = diti_lane_open(port->lane, port->side, port->copy, plan->timeline, plan->submitted);
-	}
+static bool diti_mesh_open(diti_mesh_member *member, uint32_t exchange) {
+	diti_mesh_port *port = &member->ports[exchange];
+	if (port->open && port->lane->sides[port->side].submitted < port->last) return false;
+	if (!port->open) member->open[member->open_count++] = exchange;
+	port->open = true;
+	port->last = diti_lane_open(port->lane, port->side, port->copy, member->plan->timeline, member->plan->submitted);
+	return true;
 }
 
-static bool diti_mesh_close(diti_mesh_member *member, uint32_t segment, uint32_t slice) {
-	const diti_plan *plan = member->plan;
-	size_t i;
-	for (i = 0; i < plan->exchange_count; i++) {
-		diti_mesh_port *port = &member->ports[i];
-		const diti_exchange *exchange = &plan->exchanges[i];
-		const diti_lane_side *side;
-		bool arrives = slice == 0 && !member->arrived;
-		if (!port->open || (!arrives && exchange->segment == segment && exchange->end > slice)) continue;
-		side = &port->lane->sides[port->side];
-		if (side->submitted < port->last) return false;
-		diti_submission_wait(&member->next, side->timeline, port->last);
-		port->open = false;
+static bool diti_mesh_close(diti_mesh_member *member, const diti_exchange_event *event) {
+	uint32_t i, kept = 0;
+	bool all = true;
+	for (i = 0; i < member->open_count; i++) {
+		uint32_t number = member->open[i];
+		const diti_exchange *exchange = &member->plan->exchanges[number];
+		diti_mesh_port *port = &member->ports[number];
+		const diti_lane_side *side = &port->lane->sides[port->side];
+		bool wanted = !event                               ? !exchange->carried
+			: event->kind == DITI_EXCHANGE_JOINS ? exchange->carried && exchange->tensor == event->tensor
+			: number == event->exchange;
+		if (wanted && side->submitted >= port->last) {
+			diti_submission_wait(&member->next, side->timeline, port->last);
+			port->open = false;
+			continue;
+		}
+		if (wanted) all = false;
+		member->open[kept++] = number;
+	}
+	member->open_count = kept;
+	return all;
+}
+
+static bool diti_mesh_meet(diti_mesh_member *member, uint32_t slice) {
+	const diti_exchange_event *events = member->plan->events;
+	for (; member->begun < member->last && events[member->begun].place <= slice; member->begun++) {
+		const diti_exchange_event *event = &events[member->begun];
+		if (event->kind == DITI_EXCHANGE_BEGINS && !diti_mesh_open(member, event->exchange)) return false;
+	}
+	for (; member->ended < member->last && events[member->ended].place <= slice; member->ended++) {
+		const diti_exchange_event *event = &events[member->ended];
+		if (event->kind != DITI_EXCHANGE_BEGINS && !diti_mesh_close(member, event)) return false;
 	}
 	return true;
 }
 
 static bool diti_mesh_ready(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice) {
 	diti_mesh_member *member = &mesh->members[index];
-	if (!diti_mesh_close(member, segment, slice)) return false;
-	if (slice > 0 || member->arrived) return true;
-	member->arrived = true;
-	diti_mesh_open(member, segment, 0);
-	return diti_mesh_close(member, segment, 0);
+	if (slice == 0 && !member->arrived) {
+		if (!diti_mesh_meet(member, UINT32_MAX) || !diti_mesh_close(member, NULL)) return false;
+		member->arrived = true;
+		member->begun = member->ended = member->plan->first_event[segment];
+		member->last = member->plan->first_event[segment + 1];
+	}
+	return diti_mesh_meet(member, slice);
 }
 
 static dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice,
@@ -26600,7 +26741,7 @@ static dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32_t seg
 	if (result < 0) return result;
 	memset(&member->next, 0, sizeof member->next);
 	member->arrived = false;
-	diti_mesh_open(member, segment, slice + 1);
+	diti_mesh_meet(member, slice + 1);
 	return DIT_OK;
 }
 
@@ -26632,7 +26773,8 @@ static void diti_mesh_settle(diti_mesh *mesh) {
 	for (k = 0; k < mesh->lane_count; k++) diti_lane_settle(mesh->lanes[k]);
 	for (i = 0; i < mesh->count; i++) {
 		diti_mesh_member *member = &mesh->members[i];
-		for (k = 0; k < member->plan->exchange_count; k++) member->ports[k].open = false;
+		for (k = 0; k < member->open_count; k++) member->ports[member->open[k]].open = false;
+		member->open_count = member->begun = member->ended = member->last = 0;
 		memset(&member->next, 0, sizeof member->next);
 		member->arrived = false;
 	}
@@ -31305,7 +31447,7 @@ static dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress
 	if (count > job->context->device_count) count = job->context->device_count;
 	for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
 	for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
-	if (result == DIT_OK) result = diti_mesh_create(job->context->peers, plans, count, &job->mesh, err);
+	if (result == DIT_OK) result = diti_mesh_create(job->context->peers, plans, NULL, count, &job->mesh, err);
 	for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
 	for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
 	if (result != DIT_OK) diti_job_drop_shares(job);
