@@ -26304,13 +26304,14 @@ static dit_result diti_measure_add(diti_measure *m, uint32_t from, uint32_t to, 
 	result = diti_lane_create(&peers->env, &desc, &lane, err);
 	if (result < 0) return result;
 	m->lanes[m->lane_count++] = lane;
-	copy.regions[DITI_LANE_OUT].buffer = m->from[from].buffer;
-	copy.regions[DITI_LANE_IN].buffer = m->to[to].buffer;
-	copy.regions[DITI_LANE_IN].offset = bytes * m->landed[to]++;
-	copy.regions[DITI_LANE_OUT].pitch = copy.regions[DITI_LANE_IN].pitch = copy.row_bytes = bytes;
+	copy.pitch = copy.row_bytes = bytes;
 	copy.rows = 1;
 	diti_format(copy.name, sizeof copy.name, "measuring");
-	return diti_lane_add(lane, &copy, err);
+	copy.buffer = m->from[from].buffer;
+	result = diti_lane_add(lane, DITI_LANE_OUT, &copy, err);
+	copy.buffer = m->to[to].buffer;
+	copy.offset = bytes * m->landed[to]++;
+	return result < 0 ? result : diti_lane_add(lane, DITI_LANE_IN, &copy, err);
 }
 
 static dit_result diti_measure_once(diti_measure *m, uint64_t *us, dit_error *err) {
