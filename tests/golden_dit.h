@@ -14,7 +14,6 @@ static inline bool golden_is_dit(const golden_folder *folder) {
 typedef struct golden_dit_case {
     golden_case base;
     const diti_dit *model;
-    diti_dit_step step;
     bool original;
 } golden_dit_case;
 
@@ -47,31 +46,32 @@ static inline bool golden_dit_recorded(golden_dit_case *c, uint32_t block, diti_
     if (block)
         diti_format(rest, sizeof rest, golden_dit_name(c, "mid.transformer_blocks.%u", "mid.blocks.%u"), block - 1);
     if (!golden_case_has(&c->base, rest)) return false;
-    *x = golden_case_recorded(&c->base, rest, c->step.tokens, c->model->config.width);
+    *x = golden_case_recorded(&c->base, rest, c->base.denoise.stretch.rows, c->model->config.width);
     return true;
 }
 
 static inline void golden_dit_parts(golden_dit_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_dit_config *config = &c->model->config;
-    diti_tensor x = diti_patch_embed(graph, &c->base.denoise, &c->model->patch, config->channels, config->patch,
-                                     c->step.state->positions);
+    diti_denoise *d = &c->base.denoise;
+    const diti_transformer *model = &c->model->base;
+    diti_tensor x = diti_dit_embed(model, graph, d);
     char rest[64];
     uint32_t i;
     if (!c->original) golden_case_expect(&c->base, "mid.pos_embed", x, GOLDEN_BLOCK);
     if (golden_case_has(&c->base, "mid.blocks.0.adaLN_modulation"))
-        golden_case_expect(&c->base, "mid.blocks.0.adaLN_modulation", diti_adaln_get(graph, &c->step.state->adaln, 0),
+        golden_case_expect(&c->base, "mid.blocks.0.adaLN_modulation", diti_adaln_get(graph, &diti_dit_at(d)->adaln, 0),
                            GOLDEN_BLOCK);
     for (i = 0; i < config->blocks; i++) {
         if (!golden_dit_recorded(c, i, &x)) continue;
-        diti_dit_run_block(graph, &c->step, i, x);
+        diti_dit_run_block(model, graph, d, i, x);
         diti_format(rest, sizeof rest, golden_dit_name(c, "mid.transformer_blocks.%u", "mid.blocks.%u"), i);
         golden_case_expect(&c->base, rest, x, GOLDEN_BLOCK);
     }
     if (golden_dit_recorded(c, i, &x) &&
         golden_case_has(&c->base, golden_dit_name(c, "mid.proj_out_2", "mid.final_layer"))) {
         golden_case_expect(&c->base, golden_dit_name(c, "mid.proj_out_2", "mid.final_layer"),
-                           diti_dit_final(graph, &c->step, x), GOLDEN_BLOCK);
+                           diti_dit_final(model, graph, d, x), GOLDEN_BLOCK);
     }
 }
 
@@ -115,7 +115,7 @@ static inline void golden_run_dit_item(golden *g, const golden_folder *folder, g
     golden_dit_inputs(c);
     family->prepare(&c->model->base, &c->base.m.graph, &c->base.denoise);
     diti_graph_segment(&c->base.m.graph, "step", true);
-    diti_dit_begin_step(c->model, &c->base.m.graph, &c->base.denoise, &c->step);
+    diti_transformer_begin(&c->model->base, &c->base.m.graph, &c->base.denoise);
     if (guided) {
         golden_dit_guided(c, diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.denoise));
     } else {

@@ -13,7 +13,6 @@ static inline bool golden_is_hunyuandit(const golden_folder *folder) {
 typedef struct golden_hunyuandit_case {
     golden_case base;
     const diti_hunyuandit *model;
-    diti_hunyuandit_step step;
     uint32_t lengths[2];
 } golden_hunyuandit_case;
 
@@ -51,7 +50,7 @@ static inline void golden_hunyuandit_inputs(golden_hunyuandit_case *c) {
 /* The recorded tables repeat every value for both halves of a pair. */
 static inline void golden_hunyuandit_positions(golden_hunyuandit_case *c, const char *cosines, const char *sines) {
     const diti_hunyuandit_config *config = &c->model->config;
-    uint32_t head = config->head_dim, tokens = c->step.tokens, i;
+    uint32_t head = config->head_dim, tokens = c->base.denoise.stretch.rows, i;
     diti_hunyuandit_axis y, x;
     uint64_t count[2];
     char name[2][96];
@@ -79,7 +78,7 @@ static inline void golden_hunyuandit_positions(golden_hunyuandit_case *c, const 
 static inline diti_tensor golden_hunyuandit_recorded(golden_hunyuandit_case *c, uint32_t block) {
     char rest[64];
     diti_format(rest, sizeof rest, block ? "mid.blocks.%u" : "mid.pos_embed", block - 1);
-    return golden_case_recorded(&c->base, rest, c->step.tokens, c->model->config.width);
+    return golden_case_recorded(&c->base, rest, c->base.denoise.stretch.rows, c->model->config.width);
 }
 
 /* What prepare makes: pooled text, its embedding with sizes and style. */
@@ -97,14 +96,16 @@ static inline void golden_hunyuandit_conditions(golden_hunyuandit_case *c) {
 static inline void golden_hunyuandit_parts(golden_hunyuandit_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_hunyuandit_config *config = &c->model->config;
-    diti_tensor x = diti_patch_embed(graph, &c->base.denoise, &c->model->patch, config->channels, config->patch, 0);
+    diti_denoise *d = &c->base.denoise;
+    diti_tensor x = diti_hunyuandit_embed(&c->model->base, graph, d);
     char rest[64];
     uint32_t i;
     golden_case_expect(&c->base, "mid.pos_embed", x, GOLDEN_BLOCK);
     for (i = 0; i < config->blocks; i++) {
-        diti_tensor skip = 0;
-        if (diti_hunyuandit_takes_skip(config, i)) skip = golden_hunyuandit_recorded(c, config->blocks - i);
-        x = diti_hunyuandit_run_block(graph, &c->step, i, golden_hunyuandit_recorded(c, i), skip);
+        if (diti_hunyuandit_takes_skip(config, i))
+            diti_hunyuandit_at(d)->step.skips[config->blocks - 1 - i] =
+                golden_hunyuandit_recorded(c, config->blocks - i);
+        x = diti_hunyuandit_run_block(&c->model->base, graph, d, i, golden_hunyuandit_recorded(c, i));
         diti_format(rest, sizeof rest, "mid.blocks.%u", i);
         golden_case_expect(&c->base, rest, x, GOLDEN_BLOCK);
     }
@@ -121,7 +122,7 @@ static inline void golden_run_hunyuandit_item(golden *g, const golden_folder *fo
     family->prepare(&c->model->base, &c->base.m.graph, &c->base.denoise);
     if (parts) golden_hunyuandit_conditions(c);
     diti_graph_segment(&c->base.m.graph, "step", true);
-    diti_hunyuandit_begin_step(c->model, &c->base.m.graph, &c->base.denoise, &c->step);
+    diti_transformer_begin(&c->model->base, &c->base.m.graph, &c->base.denoise);
     golden_hunyuandit_positions(c, parts ? "in.rope_cos" : "in.rope_cos_np", parts ? "in.rope_sin" : "in.rope_sin_np");
     if (parts) golden_hunyuandit_parts(c);
     golden_case_expect(&c->base, compared, diti_transformer_step(&c->model->base, &c->base.m.graph, &c->base.denoise),

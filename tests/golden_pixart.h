@@ -14,7 +14,6 @@ static inline bool golden_is_pixart(const golden_folder *folder) {
 typedef struct golden_pixart_case {
     golden_case base;
     const diti_pixart *model;
-    diti_pixart_step step;
 } golden_pixart_case;
 
 /* Text, its length, the timestep and the latent of the item. */
@@ -56,22 +55,24 @@ static inline diti_tensor golden_pixart_recorded(golden_pixart_case *c, uint32_t
     uint32_t width = c->model->config.width;
     char rest[64];
     diti_format(rest, sizeof rest, block ? "mid.transformer_blocks.%u" : "mid.pos_embed", block - 1);
-    return golden_case_recorded(&c->base, rest, c->step.tokens, width);
+    return golden_case_recorded(&c->base, rest, c->base.denoise.stretch.rows, width);
 }
 
 static inline void golden_pixart_parts(golden_pixart_case *c) {
     diti_graph *graph = &c->base.m.graph;
+    const diti_transformer *model = &c->model->base;
+    diti_denoise *d = &c->base.denoise;
     diti_tensor x;
     char rest[64];
     uint32_t i;
-    golden_case_expect(&c->base, "mid.pos_embed", diti_pixart_patches(graph, &c->step), GOLDEN_BLOCK);
+    golden_case_expect(&c->base, "mid.pos_embed", diti_pixart_embed(model, graph, d), GOLDEN_BLOCK);
     for (i = 0; i < c->model->config.blocks; i++) {
         x = golden_pixart_recorded(c, i);
-        diti_pixart_run_block(graph, &c->step, i, x);
+        diti_pixart_run_block(model, graph, d, i, x);
         diti_format(rest, sizeof rest, "mid.transformer_blocks.%u", i);
         golden_case_expect(&c->base, rest, x, GOLDEN_BLOCK);
     }
-    x = diti_pixart_final(graph, &c->step, golden_pixart_recorded(c, i));
+    x = diti_pixart_final(model, graph, d, golden_pixart_recorded(c, i));
     golden_case_expect(&c->base, "mid.proj_out", x, GOLDEN_BLOCK);
 }
 
@@ -93,7 +94,7 @@ static inline void golden_run_pixart_item(golden *g, const golden_folder *folder
     family->prepare(&c->model->base, &c->base.m.graph, &c->base.denoise);
     golden_pixart_modulation(c);
     diti_graph_segment(&c->base.m.graph, "step", true);
-    diti_pixart_begin_step(c->model, &c->base.m.graph, &c->base.denoise, &c->step);
+    diti_transformer_begin(&c->model->base, &c->base.m.graph, &c->base.denoise);
     golden_pixart_parts(c);
     golden_pixart_whole(c);
     golden_case_run(&c->base, &c->model->base);

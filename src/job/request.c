@@ -509,6 +509,7 @@ static dit_result diti_request_split(const dit_model *model, const dit_job_desc 
                                      dit_error *err) {
     diti_split *split = &out->shape.split;
     diti_split_shape shape;
+    char name[DITI_SPLIT_NAME];
     const char *why;
     uint32_t axis;
     dit_result result = diti_split_parse(desc->split ? desc->split : "cfg1", split, err);
@@ -519,7 +520,7 @@ static dit_result diti_request_split(const dit_model *model, const dit_job_desc 
         return DIT_OK;
     }
     diti_job_split_shape(model, out, &shape);
-    if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %.60s: %s", desc->split, why);
+    if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print(split, name), why);
     return diti_split_check(split, &shape, err);
 }
 

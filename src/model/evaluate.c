@@ -135,6 +135,12 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
 
 /* ---- the evaluation ---- */
 
+/* What an evaluation starts with: rows, and what depends on the timestep. */
+static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    diti_stretch_begin(transformer, denoise);
+    transformer->family->begin(transformer, graph, denoise);
+}
+
 DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
                                                diti_denoise *denoise) {
     const diti_family *family = transformer->family;
@@ -143,8 +149,7 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
     uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
     diti_tensor x;
     if (diti_graph_failed(graph) || !denoise->family) return 0;
-    diti_stretch_begin(transformer, denoise);
-    family->begin(transformer, graph, denoise);
+    diti_transformer_begin(transformer, graph, denoise);
     x = family->embed(transformer, graph, denoise);
     for (i = 0; i < traits->layers && !diti_graph_failed(graph); i++)
         if (!(i < 64 && denoise->skipped >> i & 1)) x = family->block(transformer, graph, denoise, i, x);
