@@ -19879,6 +19879,11 @@ static diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, c
 	return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
+static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	diti_stretch_begin(transformer, denoise);
+	transformer->family->begin(transformer, graph, denoise);
+}
+
 static diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
 	diti_denoise *denoise) {
 	const diti_family *family = transformer->family;
@@ -19887,8 +19892,7 @@ static diti_tensor diti_transformer_step(const diti_transformer *transformer, di
 	uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
 	diti_tensor x;
 	if (diti_graph_failed(graph) || !denoise->family) return 0;
-	diti_stretch_begin(transformer, denoise);
-	family->begin(transformer, graph, denoise);
+	diti_transformer_begin(transformer, graph, denoise);
 	x = family->embed(transformer, graph, denoise);
 	for (i = 0; i < traits->layers && !diti_graph_failed(graph); i++)
 		if (!(i < 64 && denoise->skipped >> i & 1)) x = family->block(transformer, graph, denoise, i, x);
@@ -30617,6 +30621,7 @@ static dit_result diti_request_split(const dit_model *model, const dit_job_desc 
 	dit_error *err) {
 	diti_split *split = &out->shape.split;
 	diti_split_shape shape;
+	char name[DITI_SPLIT_NAME];
 	const char *why;
 	uint32_t axis;
 	dit_result result = diti_split_parse(desc->split ? desc->split : "cfg1", split, err);
@@ -30627,7 +30632,7 @@ static dit_result diti_request_split(const dit_model *model, const dit_job_desc 
 		return DIT_OK;
 	}
 	diti_job_split_shape(model, out, &shape);
-	if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %.60s: %s", desc->split, why);
+	if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print(split, name), why);
 	return diti_split_check(split, &shape, err);
 }
 
