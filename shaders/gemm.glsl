@@ -39,7 +39,8 @@ layout(push_constant) uniform Push {
     uint residual_offset, residual_pitch;
     uint tiles_m, tiles_n, band; // tiles are numbered band by band of `band` tile rows, inside a band column by column
     uint in_height, in_width, out_height, out_width; // of the image; the input counts after upsampling
-    uint kernel, stride, pad, upsample;              // taps per side; zeros on top and left; right shift of input coordinates
+    uint kernel, stride, pad, upsample; // taps per side; pad: zeros on the left, and in the upper half, signed, on top, less lines of
+                                        // the input above those that the first output is about; right shift of input coordinates
     uint guard_offset;
 };
 
@@ -69,7 +70,8 @@ struct Pixel {
 };
 Pixel pixel_of(const uint row) {
     uint area = out_height * out_width, item = row / area, i = row % area;
-    return Pixel(item * (in_height >> upsample) * (in_width >> upsample), int(i / out_width * stride) - int(pad), int(i % out_width * stride) - int(pad));
+    return Pixel(item * (in_height >> upsample) * (in_width >> upsample), int(i / out_width * stride) - (int(pad) >> 16),
+                 int(i % out_width * stride) - int(pad & 0xffffu));
 }
 uint tap_row(const Pixel p, const uint tap, out bool valid) {
     int y = p.y + int(tap / kernel), x = p.x + int(tap % kernel);

@@ -1,6 +1,7 @@
 #version 450
 // GroupNorm over rows of pixels, in three dispatches whose order of additions is fixed: mean and squared deviation of every group in every
-// chunk of pixels; their combination; normalisation, optionally with SiLU.
+// chunk of pixels; their combination; normalisation, optionally with SiLU. Where several devices have parts of an image, each combines its
+// chunks to moments, and those of all devices are then combined like chunks.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -14,6 +15,7 @@ layout(constant_id = 5) const bool VECTOR = true; // columns and every offset an
 #define STAGE_CHUNKS 0u
 #define STAGE_COMBINE 1u
 #define STAGE_APPLY 2u
+#define STAGE_MOMENTS 3u // as combine, for another one to come
 
 layout(push_constant) uniform Push {
     uint first_group;
@@ -21,8 +23,8 @@ layout(push_constant) uniform Push {
     float eps;
     uint in_offset, in_pitch, out_offset, out_pitch;
     // A mean is held as a sum of two floats, so that a large common offset costs no accuracy.
-    uint partial_offset, partial_pitch; // [batch * chunks, 3 * groups]: mean (two floats), sum of squared deviations
-    uint stats_offset, stats_pitch;     // [batch, 3 * groups]: mean (two floats), 1 / sqrt(variance + eps)
+    uint partial_offset, partial_pitch; // [batch * chunks, 4 * groups]: mean (two floats), sum of squared deviations, count
+    uint stats_offset, stats_pitch;     // [batch, 4 * groups]: mean (two floats), 1 / sqrt(variance + eps); moments: as above
     uint weight_offset, bias_offset;
 };
 READABLE(0, x, readonly)
@@ -57,22 +59,22 @@ void chunk_stage(const uint g) {
                 rest += d;
                 squares += d * d;
             }
-        uint to = partial_offset + g * partial_pitch + 3u * group;
+        uint to = partial_offset + g * partial_pitch + 4u * group;
         partial[to] = mean;
         partial[to + 1u] = rest / n;
         partial[to + 2u] = max(squares - rest * rest / n, 0.0);
+        partial[to + 3u] = n;
     }
 }
 
 // One workgroup: one group of one item.
 void combine_stage(const uint g) {
-    uint item = g / groups, group = g % groups, width = columns / groups, lane = gl_LocalInvocationID.x;
-    float common_mean = partial[partial_offset + item * chunks * partial_pitch + 3u * group]; // means below are relative to it
+    uint item = g / groups, group = g % groups, lane = gl_LocalInvocationID.x;
+    float common_mean = partial[partial_offset + item * chunks * partial_pitch + 4u * group]; // means below are relative to it
     vec3 all = vec3(0.0);
     for (uint chunk = lane; chunk < chunks; chunk += gl_WorkGroupSize.x) {
-        uint at = partial_offset + (item * chunks + chunk) * partial_pitch + 3u * group;
-        float count = float(min(chunk_pixels, pixels - chunk * chunk_pixels) * width);
-        all = joined(all, vec3(count, partial[at] - common_mean + partial[at + 1u], partial[at + 2u]));
+        uint at = partial_offset + (item * chunks + chunk) * partial_pitch + 4u * group;
+        all = joined(all, vec3(partial[at + 3u], partial[at] - common_mean + partial[at + 1u], partial[at + 2u]));
     }
     lane_moments[lane] = all;
     barrier();
@@ -82,10 +84,11 @@ void combine_stage(const uint g) {
     }
     if (lane != 0u) return;
     all = lane_moments[0];
-    uint to = stats_offset + item * stats_pitch + 3u * group;
+    uint to = stats_offset + item * stats_pitch + 4u * group;
     stats[to] = common_mean;
     stats[to + 1u] = all.y;
-    stats[to + 2u] = 1.0 / sqrt(all.z / all.x + eps);
+    stats[to + 2u] = STAGE == STAGE_MOMENTS ? all.z : 1.0 / sqrt(all.z / all.x + eps);
+    stats[to + 3u] = all.x;
 }
 
 // One invocation: four channels of a pixel.
@@ -96,7 +99,7 @@ void apply_stage(const uint g) {
     uint at = in_offset + row * in_pitch + column;
     vec4 v = VECTOR ? x_load4(IN_FORMAT, at) : x_some(IN_FORMAT, at, count);
     for (uint i = 0u; i < count; i++) {
-        uint c = column + i, moments = from + c / width * 3u;
+        uint c = column + i, moments = from + c / width * 4u;
         v[i] = (v[i] - stats[moments] - stats[moments + 1u]) * stats[moments + 2u] * weight[weight_offset + c] + bias[bias_offset + c];
     }
     v = activate(ACTIVATION, v);
@@ -108,6 +111,6 @@ void apply_stage(const uint g) {
 void main() {
     uint g = gl_WorkGroupID.x + first_group;
     if (STAGE == STAGE_CHUNKS) chunk_stage(g);
-    else if (STAGE == STAGE_COMBINE) combine_stage(g);
-    else apply_stage(g);
+    else if (STAGE == STAGE_APPLY) apply_stage(g);
+    else combine_stage(g);
 }

@@ -20,7 +20,7 @@ typedef struct golden_vae_case {
 
 typedef struct golden_planes { /* shape of one item of a recorded tensor */
     uint32_t channels;
-    diti_kl_size size;
+    diti_vae_strip size;
 } golden_planes;
 
 static inline bool golden_vae_shape(const golden_vae_case *c, const char *rest, char *name, golden_planes *out) {
@@ -38,9 +38,9 @@ static inline float *golden_vae_planes(golden_vae_case *c, const char *name, gol
     return golden_item(&c->m, name, c->item, p.channels, p.size.height * p.size.width);
 }
 
-static inline diti_tensor golden_vae_rows(golden_vae_case *c, const char *rest, diti_kl_size *size) {
+static inline diti_tensor golden_vae_rows(golden_vae_case *c, const char *rest, diti_vae_strip *size) {
     char name[96];
-    golden_planes p = {1, {1, 1}};
+    golden_planes p = {1, {NULL, 1, 1, 0, 0, 1}};
     float *planes;
     uint32_t pixels;
     golden_require(c->m.g, golden_vae_shape(c, rest, name, &p), "%s is recorded", name);
@@ -65,18 +65,18 @@ static inline bool golden_vae_expect(golden_vae_case *c, const char *rest, diti_
 /* --- parts that decoder and encoder share --- */
 static inline void golden_vae_mid(golden_vae_case *c, const diti_kl_half *half, const char *input, const char *mid) {
     diti_graph *graph = &c->m.graph;
-    diti_kl_size size;
+    diti_vae_strip size;
     char rest[96];
     diti_tensor x = golden_vae_rows(c, input, &size);
-    golden_vae_expect(c, mid, diti_kl_run_mid(graph, c->vae, x, half, size), GOLDEN_BLOCK);
+    golden_vae_expect(c, mid, diti_kl_run_mid(graph, c->vae, x, half, &size), GOLDEN_BLOCK);
     diti_format(rest, sizeof rest, "%s.resnets.0", mid);
-    if (!golden_vae_expect(c, rest, diti_kl_run_resnet(graph, c->vae, x, &half->mid[0], size), GOLDEN_BLOCK)) return;
+    if (!golden_vae_expect(c, rest, diti_kl_run_resnet(graph, c->vae, x, &half->mid[0], &size), GOLDEN_BLOCK)) return;
     x = golden_vae_rows(c, rest, &size);
     diti_format(rest, sizeof rest, "%s.attentions.0", mid);
-    golden_vae_expect(c, rest, diti_kl_run_attention(graph, c->vae, x, &half->attention, size), GOLDEN_BLOCK);
+    golden_vae_expect(c, rest, diti_kl_run_attention(graph, c->vae, x, &half->attention, &size), GOLDEN_BLOCK);
     x = golden_vae_rows(c, rest, &size);
     diti_format(rest, sizeof rest, "%s.resnets.1", mid);
-    golden_vae_expect(c, rest, diti_kl_run_resnet(graph, c->vae, x, &half->mid[1], size), GOLDEN_BLOCK);
+    golden_vae_expect(c, rest, diti_kl_run_resnet(graph, c->vae, x, &half->mid[1], &size), GOLDEN_BLOCK);
 }
 
 static inline void golden_vae_levels(golden_vae_case *c, const diti_kl_half *half, const char *input,
@@ -85,10 +85,10 @@ static inline void golden_vae_levels(golden_vae_case *c, const diti_kl_half *hal
     uint32_t i;
     diti_format(before, sizeof before, "%s", input);
     for (i = 0; i < half->level_count; i++) {
-        diti_kl_size size;
+        diti_vae_strip size;
         diti_tensor x = golden_vae_rows(c, before, &size);
         diti_format(rest, sizeof rest, "%s.%u.resnets.0", levels, i);
-        golden_vae_expect(c, rest, diti_kl_run_resnet(&c->m.graph, c->vae, x, &half->levels[i].resnets[0], size),
+        golden_vae_expect(c, rest, diti_kl_run_resnet(&c->m.graph, c->vae, x, &half->levels[i].resnets[0], &size),
                           GOLDEN_BLOCK);
         diti_format(before, sizeof before, "%s.%u", levels, i);
         x = diti_kl_run_level(&c->m.graph, c->vae, x, &half->levels[i], up, &size);
@@ -98,19 +98,19 @@ static inline void golden_vae_levels(golden_vae_case *c, const diti_kl_half *hal
 
 /* --- AutoencoderTiny: layer after layer --- */
 static inline diti_tensor golden_tiny_layers(golden_vae_case *c, const diti_tiny_half *half, diti_tensor x,
-                                             uint32_t first, diti_kl_size size) {
+                                             uint32_t first, diti_vae_strip size) {
     char rest[96];
     uint32_t i;
     for (i = 0; i < half->count; i++) {
         const diti_tiny_layer *layer = &half->layers[i];
-        x = diti_tiny_run_layer(&c->m.graph, x, layer, &size.height, &size.width, i + 1 == half->count);
+        x = diti_tiny_run_layer(&c->m.graph, x, layer, &size, i + 1 == half->count);
         diti_format(rest, sizeof rest, "mid.decoder.layers.%u", layer->number - first);
         if (!layer->relu) golden_vae_expect(c, rest, x, GOLDEN_MODEL); /* what was recorded came before the ReLU */
     }
     return x;
 }
 
-static inline void golden_tiny_decoder(golden_vae_case *c, diti_tensor latent, diti_kl_size size) {
+static inline void golden_tiny_decoder(golden_vae_case *c, diti_tensor latent, diti_vae_strip size) {
     diti_elementwise_desc squash = DITI_ZERO;
     squash.activation = DITI_ACTIVATION_SQUASH;
     squash.name = "golden_squash";
@@ -134,7 +134,7 @@ static inline int golden_vae_byte(float out) {
 
 /* Bytes may differ by one where a value lies at the border of two. */
 static inline void golden_vae_compare_bytes(golden_vae_case *c) {
-    golden_planes p = {1, {1, 1}};
+    golden_planes p = {1, {NULL, 1, 1, 0, 0, 1}};
     char name[96];
     size_t pixels, i, channel, wrong = 0, off = 0;
     uint32_t *words;
@@ -160,13 +160,13 @@ static inline void golden_vae_compare_bytes(golden_vae_case *c) {
 static inline void golden_vae_decoder(golden_vae_case *c) {
     const diti_kl_half *half = &c->vae->decoder;
     diti_graph *graph = &c->m.graph;
-    golden_planes p = {1, {1, 1}};
-    diti_kl_size size;
+    golden_planes p = {1, {NULL, 1, 1, 0, 0, 1}};
+    diti_vae_strip size;
     char name[96];
     diti_tensor x, latent;
     golden_vae_shape(c, "in.latent", name, &p);
     latent = golden_give(&c->m, DITI_F32, p.channels, p.size.height * p.size.width, golden_vae_planes(c, name, p));
-    x = diti_vae_decode(c->vae, graph, latent, p.size.height, p.size.width, 0);
+    x = diti_vae_decode(c->vae, graph, latent, p.size.height, p.size.width, 0, NULL);
     golden_vae_expect(c, "out", x, GOLDEN_MODEL);
     golden_vae_image(c, x);
     if (c->vae->traits.tiny) {
@@ -175,11 +175,11 @@ static inline void golden_vae_decoder(golden_vae_case *c) {
     }
     x = golden_vae_rows(c, "in.z", &size);
     if (c->vae->post_quant.weight.part_count) {
-        x = diti_kl_conv(graph, x, &c->vae->post_quant, size, 0, true, "golden_post_quant");
+        x = diti_kl_conv(graph, x, &c->vae->post_quant, &size, 0, false, true, "golden_post_quant");
         golden_vae_expect(c, "mid.post_quant_conv", x, GOLDEN_BLOCK);
         x = golden_vae_rows(c, "mid.post_quant_conv", &size);
     }
-    x = diti_kl_conv(graph, x, &half->conv_in, size, 0, true, "golden_conv_in");
+    x = diti_kl_conv(graph, x, &half->conv_in, &size, 0, false, true, "golden_conv_in");
     golden_vae_expect(c, "mid.decoder.conv_in", x, GOLDEN_BLOCK);
     golden_vae_mid(c, half, "mid.decoder.conv_in", "mid.decoder.mid_block");
     golden_vae_levels(c, half, "mid.decoder.mid_block", "mid.decoder.up_blocks", true);
@@ -203,7 +203,7 @@ static inline void golden_vae_moments(golden_vae_case *c, diti_tensor moments) {
 static inline void golden_vae_encoder(golden_vae_case *c) {
     const diti_kl_half *half = &c->vae->encoder;
     char last[96];
-    diti_kl_size size;
+    diti_vae_strip size;
     diti_tensor x = golden_vae_rows(c, "in.image", &size);
     if (c->vae->traits.tiny) {
         golden_vae_expect(c, "out.latent", diti_vae_encode(c->vae, &c->m.graph, x, size.height, size.width, 0),
@@ -211,7 +211,7 @@ static inline void golden_vae_encoder(golden_vae_case *c) {
         return;
     }
     golden_vae_moments(c, diti_vae_encode(c->vae, &c->m.graph, x, size.height, size.width, 0));
-    x = diti_kl_conv(&c->m.graph, x, &half->conv_in, size, 0, true, "golden_conv_in");
+    x = diti_kl_conv(&c->m.graph, x, &half->conv_in, &size, 0, false, true, "golden_conv_in");
     golden_vae_expect(c, "mid.encoder.conv_in", x, GOLDEN_BLOCK);
     golden_vae_levels(c, half, "mid.encoder.conv_in", "mid.encoder.down_blocks", false);
     diti_format(last, sizeof last, "mid.encoder.down_blocks.%u", half->level_count - 1);

@@ -603,7 +603,7 @@ static void run_vae(diti_device *device, const diti_vae *vae, outputs *out) {
     diti_graph_init(&graph, device);
     diti_graph_segment(&graph, "decode", false);
     latent = diti_tensor_input(&graph, DITI_F32, 4, pixels, "latent");
-    kept = keep(&graph, diti_vae_decode(vae, &graph, latent, LATENT_HEIGHT, LATENT_WIDTH, 0), 16 * pixels, 3);
+    kept = keep(&graph, diti_vae_decode(vae, &graph, latent, LATENT_HEIGHT, LATENT_WIDTH, 0, NULL), 16 * pixels, 3);
     if (plan_of(&graph, &plan)) {
         fill(plan, latent, 4 * pixels, 5);
         finish(plan, kept, out->picture, sizeof out->picture);

@@ -6,6 +6,7 @@
 #include "dit.h"
 #include "vulkan_test.h"
 #include "vulkan_faults.h"
+#include "vae_bytes.h"
 #include <limits.h>
 
 static dit_error err;
@@ -294,12 +295,12 @@ static void check_trace(dit_context *context) {
 
 /* --- splits of a job --- */
 
-enum { LATENTS = 16 * 16 * 16 };
+enum { LATENTS = 16 * 16 * 16, SIDE = 64 };
 static const char tiny[] = "tests/fixtures/pipe_pixart_sigma", bundled[] = "models/emoji-q8_0.gguf";
 
 typedef struct outcome {
-    float latent[LATENTS];
-    size_t count;
+    float latent[LATENTS], picture[3 * SIDE * SIDE];
+    size_t count, pixels;
     dit_counters counters;
 } outcome;
 
@@ -309,15 +310,17 @@ typedef struct maker {
     dit_job *job;
 } maker;
 
-static double difference(const outcome *a, const outcome *b) {
+static double relative(const float *a, const float *b, size_t count) {
     double error = 0, norm = 0;
     size_t i;
-    for (i = 0; i < b->count; i++) {
-        error += ((double)a->latent[i] - b->latent[i]) * ((double)a->latent[i] - b->latent[i]);
-        norm += (double)b->latent[i] * b->latent[i];
+    for (i = 0; i < count; i++) {
+        error += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        norm += (double)b[i] * b[i];
     }
     return sqrt(error / norm);
 }
+
+static double difference(const outcome *a, const outcome *b) { return relative(a->latent, b->latent, b->count); }
 
 static dit_job_desc request(const maker *m, const char *split, uint32_t side, uint32_t steps) {
     dit_job_desc desc = DITI_ZERO;
@@ -358,6 +361,10 @@ static void read_latent(maker *m, outcome *out) {
     CHECK_MESSAGE(out->count <= LATENTS && dit_job_read(m->job, DIT_READ_LATENT_F32, 0, 0, out->latent,
                                                         sizeof out->latent, 0, &err) == DIT_OK,
                   "%s", err.message);
+    out->pixels = (size_t)3 * picture.width * picture.height;
+    CHECK_MESSAGE(out->pixels <= 3 * SIDE * SIDE && dit_job_read(m->job, DIT_READ_RGB_F32, 0, 0, out->picture,
+                                                                 sizeof out->picture, 0, &err) == DIT_OK,
+                  "%s", err.message);
     dit_job_get_counters(m->job, &out->counters);
 }
 
@@ -379,6 +386,7 @@ static uint64_t planned_bytes(const dit_job *job) {
             bytes += diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
         for (step = 0; step < share->request.shape.steps; step++)
             bytes += diti_plan_exchange_bytes(share->plan, diti_job_step_segment(share, step), UINT32_MAX);
+        bytes += diti_plan_exchange_bytes(share->plan, share->decode_segment, UINT32_MAX);
     }
     return bytes;
 }
@@ -400,10 +408,23 @@ static dit_result make_picture(maker *m, const dit_job_desc *desc, outcome *out)
     return result;
 }
 
+/* The closed form of what decoding sends. */
+static uint64_t decode_bytes(const dit_job *job) {
+    const diti_job_request *request = &job->request;
+    diti_group group = DITI_ZERO;
+    uint64_t bytes = 0;
+    uint32_t i;
+    group.count = job->share_total;
+    for (i = 0; i < group.count; i++)
+        bytes += vae_strip_bytes(job->model->vae, &group, i, request->latent_height, request->latent_width) +
+                 vae_picture_bytes(job->model->vae, &group, i, request->latent_height, request->latent_width);
+    return bytes;
+}
+
 static outcome reference; /* two steps of the tiny model */
 
 /* Against the first device alone: one evaluation of the transformer, then a few; exact splits differ by rounding alone.
-   Closed form of the bytes: the text once, then in every step the latent either way. */
+   Closed form of the bytes: the text once, then in every step the latent either way, and what decoding sends. */
 static void check_cfg(const char *devices, const char *overrides, const char *path, uint32_t side, uint32_t most) {
     static outcome one, two;
     uint64_t text = 0;
@@ -419,13 +440,16 @@ static void check_cfg(const char *devices, const char *overrides, const char *pa
         CHECK_MESSAGE(make_picture(&m, &desc, &one) == DIT_OK, "%s: %s", devices, err.message);
         desc.split = steps == 1 ? "auto" : "cfg2";
         CHECK_MESSAGE(make_picture(&m, &desc, &two) == DIT_OK, "%s: %s", devices, err.message);
-        printf("cfg2 on %s, %u steps: relative L2 %.2g, %llu bytes\n", devices, steps, difference(&two, &one),
+        printf("cfg2 on %s, %u steps: relative L2 %.2g, of the picture %.2g, %llu bytes\n", devices, steps,
+               difference(&two, &one), relative(two.picture, one.picture, one.pixels),
                (unsigned long long)two.counters.peer_bytes);
         CHECK(difference(&two, &one) <= (steps == 1 ? 1e-5 : 1e-3));
+        CHECK(relative(two.picture, one.picture, one.pixels) <= (steps == 1 ? 1e-5 : 1e-3));
         if (m.job && steps == 1) text = diti_plan_exchange_bytes(m.job->plan, m.job->encode_segment, 1);
         if (traced && steps == 1) check_trace(m.context);
         if (first) reference = one;
-        CHECK(text && two.counters.peer_bytes == text + 2 * steps * one.count * sizeof(float));
+        CHECK(text && m.job &&
+              two.counters.peer_bytes == text + 2 * steps * one.count * sizeof(float) + decode_bytes(m.job));
     }
     close_maker(&m);
     traced = traced_lightly = false;

@@ -156,7 +156,7 @@ static uint64_t measured(const diti_vae *vae, diti_device *device, uint32_t side
     else
         diti_vae_decode(vae, &graph,
                         diti_tensor_input(&graph, DITI_F32, vae->traits.latent_channels, side * side, "latent"), side,
-                        side, tile);
+                        side, tile, NULL);
     CHECK_MESSAGE(diti_plan_measure(&graph, &memory, &err) == DIT_OK, "%s", err.message);
     diti_graph_free(&graph);
     return memory.activations;
@@ -190,7 +190,7 @@ static void run(const diti_vae *vae, diti_device *device, uint32_t tile, bool en
         x = diti_vae_encode(vae, &graph, input, vae->traits.factor * SIDE, vae->traits.factor * SIDE, tile);
     } else {
         input = diti_tensor_input(&graph, DITI_F32, vae->traits.latent_channels, SIDE * SIDE, "latent");
-        x = diti_vae_decode(vae, &graph, input, SIDE, SIDE, tile);
+        x = diti_vae_decode(vae, &graph, input, SIDE, SIDE, tile, NULL);
     }
     size = (size_t)diti_tensor_get(&graph, x)->rows * diti_tensor_get(&graph, x)->columns;
     copy.out = diti_tensor_state(&graph, DITI_F32, diti_tensor_get(&graph, x)->rows,

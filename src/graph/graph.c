@@ -154,6 +154,13 @@ DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tens
     return view;
 }
 
+DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tensor) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    diti_tensor view = diti_tensor_view(graph, tensor, 0, info->rows, 0, info->columns);
+    if (view) graph->tensors[view].columns = graph->tensors[view].pitch;
+    return view;
+}
+
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part) {
     diti_tensor tensor;
     diti_tensor_info *info;

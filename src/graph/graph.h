@@ -289,6 +289,7 @@ typedef struct diti_dispatch {
 typedef struct diti_gemm_image {                   /* a convolution's geometry */
     uint32_t height, width, out_height, out_width; /* height and width after upsampling */
     uint32_t kernel, stride, pad, upsample;
+    uint32_t above, outside; /* lines that height has besides the image's, before upsampling: above it, and in all */
 } diti_gemm_image;
 typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
 typedef struct diti_tune_case {
@@ -384,6 +385,8 @@ DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor,
                                           uint32_t column, uint32_t columns);
 /* The same elements as [rows, columns], for tensors without padding (pitch equals columns). */
 DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns);
+/* The same rows with what pads them to a multiple of four elements: [rows, pitch], for copies. */
+DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tensor);
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
@@ -729,11 +732,13 @@ typedef struct diti_conv_desc {
     uint32_t batch, height, width; /* of the input */
     uint32_t stride;
     uint32_t pad_before,
-        pad_after; /* zeros on top/left and bottom/right (models.md 4.1: encoder downsampling pads 0 and 1) */
-    bool upsample; /* nearest x2 of the input first, on the fly */
+        pad_after;         /* zeros on top/left and bottom/right (models.md 4.1: encoder downsampling pads 0 and 1) */
+    uint32_t above, below; /* of one image: lines that x has besides its `height`, seen there in place of zeros */
+    bool upsample;         /* nearest x2 of the input first, on the fly */
     const diti_weight *bias;
     diti_activation activation;
     diti_tensor residual; /* [out rows, Cout], any float format */
+    diti_tensor out;      /* write here; 0: a new tensor */
     bool out_f32;
     const char *name;
 } diti_conv_desc;
@@ -746,8 +751,14 @@ typedef struct diti_group_norm_desc {
     float eps;
     const diti_weight *weight, *bias; /* F32 [C] */
     bool silu;
+    diti_tensor moments; /* of all parts of every image, [batch * parts, DITI_GROUP_MOMENTS * groups] by
+                            diti_group_moments: x is normalised by these; 0: by its own */
     const char *name;
 } diti_group_norm_desc;
+/* What one part of an image adds: for each group its mean (two floats), squared deviations from it, their count; F32
+   [batch, DITI_GROUP_MOMENTS * groups]. */
+#define DITI_GROUP_MOMENTS 4u
+DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 
 /* A rectangle of the pixels of from, which is from_width wide, to one of out. overlap: how many of its first and last

@@ -416,7 +416,7 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
     push[DITI_GEMM_OUT_WIDTH] = gemm->image->out_width;
     push[DITI_GEMM_KERNEL] = gemm->image->kernel;
     push[DITI_GEMM_STRIDE] = gemm->image->stride;
-    push[DITI_GEMM_PAD] = gemm->image->pad;
+    push[DITI_GEMM_PAD] = gemm->image->pad | (gemm->image->pad - (gemm->image->above << gemm->image->upsample)) << 16;
     push[DITI_GEMM_UPSAMPLE] = gemm->image->upsample;
 }
 
@@ -425,16 +425,17 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
 static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, diti_dispatch *dispatch, uint32_t div,
                              uint64_t rows) {
     const diti_gemm_image *image = gemm->image;
-    uint64_t in, out, margin;
+    uint64_t in, out, margin, lines;
     if (gemm->parts > 1) return; /* a row of every part */
     if (!image) {
         diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
         return;
     }
-    in = (uint64_t)(image->height >> image->upsample) * (image->width >> image->upsample);
+    lines = (image->height >> image->upsample) - image->outside;
+    in = lines * (image->width >> image->upsample);
     out = (uint64_t)image->out_height * image->out_width;
     if (rows * in % out) return;
-    margin = 4 * (uint64_t)(image->width >> image->upsample) + 4;
+    margin = (4 + (uint64_t)image->outside) * (image->width >> image->upsample) + 4;
     diti_op_bind_rows(graph, dispatch, 0, div, rows * in / out, margin, margin);
 }
 
@@ -623,12 +624,12 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
 static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_conv_desc *desc,
                             const diti_gemm_image *image, const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, x);
-    uint64_t rows = (uint64_t)desc->batch * desc->height * desc->width;
+    uint64_t rows = (uint64_t)desc->batch * ((uint64_t)desc->above + desc->height + desc->below) * desc->width;
     uint32_t taps = weight->kernel * weight->kernel;
     if (diti_graph_failed(graph)) return false;
     if (info->rows != rows || !diti_element_is_float(info->format) || diti_type_is_i8(weight->type) ||
         !weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
-        !image->out_height || !image->out_width ||
+        !image->out_height || !image->out_width || (image->outside && desc->batch != 1) ||
         (uint64_t)desc->batch * image->out_height * image->out_width > UINT32_MAX) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
                         "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u",
@@ -655,9 +656,11 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     image.stride = desc->stride ? desc->stride : 1;
     image.pad = desc->pad_before;
     image.upsample = desc->upsample;
-    image.height = desc->height << image.upsample;
+    image.above = desc->above;
+    image.outside = desc->above + desc->below;
+    image.height = (desc->height + image.outside) << image.upsample;
     image.width = desc->width << image.upsample;
-    image.out_height = diti_conv_out(image.height, desc, image.kernel);
+    image.out_height = diti_conv_out(desc->height << image.upsample, desc, image.kernel);
     image.out_width = diti_conv_out(image.width, desc, image.kernel);
     if (!diti_conv_check(graph, x, weight, desc, &image, name)) return 0;
     gemm.x = diti_op_align(graph, x, name);
@@ -667,8 +670,11 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     gemm.activation = (uint32_t)desc->activation;
     gemm.residual = diti_guard_release(graph, desc->residual, name);
     gemm.name = name;
-    if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after) gemm.image = &image;
-    gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
+    if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after || image.outside)
+        gemm.image = &image;
+    gemm.out = desc->out;
+    if (!gemm.out)
+        gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
     if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
     diti_linear_chunks(graph, &gemm, weight, &all);
     return gemm.out;

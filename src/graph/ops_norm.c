@@ -154,7 +154,7 @@ DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool ro
 
 /* --- GroupNorm --- */
 
-enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY };
+enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, DITI_GROUP_NORM_MOMENTS };
 
 typedef struct diti_group_norm_plan {
     diti_tensor x, out, partial, stats, weight, bias;
@@ -164,16 +164,35 @@ typedef struct diti_group_norm_plan {
     const char *name;
 } diti_group_norm_plan;
 
+static void diti_group_norm_bind(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
+                                 diti_dispatch *dispatch) {
+    uint32_t quads = (plan->columns + 3) / 4; /* `quads` workgroups do `group` rows */
+    bool chunks = stage == DITI_GROUP_NORM_CHUNKS, apply = stage == DITI_GROUP_NORM_APPLY;
+    if (chunks || apply) diti_op_bind(graph, dispatch, 0, plan->x, 8, true, false);
+    if (apply) diti_op_bind(graph, dispatch, 1, plan->out, 10, false, true);
+    if (!apply) diti_op_bind(graph, dispatch, 2, plan->partial, 12, !chunks, chunks);
+    if (!chunks) diti_op_bind(graph, dispatch, 3, plan->stats, 14, apply, !apply);
+    if (apply) {
+        diti_op_bind(graph, dispatch, 4, plan->weight, 16, true, false);
+        diti_op_bind(graph, dispatch, 5, plan->bias, 17, true, false);
+        diti_op_bind_rows(graph, dispatch, 0, quads, group, 0, 0);
+        diti_op_bind_rows(graph, dispatch, 1, quads, group, 0, 0);
+    }
+    if (chunks) /* the last chunk of an item may be short, so later items lie earlier */
+        diti_op_bind_rows(graph, dispatch, 0, 1, plan->chunk_pixels, (uint64_t)plan->batch * plan->chunk_pixels, 0);
+}
+
 static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
                                   uint64_t groups) {
+    diti_tensor written = stage == DITI_GROUP_NORM_APPLY ? plan->out : plan->x;
     diti_dispatch dispatch;
     uint32_t *push = dispatch.push;
     if (!diti_op_begin(graph, &dispatch, plan->name, "group_norm", group)) return;
     dispatch.constants[1] = stage;
     dispatch.constants[2] = diti_tensor_get(graph, plan->x)->format;
-    dispatch.constants[3] = diti_tensor_get(graph, plan->out)->format;
+    dispatch.constants[3] = diti_tensor_get(graph, written)->format;
     dispatch.constants[4] = stage == DITI_GROUP_NORM_APPLY && plan->silu ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_NONE;
-    dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, plan->out);
+    dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, written);
     dispatch.constant_count = 6;
     push[1] = plan->batch;
     push[2] = plan->pixels;
@@ -186,60 +205,73 @@ static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan 
     push[11] = diti_tensor_get(graph, plan->out)->pitch;
     push[13] = diti_tensor_get(graph, plan->partial)->pitch;
     push[15] = diti_tensor_get(graph, plan->stats)->pitch;
-    if (stage != DITI_GROUP_NORM_COMBINE) diti_op_bind(graph, &dispatch, 0, plan->x, 8, true, false);
-    if (stage == DITI_GROUP_NORM_APPLY) diti_op_bind(graph, &dispatch, 1, plan->out, 10, false, true);
-    if (stage != DITI_GROUP_NORM_APPLY)
-        diti_op_bind(graph, &dispatch, 2, plan->partial, 12, stage == DITI_GROUP_NORM_COMBINE,
-                     stage == DITI_GROUP_NORM_CHUNKS);
-    if (stage != DITI_GROUP_NORM_CHUNKS)
-        diti_op_bind(graph, &dispatch, 3, plan->stats, 14, stage == DITI_GROUP_NORM_APPLY,
-                     stage == DITI_GROUP_NORM_COMBINE);
-    if (stage == DITI_GROUP_NORM_APPLY) {
-        uint32_t quads = (plan->columns + 3) / 4; /* `quads` workgroups do `group` rows */
-        diti_op_bind(graph, &dispatch, 4, plan->weight, 16, true, false);
-        diti_op_bind(graph, &dispatch, 5, plan->bias, 17, true, false);
-        diti_op_bind_rows(graph, &dispatch, 0, quads, group, 0, 0);
-        diti_op_bind_rows(graph, &dispatch, 1, quads, group, 0, 0);
-    }
-    if (stage == DITI_GROUP_NORM_CHUNKS) /* the last chunk of an item may be short, so later items lie earlier */
-        diti_op_bind_rows(graph, &dispatch, 0, 1, plan->chunk_pixels, (uint64_t)plan->batch * plan->chunk_pixels, 0);
+    diti_group_norm_bind(graph, plan, stage, group, &dispatch);
     diti_op_emit(graph, &dispatch, groups, 18);
 }
 
-DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
-    bool cpu = graph->device->is_cpu;
-    uint32_t lanes = graph->device->limits.subgroup_size, small = cpu ? lanes : 32, apply = 64;
-    uint64_t invocations;
-    diti_group_norm_plan plan = DITI_ZERO;
+static bool diti_group_norm_begin(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc,
+                                  diti_group_norm_plan *plan) {
     diti_tensor_info info;
-    if (diti_graph_failed(graph)) return 0;
+    if (diti_graph_failed(graph)) return false;
+    memset(plan, 0, sizeof *plan);
     info = *diti_tensor_get(graph, x);
-    plan.name = desc->name ? desc->name : "group norm";
-    plan.batch = desc->batch ? desc->batch : 1;
-    if (info.rows % plan.batch || !desc->groups || info.columns % desc->groups || !diti_element_is_float(info.format)) {
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
-                               plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
+    plan->name = desc->name ? desc->name : "group norm";
+    plan->batch = desc->batch ? desc->batch : 1;
+    if (info.rows % plan->batch || !desc->groups || info.columns % desc->groups ||
+        !diti_element_is_float(info.format)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
+                        plan->name, info.name, info.rows, info.columns, plan->batch, desc->groups);
+        return false;
     }
-    plan.x = x; /* with or without an exponent: the norm of a multiple is the same */
-    plan.pixels = info.rows / plan.batch;
-    plan.columns = info.columns;
-    plan.groups = desc->groups;
-    plan.chunk_pixels = cpu ? 64 : 256;
-    plan.chunks = (plan.pixels + plan.chunk_pixels - 1) / plan.chunk_pixels;
-    plan.eps = desc->eps;
-    plan.silu = desc->silu;
-    plan.weight = diti_op_vector_weight(graph, desc->weight, info.columns, plan.name);
-    plan.bias = diti_op_vector_weight(graph, desc->bias, info.columns, plan.name);
-    plan.partial = diti_tensor_new(graph, DITI_F32, plan.batch * plan.chunks, 3 * plan.groups, plan.name);
-    plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, 3 * plan.groups, plan.name);
-    plan.out = diti_tensor_new(graph, graph->activation, info.rows, info.columns, plan.name);
-    if (diti_graph_failed(graph)) return 0;
+    plan->x = x; /* with or without an exponent: the norm of a multiple is the same */
+    plan->pixels = info.rows / plan->batch;
+    plan->columns = info.columns;
+    plan->groups = desc->groups;
+    plan->eps = desc->eps;
+    plan->silu = desc->silu;
+    return true;
+}
+
+static uint32_t diti_group_norm_lanes(const diti_graph *graph) {
+    return graph->device->is_cpu ? graph->device->limits.subgroup_size : 32;
+}
+
+/* Of x, in chunks; then of all chunks: what follows, to normalise (combine) or to be combined itself (moments). */
+static void diti_group_norm_sum(diti_graph *graph, diti_group_norm_plan *plan, uint32_t stage) {
+    uint32_t lanes = diti_group_norm_lanes(graph);
+    if (!plan->partial) {
+        plan->chunk_pixels = graph->device->is_cpu ? 64 : 256;
+        plan->chunks = (plan->pixels + plan->chunk_pixels - 1) / plan->chunk_pixels;
+        plan->partial =
+            diti_tensor_new(graph, DITI_F32, plan->batch * plan->chunks, DITI_GROUP_MOMENTS * plan->groups, plan->name);
+        diti_group_norm_stage(graph, plan, DITI_GROUP_NORM_CHUNKS, lanes, (uint64_t)plan->batch * plan->chunks);
+    }
+    plan->stats = diti_tensor_new(graph, DITI_F32, plan->batch, DITI_GROUP_MOMENTS * plan->groups, plan->name);
+    diti_group_norm_stage(graph, plan, stage, lanes, (uint64_t)plan->batch * plan->groups);
+}
+
+DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
+    diti_group_norm_plan plan;
+    if (!diti_group_norm_begin(graph, x, desc, &plan)) return 0;
+    diti_group_norm_sum(graph, &plan, DITI_GROUP_NORM_MOMENTS);
+    return plan.stats;
+}
+
+DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
+    const uint32_t group = 64;
+    uint64_t invocations;
+    diti_group_norm_plan plan;
+    if (!diti_group_norm_begin(graph, x, desc, &plan)) return 0;
+    plan.weight = diti_op_vector_weight(graph, desc->weight, plan.columns, plan.name);
+    plan.bias = diti_op_vector_weight(graph, desc->bias, plan.columns, plan.name);
     if (!plan.weight || !plan.bias)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: weight or bias is missing", plan.name);
-    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_CHUNKS, small, (uint64_t)plan.batch * plan.chunks);
-    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_COMBINE, small, (uint64_t)plan.batch * plan.groups);
-    invocations = (uint64_t)info.rows * ((info.columns + 3) / 4);
-    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, apply, (invocations + apply - 1) / apply);
+    plan.partial = desc->moments;
+    if (desc->moments) plan.chunks = diti_tensor_get(graph, desc->moments)->rows / plan.batch;
+    diti_group_norm_sum(graph, &plan, DITI_GROUP_NORM_COMBINE);
+    plan.out = diti_tensor_new(graph, graph->activation, plan.batch * plan.pixels, plan.columns, plan.name);
+    invocations = (uint64_t)plan.batch * plan.pixels * ((plan.columns + 3) / 4);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, group, (invocations + group - 1) / group);
     return plan.out;
 }
 

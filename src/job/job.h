@@ -331,6 +331,9 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
 DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states);
 DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands);
+/* decode.c */
+DIT_INTERNAL void diti_decode_emit_preview(dit_job *job, diti_graph *graph);
+DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph); /* all pictures */
 /* pipeline.c: the whole picture as one graph, and its host inputs */
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);

@@ -205,25 +205,9 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
     }
 }
 
-static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
-    uint32_t channels = job->model->transformer->traits.latent_channels;
-    return diti_tensor_view(graph, latents, image * channels, channels, 0,
-                            job->request.latent_width * job->request.latent_height);
-}
-
-/* Decodes one latent into RGBA words and, when rgb is not 0, planes of floats. */
-static void diti_emit_decode(const dit_job *job, diti_graph *graph, const diti_vae *vae, diti_tensor latent,
-                             diti_tensor rgba, diti_tensor rgb, diti_tensor health) {
-    diti_tensor rows = diti_vae_decode(vae, graph, latent, job->request.latent_height, job->request.latent_width,
-                                       job->request.shape.vae_tile);
-    diti_image_out(graph, rows, rgba, rgb, job->request.shape.swap, health);
-}
-
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
-    uint32_t pixels = shape->width * shape->height, image;
     diti_solver_desc states;
-    diti_tensor rgba, rgb;
     if (job->share_total == 1) diti_guard_begin(graph); /* no share knows what another one would have to do again */
     diti_emit_states(job, graph, &states);
     job->encode_segment = diti_graph_segment(graph, "encode", false);
@@ -245,22 +229,11 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
         job->preview_segment = diti_graph_segment(graph, "preview", true);
     }
     if (job->preview_segment != UINT32_MAX && job->share == 0) {
-        job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
-        diti_emit_decode(job, graph, job->model->tae ? job->model->tae : job->model->vae,
-                         diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
+        diti_decode_emit_preview(job, graph);
         diti_guard_judge(graph);
     }
-    job->decode_segment = diti_graph_segment(graph, "decode", false);
-    if (job->share) return; /* all shares have the same segments */
-    rgba = diti_tensor_state(graph, DITI_U32, shape->image_count, pixels, "pictures");
-    rgb = diti_tensor_state(graph, DITI_F32, 3 * shape->image_count, pixels, "float pictures");
-    for (image = 0; image < shape->image_count && job->model->vae; image++) {
-        job->rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
-        job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
-        job->latents[image] = diti_emit_planes(job, graph, job->latent, image);
-        diti_emit_decode(job, graph, job->model->vae, job->latents[image], job->rgba[image], job->rgb[image],
-                         job->health_words);
-    }
+    job->decode_segment = diti_graph_segment(graph, "decode", false); /* all shares have the same segments */
+    diti_decode_emit(job, graph);
     diti_guard_judge(graph);
 }
 

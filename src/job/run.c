@@ -181,16 +181,22 @@ static dit_result diti_run_judge(dit_job *job, const diti_health *health, dit_er
     return DIT_OK;
 }
 
-/* A last look at the latent and the picture. */
+/* A last look at the latent and the picture, of which every share has made some. */
 static dit_result diti_run_check_health(dit_job *job) {
     diti_health health;
     dit_error error;
     dit_result result;
+    uint32_t i;
     memset(&error, 0, sizeof error);
     result = diti_job_verdict(job, &error);
     diti_buffer_invalidate(job->device, &job->health_readback);
     memcpy(&health, job->health_readback.block.mapped, sizeof health);
     if (result >= 0) result = diti_run_judge(job, &health, &error);
+    for (i = 1; i < job->share_count && result >= 0; i++) {
+        dit_job *share = job->shares[i];
+        result = diti_plan_read(share->plan, share->health_words, &health, sizeof health, &error);
+        if (result >= 0) result = diti_run_judge(job, &health, &error);
+    }
     return result < 0 ? diti_run_fail(job, &error) : DIT_OK;
 }
 

@@ -81,6 +81,8 @@ static dit_result diti_job_replicate(dit_job *share, dit_error *err) {
     dit_result result;
     diti_lock(&model->replica_lock);
     result = diti_weights_replicate(&model->transformer->weights, model->device, share->device, err);
+    if (result == DIT_OK && model->vae)
+        result = diti_weights_replicate(diti_vae_weights(model->vae), model->device, share->device, err);
     diti_unlock(&model->replica_lock);
     return result;
 }

@@ -249,13 +249,14 @@ DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const d
 
 /* ---- computing ---- */
 
-typedef struct diti_kl_size { /* of the image so far */
-    uint32_t height, width;
-} diti_kl_size;
+/* Inputs and outputs have room for lines of other devices where that is said; what is in it comes before a norm, raw,
+   while moments are taken: one meeting of all devices for both. */
 
+/* Alone, or of devices that have a strip each. roomy: x has room, which is to be filled, and so has the result. */
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-                                bool silu, const char *name) {
+                                const diti_vae_strip *strip, bool roomy, bool silu, const char *name) {
     diti_group_norm_desc desc = DITI_ZERO;
+    size_t begun = graph->exchange_count;
     desc.batch = 1;
     desc.groups = vae->groups;
     desc.eps = 1e-6f;
@@ -263,139 +264,145 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
     desc.bias = &layer->bias;
     desc.silu = silu;
     desc.name = name;
+    if (!strip->group) return diti_group_norm(graph, x, &desc);
+    if (roomy) begun = diti_strip_begin(graph, strip, x);
+    desc.moments = diti_all_gather(graph, strip->group,
+                                   diti_group_moments(graph, roomy ? diti_strip_own(graph, strip, x) : x, &desc), 1,
+                                   strip->group->count, "moments of all strips");
+    diti_strip_end(graph, begun);
     return diti_group_norm(graph, x, &desc);
 }
 
 /* 3x3 or 1x1 with the same size in and out. */
-static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_kl_size size,
-                                diti_tensor residual, bool out_f32, const char *name) {
+static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, const diti_vae_strip *strip,
+                                diti_tensor residual, bool roomy, bool out_f32, const char *name) {
     diti_conv_desc desc = DITI_ZERO;
-    desc.batch = 1;
-    desc.height = size.height;
-    desc.width = size.width;
     desc.stride = 1;
     desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
-    desc.bias = &layer->bias;
     desc.residual = residual;
     desc.out_f32 = out_f32;
     desc.name = name;
-    return diti_conv2d(graph, x, &layer->weight, &desc);
+    return diti_strip_conv(graph, strip, x, layer, &desc, roomy);
 }
 
 static diti_tensor diti_kl_upsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-                                    diti_kl_size *size) {
+                                    diti_vae_strip *strip) {
     diti_conv_desc desc = DITI_ZERO;
-    desc.batch = 1;
-    desc.height = size->height;
-    desc.width = size->width;
     desc.stride = 1;
     desc.pad_before = desc.pad_after = 1;
     desc.upsample = true;
-    desc.bias = &layer->bias;
     desc.out_f32 = vae->wide;
     desc.name = "vae_upsample";
-    size->height *= 2;
-    size->width *= 2;
-    return diti_conv2d(graph, x, &layer->weight, &desc);
+    diti_strip_end(graph, diti_strip_begin(graph, strip, x));
+    x = diti_strip_conv(graph, strip, x, layer, &desc, true);
+    strip->height *= 2;
+    strip->width *= 2;
+    return x;
 }
 
 /* Zeros on the right and below only. */
 static diti_tensor diti_kl_downsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-                                      diti_kl_size *size) {
+                                      diti_vae_strip *strip) {
     diti_conv_desc desc = DITI_ZERO;
-    desc.batch = 1;
-    desc.height = size->height;
-    desc.width = size->width;
     desc.stride = 2;
     desc.pad_after = 1;
-    desc.bias = &layer->bias;
     desc.out_f32 = vae->wide;
     desc.name = "vae_downsample";
-    size->height /= 2;
-    size->width /= 2;
-    return diti_conv2d(graph, x, &layer->weight, &desc);
+    x = diti_strip_conv(graph, strip, x, layer, &desc, false);
+    strip->height /= 2;
+    strip->width /= 2;
+    return x;
 }
 
+/* x with room, and the result. */
 static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, diti_tensor x,
-                                      const diti_kl_resnet *resnet, diti_kl_size size) {
-    diti_tensor shortcut = x, h = diti_kl_norm(graph, vae, x, &resnet->norm1, true, "vae_norm1");
-    h = diti_kl_conv(graph, h, &resnet->conv1, size, 0, vae->wide, "vae_conv1");
-    h = diti_kl_norm(graph, vae, h, &resnet->norm2, true, "vae_norm2");
-    if (resnet->shortcut.weight.part_count) {
-        shortcut = diti_kl_conv(graph, x, &resnet->shortcut, size, 0, vae->wide, "vae_shortcut");
-    }
-    return diti_kl_conv(graph, h, &resnet->conv2, size, shortcut, vae->wide, "vae_conv2");
+                                      const diti_kl_resnet *resnet, const diti_vae_strip *strip) {
+    diti_tensor shortcut = diti_strip_own(graph, strip, x);
+    diti_tensor h = diti_kl_norm(graph, vae, x, &resnet->norm1, strip, true, true, "vae_norm1");
+    h = diti_kl_conv(graph, h, &resnet->conv1, strip, 0, true, vae->wide, "vae_conv1");
+    h = diti_kl_norm(graph, vae, h, &resnet->norm2, strip, true, true, "vae_norm2");
+    if (resnet->shortcut.weight.part_count)
+        shortcut = diti_kl_conv(graph, shortcut, &resnet->shortcut, strip, 0, false, vae->wide, "vae_shortcut");
+    return diti_kl_conv(graph, h, &resnet->conv2, strip, shortcut, true, vae->wide, "vae_conv2");
 }
 
-/* One head of all channels. */
+/* Keys and values of all strips, side by side. */
+static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_vae_strip *strip) {
+    uint32_t rows = strip->height * strip->width;
+    diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
+    if (!strip->group || diti_graph_failed(graph)) return own;
+    part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
+    diti_copy(graph, own, part, "keys and values");
+    part = diti_tensor_reshape(graph, part, strip->height, strip->width * 2 * channels);
+    all = diti_all_gather(graph, strip->group, part, 1, strip->lines, "keys and values of all strips");
+    return diti_tensor_reshape(graph, all, strip->lines * strip->width, 2 * channels);
+}
+
+/* One head of all channels. x with room, and the result. */
 static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae, diti_tensor x,
-                                         const diti_kl_attention *attention, diti_kl_size size) {
-    uint32_t rows = size.height * size.width, channels = attention->out.weight.rows;
+                                         const diti_kl_attention *attention, const diti_vae_strip *strip) {
+    uint32_t rows = strip->height * strip->width, channels = attention->out.weight.rows, all;
     diti_attention_desc desc = DITI_ZERO;
     diti_linear_desc joined = DITI_ZERO;
-    diti_tensor h = diti_kl_norm(graph, vae, x, &attention->norm, false, "vae_attention_norm");
+    diti_tensor h, keys;
+    x = diti_strip_own(graph, strip, x);
+    h = diti_kl_norm(graph, vae, x, &attention->norm, strip, false, false, "vae_attention_norm");
     joined.name = "vae_qkv";
     h = diti_linear_joined(graph, h, &attention->qkv, &joined);
+    keys = diti_kl_keys(graph, h, channels, strip);
+    all = diti_tensor_get(graph, keys)->rows;
     desc.batch = 1;
     desc.heads = 1;
     desc.head_dim = channels;
     desc.scale = 1.0f / sqrtf((float)channels);
     desc.name = "vae_attention";
     h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
-                       diti_tensor_view(graph, h, 0, rows, channels, channels),
-                       diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
-    return diti_kl_conv(graph, h, &attention->out, size, x, vae->wide, "vae_attention_out");
+                       diti_tensor_view(graph, keys, 0, all, 0, channels),
+                       diti_tensor_view(graph, keys, 0, all, channels, channels), &desc);
+    return diti_kl_conv(graph, h, &attention->out, strip, x, true, vae->wide, "vae_attention_out");
 }
 
 static diti_tensor diti_kl_run_mid(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
-                                   diti_kl_size size) {
-    x = diti_kl_run_resnet(graph, vae, x, &half->mid[0], size);
-    if (half->attention.present) x = diti_kl_run_attention(graph, vae, x, &half->attention, size);
-    return diti_kl_run_resnet(graph, vae, x, &half->mid[1], size);
+                                   const diti_vae_strip *strip) {
+    x = diti_kl_run_resnet(graph, vae, x, &half->mid[0], strip);
+    if (half->attention.present) x = diti_kl_run_attention(graph, vae, x, &half->attention, strip);
+    return diti_kl_run_resnet(graph, vae, x, &half->mid[1], strip);
 }
 
 static diti_tensor diti_kl_run_level(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_level *level,
-                                     bool up, diti_kl_size *size) {
+                                     bool up, diti_vae_strip *strip) {
     uint32_t i;
-    for (i = 0; i < level->count; i++) x = diti_kl_run_resnet(graph, vae, x, &level->resnets[i], *size);
+    for (i = 0; i < level->count; i++) x = diti_kl_run_resnet(graph, vae, x, &level->resnets[i], strip);
     if (!level->resample.weight.part_count) return x;
-    return up ? diti_kl_upsample(graph, vae, x, &level->resample, size)
-              : diti_kl_downsample(graph, vae, x, &level->resample, size);
+    return up ? diti_kl_upsample(graph, vae, x, &level->resample, strip)
+              : diti_kl_downsample(graph, vae, x, &level->resample, strip);
 }
 
 static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
-                                  diti_kl_size size, bool out_f32) {
-    x = diti_kl_norm(graph, vae, x, &half->norm_out, true, "vae_norm_out");
-    return diti_kl_conv(graph, x, &half->conv_out, size, 0, out_f32, "vae_conv_out");
+                                  const diti_vae_strip *strip, bool out_f32) {
+    x = diti_kl_norm(graph, vae, x, &half->norm_out, strip, true, true, "vae_norm_out");
+    return diti_kl_conv(graph, x, &half->conv_out, strip, 0, false, out_f32, "vae_conv_out");
 }
 
-DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-                                        uint32_t width) {
+DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
     const diti_kl_half *half = &vae->decoder;
-    diti_kl_size size;
+    diti_vae_strip all = diti_strip_whole(strip.above + strip.height + strip.below, strip.width);
     uint32_t i;
-    size.height = height;
-    size.width = width;
-    if (vae->post_quant.weight.part_count) {
-        x = diti_kl_conv(graph, x, &vae->post_quant, size, 0, vae->wide, "vae_post_quant");
-    }
-    x = diti_kl_conv(graph, x, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
-    x = diti_kl_run_mid(graph, vae, x, half, size);
-    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], true, &size);
-    return diti_kl_finish(graph, vae, x, half, size, true);
+    if (vae->post_quant.weight.part_count)
+        x = diti_kl_conv(graph, x, &vae->post_quant, &all, 0, false, vae->wide, "vae_post_quant");
+    x = diti_kl_conv(graph, x, &half->conv_in, &strip, 0, true, vae->wide, "vae_conv_in");
+    x = diti_kl_run_mid(graph, vae, x, half, &strip);
+    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], true, &strip);
+    return diti_kl_finish(graph, vae, x, half, &strip, true);
 }
 
-DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-                                        uint32_t width) {
+DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
     const diti_kl_half *half = &vae->encoder;
     bool quant = vae->quant.weight.part_count != 0;
-    diti_kl_size size;
     uint32_t i;
-    size.height = height;
-    size.width = width;
-    x = diti_kl_conv(graph, x, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
-    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &size);
-    x = diti_kl_run_mid(graph, vae, x, half, size);
-    x = diti_kl_finish(graph, vae, x, half, size, quant ? vae->wide : true);
-    return quant ? diti_kl_conv(graph, x, &vae->quant, size, 0, true, "vae_quant") : x;
+    x = diti_kl_conv(graph, x, &half->conv_in, &strip, 0, false, vae->wide, "vae_conv_in");
+    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &strip);
+    x = diti_kl_run_mid(graph, vae, x, half, &strip);
+    x = diti_kl_finish(graph, vae, x, half, &strip, quant ? vae->wide : true);
+    return quant ? diti_kl_conv(graph, x, &vae->quant, &strip, 0, false, true, "vae_quant") : x;
 }

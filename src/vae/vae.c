@@ -133,75 +133,165 @@ static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
     return diti_vae_cut_first(cut, i - 1) + cut->size - diti_vae_cut_first(cut, i);
 }
 
-static diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
-                                uint32_t width) {
+static diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+                                diti_vae_strip strip) {
     if (vae->traits.tiny)
-        return decode ? diti_tiny_decode(vae, graph, x, height, width) : diti_tiny_encode(vae, graph, x, height, width);
-    return decode ? diti_kl_decode(vae, graph, x, height, width) : diti_kl_encode(vae, graph, x, height, width);
+        return decode ? diti_tiny_decode(vae, graph, x, strip) : diti_tiny_encode(vae, graph, x, strip);
+    return decode ? diti_kl_decode(vae, graph, x, strip) : diti_kl_encode(vae, graph, x, strip);
 }
 
-/* Piece (i, j): cut from x, run, and faded into out; in and scale: pixels of x and of out to a latent element. */
-static void diti_vae_run_tile(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_tensor out, bool decode,
-                              const diti_vae_cut cuts[2], uint32_t i, uint32_t j) {
-    uint32_t factor = vae->traits.factor, in = decode ? 1 : factor, scale = decode ? factor : 1;
-    uint32_t y = diti_vae_cut_first(&cuts[0], i), left = diti_vae_cut_first(&cuts[1], j);
-    diti_tensor_info info = *diti_tensor_get(graph, x);
+typedef struct diti_vae_tiles {
+    const diti_vae *vae;
+    bool decode;
+    diti_vae_cut cuts[2];
+    diti_tensor x, out;
+} diti_vae_tiles;
+
+static diti_vae_tiles diti_vae_cut_tiles(const diti_vae *vae, bool decode, uint32_t height, uint32_t width,
+                                         uint32_t tile) {
+    diti_vae_tiles tiles = DITI_ZERO;
+    tiles.vae = vae;
+    tiles.decode = decode;
+    tiles.cuts[0] = diti_vae_cut_side(height, tile);
+    tiles.cuts[1] = diti_vae_cut_side(width, tile);
+    return tiles;
+}
+
+static uint32_t diti_vae_count_tiles(const diti_vae_tiles *tiles) {
+    return tiles->cuts[0].count * tiles->cuts[1].count;
+}
+
+/* Piece (i, j) of x, run. */
+static diti_tensor diti_vae_run_tile(const diti_vae_tiles *tiles, diti_graph *graph, uint32_t i, uint32_t j) {
+    const diti_vae_cut *cuts = tiles->cuts;
+    uint32_t in = tiles->decode ? 1 : tiles->vae->traits.factor;
+    diti_tensor_info info = *diti_tensor_get(graph, tiles->x);
     diti_tile tile = DITI_ZERO;
     diti_tensor piece;
     tile.height = in * cuts[0].size;
     tile.width = tile.out_width = in * cuts[1].size;
-    tile.from_y = in * y;
-    tile.from_x = in * left;
+    tile.from_y = in * diti_vae_cut_first(&cuts[0], i);
+    tile.from_x = in * diti_vae_cut_first(&cuts[1], j);
     tile.from_width = in * cuts[1].length;
     piece = diti_tensor_new(graph, info.format, tile.height * tile.width, info.columns, "tile");
-    diti_move_tile(graph, x, piece, &tile);
-    piece = diti_vae_run(vae, graph, piece, decode, tile.height, tile.width);
-    memset(&tile, 0, sizeof tile);
-    tile.height = scale * cuts[0].size;
-    tile.width = tile.from_width = scale * cuts[1].size;
-    tile.out_y = scale * y;
-    tile.out_x = scale * left;
-    tile.out_width = scale * cuts[1].length;
-    tile.top = scale * diti_vae_cut_overlap(&cuts[0], i);
-    tile.bottom = scale * diti_vae_cut_overlap(&cuts[0], i + 1);
-    tile.left = scale * diti_vae_cut_overlap(&cuts[1], j);
-    tile.right = scale * diti_vae_cut_overlap(&cuts[1], j + 1);
-    diti_move_tile(graph, piece, out, &tile);
+    diti_move_tile(graph, tiles->x, piece, &tile);
+    return diti_vae_run(tiles->vae, graph, piece, tiles->decode, diti_strip_whole(tile.height, tile.width));
 }
 
-/* height, width, tile: of the latent. */
-static diti_tensor diti_vae_run_tiles(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
-                                      uint32_t height, uint32_t width, uint32_t tile) {
-    uint32_t i, j, scale = decode ? vae->traits.factor : 1, in = decode ? 1 : vae->traits.factor;
-    diti_vae_cut cuts[2];
-    diti_tensor out;
-    cuts[0] = diti_vae_cut_side(height, tile);
-    cuts[1] = diti_vae_cut_side(width, tile);
-    if (cuts[0].count * cuts[1].count == 1) return diti_vae_run(vae, graph, x, decode, in * height, in * width);
-    out = diti_tensor_new(graph, DITI_F32, scale * height * scale * width,
-                          decode             ? 3
-                          : vae->traits.tiny ? vae->traits.latent_channels
-                                             : 2 * vae->traits.latent_channels,
-                          "tiles");
-    for (i = 0; i < cuts[0].count; i++)
-        for (j = 0; j < cuts[1].count && !diti_graph_failed(graph); j++)
-            diti_vae_run_tile(vae, graph, x, out, decode, cuts, i, j);
-    return out;
+/* Pixels of a side of `length` in the result. */
+static uint32_t diti_vae_scaled(const diti_vae_tiles *tiles, uint32_t length) {
+    return tiles->decode ? tiles->vae->traits.factor * length : length;
+}
+
+/* What piece (i, j) has become, faded into out. */
+static void diti_vae_put_tile(const diti_vae_tiles *tiles, diti_graph *graph, diti_tensor piece, uint32_t i,
+                              uint32_t j) {
+    const diti_vae_cut *cuts = tiles->cuts;
+    diti_tile tile = DITI_ZERO;
+    tile.height = diti_vae_scaled(tiles, cuts[0].size);
+    tile.width = tile.from_width = diti_vae_scaled(tiles, cuts[1].size);
+    tile.out_y = diti_vae_scaled(tiles, diti_vae_cut_first(&cuts[0], i));
+    tile.out_x = diti_vae_scaled(tiles, diti_vae_cut_first(&cuts[1], j));
+    tile.out_width = diti_vae_scaled(tiles, cuts[1].length);
+    tile.top = diti_vae_scaled(tiles, diti_vae_cut_overlap(&cuts[0], i));
+    tile.bottom = diti_vae_scaled(tiles, diti_vae_cut_overlap(&cuts[0], i + 1));
+    tile.left = diti_vae_scaled(tiles, diti_vae_cut_overlap(&cuts[1], j));
+    tile.right = diti_vae_scaled(tiles, diti_vae_cut_overlap(&cuts[1], j + 1));
+    diti_move_tile(graph, piece, tiles->out, &tile);
+}
+
+/* The tile that a member runs comes to the first one, which puts all together in their order. */
+static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group, uint32_t member,
+                               uint32_t number) {
+    uint32_t columns = tiles->cuts[1].count, i = number / columns, j = number % columns, exchange,
+             self = group ? group->index : 0;
+    uint32_t pixels = diti_vae_scaled(tiles, tiles->cuts[0].size) * diti_vae_scaled(tiles, tiles->cuts[1].size);
+    diti_tensor piece = 0;
+    if (self == member) piece = diti_vae_run_tile(tiles, graph, i, j);
+    if (self == member && member) diti_exchange_begin(graph, diti_tensor_padded(graph, piece), group->devices[0], true);
+    if (self) return;
+    if (member) {
+        piece = diti_tensor_new(graph, DITI_F32, pixels, 3, "tile of another device");
+        exchange = diti_exchange_begin(graph, diti_tensor_padded(graph, piece), group->devices[member], false);
+        diti_exchange_end(graph, exchange);
+    }
+    diti_vae_put_tile(tiles, graph, piece, i, j);
+}
+
+/* Each member runs some tiles after the other. group NULL: all are run here. */
+static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group) {
+    const diti_vae_traits *traits = &tiles->vae->traits;
+    uint32_t channels = tiles->decode ? 3 : traits->tiny ? traits->latent_channels : 2 * traits->latent_channels;
+    uint32_t member, i, end, count = diti_vae_count_tiles(tiles);
+    if (!group || group->index == 0)
+        tiles->out = diti_tensor_new(graph, DITI_F32,
+                                     diti_vae_scaled(tiles, tiles->cuts[0].length) *
+                                         diti_vae_scaled(tiles, tiles->cuts[1].length),
+                                     channels, "tiles");
+    for (member = 0; member < diti_group_count(group); member++) {
+        end = diti_group_first(group, member + 1, count);
+        for (i = diti_group_first(group, member, count); i < end && !diti_graph_failed(graph); i++)
+            diti_vae_pass_tile(tiles, graph, group, member, i);
+    }
+    return tiles->out;
+}
+
+/* ---- strips ---- */
+
+/* The members that have lines of the latent: all, or as many as there are lines. */
+static diti_group diti_vae_members(const diti_group *group, uint32_t height) {
+    diti_group members = DITI_ZERO;
+    if (group) members = *group;
+    if (members.count > height) members.count = height;
+    return members;
+}
+
+DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
+                                     uint32_t width, uint32_t tile, uint32_t *first) {
+    diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
+    diti_group members = diti_vae_members(group, height);
+    uint32_t factor = vae->traits.factor;
+    *first = 0;
+    if (diti_vae_count_tiles(&tiles) > 1) return member ? 0 : factor * height;
+    if (member >= diti_group_count(&members)) return 0;
+    *first = factor * diti_group_first(&members, member, height);
+    return factor * diti_group_size(&members, member, height);
+}
+
+/* The lines of x that this member has of a latent, with room. */
+static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+                                      uint32_t width, const diti_group *group) {
+    diti_group members = diti_vae_members(group, height);
+    uint32_t first, columns = vae->traits.latent_channels;
+    diti_vae_strip strip;
+    if (group && group->index >= diti_group_count(&members)) return 0;
+    strip = diti_strip_of(&members, height, width, &first);
+    if (strip.group)
+        x = diti_tensor_view(graph, x, (first - strip.above) * width,
+                             (strip.above + strip.height + strip.below) * width, 0, columns);
+    return diti_vae_run(vae, graph, x, true, strip);
 }
 
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-                                         uint32_t width, uint32_t tile) {
+                                         uint32_t width, uint32_t tile, const diti_group *group) {
     const diti_vae_traits *traits = &vae->traits;
+    diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
+    if (diti_group_count(group) == 1) group = NULL;
     if (!traits->has_decoder)
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
     latent = diti_planar_to_rows(graph, latent, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
-    return diti_vae_run_tiles(vae, graph, latent, true, height, width, tile);
+    tiles.x = latent;
+    if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, group);
+    return diti_vae_run_strip(vae, graph, latent, height, width, group);
 }
 
 DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
                                          uint32_t width, uint32_t tile) {
     uint32_t factor = vae->traits.factor;
+    diti_vae_tiles tiles = diti_vae_cut_tiles(vae, false, height / factor, width / factor, tile);
     if (!vae->traits.has_encoder)
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
-    return diti_vae_run_tiles(vae, graph, image, false, height / factor, width / factor, tile);
+    tiles.x = image;
+    if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
+    return diti_vae_run(vae, graph, image, false, diti_strip_whole(height, width));
 }

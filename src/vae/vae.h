@@ -24,10 +24,16 @@ DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
 DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant);
 /* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
    side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
-   by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little. */
+   by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
+   group: devices that do it together, each of which has the whole latent; NULL: this one alone. The result are the
+   lines that diti_vae_lines tells; 0 where there are none. */
 #define DITI_VAE_LEAST_TILE 8u
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-                                         uint32_t width, uint32_t tile);
+                                         uint32_t width, uint32_t tile, const diti_group *group);
+/* How many lines of a decoded picture a member of the group comes to have, from *first on: a strip each, where more
+   members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
+DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
+                                     uint32_t width, uint32_t tile, uint32_t *first);
 /* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
    then log-variance (to be clamped to [-30, 20] by who draws from it); of a tiny one [h * w, C], the latent before
    scaling. */
@@ -91,16 +97,33 @@ struct diti_vae {
     diti_tiny_half tiny_decoder, tiny_encoder;
 };
 
-/* Both finish the loader. Rows [pixels, C] in, F32 rows out. */
+/* ---- strips (strip.c): a picture, or the lines of it that one of several devices has. Tensors that a 3x3 convolution
+   reads have room for the lines next to the strip, which are other devices' and come when they are needed. ---- */
+typedef struct diti_vae_strip {
+    const diti_group *group; /* NULL: all of it is here */
+    uint32_t height, width;  /* as far as it is scaled by now; height: of the lines that are here */
+    uint32_t above, below;   /* 1: another device has the line there, and there is room for it */
+    uint32_t lines;          /* of the latent, of all strips together */
+} diti_vae_strip;
+DIT_INTERNAL diti_vae_strip diti_strip_whole(uint32_t height, uint32_t width);
+/* Of a latent with height lines in all. *first: its first line. */
+DIT_INTERNAL diti_vae_strip diti_strip_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first);
+/* x without that room. */
+DIT_INTERNAL diti_tensor diti_strip_own(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x);
+/* Lines for the room of x, which may be read when this has ended: what begin returned, to end. */
+DIT_INTERNAL size_t diti_strip_begin(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x);
+DIT_INTERNAL void diti_strip_end(diti_graph *graph, size_t begun);
+/* A convolution of any size, x with room where it is not 1x1. roomy: the result has room, too, still empty. desc:
+   stride, padding, what else there is to it. */
+DIT_INTERNAL diti_tensor diti_strip_conv(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x,
+                                         const diti_layer *layer, diti_conv_desc *desc, bool roomy);
+
+/* Both finish the loader. Rows [pixels, C] in, to be decoded with room; F32 rows out. */
 DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
-DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-                                        uint32_t width);
-DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-                                        uint32_t width);
+DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
+DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
 DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
 DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err);
-DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-                                          uint32_t width);
-DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-                                          uint32_t width);
+DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
+DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
 #endif

@@ -1,0 +1,90 @@
+/* From latents to pictures: previews on the first share, pictures on all shares of a job together, each a strip of
+   every picture (vae/strip.c), or some of its tiles. */
+#include "job/job.h"
+
+static diti_tensor diti_decode_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
+    uint32_t channels = job->model->transformer->traits.latent_channels;
+    return diti_tensor_view(graph, latents, image * channels, channels, 0,
+                            job->request.latent_width * job->request.latent_height);
+}
+
+static diti_tensor diti_decode_rows(const dit_job *job, diti_graph *graph, const diti_vae *vae, diti_tensor latent,
+                                    const diti_group *group) {
+    return diti_vae_decode(vae, graph, latent, job->request.latent_height, job->request.latent_width,
+                           job->request.shape.vae_tile, group);
+}
+
+DIT_INTERNAL void diti_decode_emit_preview(dit_job *job, diti_graph *graph) {
+    const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
+    diti_tensor rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, job->x0, 0), NULL);
+    job->preview =
+        diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");
+    diti_image_out(graph, rows, job->preview, 0, job->request.shape.swap, 0);
+}
+
+static diti_group diti_decode_group(const dit_job *job) {
+    diti_group group = DITI_ZERO;
+    uint32_t i;
+    group.count = job->share_total;
+    group.index = job->share;
+    for (i = 0; i < group.count; i++) group.devices[i] = i;
+    return group;
+}
+
+/* The pixels of a picture that a share makes; 0: none. */
+static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, uint32_t share, uint32_t *first) {
+    const diti_job_request *request = &job->request;
+    uint32_t lines = diti_vae_lines(job->model->vae, group, share, request->latent_height, request->latent_width,
+                                    request->shape.vae_tile, first);
+    *first *= request->shape.width;
+    return lines * request->shape.width;
+}
+
+/* Pixels of what a share has, or is to have: words and floats go to the first share, which waits for them. */
+static void diti_decode_pass(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first, uint32_t pixels,
+                             uint32_t peer, bool sends) {
+    uint32_t words = diti_exchange_begin(graph, diti_tensor_view(graph, rgba, 0, 1, first, pixels), peer, sends),
+             floats = diti_exchange_begin(graph, diti_tensor_view(graph, rgb, 0, 3, first, pixels), peer, sends);
+    if (sends) return;
+    diti_exchange_end(graph, words);
+    diti_exchange_end(graph, floats);
+}
+
+/* The first share's own pixels come last: who reads the picture waits for that op alone. */
+static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti_tensor rgba, diti_tensor rgb,
+                                     diti_tensor latent) {
+    diti_group group = diti_decode_group(job);
+    diti_tensor rows = diti_decode_rows(job, graph, job->model->vae, latent, &group);
+    uint32_t share, first, pixels = diti_decode_pixels(job, &group, job->share, &first);
+    for (share = 1; share < job->share_total && job->share == 0; share++) {
+        uint32_t other, count = diti_decode_pixels(job, &group, share, &other);
+        if (count) diti_decode_pass(graph, rgba, rgb, other, count, share, false);
+    }
+    if (!pixels || diti_graph_failed(graph)) return;
+    if (job->share) {
+        first = 0;
+        rgba = diti_tensor_new(graph, DITI_U32, 1, pixels, "strip of a picture");
+        rgb = diti_tensor_new(graph, DITI_F32, 3, pixels, "strip of a float picture");
+    }
+    diti_image_out(graph, rows, diti_tensor_view(graph, rgba, 0, 1, first, pixels),
+                   diti_tensor_view(graph, rgb, 0, 3, first, pixels), job->request.shape.swap, job->health_words);
+    if (job->share) diti_decode_pass(graph, rgba, rgb, 0, pixels, 0, true);
+}
+
+DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {
+    uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
+             image;
+    diti_tensor rgba = 0, rgb = 0;
+    if (job->share == 0) {
+        rgba = diti_tensor_state(graph, DITI_U32, count, pixels, "pictures");
+        rgb = diti_tensor_state(graph, DITI_F32, 3 * count, pixels, "float pictures");
+    }
+    for (image = 0; image < count && job->model->vae; image++) {
+        if (job->share == 0) {
+            job->rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
+            job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
+        }
+        job->latents[image] = diti_decode_planes(job, graph, job->latent, image);
+        diti_decode_emit_picture(job, graph, job->rgba[image], job->rgb[image], job->latents[image]);
+    }
+}
