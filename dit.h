@@ -9186,6 +9186,7 @@ typedef struct diti_dispatch {
 typedef struct diti_gemm_image {
 	uint32_t height, width, out_height, out_width;
 	uint32_t kernel, stride, pad, upsample;
+	uint32_t above, outside;
 } diti_gemm_image;
 typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
 typedef struct diti_tune_case {
@@ -9421,10 +9422,12 @@ typedef struct diti_conv_desc {
 	uint32_t stride;
 	uint32_t pad_before,
 		pad_after;
+	uint32_t above, below;
 	bool upsample;
 	const diti_weight *bias;
 	diti_activation activation;
 	diti_tensor residual;
+	diti_tensor out;
 	bool out_f32;
 	const char *name;
 } diti_conv_desc;
@@ -9434,8 +9437,10 @@ typedef struct diti_group_norm_desc {
 	float eps;
 	const diti_weight *weight, *bias;
 	bool silu;
+	diti_tensor moments;
 	const char *name;
 } diti_group_norm_desc;
+#define DITI_GROUP_MOMENTS 4u
 
 typedef struct diti_tile {
 	uint32_t from_y, from_x, from_width, out_y, out_x, out_width, height, width;
@@ -11080,6 +11085,13 @@ static diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, ui
 	info->rows = rows;
 	info->columns = columns;
 	info->pitch = columns;
+	return view;
+}
+
+static diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tensor) {
+	const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+	diti_tensor view = diti_tensor_view(graph, tensor, 0, info->rows, 0, info->columns);
+	if (view) graph->tensors[view].columns = graph->tensors[view].pitch;
 	return view;
 }
 
@@ -14403,23 +14415,24 @@ static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const
 	push[DITI_GEMM_OUT_WIDTH] = gemm->image->out_width;
 	push[DITI_GEMM_KERNEL] = gemm->image->kernel;
 	push[DITI_GEMM_STRIDE] = gemm->image->stride;
-	push[DITI_GEMM_PAD] = gemm->image->pad;
+	push[DITI_GEMM_PAD] = gemm->image->pad | (gemm->image->pad - (gemm->image->above << gemm->image->upsample)) << 16;
 	push[DITI_GEMM_UPSAMPLE] = gemm->image->upsample;
 }
 
 static void diti_gemm_bind_x(const diti_graph *graph, const diti_gemm *gemm, diti_dispatch *dispatch, uint32_t div,
 	uint64_t rows) {
 	const diti_gemm_image *image = gemm->image;
-	uint64_t in, out, margin;
+	uint64_t in, out, margin, lines;
 	if (gemm->parts > 1) return;
 	if (!image) {
 		diti_op_bind_rows(graph, dispatch, 0, div, rows, 0, 0);
 		return;
 	}
-	in = (uint64_t)(image->height >> image->upsample) * (image->width >> image->upsample);
+	lines = (image->height >> image->upsample) - image->outside;
+	in = lines * (image->width >> image->upsample);
 	out = (uint64_t)image->out_height * image->out_width;
 	if (rows * in % out) return;
-	margin = 4 * (uint64_t)(image->width >> image->upsample) + 4;
+	margin = (4 + (uint64_t)image->outside) * (image->width >> image->upsample) + 4;
 	diti_op_bind_rows(graph, dispatch, 0, div, rows * in / out, margin, margin);
 }
 
@@ -14602,12 +14615,12 @@ static diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weig
 static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_conv_desc *desc,
 	const diti_gemm_image *image, const char *name) {
 	const diti_tensor_info *info = diti_tensor_get(graph, x);
-	uint64_t rows = (uint64_t)desc->batch * desc->height * desc->width;
+	uint64_t rows = (uint64_t)desc->batch * ((uint64_t)desc->above + desc->height + desc->below) * desc->width;
 	uint32_t taps = weight->kernel * weight->kernel;
 	if (diti_graph_failed(graph)) return false;
 	if (info->rows != rows || !diti_element_is_float(info->format) || diti_type_is_i8(weight->type) ||
 		!weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
-		!image->out_height || !image->out_width ||
+		!image->out_height || !image->out_width || (image->outside && desc->batch != 1) ||
 		(uint64_t)desc->batch * image->out_height * image->out_width > UINT32_MAX) {
 		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
 			"op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u",
@@ -14634,9 +14647,11 @@ static diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weig
 	image.stride = desc->stride ? desc->stride : 1;
 	image.pad = desc->pad_before;
 	image.upsample = desc->upsample;
-	image.height = desc->height << image.upsample;
+	image.above = desc->above;
+	image.outside = desc->above + desc->below;
+	image.height = (desc->height + image.outside) << image.upsample;
 	image.width = desc->width << image.upsample;
-	image.out_height = diti_conv_out(image.height, desc, image.kernel);
+	image.out_height = diti_conv_out(desc->height << image.upsample, desc, image.kernel);
 	image.out_width = diti_conv_out(image.width, desc, image.kernel);
 	if (!diti_conv_check(graph, x, weight, desc, &image, name)) return 0;
 	gemm.x = diti_op_align(graph, x, name);
@@ -14646,8 +14661,11 @@ static diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weig
 	gemm.activation = (uint32_t)desc->activation;
 	gemm.residual = diti_guard_release(graph, desc->residual, name);
 	gemm.name = name;
-	if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after) gemm.image = &image;
-	gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
+	if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after || image.outside)
+		gemm.image = &image;
+	gemm.out = desc->out;
+	if (!gemm.out)
+		gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
 	if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
 	diti_linear_chunks(graph, &gemm, weight, &all);
 	return gemm.out;
@@ -15460,7 +15478,7 @@ static diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated,
 	return op.out;
 }
 
-enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY };
+enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, DITI_GROUP_NORM_MOMENTS };
 
 typedef struct diti_group_norm_plan {
 	diti_tensor x, out, partial, stats, weight, bias;
@@ -15470,16 +15488,35 @@ typedef struct diti_group_norm_plan {
 	const char *name;
 } diti_group_norm_plan;
 
+static void diti_group_norm_bind(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
+	diti_dispatch *dispatch) {
+	uint32_t quads = (plan->columns + 3) / 4;
+	bool chunks = stage == DITI_GROUP_NORM_CHUNKS, apply = stage == DITI_GROUP_NORM_APPLY;
+	if (chunks || apply) diti_op_bind(graph, dispatch, 0, plan->x, 8, true, false);
+	if (apply) diti_op_bind(graph, dispatch, 1, plan->out, 10, false, true);
+	if (!apply) diti_op_bind(graph, dispatch, 2, plan->partial, 12, !chunks, chunks);
+	if (!chunks) diti_op_bind(graph, dispatch, 3, plan->stats, 14, apply, !apply);
+	if (apply) {
+		diti_op_bind(graph, dispatch, 4, plan->weight, 16, true, false);
+		diti_op_bind(graph, dispatch, 5, plan->bias, 17, true, false);
+		diti_op_bind_rows(graph, dispatch, 0, quads, group, 0, 0);
+		diti_op_bind_rows(graph, dispatch, 1, quads, group, 0, 0);
+	}
+	if (chunks)
+		diti_op_bind_rows(graph, dispatch, 0, 1, plan->chunk_pixels, (uint64_t)plan->batch * plan->chunk_pixels, 0);
+}
+
 static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
 	uint64_t groups) {
+	diti_tensor written = stage == DITI_GROUP_NORM_APPLY ? plan->out : plan->x;
 	diti_dispatch dispatch;
 	uint32_t *push = dispatch.push;
 	if (!diti_op_begin(graph, &dispatch, plan->name, "group_norm", group)) return;
 	dispatch.constants[1] = stage;
 	dispatch.constants[2] = diti_tensor_get(graph, plan->x)->format;
-	dispatch.constants[3] = diti_tensor_get(graph, plan->out)->format;
+	dispatch.constants[3] = diti_tensor_get(graph, written)->format;
 	dispatch.constants[4] = stage == DITI_GROUP_NORM_APPLY && plan->silu ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_NONE;
-	dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, plan->out);
+	dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, written);
 	dispatch.constant_count = 6;
 	push[1] = plan->batch;
 	push[2] = plan->pixels;
@@ -15492,60 +15529,72 @@ static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan 
 	push[11] = diti_tensor_get(graph, plan->out)->pitch;
 	push[13] = diti_tensor_get(graph, plan->partial)->pitch;
 	push[15] = diti_tensor_get(graph, plan->stats)->pitch;
-	if (stage != DITI_GROUP_NORM_COMBINE) diti_op_bind(graph, &dispatch, 0, plan->x, 8, true, false);
-	if (stage == DITI_GROUP_NORM_APPLY) diti_op_bind(graph, &dispatch, 1, plan->out, 10, false, true);
-	if (stage != DITI_GROUP_NORM_APPLY)
-		diti_op_bind(graph, &dispatch, 2, plan->partial, 12, stage == DITI_GROUP_NORM_COMBINE,
-			stage == DITI_GROUP_NORM_CHUNKS);
-	if (stage != DITI_GROUP_NORM_CHUNKS)
-		diti_op_bind(graph, &dispatch, 3, plan->stats, 14, stage == DITI_GROUP_NORM_APPLY,
-			stage == DITI_GROUP_NORM_COMBINE);
-	if (stage == DITI_GROUP_NORM_APPLY) {
-		uint32_t quads = (plan->columns + 3) / 4;
-		diti_op_bind(graph, &dispatch, 4, plan->weight, 16, true, false);
-		diti_op_bind(graph, &dispatch, 5, plan->bias, 17, true, false);
-		diti_op_bind_rows(graph, &dispatch, 0, quads, group, 0, 0);
-		diti_op_bind_rows(graph, &dispatch, 1, quads, group, 0, 0);
-	}
-	if (stage == DITI_GROUP_NORM_CHUNKS)
-		diti_op_bind_rows(graph, &dispatch, 0, 1, plan->chunk_pixels, (uint64_t)plan->batch * plan->chunk_pixels, 0);
+	diti_group_norm_bind(graph, plan, stage, group, &dispatch);
 	diti_op_emit(graph, &dispatch, groups, 18);
 }
 
-static diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
-	bool cpu = graph->device->is_cpu;
-	uint32_t lanes = graph->device->limits.subgroup_size, small = cpu ? lanes : 32, apply = 64;
-	uint64_t invocations;
-	diti_group_norm_plan plan = DITI_ZERO;
+static bool diti_group_norm_begin(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc,
+	diti_group_norm_plan *plan) {
 	diti_tensor_info info;
-	if (diti_graph_failed(graph)) return 0;
+	if (diti_graph_failed(graph)) return false;
+	memset(plan, 0, sizeof *plan);
 	info = *diti_tensor_get(graph, x);
-	plan.name = desc->name ? desc->name : "group norm";
-	plan.batch = desc->batch ? desc->batch : 1;
-	if (info.rows % plan.batch || !desc->groups || info.columns % desc->groups || !diti_element_is_float(info.format)) {
-		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
-			plan.name, info.name, info.rows, info.columns, plan.batch, desc->groups);
+	plan->name = desc->name ? desc->name : "group norm";
+	plan->batch = desc->batch ? desc->batch : 1;
+	if (info.rows % plan->batch || !desc->groups || info.columns % desc->groups ||
+		!diti_element_is_float(info.format)) {
+		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
+			plan->name, info.name, info.rows, info.columns, plan->batch, desc->groups);
+		return false;
 	}
-	plan.x = x;
-	plan.pixels = info.rows / plan.batch;
-	plan.columns = info.columns;
-	plan.groups = desc->groups;
-	plan.chunk_pixels = cpu ? 64 : 256;
-	plan.chunks = (plan.pixels + plan.chunk_pixels - 1) / plan.chunk_pixels;
-	plan.eps = desc->eps;
-	plan.silu = desc->silu;
-	plan.weight = diti_op_vector_weight(graph, desc->weight, info.columns, plan.name);
-	plan.bias = diti_op_vector_weight(graph, desc->bias, info.columns, plan.name);
-	plan.partial = diti_tensor_new(graph, DITI_F32, plan.batch * plan.chunks, 3 * plan.groups, plan.name);
-	plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, 3 * plan.groups, plan.name);
-	plan.out = diti_tensor_new(graph, graph->activation, info.rows, info.columns, plan.name);
-	if (diti_graph_failed(graph)) return 0;
+	plan->x = x;
+	plan->pixels = info.rows / plan->batch;
+	plan->columns = info.columns;
+	plan->groups = desc->groups;
+	plan->eps = desc->eps;
+	plan->silu = desc->silu;
+	return true;
+}
+
+static uint32_t diti_group_norm_lanes(const diti_graph *graph) {
+	return graph->device->is_cpu ? graph->device->limits.subgroup_size : 32;
+}
+
+static void diti_group_norm_sum(diti_graph *graph, diti_group_norm_plan *plan, uint32_t stage) {
+	uint32_t lanes = diti_group_norm_lanes(graph);
+	if (!plan->partial) {
+		plan->chunk_pixels = graph->device->is_cpu ? 64 : 256;
+		plan->chunks = (plan->pixels + plan->chunk_pixels - 1) / plan->chunk_pixels;
+		plan->partial =
+			diti_tensor_new(graph, DITI_F32, plan->batch * plan->chunks, DITI_GROUP_MOMENTS * plan->groups, plan->name);
+		diti_group_norm_stage(graph, plan, DITI_GROUP_NORM_CHUNKS, lanes, (uint64_t)plan->batch * plan->chunks);
+	}
+	plan->stats = diti_tensor_new(graph, DITI_F32, plan->batch, DITI_GROUP_MOMENTS * plan->groups, plan->name);
+	diti_group_norm_stage(graph, plan, stage, lanes, (uint64_t)plan->batch * plan->groups);
+}
+
+static diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
+	diti_group_norm_plan plan;
+	if (!diti_group_norm_begin(graph, x, desc, &plan)) return 0;
+	diti_group_norm_sum(graph, &plan, DITI_GROUP_NORM_MOMENTS);
+	return plan.stats;
+}
+
+static diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
+	const uint32_t group = 64;
+	uint64_t invocations;
+	diti_group_norm_plan plan;
+	if (!diti_group_norm_begin(graph, x, desc, &plan)) return 0;
+	plan.weight = diti_op_vector_weight(graph, desc->weight, plan.columns, plan.name);
+	plan.bias = diti_op_vector_weight(graph, desc->bias, plan.columns, plan.name);
 	if (!plan.weight || !plan.bias)
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: weight or bias is missing", plan.name);
-	diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_CHUNKS, small, (uint64_t)plan.batch * plan.chunks);
-	diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_COMBINE, small, (uint64_t)plan.batch * plan.groups);
-	invocations = (uint64_t)info.rows * ((info.columns + 3) / 4);
-	diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, apply, (invocations + apply - 1) / apply);
+	plan.partial = desc->moments;
+	if (desc->moments) plan.chunks = diti_tensor_get(graph, desc->moments)->rows / plan.batch;
+	diti_group_norm_sum(graph, &plan, DITI_GROUP_NORM_COMBINE);
+	plan.out = diti_tensor_new(graph, graph->activation, plan.batch * plan.pixels, plan.columns, plan.name);
+	invocations = (uint64_t)plan.batch * plan.pixels * ((plan.columns + 3) / 4);
+	diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, group, (invocations + group - 1) / group);
 	return plan.out;
 }
 
@@ -23111,7 +23160,85 @@ struct diti_vae {
 	diti_tiny_half tiny_decoder, tiny_encoder;
 };
 
+typedef struct diti_vae_strip {
+	const diti_group *group;
+	uint32_t height, width;
+	uint32_t above, below;
+	uint32_t lines;
+} diti_vae_strip;
+
 #endif
+
+/* ==== src/vae/strip.c ==== */
+
+static diti_vae_strip diti_strip_whole(uint32_t height, uint32_t width) {
+	diti_vae_strip strip = DITI_ZERO;
+	strip.height = strip.lines = height;
+	strip.width = width;
+	return strip;
+}
+
+static diti_vae_strip diti_strip_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first) {
+	diti_vae_strip strip = diti_strip_whole(height, width);
+	*first = 0;
+	if (diti_group_count(group) == 1) return strip;
+	*first = diti_group_first(group, group->index, height);
+	strip.group = group;
+	strip.height = diti_group_size(group, group->index, height);
+	strip.above = group->index > 0;
+	strip.below = group->index + 1 < group->count;
+	return strip;
+}
+
+static diti_tensor diti_strip_lines(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x, uint32_t first,
+	uint32_t count) {
+	uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
+	return diti_tensor_view(graph, x, first * strip->width, count * strip->width, 0, columns);
+}
+
+static diti_tensor diti_strip_own(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x) {
+	return strip->above + strip->below ? diti_strip_lines(graph, strip, x, strip->above, strip->height) : x;
+}
+
+static void diti_strip_meet(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x, uint32_t own,
+	uint32_t beyond, uint32_t member) {
+	diti_exchange_begin(graph, diti_strip_lines(graph, strip, x, own, 1), strip->group->devices[member], true);
+	diti_exchange_begin(graph, diti_strip_lines(graph, strip, x, beyond, 1), strip->group->devices[member], false);
+}
+
+static size_t diti_strip_begin(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x) {
+	size_t begun = graph->exchange_count;
+	uint32_t last = strip->above + strip->height;
+	if (strip->above) diti_strip_meet(graph, strip, x, 1, 0, strip->group->index - 1);
+	if (strip->below) diti_strip_meet(graph, strip, x, last - 1, last, strip->group->index + 1);
+	return begun;
+}
+
+static void diti_strip_end(diti_graph *graph, size_t begun) {
+	for (; begun < graph->exchange_count; begun++) diti_exchange_end(graph, (uint32_t)begun);
+}
+
+static diti_tensor diti_strip_conv(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x,
+	const diti_layer *layer, diti_conv_desc *desc, bool roomy) {
+	bool reaches = layer->weight.kernel > 1;
+	uint32_t rows;
+	diti_vae_strip to = *strip;
+	diti_tensor out;
+	desc->batch = 1;
+	desc->height = strip->height;
+	desc->width = strip->width;
+	desc->above = reaches ? strip->above : 0;
+	desc->below = reaches ? strip->below : 0;
+	desc->bias = &layer->bias;
+	if (!roomy || !(strip->above + strip->below)) return diti_conv2d(graph, x, &layer->weight, desc);
+	to.height <<= desc->upsample;
+	to.width <<= desc->upsample;
+	rows = (to.above + to.height + to.below) * to.width;
+	out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, rows, layer->weight.rows, desc->name);
+	desc->out = diti_strip_own(graph, &to, out);
+	diti_conv2d(graph, x, &layer->weight, desc);
+	return out;
+}
 
 /* ==== src/vae/kl.c ==== */
 
@@ -23347,13 +23474,10 @@ static dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_js
 	return result == DIT_OK ? diti_kl_fill(vae, loader, err) : result;
 }
 
-typedef struct diti_kl_size {
-	uint32_t height, width;
-} diti_kl_size;
-
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-	bool silu, const char *name) {
+	const diti_vae_strip *strip, bool roomy, bool silu, const char *name) {
 	diti_group_norm_desc desc = DITI_ZERO;
+	size_t begun = graph->exchange_count;
 	desc.batch = 1;
 	desc.groups = vae->groups;
 	desc.eps = 1e-6f;
@@ -23361,138 +23485,142 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
 	desc.bias = &layer->bias;
 	desc.silu = silu;
 	desc.name = name;
+	if (!strip->group) return diti_group_norm(graph, x, &desc);
+	if (roomy) begun = diti_strip_begin(graph, strip, x);
+	desc.moments = diti_all_gather(graph, strip->group,
+		diti_group_moments(graph, roomy ? diti_strip_own(graph, strip, x) : x, &desc), 1,
+		strip->group->count, "moments of all strips");
+	diti_strip_end(graph, begun);
 	return diti_group_norm(graph, x, &desc);
 }
 
-static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_kl_size size,
-	diti_tensor residual, bool out_f32, const char *name) {
+static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, const diti_vae_strip *strip,
+	diti_tensor residual, bool roomy, bool out_f32, const char *name) {
 	diti_conv_desc desc = DITI_ZERO;
-	desc.batch = 1;
-	desc.height = size.height;
-	desc.width = size.width;
 	desc.stride = 1;
 	desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
-	desc.bias = &layer->bias;
 	desc.residual = residual;
 	desc.out_f32 = out_f32;
 	desc.name = name;
-	return diti_conv2d(graph, x, &layer->weight, &desc);
+	return diti_strip_conv(graph, strip, x, layer, &desc, roomy);
 }
 
 static diti_tensor diti_kl_upsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-	diti_kl_size *size) {
+	diti_vae_strip *strip) {
 	diti_conv_desc desc = DITI_ZERO;
-	desc.batch = 1;
-	desc.height = size->height;
-	desc.width = size->width;
 	desc.stride = 1;
 	desc.pad_before = desc.pad_after = 1;
 	desc.upsample = true;
-	desc.bias = &layer->bias;
 	desc.out_f32 = vae->wide;
 	desc.name = "vae_upsample";
-	size->height *= 2;
-	size->width *= 2;
-	return diti_conv2d(graph, x, &layer->weight, &desc);
+	diti_strip_end(graph, diti_strip_begin(graph, strip, x));
+	x = diti_strip_conv(graph, strip, x, layer, &desc, true);
+	strip->height *= 2;
+	strip->width *= 2;
+	return x;
 }
 
 static diti_tensor diti_kl_downsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-	diti_kl_size *size) {
+	diti_vae_strip *strip) {
 	diti_conv_desc desc = DITI_ZERO;
-	desc.batch = 1;
-	desc.height = size->height;
-	desc.width = size->width;
 	desc.stride = 2;
 	desc.pad_after = 1;
-	desc.bias = &layer->bias;
 	desc.out_f32 = vae->wide;
 	desc.name = "vae_downsample";
-	size->height /= 2;
-	size->width /= 2;
-	return diti_conv2d(graph, x, &layer->weight, &desc);
+	x = diti_strip_conv(graph, strip, x, layer, &desc, false);
+	strip->height /= 2;
+	strip->width /= 2;
+	return x;
 }
 
 static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, diti_tensor x,
-	const diti_kl_resnet *resnet, diti_kl_size size) {
-	diti_tensor shortcut = x, h = diti_kl_norm(graph, vae, x, &resnet->norm1, true, "vae_norm1");
-	h = diti_kl_conv(graph, h, &resnet->conv1, size, 0, vae->wide, "vae_conv1");
-	h = diti_kl_norm(graph, vae, h, &resnet->norm2, true, "vae_norm2");
-	if (resnet->shortcut.weight.part_count) {
-		shortcut = diti_kl_conv(graph, x, &resnet->shortcut, size, 0, vae->wide, "vae_shortcut");
-	}
-	return diti_kl_conv(graph, h, &resnet->conv2, size, shortcut, vae->wide, "vae_conv2");
+	const diti_kl_resnet *resnet, const diti_vae_strip *strip) {
+	diti_tensor shortcut = diti_strip_own(graph, strip, x);
+	diti_tensor h = diti_kl_norm(graph, vae, x, &resnet->norm1, strip, true, true, "vae_norm1");
+	h = diti_kl_conv(graph, h, &resnet->conv1, strip, 0, true, vae->wide, "vae_conv1");
+	h = diti_kl_norm(graph, vae, h, &resnet->norm2, strip, true, true, "vae_norm2");
+	if (resnet->shortcut.weight.part_count)
+		shortcut = diti_kl_conv(graph, shortcut, &resnet->shortcut, strip, 0, false, vae->wide, "vae_shortcut");
+	return diti_kl_conv(graph, h, &resnet->conv2, strip, shortcut, true, vae->wide, "vae_conv2");
+}
+
+static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_vae_strip *strip) {
+	uint32_t rows = strip->height * strip->width;
+	diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
+	if (!strip->group || diti_graph_failed(graph)) return own;
+	part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
+	diti_copy(graph, own, part, "keys and values");
+	part = diti_tensor_reshape(graph, part, strip->height, strip->width * 2 * channels);
+	all = diti_all_gather(graph, strip->group, part, 1, strip->lines, "keys and values of all strips");
+	return diti_tensor_reshape(graph, all, strip->lines * strip->width, 2 * channels);
 }
 
 static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae, diti_tensor x,
-	const diti_kl_attention *attention, diti_kl_size size) {
-	uint32_t rows = size.height * size.width, channels = attention->out.weight.rows;
+	const diti_kl_attention *attention, const diti_vae_strip *strip) {
+	uint32_t rows = strip->height * strip->width, channels = attention->out.weight.rows, all;
 	diti_attention_desc desc = DITI_ZERO;
 	diti_linear_desc joined = DITI_ZERO;
-	diti_tensor h = diti_kl_norm(graph, vae, x, &attention->norm, false, "vae_attention_norm");
+	diti_tensor h, keys;
+	x = diti_strip_own(graph, strip, x);
+	h = diti_kl_norm(graph, vae, x, &attention->norm, strip, false, false, "vae_attention_norm");
 	joined.name = "vae_qkv";
 	h = diti_linear_joined(graph, h, &attention->qkv, &joined);
+	keys = diti_kl_keys(graph, h, channels, strip);
+	all = diti_tensor_get(graph, keys)->rows;
 	desc.batch = 1;
 	desc.heads = 1;
 	desc.head_dim = channels;
 	desc.scale = 1.0f / sqrtf((float)channels);
 	desc.name = "vae_attention";
 	h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
-		diti_tensor_view(graph, h, 0, rows, channels, channels),
-		diti_tensor_view(graph, h, 0, rows, 2 * channels, channels), &desc);
-	return diti_kl_conv(graph, h, &attention->out, size, x, vae->wide, "vae_attention_out");
+		diti_tensor_view(graph, keys, 0, all, 0, channels),
+		diti_tensor_view(graph, keys, 0, all, channels, channels), &desc);
+	return diti_kl_conv(graph, h, &attention->out, strip, x, true, vae->wide, "vae_attention_out");
 }
 
 static diti_tensor diti_kl_run_mid(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
-	diti_kl_size size) {
-	x = diti_kl_run_resnet(graph, vae, x, &half->mid[0], size);
-	if (half->attention.present) x = diti_kl_run_attention(graph, vae, x, &half->attention, size);
-	return diti_kl_run_resnet(graph, vae, x, &half->mid[1], size);
+	const diti_vae_strip *strip) {
+	x = diti_kl_run_resnet(graph, vae, x, &half->mid[0], strip);
+	if (half->attention.present) x = diti_kl_run_attention(graph, vae, x, &half->attention, strip);
+	return diti_kl_run_resnet(graph, vae, x, &half->mid[1], strip);
 }
 
 static diti_tensor diti_kl_run_level(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_level *level,
-	bool up, diti_kl_size *size) {
+	bool up, diti_vae_strip *strip) {
 	uint32_t i;
-	for (i = 0; i < level->count; i++) x = diti_kl_run_resnet(graph, vae, x, &level->resnets[i], *size);
+	for (i = 0; i < level->count; i++) x = diti_kl_run_resnet(graph, vae, x, &level->resnets[i], strip);
 	if (!level->resample.weight.part_count) return x;
-	return up ? diti_kl_upsample(graph, vae, x, &level->resample, size)
-		: diti_kl_downsample(graph, vae, x, &level->resample, size);
+	return up ? diti_kl_upsample(graph, vae, x, &level->resample, strip)
+		: diti_kl_downsample(graph, vae, x, &level->resample, strip);
 }
 
 static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
-	diti_kl_size size, bool out_f32) {
-	x = diti_kl_norm(graph, vae, x, &half->norm_out, true, "vae_norm_out");
-	return diti_kl_conv(graph, x, &half->conv_out, size, 0, out_f32, "vae_conv_out");
+	const diti_vae_strip *strip, bool out_f32) {
+	x = diti_kl_norm(graph, vae, x, &half->norm_out, strip, true, true, "vae_norm_out");
+	return diti_kl_conv(graph, x, &half->conv_out, strip, 0, false, out_f32, "vae_conv_out");
 }
 
-static diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-	uint32_t width) {
+static diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
 	const diti_kl_half *half = &vae->decoder;
-	diti_kl_size size;
+	diti_vae_strip all = diti_strip_whole(strip.above + strip.height + strip.below, strip.width);
 	uint32_t i;
-	size.height = height;
-	size.width = width;
-	if (vae->post_quant.weight.part_count) {
-		x = diti_kl_conv(graph, x, &vae->post_quant, size, 0, vae->wide, "vae_post_quant");
-	}
-	x = diti_kl_conv(graph, x, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
-	x = diti_kl_run_mid(graph, vae, x, half, size);
-	for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], true, &size);
-	return diti_kl_finish(graph, vae, x, half, size, true);
+	if (vae->post_quant.weight.part_count)
+		x = diti_kl_conv(graph, x, &vae->post_quant, &all, 0, false, vae->wide, "vae_post_quant");
+	x = diti_kl_conv(graph, x, &half->conv_in, &strip, 0, true, vae->wide, "vae_conv_in");
+	x = diti_kl_run_mid(graph, vae, x, half, &strip);
+	for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], true, &strip);
+	return diti_kl_finish(graph, vae, x, half, &strip, true);
 }
 
-static diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-	uint32_t width) {
+static diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
 	const diti_kl_half *half = &vae->encoder;
 	bool quant = vae->quant.weight.part_count != 0;
-	diti_kl_size size;
 	uint32_t i;
-	size.height = height;
-	size.width = width;
-	x = diti_kl_conv(graph, x, &half->conv_in, size, 0, vae->wide, "vae_conv_in");
-	for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &size);
-	x = diti_kl_run_mid(graph, vae, x, half, size);
-	x = diti_kl_finish(graph, vae, x, half, size, quant ? vae->wide : true);
-	return quant ? diti_kl_conv(graph, x, &vae->quant, size, 0, true, "vae_quant") : x;
+	x = diti_kl_conv(graph, x, &half->conv_in, &strip, 0, false, vae->wide, "vae_conv_in");
+	for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &strip);
+	x = diti_kl_run_mid(graph, vae, x, half, &strip);
+	x = diti_kl_finish(graph, vae, x, half, &strip, quant ? vae->wide : true);
+	return quant ? diti_kl_conv(graph, x, &vae->quant, &strip, 0, false, true, "vae_quant") : x;
 }
 
 /* ==== src/vae/tiny.c ==== */
@@ -23622,54 +23750,52 @@ static dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *
 		(unsigned)moments);
 }
 
-static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, diti_conv_desc *desc,
-	bool relu, const char *name) {
-	desc->batch = 1;
+static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+	const diti_vae_strip *strip, diti_conv_desc *desc, bool relu, bool roomy) {
+	diti_vae_strip to = *strip;
 	desc->pad_before = desc->pad_after = layer->weight.kernel / 2;
-	desc->bias = &layer->bias;
 	desc->activation = relu ? DITI_ACTIVATION_RELU : DITI_ACTIVATION_NONE;
-	desc->name = name;
-	return diti_conv2d(graph, x, &layer->weight, desc);
-}
-
-static diti_tensor diti_tiny_run_block(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer, uint32_t height,
-	uint32_t width) {
-	diti_conv_desc desc = DITI_ZERO;
-	diti_tensor sum = x;
-	desc.height = height;
-	desc.width = width;
-	desc.stride = 1;
-	if (layer->skip.weight.part_count) sum = diti_tiny_conv(graph, x, &layer->skip, &desc, false, "tiny_skip");
-	x = diti_tiny_conv(graph, x, &layer->convs[0], &desc, true, "tiny_conv");
-	x = diti_tiny_conv(graph, x, &layer->convs[1], &desc, true, "tiny_conv");
-	desc.residual = sum;
-	return diti_tiny_conv(graph, x, &layer->convs[2], &desc, true, "tiny_conv");
-}
-
-static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer, uint32_t *height,
-	uint32_t *width, bool last) {
-	diti_conv_desc desc = DITI_ZERO;
-	if (layer->block) return diti_tiny_run_block(graph, x, layer, *height, *width);
-	desc.height = *height;
-	desc.width = *width;
-	desc.stride = layer->down ? 2 : 1;
-	desc.upsample = layer->up;
-	desc.out_f32 = last;
-	*height = (*height << layer->up) >> layer->down;
-	*width = (*width << layer->up) >> layer->down;
-	return diti_tiny_conv(graph, x, &layer->convs[0], &desc, layer->relu, "tiny_conv");
-}
-
-static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_tiny_half *half, uint32_t height,
-	uint32_t width) {
-	uint32_t i;
-	for (i = 0; i < half->count; i++)
-		x = diti_tiny_run_layer(graph, x, &half->layers[i], &height, &width, i + 1 == half->count);
+	desc->name = "tiny_conv";
+	x = diti_strip_conv(graph, strip, x, layer, desc, roomy);
+	to.width <<= desc->upsample;
+	to.height <<= desc->upsample;
+	if (roomy) diti_strip_end(graph, diti_strip_begin(graph, &to, x));
 	return x;
 }
 
-static diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-	uint32_t width) {
+static diti_tensor diti_tiny_run_block(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
+	const diti_vae_strip *strip, bool last) {
+	diti_conv_desc plain = DITI_ZERO, desc = DITI_ZERO;
+	diti_tensor sum = diti_strip_own(graph, strip, x);
+	if (layer->skip.weight.part_count) sum = diti_tiny_conv(graph, sum, &layer->skip, strip, &plain, false, false);
+	x = diti_tiny_conv(graph, x, &layer->convs[0], strip, &desc, true, true);
+	desc.out = 0;
+	x = diti_tiny_conv(graph, x, &layer->convs[1], strip, &desc, true, true);
+	desc.out = 0;
+	desc.residual = sum;
+	return diti_tiny_conv(graph, x, &layer->convs[2], strip, &desc, true, !last);
+}
+
+static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
+	diti_vae_strip *strip, bool last) {
+	diti_conv_desc desc = DITI_ZERO;
+	if (layer->block) return diti_tiny_run_block(graph, x, layer, strip, last);
+	desc.stride = layer->down ? 2 : 1;
+	desc.upsample = layer->up;
+	desc.out_f32 = last;
+	x = diti_tiny_conv(graph, x, &layer->convs[0], strip, &desc, layer->relu, !last);
+	strip->height = (strip->height << layer->up) >> layer->down;
+	strip->width = (strip->width << layer->up) >> layer->down;
+	return x;
+}
+
+static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_tiny_half *half, diti_vae_strip strip) {
+	uint32_t i;
+	for (i = 0; i < half->count; i++) x = diti_tiny_run_layer(graph, x, &half->layers[i], &strip, i + 1 == half->count);
+	return x;
+}
+
+static diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
 	diti_elementwise_desc to_image = DITI_ZERO, squash = DITI_ZERO;
 	squash.activation = DITI_ACTIVATION_SQUASH;
 	squash.name = "tiny_squash";
@@ -23678,16 +23804,15 @@ static diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti
 	to_image.out_f32 = true;
 	to_image.name = "tiny_image";
 	x = diti_elementwise(graph, x, &squash);
-	return diti_elementwise(graph, diti_tiny_run(graph, x, &vae->tiny_decoder, height, width), &to_image);
+	return diti_elementwise(graph, diti_tiny_run(graph, x, &vae->tiny_decoder, strip), &to_image);
 }
 
-static diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
-	uint32_t width) {
+static diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
 	diti_elementwise_desc from_image = DITI_ZERO;
 	from_image.scale = 0.5f;
 	from_image.offset = 0.5f;
 	from_image.name = "tiny_image";
-	return diti_tiny_run(graph, diti_elementwise(graph, x, &from_image), &vae->tiny_encoder, height, width);
+	return diti_tiny_run(graph, diti_elementwise(graph, x, &from_image), &vae->tiny_encoder, strip);
 }
 
 /* ==== src/vae/vae.c ==== */
@@ -23817,75 +23942,158 @@ static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
 	return diti_vae_cut_first(cut, i - 1) + cut->size - diti_vae_cut_first(cut, i);
 }
 
-static diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode, uint32_t height,
-	uint32_t width) {
+static diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
+	diti_vae_strip strip) {
 	if (vae->traits.tiny)
-		return decode ? diti_tiny_decode(vae, graph, x, height, width) : diti_tiny_encode(vae, graph, x, height, width);
-	return decode ? diti_kl_decode(vae, graph, x, height, width) : diti_kl_encode(vae, graph, x, height, width);
+		return decode ? diti_tiny_decode(vae, graph, x, strip) : diti_tiny_encode(vae, graph, x, strip);
+	return decode ? diti_kl_decode(vae, graph, x, strip) : diti_kl_encode(vae, graph, x, strip);
 }
 
-static void diti_vae_run_tile(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_tensor out, bool decode,
-	const diti_vae_cut cuts[2], uint32_t i, uint32_t j) {
-	uint32_t factor = vae->traits.factor, in = decode ? 1 : factor, scale = decode ? factor : 1;
-	uint32_t y = diti_vae_cut_first(&cuts[0], i), left = diti_vae_cut_first(&cuts[1], j);
-	diti_tensor_info info = *diti_tensor_get(graph, x);
+typedef struct diti_vae_tiles {
+	const diti_vae *vae;
+	bool decode;
+	diti_vae_cut cuts[2];
+	diti_tensor x, out;
+} diti_vae_tiles;
+
+static diti_vae_tiles diti_vae_cut_tiles(const diti_vae *vae, bool decode, uint32_t height, uint32_t width,
+	uint32_t tile) {
+	diti_vae_tiles tiles = DITI_ZERO;
+	tiles.vae = vae;
+	tiles.decode = decode;
+	tiles.cuts[0] = diti_vae_cut_side(height, tile);
+	tiles.cuts[1] = diti_vae_cut_side(width, tile);
+	return tiles;
+}
+
+static uint32_t diti_vae_count_tiles(const diti_vae_tiles *tiles) {
+	return tiles->cuts[0].count * tiles->cuts[1].count;
+}
+
+static diti_tensor diti_vae_run_tile(const diti_vae_tiles *tiles, diti_graph *graph, uint32_t i, uint32_t j) {
+	const diti_vae_cut *cuts = tiles->cuts;
+	uint32_t in = tiles->decode ? 1 : tiles->vae->traits.factor;
+	diti_tensor_info info = *diti_tensor_get(graph, tiles->x);
 	diti_tile tile = DITI_ZERO;
 	diti_tensor piece;
 	tile.height = in * cuts[0].size;
 	tile.width = tile.out_width = in * cuts[1].size;
-	tile.from_y = in * y;
-	tile.from_x = in * left;
+	tile.from_y = in * diti_vae_cut_first(&cuts[0], i);
+	tile.from_x = in * diti_vae_cut_first(&cuts[1], j);
 	tile.from_width = in * cuts[1].length;
 	piece = diti_tensor_new(graph, info.format, tile.height * tile.width, info.columns, "tile");
-	diti_move_tile(graph, x, piece, &tile);
-	piece = diti_vae_run(vae, graph, piece, decode, tile.height, tile.width);
-	memset(&tile, 0, sizeof tile);
-	tile.height = scale * cuts[0].size;
-	tile.width = tile.from_width = scale * cuts[1].size;
-	tile.out_y = scale * y;
-	tile.out_x = scale * left;
-	tile.out_width = scale * cuts[1].length;
-	tile.top = scale * diti_vae_cut_overlap(&cuts[0], i);
-	tile.bottom = scale * diti_vae_cut_overlap(&cuts[0], i + 1);
-	tile.left = scale * diti_vae_cut_overlap(&cuts[1], j);
-	tile.right = scale * diti_vae_cut_overlap(&cuts[1], j + 1);
-	diti_move_tile(graph, piece, out, &tile);
+	diti_move_tile(graph, tiles->x, piece, &tile);
+	return diti_vae_run(tiles->vae, graph, piece, tiles->decode, diti_strip_whole(tile.height, tile.width));
 }
 
-static diti_tensor diti_vae_run_tiles(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
-	uint32_t height, uint32_t width, uint32_t tile) {
-	uint32_t i, j, scale = decode ? vae->traits.factor : 1, in = decode ? 1 : vae->traits.factor;
-	diti_vae_cut cuts[2];
-	diti_tensor out;
-	cuts[0] = diti_vae_cut_side(height, tile);
-	cuts[1] = diti_vae_cut_side(width, tile);
-	if (cuts[0].count * cuts[1].count == 1) return diti_vae_run(vae, graph, x, decode, in * height, in * width);
-	out = diti_tensor_new(graph, DITI_F32, scale * height * scale * width,
-		decode             ? 3
-		: vae->traits.tiny ? vae->traits.latent_channels
-		: 2 * vae->traits.latent_channels,
-		"tiles");
-	for (i = 0; i < cuts[0].count; i++)
-		for (j = 0; j < cuts[1].count && !diti_graph_failed(graph); j++)
-			diti_vae_run_tile(vae, graph, x, out, decode, cuts, i, j);
-	return out;
+static uint32_t diti_vae_scaled(const diti_vae_tiles *tiles, uint32_t length) {
+	return tiles->decode ? tiles->vae->traits.factor * length : length;
+}
+
+static void diti_vae_put_tile(const diti_vae_tiles *tiles, diti_graph *graph, diti_tensor piece, uint32_t i,
+	uint32_t j) {
+	const diti_vae_cut *cuts = tiles->cuts;
+	diti_tile tile = DITI_ZERO;
+	tile.height = diti_vae_scaled(tiles, cuts[0].size);
+	tile.width = tile.from_width = diti_vae_scaled(tiles, cuts[1].size);
+	tile.out_y = diti_vae_scaled(tiles, diti_vae_cut_first(&cuts[0], i));
+	tile.out_x = diti_vae_scaled(tiles, diti_vae_cut_first(&cuts[1], j));
+	tile.out_width = diti_vae_scaled(tiles, cuts[1].length);
+	tile.top = diti_vae_scaled(tiles, diti_vae_cut_overlap(&cuts[0], i));
+	tile.bottom = diti_vae_scaled(tiles, diti_vae_cut_overlap(&cuts[0], i + 1));
+	tile.left = diti_vae_scaled(tiles, diti_vae_cut_overlap(&cuts[1], j));
+	tile.right = diti_vae_scaled(tiles, diti_vae_cut_overlap(&cuts[1], j + 1));
+	diti_move_tile(graph, piece, tiles->out, &tile);
+}
+
+static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group, uint32_t member,
+	uint32_t number) {
+	uint32_t columns = tiles->cuts[1].count, i = number / columns, j = number % columns, exchange,
+		self = group ? group->index : 0;
+	uint32_t pixels = diti_vae_scaled(tiles, tiles->cuts[0].size) * diti_vae_scaled(tiles, tiles->cuts[1].size);
+	diti_tensor piece = 0;
+	if (self == member) piece = diti_vae_run_tile(tiles, graph, i, j);
+	if (self == member && member) diti_exchange_begin(graph, diti_tensor_padded(graph, piece), group->devices[0], true);
+	if (self) return;
+	if (member) {
+		piece = diti_tensor_new(graph, DITI_F32, pixels, 3, "tile of another device");
+		exchange = diti_exchange_begin(graph, diti_tensor_padded(graph, piece), group->devices[member], false);
+		diti_exchange_end(graph, exchange);
+	}
+	diti_vae_put_tile(tiles, graph, piece, i, j);
+}
+
+static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group) {
+	const diti_vae_traits *traits = &tiles->vae->traits;
+	uint32_t channels = tiles->decode ? 3 : traits->tiny ? traits->latent_channels : 2 * traits->latent_channels;
+	uint32_t member, i, end, count = diti_vae_count_tiles(tiles);
+	if (!group || group->index == 0)
+		tiles->out = diti_tensor_new(graph, DITI_F32,
+			diti_vae_scaled(tiles, tiles->cuts[0].length) *
+			diti_vae_scaled(tiles, tiles->cuts[1].length),
+			channels, "tiles");
+	for (member = 0; member < diti_group_count(group); member++) {
+		end = diti_group_first(group, member + 1, count);
+		for (i = diti_group_first(group, member, count); i < end && !diti_graph_failed(graph); i++)
+			diti_vae_pass_tile(tiles, graph, group, member, i);
+	}
+	return tiles->out;
+}
+
+static diti_group diti_vae_members(const diti_group *group, uint32_t height) {
+	diti_group members = DITI_ZERO;
+	if (group) members = *group;
+	if (members.count > height) members.count = height;
+	return members;
+}
+
+static uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
+	uint32_t width, uint32_t tile, uint32_t *first) {
+	diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
+	diti_group members = diti_vae_members(group, height);
+	uint32_t factor = vae->traits.factor;
+	*first = 0;
+	if (diti_vae_count_tiles(&tiles) > 1) return member ? 0 : factor * height;
+	if (member >= diti_group_count(&members)) return 0;
+	*first = factor * diti_group_first(&members, member, height);
+	return factor * diti_group_size(&members, member, height);
+}
+
+static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, diti_tensor x, uint32_t height,
+	uint32_t width, const diti_group *group) {
+	diti_group members = diti_vae_members(group, height);
+	uint32_t first, columns = vae->traits.latent_channels;
+	diti_vae_strip strip;
+	if (group && group->index >= diti_group_count(&members)) return 0;
+	strip = diti_strip_of(&members, height, width, &first);
+	if (strip.group)
+		x = diti_tensor_view(graph, x, (first - strip.above) * width,
+			(strip.above + strip.height + strip.below) * width, 0, columns);
+	return diti_vae_run(vae, graph, x, true, strip);
 }
 
 static diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
-	uint32_t width, uint32_t tile) {
+	uint32_t width, uint32_t tile, const diti_group *group) {
 	const diti_vae_traits *traits = &vae->traits;
+	diti_vae_tiles tiles = diti_vae_cut_tiles(vae, true, height, width, tile);
+	if (diti_group_count(group) == 1) group = NULL;
 	if (!traits->has_decoder)
 		return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no decoder");
 	latent = diti_planar_to_rows(graph, latent, 1, traits->latent_channels, 1.0f / traits->scale, traits->shift);
-	return diti_vae_run_tiles(vae, graph, latent, true, height, width, tile);
+	tiles.x = latent;
+	if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, group);
+	return diti_vae_run_strip(vae, graph, latent, height, width, group);
 }
 
 static diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph, diti_tensor image, uint32_t height,
 	uint32_t width, uint32_t tile) {
 	uint32_t factor = vae->traits.factor;
+	diti_vae_tiles tiles = diti_vae_cut_tiles(vae, false, height / factor, width / factor, tile);
 	if (!vae->traits.has_encoder)
 		return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
-	return diti_vae_run_tiles(vae, graph, image, false, height / factor, width / factor, tile);
+	tiles.x = image;
+	if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
+	return diti_vae_run(vae, graph, image, false, diti_strip_whole(height, width));
 }
 
 /* ==== src/sample/sample.h ==== */
@@ -30683,6 +30891,92 @@ static void diti_job_request_free(const diti_env *env, diti_job_request *request
 	memset(request, 0, sizeof *request);
 }
 
+/* ==== src/job/decode.c ==== */
+
+static diti_tensor diti_decode_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
+	uint32_t channels = job->model->transformer->traits.latent_channels;
+	return diti_tensor_view(graph, latents, image * channels, channels, 0,
+		job->request.latent_width * job->request.latent_height);
+}
+
+static diti_tensor diti_decode_rows(const dit_job *job, diti_graph *graph, const diti_vae *vae, diti_tensor latent,
+	const diti_group *group) {
+	return diti_vae_decode(vae, graph, latent, job->request.latent_height, job->request.latent_width,
+		job->request.shape.vae_tile, group);
+}
+
+static void diti_decode_emit_preview(dit_job *job, diti_graph *graph) {
+	const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
+	diti_tensor rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, job->x0, 0), NULL);
+	job->preview =
+		diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");
+	diti_image_out(graph, rows, job->preview, 0, job->request.shape.swap, 0);
+}
+
+static diti_group diti_decode_group(const dit_job *job) {
+	diti_group group = DITI_ZERO;
+	uint32_t i;
+	group.count = job->share_total;
+	group.index = job->share;
+	for (i = 0; i < group.count; i++) group.devices[i] = i;
+	return group;
+}
+
+static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, uint32_t share, uint32_t *first) {
+	const diti_job_request *request = &job->request;
+	uint32_t lines = diti_vae_lines(job->model->vae, group, share, request->latent_height, request->latent_width,
+		request->shape.vae_tile, first);
+	*first *= request->shape.width;
+	return lines * request->shape.width;
+}
+
+static void diti_decode_pass(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first, uint32_t pixels,
+	uint32_t peer, bool sends) {
+	uint32_t words = diti_exchange_begin(graph, diti_tensor_view(graph, rgba, 0, 1, first, pixels), peer, sends),
+		floats = diti_exchange_begin(graph, diti_tensor_view(graph, rgb, 0, 3, first, pixels), peer, sends);
+	if (sends) return;
+	diti_exchange_end(graph, words);
+	diti_exchange_end(graph, floats);
+}
+
+static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti_tensor rgba, diti_tensor rgb,
+	diti_tensor latent) {
+	diti_group group = diti_decode_group(job);
+	diti_tensor rows = diti_decode_rows(job, graph, job->model->vae, latent, &group);
+	uint32_t share, first, pixels = diti_decode_pixels(job, &group, job->share, &first);
+	for (share = 1; share < job->share_total && job->share == 0; share++) {
+		uint32_t other, count = diti_decode_pixels(job, &group, share, &other);
+		if (count) diti_decode_pass(graph, rgba, rgb, other, count, share, false);
+	}
+	if (!pixels || diti_graph_failed(graph)) return;
+	if (job->share) {
+		first = 0;
+		rgba = diti_tensor_new(graph, DITI_U32, 1, pixels, "strip of a picture");
+		rgb = diti_tensor_new(graph, DITI_F32, 3, pixels, "strip of a float picture");
+	}
+	diti_image_out(graph, rows, diti_tensor_view(graph, rgba, 0, 1, first, pixels),
+		diti_tensor_view(graph, rgb, 0, 3, first, pixels), job->request.shape.swap, job->health_words);
+	if (job->share) diti_decode_pass(graph, rgba, rgb, 0, pixels, 0, true);
+}
+
+static void diti_decode_emit(dit_job *job, diti_graph *graph) {
+	uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
+		image;
+	diti_tensor rgba = 0, rgb = 0;
+	if (job->share == 0) {
+		rgba = diti_tensor_state(graph, DITI_U32, count, pixels, "pictures");
+		rgb = diti_tensor_state(graph, DITI_F32, 3 * count, pixels, "float pictures");
+	}
+	for (image = 0; image < count && job->model->vae; image++) {
+		if (job->share == 0) {
+			job->rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
+			job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
+		}
+		job->latents[image] = diti_decode_planes(job, graph, job->latent, image);
+		diti_decode_emit_picture(job, graph, job->rgba[image], job->rgb[image], job->latents[image]);
+	}
+}
+
 /* ==== src/job/pipeline.c ==== */
 
 static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
@@ -30882,24 +31176,9 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
 	}
 }
 
-static diti_tensor diti_emit_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
-	uint32_t channels = job->model->transformer->traits.latent_channels;
-	return diti_tensor_view(graph, latents, image * channels, channels, 0,
-		job->request.latent_width * job->request.latent_height);
-}
-
-static void diti_emit_decode(const dit_job *job, diti_graph *graph, const diti_vae *vae, diti_tensor latent,
-	diti_tensor rgba, diti_tensor rgb, diti_tensor health) {
-	diti_tensor rows = diti_vae_decode(vae, graph, latent, job->request.latent_height, job->request.latent_width,
-		job->request.shape.vae_tile);
-	diti_image_out(graph, rows, rgba, rgb, job->request.shape.swap, health);
-}
-
 static void diti_job_emit(dit_job *job, diti_graph *graph) {
 	const diti_job_shape *shape = &job->request.shape;
-	uint32_t pixels = shape->width * shape->height, image;
 	diti_solver_desc states;
-	diti_tensor rgba, rgb;
 	if (job->share_total == 1) diti_guard_begin(graph);
 	diti_emit_states(job, graph, &states);
 	job->encode_segment = diti_graph_segment(graph, "encode", false);
@@ -30921,22 +31200,11 @@ static void diti_job_emit(dit_job *job, diti_graph *graph) {
 		job->preview_segment = diti_graph_segment(graph, "preview", true);
 	}
 	if (job->preview_segment != UINT32_MAX && job->share == 0) {
-		job->preview = diti_tensor_state(graph, DITI_U32, 1, pixels, "preview");
-		diti_emit_decode(job, graph, job->model->tae ? job->model->tae : job->model->vae,
-			diti_emit_planes(job, graph, job->x0, 0), job->preview, 0, 0);
+		diti_decode_emit_preview(job, graph);
 		diti_guard_judge(graph);
 	}
 	job->decode_segment = diti_graph_segment(graph, "decode", false);
-	if (job->share) return;
-	rgba = diti_tensor_state(graph, DITI_U32, shape->image_count, pixels, "pictures");
-	rgb = diti_tensor_state(graph, DITI_F32, 3 * shape->image_count, pixels, "float pictures");
-	for (image = 0; image < shape->image_count && job->model->vae; image++) {
-		job->rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
-		job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
-		job->latents[image] = diti_emit_planes(job, graph, job->latent, image);
-		diti_emit_decode(job, graph, job->model->vae, job->latents[image], job->rgba[image], job->rgb[image],
-			job->health_words);
-	}
+	diti_decode_emit(job, graph);
 	diti_guard_judge(graph);
 }
 
@@ -31405,6 +31673,8 @@ static dit_result diti_job_replicate(dit_job *share, dit_error *err) {
 	dit_result result;
 	diti_lock(&model->replica_lock);
 	result = diti_weights_replicate(&model->transformer->weights, model->device, share->device, err);
+	if (result == DIT_OK && model->vae)
+		result = diti_weights_replicate(diti_vae_weights(model->vae), model->device, share->device, err);
 	diti_unlock(&model->replica_lock);
 	return result;
 }
@@ -32295,11 +32565,17 @@ static dit_result diti_run_check_health(dit_job *job) {
 	diti_health health;
 	dit_error error;
 	dit_result result;
+	uint32_t i;
 	memset(&error, 0, sizeof error);
 	result = diti_job_verdict(job, &error);
 	diti_buffer_invalidate(job->device, &job->health_readback);
 	memcpy(&health, job->health_readback.block.mapped, sizeof health);
 	if (result >= 0) result = diti_run_judge(job, &health, &error);
+	for (i = 1; i < job->share_count && result >= 0; i++) {
+		dit_job *share = job->shares[i];
+		result = diti_plan_read(share->plan, share->health_words, &health, sizeof health, &error);
+		if (result >= 0) result = diti_run_judge(job, &health, &error);
+	}
 	return result < 0 ? diti_run_fail(job, &error) : DIT_OK;
 }
 
@@ -32913,138 +33189,139 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 
 /* ==== src/vk/spirv.inc ==== */
 static const char *const diti_spirv_text_gemm_cpu[] = {
-	"n0C9%1VZI/dF)jLR=&uv%'k]ESY2m4$y#YNcq]cOoDRb([3W$WYyA4e=Q-dg<:761,e-:(rGb(qaxW%Ph68NX$$^R+6MaV;2fH+i:L*YR-N0YQ4cch'eq["
-	"pl-_%-v$B&sVC[^-`.5,uaK0<_-Vjnw_5aEF`.V,>Tre9CLo3hBM'gOr+5v`sI^8]yIa59[`L9K2^]yF>dSyFU%u:i%NG1Gf>ErY'/-_tBEyY/''n-rm@g"
-	"P0(@^U-lS.o&<9wBhMh6L1_Ota4A*`TNeT1UnnIhEeO85b';sMpx[g%^KMQN%vJ-qmNh[Q<F5+^]3Qt(*vb0,P*>iM'A<o-E*:<ufApIT>TY*k3F<^c:=@"
-	"K#B>C^FYGtdw=VP*5@%E5Xps-+mAF7)k:Nc@U]bP6FA@BRNO'X#EmfXP:9RJ_F-2meA`mq)k*KRDo(E*kA*5R(<JUF@uT6kcu^q4V&4[[$+K=^%M*Vi/rB"
-	"Nk)2MK3vtZSh-9rwv2*q'KI(<n5;erCcHYiO'fAQ;&#ah@O740`_mNP(:0`GWRX-&)B+6X2*Zri,Ih&W<V)[fs-Yg+/c+`Fm94@G/mXGYK]86N^76fuV/+"
-	"hwsh>d>X9jB[O5(:,pH<7P/'nc2LTb>vu-cXDalVi+_;$kPbT)Fl#uC_&7U&R@FY:L/p@;vB%A9Y-g6AV6v=R=K@>+1'p.q%oea]vXqA5=xa&fBZ6YN1%_"
-	"so8Xq3U]11o.4^M^t0>'@G5EYSB=jpI(s+Jh_YuVG0Hn;`HVwOj=e'dJZ)S,^D6KT>JR9UJ'+c@TGmH+6TgeY*6%QjHcZ2cukoIAgH&)'Jqxu3'qlju`8f"
-	"ydB4^BA[-T9Hx-05dy$y#o#k@cSODigx9);Dvf>@U<c$ujy*CDbl&R_&Ne(N'`&6-vA3^v`)KK/avUQRUWIJ+C$_2/8TCE+XE5V#-o$>EA*fVJH0S2Ywat"
-	"djq/mQ4$hyC`SH1/ytD)<wgG2d82p2W&puK>qk:Fhgw2cPMTUa$)xI>_(nX4<Q,>#Zjx`nVE&4JR$[5`OA%QO17TrB6>,weYv-sMZJ)1*Z@v*b'Y=oZ@tI"
-	"_F--1s:-M:AY3QmY$1HkD]n7n1G',^yM^brxsK8e..]<*8;Z/#)[LHfw-Tq/F(p_F<c3`E'bf,ydI]qeY['@]9>]ST.Qs'UD/Uf]6wWd[K[93=_MWaF:76"
-	";#V>19Se8np%EY]@9LsW5'R/2_VRx:3PZy+iqJEf0EudAWejG1HC`1u7vPIET'd8wmA<y0t'=%w8-8aTAHR_])>Nd69T0ip*Zx[RnZX#at[dE3cI$t-,ET"
-	"a/b`Wk_)C)dVa#fOrT0CZMh-ph%3sRG-tro5n,:Ygk=RJgB:8I,9QtBSFLhk3Yri'l.BB2a<v$XHCB4q=@V)]x6vy[p=&>XEW%N&L4KPk;*3gN:b2D@[6t"
-	"pUAMJA+OhKPQ5G3pFM+;F.u*&&6gSHcd&YVD8<4eIfa7dOv:Vo2672V$L%^Wkqt`eSS*^)@nFUE<C'Oj+gr6h-klV,/;,If)bUOa'/Y+;cYk(*B1=BNEPd"
-	"X)rR;MTX;E5)PL1kYKg)>'u,oH*M=A_Ua34.@f2AO>6m=cABcV=bMgN^^lRuiWamfC/ae-3b:1[npN@edx]y.1WF',e0R,+5_]=8;ffLL/xiUkiK)WC9s>"
-	"QPE[MJ/YtE'VB&)$/Y`4D%__,#Y%^19Jhh:#OU4mZ,nt(1f&wJ1q8UDwm&r6p^s;9Abq*/xR3rJX:j2FnH^/RYo&5a7:F*^87RM`WUhj%0$s8uj)sbXleW"
-	"t/,2e`'kN5aaM.Ym2rFct:X7fe@aIT9mo`__t_;0hm=O=1i<Ocq1O=8,UZ:Qq-xG'6jMxf.Yj+uglX^74H$Q)4o>^-4F%IXWkoZRqF;@bJctE.qh8N]@9X"
-	"mrCoZ,>JSEr:_CYMa.AcVl8W^&Ir2-.F*,uOg_Zj.TssCJOL<jFC+SJsVDLg.3F%JD]/]8dLgyUy:_IdPYD*>)I=XZj'8H^O]o0fBcG3mt,tj/da(8`uUe"
-	"/nsNMJZOI=g'@sQY5Ob$jcFUw_s46.S)&fmg>:u5OtWPC-3=bgbd/J6$>3I%vwTsk3[*,(b8&TeM$D7kAf;VX3)(:g4G2(WZCnuhPb..Fgs<c@+<HiyVIf"
-	"$I#*b8idke5`-*W$JHy;pL;/J=>u2EPc2(vn4aX6c-(InNw&2#74H'%ZGiCrOi22x=H)1.Q-xai9p=DcgR$R*/k2nX[30[e2`p2q-*5yBQWrAnI(9GP#,b"
-	"PkXJAJr1xmuMd/p^/p3'NS(n*^,eLe40^B[X$Z/,BVioZu@+0^W=vugj^]pyPo1B:2J2Xy%>%Jie*mA-DikN0(^.eE^lf)6lW1F,F=kj.V4i/8/`)BW7Ms"
-	"MI#`CaolmJX^Zs<+q;K-.`acVyl5_:Qv]IHd,)$wVq-ONt<xdP`wwC7I1J$WfPNqi]HLNS8$l-MI1y-452e^fy@i^TOyZ8vT]NvuLOP3$//wyDZX,IVx:X"
-	"Xd5pVb7BDqfMM0i`=bcOiG>%ft1NO=LO5Z.Ah0T;[A<c:G'cdG)TSkGIYuVcQ(3hT-&Dm;.q7_jtNuw+l$&'#HD(/5*p#p68+MTLpu-$Rfrbe<f)l9I#Nm"
-	"4aI,'pG*qR3E8r+W1)[X@upHLw.5KQo9N01wFE%QN-3<g[HL@6lgQ^6EAbbtjK<hZP<::t::U,3qVaO57>Wo)X*:J1knTA+Wg7@^<od5W&d4:1Hmih48Y1"
-	"Z:1sfY8h/NOe*3R+:Q,$.r=#NERK1lH_SeoCfuGg,c2or]'5W,bh0Q$$FefQ[Sf<L/5H#FtD^`_Vr5QG*;WP+Jb@BAi8VUSG4K`cZ7DUdG+1Svob[7gnLT"
-	"5mi-Kk(KFyY$_,.-fLo.WO=8.xQN;x[lC($h74%NMb2m3$a5B<w/IOP&Va[hOb.qu8H12ioNO'CXfs^4JtoPE-:L'/JoruS-9<UF`7XwFF1r`kt9Qi(F'd"
-	"v)82(phT98UbK5r=$2kJN;b#.OM+[>gq664U;=1s$$QU'#y0ECR_2TG]A^r#;69KWx;@JSm;Qy0,MPHG;%:_i6,)plg^iM8^12`>;v2pf]3J1X*EHLR@&:"
-	"+J8Edpd)0bqGG`oENniZW$sY;VAC%df9xxnxpenDPD[W]>+Y]j[6C=+#I;r&jqD8t*#xMDrmply5Ss#;:U$OZS()WjSp(er#5c[&gTDd4:kXFgKf0W*T0O"
-	"+e#aACdtuA,4y&`KbYIX7M9nnqnxV)q.A2Y^OVI844%`6t&PSXdbIK+$X]%k1ojhv<2rlLAXq`qUQQoR*7Md&KJuSSSph_^(em[W3#B#WNym-/o9hT#=J0"
-	"RS$v(7c2:BW,,I/;:sUfU2>+v,J6iMm`&T+<I,uX#B_fyqu_LwrW4Zo6Z:_&lkZ6Bk`0P'5]lYe&2qC%HJZWQ8gVZ:usF>0[_-h6GZ9LfK@RlaSPAr;j>i"
-	"p%'I$=c=js4<B+gXcW^fxRpQn*h6Cwdv.I#A^v8dyMaHdNYp&6tUKP`fF::Hn,rp1Lo^l9<J4%=8->^KX`8235&&/9]Rv'W)-/=D^UB&#>aDjgfFHv24:("
-	"XQ55s]G+$qyq@Zq+l(7E5Ks+W^6x)_1CVB)W'#Y:V4^gKp9h/<MBS-*sI_):jPbFO)rd6'_IF9P<U_K9(_^ht.gc(.l/Q]4+]I4W-DUgadqq*JbP-w2=a5"
-	"iGQTE=mmy6:>nr0;)-0&X`SM%``A:XT7pI-wpS@=Pni8&'YduhG@m@n_/*>ic:5Ge0'2@DKQc,k6.cA3ek,pbBcy7^<s5SRfC[/,pQbcf%ETTRCfe2usPe"
-	"xm&%0Bp9,13L0</i]'mUv7UjR]l1wxe<>_gqB0.Tni4DB-j2':kMd#k2+d7g&<c0^@Bo7fcB&OH8SHSnLdD0*[8)Va/s/C6)Z98a3./9JZBZfT6:TLp%C5"
-	"u)o<=Rc(ut&BZV%IxfC>)=*&l@1,,t7fRh(HfuP#Q<eCPpw#c_UVSTf1ep^XX@$RrX7&OKKbU]LS1I%l=IEECm%B_>$14lvg<eNy>.^C(0",
-	"HyO^/8v`SILE=-v2YrE#iqHw^wU'5s:,mvirKE@saD-)#G3[/4_xI+6U%E_9h9X.0QGpp1_j`unys:QjDieJM]8SF>HU9d_6n.Y^IUl:MQW5-Um2=Y,SXq"
-	"E)9K.R^r^0gdJmbfCm4#e]$R'[EpyD_TT:)MKuaFK5XZ(4WAvG7;uZqShEBke>DrOlL*4P9jmgLV6Vr&dgoy,F^)[5s_x_3W5Y:9M2;+uO[;uNtfd$n@.$"
-	"*vVg']3;a__sbg'xI_2_3h2bnp2OjYYJU:cOpA*Fs]7Bs:b4p<O@ZvQyah.U.&]W$w[fd0wP^gDxbbL('c15Tm+.pAvGml;gqo6.iLg'7kx2_:`DrB]]S+"
-	"FyjjsH9V^O[tLVWMT;$YsYQf3i-&jf=UyWYDxeFHA8*;I(Ou+*8NpY+eLI^sM-&kT#pm95C'Mu2F3WLMUfN6`$Pc5gZ[DQh7Wp+KV-<fbva;^xHQgX#],X"
-	"IQ`FnaT(0/jE#s'Rj21'tHZlII/fPho7&.>C<YJy&q//XKN&)0XrICU45K_eP[kM(GD*D,6rCd5;[BSVj`APn<Hk(Q]>=U+h`m0@P8,r)es:HjF8mF3M:A"
-	"'[eZ#HAbtE<bN,.nbt4<ro[EcMUYj<e&X/29SO(M`4D;Y)JHxKh@ljSp<1yp>8`IGHCbsWQ#`As]7h/4=>3]1rAB2EvxiEvapHwlJ:i5/C64Ai9PKBj[l$"
-	"(4/Wag<I<'+$k<o:@Hkk0I,#=B`CCuOfsiyWhnv%)`:Om=Z/AMB_LYy4loo5)3WUrb3L0Yc^;#'WY2TH6m'cW_/6sMy0La:9r(D*pALwBY>Dv`vR;63+`l"
-	";nV;tQA2C/+njKqjYGB_)kW3&6ixkgU:bmFb`rbSy/td7Uhr<MjkX-GHkctWN[_k*+Y'(OO9LhZ(206070T&,N3u)NjJ/%jcyhtO-UJi%T2'2s*pCe9+^r"
-	"HkXXKm6B>0wSGCbH#HYnK(9/_U<w7mHZI-]2-Gyl.=D82t_6ca8x@C=(:gC'l/yO*W<r%kSr)sbo%uF_dG0oW0mw45l#3PJWG##hPySA38.4RopaHMNpSu"
-	";WackL*M'T/H4Du^rPjG:H`DJX>JaN@Pj$XC36(mJaO;0Ca)`vK0[.FTQSN0u8>0q*3F`D*Iv8]Ru0s]B$$m[C,_FWUB@uKd>[tYK,64JR[)D:4,ne=fUV"
-	"6ox,KhNgVu,h1lv<EYU2Z2xE,BN/g'WvXDtsc5MOPbH5$,s#<$1=0N[t(UG`]=OQ$LVft;1D,ItvM44#$scu_ir4;>men0I)cpx_Xa&Q9kxd1oypewoG2N"
-	"QV+'ArPe`@prySS00iNmd@1+9H8gI_<<ue<J0I.(uc>-SpJldT6bM*E^=P,ooJmwpjYJPf[`CF1_ik*w<hC(K@,'j-4eydDU'8,ku8+PY'bKU,*iLevbhR"
-	"&:a5r8@D-sS4qZV%uSMp0kN,7Sdy8Lr4b6A@aSCwOpWp*8&f5<(q<AVo#iL5nh^:)5sKYD,UN4WIhK/n2[PFyFv,5,8@Yq):'Z-tE:<u;9HNb;y2nM2axd"
-	"*-FGBHQ]3Qr0U_95<ofQl0E22YYn4xc-L:s*qHo10afBP`rO2=uX#<+&Ab3-GhGuBJN<k([]=x-J%uMo=RU.f/MA(dSl5bmW<N_4gI]v`0d(6N%9PknJ3c"
-	"1np)f*C%lsi8b<t.b.rk2sm3n2]Mq'ZR7HYi],bS)d_['kB)RLHNGG5PpEcOL1#&AUC.P:K/<#QI3SARTovkxT,)x)xF@%e#MHZ@&KZMQikQC#RW_GH<hg"
-	"xa65-l`(X;olH#p0XUK9LU>CCj^mU#1[)xe=IiAMqEIu11&PTF%l^G3+oxUna,OM(Ch<bK>qK[ZlwZYquNE6bV[P0U`%c8Sun-&Cc21Sn'H'gF6Wf<hJ-n"
-	"&GXtX,Hgx1Ru^_;dQ4w(H-`GatMQTe'4q<dLE>/QfiQK]=cL]@E`RFXtHp[u><*4sJR/A=SLpGAuLcJXHb%2Q-&)D^,moNyBHn'qMQ)<3suXL>ha[=TD(<"
-	"I`IGt6snkdQQR*Eg`IcZ#>PmU&87Ty;*_n>hdBiPYZkpXrl=UFUxZqF]@hr5`CMBJPEj$L:84WCFH'^fBV].v5+j&J`<;;]qTAJ9LbQd5Ymo6jW*c.`_Cn"
-	"KJl;xi,Lhwb*[0Y#,)KUT7ryCPBp18#T(M7[KRwWTHk;w)dI`WnwBq/0_0XSDBQbOFwfD#1%7)1><GeZ<qcxv[H]qYV[TPf7LGorF@`>T9S>^IEL%p`t5D"
-	"aU6%'d+)/n0]D$<Hx]bI*$l:P35W),dq4Y1eJCNmBr^af=/0-$:@%iT=7lon.DC-fX[F;98Jk<wyYT4$Utf-PMSeSO[ZtLw56sUXX#GaH'kOr--gKY/21p"
-	"SHD(l65bN&PB_rrbO-_2[v:Fn)L,cGU=nBJ9.ENs^fbb=l#/4PvB4J$e()Y[Wr<BHb;p=4q8Wi68PEX<J:_VG_&H4Xe%Nrrrw9t6>H%.A/buP.'q[pAnD#"
-	"y^9ao$FoDP)i_XWC_NMfP<,F00J^Kc,P,k)vipeHb0C<0ckH#jm3Nsl@4u#M1b/(c=<LS0M9T&co=@2FHWtZo=b%0l]S6.bwEenD*$[tIY+p4]+sL*#4dl"
-	"AChsSmu_:5Si+<`W02s&dJGqfUm)gqk-wJFi6+dU84J1;-PoP#VGFUV(sM_ycPkU`RT`9'Wuvk7,Hs4mLY'>iW:bpp%wYA*ayJsdD_,UOF_OY&$`N]wA67"
-	"mM_B.k0-drF_iCgt;n$Y_(IA2[$nLwQMf;2V60(Q&0<e/9yUN:3/x%kQP`uR7C%rvSnGtsHv@aQ@bFHQUK';`dyJ+tLfd7uC7s<Sa=ukK1wRUt2UtbHnwI"
-	"*U`Z6cHu97Sp)lRuY^AH<lTO[op41C%uTxaWqrYY(^d-&p(sg6Im/14.&j'RsN9RiJSJ,&N7lErQiG#16V8omRQoxMmxmOsDjdBka(ah#j$VLAKmaZe:S:"
-	"jkg:oQ1>7RI4)7(Q%R+Rp6l^V;ThjB$=&S-)6rJhXQ7@^4,8/>-q>LTIX>gHld8aEk&-'*nWIs=s,@$0,f:=(N&V(ZU&M>EeIrkMA$###",
+	"n0C9%1VZI/l8YDOS#(uv%'k]ESY2m4$y#YNcq]cOttAj9ia>XBqi3w$o4-`<S.P^Rb75Ab.<VZr<7HViAGTI971lYbrBRm<J4tqAdAT<9B6]9<ZI.O10Ud"
+	"enS2ynrjJ>(J]AKW<7(8QkHEs(L.o^Ud9j&,@)QqGVK7wu&_uOEUO,V',':e:T5V'mc=6RIAIlx@Vd'##PKeq&kS8)sfA-=ugHVOSMKf]PA,Nwxc85jP-B"
+	"iny:r-O7,H@SBRAq;a[1A6-ARUcgOoNYJb/#t9&Wy*Ha#*@x[H6Oh<iBx.&F0;M.+K/.(L4i/sGXA(i-nU(YxYgHn6$OD/WhA%6P,bD@wy305rG0S9p,fk"
+	"13S$T1@NTTJnkqsR=kK6LUM:Z8Z&byrN7b+r0Rg0wr><u2Np)Xn8k)X(1LRm]TfP.7g`JBmJgJ8BSB#_gMWVIqbPYm)gR6ysG-_P,+iIh2S=Bu0_j:oYDx"
+	"KQ+:1):_65N9G#xXxb&*74O>j:g9q&.&UB@h[fkU[(ArykX,wa[1-O(:^(Dx*x:iD8A$E*[s$vU^x8f_fb88EmU^V1TA:92Hmtm7REh4#JT77ELyl8H_j)"
+	"y=bH%C$9;FjH<v*#Or*tf[o/07V5KAW@(>_#@Tq%TsL6V7XcX10FKiIZu6IUo'o2#Ys-UOc*HVmrb>d=W:YD,1avwRxT];`5n+TnyPWV0qw'vjtj.q3%xa"
+	"WQgG]<JLE=,^@E=$>hb7JDtRO)(OgSeD1Q5RcX&ZnA<y*'dpGbDU(_:+n7]jmUBV<VDsRT.g[gu8nerv&tuT,idR#;qaRFd`Du-c&dt@r6B5]AIRd8Om.;"
+	"yI0Tm1TnRDicH+ntfZFEdPvM<A-B%](N_]hxq@HVTbi6rPP8ui%UMN).&b)ww<4D,KSe-Rh.G`C%S.WQJQ>=fM(,u2=(btTO;yDbnO8DI$V7Q@4i'mw8lq"
+	"'=Pgtp6a]yB=%`AvK'B*/]MH.loRPZv]pZ2o`@$H=gi_hL/IWrSP;$@1>y>ZB=+y_u7>.mCip#IGsyJQlL-[#>6yrn`Z7QI6WS3)]o;sqsln3f4kh3nYfP"
+	"GT3+C0VHg&G5_b%s;3#ZUQA8PDS+>;-Ll0Lu@-hK_G#xohdm[i;_8Cs3>K>W(l:wqcQqB]EM14FfTCFEOjmxfS]-kRdN<`]'cpaOrUn1X%iivZKhkw(7gk"
+	"]=S3b+]BXK<.619.1^aUtN1_%rL^:lf+d&CTWiD.7glH<r>5R#9_cQmlH;ma=7EW@r)76cEGDibq<pu$bBshBL:IL%Ud&D:K`vYC30KfcN]xh,iZQ],Vcg"
+	"8AOYo-ZB>:b4T^pV/']C.(=ID2D:9^T@%&xe^tCY;[qhtG1ICxQ32<xA0AGy;+TKevU(]#3lT94f%h6K/l7KGyT=kbf]y(U-:po;%Zg;Hl):0AA,$:<r8f"
+	"R:yio=`:Y#eHe95cipl`1J5^N$cmJj3TxRF1SWgQ(DXjrPj)a<Ce2joedBn2;$5u3AcZS:J4-Hg9g2E`eKEC4*xv2RoWWv`w%:qHj@/Ay.UkF:w:/Pe5Sk"
+	":$6dK=wyUHeNEj_gjH8d#7TN#+g3C0Z]8.aBUh[ov*,dAgQpg/i=>HQD2,gxDyLWN=3hMR$5FpB*5^W3S3W@``ZK=U6^AU'MQyHP;N,8Ka:0(]vAf=i`n;"
+	"J%<(C(^i8p0#GUj@r*@==W(K8+t.Vcxf=)5T:>wg=45*(h>J`9pD&Yr>^.jHo@S^vXEE6HGu'5oQ`m#-rtI3[g=XxBs3efI+0F6s(:mOZbIUJsLBGlLn,D"
+	"(3ky55'K9H]V@mv]4ck8ywj$gu_+C-4%^hB&tNI,y%V&&%jVB9r.,$d=67rb5WdCam&iogw2%B_X>nqf(<qgXt:9TJ[p`7lVyojW57PfcPurpc(N.AE$to"
+	"y,M=3Ti3xmgG#mi'Y+qkgK#n[GbLg.o>4%4)k+@`6$JnKf]5^+f.:CSTMxZ+Cm,ef@^l21q+HmpA'mE8OiI[RWC2mx*:>U`CIr0)slW,Q6rQ'LgA6h4X&G"
+	"J8)M8sgsEw)$Ch,U(E8;iOYb(p&_E8-$jGJMe@':YXw^mDt.7^Gu)T93wW9banG1W:tJ1xuoV(7KPSXK=_l)wy@E<5HJY_B5K*_(Hw/s`>EIPY8;4&>Y<$"
+	"e9uht(NeuIWh-&'oWkA)`IAyZi_5mEci1yN)u85+rCgrMX;=Ix9afQ;`.^<HO9]2INC]/9g7HbVB=8Jh&&)Yd<=)Zsp%Wb>f^>veB=Qct6'7b&YR]WIj&6"
+	"e_LK^[UQb>egX*vWM)7i-ndZP[L0pafZLdQyA`fy<R@_LNR`mtVP1D<vu0'.JaAfjhQ<$/Vu]8-J1<3_4hmQ_U((jO)p)uY$/CyYyJ6;O$0ri(Z`:sIoLj"
+	"OYpY,Q6WC:ecplrr9_lPMy*Jrq8;Zo1C.9+c4T`0*nSRd)F_Mp5)r.=HKnX=2_7lLTp-uC/RHsZ>A<o&Km-t@I1i`I4/1eR0ewxn_,0P^y-,4iv2qhJTAQ"
+	"nZP7-4><M2pg)d<YV+rJGr73caq5&OTi-['xbXxaN^hcwr,;'ZH(vXRMp*txJt]axnr&X)16.bk^KieA8kD7rr7j*MSPf5pLQPfu83sd%0oo73BdbLXeol"
+	"y$V6aB^]LJ1j-4)S2#^CjnK6a5uH%xS*d+Xp&tYWhxO$^NY>K$P^C;_YeD0<Rpt^+-rs(&(tP]xo&oV7H2krLZ[^US%KOXD'(&>N0X-]%:+r1L#^#lS,&;"
+	"HP`%fWA6wN)*T@LQ2*^BgCPNBfAiOdRg#m)fu6GkqCf.,,0.vU[3k)iu6$@//Jm@^eVgH#@QEjBAucidi44[3WlEty`]UfXRxM/Fs0X9Efa(yfix>%/Y$v"
+	"E7H6O'N8k/=6]:'9G0DLTf1HrN%5ey7V><#+]_7os)0Npi^htY'K@YD9;`(Otu/A@d-%C'[`N)(k)eI:ZZhNOT/+EgF40`F^S@Qggg.27whnLHl<#F[B<s"
+	"t=]euBdSC6ay+Fg&Ofk.Nh1`&7j%LYB'-O>fE*h1Ydmp-%H5Jfl'D6GKQ+Hb@D^<=3H@h=Q1)=mBvcpSMt;XknR2>+J#c$'Q&.b'Fehka;9s7^&yj>8Ow%"
+	"gDRUp[fqiwE'R)$[f7)PKZop>Y,4LG8ETuJHcwXd9W.ECA.cFA9J,D2$lw>]DHMeExqKU3PW7l&Xqj>RoYW'&;k:r)ync3b3[8,+P)TGY;0v>NU%4mHui5"
+	"YEO`Y)OaC*6Ixk4hYYqF&;jWt/R@cR9t</BKp/17cy<kyM_gmx-2gPH>%TS68sYb3$RcbXRnh/+VdQYnM4uJxq7T(h#ffQH%'.#)%]P_s<hv8J;ZZ`,n_;"
+	"F^kPXpIS`0JS=JRuZtO%r'KpDGK0hE/O_5CA,_mf)tdqvO&Y8Ep><F`HpORwgUIsm#`VRuktTBKX&CRu[6<T`n9.Y<N*b`nZxNhg;=Uis#HdQ9a'sdy&9h"
+	",a^o:*TF@xa8HRZF&=f=oybtd0$:f8p)u6_,T(LaE6ho_7lA;QDVUGrD:aQvwTB813Jd@lG8Xb]D;v,U4g8#YFPBXJtF,[7eyYpXWr/Z@4g[eaS34CvGPb"
+	"5QLR$4SmXY.VxX0Lqh(_D-'P26_DuU]cIveM4LFs5RBd]m+cTXEG6]b2b6^NtuZ7qhct$NbZc]fk'`ZSINPr#Z'E;^4g;1FnTj`;sA=E#b]D=&wAMrhwV]"
+	"rqO<[^EY/Rn[kxDF7X<;T6(eVPJ5Sm^BA.F0+OhX&6131m0y5cNksPH'`2#l/,wQ2JA*+2QF(Opq5:=)WIs/Mm0GIG8To`9,DoS/hEfWau'34Q$$syxQCJ"
+	"lpU`,luVAZbeE(;X<=9`x0q[$An@qwPgu._7(r>TH+wikq+.(f%)hh''1:bSQH&<r:.)F*8=W$/Ijhl<G41cB$CQu-N;u6asyoInM[[`#H:J(x+3G`#c#G"
+	"RGv+05[1>EY@YxpX>RnqG$PPXsot4OQk%W:DnYVRR5#_Hl%ZdqWoZy.*-ZYO=``aITU[l*b/a2BO4G,0*^SZ5p#yjQvC1clZcu]$(0kP8o",
+	"e&BY8Md%U.J%TT9WNFuZ#NR67K@Y#:I&v1I=A^y'n;;c6,^=sQrZLB+1hfVkf>%E3SmPWb,-EF9<gM+q4uq2$bCG6osy^&IZ`sC3fZI.7-`.h8vAu0N7.D"
+	"W2$;#&MvFJL+w+<GlC$fIn7Pl7C6lek$juF7@hQKvGfY=1edP9qBV/do'/-WWpT<_/opfA4=A;'fT;EN=Dw/KC'77eu7ku.usN-/[0E_g]+%@tK`Zj-9uQ"
+	"=)8kx>D:l)*(NF9m5PKYJl+=pvZHdcl,#8wW`)5e3sOXn@,o^T1'Aa*@B=Cm&a4F2*A^(k[GD6N*Zu@gG#&#1XcNZW+g5^**m4qpA5djK=Cc@2b%Q2q1d,"
+	"`w7#9`/=v.=tjkR[=(6.mK;&WTV_2jEF^T,)]YjaPR7d/t&(vnbv1cwM`]N%+C<=[J+]HEoIb];iGKX=aS_fKi8/]KaVP&eFB/fb<6D`ua9)Ax7Hc4j+&<"
+	":0ITstj$Cv-_=l',#Cuv1jLt;KD8ka0ohbHR-HLi@Qby]eW2'n53w)XYX1c%#(W`QcvIu2$@vc;R,U#tma0RP@Eq+79TvresFJw9giTR#,'89$j,CgKFZc"
+	"A]DF=_%@HOy]8jWVZ&+#SviyVDU9=b9T4&blSafZlys/DV]]2^%_Q]Kb#(s22PqoDN2HK/9lLmfp[rwDmfj/DZO*:UNn9:pZUsTcHJ'6+XQHGH8^Ml4oQn"
+	"V%bdcCY:Pb71Wh9<aka(N[(e<]j>DJmg]aDg@_5T80i$T*K62dFWDo6.`%7U6]Xf#_VInuC26tqkSpA$E]<oPe7+XV*r64$Upc8%yRf^6+bLSvePCaj9l,"
+	"jc(G+Z6v&%pn4,f5>#2#*&*qUHAsknub#.x&tsK(.-i%UFWu;;CR&eKNco.,Za=IvkuC_.78/4ANOM%X$B5X9I5;)9fyvGH&pl[Ygp$.rbOV7HE2FcT-DS"
+	"D84.&:hmtx*ZT=VhM@+OLT>_U^^`lG=iJXaV_ilB$vnR#fj&@iBm=EvvU19jJMol$Tk+lP&XRO`Tx:Ex*SV<oh8YO6D1'4L:(eavrUU6+6FbNLlB]R6>v^"
+	"Jf%=]g'9IY6'oZ]'9KdMtN^XL7Ls]5<^-RGI;S=^/Lr;7,Xov+;2^yRcy7aU5a_UADQlUr::@<8Fon)9H;rRExHiR`V$&,e2`W/,r0(KvN`Zr$[P2)rjI3"
+	"L+iQf).>7*QKWSa/lb;%tMU,n6umP^hnxAnAy`A[><J:&M[Zc>&)<O'gYm&kV<_)O-m[^dk.%T/m(XfMJ-;$3Bo]t70jgmDVHARkkFF3F<L<e7nDOKSq'@"
+	"X#x/k`QGq/tjskyLkp^WfJ1'5RT#p:>VuMyL;pBV'jl8;2EQ'O[Itmw/3Tik%g%v4wm(/0B'3%G3MxJy>_cMTv8p0NimL5#n-@]gF'V31pT;qTIA]/.X,n"
+	"gA[bkq0g5;Xrlvi,k7me9hHYRHKR9xEomQ/w)2pk>i5YcLKu,w&e)1iwX=1'1-bM@5A#0IxSYs7E<j%-J5Up43`AOhoktUHOMHpXT*w3WR7M1b(VKE8+$g"
+	"NH`@3KL0X8Acw$%^kxrV]WMh>))IdYVv3T)IrsOo;kw.IfY%rtp,)64Kb,DJ'weN.u]oJn0U86;%Amd_4hLHvnYZ-#)%'[mVtAV6pW$KnDIoh4wGu8qOoS"
+	"#buKPU7Ihmx:2mNTg]NCT04IDI(kyk:*gc^bIG)8@M+tyUf[2Zc6IuOUMM_-(5cre%Lk51f.d+2VpP.5:R(U$4vMds0fKRa((%$2B_0iM$Kvo[uY^q,PqX"
+	"X2MI-Fs&x1q`'7/MBNuGhXDMnkXfmqT'5RTra-Q7raKCB[KA;>VVpaeU]Bip/kgvFJ/3w6ZR+o;Fyye@oAL)9C$1^]S<yP5gtnt5['q('d[2bY_YO2CFf2"
+	":i=ANlahkTp$GjX3hlYM9Q):QdvEdE;VjYvm=#C:/`2ou27dutjX(uPP]:2#]<611%ZT@C02pWL)KSErvK]d/jg`%_9F]VMx<iMWVp5J=j6tPCEd,$2R]8"
+	"FF8^BvfX2GYwyk*UU4@38QGMO8<8p1NUG%B^+t1lLU'U'FfKF%5&(:^2hMUvCB)KQoOcZ[1J)KRPrg/9nhau'b-1>[`l>iT97u:0uTuJJ,9ed^cIeSrY'8"
+	"GtLCVE)2sw;G4-tFcxd]$'<s@F3jFqNHFyJqRmI]%TKRlG-ksm7E+ffJ<5/^V(Ush2xr6Iv-q<Z-,31iqX5JuRiG44.fI@+j-]/4ic9RU>n4SXrLAxXDG'"
+	"(g2;Ciw>m<berP`(>$_9(LG#VTJ9;Q18s3]5nd:B'*`BI9wHeU34YegXQ_tx9r8uCGI1c3OyS8'ykq#02LIS1<2)ytl'W*57g-(uGC)KM@InHT'P`^i5-_"
+	"1R)5v_2mM`)>wdT0jT>7JxkbZ6jVIrYx>pT`7idm/>3jev)IdHv`KguZh6k[aC@U[W&[2b'v,,X;<N8$5/Bt8chPsY_S+YSOXqkjMm,>.iZsYNKDB.r0N^"
+	"<CmS0M1P6v&p=hZ&L,i^0lJeDwdh78jU>Mx&3Di-Q7/=kQ[(=CxQ/h<mM17o_6Hww-8*8[UOKUSOBA2$I5lK3'7<<.(+FAij8(vRIv7C$NFZOl;7N6<9<L"
+	"HF,=>fhR^6lk`>OJbV>(gIk$uVMTYPAoF3IGN+T=NY^i+3H+R+v7'N]r,Xh;k((5:g]<'p%/0kD%K&]RTK/rEFZ)9L5bdKO5XG-2WU>IXPMOKD_]uFdyi+"
+	"7,#WT/]Yj^QB;-.9phHkLc6OFuCEIj15(hA0@NYB+io8^@;9wP$ekdJL@TII+.Q:(gtxByG*EsT@bs5ysF4&TN+O-Y#]j138;/TCnEQAxacQhbjG#0)XgF"
+	"5IbCRNM@cc[$Be8F3DZbtf)=bVCC@Q&GKcxT)*Tr'CQ,>[$qW`XN_AoW]5'/uy$&P].g]Erl*%V9g_L=Q8i_L/`5TaY/g%HnF-.-rpb=pVq:#&$[8#d9$W"
+	"^rMsVdv,.830Y<cA`44i(r+&B4#OZ[HE*cf3'/'I`4Fd(^YC;J*4xV30DRf7%mQ`G_aKKB3g_uN#U8c3TY:t=5LSC3<WOoHSZ+ivErE>X`Q=L[*2:fX_Jk"
+	"J7Ny+M4mG=Sc9^.qB+)L398UixktiUL/^TX<`Yx'##",
 	0};
-#define DITI_SPIRV_SIZES_gemm_cpu 6084u, 11808u
+#define DITI_SPIRV_SIZES_gemm_cpu 6102u, 11847u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-	"n0C9%1VZI/%vbPTB1MgvT6A<aYrT9#=iv-'>/FbH_.%5P[miskQ*GICTUHtIx`XqG_=pgXb/$sKgHM.&jJ2<fVXMJ&Wt[34%t/^cdhI,Pk<Ku2+%^dKgC)"
-	"-Xc'@9B[j&$Hww(v`vHsK`;ixp=3/8Af(s]p5QxSEeTIy=7kU5*POwSc)g'xo`l46oOn-e+MZ-2UNo>HYHs#KBM^&x.nJIC+9>`/r+w6*r>&ni`q/xqdY("
-	"'3)9'o(N4d;NF'q[1/1%W]GbC6Uwo3Mk9l*RCGADValpvhL:6'A_D>P[*8;:)1RA4`[B4I2E<2ZgoNiA(w5bg0m(<+eJT6QL)YN4YL32Qrw-5i]>nNPYLO"
-	"dFiQ%-;ldBfPa>=:U2mN'sdEFS-Zvwn66*jp/G(C+ts6rI:;CJcX2jILynlN#pc<.hhKNMBx-HQPk.5xo$'k,Gm,2)qPMmU&vE>UC-ZW-N>Kt$].yxlFiB"
-	"kj-.#KiI&k^nUQqbso[4hJD7y%A%bALnONO*LYRdC%(m0ZGfV8Z75@VFR'owvGL5h#&<[3hcDeuk)]APCs1;ht15:yAnl7)C@cm7OvPYkTTqm5J*iKu`A-"
-	"`C51Q-O89Fi2J$AV]9bN8w[$IV+&K5gwv`TT+0#f)FVgL^-p5TSp,e(];;A58[VIRqDre:*LCV.Tt6<fNT(QuII;qI#itsefb^1G[j-RVZ1;C2BrgkqJTV"
-	"X0v[9oo%L%O9e4v4WfCM]VuvwA:tt]egUu6[Deocr<1W/CBB=K^3UlSJsA4bb=/$I+_;R>EqSu$<KWOI([j*E8%Ch<:*/)EDjDAu2RP)XWM#:FIDZ&+<.Q"
-	"fNw_F,R>D=0yvPP$a'C27^L3cPqh,n]4n8Z0'ohR1g9JDNu],rF[LCc`H0qj2Ql%vx9&*Vw+t$Ar5(*JPnfA>d]yL@a(j^pVp]>0>R=ZB/3mbIM[gBaIC^"
-	"h%In.)n[KLWRIT35T;<0Rh3I,Td#>D/eZA:^6&AFq<.^E<Zr7#I3NU9@2JijmRFs:+w1#8@4cZW/MW*>+@hXr&D-vq2nURm#Y]GAai4V*+a^`B]fl,u4PM"
-	"+gPhSBbgXQ):HUsp/H[*3@Z)Z-bE8'=I`&3y(uE2gR7G-^^oYXeP-g1lV+=cIF@=&;%MBa[R-yI_;mE4Edm$kmcEFhdE$crUyXIGF0FJ&L9YSXccD)2xLt"
-	"#O3ke6*pK')p;7m@Di31Qr-6niO]*-,'t5HU9jIZ,*D[V-ucjZbE./h@=bMgq&%O52eU9$aGmhpO&UG3QWs7we_lft+G+K2kagKB[==,RPqN^OodQ$m`9M"
-	"yV>[l$L-Be24-+Tb)Ln1&1>>wkZqSA#d+M/W:L@bv[Dn0cTeM%u<yPDThhL:joh[)Y+/$qdtnXdd+2Hpe8tt;:]hPwo61)N/<18E2d*7=`uELSF]/_Ve@h"
-	"l>&LPoQmV,A2*`sEV5#VV9oOr(6t@g4&;c2M9P*^DuYZ/OLo5=B%OP)s,;FTJ:HAj)aRNDn.`1f*Rh7,FL5Q+$+l)Wgn3A0jLtQ)kRR7duH^<w&.7]U,;m"
-	"gC8CU11gPn(L]kC/qVv%3tO6OBqj*#1%K,*&h<lR)#44,pGsbEWuMRCOp_hJAp30uGa'xTr[6Hh;RAHMU42PEn52gjXyf*30tQClE.MYg`JY0+c2CZZMI+"
-	"%GiAb#hQO-/hr8W/p@-81r+HBApB0RBxJ;QlQGWrDIl5Hl[sUxA_<ZV4#'[*_f*0@5ARm'N4>,;hbhB.K,gkd97lhfRl9MjBa6[9,1FQ/=mpOQIM6YhbYW"
-	"ST;;g)3XLn&JIVK'#pp+T$@^+,MN5ivu$C.ea[<^=*1^2cU8hBNXM^7k-hoXmVcrloNQ5[E`1CL[fNe-eC_KW>3%qnU-r%p>W'+g)`J$Tw>'^@;[aw7=46"
-	"f-JDG[E[;Q#lJSdSG1w3>,JxtrZ,BR3S>$/-K7Pr/2=m%R5fckq8wUKGc(k,3&%L$uoV:pQLboP<V8twit*W&K@OMVrctZE2`[ste=,Xv1NdhcsY.7[o$]"
-	"b;>=BL#2<c(bcXO]_HXQ+ZDlH2]l66UDG=cs@:dQVSu'cDZ=hq<*U3Sg/L.[Q]]joDG(wbC-FE9<lxpvd7smD&s7`o>L,C'ALEs0X'H$*>D)1:$i@'o4AE"
-	"tqK]Pa`]87BeWwvk#4`Bvb3b0Z9_keQ*3OceUUHr<pD;QFX-H^J%R+@Q>phCkZMcV%0yF]@3%uJ<r6lW&Ga,]Z#.P;,RJjl7vHd^lACj.NtTb=bbx^WHSJ"
-	"&#ZASvBS1a(%Z*;6rhuYgIP6<aPndRO]Se=#QQ<28=XUITw4HmL.kjCbngYxZC'$&+T]$EWf+gf</V._7W+kHV^eVoMiPU:BQS-j-IG*owD3^(DTj*2_NC"
-	"78CsO;/I[nt]9XFE6]@sIr`XjQo7tC)_LxDZLe/U(UZ[&MpBMo]`_tdi2F7QI_Y(93`$ZahCyrKd1&ma08#KsXckEJ20jBrjaW(olH88J3g,<a6MYW#DaI"
-	"`mt7V$=HnhQVA6mv^kcGojZTe4qx+f$/^b1Og`U]8Ct>DO.4P)vRe01UHXkHiB#<b3`=sdM:HKRp7G+bR.3/Df1M4:]2B8WFvlsNPXi)hK+hxg4QKfe%k6"
-	"H(46T9Ec1L(Ep;EjCRC1bft9*i;kHWMkday&40U5>,1U]JJ2s%rYGm]yeu0(W2a<@[QKHl)+m[cQNTrAJ0VELFLW^qZrxT5cgF3E/joq]L_xJPl#g[ySOI"
-	"uyXN7iZG@<-[Uslpq[Zqn,s$Q%5PbefmnBQ:bS,u`lJMa26]+iT[e&ccGeRosp:nC<8]oW'JYaMsU.Rs2tS$wrNg@:a>(1Lii+XqTx=#C4bG^_&7JTM^+3"
-	"okOiTgD6a0hK%>:JQ[80Wi%xAq-'6_s++&iooPNOJ/Q$X#Dv:P94Nfih#fnN$b`S7yXgwYT6ijtE5`Xid`j&*;N@`ST0P%596$;@vx3ocx#2Q3$)j5I*9O"
-	"V/F`cpj@TM8A5uF&,m)Bs5rH%Z=Q_QenW2t^1(XCT_$Z-Z(aJDhEUY]sr/Pk8@#=X4b8Q,<ltYvkSv`S$Od[N[Hm1TQ1Hxv#.c:9cF3oPU*EI<Eb)(RQ)4"
-	"5(m<xN@NFqXP%sem(U[i>aFiM4G/Fs0Rl`Xa;c7eT1@;@`MZ0P/H-[3]ZNNx/Py23svL3Q.oEBxAYB*eu$90@+SQQ'-I4H&QN%7('JC3Jacx5<L99Q2@j5"
-	"@ZI;'NAceZ)]l-Tx76=RG5^XAOK#MvAXF'u*X#]D/6IDqpT0V5%W@MqCe-v9w^7kPW.SkQ4,3[/8]-BDOHhQmBp-@lE;]qbat_N`^9862PtrVM-K6TlXS="
-	"H%Yf67/v(A0B6T4a:Db,C)VK@-FF/Q#c>R'^Yxd3TK3VX3/i(8kN:N/vTcm$.,X/_OH3SF0.*VH_d@*kJq)v@P*1#71'V0n,7a#`noW,$@$wdn&gSlgn0`"
-	"1XMW514_V7Eje]-=RkZ,%(SD7F2hll2gb^Uuw=v`2nIT.%fB[F@k)/:tR7KrL=BE@ktt8LVpP[GE-)s_DYDefm6W2xg/bixhpUYK4:_192#M)BL25GnUj]"
-	"VP^VXR+uyrV._v>stRV6(Z_PG&LLY.H@`j'C3TZ$Cu:O/;#+Xta@,kL^y[MVN_BPRrUA(l;CaE26C$C$QyJe&kLXr&q+rX[(W<;*D,APM+/.-J^2UeUn')"
-	"h+310@4Zxaual0t-uZti]<XZwIL7C=$K%lj/j,:%em62f^E0,WtPPCM2Hf#vckX&X8K7ra8@eqF]N%Zhc8e4i$[4FkktQnK5+S]e.dsLn[6Yy/GUt0Riv-"
-	"MWQTP%gS0$Jw1JMVn9&^Xq1E6A/GAp6ORk9-y<0'j<Ls#Gn3T_3$bhZc<MACQ39cYvr<PFMa+B03fSjDgHU7`wZcspjV;XS%BKtHG1q2+omLnC`Bw`X=pH"
-	"c(a`D`sjK5YxoMn<)5yvV$Ut#eu(F:LciNgOMV9+q^cG.`aJmdbqY7JJyJ_`lAAot.BW(&aTwG>ia_W6_#ro9Qk%Pb1oHi9s[Qed-yoaE&",
-	"[fofS+DRVt(AwKdt#b#=gYmjLS+0-1)oFo6/n`.r2vn0_dEoVuINUOmmX#OgIo9o0T>&Rds1NE9aZG.P:#KvaVbdnYqch55K)JK4>Ouak/K^,Mu62D+>+G"
-	"x@mqR$&*xTQD]F+=L/)MB>2B5hYn>j7$cd9$:SG-@I2WRTnNo6S>;A9/r)WrU+%gt);KT,)tej,sf$Vtl=elRNFX<XD'4^[`7NiPaiT0nF_A'`ZC)J3p_i"
-	"DXd`v'rvuTY9Rosf1Zfrt@suD__-UZq]KmcUZI'#;8ttinfskRZ-h^w%qblvcxdgK;vK8Vh&)*c9Yq`CiccXGnRH+@9GQ(Y(J8Qo-`N%2XF7RgAm7)dq8T"
-	"/LCJioPNZeZH=Bob/#S%FWAmln9UUO'1,O'*@vvM1BhYf_CUwJhksN4*-E:lpr*O'bp.[OLi3sWd;t5lqSJ1YlBig7j)RFP*LxLm0#ddyYH&(U[vVk)3*$"
-	"GS5:dF>(s6Vg8aN>IUVr-N8wj7FPy)eA[53))oy]/bsgYc^Y>H+XGP>.uE*bU9ud/Y30KH(lu1@EWdbO0''VVcX2f2jd3%tVmpbC]G.l%P@E[TQdXwsM<-"
-	";OF*q4Ua+dWH$+pyA_AYpC4hJm3a#kb$Ycb>4%X=tgO>09kf@82@u;-kWb$u2RFYYnyWFu)mb+Gwv(%3n*;f)(1bueS`fqa0BI8V%uf'Rk(,#@[g>v/ION"
-	"=70j,8v0^na5K;J64;'pQ#[99^FJ<HNmjXR@M/Q[&*UIH*Eu;(2_Z57yH^psMJ$a8W)Q9HqkPonB/l6,[V@/h(7dRBo7Mkf>'moG<)YOaOjg0x5vQ9e[n["
-	"rFt'53[q(Lo.`<jEjO&xf4tCiEfi0prWV&tY73T[6hju8<SRW3B;;_hWuZaNO6)^k.m6lNZ1s@>v]gYyfe<eV^Cogct4(CoL=4fjdeH<S$VZ+x&<9Ytgm3"
-	"<__,G-$+vIdIt/dtrxTk:l=WD`1ZVI('tT:w_u+Id5LR(_%`3kr%.8&Fd1.^08Hd#T0*3.<VUpWTEdEMp>2quu@#7yAD3DJ&ciV#L]qS<(s@-B=)ZuPCUJ"
-	"BP=K;X7(#S)2=J*P]poTV[7&E'8cGW<-I7+JDS2cmboP5A&+fkG<2H5MLQ*_;5rI'AR5q;GR0<e)1/NSNPn28FBAJf9e/p_q]ijgqA%I.x5a:;laDZ%3xT"
-	"YKZr`7#LfBp$v+N[*a=O07Ou.G4GXN.bu@hO;:ZLwZo7;-)*.T.Y/9M5KrKt1pYP6sK)YUI=-_j@FJ-e,_ZhkQu>,apVexIU<):Y&em]tXy0:o@+ypX=nO"
-	"_e(ooWK#9^.++GQF<pDyhc_%S'GtHRG35TIfTN#d8%ulB[3nNqH'tRGysSn-YM&_oi:^wPO54E-`^>RbTR=2VEWp(]d]Re>F;WM>&#B8=hXXw8R6&oThaX"
-	"M)5-<.N`'GK,8j'$Pbl`Qjk_f4fxSr,Vp.3=X&U=VuMoMDsW).NoG];'[`5G^uPT>hB[v<ysj5Yn40o)by_&6X1wCo@-/*jD#X>d3E)].k#iS<<bxYg.i#"
-	"#0,NjrBpF0[dCr3cCb3CnT.qj04.1ntrRu0U+H;+n-xyxvc4aHA2-5k5]#/,_@*#vg&mF4cZTT)sr<pK>V26'9vc;N)*^5b_$I8HlS`2B0@VF3wK(q)=/l"
-	"%i<SX,GZ0+fQol3EICf`&SdpA-w58-Z>Q_v:9`x[`MJM%wL%>/p%e-wG=U*sWkusCm2S*bb<]wqV>R.Om,#j>BtPtK9j%I9[Tsc8QpLYKo@j&LvwV4gkJe"
-	"C4oD`>Fa^*WMg]#,4(n%k-`6+exb4X.6ZphZy+:[G@Xy`ib(&_t8ZBMhUA+6p[U5mF(BU41($$-mFhk%$%Xv]SLjT2aa]unEBNSKR;yDh'-6.0FPqDE%eY"
-	"6<bCvoGvj_V'rpC]6W7,O#_-Nk73ngr_(_(#'K):J0RM0R8Y/s4TO<mlJ'Hmm`%meoGTB1EYl>5u)_5.:7C[1<fHtr$DiuWh:h)2k*9r8QhRT+LJbi8:.B"
-	"Bp=%pEigK#Bfv4qucvRJ<@SYogR;X:BOrq>mb&`]RAAQ/as<'s^]G#f/gk@ggni9#EL&no-L;vwImUH_j;vq7`QZ9I@q[VBUvi+5GL%L,Z>S:1[1r-uc)j"
-	"TVY1$QU>a&Lm)^7_::On))$'yQ3eLq59]Yc6i-l>ZQwf)cAu#]*cyad=siDFSsC,T=(lifkRD%RKW,ZL:aDb8wokO$c/niGZwBa*5_L1FN*G:3lIM#xj&E"
-	"4UkvK+8OpV%6P;t_hi86igJSUa&pnad0V=DEcNxn@%5bCK.(NCNv+[c*nt]<^-%9yrrkF9mL#')-uLaqn+QY$EuTGT<R8PjG=HHk.SLG.<jZZxIk9S`oid"
-	"-i]sXCVApnUl9tsgUh_;#mmH>j(Jp5_^9fBpUXWXA$_IYD,M#cZyuZ[<pIASHNdR>r/,w4Z>i2=%V9;._u$_h7n@+5BeJ<%[VUJi%]HU@lO[(j.bi*+`qH"
-	",o,P;Nsj3_]k_Wl`1*pBFAR66sQX2=Q)J);AhI-'#-r8HEL&pd(t@9*R2]@C&Hcna;Ln.D8wsZWdh=b)BCT/B=OO[asK'^:lM;jo,$-aw;fGDtKp3K`g<9"
-	"V6S.A%pW:RDp>kb_gRm@1vMj,/T);O4$c/XtfoP[P0u%,XxK;E4nIZ%4i0KRWFw1N.[xv^w-M1AgqPkXg@9^UioR&yNCcP9^6:1b_/-d@W9>rd@/3I#Jb<"
-	";V+Po:#+fwaWydVEN$Yy(IEmUK&PG7&Kem#Acw,F:2xt3$LZnBuHe%;]bHhn_uoH7[=*mG/V&CLIdqLq.F/(k9(au@8m;+uXp9^L@_%-[]h&k$AN*3#V7b"
-	"btc3c9VHxXJ#g;f.6T(yvb0RInq<-h6A$;;%&fFQ.m_*ZD368*(s2iy.UZfl::E0$jaO>vWC0h,Z[Nd&6f7<`b)+Ck:-c&68wf2LD%*`nUfHcnetB[dA*a"
-	"5UV>S$-9_@KYCqWmi==A$TQeRnejr&f6etJdh)h7Of[jGP&=O^5=TBVj+fs%Np4x0jCbH>ciye@_;fj:DGi`gaTER6ANyOf(Z1Q's2-HWeluA9gw9V0;35"
-	")^@xlR.XX'I)d5%^YU7aL#6eU@fbI7Dt]FMQbG[u2+fvl<tZTR6)7Xo@F^w#3bbt.9NHTuqV451GF]@PlppJ9mujL=<FGlY*HNdNdre_DW_.`V647e]5:c"
-	"lR%BAijL=CZ1>JtlV>M5MOMb$Cru^Mi<R0V,gdYl$;)M^]qEFj^F6Fe`6T^bLDm0Vwdu^3e4y_muSoeb9TH9%xjO[17=$ry6F0bxcS]d;'ii*#Rhetl=3r"
-	"K3FD`7f1nZ,2xJ-wcW)@`I;KuFaVcVGyP0aMDeoTas1k`BKJxa3l$_T<G7MNaQ4JPKF5W3DZ$J`'AGH7)pd+wSdD'ytS$qvkC2]O<rKbBvr.m%(A@jFJC;"
-	"_.[pyGNCu')X6YV1r)aCxsD2R9m6g[BBafj1p3&k*vcLk&]QUiH<[ly/62XPY[B2==E2PM1$QYt>FiC)v'vbiZ8$0^p1q99G:v_+#*$pb=tAC<L&%Qc7U4"
-	"Nq4Uitv`Ct=+;.5S/NV;Xc4NalBHUR*jy]oK6p)$2WE$f&p>o5-aWm`M$ZwY_-uNAC&,[7@L%I-<MBT5ZBkE>`,m$FuQEFVRm(YJlD3Y<M:<<XZi_kHU'Y"
-	"ZT=$T5(1a5XMu5,)ZE^RO-Yx*_*4WU:p13H3PaxyPp7PlRB*@vk79rU:=h3%HTry]>ayuk)VfPL8T)#@^(_J7o$a3m8-Bi0Zg<%Oea6lm,FL$pR'm#:LD3"
-	"jxItTh*0FO7^qZ<9Ytpy*PY:BAQGX8CNfG^x]R[sk^UX_dwUoJ/)##",
+	"n0C9%1VZI/(:_MUoOIgvT6A<aYrT9#=iv-'>/FbH_.%5P[miskQ*GICTUHtIx`XqG_=pgXb/$sKgHM.&jJ2<fVXMJ&Wt[34%t/^cdhI,Pk<Ku2+%^dKgC)"
+	"-Xc'@9B[j&$Hww(v`vHsK`;ixp=3/8Af(s]p5QxSEeTIy=7kU5*POwSc)g'xo`l46oOn-e+MV`q;Ml++(*yce7w/wt6FRqgd,C0GFD4f-iueHG,+372$nv"
+	"l#f.$%gf-JJqPupP/``D+cG=`(F%VQ<nek)U37B:&%OZj@eU>SX-IuFcjZIlBt5Fvg:dPnD.>`@t@51Bg(HdX,b5mxnKNJEYyW@L,TM@AE/`=8m'rL42Ly"
+	"-w+>U2[6tj3ZVGcE).BfhTauq3]M%Rp%;ZZ(pN.8VS[U%:sQc.CP#lSo4eaThoF-BT8OydJ*0v']<hQZdOb5t,e]hNB1lwKG[%llhZPfBS0l6:C*0x)UVw"
+	"V2at*R1Ei2g&K3VOcgXYyBJ`x[jpxl#wEM00f_[TRP4AW+wuY%t+XL;8QJO[.r<kVQZFJtQCL:K'LNe/cdIl,Y,voG]x@^FcRs%A$sJRXA+PMWwum4u9r)"
+	"XXB/noLW]a5%(&BmmQS9@_7#'6kx_]cdTZe,d:;lydw3$&`3V4u[_k+Y5FxJ.4ui8Y8Tn1h$_bAG&YaII4O(GGsg9^ZxRrUl8BY(37u<MpRGW(]Ud8t1-m"
+	"2]TH$(1+r5lE:jwF3cX;,unr`f</0Y/NvUW8th5^)[<Z[3G<X]so,AC4exH'xpu<<*shp8nZJG@aZt/M,tk=`:W]8J]JjU1<:GNCmM%jMMR*[hN%X(I]Ja"
+	"ekIp^Q2[98;Kkf,<RCvetsv'5#GW*0`&KZ&rs1VQL,8&AS)k1p0P=:-ih5]cmg^'kS[fEkk+a>P+o(M&y-sJ2Gwm.u29s]mKIjF.fn]B@1H8m*NMm=4lOw"
+	"G69e>SQwPSIqwiq3Y8tuGOk+I8a1[mO/Pm9;$XHR*MK^hu=vk*<q#4T_'K)s4ku@EjIN@GEBLSwO/YK2QN&O7vFN`>U4YvgP<TX>[IO_@STw/P<n$H=XC("
+	"c6BJB2'^/ee2L(hu,hqKXk(kBeIFUnvp-9TRBOEAFD]jRVI<LUN^_ItR.sbZ8x71_x4KiDnHVuv*:M5WMtf2K,HQ&5Z:hAA<c(=<[:lRDJha*iWZERxgJT"
+	"0QPH#8sL^@eg%o%F8jh>EsD>J6Tt0%)ORT%B)2JD/w;g1JX=x7X:v'wf1#Uk>9V8cY[4g4&Yy#$rak#<#w8=kM]LFYxTIuj&1M^1$nXiBo8Z&7EBf<B$m7"
+	"vFx5odv`L+,;VS5atP_$CtY;H;NDg13pu_)Bu,DYo<Y]yrD3$IUa8]3KfHckN]hIRVv8//hcLQ4n%K*F^hZ<NPrBgsjV-<UF7St,9h0pJ1*OvG+Vaj,Io:"
+	"5R;#7,L#.#s(.-&0mF[H.Ga^E8%7GG47XE^Vq(CHN<C:$C$edX2Pm>oL1oL`d/a=4Y0`lS5u5L7V0+&Gbg;BCK<V(1$Z^Bj%.;h@bE%VgdAH]61LILOjT;"
+	"((&</1n3y,/%-KGWu4I:<D])FvqJ8CInqX[4tCPUB,4I0ewpRCU5T_OpRoYi&]w>i&jjDdr8bdj`wXSqfnl'@6^#ny0(Hf@WZu/s]09+,WA/7jh84B;G6;"
+	"lM3>ZZ>.mcAwdKvG)(pR9q_h1w=.JS5N219uDdhq@%hY`nrq@KEQalvbX-O9I.4DuNPoLN:PR[^N:lDK7cjw$(FZF7FDC>xW=DeYQAkWVU8XCYl&V3@(VR"
+	"o.l4mJvIspOr2+n+=GQt+I%:5QY7HVKaPt+9:aaB%xcY)6)w/Mqll*ptVQ^bjTTqPgm4`aOZgY..Mc*20/Z325@l[d,r[L+nZ<@Eb9yCMox:Q1FbfFdu-J"
+	"1/y06h7v0=du,B/YEcpmXHAHa&h)m47Hq:YZi(iHO=y8'7^;;L2uQ(Q`$Tc/d>:ftYqmo>wX>qTVk)OQ5h&AnrS:LtV*`,k5S$yY;=goWXr^6QO+ZP3#uZ"
+	"srjo]ZW&g#ueCPTUbHZD`A4;^&>Aa3-4uH$gU%072Rj^Ue.x:DwiJ+oFyC*q/)d0@QON6M`=q;T`gIq@Br,un/ujbhvbv8ZHfkhow<*j$L6b58lxQLDdA'"
+	"]sJL,=yd5ups1l0;<*UB$R;R3*X^U[0VUebjjpn0mJ9VG8(o=l$b`sEH@Dk4U^KesjE7c+#&-xA=;/,HWIYhA1K,pWItssUg_TZ'#GN<&=H^vsc.`mR9xu"
+	"OORyYr`--%V2cKTj^.8#XkAf#GY@k:/:8OB&:2ZOD6r]DDn_n[,<ACWD5K_Mwu0%G.UPs2WUruDYaQe^UJvWDmc_6V4U=0RB=5W/qgkAPIB^vLeLon&_3*"
+	"t3Fb]P15Vmk$gSu4'@$Xp$atXC16fU;_wA2QG;CeNo.;2X'bb*gm#DQ,l-HVlE-=/uEH-73y-.FXm)eD>P2Eo[`R&l%+aX^]t@b]28-dJF'@Zk@seY*7[d"
+	"O-e3&1N9aPCIdtfuRkgMeDN1If@)pO3:wrt*o.ObB3ge@q4CdO3l^wRI%srV6(NjCj%$y=[5N&W_f^sf<)%^GB[hr2#eoU)n)MeY_%l'btF,a%94+h.Q@l"
+	"Kq@b<)QGl2x@_m`]YrDf_]tBP4k-sy:_SS@bP3jH>vq0eoC$Y5vl[DGU6RI9tGLYr0i+'_hoG@`e[JpZuuB*FBn/4&_6;GFK9Rv#q0`%YAo,Z^.8Y$.[[V"
+	"NTO44LouN<;1uhb`,EEBp#Gb[h2fNgeWMgy9bu+#XJ'o8In#kR#)G#&tv5MdL2$k`**_<b-J*Q3)YbV4_rUB1#ED*nhD`TbmWh@4Ja$.YZW#osmFU0mECD"
+	"=-.JyTiSp5cL8>8S.%`w(-S%*3_0q1#cIpm'LkGf)P6>ix[Zn>ta,ekUI<+fGkVt@b)AhH>BOrE-&<P;ftum^p-qc=[pIgh>mVy9F1Ko5c'4ICjmDahW]N"
+	"0Wa_.JTifEAeA`6>0S$A7[cUZX@W8Qr_0HNMFx7]OWZK2>vq6(Q0@FZyoy@EUCo<(M5$Y<k-CHbP+jb5kP3:smNQ(KQCY@>kRAQ=>gUEL=+R3/fo6,PKgi"
+	"O=7oit$l+>emNlOVf)uO=7XAp()Ds(72N>1C2yWL+88]'.86U$,$K*/20<YoQL^nh3npu3D1BJKI5`X;aKJ)JWFe1S1v=3*SVb9[%,V]D=MaYf:YmKeEj-"
+	"fv)[Q*>`[1Yy6f$m^gtFPH^g7i#/jp#DP;bJx9Qc^e`Kf5'-$PasR0S7A&k0Y'm$>_%Kg8y'LSmsy>Q0rg/@>;oDVf(]=4IV=AY5CGg@<ce)t5bU]Z5.0="
+	"r.]Va`pnEcc:bdVCH>=_-vZ-=m0FAEf:H2wQ*-+xV]3c[%C+13=KD9Q-'a3mE(.:gsyI79#R$;Cr;;w=*F<=IL_vpUbDb&*&yfudF[an*`#<:s2Bn9cqc%"
+	"E>BuQmi=9xVA+%HRX,8C(P/-UyR-#x0ZDT2mimusr4PM`CMqmv^c4=wg2iKj^vi2wxIP]J@e;'Z&L-nG5NE/Y.:EmV7#RT2sC`P7oo.F3dHg;d%evDrV7T"
+	"+]b>7<$WpHy<p+/Ln#8Q:O;tDVUYBW>2E;S85[#;'<mhHFdK#cGkQ%2`Up3JE>V<CO3h'BukXCkgf=-(x[^[Kpcu+Qs/Fo'a+L>WeFG=Y+k(B4^^rrjqxh"
+	"7rVrj8/y<HY,P=[Jqw^ZiNqZdsFhU[G`OAS09jX/4o^gG7hEOy=gVOS4L7ko<W;*5D'8`>-bHs`LKU^TCaMKWO2QL(/9T<JORB-cnQQ1cs0Q(XkZ&+Zv[l"
+	"e*=n*b];+-@p&Eo%8pBCB*-4`OPT`_Rrc>N<Ye.sk[J@uuQS(3ObGcXJIc7D_c$]r-GgiQJ,9_XiGag.77Mh<$mH[$kD6s6.S/iDS/w5ax:n2FpO4+JJUb"
+	"*XK(S<*.,3qEFH]c6%(AR;[.)]hx02^^X%I&WkmM:KqL7.=aISi/&p'NrCPj$&,0/vvLb*5y(7vjKiqT:yY'[0Ke.B@fE%]cD_bc%ZR6xd",
+	"t^YejGW33seKC*Al<e.rky(uPx5I6;7kx/'1_8O[4BHT3=4#;`%BNLL09+*D2L9hY<;H9PLc0oVYd=B./^Z3p:D5oQFbD6aZiDtk3H:Kb>N+g9Pc#oIb0p"
+	"e`uZX6J>,`,I5=JyhgEfObQL]jTTwClj:U5R1,r3pKU-b+B^iSxII2;I&iGm(n2]2js)^_RUFh<U9^(DuD1dy8b*aiR*TtN^A[vdI8S+3:9'*BnDFU%`j0"
+	"+aJh[>d;D#ye`X(g-h^NRiU@n^;I0b=#nl`)#QLtsuL3ncRU8KwRhp@q#V@&tYrXpZmIkA)=x[#q+F>ABlBF.b$4bmtL=fb>Z2=V=u`N;OX[vi*DPgYU0["
+	"IUo$3Vwe>p4Wpb'pt27=<-*j2XwSVsp^/txFQK$CAC8ip`^uu(tMvh1f*xw.Ms=1ZJNf/_%kr3:OE_7:5DesS&aQ5q+4fQj)L6)w`a7%lG%)28S_y7^WPj"
+	",jjkvVtiK2]]#X`j+RvXZWV$w+dnK^P%Z>26SOG2MEgFRMJW04/HP<1X;d&0W9Igj55DbcZ))$5.KDc+`#^+U5/idN:w#Jl'9C7K)[l`q<RY.F%>OB+Y%4"
+	"ZIjYiPS-SuBvP:/3LuG<&JSQ(=0%(V0qHV#*p4rPh/.rK%GwPAgY&%vED^P;GNjA91V:ad&aTih0#:#:-Jt-,suM;+n9IFS+^ds$7#my[(RKnnt4+r_L3s"
+	"alNg0q`#.j+l)SJdi^eD'Y9MsFTLNqbft+qXqLK$kPHvpmn5&UN)GW_2Y5u1Kv1dptuJE6etk+OsVB6Ta))9BT6>fiCt#(#O)-g/GRvgN1dO#U+wqm*=bR"
+	"c#FrQltb-InP1+Q(vS8yB#f[r$Tpb8V_mbM`iK&b:<9#A0l`-,F3G(kpFD.`6%3I7Gek^G^7d@KVfvv;ALUFN2Qd$I$$ci`=,ij`dKib-__a%%Bc7,D*pn"
+	"@v$,bSTBj:]D.k*5&.fW`W/POdvBe9V@EAGsqdV-tUU*+p$`*tI=:N[$dgNva*gagb`F8GnZ9qBuG$[@IsE+<iDp'f,Uro=`r)Y,sYFI`HR_LTP$0r:M.K"
+	"kAoEX7HFyn9MVBxVxM$;WT/C8xBEk1Cp94G5D-FcXE3h0A5YCSn_>xBT.87.Eip=cC&'g'oNFVIs#0[^GyRkgW09FN6$I18YwWm`_Rakmd3@0:SGSG#T#Y"
+	"#12AKS)&_e<0Ei)p&'2HKm]5=vh7-f(,EH)j8dPe/;<vq$aR_pkR=Q(d&vyBj='XnCYSh,eMnHB_Ber*/F+:>C=8U5`K]NnadcTWAoE_jnODIJ3au)aY6m"
+	"r`)ri-]i+B4+)F0fv`uy4QHcQ;<H=RN1c4,Li476oRaUKRYKSjE_BrQcG/NOK5es&:j5vLsp)4oj&pBBx()[x4jWPbM$<CgTg*`@hJK9@8Qa10xcpv5WH#"
+	"609'4l>i*Z)WxE&xY$G6cU0G*t+$LD[BnvjQ>02PjGnQ+7alhK^4@95qEV'Sh&(%e'9,Ai2TA3H]M(4V>DIuI)x2-IS*FS>SV`7+Kt$8V_=IMYNy<$Cl6^"
+	":q)0I[Mxr:Y-MDBd:1emXNj_;5prVfcw'A,erCh-u42SeE^42+ne_Lckw0i+b;yb#`N)Tg4s#GsIrgMJYWwqBHIHR@E)Yk=bU9AStFA,A(@aGF0.[N0Zjw"
+	"dD#hMZ't0j1yO&&F<NvD^@U0txYRM4YtL:T&Q@8iRA4@rch]w`UX-MD&5Z)h8NkhZ.(>5(fj_8O9i2qDupRCCd)_$:>-Pp&GHBmH9E[<Vg5q:I1j6jvC.="
+	"A)P>GGw9mhc%O$+<xX&R@I+EYryZevUFydhqG1@/^+e+B,5ap,y;k$9ayjB:D=_eNiV*[axhB/XFsMgp[#G+wm^$6L@Uf>A&$wuv(/Y>614N9Gm'Jcv`_y"
+	"$K+I@ep2D.Yrub)KUurV'T1CqIhdEeHaRMtaqM+vn:SnG>)^h-/VIU=)6gL4^q(u+qBnmNDoFyUF5y0(7GI-Q(M#R]Jh0DcIK'nB,Dj;]VZ>Ea^(dR85VU"
+	"8DP<KH3o5oV3k.J_@o:@GcQWD[2eOVN9_qvv:#mEWp%/Lk0SLOPEy#;(kn;1g<1:aVvNp7]'QoNbjR.Im7<@3)doHJuWu>rJ6SaS>LGuXWt@VJbEDdjB/X"
+	"XQPcD.;,=85]7Ha0NcoS9oc`g9<$/r2f>+xuofHBJ%DpOqF<DL:8y-<M&CB.gR7+8e>69LJN5w,f.M>W7M`tU6_Tg)P8taO[nE@Av..2-G3A-eVX>F[7sG"
+	"4t4AkAna1=RCO]`r(ggHq;NtitKQ_bY`);,O^.pPZF4u2vkbp(hqTs^1::vCnK:mdy;(uVxSV3A'8e-5kkp.v(L46iJpKqLEp.0/vQh=Y*mnAVJ.^'mR7("
+	"2d:65)l;iXj/,nMYIDsR*rpHZSJ6;d;'eeirOTHclXPtXvLoAJ>h2812Y0`4#6qOiR[FgQyh1fd:.iHR,1+*Q&nG]tQ<A&0)hI4dg+Y3jOI0w@y6lF3Prd"
+	"rLCvH:P1y/MLSs+9B=ZqJ3Cgm.UoXUClVU*5Ddw;V*FqQ#<:]xA8_J[qsN0'rfoF_ur4+iSBjq<EjJDKFQ%9n^8NJ;nA2f&dOj._EOhFd`:14EI>qv@<vs"
+	"J>1OWa9p)Pi/&VeE_K2Nmo`6mtVC>9wWavPL2,vGiepT-^013nHp%:8eXx:WWy;bY_UkY^YfI4$=iX<`@^@T4E@HMSREK@>=U2LsT;;#h>,xU(9)WDcq.+"
+	"+b^:VJD&KffjWLeNoE1A+509)IQ.JgXD*o7KX5a9p@^srPmn=sj.W-JO-Me8CRuRn21(jE5Xy(3<_d[TPVAmv^mP]f='b0yFN6=)b(l<f3V)LDQ2<&``']"
+	"g)M#Dn:5#g's>F#Khl,UbUbmh8kBwj)*vkd[9`>]Sa(V6'#d`HcFP&)g1=g6Zm'0Q6F@G9@mcq^Yk-4xlCnThN-Iw]b5(H4M<[mcXDrl6C,2G=*38J`X5_"
+	"v;1-FT%g64X%Q[Y:,PK]9uBOh^IQ$/-L3(<^KY:,[kp<eS`VvNY%wRNfX>A*2f&nTpLvAnK[nZO(&LN4d*jr*);>(UyExUMigPp<)Nb:dqx2E2%g+$cRmH"
+	"@p5u+3tEx3]fJl1Z'*$XGQ:tT7+XE5Z4DxFW%0wuea@Nvd%0Z%bNHfmxBy2#^&q(AjF-j>I1Uro-BH.UrZm8xudhlqxPd,KxG,gx'4M*0FQqX8T^Tvbd9("
+	"XVG^E_5.^++8N858[sf0doWXC/VmaS-BRp@@Vx2,[FwJP>G/-9F[^InGr8CR:uT)JCWu5^E#/Z]&']E^>P=tL88t#%7s6#aVWQ1+LX#0)>H]'H1&9WpKM/"
+	"XqiV.O(8HI2k2wM+UqX&i]g&VSDRZA%Ol.X4/T42E*fK]J2w&)*rhXf&%qc4*jY/q,%s#.(5pj*QZ(iYVkY<_H<D]1ofa.y$q0Vp2IF=WE*QBEo@`0t.$B"
+	"'U.efpb473KsSB9OS3$>W4jbd%oS_3Xi=-^l$Rmm9j`jLU,f]-X$k$X1eSjsfE@]]mlc^=VO6q&<ukqw>a;tbKF#AEf1Jm=)lr>V+7QE7*_/<bYu+4^gu%"
+	"cF&cL<lF@W6mr.3@oR(8Hx#8QoPZJ@FV%U7daSPZ0P53=u0GPrDyd&0n6uI&L),[NM2Mu3mM$-RlpS8w*Gl5`^1wEn;(WN6L^O>-xGWh6eddl+5@i#wry["
+	"4,8D'33h#b/2Sv#.%k:l:9x)VbNmYZ2e>cdN4)tbpB<iVI0f/ICBg$ttv`68F]Hg-'lr]Y4uP#Or.2T@<Rg$G%&tCI@EL4p3,uK1&o=qLdg7TAr%@>ZDK["
+	"k.nEq4*_cLbn60whjuNvPhgVYaOE@)3]onC0Z,82SvL=QFlwh]Q.:156n=d]:h8Y0'38PVHAnB&KZ.&l(.V_nrLZ(Hdn1*Tc:@L[####",
 	0};
-#define DITI_SPIRV_SIZES_gemm_gpu 6848u, 13268u
+#define DITI_SPIRV_SIZES_gemm_gpu 6864u, 13304u
 static const char *const diti_spirv_text_gemm_half[] = {
 	"n0C9%1VZI/u3Ev5LE*;$/g`Z>Z`/,4C4:s#F/ku'5QW(E]i+g7=xp8$E*WN/B7,IDsQ1T$'Yku7mIci*4IOSsgMv$LC+FH8rdPugYwQrj_tFlglS.h2y<b"
 	"G7M,^J6GNLD-ZPE'*XLbrbWxYkq6@:F1=TmC952s]H=MHW+'_&@9hL+c^^/rDAC<oh4A9]E6*cu8$UQ:5&DcL(<jWNcUEH3fi^#%1OhZI6+pV8s`%TJ/@k"
@@ -33512,106 +33789,106 @@ static const char *const diti_spirv_text_pixels[] = {
 	0};
 #define DITI_SPIRV_SIZES_pixels 2499u, 4605u
 static const char *const diti_spirv_text_group_norm[] = {
-	"n0C9%1VZI/[SP7JG>57&qW0.DtQ_wHFHe.SshsE9tpS]Jn0tv'a.O*%J#M,T/TCZaTOh+M9fXp6t2GT@BCx;]f59&M_U^H+vlcunyVtpn-Ia-F/1H;+:lm"
-	"2O19%68Fd'MWxv#SB8xR%Q.Qwu%@h,D=.L(V;G6Ek*$oU]Akm)qTYaQX*8(856S[Jh]jjwtaCF'*KvX93VY;AOgnUBa-)GkJ)Db4_@tjIJU<6rY)P7i=1r"
-	"E:om.YRv%`0ZplbyaJ8Z`Yx@f>LP/0WQ7kZW*iv[op$m[lK3%XB'AVGu=/wR]h-c`TTUMrINY3bPPclH82p*96S*s/Vnq`r7iAS*xd<*3/A1e=_kF`YSWo"
-	"pgRH3kixwPEsKkc6Ty^THG:^.9vd-(7jGx,(qhLZG6Kmfe[7QrVCdC4Uh`f54.^hZ5iT.Zd7Z1HF)eNfH;dVaOV@mC2oObQOlh-Wgi#a*mcC2E(KD2w3i,"
-	"nt&JtV,iAZP=@x9FppfKBcrq1oj$bD9D)Yt2:*X-%[0MAMP+5J6QJfM'`'@TOKcTVcTI7Yd-QHZ`M.FSXfs7kie8JK,#O=`dQF#O=r9SQopLYkrFH38pc-"
-	")(lJ8p#6L8UP#TF8Gw>SfWMsjTp+_=+yXr#-(LsWgE&gKh%Q5]+6PpLSPuT(8>rICED[PC[hR5'I(TN)4bSwqP1:,Jn<.wh-X%NZkKd)Ycs8.DUHt)NIKT"
-	"v^0X5Htu_knnk4iXfgjCL8hGgLQPX])F_)Uc.h.AT3KH;TE3lV5%uLqLkPlqx%x&Mmj+Sw-<9SF&HIHYh[#ig'U<idb@goKGpZ(cd#h6s^Q8o@':`*W]qf"
-	";Xwb5=_;$I6m6P.:CY4-['Ym^X6#`qTdf0)YlGQ_tKOl%Ry$dYb_:T4[F=QasK3lFYpi[S7`AW]hb37`lj%M8W4f+>i`XvsE&+M6WhaQ#j>QpV_pQs1G8s"
-	"(>_j>gIoT@4A'w)N$>3#.GP(Qr/%frqgJK`+$*`;Ng+TW8);BlZjeU70k$)m6Ks6Dsf)asAXJ7E:ZILx;K_y5D+wHQ(e%y:<J=05e$2xI`;8>`^$vk`J&4"
-	"N6sMofHnEwY.m$i%La@X=m&4n#'KpDYrmVj@4qeH)liLOQuDQYs`UsK,iF.[SwW,CVTj[a$yI:-dHt2:+pbm>/fr(43PNv3L0McofI3[jw*,9AgG:YH-(I"
-	"OO,>`&W[X>IbfbSg/)J,MJsaj/#;YW'SRcM3x9AcvwcL%A/r,5mDYNWV9cq'9j5dUm7CQ-rKxKt+BYu;I^UC(@<p7vOsv+pD.c@B0fm]iIpsL(G+1DA#Wq"
-	"`bl%,s4U<_fX'Q$vmtxD`X:*VA_;iG+NYRE]iS:D*W__f7qy.3mBm]UAt5VfBt=vw63gkU`N0Grt4bEuqdQNDM`_*/3b0V_#[]hMWtLL5i::*d/#rJ5[_X"
-	"dW+0%Uie_[a)X4N3YB_&JD_v9IGT)PP2(<BrNvY(l'9vQRcOWw^.i[^:e(RdeI_l43'SSBgtd36,#t>a$a7gfg*.rW6kUP%CEi.4sLbM5_'F7P;:m/@(S8"
-	"V(l-P6IR3p0DIU13/0u4FYkjyTP7s;4=sJ)Gh-O*:)0xM9OiFbK<]&G>rYY2rX5#=5&BPr.Acr,7v.W2(Q`S$WH@N;j]Wg1.=U08l@Lx61(V'i/YYV2VgD"
-	"tj;j7xId76;p7o6p2ftLBVF4d([#F+q@M@2-;KO5Og_(Ci)dh1eIAZ:yE]`M'Yp7Gy$Vh)+.2RdE)Valt1GXWt0`hF`qken4p=/LwkQq-KWYc1_0NO^dIq"
-	"fe(qf%;m^j6ZA^T`rb*l*wk==Kf4a5JZNY*>[,HulgoajYc/-Y:D>kRxk]O-S(sntVNm&[s0yKLu$bC$hir`0ueW1ZF*V+Kl-f($M^mP(9HQ^dgc00T=E'"
-	"VYy[=[@+H3,WQTOiGVM]ouvvc++-@WgK^&oFh0w&E$Wj)i,GSbkoEKD](@l:U`smBXqFg=t_>'d&9FWJZd0ULvKK%Lpl+vcbe,7ZoYG5(R%PH=Qg57(Dc["
-	"*Ac+pZw].lnXLEj<$A.VmA>5aUAc#+)k-HEd'=+uh)n:GN4P(aj=RV0<'MU@Ep&5fS>ddPoZSRG%dc=XYNF_lf64>-1)1rdCs<f>^Nf_avaoeKm4VBk>Nx"
-	"'7buw$@A;woX^bRSywO7q:<l6tY=t`Vo1-CpXs`5^ZV-L-Z)'J<^_-iRg]ijt[r)A8,F_vp]Kl]%H8H6vmKk1lLxX<]kA_1MwmV8Z^^pGYXe&^VLp4yv*3"
-	"lxk]DS$Mrq5-CLA8Yn/BnC#ym@)aKaxoD'q:p=DD<U7OyjMfd3]NPcZ#9b3aY(Vxug3I37YET;[Vvmxs#$[q]2,s+NfjIV`klYSvvZ>CXmvoXSji1d]Qg["
-	"h[qSqSk<I$l<ODT%`W0XVIHCu&%dt>K`&piji&uv_r1XY$@chq^SQ#Lr=riJJvp'pZ1Tw8^U3[ax-;b-xia[[Hpaa-=U^1BY_VJkU5iR60#_x*=F3aSwu["
-	"JJqPH2a_uG^6j-jWJGr>51V)sPs9FTIpYkV-Hg.<q4<F,A;urx<'xDBG@QfR$ZvHhWd8tk$)$'IM*ZPU<eP>:qVTpiy:d<'AjeL>bTgd&:2bm#C9RSLJUW"
-	"S&Wv50G4iwSBtDAa@S`^nlV&/A^%,`&cI]Y;^ke2HvKuv9.eXe@N'dc&Q5gD&5A`M-O`J2.k,t7,,k&#0;eKTR>j1b`@vMUwh'UgF&6@3+r3Cvx6t:8^*+"
-	":S62NRoBqx=XXo30PNn'C<2Bn_IW/4'kn1MF_.q/jB]4jn,-@*9/aiK*4(YPRgqjOFQ[8iLWsDTVK#m*=lKh;^AWe5DmuIFnWN4AGW$<+L114l>3dRWY:Q"
-	"_J*NC)vIuq4F,uR'#oL#6VRtG.f1JK^*0`Nse#`@WIl.YqJD#C:HHS#Z,@hBNw[+NV<idd9X,D%Jf>YJYOBH<s%0KKMJQOE'[N@-oK`oA0UiIbPQEUD`'4"
-	"`L-cRCV&tJJl*S,S-c=^uOvv'GnT@myd&ap$GA*7xw_Z'rFBU_Htwkv>aSP=3Fd5v^fB_i@cX,^DxZD=-WOZ0ryF@c@PGsgd6C,sX7H#1K$[YHd[TaM]uL"
-	"As0YApat83S#tv)TGu70/IJfmO^n#8<g_/clK>w/vYEZ6N@iFT,sLsSZd5)K>#:;1Vc_Q4;qv$;4:AhY81)Uak)4j%x0dkBNH=s5,gfFIdYQZ[i8@4nnZg"
-	"&*k=%<O&(f]usQsyR3:cM*+]q%kO/oI9k#3N0*j)Sp,0+qDHZvho9T<)$iLqwT_pG3qfGRFf]tPviXGo^0.q/62bFJc,S@9Cr%,aE>Vq,yAj#g3:mEy,[8"
-	"XQletPKlkyjJV1__7EYLApUHHKHoM&t[gW7Jd'ZO'2cD&@40J[6FSK[V%oHmPSc[DdLoW2Um`hPi6[dnPRt[-;WoYGkYs;0JUod%C(@OyMi4;B+j^J#b06"
-	"I2H7^/4.yBa>jqpK[1x%PgV$n%/u>T[:%'nA%H>gH@,Q,9O#M_%0m.`Xb1._Ud$Hrt;ZGv9,]99f=6sg.6ie>2dHRsp3eD<#LY4376qm]TTse+G]9PR3l("
-	"LtyrkCo;LW8xi-VKLtJJ&&O(FTMBNJ;0r0`l3iA@A5]MH3r$Tt'_x@&0oI2^b-.0u5GH=qD7BPBu`<C;w)N.3Rg)RSt)1)c'bZ+YYPQP@y$s=MHB:0S2q2"
-	"Q)[Q49C0RA>G9+_C0aPr9;4rRwY<MPsV)17N#P>6wok`k=)-Xwi@,^nb6[+r1*'gKsTtMra_c:iXVMF+/g]ejG->UjIsj$WmLv,cX<84fb+:@un8<bUM:("
-	"jJC$L#R:4@>jVXbL5&`[>rD6TJN:#",
+	"n0C9%1VZI/l8YDOIZ/7&qW0.DtQ_wHFHe.S-;<bI31tP1P09/]NRHm]d_[=ekgReo$>k$HYfa@Zx8Y(0]ld,OsH98E(U]%<4>Bg2Tgu1wuW&$B>e<^VD+'"
+	"t(:T6u7TmjlZnkeyDKe=M2VL1K9s`f>8oNDGH/7i#%<b;,BhyQ30IE4KKn/pT9`.81Gse]pD5qa.]nxRX@j_ur5MybO<6Mf]hrg2io:KAMsMv2Y8Et'Y#Y"
+	"k5bUXccY1Z-d>bKCekI3j.:./vu:NRS;3rAPOY2v/L6>74eBVm=>A@1wiHK:y,K`:sF*7+5TBLc3FIjX&muIl@/oSy,0<h4S*r+0_Fih'-O:A`6`bKSMn2"
+	"V,u4;0/vx%$>GLZByXZ_lLaA1v7,s(v2eGye$aa@1G0b3#t.i@D]3/1,p&Ix@4Ds6'b`6M1_S,nSG)qWQ&foJXqD=c+s`rdUr%iQrlw`2&BOYA'xf#%`:c"
+	"gEr&b3Ce54<rlL^@lJ'-8DjQKdZ+.w1do0]2qDh05DNF'D*9AeETZ_iq-.>y;M(Z+<fCrp^A;R]>knKw:,*Fms6&@y=bRq.t=^$=Ormo`X3]fGy/GHCG^#"
+	"5HSi%GZr^#%OJalx45-ita(t0,aTIDXIfJH[m2G(O@@UU.9k==n+25nSH9a7kk(cP9b'M-5gtBE-8'`AmB36vp+%('bF&+CRe<LM(sdx<W*68Pg@F$,(9Q"
+	"x813m:S&Zj,`u-8l@0'p3^Z;[2uvwX^@8n%E_o=ZWqy>b:boa.NSeG,>Dnu+P#ll0#DUa*8$1=;(MijQ'>MRdTYq*lB8$KcJ%3L[JV_<9K3$pvld+mtnf+"
+	"S2OH<w]l]<e9%ODS#hAjpX51=vR(s$sEjpjk:c9=Srq#=&/Z,gFOZX,j3JXCFStXP$:i%_i^$=Qfc#j^fEWW)Vh8@OV'tdt<2MXK*g++6Iy:hFxi+%l-Vg"
+	"@40vuDpp'.T.#l+Vtv&d7F7s=U+X^rQ=2^L>blyADZfGFQ`oKLPnC9@'Vg;B-T-,:(2j59.RY.eP>Muu<KmhH@)P>1kgh4_N=B`)2$]KlMBAvqJaE@VsGb"
+	"mj__SjOPHaFj4^0Vb9xsU>SL$<%A3wlOKF&%ESwT(:N;:Ag>c-PAkC/Nxb$rgDmb]mY1cVw&%w:JEHEgM$1J+A#<,e9b-`(yIo=]@C],q+%0_hwN[NO)ML"
+	"0iG`H/F5vh>%7993h;Pml$mFhMOB1-bRa)ZnTOT$5=@Y1X=5Yfn>HM>E206Z65&y&J@rC>G7Q*7N-sQ316iIF4^tBC%XQ(,)`XUfto8@sfvvw(fc'[K7xH"
+	"#LpW_x,;>j(.YJ4a.)_rKfg_>1PAyZdhWX#k=T(r6)LKWS[1q-rlQ:fiYJdVPti$vi8=Jq1tpEcy0-yQsa$j$L9e+QvqQ08`O^x+kbg04CM1X:_3JkkPXH"
+	"Qh+Fj6wQ+X/w=k$=C`AbW.-ubCWmQB.MZ`dDEoi.meeSx]cx'>[ndbM4OW70$[*SeH_Y@qI<Y/eLPEn`$G@>B9`-SG*GR3kA3Dl0Ah'%gw1u1'Zo0Rd5P."
+	"]LEG[a:u[52`R/<Z1O,XB>8XRe.,WC9@,WQ0]t[K]ySF'fnB69FLcxXCKfr+ud<Oe7Tc^u=E9-XFnNldRmClhf6e(xftJaiXR=y34&KWTah<@8RHEkq4:)"
+	"l@X+Etc.veC,`8QAShpCy;ITShO4lck_ebLrs^:>44J/dE@Mx<l%'R1(=)Z2P@,^8O1Sx0q7CmP0yW6@3UsI_9GLh<jB26)MMe]rN(j:GDKr>A&#iB@dSH"
+	"$NKI`7]qOt,PcRCL9HvY[[FYeHcmke*N^X2nx+#'fTbB`;QtHN_#U85Ls2qXjYX*bvR2c<8<s^8G:k/KM3=`SV3>V9];Ok.1n3-TPBw)$+f*Q7Ut_I0_1*"
+	"$7e%/jp%4.6NjW&xI`Ye;)O%1%$]]+skeok/uw6iaB.h;@UpsV$nANT>'V/.ES@5n,Ilr.wjaUQ`eI<9J/lTHVR<i7Co@Wjk1.BE=F]yj&i,fh&oBw:T-6"
+	"x;T6D;%Sc2fEy;-HDG.jLg`k.$TOGo/Xp`M24TuQ/YbK9RPFY4+/uK<E+MZP@NeJm>O]7_bAhZ>[G2VV0=a`R1MEKe%kN#<s6w>65J#lgAv%*3rJeBeFoh"
+	"+hv(Y2>j1kfWr'%d]yRh>&ZF^9:AqVab2m'ot,wTR1Bg,OfY+9FWHwwJRN-]7U-3>_<Vy;.b3(c:C7L9g%yXEXuUj)v&s[kRQe)'.g%vul]],oV<,AZZC@"
+	"KHq#x<llfv(8+OJc.e)w&I.UM0C,#xGHCA0;8C6/-LY8F$mj)U;D<f^j6&,i$m8egiZF%Df26ur0tI[;*s6REH'M*n-6,xdS(`@Hu2Kk(uI`(70WSb:FD<"
+	"uwgg#&]YRi&a]4_>WuDIu<xbsyF8%c<IO%YVWa3:SyEC7vDF[K2I$N@N`TJQu#kjRokJic7q<'+H'E=9a[6.W&ox&&:GnwC@r[bq7n0j`O]A;AJTHfLhQW"
+	"x`%lyB6o3`1)6NZH5.gJHIvv'R9s$STJwF.%UV'05JXBq;XH*PwLjPIeVwG,LTOqhn)Oe<9BwlfCKMy3do+JFt1G:&Xt5<ag_Ovf>q=OI2+p'ME(t;FpR4"
+	"KQYIBXr=HF,&R+)]:>/3(Gq%6SW)Hswq+oxD_NTPqW]Lv&0@kDqK7*QEX6iP5NIsI1eNobDRijT)FYjaR1/96_-gRocJ-cOK6<sRF[q_i3kkZe_Z-KW&-("
+	"1xr_8&O7tN8oC.57p$Uv2P;O74HG'>0J'f[2j'TM4@u8Z0;*eH9#^'4Gp[;jifc].dO9e,):&9Db%frHY8khZ<@Su(-PDsJ$%G>d(b^r4mLi[.ZrVc'M#]"
+	"E.>q5<7Tf_/GV952UUpZCoE-d#[J0LB;[T)4I]Q^x`oA-FPC[j(]O,:TMcsdQ0:I.]3$yU2lI7gh^o`OW(#&5hBH[Wx_'e+gI<*SXhMleG:EFG=Z5;i0%:"
+	".i,g$NoBu);HX.m16AEtt3<D8-=,/npu9#K]K9':DfQBuev/*9F)KFaO<`t#eFnO5;^mWntyEY4pr.IYZ_SR]3A@h8yiuZg(9].Mx,2^=r-Not87vBdxld"
+	"V,j^JDcnN]gj2x7N42oaFB-N^MePDZgRwVxna2bro=a<;Y#tXPjICemq'K=$5DyY@J#JX>g4^LZNe($(vQX%t^OgqV#sN%ZqdDD+&U@*@8gsKG0to3(#cs"
+	"*nrZ]N+QgsA_L_dVZyRaBSI+4,.<S,Mm)c3Qk@LjL1rOc:/w#ks&h(0LUm0NlS.*cHHlQ_*qVpffAgI>8:d;AO2cP@IC8cE0aLTha9=%,4*B@(u.dQMEVn"
+	"d#TJ%u#Du%^E7eOan>yB=.Xv*3H,-W[Pe>v>*ew4GY,iZa=2Jyp;:M_+C=wO.1,a#OCp:k&[Tm/=byO*)#y-.>OfJu79rDZg77EGG=%bfcdPvY`G.mP.o6"
+	"D325xo(B>A/FPgdtgj9utwCFe)8KY@qRs<CeiS,D1rUW:G,ob<y)%SlhDPeXZBm+r>H-p2_bcD%66$V-@C2_IjXE*r&<U]w9g9Xk=SV[xuL;$s*hAy@t4c"
+	"7Ie=oAwSZb57>xtp=QwQ13$Utprd>p#3SY*`fp*jF%de$[sMGMqPHnZ(4_scQ&<J]]AP/orRBRbC%qhegqT@jP5C85m^UNbUU)cVh3Mp2eg;g7s4Gc7L^3"
+	"*L8qrnms*)OL5ekF@eH&B,F#at/Du1PAK0>F4g&#J/Rm+lBFr,H4-s[(cFJpY0x7=$oc5fRkaN&AZMa$A,h((&S0J^_O@`1h:Xr`kpAw$6_RsdJJOs6&4C"
+	"9vxai_4gI#S9QD<aF&Uu=XRa_Kop.",
 	0};
-#define DITI_SPIRV_SIZES_group_norm 3185u, 5888u
+#define DITI_SPIRV_SIZES_group_norm 3237u, 5998u
 static const char *const diti_spirv_text_gemm_coop[] = {
-	"n0C9%1VZI/rpQ=QWnLN#(@Rr8g/_bE@3KxD,r[cu=8K#n6r]Pn<3PT<6;g4ma+A]&iIs_o@B(Qvbq5ptwPBXQHL@m)c=yKFgh`OE-%7RMvKjMk0-x5;6Q."
+	"n0C9%1VZI/#d*pSXSNN#(@Rr8g/_bE@3KxD,r[cu=8K#n6r]Pn<3PT<6;g4ma+A]&iIs_o@B(Qvbq5ptwPBXQHL@m)c=yKFgh`OE-%7RMvKjMk0-x5;6Q."
 	"5'u=w$O-Yd7tLX:5Jcb'sUAL2Qj(#4*-afK](V%>`9Viwp*^<<+hl.C<I)yTNnA6/B+i[8$)d'G@2d;]dm:w)7/Bsvajh1v>Ml`N-t&Nr$pBwEC&0]Pt4-"
 	"ifJTkI>)9<Yvk^@M]WlCWtIplk_GF9B.9bi05_Fi]--g5g&d*&/g>AouD]HIcHedVZ*QqC`RZRuD>WWIN+*pM*]4'XrBONvUW%JX#@jmIDYD&Dd%6E<]n_"
-	"bBhaP>Y]T5=&*R/ll``pblsNwM60U)Wlf.,]6_f]pH1hqRMHNCqa4S+-A0/RuTLyytj'>@@Wl%_1>v$J6[M[r]8OJ0_lV`(+':>rc^_GhOR*Te$R^fn/<l"
-	"su5CpnaZtHb3*hFs#1wUH;/8MtGZZyOC*g7Ut(j[RAH`]VY=Dn/ZHfON(5;XNa00UxA%1N9+_gW;6SM^qqu%J8keI_u4;L&KAqJ,GT2kh/5c9)`L5=RlEo"
-	"oD(K(=x5'UGoc8i],N*T*.Bl1/=@H#7KG=FkCDCB<$X31a1$$*U(KO]%F;u(Tgv1])WeMqRRRfomDi'JDy08_%Y)tOsGSkGH:1=1SJ@9ja_qv3u/%B4Mr;"
-	"yT[9S]Sxq%Kmypc8Dssgb%2DD=IIpYp*+q&&'d4.&2vAE[QSh.6cyl1h-bNU0CK6f1H>Ps6@&AowmYM327HrMJ3%t[c-Yf;9$jqv&RDkOC+59-T[E4w>,["
-	"iB/baM9rda/,%.[cPjga5`i;_#olbZT'BUnhBR(DeRGj1A3k]mNb^FVWn)'ZppHY5)sI3:uw-ptWtt8uT(X/RL<kj;,Mi<[Rv$lG67CG<dkh%ps`U`Ycf+"
-	"(Tx+)Do6AYt7L&nO)0[NP=ZODJ%.<Df<6Pil<9,8(+yt-_UUJr:eQAl,FAZ1i8Lg$Mn*V-Zw<#6<TRA:Yi1Z$l<BfHMic,)+9c#BHioH<3bb=]O_wBo)1/"
-	"SV,Y.$Bp1ak[[DdO$,LOT^UJg3TrYDxD>Y5VWjV:cFhVqs2J<`Q$h9dw@:=$-L&OnhN1c)3^L;.9a#QbO(FU$BNAP)5HbtsaAc2+H`3*1eQ&kTN/-hpJBM"
-	"1E&@ckYrE$6D+Ml,ORQZl`M'U`h$]Ht7I3/fd3dHNjo3lNS:T+^rJt/c&ZVRDp;^ZGH&4m=YuqYBxA_aODNqau*q[$r;XAFSmmJhkF2P^wH81<a>l%Y+Nm"
-	".C`t8qSVwrP]-1Ot69YOW>^&*1aNa#%9_FZ-MWeULbKnv]oM1iv7ewUr:&kE&e-+,ADr:kC4#n$J.,m`.&5A61KPEGL+mS7jDh8TEf4)T2ed.P;94hjU_P"
-	"xrI<d%=30T[dT+,c,Q^_IPr)Q96H6;GEMI[)bSjQbHNSnEq32_,wM`GcTdiU3jNv7`T<EA=2qK7`(0fUSkuqC':)#Le6&i@g7Y(HsNf9.8y.AE#WnGtN_'"
-	"DV3uKs,Uqoa'OXVTOMI]4w(XSS1F3egKFTS:cb+X5FnnJ0$ts0<:.)#%HyN6]OtT5uApUqW&Gc;[Gt(=1jBP`_FYaffZw#Scf'>k/F^v+%iJ@Pdj(BXV80"
-	"Zji73u[MyZo.7krEZKq^%uaWTNX`/<-1AZ*F-Wf%'%1;dj+1-9]OL^AACVnG:1p;7(<nG=Q$8'*0c_GE;e9MY;.HT$)s8V;[_Epf8[J:V$]&fmr+RRL'gs"
-	"w'$Y<q9A0&o0SV[=XN;)RVTc(nLdrX/Goiq$#.Xms0.2n*=KLfHRjNNWRP+1)D(jcEBV-Ij8.TFo+GlK5:9WZs=+Loo_vf>_nt61rh#xerKRxdydVb6)`l"
-	"3O*w9N'-&23RiQ<a:KOnWD&k$A3yqasT4xWQE6emOgy851rZFq@C#P/f^HR]JH#fhjc)(%#35PE1s;;Z1+@opi<@8ajX=d-lgVb58.muafGJ_TBF<lcK:U"
-	"X;wh^^@wK13Y0C)`kXo*OSX`Yilup1(`8CLxKF6vC=rgX^cH0iKh%J%0X(py&`1_V'Re`4goJfM$lIhA=6BtmNWB@CbNS*aMQv;v'x>bXci8SWYI'o-'P6"
-	",SC#Tbl`En<X^UyS%@Itc8%E[;Ks^sZtmcZvIMQ1(]qwT/=':f:7h2vE:X4*U;)A4$;JR0',E.@k$bO()Tg77[Ba((B619kC8-qML31MVr<0Eo:uKO_V*O"
-	"FB/PFm7^A7VW&F^:'<g78B20u2qo>(BQ0wAgjj@]>pW-:tV(O-Js/y_<P,gP7T=VqYr=yl+0VC:w@0s9gqNgem<UrJ#nO1'<lFp-3s6/&0Aan3/X+rQh=9"
-	"dqGxH&5='nMnCT>DS$U^d.l_Y^Dc'1@7^Y&oEC&Zq)&vs)g[)>>Z-kR3'P/pwh%y[yTXm%`y0Ib$w.4Ey:nph-K[k#p]N5_^Je*6Q-NcTbI%)hS3kQ_4GL"
-	"s9W'#Ar7,`=6#wEI+TOoR;QfMx.^gTTGU%eq#p@+pcrN;gGSk`:Aq3[Wma9#Wpt#SW)LZ,sJyq(n*)<=xVIO4eoV%#VL_@a_QZydIQN+v3[_+bZf;'y*1T"
-	"MSYu.62=AL+;cTaF(;:U-74>t/$<]TdbV'PC4<Zc_`k:GY/778:)ZT8X:DGmg2mLUj%6G8>-AUntXP5:B,I^.Y>Q%;@_+GM*hGKTyRY^%J<2*;,<dC1vpl"
-	")':Z(9O>O^+.^lKmhZxn:1[ZflOwp414W&q%]e$x.wUfIA-qj-IVTxZ'Y/SoqAX,niZXp%M^@R@kx:QH^JH.*sl<L),qp&V]$Yv:G;-JSoUg>RCvf1t1C1"
-	"TKfo4^anslfZ1tbM9_jojm]F'q/omI^)slx,eB&4D9U7+LHi(Nu#4*H0:^LH94:d'Hn+p=FXEA&XF4>gRL9XW4ORMpt67/%%wh75Ev;_37o#B;>xMHPxkh"
-	"VO4SWIRxBC@=dIia(:42oN;^a8`ZE9X_(n7m;Nxr[st3_BCI/^xncv.g,WXt7++(WRO1H#aXET*RJ7#VvQB:UjgAxF3rWt=s,GE4@fJ27B(Z2YPa>UsYjl"
-	"&)Pr%F3l$^OsK3/.Nv3:wNZ#.&SpV%5SepP22_uBl:U[5QtwykZ/`wGS::.KHW%P;C^%;76&i=GTE%y6fPVDgXV0M3QludyvL-o:HaS7.LBDq4w]9A]<Mg"
-	"#7^pu-&W:];oaG9=j%]W]>sEt[&)d`k&qsqoFI<.mwGP@pbmcS&O7O_4UOi6mTnQYNgCo&qbR/VWZn1o[CkloNhccM:^mv0+3bi].bZ.oj5KS_kOyZWGB'"
-	"oWfWX9M/m<t.n$thecRCR`qQnStiTRjfSMmN3HVT6ZSlfj`AoMjARNapYTfBZWC[d)qc&eq_slb['ZS21chio6w(%gQca@[1`oyj1gq[6iDx7DbYO-r;:r"
-	"Yo)33IMGF:eus5cZ_v9HVyvMS#(0BASDGj;>D=En7N_@X'fHIy,*U6@BR%`OX'=D[nZtO6;J,@A0JlgFphn77H=j+,7KeJc#q@`:9HV'<QvHQ4qhh,mat*"
-	"iaLkaDGTI`y_nM>%ioFF1A%6q_c=Jub$4W---H<Kl&i72#Pyij5cH[c$0V[fJ]jjok0<]J^6)qaYY,%4A'8n>.8@PUPEUt%:5L/9bdTAfLS([b(rMt+jCU"
-	"9w$KZaSt^6Z#%hRC.GJ/FUuub@FOb=.1=kglcaRTd^*X9Fs`,P+J@sa(a0QZ#iSvOVP]-)kg+V_%D+wtYBNVh$L`aq&l`)g,KtWyZgeKRTLWrybC*Arr*h"
-	"e;5+c7e@PgVdj16+fA-IpIs_Erc1&ej;Jj7O'IY[gIx`)ZU83USA&sk*:P:20aXq5gFHoe.Mj<Wp-2Pf^'j#1j*ld:[[6rJP*2$F:>vriiBJbPcO*Fq.GQ"
-	"*ppIoWdy>jnF=uC^.Erp>atR-'(Cj`7R'uu<EH:1SW8.%^5-N5ZfX8I0&gYL7FSC+R4<,bX4J;F3hbos+-,i5%0M(S'gIHC_n*rjm;w>F=",
-	"^oHKZE-1-N='NV_p/U42PicU2c`SINb%Xm>cQ3R-gQ=QaaCy]k_-1*-7[88C&#Up,*7s:K#GW]pxu)&'r7;3fTKs.qyCr[El'WqR/$b4hXB`VW$Hq@qd;&"
-	"@QguyY8iW*]#Ycs)$o]40mKh.mMi=idG;588aMCBH2cvCwbN'faOhcG7.-B0014LMq9RBvxO.&-@TAs8<%d1i$CQ1wrYyH02sc*5Fh[Y,DVWn//jCi+FRS"
-	"J=<^UWp.RlbJA#ir6FkLIDOL=Bq0X)ju.N6YdG3r7B'.+:Z[h>Oc$%DRMKC7i,JUjS+%0G;C@J`ABq=]&p6.Jxw)T<_HSo3o)QFgsGNE=FXS>IlZKf-(Ks"
-	"[Ly,V[bM^:A%Wl8TTD+Jf&`Bn2+jxyjGUnf5^tHC:+IKi4W-8y;>b(D*kLE23w=@v9*SMuNe0[6P[qO]CVsbcWUYmx]So&Su[Jsfd)+V8Rp)VE.xtg_B-D"
-	"2.)cQP0L@b[x7YG7J@+GW'XimmI#9B<;J;:bV'bgdLV<:t<MLuE8>KiW>L,(NUH0m>Z=j'l8>5hjBo+NC$%hb^m6F$r5N4Rg96j;>qrDsV6UYSO*)=)F/)"
-	">-]c:ekRgv/4f8Ff1oYl2v1G#wPBeQv(I_J1uLgq,%B4fGNsZAK7Uw`aS>=UIfN85#..udXlEuB6<YVl%jB8#M(o^EB;H8jop67J]&(BYXGg-HYYXV@U>U"
-	"Bt5<2GQHa.p9=i'MvosBy^SYOXQF)cG@7HqBi`5lh,[+tS,n%<;q;T8j.Q`Q.^6C6)meQnQdq*w#PL5lHqpvV>7N<in3]4;nD(t'9/2)U3$)6t]ce.iQIL"
-	"e1YJI+,S%F+9)&ys,R&uMc'^j/*FW9Bt7E)_VscqreCAi=0cpPZt^ryWH>f+xV/wl-YPs.FQWsJ6yT4t:oZ'XNka)rN[Vd5QW_AZ](U*yZx4mf4#JRc7'm"
-	"X#nJEvmYM97nqmDU;V5htR:R$1ywil9b*25dR5eG6)BL)`&D3%BH;Yqa'=FJ$,AjH5.k$KTTbDr*rIR5e(ayt4M4VZlh&sqWHuL$axG1Ys8ia:=B5P$6o("
-	"M<VmIK)NCBcJaqG_-UV98i[ufy2SMA^M]#vDh&49B4mXXWR&Tb=W;*yrODKc6[8U/p/n/%gaZpD^3qy7kK=.p=nW]=pT_tpX6gbC1b]G,=R7xWpTCnc-qF"
-	"jtICk7<$bAX)[bZ@ZRl/q0@>oZ0Ys'uv-t,65NWlli06@KPc7Epft5lg7cxthHxthM5]LfjyyZW)*ZTd9QT=h7;yB5niC/0/J4*D-B'.EUBVK.PC/4k9us"
-	"PsM,yr#=(cg%hkAy;4d5B5:qU]WDxt^$oFHTvk$WJB7l$jcCrZ%sN$]InXi2hop1nvKUJuVaO+bWE-q<+qa9JF0JZ&D,^[uCsg`MTIwlax3<c)Z;miT&R["
-	"j5h7w[&1U]TO.NC$W;0UAGra=]ZQ`*CGPFPB=:5`qqf@:HkaThSox54x2Y%da$6S%Q'd4`:BPi248L_9XRv3[G+r)_c+V_Y5o%wYfe[c$2s>LQ#QSImg3d"
-	"Qaa[iv*d]ia0nV3Y3#]Ck`DQoL2E][<ZsM;XJr:_oH#>YK9npGs8325lD::atdNU0SW:OGdvuJn[evqKWiDcJnF,/;[3#Q2^;k.Fl^<L]37S1:n2')R=6K"
-	"[%nx@$H_Bbii[j`x3RI;Qn9OxhNRQtkL+s-`f/]hai<0BPf3Ccm+uFUw)Zvnu:Tu,6s'+w[lO4)Lpa%+ZUo+%em:pf>Pmr(q1sP/1-dFg`i$GVbNOX#:4e"
-	"Q'$r<lo(_W.g.fXh8<N;7+m8;h;orPlKDS<(6`91T]g$3mlBDT6ZPFD4E48iR$r.FHK)FEot0#X=MyHeSu9vT+;S@P-u]qvA:f=KIaR=#pgVNIMXlT%ZJ`"
-	"y*/u<P`#@QgB>isTO@jqQZ3:#S;4`K:G6V5naKMc5i1#e767SVo3dpsT3WV:o:sq7q[66t+/_elWB'_qOthW)LoL#h.)FtF/=3r.hI.aP72Waf(Vq-c&j:"
-	"lbG&V/$R'N>&lOPBwNg4bhV,YRA$&8[7u<e4H28B%G(_g#bWYgsO&>cMP.ETRl;O0GIDH,bhMe%gw9NLaxha(^QZ1)8uZUaS%ZsP(x:`n'u`E.;KOM/`G*"
-	"gO^;n#y:RP1>j>,eaDKDkvg,JF.:-,%&bT=T4v,M<PEOxWmTl27T.P:q5pDVa1%1//T3l8HPR.BraZm^R]/HRoEVnO>h.u8Jf$QH.Y%VuPt2F:<Bk>.FBd"
-	"qCEJo^.tG&iwU5Xe**kR]_KLhVYZ&=cT[0*X'srW2e[^c[7tnWc)Y;pK.X97d.Hw)jU4==&<&Q4:i._/1lphljDC-a%B<)wi%)IF/=kDRb3f)7'R>P=w-5"
-	"4.q#@^g^U+vLC3NgKD]Et::A$7qUsq)_Mj5l:3X`nn'N*]2&EW(ihNJI*^oB>/%;>muBt15>4Kqsf'ut'UuP6IT9Q++c#5JZ#UOnaK-Z==<]QtlV#yiQnR"
-	"aSbwj'c-+(_;tCS&qFdgfLW-SjAWqN&JO1e#.0tm,`DUpUib,P;->e5#bsPi#cX/ItVlJCo&a@Efa:9P*kWW3vI@2j<q4Gyrcep7b9J,y-tZakx]/+fr;R"
-	"#90u@oKUD*Cw&-j,-E(#[tn`>H=5+sTUqoSP;eOZ>:V5NsWL:]w;p/8nyiD_5+fU<UvkZiKO[$WYS.J))x/2S'9O%w,&Z:_](RZ3r)<%nnfu:D9/CA18'D"
-	"0T28*QVgDhe6gLmWWEc2c6$.LO0,wo3'vg0qW%<^@ornO)*v3'c$f#A'1HutZl5oG^)Zp.gWuZPS9SyurmTkqfABxOG6Wl)&N6I;nfa%`=[km<fPLKmRcq"
-	"'A.dqRr'i-A1*dW1P:3Hwo;*OC+qQ),1n^F1T<gI,$+yn;/rx%3U%[PNP$g6/QDLgx:M/+fBZeYV6=YJMlJaZ6l`yiOC_7#Mk5BYB:(VS-6j3J0ra4QhIG"
-	"$hx1tI'x##AA2>eF1hMHW+_SAv1Nk.n+@+*ogp%kK0K=Qn2`v&&o,UR#f'CTUk>+IM/jHPv4G8WoAh:tA.VH'kCGlln*qSTZ6<0Lvfw__obSJ9CF$D;16$"
-	"5)8^_aJ3,>/Nb=jV]L[ncl%cit#h<+p&yZj)H)*0tY$CR+3e1MvelT=1%:)*xsd)AE3%b[oY-fgO%R_WxWOopIm@V0Wda=j][T)fL6xdw`5@K=Odp@KJoU"
-	"&u#W14&##",
+	"bBhaP>Y]T5=&*R/ll``pblsNwM60U)Wlf.,]6_f]pH1hqRMHNCqa4S+-A0/RuTLyytj'>@@lf4x%#59K;2EB]8)_U8Ywd-7A`3EliBu&/(:;XPRXxK/+VF"
+	"'Z$Tc^ppLDX7XhhIi,Y#V6:K@r&P'wV`DbdnaOkD[*dZi&68>44J+t[&yXq<I[G0a-^sRa-Vo03^N4L,x6p32oBFyW.7]Ng8HkF+Px67&4x*YT--FDa8Ml"
+	"S4>L)$=,8aA&in(gv9X[X+*CH]EeAJhG'nQ5+TESUe4x>N6'XK2+bFuPPXcM^WT`O+=<CH4ER`nZ4X(#8)sZOA9N`M&XNpT:)$TM2I$aG8INh$g4/8w@Jr"
+	"sWon3bFy*ln4L6G8BRF3_)LgvGtR0ci:^I3q/7;kQ0N2EpKLHn@qs<_F0JY8-8:F%q.MiaXouv*r.<yeMtpt]FEe^6*vgIO&mkO2i+bbTfRgraGp.u:1e)"
+	"g:U(NF.;i6,7c&(i-uv#ot9-K,22bVL^/5OkGci&56Ob&nY37b6S&--U^xT7B7]sc@6)t5K'$8Fs6LA4UlRFQrsh3/%.:6Gf/Z::]o($8eS#D5P8pL&k$#"
+	"SEY_*DD4WY/o_mD0mx2v(j_3kQ>=Cq7@9+t_oEBj+Y(w&=s)R./D)`9`EUB+AU'G42GpKFkmI^nFQHrP/6u:xEP$rLjZ$(F+:1mPv%swxQ>>NSaIN[GoOl"
+	"Ln1AIne>*klErZrsbfs4Po6[`,:akpR1vugKE2xq@4N3VDrOpK/9pC*KhK'J;B_pB7WkdwfZ>G&hO]/xgrm''th`v5E8l#Eu$1e&*nn]kvgA.LmS,UgiGI"
+	"#p=#)`+3VQdyWAaXn7<]=u`^S1hhEEZ(p[-8Cb)/$)+C+xZ,:rbeMHpfMV[bMUEd=t`wL12D/3R3E[J7lxZ2A1^bENT_A1^<g'm7@rp<b&BCb4%.J9fT;2"
+	"4fyZtO.>vKC0Y@>(`E6WDl9xp=K:&K<]0(S+h]qa1bS&J]dKK$^[%w@8V)`Z,#(8V^0'DZ&J>_%/*+RBM2;m;d1ufYYG#5WMF%BxeUn=&lnBGSx8q8HOfI"
+	"780*[L-NY&UaMUoW7vnBDmWdxUEx(QOdMh7J*&ZQ53MZS*yah_%+g;/;<E,R/s#jUYMrA4$&^0YaOGYonve>]F0SD'JgCmi=VbZ,b_gFj&R@/A=-cuTYTJ"
+	")4<<,g]kjR_j(9+PgcDSfwvlRobXtH&Ik1UdM(yqS7cY@l$@IYn3`1BMpCt;C->o(@h+jlgnW$h6Z3:]S]-ec<=6iFbMF4ReFtC]pG/>_kDbSiXBrR&3A-"
+	"utsd<n2i8Lk:#J>S#jTI'em_EB`c3XrRh'P#<>e%BNn&_FULt9[wom3v54.)rfL`9K>hA.[Lc%r=rg_,O;AK=-^=^r[%,n_u:D+g>9$0VFO7F%BC'pTHVR"
+	"gpX:K3QtMcq_SNK@wulBoUOo@xEaKi[OlIE_dwsP5*Yj1J[eKW/m0;;b#FJj`u`K0O&hP^h(d0m-(sFr:;ePCduIaI[2r^bWo.Wbf+ENNJIGro4#yt>n2'"
+	"a<MVIld&WVMG6AmsKHoQisIc#`,@pXv%J8QTN6r:T&+5qy$2<tJ)+VTb)13f]:n-&7Zqp*$vAN(,)jfc%K:sg)$3o:7KPMd@QasfZvW9vbv3+JNiV1cEP:"
+	"F'SsUlR#E[tW<rNjxaQSDyk)xxreVJdHe,5190's.,8qEmR*dmSPQ;uv@Gt]'JR_.;X<h]a^CmR,wMpbbaK1'&E7)T=RVW]fZ]=eo]K,pgb9M8EJngqyyl"
+	"#T[Lko,.#kM-T+Q/#yGlEOTdemi4sytBJEx=3*6f/vmDZrpZM%aM:<lSYgl17r%W^LX]MO_LK$$p5K*`CiK<U8sWWe4AR[4EiO]$H[%+2M2wvEihXR)<Q0"
+	"Z#.wm-,k(qepY;E26i4U)r[KHvpVrq5']r_x$n..oA.:Ex1u`(#LS]+nALAaW-QMw_h+<tY9B;4.eB,vJQnpp@[<u)HY&FGqbM)nF:./@C8vrEl/bL8IbY"
+	"hfBjH(kn[Sv7DH4Su.=oNlg@b1<4OsCD%5.lDA.Th#Oic6X7ju8T8531YJ[ZZ2/CGSiF'FpSU[;K)g-M)d[QINO+/HBiO_TBj;2a.tGj>6K8C(f6k85.2P"
+	"+O^DErM)#kILNaA-B+f0w6LCG^JD9u1Hb-:'8+$@0bQcTHF)U:YGx>jj[M`;:(dV;Hpu(O,$t13NsT37P[Pe=#egyYo*9vW'&dSLi)5GtvStS]Uco*ivsJ"
+	",Z%9PK=O6;4ia>4Hn'pt3hXul-*X2w%aE):rPN31<jI;1r)s*oSj@,.'x(Nsi2k0Oj7h^q^7@'ZZj9@g1bTgc1KAYljXb;sYtYh&]5t=$uOtTUT*3>C7;&"
+	"u<lZ*u+gg&m7+WtaRnb.Wkj$8@2Cb`]-2[#WG#Y1/RuKk<d[+('HW<Ftt]S68whu765(Xs>F0gRb0QcO#PEc-R'ZcfFm&@$aqo</Nfqu^nyy#Whq)y2rjW"
+	"/L7ukt/OMDbTrq%j/AhjOM:O`ddWibRU89tFKV%'j=RY4C-2CUKb2P]XGRc'<vpFa,^E##DX6`Oe&XGG4M7`9v[QP(*<pNfEYF]^NDuuqQb.,_M(3'bv8,"
+	"ulv(a&xF@]GF%QQbkUrbGWc;`LAVyYLKFnZjm>kO<5sNTP]1;&wn6mO0=*BqEQPeU9S_3FncV7J;dFYi1QLc%6hV:@%%%oBonX:CUq/g6[vow$*m>-7#7a"
+	"5fNn$$qWtGw^&aP(-iP&l4v_lt0u1T)tT0E-VBe+:'hkWpAO7L;kf@]uklNXHoDCxler,WJ_%ceTkv_9.WX0eu'F);sv`#0sfYjxy[#2fiGBtUcHY6pP)J"
+	"y6_>dGdaccrJ]sG-1RvB(bWV5WmC)Z@lq0qD#g_78hMn;V$C3+fK;quJ`1Y$9`+)DpYR-&sH<r:&E@cYE1'Zxn7Xp5s^pOtgbGK'uOte+tA8)0:bVDx)n-"
+	"gl_FhmdgnDn:qW;,A'hklRNAyi.ooQ7YqX7@d2*OmGuL6nxAN:=k_80%lVGQH)HH5OBn+*=<G1n6U,toCVEI`.WwIckq@Q3XZ^LT@1Qh:BO@5G/,s`_/k9"
+	"&P]oc.dMutns-udEFW3/wLi9:xRNwaBY^O>vBqAqDB8-r=ZmeA-L6eC]JfZL1eCyPxBGWwUxgpI#l*A#fDMX0=&C_tUR>mT^m)HGMu+laI=4'L:1]L_AMJ"
+	"IKP8ntdws]D;x7)Ym@E#)klQa7tW:3faEy=y&`]R;]ABHrnE4l%u(b3Vp<Z=dts::uw`ru=.9(Qx%q7vfYKfL)NvkKQ9XPaP$ugd/TDv3)`0:nyVNkiipB"
+	"b3,/pD*1SZisv5;_iuRX71l'.Pe.UQp5RnZ_-iV$3MNOK^XJX-Q-YHgHkIdhik78E.[Q1nCo)Der(myLkBv`lRR&CHB&<8:VtoG9V&_SgYpR&awG6Y`#Zw"
+	">R=jdD7C7f-ssMx17Tq3#HoPwUB`3#Zcg*Nv/oWN0(`Rx_$0KrjuN$`-_XM,&N-h:3+VCC=`70ONPRB_Kwto#/G&WQ>ABva*&IXL4;MHUn_<QD-xKUD;EN"
+	"&y*pTb%1R@M/r(a@I5UOAoim;[:i'0dPc)deUcNh+@+uo7POTwCYP7Ec(2G29bj8H3FP2IUoX4R0Z:AP8y[t),/d9qf0>y]QiBR&Y%c0Lg",
+	"D%L<j7V)5Nil/x]fto%n&wa-NN;Wc:M>eJCllwm(u32fAU9p5p1e:njh.(qn0.aV;$Ka0-kr2vdpZfZvZVDEWdrp3IZ,`5V8+U]-hkmLo9+A#<@_/dqrv&"
+	"%b0F67Y,Yx)$+([YEV*do2am=B)QW'#L9ZZ,Jg#mBH,.Qeh@gGReMIX%)dUh(rXIvYe>sH=kSwQJkO_,BDV,=G5(q16[L@=78Mn&d/ut#lbU2*9eeal51t"
+	"Pf6.w-Xr,aMXj<hf&W&225:*1Dx'knixIR=7cmV+iT'<;DQ980<n:eAfORu.uq:;0e`xaxFi]kuP8x/qY_'V77X(&*dk.Ahg0CP2x6cMJjCCr^$6mf>K:A"
+	"LB7ZW6C30qTyOIC=4OImRVo3AbU$<v0as0dmHi7#L<rmPa'*(HN66xSD0*NL7x-1;P+A&G'71q4RTPClmK-q(Dq*%vW7E@#`7]qvY[Nq6AKIkE4.Z9(W6-"
+	"I^m9ni#'qC3=Z-(O4S>eZ3wV39FRae:ZK'OCsl)F1YQ9:wq'sW&4.Z5A.V&o=);9k;)F:+*pP,%#SPNG2enVs-a6jtFC&xipjhLt$yV8NaBXKBmx:O+.3k"
+	"uM#$^l><Z>V7Bq%)*$$m7*Hr5&JLM^k,M4vSb[k3C:<[psA3s.P,Iy.kyWhUKseZ2&AAk;(^a;i4B0'[xpaWjiX-bLZ>N/;eg8A/S:y=`%X.qMiZ#)9=M<"
+	"l@7G;@BDjIAT5i_PKEFrBl_=fde`#WC'.Dc7(ddYhv+FXIVJRRCrLG5o-^%yUEocHV<<tVmS.Am%G0l&`M/w#tT;5wp.eUmBk4vAq6/%X(@NFuhH7FP=n5"
+	"7V`Q-'6U0qMB4R'g;#&4G`KV6eH>Vlxfjr4m7<-]dwJIbpEy@@yqs$3rRF)SXCR$&St)Z(&FMYXLBXgresKBTjL1o<GqmtbkugtdIFDmWs0QXYmp`b[WCB"
+	"IN>3/[.ES#FtM]TgY&eL4qaeTc.tsdl'O;Vs*#DaG=m)X[*b&)M@A`14`).uuU4M#h+Q1.X6H&+Xr3aR<g3I0@f&<YMHY43ZGLecty0[wkT:5AeL71uHe#"
+	"Qa=P+Vg'BgajiBKE>u/nX['i[%_/TkOZ`*TpMMk@/lWIR;#DvYiO&jU](,ZP,OD$cMLOL<(yIp`VeFc$,^^pD^tJ^g%j03iR(c.fw8a3GZ><bUk)5)DcEA"
+	"3^WPF9.9.-B7^2Dj$FQOgEqA%=[x$@BCJ_M.8da6xp6q<I1;LhPInkgnqK_n7Q>(3&;6E7BPG`%%HQ>c8=M)-/%:KLm(oZ(_=ynuKm[IZ=CnV-SW#FM2_w"
+	"y/TKW:t<-e3-d6_JYTjPeOeZMli4VCjI-='@QT%7i>q%A:*&Kx$1wSCh'a[>q`fS[dWJlEf]8P[=sbW$hin,BjmCBpfc#V3%Y#4l%AOpJqbOqaif-dMJ/t"
+	"mI#`5B85K>4-<X.*G,A@R3RYDgbKMjl4:$.iDA4G9r8n>'Y&DiwJWh0;i@e57<a.$24%9E3#*%o)r86HhgvL-XOWr8@XS>RWCx<Dlu]ZbjV>C<:vB.lDMB"
+	"+k1WWK&k$lTP(0G4]r1k)g&G2h3*gSe3:[6s<s8HYQ988(U]IAII*CE<6[(CDveIXvehledC;fJJS)Ob.3;R#1ny;['$mZwn<;Ue:9g`2l.tqu]=hG6Uaf"
+	"gj9-@672W;Q09,d/=-rK4Cl:,6Y'^2bkQXpZA:K$f^lfiL;]W#=_^'G$b;CWIAFGoJ.Whm=k)EmR9JW0q@Ad9;$ZU^sL6.Oars9KNsYT@I6dRf^.s3Tx&,"
+	"fq:X*'2*Jpaqio-S4&(pST/n'+fXaSB4<4MFFrwV;`2x1:Uo)EgU5C*+UM)._EA_+0Odu0lf2o$'%:H,>KjJnS]-gda$]Vg,aOgc4d5=8+0tP7A#M],4Zk"
+	"MHkQwm#>NbHHGfj;bJH#mI8Gi)lAemH-],d-Ch66n2VL8psg2EuAJ,46XwiMV4%A%Tp2F.,odwI]m3`tTC';2Z*SFS`v8uLehgSFi<t3y3)6-XH0VqK-(p"
+	"N=*5r1t$1`a(v^*S7,SsYf#;<r^89U>wm5d6[C7WNH_vV#m@t=BPU@k6%xFBN@/fn##VvwosMhGx`KR=bjmg]8nJUBarwn>NPQuw5W`E26qCbBfZ5R,R]h"
+	"v`q%>0UqwD]pL#*S,7wm6SPh,(lh`Ghms6#NgOu[b8pWT;hYFkq^.4;*N]6hWk-2;6Aau^:qo,H@Lp2o_`N<C*'svuf9GXd-JJoW1r@A($'ix:]EG,pY8$"
+	"a+I_*FC2%R./uyU3<uHgq]Cq9(UaSKHA17):7;W(L9;7ib#-C^wu2_#DfL9i'rLNBn17nsjr79:&-<DX4&)^V9esQ;b74LF<bO&PtQGWh^*.fVy$>$VW47"
+	";7mT5086g$/dXaER%WqSdo4<<-G)l=L_7P&<>Gm2_MrR(abO&n5r0Kq_L('5C+QL2tOfpd<7HW=eKPjQY6N+_SdbAi4Q-0ZtDY)1sVZ4FUHVA=(gC(,%QQ"
+	"FQlq#1fa,-6^*PG]qT80^qkq_X`-CGc)U3g%HYKaE2LjRsjip0yF335dp(:mdmp+Xp'L%ClD6qd73tB.xgpAxp=wML'7ByMwM^,C-'Mii#<wa_$f5J$ASb"
+	"6+Dmx.j)Vl&S#p$4'sMU>DLtCb[q%1UPZ@'V;)[Otv[HC0VCT.Gj[:sLqGhj'N$t*7wsf^q'VMf*76XI0E`s>xo>@AVyAG]SsorjLyNm*1fDp)10OF>yL&"
+	")PWjPi]X+#Z*Pcxf)6$yvq1_3s4VZ<=7BfwUyZ>[rDxQKDAcE2e;fB8b&8q,f_s%/`mNm`$9`$g5q@*UfN/WU>W3T*ESN,t9k$_t3.Yducw-2<3<Aj'FcC"
+	"-.h#p3mq2n-tN]p)4]fn4F&>.wna^Le%fls%P2.(T.^o6>9692o/wm<BaC-kI&mLIAtWSZjrKHYq5Xu_Em1;OI:/,yEsKpig;]@S>HEv.kF/U`8#2(DvZ+"
+	"`>;k7cJ(dPh^Rme5t-)l_s:<0fMt8K]@E>1QsTY[Kvk(F*DDwqR&yN%:8:_=dI2yh/#T,uZ1(0[3hrY`(,;<E@axgL)nPB^.`^*ZmSBx[jL)Z_+w.ecm:H"
+	"fVd97sod-SST:gbne+*a8qs#N$H$4S]jHjhhhfyv<Vq*Y4E^hQ>C7OFl>7B'.&Rp,rCSut#CfO<>RFma-&r+lj:ruP3(ex<X#6`:e@@g=WJm2=75Lo$]5Q"
+	"T'U[&[St'4>W5vRamZva('7$.Y907x9>sQSdloDpV33n+oHbmLH;%kuQ36#",
 	0};
-#define DITI_SPIRV_SIZES_gemm_coop 6086u, 11758u
+#define DITI_SPIRV_SIZES_gemm_coop 6104u, 11794u
 static const char *const diti_spirv_text_attention_coop[] = {
 	"n0C9%1VZI/Saw]GPy+uv%'k]EmkA^5qbs_c@&03J:/'Z5U/Y]s>`[#F_^r7c[1AnKN+=@0TP.6<-+FFoIGrEo.X:@MLR(3MJ'@ncVpEyk]+3UJjYCU<)1o"
 	"-w0NA,ci`Npf+&<e>w0o09@j2)P%Oe9Rc:$C]Q*pq`_#D,DvWI1ks^3J&MZ6-YT/.ZKbw#W5K73YrRJ4a;P>RKia(.>`;`>1EE`&=JJAuMNXRd$_x.PU7c"
