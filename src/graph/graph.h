@@ -1019,6 +1019,8 @@ DIT_INTERNAL void diti_plan_learn(diti_plan *plan);
 /* Submits other commands in the plan's order, on its timeline. */
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
                                                   dit_error *err);
+/* No commands, only waits: what its timeline comes to then has them behind it. */
+DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission *submission, dit_error *err);
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
 DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);

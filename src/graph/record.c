@@ -258,7 +258,7 @@ static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, 
     diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
     dit_result result;
     submission->commands = &commands;
-    submission->count = 1;
+    submission->count = commands ? 1 : 0;
     submission->signal = plan->timeline;
     submission->signal_value = plan->submitted + 1;
     result = diti_submit_after(plan->device, submission, err);
@@ -305,6 +305,10 @@ DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuff
     dit_result result = diti_record_submit(plan, commands, &submission, err);
     if (result >= 0) *value = plan->submitted;
     return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission *submission, dit_error *err) {
+    return diti_record_submit(plan, VK_NULL_HANDLE, submission, err);
 }
 
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline; }

@@ -222,6 +222,10 @@ DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh) {
 static bool diti_mesh_open(diti_mesh_member *member, uint32_t exchange) {
     diti_mesh_port *port = &member->ports[exchange];
     if (port->open && port->lane->sides[port->side].submitted < port->last) return false;
+    if (member->next.wait_count) { /* it may use what has just arrived */
+        if (diti_plan_submit_waits(member->plan, &member->next, &member->error) < 0) return false;
+        memset(&member->next, 0, sizeof member->next);
+    }
     if (!port->open) member->open[member->open_count++] = exchange;
     port->open = true;
     port->last = diti_lane_open(port->lane, port->side, port->copy, member->plan->timeline, member->plan->submitted);
@@ -253,17 +257,14 @@ static bool diti_mesh_close(diti_mesh_member *member, const diti_exchange_event 
     return all;
 }
 
-/* The cursor of a member stands before a slice: what begins there goes on its way; then whether what ends there, or
-   before, has. */
+/* The cursor of a member stands before a slice: in their order, what begins there goes on its way, and what ends there
+   must have come through. */
 static bool diti_mesh_meet(diti_mesh_member *member, uint32_t slice) {
     const diti_exchange_event *events = member->plan->events;
-    for (; member->begun < member->last && events[member->begun].place <= slice; member->begun++) {
-        const diti_exchange_event *event = &events[member->begun];
-        if (event->kind == DITI_EXCHANGE_BEGINS && !diti_mesh_open(member, event->exchange)) return false;
-    }
-    for (; member->ended < member->last && events[member->ended].place <= slice; member->ended++) {
-        const diti_exchange_event *event = &events[member->ended];
-        if (event->kind != DITI_EXCHANGE_BEGINS && !diti_mesh_close(member, event)) return false;
+    for (; member->met < member->last && events[member->met].place <= slice; member->met++) {
+        const diti_exchange_event *event = &events[member->met];
+        bool begins = event->kind == DITI_EXCHANGE_BEGINS;
+        if (!(begins ? diti_mesh_open(member, event->exchange) : diti_mesh_close(member, event))) return false;
     }
     return true;
 }
@@ -273,7 +274,7 @@ DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t index, uint32_t segm
     if (slice == 0 && !member->arrived) {
         if (!diti_mesh_meet(member, UINT32_MAX) || !diti_mesh_close(member, NULL)) return false;
         member->arrived = true;
-        member->begun = member->ended = member->plan->first_event[segment];
+        member->met = member->plan->first_event[segment];
         member->last = member->plan->first_event[segment + 1];
     }
     return diti_mesh_meet(member, slice);
@@ -294,6 +295,10 @@ DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *
     dit_result result = DIT_OK;
     size_t i;
     for (i = 0; i < mesh->lane_count && result >= 0; i++) result = diti_lane_pump(mesh->lanes[i], moved, err);
+    for (i = 0; i < mesh->count && result >= 0; i++) {
+        result = mesh->members[i].error.result;
+        if (result < 0 && err) *err = mesh->members[i].error;
+    }
     return result;
 }
 
@@ -319,7 +324,8 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
     for (i = 0; i < mesh->count; i++) {
         diti_mesh_member *member = &mesh->members[i];
         for (k = 0; k < member->open_count; k++) member->ports[member->open[k]].open = false;
-        member->open_count = member->begun = member->ended = member->last = 0;
+        member->open_count = member->met = member->last = 0;
+        memset(&member->error, 0, sizeof member->error);
         memset(&member->next, 0, sizeof member->next);
         member->arrived = false;
     }

@@ -161,8 +161,9 @@ typedef struct diti_mesh_member {
     diti_mesh_port *ports;       /* one for each of the plan's exchanges */
     uint32_t *open;              /* exchanges that are open */
     uint32_t open_count;         /* of those */
-    uint32_t begun, ended, last; /* events of the segment at hand: begins, and ends and joins, to come to next; end */
+    uint32_t met, last;          /* events of the segment at hand: the one to come to next, and their end */
     diti_submission next;        /* what its next slice waits for */
+    dit_error error;             /* of waits that could not be submitted */
     bool arrived;                /* at the segment at hand */
 } diti_mesh_member;
 typedef struct diti_mesh {
