@@ -12271,7 +12271,7 @@ static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, 
 	diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
 	dit_result result;
 	submission->commands = &commands;
-	submission->count = 1;
+	submission->count = commands ? 1 : 0;
 	submission->signal = plan->timeline;
 	submission->signal_value = plan->submitted + 1;
 	result = diti_submit_after(plan->device, submission, err);
@@ -12318,6 +12318,10 @@ static dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer com
 	dit_result result = diti_record_submit(plan, commands, &submission, err);
 	if (result >= 0) *value = plan->submitted;
 	return result;
+}
+
+static dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission *submission, dit_error *err) {
+	return diti_record_submit(plan, VK_NULL_HANDLE, submission, err);
 }
 
 static VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline; }
@@ -25822,8 +25826,9 @@ typedef struct diti_mesh_member {
 	diti_mesh_port *ports;
 	uint32_t *open;
 	uint32_t open_count;
-	uint32_t begun, ended, last;
+	uint32_t met, last;
 	diti_submission next;
+	dit_error error;
 	bool arrived;
 } diti_mesh_member;
 typedef struct diti_mesh {
@@ -26894,6 +26899,10 @@ static void diti_mesh_destroy(diti_mesh *mesh) {
 static bool diti_mesh_open(diti_mesh_member *member, uint32_t exchange) {
 	diti_mesh_port *port = &member->ports[exchange];
 	if (port->open && port->lane->sides[port->side].submitted < port->last) return false;
+	if (member->next.wait_count) {
+		if (diti_plan_submit_waits(member->plan, &member->next, &member->error) < 0) return false;
+		memset(&member->next, 0, sizeof member->next);
+	}
 	if (!port->open) member->open[member->open_count++] = exchange;
 	port->open = true;
 	port->last = diti_lane_open(port->lane, port->side, port->copy, member->plan->timeline, member->plan->submitted);
@@ -26925,13 +26934,10 @@ static bool diti_mesh_close(diti_mesh_member *member, const diti_exchange_event 
 
 static bool diti_mesh_meet(diti_mesh_member *member, uint32_t slice) {
 	const diti_exchange_event *events = member->plan->events;
-	for (; member->begun < member->last && events[member->begun].place <= slice; member->begun++) {
-		const diti_exchange_event *event = &events[member->begun];
-		if (event->kind == DITI_EXCHANGE_BEGINS && !diti_mesh_open(member, event->exchange)) return false;
-	}
-	for (; member->ended < member->last && events[member->ended].place <= slice; member->ended++) {
-		const diti_exchange_event *event = &events[member->ended];
-		if (event->kind != DITI_EXCHANGE_BEGINS && !diti_mesh_close(member, event)) return false;
+	for (; member->met < member->last && events[member->met].place <= slice; member->met++) {
+		const diti_exchange_event *event = &events[member->met];
+		bool begins = event->kind == DITI_EXCHANGE_BEGINS;
+		if (!(begins ? diti_mesh_open(member, event->exchange) : diti_mesh_close(member, event))) return false;
 	}
 	return true;
 }
@@ -26941,7 +26947,7 @@ static bool diti_mesh_ready(diti_mesh *mesh, uint32_t index, uint32_t segment, u
 	if (slice == 0 && !member->arrived) {
 		if (!diti_mesh_meet(member, UINT32_MAX) || !diti_mesh_close(member, NULL)) return false;
 		member->arrived = true;
-		member->begun = member->ended = member->plan->first_event[segment];
+		member->met = member->plan->first_event[segment];
 		member->last = member->plan->first_event[segment + 1];
 	}
 	return diti_mesh_meet(member, slice);
@@ -26962,6 +26968,10 @@ static dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err) {
 	dit_result result = DIT_OK;
 	size_t i;
 	for (i = 0; i < mesh->lane_count && result >= 0; i++) result = diti_lane_pump(mesh->lanes[i], moved, err);
+	for (i = 0; i < mesh->count && result >= 0; i++) {
+		result = mesh->members[i].error.result;
+		if (result < 0 && err) *err = mesh->members[i].error;
+	}
 	return result;
 }
 
@@ -26987,7 +26997,8 @@ static void diti_mesh_settle(diti_mesh *mesh) {
 	for (i = 0; i < mesh->count; i++) {
 		diti_mesh_member *member = &mesh->members[i];
 		for (k = 0; k < member->open_count; k++) member->ports[member->open[k]].open = false;
-		member->open_count = member->begun = member->ended = member->last = 0;
+		member->open_count = member->met = member->last = 0;
+		memset(&member->error, 0, sizeof member->error);
 		memset(&member->next, 0, sizeof member->next);
 		member->arrived = false;
 	}
