@@ -285,41 +285,19 @@ static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t fr
     return DIT_OK;
 }
 
-/* Whether an exchange that begins uses memory of one that is waited for at the same place, from event `first` on. */
-static bool diti_slice_relays(const diti_plan *plan, uint32_t first, uint32_t begin) {
-    const diti_tensor_info *x = &plan->tensors[plan->events[begin].tensor], *y;
-    for (; first < begin; first++) {
-        if (plan->events[first].kind == DITI_EXCHANGE_BEGINS) continue;
-        y = &plan->tensors[plan->events[first].tensor];
-        if (x->parent == y->parent && x->first < y->first + (uint64_t)y->rows * y->pitch &&
-            y->first < x->first + (uint64_t)x->rows * x->pitch)
-            return true;
-    }
-    return false;
-}
-
 /* Exchanges begin and end between command buffers: notes how many of them come before a dispatch, and opens another one
-   where an exchange needs it. A copy waits for command buffers alone, so that there is an empty one between an exchange
-   that ends and one that goes on with its memory. */
+   where an exchange needs it. */
 static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t dispatch, bool last, uint32_t *event,
                                   diti_hazards *hazards, dit_error *err) {
     bool filled = plan->slices[plan->slice_count - 1].count > 0;
     uint32_t before = plan->segments[segment].count - (filled ? 0u : 1u), first = *event;
-    dit_result result = DIT_OK;
-    for (; *event < plan->event_count && result >= 0; ++*event) {
+    for (; *event < plan->event_count; ++*event) {
         diti_exchange_event *at = &plan->events[*event];
         if (at->segment != segment || at->place != dispatch) break;
-        if (at->kind == DITI_EXCHANGE_BEGINS && diti_slice_relays(plan, first, *event)) {
-            if (filled) result = diti_slice_open(plan, segment, err);
-            filled = true;
-            before++;
-            first = *event;
-        }
         at->place = before;
         hazards->count = 0;
     }
-    if (result < 0 || first == *event || !filled || last) return result;
-    return diti_slice_open(plan, segment, err);
+    return first == *event || !filled || last ? DIT_OK : diti_slice_open(plan, segment, err);
 }
 
 static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t first, uint32_t count, uint32_t *event,
