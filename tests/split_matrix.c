@@ -1,0 +1,713 @@
+/* Every split of a job over several devices, on every family: one evaluation of the denoiser and the latent after some
+   steps against the first device alone, bytes that the plans said beforehand against those that were sent, link by link,
+   and both against a closed form. A split that this version does not know is told and counted, and tested from the day
+   it is there.
+
+   make test runs the rows of the bundled model; DIT_TEST_ALL=1 the whole table, row by row, and remembers in build/all
+   which rows have passed. By hand: build/tests/split_matrix WORD... runs the rows whose line has all words in it; an
+   argument with a slash in it is a folder of fixtures that are tested as well.
+   test-runs: lavapipe */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "generated_model.h"
+#include "vulkan_test.h"
+#include <sys/stat.h>
+
+enum { STEPS = 3, LINKS = DITI_MAX_DEVICES };
+
+/* Exact splits differ from one device by the order of sums alone. */
+#define CALL_TOLERANCE 1e-5
+#define LATENT_TOLERANCE 1e-3
+
+/* ---- models ---- */
+
+static const generated_model shapes[] = {
+    {"pixart8", "pixart", 8, 16, 8, 0, 0, false},  {"pixart30", "pixart", 30, 8, 8, 0, 0, false},
+    {"dit8", "dit", 8, 16, 8, 0, 0, false},        {"sd3-8", "sd3", 8, 16, 8, 0, 0, false},
+    {"sd35-24", "sd3", 24, 8, 8, 0, 3, true},      {"flux8", "flux", 8, 16, 4, 4, 0, true},
+    {"flux24", "flux", 24, 8, 3, 5, 0, true},      {"hunyuan8", "hunyuandit", 8, 16, 8, 0, 0, false},
+    {"hunyuan16", "hunyuandit", 16, 8, 8, 0, 0, false},
+};
+
+typedef struct fixture { /* a file or folder, and what it lacks */
+    const char *name, *path;
+    uint32_t channels; /* 4 or 16: the decoder that is added; 0: it has one */
+} fixture;
+static const fixture fixtures[] = {
+    {"bundled", "models/emoji-q8_0.gguf", 0},
+    {"pixart-sigma", "tests/fixtures/pipe_pixart_sigma", 0},
+    {"dit", "tests/fixtures/pipe_dit", 0},
+    {"sd35-odd", "tests/fixtures/sd35_odd", 16},
+    {"flux-sdcpp", "tests/fixtures/gguf_flux_sdcpp/model.gguf", 16},
+    {"hunyuandit", "tests/fixtures/hunyuandit_v12", 4},
+    {"pixart-alpha", "/pipe_pixart_alpha", 0}, /* below the folder that is named on the command line */
+    {"sd35-medium", "/sd35m", 16},
+    {"flux-schnell", "/flux_schnell", 16},
+    {"hunyuandit-pipe", "/pipe_hunyuandit", 0},
+};
+static const char *fixture_folder;
+
+/* ---- rows ---- */
+
+typedef enum kind {
+    EXACT,
+    STALE /* pipefusion: other patches' keys and values are one step old */
+} kind;
+typedef struct row {
+    const char *model, *split;
+    const char *devices;    /* "3": so many of the first driver; "3+": of two drivers by turns */
+    uint32_t columns, rows; /* of tokens */
+    uint32_t images;
+    const char *refused;   /* words of the sentence; NULL: it runs */
+    const char *overrides; /* "transport=staged"; NULL: none */
+    kind kind;
+} row;
+
+/* The bundled model, in make test. */
+static const row quick[] = {
+    {"bundled", "cfg2", "2", 4, 4, 1, NULL, NULL, EXACT},
+    {"bundled", "ulysses2", "2", 4, 4, 1, NULL, NULL, EXACT},
+    {"bundled", "ring3", "3", 5, 4, 1, NULL, NULL, EXACT},
+    {"bundled", "ulysses3", "3", 5, 4, 1, NULL, NULL, EXACT},
+    {"bundled", "cfg3", "3", 4, 4, 1, "two branches", NULL, EXACT},
+};
+
+#define EVERY(model, columns, rows)                                                                                    \
+    {model, "ulysses2", "2", columns, rows, 1, NULL, NULL, EXACT},                                                     \
+        {model, "ulysses4", "4", columns, rows, 1, NULL, NULL, EXACT},                                                 \
+        {model, "ring2", "2", columns, rows, 1, NULL, NULL, EXACT},                                                    \
+        {model, "ring3", "3", columns, rows, 1, NULL, NULL, EXACT},                                                    \
+        {model, "ring4", "4", columns, rows, 1, NULL, NULL, EXACT},                                                    \
+        {model, "ulysses2,ring2", "4", columns, rows, 1, NULL, NULL, EXACT},                                           \
+        {model, "tensor2", "2", columns, rows, 1, NULL, NULL, EXACT},                                                  \
+        {model, "tensor4", "4", columns, rows, 1, NULL, NULL, EXACT},                                                  \
+        {model, "tensor2,ulysses2", "4", columns, rows, 1, NULL, NULL, EXACT},                                         \
+        {model, "layers2", "2", columns, rows, 1, NULL, NULL, EXACT},                                                  \
+        {model, "layers3", "3", columns, rows, 1, NULL, NULL, EXACT},                                                  \
+        {model, "layers4", "4", columns, rows, 1, NULL, NULL, EXACT},                                                  \
+        {model, "pipefusion2", "2", columns, rows, 1, NULL, NULL, STALE},                                              \
+        {model, "pipefusion4", "4", columns, rows, 1, NULL, NULL, STALE}
+
+#define GUIDED(model, columns, rows)                                                                                   \
+    {model, "cfg2", "2", columns, rows, 1, NULL, NULL, EXACT},                                                         \
+        {model, "cfg2,ulysses2", "4", columns, rows, 1, NULL, NULL, EXACT},                                            \
+        {model, "cfg2,ring2", "4", columns, rows, 1, NULL, NULL, EXACT},                                               \
+        {model, "cfg2,tensor2", "4", columns, rows, 1, NULL, NULL, EXACT},                                             \
+        {model, "cfg2,layers2", "4", columns, rows, 1, NULL, NULL, EXACT},                                             \
+        {model, "cfg2,pipefusion2", "4", columns, rows, 1, NULL, NULL, STALE}
+
+/* What only some degrees bring up: devices that do not divide heads or tokens, eight of them, pictures that are no
+   squares, several pictures, other transports and drivers. */
+#define CORNERS(model)                                                                                                 \
+    {model, "ulysses3", "3", 8, 8, 1, NULL, NULL, EXACT}, {model, "ulysses8", "8", 8, 8, 1, NULL, NULL, EXACT},        \
+        {model, "ring8", "8", 8, 8, 1, NULL, NULL, EXACT}, {model, "tensor3", "3", 8, 8, 1, NULL, NULL, EXACT},        \
+        {model, "ulysses2,ring4", "8", 8, 8, 1, NULL, NULL, EXACT},                                                    \
+        {model, "ulysses4,ring2", "8", 8, 8, 1, NULL, NULL, EXACT},                                                    \
+        {model, "tensor8", "8", 8, 8, 1, NULL, NULL, EXACT}, {model, "layers8", "8", 8, 8, 1, NULL, NULL, EXACT},      \
+        {model, "pipefusion8", "8", 8, 8, 1, NULL, NULL, STALE},                                                       \
+        {model, "pipefusion3", "3", 8, 8, 1, NULL, NULL, STALE},                                                       \
+        {model, "ulysses2", "2", 11, 13, 1, NULL, NULL, EXACT}, {model, "ulysses3", "3", 9, 7, 1, NULL, NULL, EXACT},  \
+        {model, "ring3", "3", 11, 13, 1, NULL, NULL, EXACT}, {model, "ring4", "4", 9, 7, 1, NULL, NULL, EXACT},        \
+        {model, "ulysses2,ring2", "4", 9, 7, 1, NULL, NULL, EXACT},                                                    \
+        {model, "tensor2", "2", 9, 7, 1, NULL, NULL, EXACT}, {model, "pipefusion2", "2", 9, 7, 1, NULL, NULL, STALE},  \
+        {model, "layers2", "2", 9, 7, 1, NULL, NULL, EXACT}, {model, "ulysses2", "2", 8, 8, 2, NULL, NULL, EXACT},     \
+        {model, "ring2", "2", 8, 8, 2, NULL, NULL, EXACT}, {model, "tensor2", "2", 8, 8, 2, NULL, NULL, EXACT},        \
+        {model, "layers2", "2", 8, 8, 2, NULL, NULL, EXACT},                                                           \
+        {model, "pipefusion2", "2", 8, 8, 2, NULL, NULL, STALE},                                                       \
+        {model, "pipefusion2,ulysses2", "4", 8, 8, 1, NULL, NULL, STALE},                                              \
+        {model, "pipefusion2,ring2", "4", 8, 8, 1, NULL, NULL, STALE},                                                 \
+        {model, "pipefusion2,tensor2", "4", 8, 8, 1, NULL, NULL, STALE},                                               \
+        {model, "layers2,ulysses2", "4", 8, 8, 1, NULL, NULL, EXACT},                                                  \
+        {model, "layers2,tensor2", "4", 8, 8, 1, NULL, NULL, EXACT},                                                   \
+        {model, "layers2,ulysses2,ring2", "8", 8, 8, 1, NULL, NULL, EXACT},                                            \
+        {model, "ulysses2", "2+", 8, 8, 1, NULL, NULL, EXACT}, {model, "ring3", "3+", 8, 8, 1, NULL, NULL, EXACT},     \
+        {model, "tensor2", "2+", 8, 8, 1, NULL, NULL, EXACT}, {model, "layers2", "2+", 8, 8, 1, NULL, NULL, EXACT},    \
+        {model, "pipefusion2", "2+", 8, 8, 1, NULL, NULL, STALE},                                                      \
+        {model, "ulysses9", "9", 8, 8, 1, "heads", NULL, EXACT},                                                       \
+        {model, "layers9", "9", 8, 8, 1, "layers", NULL, EXACT},                                                       \
+        {model, "pipefusion9", "9", 8, 8, 1, "layers", NULL, STALE},                                                   \
+        {model, "tensor9", "9", 8, 8, 1, "heads", NULL, EXACT},                                                        \
+        {model, "ulysses2", "1", 8, 8, 1, "needs 2 devices, the context has 1", NULL, EXACT}
+
+#define CORNERS_GUIDED(model)                                                                                          \
+    {model, "cfg2", "2", 11, 13, 1, NULL, NULL, EXACT}, {model, "cfg2", "2", 8, 8, 2, NULL, NULL, EXACT},              \
+        {model, "cfg2,ulysses4", "8", 8, 8, 1, NULL, NULL, EXACT},                                                     \
+        {model, "cfg2,ring4", "8", 8, 8, 1, NULL, NULL, EXACT},                                                        \
+        {model, "cfg2,ulysses2,ring2", "8", 8, 8, 1, NULL, NULL, EXACT},                                               \
+        {model, "cfg2,tensor2,ulysses2", "8", 8, 8, 1, NULL, NULL, EXACT},                                             \
+        {model, "cfg2,pipefusion4", "8", 8, 8, 1, NULL, NULL, STALE},                                                  \
+        {model, "cfg2,pipefusion2,ring2", "8", 8, 8, 1, NULL, NULL, STALE},                                            \
+        {model, "cfg2,layers4", "8", 8, 8, 1, NULL, NULL, EXACT},                                                      \
+        {model, "cfg2,ulysses3", "6", 9, 7, 1, NULL, NULL, EXACT},                                                     \
+        {model, "cfg2", "2+", 8, 8, 1, NULL, NULL, EXACT},                                                             \
+        {model, "cfg2,ulysses2", "4+", 9, 7, 1, NULL, NULL, EXACT},                                                    \
+        {model, "cfg3", "3", 8, 8, 1, "two branches", NULL, EXACT}
+
+#define TRANSPORTS(model, split, devices, kind)                                                                        \
+    {model, split, devices, 8, 8, 1, NULL, "transport=fd", kind},                                                      \
+        {model, split, devices, 8, 8, 1, NULL, "transport=dma_buf", kind},                                             \
+        {model, split, devices, 8, 8, 1, NULL, "transport=host", kind},                                                \
+        {model, split, devices, 8, 8, 1, NULL, "transport=staged,chunk=4K", kind}
+
+static const row table[] = {
+    GUIDED("pixart8", 8, 8),
+    EVERY("pixart8", 8, 8),
+    GUIDED("sd3-8", 8, 8),
+    EVERY("sd3-8", 8, 8),
+    EVERY("flux8", 8, 8),
+    {"flux8", "cfg2", "2", 8, 8, 1, "without", NULL, EXACT},
+    GUIDED("hunyuan8", 8, 8),
+    EVERY("hunyuan8", 8, 8),
+    GUIDED("dit8", 8, 8),
+    EVERY("dit8", 8, 8),
+    TRANSPORTS("pixart8", "cfg2", "2", EXACT),
+    TRANSPORTS("pixart8", "ulysses2,ring2", "4", EXACT),
+    TRANSPORTS("pixart8", "tensor2", "2", EXACT),
+    TRANSPORTS("pixart8", "layers2", "2", EXACT),
+    TRANSPORTS("pixart8", "pipefusion2", "2", STALE),
+    CORNERS_GUIDED("pixart8"),
+    CORNERS("pixart8"),
+    CORNERS_GUIDED("sd3-8"),
+    CORNERS("sd3-8"),
+    CORNERS("flux8"),
+    CORNERS_GUIDED("hunyuan8"),
+    CORNERS("hunyuan8"),
+    CORNERS_GUIDED("dit8"),
+    CORNERS("dit8"),
+    GUIDED("sd35-24", 14, 14),
+    EVERY("sd35-24", 14, 14),
+    {"sd35-24", "ulysses8", "8", 10, 13, 1, NULL, NULL, EXACT},
+    {"sd35-24", "ulysses3", "3", 10, 13, 1, NULL, NULL, EXACT},
+    {"sd35-24", "tensor3", "3", 10, 13, 1, NULL, NULL, EXACT},
+    EVERY("flux24", 14, 14),
+    {"flux24", "ulysses8", "8", 10, 13, 1, NULL, NULL, EXACT},
+    {"flux24", "ulysses3", "3", 10, 13, 1, NULL, NULL, EXACT},
+    {"flux24", "ring3", "3", 10, 13, 1, NULL, NULL, EXACT},
+    GUIDED("pixart30", 14, 14),
+    EVERY("pixart30", 14, 14),
+    {"pixart30", "ulysses8", "8", 10, 13, 1, NULL, NULL, EXACT},
+    {"pixart30", "ulysses3", "3", 10, 13, 1, NULL, NULL, EXACT},
+    {"pixart30", "cfg2,ulysses4", "8", 10, 13, 1, NULL, NULL, EXACT},
+    {"pixart30", "tensor4,ulysses2", "8", 10, 13, 1, NULL, NULL, EXACT},
+    {"pixart30", "tensor8", "8", 10, 13, 1, NULL, NULL, EXACT},
+    GUIDED("hunyuan16", 14, 14),
+    EVERY("hunyuan16", 14, 14),
+    {"hunyuan16", "cfg2,pipefusion2,ulysses2", "8", 10, 13, 1, NULL, NULL, STALE},
+    {"hunyuan16", "ulysses8", "8", 10, 13, 1, NULL, NULL, EXACT},
+    {"pixart-sigma", "cfg2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"pixart-sigma", "cfg2", "2+", 7, 5, 1, NULL, NULL, EXACT},
+    {"pixart-sigma", "ulysses2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"pixart-sigma", "ulysses2", "2+", 7, 5, 1, NULL, NULL, EXACT},
+    {"pixart-sigma", "ulysses3", "3", 7, 5, 1, "heads", NULL, EXACT},
+    {"pixart-sigma", "ring3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"pixart-sigma", "cfg2,ulysses2", "4", 7, 5, 1, NULL, NULL, EXACT},
+    {"pixart-sigma", "tensor2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"pixart-sigma", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"pixart-sigma", "pipefusion2", "2", 7, 5, 1, NULL, NULL, STALE},
+    {"pixart-sigma", "layers3", "3", 7, 5, 1, "layers", NULL, EXACT},
+    {"dit", "cfg2", "2", 6, 5, 1, NULL, NULL, EXACT},
+    {"dit", "ulysses2", "2", 6, 5, 1, NULL, NULL, EXACT},
+    {"dit", "ring3", "3", 6, 5, 1, NULL, NULL, EXACT},
+    {"dit", "tensor2", "2", 6, 5, 1, NULL, NULL, EXACT},
+    {"dit", "layers2", "2", 6, 5, 1, NULL, NULL, EXACT},
+    {"dit", "pipefusion2", "2", 6, 5, 1, NULL, NULL, STALE},
+    {"sd35-odd", "cfg2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"sd35-odd", "ulysses2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"sd35-odd", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"sd35-odd", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"sd35-odd", "tensor3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"sd35-odd", "layers3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"sd35-odd", "pipefusion3", "3", 7, 5, 1, NULL, NULL, STALE},
+    {"flux-sdcpp", "ulysses2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"flux-sdcpp", "ulysses3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"flux-sdcpp", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"flux-sdcpp", "tensor3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"flux-sdcpp", "layers3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"flux-sdcpp", "pipefusion3", "3", 7, 5, 1, NULL, NULL, STALE},
+    {"hunyuandit", "cfg2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"hunyuandit", "ring2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"hunyuandit", "ring3", "3", 7, 5, 1, NULL, NULL, EXACT},
+    {"hunyuandit", "ulysses2", "2", 7, 5, 1, "heads", NULL, EXACT},
+    {"hunyuandit", "layers2", "2", 7, 5, 1, NULL, NULL, EXACT},
+    {"hunyuandit", "pipefusion2", "2", 7, 5, 1, NULL, NULL, STALE},
+    {"pixart-alpha", "cfg2,ulysses2", "4", 8, 7, 1, NULL, NULL, EXACT},
+    {"pixart-alpha", "ring3", "3", 8, 7, 1, NULL, NULL, EXACT},
+    {"sd35-medium", "cfg2,ulysses2", "4", 6, 7, 1, NULL, NULL, EXACT},
+    {"sd35-medium", "ring3", "3", 6, 7, 1, NULL, NULL, EXACT},
+    {"flux-schnell", "ulysses3", "3", 6, 7, 1, NULL, NULL, EXACT},
+    {"flux-schnell", "ring3", "3", 6, 7, 1, NULL, NULL, EXACT},
+    {"hunyuandit-pipe", "cfg2,ulysses2", "4", 6, 7, 1, NULL, NULL, EXACT},
+    {"hunyuandit-pipe", "ring3", "3", 6, 7, 1, NULL, NULL, EXACT},
+};
+
+/* ---- devices: what is open now ---- */
+
+static dit_error err;
+static bool full; /* the sweep of make test-all */
+static char drivers[2][300]; /* a device of each of two drivers, the one that tests are quicker on first */
+static uint32_t driver_count;
+
+static void find_drivers(void) {
+    dit_device_info list[8];
+    uint32_t count = 8, i;
+    if (!CHECK_MESSAGE(dit_device_list(list, &count, &err) >= 0 && count, "%s", err.message)) return;
+    driver_count = 1;
+    snprintf(drivers[0], sizeof drivers[0], "%s", list[0].name);
+    for (i = 1; i < count && driver_count == 1; i++)
+        if (strcmp(list[i].name, list[0].name)) snprintf(drivers[driver_count++], sizeof drivers[1], "%s", list[i].name);
+    if (driver_count == 2 && strncmp(drivers[0], "llvmpipe", 8)) {
+        char swap[300];
+        memcpy(swap, drivers[0], sizeof swap);
+        memcpy(drivers[0], drivers[1], sizeof swap);
+        memcpy(drivers[1], swap, sizeof swap);
+    }
+}
+
+typedef struct bench {
+    const char *model_name, *devices, *overrides; /* of the row that opened it */
+    dit_context *context;
+    dit_model *model;
+    generated_files files;
+    bool generated;
+} bench;
+static bench at;
+
+static void close_model(void) {
+    dit_model_destroy(at.model);
+    if (at.generated) generated_free(&at.files);
+    at.generated = false;
+    at.model = NULL;
+    at.model_name = NULL;
+}
+
+static void close_bench(void) {
+    close_model();
+    dit_context_destroy(at.context);
+    at.context = NULL;
+}
+
+static bool same_text(const char *a, const char *b) { return a && b ? !strcmp(a, b) : a == b; }
+
+static bool open_context(const row *r) {
+    char devices[LINKS * 300] = "", overrides[128];
+    dit_context_desc desc = DITI_ZERO;
+    uint32_t count = (uint32_t)atoi(r->devices), i;
+    if (at.context && same_text(at.devices, r->devices) && same_text(at.overrides, r->overrides)) return true;
+    close_bench();
+    for (i = 0; i < count; i++) {
+        strcat(devices, i ? "," : "");
+        strcat(devices, drivers[strchr(r->devices, '+') ? i % 2 : 0]);
+    }
+    snprintf(overrides, sizeof overrides, "rung=base%s%s", r->overrides ? "," : "", r->overrides ? r->overrides : "");
+    desc.devices = devices;
+    desc.overrides = overrides;
+    at.devices = r->devices;
+    at.overrides = r->overrides;
+    return dit_context_create(&desc, &at.context, &err) == DIT_OK;
+}
+
+static const fixture *find_fixture(const char *name) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(fixtures); i++)
+        if (!strcmp(fixtures[i].name, name)) return &fixtures[i];
+    return NULL;
+}
+
+static bool load_model(const dit_component *components, uint32_t count) {
+    dit_model_desc desc = DITI_ZERO;
+    desc.components = components;
+    desc.component_count = count;
+    return CHECK_MESSAGE(dit_model_load(at.context, &desc, &at.model, &err) == DIT_OK, "%s", err.message);
+}
+
+static bool load_fixture(const fixture *f) {
+    dit_model_desc desc = DITI_ZERO;
+    dit_component components[2];
+    char path[300];
+    bytes vae = DITI_ZERO;
+    bool good;
+    snprintf(path, sizeof path, "%s%s", f->path[0] == '/' ? fixture_folder : "", f->path);
+    memset(components, 0, sizeof components);
+    if (!f->channels) {
+        desc.source.path = path;
+        return CHECK_MESSAGE(dit_model_load(at.context, &desc, &at.model, &err) == DIT_OK, "%s", err.message);
+    }
+    components[0].role = DIT_ROLE_TRANSFORMER;
+    components[0].source.path = path;
+    components[1].role = DIT_ROLE_VAE;
+    components[1].source.path = GENERATED_VAE;
+    if (f->channels == 16) {
+        vae = generated_wide_vae();
+        components[1].source = memory_source(&vae);
+    }
+    good = load_model(components, 2);
+    bytes_free(&vae);
+    return good;
+}
+
+static bool open_model(const row *r) {
+    const fixture *f = find_fixture(r->model);
+    size_t i;
+    if (at.model && same_text(at.model_name, r->model)) return true;
+    close_model();
+    at.model_name = r->model;
+    if (f && !load_fixture(f)) return false;
+    for (i = 0; i < DITI_COUNT(shapes) && !at.model; i++) {
+        if (strcmp(shapes[i].name, r->model)) continue;
+        generated_make(&at.files, &shapes[i]);
+        at.generated = true;
+        if (!load_model(at.files.components, at.files.component_count)) return false;
+    }
+    if (!CHECK_MESSAGE(at.model, "there is no model %s", r->model)) return false;
+    if (at.model->fixed_text && !diti_encoders_mask(at.model)) /* as a tokenizer of so many tokens would have it */
+        at.model->texts[DITI_TEXT_FIRST].tokens = GENERATED_TOKENS2;
+    return true;
+}
+
+/* ---- runs ---- */
+
+typedef struct outcome {
+    float *start, *latent; /* of all images */
+    size_t count;
+    uint64_t planned[LINKS][LINKS], sent[LINKS][LINKS], in_steps; /* bytes; in_steps: planned for all steps */
+    uint32_t devices;
+} outcome;
+
+static void drop(outcome *out) {
+    free(out->start);
+    free(out->latent);
+    memset(out, 0, sizeof *out);
+}
+
+static dit_job_desc request(const row *r, const char *split, uint32_t steps, generated_inputs *inputs) {
+    static const int32_t labels[2] = {3, 7};
+    dit_job_desc desc = DITI_ZERO;
+    bool classes = at.model->transformer->traits.class_count > 0;
+    bool guided = at.model->transformer->traits.default_guidance != 1.0f;
+    memset(inputs, 0, sizeof *inputs);
+    if (!classes) generated_texts(inputs, at.model, GENERATED_TOKENS2, guided);
+    desc.model = at.model;
+    desc.inputs = inputs->list;
+    desc.input_count = inputs->count;
+    desc.class_labels = classes ? labels : NULL;
+    desc.width = r->columns * at.model->info.size_multiple;
+    desc.height = r->rows * at.model->info.size_multiple;
+    desc.image_count = r->images;
+    desc.steps = steps;
+    desc.seed = 5;
+    desc.sampler = "euler";
+    desc.guidance.scale = guided ? 3 : 0;
+    desc.split = split;
+    return desc;
+}
+
+/* How often a run submits a segment. */
+static uint32_t runs_of(const dit_job *share, uint32_t segment) {
+    uint32_t step, kind, count = 0;
+    bool steps = false;
+    for (kind = 0; kind < DITI_STEP_KINDS; kind++) steps = steps || share->step_segments[kind] == segment;
+    for (step = 0; steps && step < share->request.shape.steps; step++)
+        count += diti_job_step_segment(share, step) == segment;
+    return steps ? count : segment == share->preview_segment ? 0 : 1;
+}
+
+static void sum_planned(const dit_job *job, outcome *out) {
+    uint32_t i, to, segment, kind;
+    for (i = 0; i < job->share_count; i++) {
+        const dit_job *share = job->shares[i];
+        for (segment = 0; segment < share->plan->segment_count; segment++) {
+            uint32_t runs = runs_of(share, segment);
+            for (to = 0; to < LINKS; to++)
+                out->planned[i][to] += runs * diti_plan_exchange_bytes(share->plan, segment, to);
+            for (kind = 0; kind < DITI_STEP_KINDS; kind++)
+                if (share->step_segments[kind] == segment)
+                    out->in_steps += runs * diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
+        }
+    }
+    out->devices = job->share_count;
+}
+
+static bool read_latents(dit_job *job, outcome *out) {
+    uint32_t image, images = job->request.shape.image_count;
+    out->count = diti_job_latent_values(job);
+    out->latent = (float *)calloc(out->count, sizeof *out->latent);
+    out->start = (float *)calloc(out->count, sizeof *out->start);
+    memcpy(out->start, job->request.noise, out->count * sizeof *out->start); /* scaled, once the job has begun */
+    for (image = 0; image < images; image++) {
+        size_t each = out->count / images;
+        if (!CHECK_MESSAGE(dit_job_read(job, DIT_READ_LATENT_F32, image, 0, out->latent + image * each,
+                                        each * sizeof(float), 0, &err) == DIT_OK,
+                           "%s", err.message))
+            return false;
+    }
+    return true;
+}
+
+/* The latents, or the error in err. */
+static dit_result run(const row *r, const char *split, uint32_t steps, outcome *out) {
+    generated_inputs inputs;
+    dit_job_desc desc = request(r, split, steps, &inputs);
+    dit_job *job = NULL;
+    dit_result result;
+    uint32_t i, to;
+    memset(out, 0, sizeof *out);
+    result = dit_job_create(at.context, &desc, &job, &err);
+    if (result == DIT_OK) {
+        sum_planned(job, out);
+        result = dit_job_wait(job, 300000000000u);
+        if (result == DIT_WORKING) result = diti_fail(&err, DIT_ERROR_TRANSPORT, "not finished after 300 s");
+        if (result < 0) dit_job_status(job, NULL, &err);
+    }
+    if (result == DIT_OK && !read_latents(job, out)) result = err.result;
+    for (i = 0; result == DIT_OK && job->mesh && i < job->share_count; i++)
+        for (to = 0; to < LINKS; to++)
+            if (to != i && to < job->share_count) out->sent[i][to] = diti_mesh_bytes(job->mesh, i, to);
+    dit_job_destroy(job);
+    generated_free_inputs(&inputs);
+    return result;
+}
+
+/* Relative to how far the reference went: of one step of Euler that is the prediction itself. */
+static double difference(const outcome *a, const outcome *b, bool from_start) {
+    double error = 0, norm = 0, base;
+    size_t i;
+    for (i = 0; i < b->count; i++) {
+        error += ((double)a->latent[i] - b->latent[i]) * ((double)a->latent[i] - b->latent[i]);
+        base = from_start ? (double)b->start[i] : 0;
+        norm += (b->latent[i] - base) * (b->latent[i] - base);
+    }
+    return a->count == b->count && norm > 0 ? sqrt(error / norm) : INFINITY;
+}
+
+/* ---- what one device makes, kept as long as rows ask for the same ---- */
+
+static struct { /* after one step, after some */
+    const char *model;
+    uint32_t columns, rows, images;
+    outcome alone[2];
+} reference;
+
+static bool find_reference(const row *r) {
+    uint32_t i;
+    if (reference.alone[1].latent && same_text(reference.model, r->model) && reference.columns == r->columns &&
+        reference.rows == r->rows && reference.images == r->images)
+        return true;
+    for (i = 0; i < 2; i++) {
+        drop(&reference.alone[i]);
+        if (!CHECK_MESSAGE(run(r, NULL, i ? STEPS : 1, &reference.alone[i]) == DIT_OK, "%s alone: %s", r->model,
+                           err.message))
+            return false;
+    }
+    reference.model = r->model;
+    reference.columns = r->columns;
+    reference.rows = r->rows;
+    reference.images = r->images;
+    return true;
+}
+
+/* ---- bytes ---- */
+
+static uint64_t total(const uint64_t links[LINKS][LINKS]) {
+    uint64_t sum = 0;
+    uint32_t i, to;
+    for (i = 0; i < LINKS; i++)
+        for (to = 0; to < LINKS; to++) sum += links[i][to];
+    return sum;
+}
+
+/* What all devices send in one step, from the shapes alone (parallel-cache-quant.md 1.1); false: not known here. */
+static bool closed_form(const row *r, const diti_split *split, uint64_t *bytes) {
+    const dit_model_info *info = &at.model->info;
+    uint64_t latent = (uint64_t)r->images * info->latent_channels * r->columns * r->rows * info->patch * info->patch;
+    uint32_t ranks = diti_split_ranks(split);
+    *bytes = 0;
+    if (split->degree[DITI_SPLIT_CFG] == 2 && ranks == 2) { /* each branch's prediction to the other */
+        *bytes = 2 * latent * sizeof(float);
+        return true;
+    }
+    return false;
+}
+
+static void check_bytes(const row *r, const diti_split *split, const outcome *out, uint32_t steps) {
+    uint64_t bytes = 0;
+    uint32_t i, to;
+    for (i = 0; i < LINKS; i++)
+        for (to = 0; to < LINKS; to++)
+            if (out->planned[i][to] != out->sent[i][to])
+                CHECK_MESSAGE(false, "%llu bytes were planned from %u to %u, %llu sent",
+                              (unsigned long long)out->planned[i][to], i, to, (unsigned long long)out->sent[i][to]);
+    CHECK_MESSAGE(total(out->planned) > 0 && out->devices == diti_split_ranks(split), "%u devices", out->devices);
+    if (closed_form(r, split, &bytes))
+        CHECK_MESSAGE(out->in_steps == steps * bytes, "%u steps send %llu bytes, the closed form says %llu", steps,
+                      (unsigned long long)out->in_steps, (unsigned long long)(steps * bytes));
+}
+
+/* ---- a row ---- */
+
+static struct {
+    uint32_t run, refused, unknown, absent, before;
+} counts;
+
+static void name_row(const row *r, char *out, size_t size) {
+    snprintf(out, size, "%s, %u x %u tokens%s: %s on %s%s%s", r->model, r->columns, r->rows,
+             r->images > 1 ? ", two pictures" : "", r->split, r->devices, r->overrides ? ", " : "",
+             r->overrides ? r->overrides : "");
+}
+
+static void check_refused(const row *r, const char *name) {
+    generated_inputs inputs;
+    dit_job_desc desc = request(r, r->split, 1, &inputs);
+    dit_job *job = NULL;
+    dit_result result = dit_job_create(at.context, &desc, &job, &err);
+    generated_free_inputs(&inputs);
+    dit_job_destroy(job);
+    if (result < 0 && strstr(err.message, "this version")) {
+        counts.unknown++;
+        printf("%s: not in this version\n", name);
+        return;
+    }
+    CHECK_MESSAGE(result < 0 && strstr(err.message, r->refused) && !strchr(err.message, '\n'),
+                  "%s: '%s' does not say %s", name, result < 0 ? err.message : "it was made", r->refused);
+    counts.refused++;
+    printf("%s: refused, %s\n", name, err.message);
+}
+
+static void check_run(const row *r, const char *name) {
+    uint64_t begin = diti_clock_us();
+    double call, latent;
+    diti_split split;
+    outcome one, some;
+    dit_result result;
+    if (!CHECK_MESSAGE(diti_split_parse(r->split, &split, &err) == DIT_OK, "%s", err.message)) return;
+    result = run(r, r->split, 1, &one);
+    if (result < 0 && strstr(err.message, "this version")) {
+        counts.unknown++;
+        printf("%s: not in this version\n", name);
+        return;
+    }
+    if (!CHECK_MESSAGE(result == DIT_OK, "%s: %s", name, err.message) || !find_reference(r)) {
+        drop(&one);
+        return;
+    }
+    call = difference(&one, &reference.alone[0], true);
+    check_bytes(r, &split, &one, 1);
+    if (CHECK_MESSAGE(run(r, r->split, STEPS, &some) == DIT_OK, "%s: %s", name, err.message)) {
+        latent = difference(&some, &reference.alone[1], false);
+        check_bytes(r, &split, &some, STEPS);
+        counts.run++;
+        printf("%s: call %.2g, latent %.2g, %llu bytes as planned, %.1f s\n", name, call, latent,
+               (unsigned long long)total(some.sent), (double)(diti_clock_us() - begin) / 1e6);
+        CHECK_MESSAGE(call <= CALL_TOLERANCE, "%s: one call differs by %g", name, call);
+        if (r->kind == EXACT)
+            CHECK_MESSAGE(latent <= LATENT_TOLERANCE, "%s: the latent differs by %g", name, latent);
+    }
+    drop(&one);
+    drop(&some);
+}
+
+static void check_row(const row *r, const char *name) {
+    const fixture *f = find_fixture(r->model);
+    dit_result result;
+    if ((f && f->path[0] == '/' && !fixture_folder) || (strchr(r->devices, '+') && driver_count < 2)) {
+        counts.absent++;
+        return;
+    }
+    if (!open_context(r)) {
+        result = err.result;
+        if (CHECK_MESSAGE(result == DIT_ERROR_TRANSPORT && r->overrides, "%s: %s", name, err.message))
+            printf("%s: no such transport here\n", name);
+        counts.absent++;
+        return;
+    }
+    if (!open_model(r)) return;
+    if (r->refused)
+        check_refused(r, name);
+    else
+        check_run(r, name);
+    fflush(stdout);
+}
+
+/* ---- which rows have passed, as long as the program is the same ---- */
+
+static char passed_path[64];
+static char *passed_rows;
+
+static void read_passed(void) {
+    struct stat program, list;
+    size_t size;
+    snprintf(passed_path, sizeof passed_path, "build/all/split_matrix%s.rows", driver_count > 1 ? ".devices" : "");
+    if (stat("/proc/self/exe", &program) || stat(passed_path, &list)) return;
+    if (list.st_mtime < program.st_mtime)
+        remove(passed_path);
+    else
+        passed_rows = test_read_file(passed_path, &size);
+}
+
+static bool has_passed(const char *name) {
+    const char *found = passed_rows;
+    size_t length = strlen(name);
+    for (; (found = strstr(found, name)); found += length)
+        if ((found == passed_rows || found[-1] == '\n') && found[length] == '\n') return true;
+    return false;
+}
+
+static void note_passed(const char *name) {
+    FILE *file = fopen(passed_path, "ab");
+    if (!file) return;
+    fprintf(file, "%s\n", name);
+    fclose(file);
+}
+
+/* ---- all ---- */
+
+static void check_rows(const row *rows, size_t count, const char *const *words, int word_count) {
+    char name[200];
+    size_t i;
+    int w, failed;
+    for (i = 0; i < count; i++) {
+        name_row(&rows[i], name, sizeof name);
+        for (w = 0; w < word_count && strstr(name, words[w]); w++) {
+        }
+        if (w < word_count) continue;
+        if (driver_count > 1 && !word_count && !strchr(rows[i].devices, '+')) continue; /* done on one driver */
+        if (passed_rows && has_passed(name)) {
+            counts.before++;
+            test_passed++;
+            continue;
+        }
+        failed = test_failed;
+        check_row(&rows[i], name);
+        if (full && !word_count && test_failed == failed) note_passed(name);
+    }
+    close_bench();
+    drop(&reference.alone[0]);
+    drop(&reference.alone[1]);
+}
+
+/* The ways in which other programs test kernels would take hours here and show nothing about splits. */
+static bool is_usual_way(void) {
+    const char *layers = getenv("DIT_TEST_LAYERS"), *width = getenv("LP_NATIVE_VECTOR_WIDTH");
+    return !(layers && !strcmp(layers, "full")) && !(width && strcmp(width, "256"));
+}
+
+int main(int argc, char **argv) {
+    const char *all = getenv("DIT_TEST_ALL"), *words[16];
+    int i, count = 0;
+    full = all && *all == '1' && is_usual_way();
+    for (i = 1; i < argc && count < 16; i++) {
+        if (strchr(argv[i], '/'))
+            fixture_folder = argv[i];
+        else
+            words[count++] = argv[i];
+    }
+    test_vulkan_begin();
+    find_drivers();
+    if (full && !count) read_passed();
+    check_rows(quick, DITI_COUNT(quick), words, count);
+    if (full || count) check_rows(table, DITI_COUNT(table), words, count);
+    printf("%u rows ran, %u were refused, %u are not in this version, %u passed before, %u need what is not here\n",
+           counts.run, counts.refused, counts.unknown, counts.before, counts.absent);
+    free(passed_rows);
+    test_vulkan_end();
+    return TEST_END("split_matrix");
+}
