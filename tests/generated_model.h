@@ -24,7 +24,13 @@ typedef struct generated_model {
     bool normed;      /* SD3: queries and keys are */
 } generated_model;
 
-enum { GENERATED_TEXT = 32, GENERATED_TEXT2 = 64, GENERATED_POOLED = 32, GENERATED_TOKENS = 16, GENERATED_TOKENS2 = 13 };
+enum {
+    GENERATED_TEXT = 32,
+    GENERATED_TEXT2 = 64,
+    GENERATED_POOLED = 32,
+    GENERATED_TOKENS = 16,
+    GENERATED_TOKENS2 = 13
+};
 
 /* Logits of queries and keys have a standard deviation of about 2. */
 #define GENERATED_SHARPNESS 1.4
@@ -109,9 +115,9 @@ static inline void generated_norms(real_file *file, const generated_model *m, co
 }
 
 static inline void generated_sd3_block(real_file *file, const generated_model *m, uint32_t i) {
-    static const char *const norms[] = {
-        "transformer_blocks.%u.attn.norm_q", "transformer_blocks.%u.attn.norm_k",
-        "transformer_blocks.%u.attn.norm_added_q", "transformer_blocks.%u.attn.norm_added_k"};
+    static const char *const norms[] = {"transformer_blocks.%u.attn.norm_q", "transformer_blocks.%u.attn.norm_k",
+                                        "transformer_blocks.%u.attn.norm_added_q",
+                                        "transformer_blocks.%u.attn.norm_added_k"};
     static const char *const norms2[] = {"transformer_blocks.%u.attn2.norm_q", "transformer_blocks.%u.attn2.norm_k"};
     const uint64_t width = m->heads * m->head_dim;
     bool last = i + 1 == m->layers, dual = i < m->dual;
@@ -146,9 +152,9 @@ static inline void generated_sd3(real_file *file, const generated_model *m) {
 }
 
 static inline void generated_flux_double(real_file *file, const generated_model *m, uint32_t i) {
-    static const char *const norms[] = {
-        "transformer_blocks.%u.attn.norm_q", "transformer_blocks.%u.attn.norm_k",
-        "transformer_blocks.%u.attn.norm_added_q", "transformer_blocks.%u.attn.norm_added_k"};
+    static const char *const norms[] = {"transformer_blocks.%u.attn.norm_q", "transformer_blocks.%u.attn.norm_k",
+                                        "transformer_blocks.%u.attn.norm_added_q",
+                                        "transformer_blocks.%u.attn.norm_added_k"};
     const uint64_t width = m->heads * m->head_dim;
     real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1.linear", NULL, i);
     real_layer(file, 6 * width, width, "transformer_blocks.%u.norm1_context.linear", NULL, i);
@@ -414,9 +420,8 @@ static inline void generated_texts(generated_inputs *in, const dit_model *model,
     static const char *const names[2][3] = {
         {"prompt_embeds", "prompt_embeds_2", "pooled_prompt_embeds"},
         {"negative_prompt_embeds", "negative_prompt_embeds_2", "negative_pooled_prompt_embeds"}};
-    static const char *const masks[2][2] = {
-        {"prompt_attention_mask", "prompt_attention_mask_2"},
-        {"negative_prompt_attention_mask", "negative_prompt_attention_mask_2"}};
+    static const char *const masks[2][2] = {{"prompt_attention_mask", "prompt_attention_mask_2"},
+                                            {"negative_prompt_attention_mask", "negative_prompt_attention_mask_2"}};
     uint32_t branch, i, rows, valid;
     memset(in, 0, sizeof *in);
     for (branch = 0; branch < (negative ? 2u : 1u); branch++) {
