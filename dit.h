@@ -31010,10 +31010,15 @@ static uint32_t diti_emit_share_rows(const dit_job *job, uint32_t text, uint32_t
 	return job->branches * tokens;
 }
 
+static bool diti_emit_can_send(diti_graph *graph, diti_tensor x) {
+	const diti_tensor_info *info = diti_tensor_get(graph, x);
+	return info->format == DITI_F32 && diti_tensor_get(graph, info->parent)->storage != DITI_STORAGE_INPUT;
+}
+
 static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) {
 	diti_tensor whole = job->text.texts[text], sent = whole;
 	uint32_t i, first, rows, columns = diti_tensor_get(graph, whole)->columns;
-	if (diti_tensor_get(graph, whole)->format != DITI_F32) {
+	if (!diti_emit_can_send(graph, whole)) {
 		sent = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, whole)->rows, columns, "text to send");
 		diti_copy(graph, whole, sent, "text to send");
 	}
