@@ -509,18 +509,18 @@ static void test_weights(void) {
     diti_split_plan plan = {0};
     float weights[DITI_SPLIT_DEVICES];
     plan.split = split_of("cfg2,ring2,ulysses2");
-    diti_split_weights(&plan, 5, DITI_SPLIT_RING, weights);
+    diti_split_weights(&plan.split, plan.shares, 5, DITI_SPLIT_RING, DITI_SPLIT_RING + 1, weights);
     CHECK(weights[0] == 0.5f && weights[1] == 0.5f);
     memcpy(plan.shares, shares, sizeof shares);
-    diti_split_weights(&plan, 2, DITI_SPLIT_ULYSSES, weights);
+    diti_split_weights(&plan.split, plan.shares, 2, DITI_SPLIT_ULYSSES, DITI_SPLIT_ULYSSES + 1, weights);
     CHECK(fabs(weights[0] - 0.4) < 1e-6 && fabs(weights[1] - 0.6) < 1e-6);
-    diti_split_weights(&plan, 1, DITI_SPLIT_RING, weights);
+    diti_split_weights(&plan.split, plan.shares, 1, DITI_SPLIT_RING, DITI_SPLIT_RING + 1, weights);
     CHECK(fabs(weights[0] - 0.3) < 1e-6 && fabs(weights[1] - 0.7) < 1e-6);
-    diti_split_weights(&plan, 6, DITI_SPLIT_RING, weights);
+    diti_split_weights(&plan.split, plan.shares, 6, DITI_SPLIT_RING, DITI_SPLIT_RING + 1, weights);
     CHECK(weights[0] == 0.5f && weights[1] == 0.5f);
-    diti_split_weights(&plan, 0, DITI_SPLIT_CFG, weights);
-    CHECK(weights[0] == 0.5f && weights[1] == 0.5f);
-    diti_split_weights(&plan, 0, DITI_SPLIT_TENSOR, weights);
+    diti_split_weights(&plan.split, plan.shares, 0, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, weights);
+    CHECK(fabs(weights[0] - 0.1) < 1e-6 && fabs(weights[3] - 0.4) < 1e-6);
+    diti_split_weights(&plan.split, plan.shares, 0, DITI_SPLIT_TENSOR, DITI_SPLIT_TENSOR + 1, weights);
     CHECK(weights[0] == 1.0f);
 }
 

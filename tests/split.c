@@ -438,7 +438,7 @@ static void check_cfg(const char *devices, const char *overrides, const char *pa
          steps = steps == 1 && most > 1 ? most : most + 1) {
         desc = request(&m, NULL, side, steps);
         CHECK_MESSAGE(make_picture(&m, &desc, &one) == DIT_OK, "%s: %s", devices, err.message);
-        desc.split = steps == 1 ? "auto" : "cfg2";
+        desc.split = "cfg2";
         CHECK_MESSAGE(make_picture(&m, &desc, &two) == DIT_OK, "%s: %s", devices, err.message);
         printf("cfg2 on %s, %u steps: relative L2 %.2g, of the picture %.2g, %llu bytes\n", devices, steps,
                difference(&two, &one), relative(two.picture, one.picture, one.pixels),
@@ -479,10 +479,119 @@ static void check_sequence(const char *devices, const char *path, uint32_t side,
 
 static void test_sequences(void) {
     static const char *const on_two[] = {"ulysses2", "ring2", NULL}, *const on_three[] = {"ring3", NULL},
-                      *const on_four[] = {"cfg2,ulysses2", "ulysses2,ring2", NULL};
+                             *const on_four[] = {"cfg2,ulysses2", "ulysses2,ring2", NULL};
     check_sequence(PAIR, tiny, 32, on_two);
     check_sequence("llvmpipe,llvmpipe,llvmpipe", tiny, 48, on_three);
     check_sequence("llvmpipe,llvmpipe,llvmpipe,llvmpipe", tiny, 32, on_four);
+}
+
+/* --- plans, unequal shares, and what the planner chooses --- */
+#define PLAN "{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": "
+#define PLAN_FILE "build/test_split_plan.json"
+
+static uint32_t rows_of(const maker *m, uint32_t share) {
+    return m->job && share < m->job->share_count ? m->job->shares[share]->denoise.stretch.rows : 0;
+}
+
+/* Each device has the part of the rows that its share says; the picture stays what it is. */
+static void check_shares(maker *m, dit_job_desc *desc, const outcome *one, const char *split, const double *shares) {
+    static outcome two;
+    uint32_t i, all = 0;
+    desc->split = split;
+    CHECK_MESSAGE(make_picture(m, desc, &two) == DIT_OK, "%.80s: %s", split, err.message);
+    CHECK_MESSAGE(difference(&two, one) <= 1e-5, "%.80s: %g", split, difference(&two, one));
+    for (i = 0; m->job && i < m->job->share_count; i++) all += rows_of(m, i);
+    for (i = 0; m->job && i < m->job->share_count; i++)
+        CHECK_MESSAGE(fabs(rows_of(m, i) - shares[i] * all) <= 1, "share %u: %u rows of %u", i, rows_of(m, i), all);
+    printf("shares of %.80s: relative L2 %.2g, %u, %u, ... rows\n", split, difference(&two, one), rows_of(m, 0),
+           rows_of(m, 1));
+}
+
+/* As if this had been measured. */
+static void pretend(maker *m, double rate, double bandwidth) {
+    diti_split_links *links = &m->context->peers->links;
+    uint32_t i;
+    for (i = 0; i < m->context->device_count; i++) m->context->devices[i]->rate = m->context->devices[i]->stream = rate;
+    links->count = m->context->device_count;
+    links->inside.pair = links->inside.ring = links->inside.all_to_all = bandwidth;
+    links->across = links->inside;
+    links->latency = 1e-6;
+}
+
+/* Devices that compute slowly help each other; over slow links they do not; a faster one gets more of the work. */
+static void check_auto(maker *m, dit_job_desc *desc, const outcome *one) {
+    static outcome two;
+    desc->split = "auto";
+    pretend(m, 1e9, 1e11);
+    logged[0] = 0;
+    CHECK_MESSAGE(make_picture(m, desc, &two) == DIT_OK && difference(&two, one) <= 1e-5, "%s", err.message);
+    CHECK_MESSAGE(m->job && m->job->share_total == 3 && strstr(logged, "split auto: ring3 of 3 devices"), "%s", logged);
+    CHECK(m->job && dit_job_restart(m->job, desc, &err) == DIT_OK);
+    if (full) CHECK(finish(m, &two) == DIT_OK && difference(&two, one) <= 1e-5);
+    desc->split = "cfg2";
+    CHECK(m->job && dit_job_restart(m->job, desc, &err) < 0 && strstr(err.message, "split differs"));
+    desc->split = "auto";
+    pretend(m, 1e13, 1e4);
+    CHECK(make_picture(m, desc, &two) == DIT_OK && m->job->share_total == 1 && difference(&two, one) == 0);
+    pretend(m, 1e9, 1e11);
+    m->context->devices[1]->rate /= 4;
+    snprintf(m->context->devices[1]->info.name, sizeof m->context->devices[1]->info.name, "a slower one");
+    desc->split = "ring3";
+    dit_job_destroy(m->job);
+    m->job = NULL;
+    CHECK_MESSAGE(dit_job_create(m->context, desc, &m->job, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(rows_of(m, 0) == rows_of(m, 2) && rows_of(m, 1) * 3 < rows_of(m, 0) && rows_of(m, 1) > 0,
+                  "%u, %u, %u rows", rows_of(m, 0), rows_of(m, 1), rows_of(m, 2));
+}
+
+static void check_plan_refusals(maker *m) {
+    static const char *const cases[][2] = {{"@" PLAN_FILE, "split ring3 needs 3 devices"},
+                                           {"@build/no_such_plan.json", "no_such_plan.json"},
+                                           {PLAN "\"ring2\", \"shares\": [0.5, 0.3]}", "do not sum to 1"},
+                                           {"ring2,int8", "split ring2,int8"}};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        dit_job_desc desc = request(m, cases[i][0], 32, 1);
+        dit_job_destroy(m->job);
+        m->job = NULL;
+        CHECK_MESSAGE(dit_job_create(m->context, &desc, &m->job, &err) < 0 && strstr(err.message, cases[i][1]),
+                      "%s: %s", cases[i][0], err.message);
+    }
+}
+
+static void test_plans(void) {
+    static const double three[] = {0.5, 0.3, 0.2}, two[] = {0.75, 0.25}, four[] = {0.36, 0.14, 0.2, 0.3};
+    static const char text[] = PLAN "\"ring3\", \"shares\": [0.5, 0.3, 0.2]}";
+    static outcome one, out;
+    FILE *file = fopen(PLAN_FILE, "wb");
+    maker m;
+    dit_job_desc desc;
+    if (CHECK(file != NULL)) fputs(text, file), fclose(file);
+    if (!open_maker(&m, "llvmpipe,llvmpipe,llvmpipe", "rung=base", tiny)) return;
+    desc = request(&m, NULL, 96, 1);
+    CHECK(make_picture(&m, &desc, &one) == DIT_OK);
+    check_shares(&m, &desc, &one, "@" PLAN_FILE, three);
+    check_auto(&m, &desc, &one);
+    close_maker(&m);
+    if (!open_maker(&m, PAIR, "rung=base", tiny)) return;
+    check_plan_refusals(&m);
+    desc = request(&m, "auto", 32, 2); /* measured in earnest */
+    CHECK_MESSAGE(make_picture(&m, &desc, &out) == DIT_OK && difference(&out, &reference) <= 1e-5, "%s", err.message);
+    CHECK_MESSAGE(m.context->peers->links.count == 2 && m.context->peers->links.inside.pair > 1e6 &&
+                      m.context->devices[1]->rate > 1e6 && strstr(logged, "2 devices exchange"),
+                  "%s", logged);
+    desc.split = NULL;
+    desc.steps = 1;
+    if (full && make_picture(&m, &desc, &one) == DIT_OK)
+        check_shares(&m, &desc, &one, PLAN "\"ulysses2\", \"shares\": [0.75, 0.25]}", two);
+    close_maker(&m);
+    remove(PLAN_FILE);
+    if (!full || !open_maker(&m, "llvmpipe,llvmpipe,llvmpipe,llvmpipe", "rung=base", bundled)) return;
+    desc = request(&m, NULL, 96, 1);
+    CHECK(make_picture(&m, &desc, &one) == DIT_OK);
+    check_shares(&m, &desc, &one, PLAN "\"ulysses3\", \"shares\": [0.5, 0.3, 0.2]}", three);
+    check_shares(&m, &desc, &one, PLAN "\"ulysses2,ring2\", \"shares\": [0.36, 0.14, 0.2, 0.3]}", four);
+    close_maker(&m);
 }
 
 /* Other prompts, with as many rows of text and with more, and steps without guidance. */
@@ -758,6 +867,7 @@ int main(void) {
     check_cfg(PAIR ",llvmpipe", "rung=base", bundled, 64, full ? 4 : 1);
     if (full && mixed[0]) check_cfg(mixed, "rung=base", tiny, 32, 4);
     test_sequences();
+    test_plans();
     test_restart();
     test_refusals();
     test_lost();

@@ -126,14 +126,9 @@ static const known_device known_devices[] = {
 
 /* ---- systems ---- */
 
-/* dit.h: text once per step, folded stages, recorded commands, merges in one pass (two fp32 reads, one write). */
 static diti_split_system system_dit(void) {
-    diti_split_system system = DITI_ZERO;
-    system.element = 2;
-    system.overlap = 0.8;
-    system.merge = 12;
-    system.patch_rows = 115;
-    system.warmup = 1;
+    diti_split_system system;
+    diti_split_own_system(&system);
     return system;
 }
 

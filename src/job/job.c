@@ -238,6 +238,10 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "vae_tile";
     else if (now->clip_skip != then->clip_skip)
         what = "clip_skip";
+    else if (memcmp(&now->split, &then->split, sizeof now->split) != 0 || now->patches != then->patches ||
+             now->warmup != then->warmup || now->int8_payload != then->int8_payload ||
+             memcmp(now->shares, then->shares, sizeof now->shares) != 0)
+        what = "split";
     else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
         what = "which prompts are given as embeddings";
     return what ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -302,6 +306,16 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     return result;
 }
 
+/* What was left to the devices once stays as it was decided. */
+static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *request, dit_error *err) {
+    if (!request->shape.split.degree[0]) {
+        request->shape.split = job->request.shape.split;
+        memcpy(request->shape.shares, job->request.shape.shares, sizeof request->shape.shares);
+        request->predicted_seconds = job->request.predicted_seconds;
+    }
+    return diti_job_choose(job->model, job->context, request, err);
+}
+
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     diti_job_request request;
     dit_result result;
@@ -312,7 +326,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     if (result < 0) return result;
     result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
     if (result < 0) return result;
-    result = diti_job_same_shape(job, desc, &request, err);
+    result = diti_job_keep_split(job, &request, err);
+    if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {
         diti_job_request_free(&job->env, &request);
         return result;

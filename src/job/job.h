@@ -118,16 +118,20 @@ typedef struct diti_job_shape {
     bool start_swap;     /* it is BGRA */
     VkImage start_image; /* on the device, or VK_NULL_HANDLE */
     VkImageLayout start_layout;
-    uint32_t kinds;          /* bit i: some steps are of diti_step_kind i */
-    bool swap;               /* BGRA target */
-    bool scaled_input;       /* the model sees input * x */
-    diti_split split;        /* over devices; degrees 0: whatever suits those of the context */
+    uint32_t kinds;                  /* bit i: some steps are of diti_step_kind i */
+    bool swap;                       /* BGRA target */
+    bool scaled_input;               /* the model sees input * x */
+    diti_split split;                /* over devices; degrees 0: whatever suits those of the context */
+    uint32_t patches, warmup;        /* of PipeFusion */
+    bool int8_payload;               /* what goes between devices is int8 */
+    double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
 #define DITI_JOB_MAX_IMAGES 64u
 
 typedef struct diti_job_request {
     diti_job_shape shape;
+    double predicted_seconds; /* of a picture where the planner chose the split; else 0 */
     diti_schedule schedule;
     dit_guidance guidance; /* with the model's default in place of a scale of 0 */
     uint64_t seed;
@@ -353,6 +357,11 @@ DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
 /* What the model and the request are to the planner. */
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out);
+/* auto.c: a split where the request leaves it to the devices, and shares where they are unequal. */
+DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
+                                        dit_error *err);
+/* What keeps a job from being split as the request says; NULL: nothing. */
+DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);

@@ -492,36 +492,48 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
     return false;
 }
 
-/* What keeps a job from being split; NULL: nothing. */
-static const char *diti_request_unsplit(const dit_model *model, const diti_job_request *request) {
+DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
     const diti_split *split = &request->shape.split;
     if (split->degree[DITI_SPLIT_TENSOR] > 1) return "this version does not divide matrices";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 || split->degree[DITI_SPLIT_LAYERS] > 1)
         return "this version does not divide layers";
     if (request->guidance.skip_layer > 0 && split->degree[DITI_SPLIT_CFG] > 1)
         return "this version has no skip-layer guidance there; skip_layer must be 0";
+    if (request->shape.int8_payload) return "this version sends what it computes, and not int8";
     if (request->shape.starts) return "this version begins with noise there; init_image must be NULL";
     if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
     return NULL;
 }
 
-static dit_result diti_request_split(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-                                     dit_error *err) {
+static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *out) {
+    uint32_t rank;
+    out->split = plan->split;
+    out->patches = plan->patches;
+    out->warmup = plan->warmup;
+    out->int8_payload = plan->int8;
+    for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
+}
+
+static dit_result diti_request_split(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                     diti_job_request *out, dit_error *err) {
     diti_split *split = &out->shape.split;
+    diti_split_plan plan;
     diti_split_shape shape;
-    char name[DITI_SPLIT_NAME];
     const char *why;
+    char name[DITI_SPLIT_NAME];
     uint32_t axis;
-    dit_result result = diti_split_parse(desc->split ? desc->split : "cfg1", split, err);
-    if (result < 0 || diti_split_ranks(split) == 1) return result;
-    why = diti_request_unsplit(model, out);
+    dit_result result = diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err);
+    if (result < 0) return result;
+    diti_request_take_plan(&plan, &out->shape);
+    if (diti_split_ranks(split) == 1) return DIT_OK;
+    why = diti_job_unsplit(model, out);
     if (!split->degree[0]) { /* auto */
         for (axis = 0; axis < DITI_SPLIT_AXES && why; axis++) split->degree[axis] = 1;
         return DIT_OK;
     }
     diti_job_split_shape(model, out, &shape);
-    if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print(split, name), why);
-    return diti_split_check(split, &shape, err);
+    if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print_plan(&plan, name), why);
+    return diti_split_check_plan(&plan, &shape, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
@@ -551,7 +563,7 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     out->rng = desc->rng;
     if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
-    result = diti_request_split(model, desc, out, err);
+    result = diti_request_split(model, env, desc, out, err);
     if (result >= 0) result = diti_request_schedule(model, env, desc, out, err);
     diti_job_request_kinds(out);
     if (result >= 0) result = diti_request_text(model, env, desc, out, err);

@@ -19,52 +19,47 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
 }
 
 /* The members of axes [first, end) of the mesh, of which `self` is one. */
-static void diti_job_group(const diti_split *split, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
+static void diti_job_group(const diti_job_shape *shape, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
+    const diti_split *split = &shape->split;
     uint32_t stride = 1, axis, i;
     memset(out, 0, sizeof *out);
     for (axis = 0; axis < first; axis++) stride *= split->degree[axis];
     for (out->count = 1; axis < end; axis++) out->count *= split->degree[axis];
     out->index = self / stride % out->count;
     for (i = 0; i < out->count; i++) out->devices[i] = self - (out->index - i) * stride;
+    if (end < DITI_SPLIT_AXES) diti_split_weights(split, shape->shares, self, first, end, out->weights);
 }
 
 DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
-    const diti_split *split = &job->request.shape.split;
-    uint32_t copies = job->request.shape.guided ? 2u : 1u;
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t copies = shape->guided ? 2u : 1u;
     diti_axes *axes = &job->axes;
     job->share = share;
     job->share_total = total;
     memset(axes, 0, sizeof *axes);
     memset(&job->guidance, 0, sizeof job->guidance);
     if (total > 1) {
-        diti_job_group(split, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
-        diti_job_group(split, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
-        diti_job_group(split, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
-        diti_job_group(split, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
-        diti_job_group(split, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
-        diti_job_group(split, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
-        diti_job_group(split, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
+        diti_job_group(shape, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
+        diti_job_group(shape, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
+        diti_job_group(shape, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
+        diti_job_group(shape, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
+        diti_job_group(shape, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
+        diti_job_group(shape, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
+        diti_job_group(shape, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
     }
     job->first_branch = job->guidance.count > 1 ? job->guidance.index : 0;
     job->branches = job->guidance.count > 1 ? 1 : copies;
-}
-
-/* Where nothing is asked for but that devices help: guidance, as it sends least. */
-static void diti_job_choose(diti_job_request *request, uint32_t devices) {
-    diti_split *split = &request->shape.split;
-    uint32_t axis;
-    if (split->degree[0]) return;
-    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) split->degree[axis] = 1;
-    if (request->shape.guided && devices > 1) split->degree[DITI_SPLIT_CFG] = 2;
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
     uint32_t first = context && context->peers ? context->peers->first : 0, total;
     uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1;
     char name[DITI_SPLIT_NAME];
+    dit_result result;
     job->shares[0] = job;
     job->share_count = 1;
-    diti_job_choose(&job->request, context ? all : 1);
+    result = diti_job_choose(job->model, context, &job->request, err);
+    if (result < 0) return result;
     total = diti_split_ranks(&job->request.shape.split);
     diti_split_print(&job->request.shape.split, name);
     if (total > all)

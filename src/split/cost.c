@@ -40,6 +40,15 @@ static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *
     return c;
 }
 
+DIT_INTERNAL void diti_split_own_system(diti_split_system *out) {
+    memset(out, 0, sizeof *out);
+    out->element = 2;
+    out->overlap = 0.8;
+    out->merge = 12;
+    out->patch_rows = 115;
+    out->warmup = 1;
+}
+
 /* Per row and layer 8 d^2 for q, k, v, o, two or three matrices of the feed-forward, 4 n d of attention. Cross
  * attention: q and o of s rows, attention to t keys, and their projection. A skip: a matrix [d, 2 d]. */
 DIT_INTERNAL double diti_split_flops(const diti_split_shape *shape) {

@@ -113,11 +113,12 @@ DIT_INTERNAL dit_result diti_split_take(const diti_env *env, const char *text, d
     return diti_split_parse_plan(text, out, err);
 }
 
-DIT_INTERNAL void diti_split_weights(const diti_split_plan *plan, uint32_t rank, diti_split_axis axis, float *weights) {
-    uint32_t degree = plan->split.degree[axis], stride = diti_split_stride(&plan->split, axis), i;
-    uint32_t each = diti_split_ranks(&plan->split) / plan->split.degree[DITI_SPLIT_CFG], first = rank / each * each;
+DIT_INTERNAL void diti_split_weights(const diti_split *split, const double *shares, uint32_t rank, uint32_t first,
+                                     uint32_t end, float *weights) {
+    uint32_t stride = diti_split_stride(split, (diti_split_axis)first);
+    uint32_t count = diti_split_stride(split, (diti_split_axis)end) / stride;
+    uint32_t each = diti_split_stride(split, DITI_SPLIT_CFG), begin = rank / each * each, i;
     double sums[DITI_SPLIT_DEVICES] = DITI_ZERO;
-    bool equal = axis == DITI_SPLIT_CFG || !(plan->shares[0] > 0);
-    for (i = first; i < first + each; i++) sums[i / stride % degree] += plan->shares[i];
-    for (i = 0; i < degree; i++) weights[i] = equal ? 1.0f / (float)degree : (float)sums[i];
+    for (i = begin; i < begin + each; i++) sums[i / stride % count] += shares[i];
+    for (i = 0; i < count; i++) weights[i] = shares[0] > 0 ? (float)sums[i] : 1.0f / (float)count;
 }

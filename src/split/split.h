@@ -115,6 +115,9 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_split_check_plan(const diti_split_plan 
                                                           dit_error *err);
 
 /* --- arithmetic --- */
+/* How dit.h carries methods out: text once per step, folded stages, recorded commands, merges in one pass (two fp32
+ * reads, one write); sends fp16. */
+DIT_INTERNAL DITI_UNUSED void diti_split_own_system(diti_split_system *out);
 /* Operations of one evaluation of one branch of guidance; a multiplication with its addition counts twice. */
 DIT_INTERNAL DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
 /* Bytes that a device sends along an axis for one branch: per layer (tensor, ulysses, ring), per step and boundary of
@@ -145,8 +148,8 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_split_read(const diti_env *env, const c
 /* What dit_job_desc.split and --split are: a name, @FILE of a plan, or a plan's text, which begins with a brace. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_take(const diti_env *env, const char *text, diti_split_plan *out,
                                                     dit_error *err);
-/* Shares of the members of an axis in the work that it divides, as rank sees them: sums over the ranks of its branch of
- * guidance. All are equal where the plan has no shares, and for cfg. */
-DIT_INTERNAL DITI_UNUSED void diti_split_weights(const diti_split_plan *plan, uint32_t rank, diti_split_axis axis,
-                                                 float *weights);
+/* Shares of the members of axes [first, end), all inside cfg, in the work that these divide, as rank sees them: sums
+ * over the ranks of its branch of guidance. Equal where a plan has no shares (0). */
+DIT_INTERNAL DITI_UNUSED void diti_split_weights(const diti_split *split, const double *shares, uint32_t rank,
+                                                 uint32_t first, uint32_t end, float *weights);
 #endif
