@@ -25666,6 +25666,7 @@ static DITI_UNUSED dit_result diti_split_check(const diti_split *split, const di
 static DITI_UNUSED dit_result diti_split_check_plan(const diti_split_plan *plan, const diti_split_shape *shape,
 	dit_error *err);
 
+static DITI_UNUSED void diti_split_own_system(diti_split_system *out);
 static DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
 static DITI_UNUSED double diti_split_bytes(const diti_split_shape *shape, const diti_split *split,
 	diti_split_axis axis, double element);
@@ -25684,8 +25685,8 @@ static DITI_UNUSED dit_result diti_split_read(const diti_env *env, const char *t
 	const char *what, diti_split_plan *out, dit_error *err);
 static DITI_UNUSED dit_result diti_split_take(const diti_env *env, const char *text, diti_split_plan *out,
 	dit_error *err);
-static DITI_UNUSED void diti_split_weights(const diti_split_plan *plan, uint32_t rank, diti_split_axis axis,
-	float *weights);
+static DITI_UNUSED void diti_split_weights(const diti_split *split, const double *shares, uint32_t rank,
+	uint32_t first, uint32_t end, float *weights);
 #endif
 
 /* ==== src/split/mesh.h ==== */
@@ -27188,6 +27189,15 @@ static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *
 	return c;
 }
 
+static void diti_split_own_system(diti_split_system *out) {
+	memset(out, 0, sizeof *out);
+	out->element = 2;
+	out->overlap = 0.8;
+	out->merge = 12;
+	out->patch_rows = 115;
+	out->warmup = 1;
+}
+
 static double diti_split_flops(const diti_split_shape *shape) {
 	diti_cost c;
 	double layer;
@@ -27575,13 +27585,14 @@ static dit_result diti_split_take(const diti_env *env, const char *text, diti_sp
 	return diti_split_parse_plan(text, out, err);
 }
 
-static void diti_split_weights(const diti_split_plan *plan, uint32_t rank, diti_split_axis axis, float *weights) {
-	uint32_t degree = plan->split.degree[axis], stride = diti_split_stride(&plan->split, axis), i;
-	uint32_t each = diti_split_ranks(&plan->split) / plan->split.degree[DITI_SPLIT_CFG], first = rank / each * each;
+static void diti_split_weights(const diti_split *split, const double *shares, uint32_t rank, uint32_t first,
+	uint32_t end, float *weights) {
+	uint32_t stride = diti_split_stride(split, (diti_split_axis)first);
+	uint32_t count = diti_split_stride(split, (diti_split_axis)end) / stride;
+	uint32_t each = diti_split_stride(split, DITI_SPLIT_CFG), begin = rank / each * each, i;
 	double sums[DITI_SPLIT_DEVICES] = DITI_ZERO;
-	bool equal = axis == DITI_SPLIT_CFG || !(plan->shares[0] > 0);
-	for (i = first; i < first + each; i++) sums[i / stride % degree] += plan->shares[i];
-	for (i = 0; i < degree; i++) weights[i] = equal ? 1.0f / (float)degree : (float)sums[i];
+	for (i = begin; i < begin + each; i++) sums[i / stride % count] += shares[i];
+	for (i = 0; i < count; i++) weights[i] = shares[0] > 0 ? (float)sums[i] : 1.0f / (float)count;
 }
 
 /* ==== src/job/job.h ==== */
@@ -27694,12 +27705,16 @@ typedef struct diti_job_shape {
 	bool swap;
 	bool scaled_input;
 	diti_split split;
+	uint32_t patches, warmup;
+	bool int8_payload;
+	double shares[DITI_MAX_DEVICES];
 } diti_job_shape;
 
 #define DITI_JOB_MAX_IMAGES 64u
 
 typedef struct diti_job_request {
 	diti_job_shape shape;
+	double predicted_seconds;
 	diti_schedule schedule;
 	dit_guidance guidance;
 	uint64_t seed;
@@ -30804,35 +30819,48 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 	return false;
 }
 
-static const char *diti_request_unsplit(const dit_model *model, const diti_job_request *request) {
+static const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
 	const diti_split *split = &request->shape.split;
 	if (split->degree[DITI_SPLIT_TENSOR] > 1) return "this version does not divide matrices";
 	if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 || split->degree[DITI_SPLIT_LAYERS] > 1)
 		return "this version does not divide layers";
 	if (request->guidance.skip_layer > 0 && split->degree[DITI_SPLIT_CFG] > 1)
 		return "this version has no skip-layer guidance there; skip_layer must be 0";
+	if (request->shape.int8_payload) return "this version sends what it computes, and not int8";
 	if (request->shape.starts) return "this version begins with noise there; init_image must be NULL";
 	if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
 	return NULL;
 }
 
-static dit_result diti_request_split(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
-	dit_error *err) {
+static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *out) {
+	uint32_t rank;
+	out->split = plan->split;
+	out->patches = plan->patches;
+	out->warmup = plan->warmup;
+	out->int8_payload = plan->int8;
+	for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
+}
+
+static dit_result diti_request_split(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+	diti_job_request *out, dit_error *err) {
 	diti_split *split = &out->shape.split;
+	diti_split_plan plan;
 	diti_split_shape shape;
-	char name[DITI_SPLIT_NAME];
 	const char *why;
+	char name[DITI_SPLIT_NAME];
 	uint32_t axis;
-	dit_result result = diti_split_parse(desc->split ? desc->split : "cfg1", split, err);
-	if (result < 0 || diti_split_ranks(split) == 1) return result;
-	why = diti_request_unsplit(model, out);
+	dit_result result = diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err);
+	if (result < 0) return result;
+	diti_request_take_plan(&plan, &out->shape);
+	if (diti_split_ranks(split) == 1) return DIT_OK;
+	why = diti_job_unsplit(model, out);
 	if (!split->degree[0]) {
 		for (axis = 0; axis < DITI_SPLIT_AXES && why; axis++) split->degree[axis] = 1;
 		return DIT_OK;
 	}
 	diti_job_split_shape(model, out, &shape);
-	if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print(split, name), why);
-	return diti_split_check(split, &shape, err);
+	if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print_plan(&plan, name), why);
+	return diti_split_check_plan(&plan, &shape, err);
 }
 
 static dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
@@ -30862,7 +30890,7 @@ static dit_result diti_job_request_make(const dit_model *model, const diti_env *
 	out->rng = desc->rng;
 	if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
-	result = diti_request_split(model, desc, out, err);
+	result = diti_request_split(model, env, desc, out, err);
 	if (result >= 0) result = diti_request_schedule(model, env, desc, out, err);
 	diti_job_request_kinds(out);
 	if (result >= 0) result = diti_request_text(model, env, desc, out, err);
@@ -31590,6 +31618,165 @@ static void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands
 	diti_image_record_copy(job, commands, job->preview, &job->preview_image);
 }
 
+/* ==== src/job/auto.c ==== */
+
+static uint32_t diti_auto_methods(const dit_model *model, const diti_job_request *request) {
+	uint32_t methods = 0, axis, i;
+	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+		diti_job_request with = *request;
+		for (i = 0; i < DITI_SPLIT_AXES; i++) with.shape.split.degree[i] = i == axis ? 2 : 1;
+		if (axis != DITI_SPLIT_PIPEFUSION && !diti_job_unsplit(model, &with)) methods |= 1u << axis;
+	}
+	return methods;
+}
+
+static dit_result diti_auto_measure(const dit_context *context, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t i, k;
+	for (i = 0; i < context->device_count && result >= 0; i++) {
+		diti_device *device = context->devices[i];
+		for (k = 0; k < i && !(device->rate > 0); k++) {
+			const diti_device *same = context->devices[k];
+			if (!device->owns_device || !same->owns_device || device->physical != same->physical) continue;
+			device->rate = same->rate;
+			device->stream = same->stream;
+		}
+		result = diti_device_measure(device, err);
+	}
+	return result;
+}
+
+static double diti_auto_memory(const dit_model *model, diti_device *device) {
+	double used, own = device == model->device ? (double)model->transformer->weights.bytes : 0;
+	diti_lock(&device->lock);
+	used = (double)device->memory_used;
+	diti_unlock(&device->lock);
+	return (double)device->memory_limit > used - own ? (double)device->memory_limit - (used - own) : 1;
+}
+
+static dit_result diti_auto_box(const dit_model *model, const dit_context *context, diti_split_box *box,
+	dit_error *err) {
+	const diti_split_links *links = &context->peers->links;
+	dit_result result = diti_auto_measure(context, err);
+	uint32_t i;
+	if (result >= 0) result = diti_peers_measure(context->peers, err);
+	if (result < 0) return result;
+	box->count = context->device_count;
+	for (i = 0; i < box->count; i++) {
+		box->devices[i].rate = context->devices[i]->rate;
+		box->devices[i].stream = context->devices[i]->stream;
+		box->devices[i].memory = diti_auto_memory(model, context->devices[i]);
+	}
+	box->inside = links->inside;
+	box->across = links->across;
+	box->per_socket = links->per_socket;
+	box->latency = links->latency;
+	return DIT_OK;
+}
+
+static void diti_auto_imagine(const dit_context *context, diti_split_box *box) {
+	uint32_t i;
+	box->count = context->peers->all;
+	for (i = 0; i < box->count; i++) {
+		box->devices[i].rate = 2e13;
+		box->devices[i].stream = 5e11;
+	}
+	box->inside.pair = box->inside.ring = box->inside.all_to_all = 1e9;
+	box->across = box->inside;
+	box->latency = 1e-4;
+}
+
+static void diti_auto_best(diti_split_request *q, uint32_t count, diti_split_cost *best) {
+	diti_split_cost cost;
+	uint32_t i;
+	memset(best, 0, sizeof *best);
+	for (i = 1; i <= count; i++) {
+		q->box.count = i;
+		if (!diti_split_choose(q, &cost, 1)) continue;
+		if (i > 1 && (cost.fits != best->fits ? best->fits : cost.seconds > 0.98 * best->seconds)) continue;
+		*best = cost;
+	}
+	q->box.count = count;
+}
+
+static dit_result diti_auto_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
+	dit_error *err) {
+	diti_split_request *q = (diti_split_request *)diti_alloc_zero(&model->env, sizeof *q);
+	bool alone = context->peers->all == context->device_count;
+	diti_split_cost best;
+	dit_result result = DIT_OK;
+	if (!q) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose a split");
+	diti_job_split_shape(model, request, &q->shape);
+	diti_split_own_system(&q->system);
+	q->system.element = request->shape.int8_payload ? 1 : context->device->rung >= DITI_RUNG_FP16 ? 2 : 4;
+	q->system.steps = request->shape.steps * request->shape.image_count;
+	q->methods = diti_auto_methods(model, request);
+	if (alone)
+		result = diti_auto_box(model, context, &q->box, err);
+	else
+		diti_auto_imagine(context, &q->box);
+	if (result >= 0) {
+		diti_auto_best(q, q->box.count, &best);
+		request->shape.split = best.split;
+		request->predicted_seconds = alone ? best.seconds : 0;
+	}
+	diti_free(&model->env, q);
+	return result;
+}
+
+static void diti_auto_shares(const dit_context *context, diti_job_request *request) {
+	uint32_t ranks = diti_split_ranks(&request->shape.split), each, rank, i;
+	double most = 0, sum;
+	bool equal = true;
+	each = ranks / request->shape.split.degree[DITI_SPLIT_CFG];
+	for (rank = 0; rank < ranks; rank++)
+		if (context->devices[rank]->rate > most) most = context->devices[rank]->rate;
+	for (rank = 0; rank < ranks; rank++) {
+		double share = floor(16 * context->devices[rank]->rate / most + 0.5);
+		request->shape.shares[rank] = share < 1 ? 1 : share;
+		equal = equal && share > 13;
+	}
+	for (rank = 0; rank < ranks; rank += each) {
+		for (i = rank, sum = 0; i < rank + each; i++) sum += request->shape.shares[i];
+		for (i = rank; i < rank + each; i++) request->shape.shares[i] = equal ? 0 : request->shape.shares[i] / sum;
+	}
+}
+
+static bool diti_auto_alike(const dit_context *context, uint32_t count) {
+	uint32_t i;
+	for (i = 1; i < count; i++)
+		if (strcmp(context->devices[0]->info.name, context->devices[i]->info.name) != 0) return false;
+	return true;
+}
+
+static void diti_auto_tell(const dit_model *model, const diti_job_request *request) {
+	char name[DITI_SPLIT_NAME];
+	diti_log(&model->env, DITI_LOG_INFO, "split auto: %s of %u devices; %.3g s a picture are predicted",
+		diti_split_print(&request->shape.split, name), diti_split_ranks(&request->shape.split),
+		request->predicted_seconds);
+}
+
+static dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
+	dit_error *err) {
+	diti_split *split = &request->shape.split;
+	bool automatic = !split->degree[0];
+	dit_result result = DIT_OK;
+	uint32_t axis;
+	if (automatic && context && context->peers) {
+		result = diti_auto_choose(model, context, request, err);
+		if (result < 0) return result;
+		if (request->predicted_seconds > 0) diti_auto_tell(model, request);
+	}
+	for (axis = 0; axis < DITI_SPLIT_AXES && !split->degree[axis]; axis++) split->degree[axis] = 1;
+	if (request->shape.shares[0] > 0 || diti_split_ranks(split) == 1 || !context || !context->peers ||
+		diti_split_ranks(split) > context->device_count || context->peers->all > context->device_count ||
+		diti_auto_alike(context, diti_split_ranks(split)))
+		return DIT_OK;
+	result = diti_auto_measure(context, err);
+	if (result >= 0) diti_auto_shares(context, request);
+	return result;
+}
+
 /* ==== src/job/split.c ==== */
 
 static void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
@@ -31608,51 +31795,47 @@ static void diti_job_split_shape(const dit_model *model, const diti_job_request 
 	out->weight_bytes = (double)model->transformer->weights.bytes;
 }
 
-static void diti_job_group(const diti_split *split, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
+static void diti_job_group(const diti_job_shape *shape, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
+	const diti_split *split = &shape->split;
 	uint32_t stride = 1, axis, i;
 	memset(out, 0, sizeof *out);
 	for (axis = 0; axis < first; axis++) stride *= split->degree[axis];
 	for (out->count = 1; axis < end; axis++) out->count *= split->degree[axis];
 	out->index = self / stride % out->count;
 	for (i = 0; i < out->count; i++) out->devices[i] = self - (out->index - i) * stride;
+	if (end < DITI_SPLIT_AXES) diti_split_weights(split, shape->shares, self, first, end, out->weights);
 }
 
 static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
-	const diti_split *split = &job->request.shape.split;
-	uint32_t copies = job->request.shape.guided ? 2u : 1u;
+	const diti_job_shape *shape = &job->request.shape;
+	uint32_t copies = shape->guided ? 2u : 1u;
 	diti_axes *axes = &job->axes;
 	job->share = share;
 	job->share_total = total;
 	memset(axes, 0, sizeof *axes);
 	memset(&job->guidance, 0, sizeof job->guidance);
 	if (total > 1) {
-		diti_job_group(split, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
-		diti_job_group(split, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
-		diti_job_group(split, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
-		diti_job_group(split, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
-		diti_job_group(split, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
-		diti_job_group(split, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
-		diti_job_group(split, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
+		diti_job_group(shape, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
+		diti_job_group(shape, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
+		diti_job_group(shape, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
+		diti_job_group(shape, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
+		diti_job_group(shape, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
+		diti_job_group(shape, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
+		diti_job_group(shape, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
 	}
 	job->first_branch = job->guidance.count > 1 ? job->guidance.index : 0;
 	job->branches = job->guidance.count > 1 ? 1 : copies;
-}
-
-static void diti_job_choose(diti_job_request *request, uint32_t devices) {
-	diti_split *split = &request->shape.split;
-	uint32_t axis;
-	if (split->degree[0]) return;
-	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) split->degree[axis] = 1;
-	if (request->shape.guided && devices > 1) split->degree[DITI_SPLIT_CFG] = 2;
 }
 
 static dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
 	uint32_t first = context && context->peers ? context->peers->first : 0, total;
 	uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1;
 	char name[DITI_SPLIT_NAME];
+	dit_result result;
 	job->shares[0] = job;
 	job->share_count = 1;
-	diti_job_choose(&job->request, context ? all : 1);
+	result = diti_job_choose(job->model, context, &job->request, err);
+	if (result < 0) return result;
 	total = diti_split_ranks(&job->request.shape.split);
 	diti_split_print(&job->request.shape.split, name);
 	if (total > all)
@@ -31976,6 +32159,10 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 		what = "vae_tile";
 	else if (now->clip_skip != then->clip_skip)
 		what = "clip_skip";
+	else if (memcmp(&now->split, &then->split, sizeof now->split) != 0 || now->patches != then->patches ||
+		now->warmup != then->warmup || now->int8_payload != then->int8_payload ||
+		memcmp(now->shares, then->shares, sizeof now->shares) != 0)
+		what = "split";
 	else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
 		what = "which prompts are given as embeddings";
 	return what ? diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -32037,6 +32224,15 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
 	return result;
 }
 
+static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *request, dit_error *err) {
+	if (!request->shape.split.degree[0]) {
+		request->shape.split = job->request.shape.split;
+		memcpy(request->shape.shares, job->request.shape.shares, sizeof request->shape.shares);
+		request->predicted_seconds = job->request.predicted_seconds;
+	}
+	return diti_job_choose(job->model, job->context, request, err);
+}
+
 DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_error *err) {
 	diti_job_request request;
 	dit_result result;
@@ -32047,7 +32243,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 	if (result < 0) return result;
 	result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
 	if (result < 0) return result;
-	result = diti_job_same_shape(job, desc, &request, err);
+	result = diti_job_keep_split(job, &request, err);
+	if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
 	if (result < 0) {
 		diti_job_request_free(&job->env, &request);
 		return result;
