@@ -49,16 +49,24 @@ READABLE(6, noise, readonly)
 #define GUARD_BINDING 7
 #include "guard.glsl"
 
+vec4 load_i8(uint row, uint column) {
+    int word = int(x_u1[(row + column) >> 2]);
+    vec4 v = vec4(bitfieldExtract(word, 0, 8), bitfieldExtract(word, 8, 8), bitfieldExtract(word, 16, 8), word >> 24);
+    return v * uintBitsToFloat(x_u1[(row + (columns + 15u) / 16u * 16u) >> 2]);
+}
+
 vec4 load_x(const uint at, const uint count) { return VECTOR ? x_load4(X_FORMAT, at) : x_some(X_FORMAT, at, count); }
 
 void map(const uint row, const uint column) {
     uint from_row = row;
     if (OP == OP_SELECT) from_row = add_u1[add_offset];
-    vec4 v = activate(ACTIVATION, load_x(x_offset + from_row * x_pitch + column, columns - column) * GUARD_FACTOR(y) * scale + offset);
+    uint from = x_offset + from_row * x_pitch;
+    vec4 v = X_FORMAT == FORMAT_I8 ? load_i8(from, column) : load_x(from + column, columns - column);
+    v = activate(ACTIVATION, v * GUARD_FACTOR(y) * scale + offset);
     if (ACTIVATION == ACTIVATION_SQUASH) v = 3.0 * safe_tanh(v / 3.0);
     uint at = out_offset + row * out_pitch + column;
     if (ADD) {
-        uint from = add_offset + row % add_rows * add_pitch + column;
+        from = add_offset + row % add_rows * add_pitch + column;
         v += VECTOR ? add_load4(FORMAT_F32, from) : add_some(FORMAT_F32, from, columns - column);
     }
     if (VECTOR) dst_store4(OUT_FORMAT, at, v);

@@ -117,58 +117,121 @@ DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, di
     diti_group_end(graph, begun);
 }
 
+/* ---- payloads ---- */
+
+DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x) {
+    if (diti_graph_failed(graph)) return DITI_F32;
+    return graph->int8_payload ? DITI_I8 : diti_tensor_get(graph, x)->format;
+}
+
+DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x) {
+    if (diti_graph_failed(graph) || !graph->int8_payload) return x;
+    return diti_quantize(graph, x, false, "payload");
+}
+
+DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out) {
+    if (diti_graph_failed(graph)) return;
+    if (diti_tensor_get(graph, payload)->format == DITI_I8)
+        diti_dequantize(graph, payload, out, "payload");
+    else
+        diti_copy(graph, payload, out, "payload");
+}
+
 /* ---- Ulysses ---- */
 
+/* Rows of an item that members before this one have. */
 static uint32_t diti_heads_rows(const diti_exchange_heads *desc, uint32_t before) {
     uint32_t i, rows = 0;
     for (i = 0; i < before; i++) rows += desc->rows[i];
     return rows;
 }
 
-/* Columns of a member's heads, of kind `kind` of kinds that have `heads` heads each. */
-static diti_tensor diti_heads_view(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t first,
-                                   uint32_t rows, uint32_t column_head, uint32_t heads) {
-    return diti_tensor_view(graph, x, first, rows, column_head * desc->head_dim, heads * desc->head_dim);
+static uint32_t diti_heads_columns(const diti_exchange_heads *desc, uint32_t member) {
+    return diti_group_size(desc->group, member, desc->heads) * desc->head_dim;
 }
 
-/* The columns of member's heads of every kind, side by side: [items * own rows, kinds * its heads * head_dim]. */
-static void diti_heads_pack(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t kinds,
-                            uint32_t member, diti_tensor out, uint32_t first, uint32_t at, uint32_t rows) {
-    uint32_t kind, head = diti_group_first(desc->group, member, desc->heads),
-                   heads = diti_group_size(desc->group, member, desc->heads);
-    for (kind = 0; kind < kinds && rows; kind++)
-        diti_copy(graph, diti_heads_view(graph, desc, x, first, rows, kind * desc->heads + head, heads),
-                  diti_heads_view(graph, desc, out, at, rows, kind * heads, heads), "heads of rows");
+/* A member's heads in rows of all heads of one kind (q, k, v). */
+static diti_tensor diti_heads_of(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t first,
+                                 uint32_t rows, uint32_t kind, uint32_t member) {
+    uint32_t head = kind * desc->heads + diti_group_first(desc->group, member, desc->heads);
+    return diti_tensor_view(graph, x, first, rows, head * desc->head_dim, diti_heads_columns(desc, member));
+}
+
+/* Rows of x, a payload for a member, go to it item by item, or come from it. */
+static void diti_heads_move(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t pitch,
+                            uint32_t first, uint32_t rows, uint32_t member, bool sends) {
+    uint32_t item;
+    for (item = 0; item < desc->items && rows; item++)
+        diti_exchange_begin(graph, diti_group_rows(graph, x, item * pitch + first, rows), desc->group->devices[member],
+                            sends);
+}
+
+/* A member's heads of all own rows, `kinds` of them side by side from kind `first` on. */
+static void diti_heads_send(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t first,
+                            uint32_t kinds, uint32_t member) {
+    uint32_t own = desc->rows[desc->group->index], rows = desc->items * own, kind,
+             columns = diti_heads_columns(desc, member);
+    diti_tensor packed = diti_tensor_new(graph, diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, x)->format,
+                                         rows, kinds * columns, "heads to send");
+    for (kind = 0; kind < kinds; kind++)
+        diti_copy(graph, diti_heads_of(graph, desc, x, 0, rows, first + kind, member),
+                  diti_tensor_view(graph, packed, 0, rows, kind * columns, columns), "heads to send");
+    diti_heads_move(graph, desc, diti_payload(graph, packed), own, 0, own, member, true);
+}
+
+/* This member's heads of a member's rows: straight to their place in out, or as payloads that are opened later. */
+static diti_tensor diti_heads_receive(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor out,
+                                      uint32_t columns, uint32_t member) {
+    uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member];
+    diti_tensor payload;
+    if (!graph->int8_payload) {
+        diti_heads_move(graph, desc, out, all, diti_heads_rows(desc, member), rows, member, false);
+        return 0;
+    }
+    payload = diti_tensor_new(graph, DITI_I8, desc->items * rows, columns, "heads received");
+    diti_heads_move(graph, desc, payload, rows, 0, rows, member, false);
+    return payload;
+}
+
+/* Opens what diti_heads_receive left for kind `kind`, whose columns in out these are. */
+static void diti_heads_open(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor payload, diti_tensor out,
+                            uint32_t kind, uint32_t columns, uint32_t member) {
+    uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member], item;
+    for (item = 0; item < desc->items; item++)
+        diti_payload_open(graph, diti_group_rows(graph, payload, item * rows, rows),
+                          diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, member), rows, kind * columns,
+                                           columns));
 }
 
 DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                            uint32_t kinds) {
     const diti_group *group = desc->group;
-    uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), item, i;
-    uint32_t heads = diti_group_size(group, self, desc->heads);
-    diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, x)->format;
-    diti_tensor out;
-    size_t begun = graph->exchange_count;
-    for (i = 0; i < group->count && own; i++) {
-        uint32_t columns = kinds * diti_group_size(group, i, desc->heads) * desc->head_dim;
-        diti_tensor packed;
-        if (i == self) continue;
-        packed = diti_tensor_new(graph, format, desc->items * own, columns, "heads to send");
-        diti_heads_pack(graph, desc, x, kinds, i, packed, 0, 0, desc->items * own);
-        for (item = 0; item < desc->items; item++)
-            diti_exchange_begin(graph, diti_group_rows(graph, packed, item * own, own), group->devices[i], true);
-    }
-    out = diti_tensor_new(graph, format, desc->items * all, kinds * heads * desc->head_dim, "heads of all rows");
-    for (item = 0; item < desc->items && !diti_graph_failed(graph); item++) {
-        for (i = 0; i < group->count; i++) {
-            diti_tensor rows;
-            if (i == self || !desc->rows[i]) continue;
-            rows = diti_group_rows(graph, out, item * all + diti_heads_rows(desc, i), desc->rows[i]);
-            diti_exchange_begin(graph, rows, group->devices[i], false);
+    uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), i, kind, item;
+    uint32_t columns = diti_heads_columns(desc, self), pieces = graph->int8_payload ? kinds : 1; /* scales of their own */
+    diti_tensor out, payloads[DITI_MAX_DEVICES][4];
+    size_t begun;
+    if (diti_graph_failed(graph)) return 0;
+    begun = graph->exchange_count;
+    out = diti_tensor_new(graph, diti_tensor_get(graph, x)->format, desc->items * all, kinds * columns,
+                          "heads of all rows");
+    for (i = 0; i < group->count; i++) {
+        for (kind = 0; kind < pieces && i != self; kind++) {
+            if (own) diti_heads_send(graph, desc, x, kind * kinds / pieces, kinds / pieces, i);
+            if (desc->rows[i]) payloads[i][kind] = diti_heads_receive(graph, desc, out, columns, i);
         }
-        diti_heads_pack(graph, desc, x, kinds, self, out, item * own, item * all + diti_heads_rows(desc, self), own);
+    }
+    for (item = 0; item < desc->items && own; item++) {
+        for (kind = 0; kind < kinds; kind++)
+            diti_copy(graph, diti_heads_of(graph, desc, x, item * own, own, kind, self),
+                      diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, self), own, kind * columns,
+                                       columns),
+                      "own heads");
     }
     diti_group_end(graph, begun);
+    for (i = 0; i < group->count && graph->int8_payload; i++) {
+        for (kind = 0; kind < kinds && i != self && desc->rows[i]; kind++)
+            diti_heads_open(graph, desc, payloads[i][kind], out, kind, columns, i);
+    }
     return out;
 }
 
@@ -176,34 +239,27 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
                                             diti_tensor out) {
     const diti_group *group = desc->group;
     uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), item, i;
-    diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, x)->format;
-    diti_tensor parts[DITI_MAX_DEVICES];
-    size_t begun = graph->exchange_count;
+    diti_tensor parts[DITI_MAX_DEVICES], payload;
+    diti_element format;
+    size_t begun;
+    if (diti_graph_failed(graph)) return 0;
+    format = diti_tensor_get(graph, x)->format;
     if (!out) out = diti_tensor_new(graph, format, desc->items * own, desc->heads * desc->head_dim, "all heads");
-    for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
-        uint32_t heads = diti_group_size(group, i, desc->heads);
+    payload = diti_payload(graph, x);
+    begun = graph->exchange_count;
+    for (i = 0; i < group->count; i++) {
         if (i == self) continue;
-        parts[i] = own ? diti_tensor_new(graph, format, desc->items * own, heads * desc->head_dim, "heads received") : 0;
-        for (item = 0; item < desc->items; item++) {
-            uint32_t first = item * all + diti_heads_rows(desc, i);
-            if (desc->rows[i])
-                diti_exchange_begin(graph, diti_group_rows(graph, x, first, desc->rows[i]), group->devices[i], true);
-            if (own)
-                diti_exchange_begin(graph, diti_group_rows(graph, parts[i], item * own, own), group->devices[i], false);
-        }
+        diti_heads_move(graph, desc, payload, all, diti_heads_rows(desc, i), desc->rows[i], i, true);
+        parts[i] = own ? diti_tensor_new(graph, diti_payload_format(graph, x), desc->items * own,
+                                         diti_heads_columns(desc, i), "heads received")
+                       : 0;
+        diti_heads_move(graph, desc, parts[i], own, 0, own, i, false);
     }
     for (item = 0; item < desc->items && own; item++)
         diti_copy(graph, diti_group_rows(graph, x, item * all + diti_heads_rows(desc, self), own),
-                  diti_heads_view(graph, desc, out, item * own, own, diti_group_first(group, self, desc->heads),
-                                  diti_group_size(group, self, desc->heads)),
-                  "own heads");
+                  diti_heads_of(graph, desc, out, item * own, own, 0, self), "own heads");
     diti_group_end(graph, begun);
-    for (i = 0; i < group->count && own && !diti_graph_failed(graph); i++)
-        if (i != self)
-            diti_copy(graph, parts[i],
-                      diti_heads_view(graph, desc, out, 0, desc->items * own,
-                                      diti_group_first(group, i, desc->heads),
-                                      diti_group_size(group, i, desc->heads)),
-                      "heads received");
+    for (i = 0; i < group->count && own; i++)
+        if (i != self) diti_payload_open(graph, parts[i], diti_heads_of(graph, desc, out, 0, desc->items * own, 0, i));
     return out;
 }

@@ -350,6 +350,7 @@ typedef struct diti_graph {
     uint32_t segment_count;
     const dit_worker *worker; /* lends a thread for compiling pipelines; NULL: none */
     diti_element activation;  /* format of activations: F16 on rungs that have it, else F32 */
+    bool int8_payload;        /* heads, keys and values go to other devices as int8, each row with a scale */
     uint32_t candidate;       /* 1 + what diti_tune_choose answers; 0: what is known */
     diti_tune_case *wanted;   /* what was not known, where the device is to be tuned */
     size_t wanted_count, wanted_capacity;
@@ -425,6 +426,11 @@ DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *gr
 /* x F32 becomes the sum of all members' x, added in the order of members, so that all have the same bytes. Each sends
    to each other one the rows that are that one's, of x and of the sum its own: of N equal parts 2 (N - 1) / N of x. */
 DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
+/* x as it is sent, and from where it came to where it belongs. */
+DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
+DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out);
+/* The format that payloads of a tensor have. */
+DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x);
 /* Ulysses: from some rows of all heads to all rows of some heads, and back. kinds: what stands side by side, each of
    heads * head_dim columns (q, k, v). rows[i]: of each item with member i; own heads: diti_group_size of heads. */
 typedef struct diti_exchange_heads {
@@ -682,6 +688,8 @@ typedef struct diti_elementwise_desc {
 DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
 /* `from` to where `to` is, in the format of `to`. */
 DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name);
+/* Rows of int8 with their scales, not rotated, to where out is: F32 or F16. */
+DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name);
 /* Attention o to some keys becomes attention to these and those of x, all F32 [rows, heads * head_dim], head_dim a
    multiple of 4; o_lse, x_lse: their diti_attention_desc.lse. The new ones, a new tensor. */
 DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,

@@ -113,6 +113,26 @@ DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to,
     diti_elementwise(graph, from, &desc);
 }
 
+DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {
+    const diti_tensor_info *from = diti_tensor_get(graph, x), *to = diti_tensor_get(graph, out);
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, name, "elementwise", DITI_OP_MAP)) return;
+    if (from->rows != to->rows || from->columns != to->columns || from->format != DITI_I8 || !diti_small_is_float(to)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] and %s [%u, %u] do not fit", name,
+                        from->name, from->rows, from->columns, to->name, to->rows, to->columns);
+        return;
+    }
+    dispatch.constants[2] = from->format;
+    dispatch.constants[3] = to->format;
+    dispatch.constants[6] = diti_op_vector(graph, out);
+    dispatch.push[4] = from->pitch;
+    dispatch.push[9] = to->pitch;
+    dispatch.push[10] = diti_op_float(1.0f);
+    diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
+    diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_SMALL_GUARD + 1);
+}
+
 DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
                                               diti_tensor x_lse, uint32_t head_dim) {
     const diti_tensor_info *info = diti_tensor_get(graph, o);

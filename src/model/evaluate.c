@@ -52,6 +52,33 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
                           diti_tensor_view(graph, kv, 0, rows, first_column + width, width), &attention);
 }
 
+/* Keys and values that go round, each with scales of their own where payloads are int8: k and v, or both as one. */
+typedef struct diti_ring_block {
+    diti_tensor parts[2];
+    uint32_t count;
+} diti_ring_block;
+
+static void diti_ring_new(diti_graph *graph, diti_tensor like, uint32_t rows, uint32_t width, diti_ring_block *out) {
+    uint32_t i;
+    out->count = graph->int8_payload ? 2 : 1;
+    for (i = 0; i < out->count; i++)
+        out->parts[i] = diti_tensor_new(graph, diti_payload_format(graph, like), rows, 2 * width / out->count,
+                                        "keys and values");
+}
+
+/* As attention reads them: [rows, 2 * width]. */
+static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *block, diti_element format) {
+    uint32_t i, rows, width;
+    diti_tensor kv;
+    if (diti_graph_failed(graph) || block->count == 1) return block->parts[0];
+    rows = diti_tensor_get(graph, block->parts[0])->rows;
+    width = diti_tensor_get(graph, block->parts[0])->columns;
+    kv = diti_tensor_new(graph, format, rows, 2 * width, "keys and values");
+    for (i = 0; i < 2; i++)
+        diti_payload_open(graph, block->parts[i], diti_tensor_view(graph, kv, 0, rows, i * width, width));
+    return kv;
+}
+
 /* Keys and values go round: those of the member before this one come while those at hand are attended to. A member
    sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. rows: of an item with each
    member. */
@@ -63,24 +90,30 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
     diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, qkv)->format;
     diti_tensor q = diti_tensor_view(graph, qkv, 0, own, 0, width);
     diti_tensor kv = diti_tensor_new(graph, format, own, 2 * width, "keys and values"), o = 0, lse = 0;
+    diti_ring_block block = DITI_ZERO, coming = DITI_ZERO;
     diti_copy(graph, diti_tensor_view(graph, qkv, 0, own, width, 2 * width), kv, "keys and values");
+    block.parts[0] = kv;
+    for (block.count = 0; block.count < 2 && graph->int8_payload; block.count++)
+        block.parts[block.count] =
+            diti_payload(graph, diti_tensor_view(graph, kv, 0, own, block.count * width, width));
+    if (!block.count) block.count = 1;
     for (turn = 0; turn < count && !diti_graph_failed(graph); turn++) {
-        diti_tensor part = diti_tensor_new(graph, DITI_F32, own, width, "partial attention"), coming = 0;
+        diti_tensor part = diti_tensor_new(graph, DITI_F32, own, width, "partial attention");
         diti_tensor part_lse = diti_tensor_new(graph, DITI_F32, own, desc->heads, "log sum of exponentials");
-        uint32_t sent = 0, received = 0;
+        uint32_t begun = (uint32_t)graph->exchange_count, end, i;
         if (turn + 1 < count) {
-            uint32_t whose = (self + 2 * count - turn - 1) % count;
-            coming = diti_tensor_new(graph, format, desc->items * rows[whose], 2 * width, "keys and values");
-            sent = diti_exchange_begin(graph, kv, next, true);
-            received = diti_exchange_begin(graph, coming, before, false);
+            diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
+            for (i = 0; i < block.count; i++) {
+                diti_exchange_begin(graph, block.parts[i], next, true);
+                diti_exchange_begin(graph, coming.parts[i], before, false);
+            }
         }
         diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
-        if (!coming) break;
-        diti_exchange_end(graph, sent);
-        diti_exchange_end(graph, received);
-        kv = coming;
+        for (end = (uint32_t)graph->exchange_count; begun < end; begun++) diti_exchange_end(graph, begun);
+        block = coming;
+        if (turn + 1 < count) kv = diti_ring_open(graph, &block, format);
     }
     return o;
 }
