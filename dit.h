@@ -9242,6 +9242,7 @@ typedef struct diti_graph {
 	uint32_t segment_count;
 	const dit_worker *worker;
 	diti_element activation;
+	bool int8_payload;
 	uint32_t candidate;
 	diti_tune_case *wanted;
 	size_t wanted_count, wanted_capacity;
@@ -13361,6 +13362,26 @@ static void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const
 	diti_elementwise(graph, from, &desc);
 }
 
+static void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {
+	const diti_tensor_info *from = diti_tensor_get(graph, x), *to = diti_tensor_get(graph, out);
+	diti_dispatch dispatch;
+	if (!diti_small_begin(graph, &dispatch, name, "elementwise", DITI_OP_MAP)) return;
+	if (from->rows != to->rows || from->columns != to->columns || from->format != DITI_I8 || !diti_small_is_float(to)) {
+		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] and %s [%u, %u] do not fit", name,
+			from->name, from->rows, from->columns, to->name, to->rows, to->columns);
+		return;
+	}
+	dispatch.constants[2] = from->format;
+	dispatch.constants[3] = to->format;
+	dispatch.constants[6] = diti_op_vector(graph, out);
+	dispatch.push[4] = from->pitch;
+	dispatch.push[9] = to->pitch;
+	dispatch.push[10] = diti_op_float(1.0f);
+	diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
+	diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
+	diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_SMALL_GUARD + 1);
+}
+
 static diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
 	diti_tensor x_lse, uint32_t head_dim) {
 	const diti_tensor_info *info = diti_tensor_get(graph, o);
@@ -13773,54 +13794,111 @@ static void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_ten
 	diti_group_end(graph, begun);
 }
 
+static diti_element diti_payload_format(const diti_graph *graph, diti_tensor x) {
+	if (diti_graph_failed(graph)) return DITI_F32;
+	return graph->int8_payload ? DITI_I8 : diti_tensor_get(graph, x)->format;
+}
+
+static diti_tensor diti_payload(diti_graph *graph, diti_tensor x) {
+	if (diti_graph_failed(graph) || !graph->int8_payload) return x;
+	return diti_quantize(graph, x, false, "payload");
+}
+
+static void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out) {
+	if (diti_graph_failed(graph)) return;
+	if (diti_tensor_get(graph, payload)->format == DITI_I8)
+		diti_dequantize(graph, payload, out, "payload");
+	else
+		diti_copy(graph, payload, out, "payload");
+}
+
 static uint32_t diti_heads_rows(const diti_exchange_heads *desc, uint32_t before) {
 	uint32_t i, rows = 0;
 	for (i = 0; i < before; i++) rows += desc->rows[i];
 	return rows;
 }
 
-static diti_tensor diti_heads_view(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t first,
-	uint32_t rows, uint32_t column_head, uint32_t heads) {
-	return diti_tensor_view(graph, x, first, rows, column_head * desc->head_dim, heads * desc->head_dim);
+static uint32_t diti_heads_columns(const diti_exchange_heads *desc, uint32_t member) {
+	return diti_group_size(desc->group, member, desc->heads) * desc->head_dim;
 }
 
-static void diti_heads_pack(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t kinds,
-	uint32_t member, diti_tensor out, uint32_t first, uint32_t at, uint32_t rows) {
-	uint32_t kind, head = diti_group_first(desc->group, member, desc->heads),
-		heads = diti_group_size(desc->group, member, desc->heads);
-	for (kind = 0; kind < kinds && rows; kind++)
-		diti_copy(graph, diti_heads_view(graph, desc, x, first, rows, kind * desc->heads + head, heads),
-			diti_heads_view(graph, desc, out, at, rows, kind * heads, heads), "heads of rows");
+static diti_tensor diti_heads_of(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t first,
+	uint32_t rows, uint32_t kind, uint32_t member) {
+	uint32_t head = kind * desc->heads + diti_group_first(desc->group, member, desc->heads);
+	return diti_tensor_view(graph, x, first, rows, head * desc->head_dim, diti_heads_columns(desc, member));
+}
+
+static void diti_heads_move(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t pitch,
+	uint32_t first, uint32_t rows, uint32_t member, bool sends) {
+	uint32_t item;
+	for (item = 0; item < desc->items && rows; item++)
+		diti_exchange_begin(graph, diti_group_rows(graph, x, item * pitch + first, rows), desc->group->devices[member],
+			sends);
+}
+
+static void diti_heads_send(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x, uint32_t first,
+	uint32_t kinds, uint32_t member) {
+	uint32_t own = desc->rows[desc->group->index], rows = desc->items * own, kind,
+		columns = diti_heads_columns(desc, member);
+	diti_tensor packed = diti_tensor_new(graph, diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, x)->format,
+		rows, kinds * columns, "heads to send");
+	for (kind = 0; kind < kinds; kind++)
+		diti_copy(graph, diti_heads_of(graph, desc, x, 0, rows, first + kind, member),
+			diti_tensor_view(graph, packed, 0, rows, kind * columns, columns), "heads to send");
+	diti_heads_move(graph, desc, diti_payload(graph, packed), own, 0, own, member, true);
+}
+
+static diti_tensor diti_heads_receive(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor out,
+	uint32_t columns, uint32_t member) {
+	uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member];
+	diti_tensor payload;
+	if (!graph->int8_payload) {
+		diti_heads_move(graph, desc, out, all, diti_heads_rows(desc, member), rows, member, false);
+		return 0;
+	}
+	payload = diti_tensor_new(graph, DITI_I8, desc->items * rows, columns, "heads received");
+	diti_heads_move(graph, desc, payload, rows, 0, rows, member, false);
+	return payload;
+}
+
+static void diti_heads_open(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor payload, diti_tensor out,
+	uint32_t kind, uint32_t columns, uint32_t member) {
+	uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member], item;
+	for (item = 0; item < desc->items; item++)
+		diti_payload_open(graph, diti_group_rows(graph, payload, item * rows, rows),
+			diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, member), rows, kind * columns,
+			columns));
 }
 
 static diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
 	uint32_t kinds) {
 	const diti_group *group = desc->group;
-	uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), item, i;
-	uint32_t heads = diti_group_size(group, self, desc->heads);
-	diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, x)->format;
-	diti_tensor out;
-	size_t begun = graph->exchange_count;
-	for (i = 0; i < group->count && own; i++) {
-		uint32_t columns = kinds * diti_group_size(group, i, desc->heads) * desc->head_dim;
-		diti_tensor packed;
-		if (i == self) continue;
-		packed = diti_tensor_new(graph, format, desc->items * own, columns, "heads to send");
-		diti_heads_pack(graph, desc, x, kinds, i, packed, 0, 0, desc->items * own);
-		for (item = 0; item < desc->items; item++)
-			diti_exchange_begin(graph, diti_group_rows(graph, packed, item * own, own), group->devices[i], true);
-	}
-	out = diti_tensor_new(graph, format, desc->items * all, kinds * heads * desc->head_dim, "heads of all rows");
-	for (item = 0; item < desc->items && !diti_graph_failed(graph); item++) {
-		for (i = 0; i < group->count; i++) {
-			diti_tensor rows;
-			if (i == self || !desc->rows[i]) continue;
-			rows = diti_group_rows(graph, out, item * all + diti_heads_rows(desc, i), desc->rows[i]);
-			diti_exchange_begin(graph, rows, group->devices[i], false);
+	uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), i, kind, item;
+	uint32_t columns = diti_heads_columns(desc, self), pieces = graph->int8_payload ? kinds : 1;
+	diti_tensor out, payloads[DITI_MAX_DEVICES][4];
+	size_t begun;
+	if (diti_graph_failed(graph)) return 0;
+	begun = graph->exchange_count;
+	out = diti_tensor_new(graph, diti_tensor_get(graph, x)->format, desc->items * all, kinds * columns,
+		"heads of all rows");
+	for (i = 0; i < group->count; i++) {
+		for (kind = 0; kind < pieces && i != self; kind++) {
+			if (own) diti_heads_send(graph, desc, x, kind * kinds / pieces, kinds / pieces, i);
+			if (desc->rows[i]) payloads[i][kind] = diti_heads_receive(graph, desc, out, columns, i);
 		}
-		diti_heads_pack(graph, desc, x, kinds, self, out, item * own, item * all + diti_heads_rows(desc, self), own);
+	}
+	for (item = 0; item < desc->items && own; item++) {
+		for (kind = 0; kind < kinds; kind++)
+			diti_copy(graph, diti_heads_of(graph, desc, x, item * own, own, kind, self),
+				diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, self), own, kind * columns,
+				columns),
+				"own heads");
 	}
 	diti_group_end(graph, begun);
+	for (i = 0; i < group->count && graph->int8_payload; i++) {
+		for (kind = 0; kind < kinds && i != self && desc->rows[i]; kind++)
+			diti_heads_open(graph, desc, payloads[i][kind], out, kind, columns, i);
+	}
 	return out;
 }
 
@@ -13828,35 +13906,28 @@ static diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_hea
 	diti_tensor out) {
 	const diti_group *group = desc->group;
 	uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), item, i;
-	diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, x)->format;
-	diti_tensor parts[DITI_MAX_DEVICES];
-	size_t begun = graph->exchange_count;
+	diti_tensor parts[DITI_MAX_DEVICES], payload;
+	diti_element format;
+	size_t begun;
+	if (diti_graph_failed(graph)) return 0;
+	format = diti_tensor_get(graph, x)->format;
 	if (!out) out = diti_tensor_new(graph, format, desc->items * own, desc->heads * desc->head_dim, "all heads");
-	for (i = 0; i < group->count && !diti_graph_failed(graph); i++) {
-		uint32_t heads = diti_group_size(group, i, desc->heads);
+	payload = diti_payload(graph, x);
+	begun = graph->exchange_count;
+	for (i = 0; i < group->count; i++) {
 		if (i == self) continue;
-		parts[i] = own ? diti_tensor_new(graph, format, desc->items * own, heads * desc->head_dim, "heads received") : 0;
-		for (item = 0; item < desc->items; item++) {
-			uint32_t first = item * all + diti_heads_rows(desc, i);
-			if (desc->rows[i])
-				diti_exchange_begin(graph, diti_group_rows(graph, x, first, desc->rows[i]), group->devices[i], true);
-			if (own)
-				diti_exchange_begin(graph, diti_group_rows(graph, parts[i], item * own, own), group->devices[i], false);
-		}
+		diti_heads_move(graph, desc, payload, all, diti_heads_rows(desc, i), desc->rows[i], i, true);
+		parts[i] = own ? diti_tensor_new(graph, diti_payload_format(graph, x), desc->items * own,
+			diti_heads_columns(desc, i), "heads received")
+			: 0;
+		diti_heads_move(graph, desc, parts[i], own, 0, own, i, false);
 	}
 	for (item = 0; item < desc->items && own; item++)
 		diti_copy(graph, diti_group_rows(graph, x, item * all + diti_heads_rows(desc, self), own),
-			diti_heads_view(graph, desc, out, item * own, own, diti_group_first(group, self, desc->heads),
-			diti_group_size(group, self, desc->heads)),
-			"own heads");
+			diti_heads_of(graph, desc, out, item * own, own, 0, self), "own heads");
 	diti_group_end(graph, begun);
-	for (i = 0; i < group->count && own && !diti_graph_failed(graph); i++)
-		if (i != self)
-			diti_copy(graph, parts[i],
-				diti_heads_view(graph, desc, out, 0, desc->items * own,
-				diti_group_first(group, i, desc->heads),
-				diti_group_size(group, i, desc->heads)),
-				"heads received");
+	for (i = 0; i < group->count && own; i++)
+		if (i != self) diti_payload_open(graph, parts[i], diti_heads_of(graph, desc, out, 0, desc->items * own, 0, i));
 	return out;
 }
 
@@ -19835,6 +19906,31 @@ static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *d
 		diti_tensor_view(graph, kv, 0, rows, first_column + width, width), &attention);
 }
 
+typedef struct diti_ring_block {
+	diti_tensor parts[2];
+	uint32_t count;
+} diti_ring_block;
+
+static void diti_ring_new(diti_graph *graph, diti_tensor like, uint32_t rows, uint32_t width, diti_ring_block *out) {
+	uint32_t i;
+	out->count = graph->int8_payload ? 2 : 1;
+	for (i = 0; i < out->count; i++)
+		out->parts[i] = diti_tensor_new(graph, diti_payload_format(graph, like), rows, 2 * width / out->count,
+			"keys and values");
+}
+
+static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *block, diti_element format) {
+	uint32_t i, rows, width;
+	diti_tensor kv;
+	if (diti_graph_failed(graph) || block->count == 1) return block->parts[0];
+	rows = diti_tensor_get(graph, block->parts[0])->rows;
+	width = diti_tensor_get(graph, block->parts[0])->columns;
+	kv = diti_tensor_new(graph, format, rows, 2 * width, "keys and values");
+	for (i = 0; i < 2; i++)
+		diti_payload_open(graph, block->parts[i], diti_tensor_view(graph, kv, 0, rows, i * width, width));
+	return kv;
+}
+
 static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
 	const uint32_t *rows, diti_tensor qkv) {
 	uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
@@ -19843,24 +19939,30 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
 	diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, qkv)->format;
 	diti_tensor q = diti_tensor_view(graph, qkv, 0, own, 0, width);
 	diti_tensor kv = diti_tensor_new(graph, format, own, 2 * width, "keys and values"), o = 0, lse = 0;
+	diti_ring_block block = DITI_ZERO, coming = DITI_ZERO;
 	diti_copy(graph, diti_tensor_view(graph, qkv, 0, own, width, 2 * width), kv, "keys and values");
+	block.parts[0] = kv;
+	for (block.count = 0; block.count < 2 && graph->int8_payload; block.count++)
+		block.parts[block.count] =
+			diti_payload(graph, diti_tensor_view(graph, kv, 0, own, block.count * width, width));
+	if (!block.count) block.count = 1;
 	for (turn = 0; turn < count && !diti_graph_failed(graph); turn++) {
-		diti_tensor part = diti_tensor_new(graph, DITI_F32, own, width, "partial attention"), coming = 0;
+		diti_tensor part = diti_tensor_new(graph, DITI_F32, own, width, "partial attention");
 		diti_tensor part_lse = diti_tensor_new(graph, DITI_F32, own, desc->heads, "log sum of exponentials");
-		uint32_t sent = 0, received = 0;
+		uint32_t begun = (uint32_t)graph->exchange_count, end, i;
 		if (turn + 1 < count) {
-			uint32_t whose = (self + 2 * count - turn - 1) % count;
-			coming = diti_tensor_new(graph, format, desc->items * rows[whose], 2 * width, "keys and values");
-			sent = diti_exchange_begin(graph, kv, next, true);
-			received = diti_exchange_begin(graph, coming, before, false);
+			diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
+			for (i = 0; i < block.count; i++) {
+				diti_exchange_begin(graph, block.parts[i], next, true);
+				diti_exchange_begin(graph, coming.parts[i], before, false);
+			}
 		}
 		diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
 		lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
 		if (!turn) o = part;
-		if (!coming) break;
-		diti_exchange_end(graph, sent);
-		diti_exchange_end(graph, received);
-		kv = coming;
+		for (end = (uint32_t)graph->exchange_count; begun < end; begun++) diti_exchange_end(graph, begun);
+		block = coming;
+		if (turn + 1 < count) kv = diti_ring_open(graph, &block, format);
 	}
 	return o;
 }
@@ -33895,64 +33997,65 @@ static const char *const diti_spirv_text_expand[] = {
 	0};
 #define DITI_SPIRV_SIZES_expand 3976u, 7509u
 static const char *const diti_spirv_text_elementwise[] = {
-	"n0C9%1VZI/W/B:eAe<>+;t>wJtR/,h[gS/s9$.lYp;RJB_Tr+SGnJ3,O<pkt()Q<aBg_40k)2X)iw:2]lO&O:/vq-hXo00p(55Xc@qw;Y,NL@pkZC1#w1T"
-	"Hrsf`wKB'W82b,Sj61uM_/%X]Tp(XW6e[V;E%/y=Bq&`l4Sf3aCpn3T[^/(wQR93gnJ;)q<QS54jC-ndqk%(g$Jw(s(Y7ji(^*.KJlK^99@xPITvQgUTHB"
-	"l@IOP*7R>D$^T1[<W-D[vsK`E&yW&mx.SF>$B1Di_W'PpUe/#7^Ld%Ws62R3<(1CSfdFtiMsbICM):&ea.h6i7H9C27Nx15Y#k-Cj,NlDnEuJ8&WujdSiG"
-	"[s=./auQKaB0a.)&pFV&LtPjB0T4D7N730O;>#qDZ%cRKt@yJwNJH;g_T'fx>_1+C<;+e@UyR<GJv%w,DTh6;W06'Gv1`3OhKp.nY-FE8UHn<T>[<vB,Cg"
-	"jAu&x>Li^g'C9i3@pBr`F^'Qb0PRE;k5r*mB`G*mvFgL<Zp4;M/fSD&--2avM:p1<'TSB=Z`o^bwWQY=9cJOICy5.b;5Wcaye+'>G/C$KihJ>81&^WWi/'"
-	"6MR.-IswvrvxVw%*:L65-wkoUCZJU(tQm=>-MIIF8_;lCe)ju4e'_2ec>dx5Pj;j$YYx$FoqkRk4xEmbxh)0;s'RZ([ROyF)c[F0<S>)$%RTgOD31ZsB%K"
-	"]6KRQ]Uu'hC/W@M%CNYF[Ces1tV1rjp+Hh::m8TtWH*XI2=UT1;k5stimSkGxv;_kx-WfjBR+h4xD8`L'.^LC6B2nDxhyI1_'L2Vh(*^^[v<Q/3@ad*rpO"
-	"8J3'R*H3)N#k*%DDT4*5t;Uhk0LB=.6v]P2>]DZI6=W-JR]@VKpYF^*qsgdH)rLXf9H=fL0E^UpF#Rj20@7I_RQ-PH9`GScf>c.hpH0K6UWSQY&$uS8tJ^"
-	"IJDX5N:Bl^0aaVc,&U^W2$U$wt`#B<Mn:Xg%9qQ`$:a>Ys`+5j._Y:9uW/'56aEiD7nAGg8N>tFqIiEGfw&_`.a6ucRr8GA*1%PU_lkf`l`)xK)B][/ja6"
-	"dV`DZ7VW^;VE4[VCrWmoFGrJ+9#,22PGY:Mp4Cw.XUvu2<:RXP33Hm6B8Z<T<.0i81S8eY1^N'WShh7%v8v:G+bs#)3wE6yCF97KHtj7DAUa=D'gd2R0h*"
-	"E$ngSw^;F.KY-Ht6`vP:$%J#m]yC:<H.8,@V6^M70Z@n6x'HX/%UZ8Pw>:NNP^PI2-8lg;d&CT=N;[[#jkghIN5@bTdrt#Gv,p*&y*$&j>X:]VR2'mSwnh"
-	"ud%)9tNX.N/oL#C]+^yCpCfEu;$E>Mm4ehaGIvBYI7nVe5SrbH*J*ksA.OOHWiyAA*4[=Yh`e[t[q]8)F(4tFTswdC(VpO^&`h-Yh2+OPLrd'Wel-f<)V:"
-	"O8JkrAG09f%Y(WT.92tTxYmIapx9(O.0G;->(T+pd9kC4*G7UQ;+#S]WBvZ4VkJfKYW9,8[vE5#'B9pLlk(UxQ4#+_i[o<qyYuNHlSNsoJO<60B>V^h_9i"
-	"C)>AD-/Z%/bow/v]Z5fv[dvttu&Erb#06@$Ww]6rjwS9w%mv'G%w54Xo8Hm#Ay,PIUcMgD(x(v%$&XF10>dpiI[`Wtk:':+<=Zj(I1wSc$^r6cm4N*&_+W"
-	"4)LF#A,l%elW<8uVT+`$[Pl#s*on)<m5c3n72Fjbx+*$]U]Ql#f4^$uIF8]1OK%P9EUFTWe[`l,QGW:JnAXZ/uiB$WG6u1@BN=T%o_1HFy6ieU+]cPWn6B"
-	"YQxLF5N@kT8lF,Cn)880J771a=CJ-R@1vCcV8aOBNX^7gq+p9FdcdnMwY5[+G>[s_A1BEi.guNBwK)B<7d[=snmEN*U98wr>9te#*Ex@CS/t,E,s<CeB9="
-	"6,2W_+CC:)N<6tNMb^jj<QVI[L3k>LRYwwJOI^2C:_@>><M+s<`TOLlC4t2bOI.1N5/TyJ;ZZhE&vX@aIt5q6,qgdI/+;v;e'93lw2DoJJm_#%1GdIhN#^"
-	"aVaD.HI>u<><4`Ep9;mJ#48IT+.Q.WvCH$4N]Q'TEf>s3:h&oYNHHvVu,we)gr+eu06b_idau_1xKq(uiEW70yac7TX4f'DspNmLE._T_o5T2ehPETJTw,"
-	"iO`-G&`N-V]@J1Z)Fj>c5ms%V2:bmi,%COMF4,$l3hKn6m6;R,C,K`74oN2`GnU,tKSr<NU0%lyUXi3enD9xgdo9k11TRmE^wxwvHF;@uF>0[_Z:jG'O^r"
-	"%W,*:$EAj6]2]`N#iXv$ej_LIY1k=2tbqpOd3.C2u9R'eu]<OsW*'KO_PRjg&*CxY3JE#yT@hphwM[W=[t6@09)OVI]qjD'D,t`:T4[uG^Z*B65^1H02@S"
-	"'Pp-ATrGvt1afB)F4l(r'59BPTb-49<5%pF_FLmoT`@@;=ZpjHua9F5f*+Um:l<EpZ`Qa5kC*O&YA'80PQ.pVcSAUhDg@.DQ>t8)eSmwqy:V@2/_#B)txL"
-	"+E&5iW-t]_o)]VOTH*n3]=oQf#V3`V-'4rSLipBXA$.eB%gwI'vFf,[C+Zd.>=bMdq>$5ax=[/1DU89-iH$FQ6TBkf>f#Z#2KWCb]6[p.=jZJs0NNH[i4a"
-	"VFS_Oi0aMfv^%t2sv1-aa;jr7W@GFM_<aQfpqY9/,L&%4aPf0@T7+b#au:&+`2^FwGIL6b)i#N.PY-tv`8crKDkYK+1uhnP]QNS(LeZ+jYKTGV$Q6VD'W$"
-	"d_F5u09sC%Cu4v0uZZ9Q98H.jY'4KQv/>VfQ2s9^)T@W#gIrCZEKFa.VqC[ABn`6K>u3:;+aq+jaON=*Om;L6urR%7%VDgr]:$5mL)PxwH[0`Z]xno*RhC"
-	":QW(L#(]@-A<*9]%fbRPEtn1>r2K-sQGrEm;=)pCG6+QVM>FVx'wpaK_ikDBn]ASNTER/]b#[;;&G'.vv'7oa'h'T>48_:Uh;*6DQD(mn0%moKIt7gbPs%"
-	"t>+,bufUIE4OEoi,#D%,i<=kCt[aV5BXq>m3iCQ'QN1rX(ptI'_2qN%o.&</l1[O3>5o;p<,G)Wn@;JdswLAji3mU'QS6/VEciKJCUZvh30-'HkmO*B^TZ"
-	"Qvt)9+j'YNoV8_%HKQ-0Y'>Ei,(m5Zy+;[Zu:GVGLnCM,+hnS'B-;7[02yZTqIUHr*)%oF.`t:vi<*B0e]t`p9LIuqLj8/24CteQ)b[4Nw:C_OOeHXFSO1"
-	"[&)P[DaS>iDPG'qSFCk=.IROG-Ni+X(6X:#Gk#7-/#.]>sL8S]Gw]O,c5UQsXva3l#ImoB>bfYJ7c;19kgKf`=w%uj*3d%Oeu40f+&p,xTcW9hwa<`JgF#"
-	"J>Y[v12NGa9kh0)fh@*d(giiQZ1$$b<y_H^=.Ku8dXUh[1N)Xv+32fg)ME3Rf8-B>fY3[CJ1o2s<`7Uym]vo+*9UwCMUlE`;[fn'g5Q/5'X``HfmoIQDtF"
-	"*@Z+h6>i^gNf#V696mH*l4@8)ji=7v(e6XlK'bC-LQXQAJu;'gWL-&hoI0tg4<^'jx0F%$^K0fUXsG$<RL3e-X`m5qDY7=VxU=v06U8Z6nhh1M[`(M5A5N"
-	"<>DMKWmG[OvZ<g#/,ExZ62xH2u>.qr^KKk0:dl'QC+lk3htpIai/JsT.)8=6<F^=934V,Ph6DA$h*<m*Jf]^W%c)`Khx<%d@/`UmdrO)1YrXtea/AC<mI["
-	"KnTj5jprSO37)q3@JNGLRhpGSP9pcRnQQ2dnAI8hgcb;;Yg1epQD#j8RJc]I7D.E6eECAY:_s[i.JrK-rB&X^7D`v<Qv'_nIPPIHvhBR)(4;QBe(xNPRBN"
-	"[c%W>k<t;G^2gWd32LZTWEI#`TXic;mUkrt-OD`)mcK=F05Fjyffy_xgAJpOO5q@2f''TQPg7ZL48&8vwlc#q,D2Ag@46qXpW9;[;AV,RHoKsktBR'f0Q3"
-	"]DJDcau;9@[g3TWkUy@XD4a&A$V`me=<uWnXw0Yvn%uO^-)Mf$ZUL'2dJa%u)%E)sS]&$i473Paf<KGtu(F]-37D[4X^tFB<APwbJSp.:+",
-	"w6tHOgnOZ2@y&F9adTRVjWN<VNYhk+7h*-O+20u%P=3P0#a<<Gt<1lggN3:Fo5XUZBV1n&rycxV(Oy^`H.FR9/]&M+f$E3S6p)n=mkyC9,,u:-bpAy4)bg"
-	"hEh'r7>94nV+LDrpo6-m(G<vR9*q6C5&4O3@'#Bpt)tUSI]>=u,EnP@Fqh]G*hFGh:QP's_+_hjDp4wDgM]a<Z8Sb14)1'+ULFc280Svn4VeWV*tZqIKUK"
-	"hh`c@^YR6cnf^+[#^LN2d7EM6PjQKmD4j-bA,nrm6T[[Aa`'mpiTvDjiX.4Ft4tbArxQrQ*V0Bq3-GU5J[612Gno_&c&X&w`U6Ry2nbV`TNGrVu0K%X>06"
-	"NyKq>RRr+pD=HswM#WMOj&hV:6V$f[rt#Z1j7cqmo0,o)mrIm:lNu4g0cdCr]bnVx@,'(6_%7rx#[0%L4uKYEo$Lpeg(E2'f#jOoucrxAJgKb:mZ^1hv*0"
-	"U<eW;eyYsc5-CM#j]Iu,5vsIP)bpZp_3NwprU]*]vEE1-ymCJegM,+GRp6f0KCdI;GbJ2)tuLu2;VM_Vq(JkyHgOs#x%'XaDgP)L6o.9u_YWf,fl-*>uaV"
-	"`YpS#>8fxNw`FP-+v3yiRMor1KJ8%mfOfwlsx+]GM$KqE9ZB]tbY.o9DXUYk)v4Lg`mIIO[_SE%'$=vT<Uw)eL#_xsnm`cS5D0;H4IDO7;81tWx'8kYVb9"
-	"59@54r_V`I>`jXynC(/5/OLNd7U]^han*k6Zod+Tt<)JXS[5:7MR;vsyM(Y9Ylk*<&sha8=_t>=w%K6H;+D35XJJ5uk^UQWV0tAG=,%B%a_FmTuOEhbfS$"
-	"1%m7AarT9[>Z`O6<0yHY8r<ujGXWtlsMIgRv@dnYPkpE6f6BSY6ib`7'2u+(L)bNA[fHdnALq*W&i3=%tj2+oBQ0H,ZIdRj;8u]s+JY2<*yGgPL@sJ`U43"
-	"=fL`9V^8ZFq;&:iN_hqxkov%XZ6j;qHrhDHj^plVe9kjKQeFI=.fYB)P'Vn[STL/t7:J.%qD;D+wGMw`o<_C%ApeW-*o]WZ-bDY,gg=b<VZ;/fJo8ElY>R"
-	"SmVOkdkv$.ttT&ZG)W=+W7R6XYV_`&'8=7K(dWeHlS7Q>LP37:VS1O[IJVBM)gM1WB)Ngxk_hamc24Qs,4+7y$XB4RH6I;APsAw*>yLhCEK+'V<27[xC##"
-	"R[rl$B9p:/DvZ#^j%rD$B(Go&jCvd$7V:qb%yf*aR*(Fl7Kf7J4Oam'D&I4,@xX.tLTxw/$3O4c^w='rZ<#ct]];#YhN,m$OrrdI(vex`TcX$:a77<pVT["
-	"cA*m@QM%Q35gs/E>:eHhCBRBQ6i(VrX$>EEWf'jVc*W.RU,1.>bhqKcK0sY6kk8:y0=Zs,.&@:A&ZeFVMfx=cyC)=k]32Mx2/n_Tyflbj]`rp<8kW5N+R;"
-	"f2cT9eTJjY6v@Yws(Mj<8_QSBXnH,cZ.pfwwyjr4pR_F/,m6YkJVecHek,iT%Zp:qu$NA2-'%wn-Fuu&;AyAv/`GVxUmxLpH^hbcw9:-gy#U/wajwq2P]]"
-	"Pr4-]CIJvY8#Ic=Br`:>HgNMWmgU$0957puk6Nr<KC#FH0a1m3%QH&r'#J2qA(%a%Y<V^mvJT(0mY1IS1'i:lQNTFES@5OX$NcmKVUKFB)Qje6JHk)nFI*"
-	"Pe_Eq7-+]dUscGHKy5WgmuGKCe.Tr42ucuWG>*8.0MTs-i-ar%tMN<pb%<l/8d0ENq-Js-q3>Ym7C=(,JU3al^K7ClghAjng1Ur4%g)J#pJH[t]G`1.;hn"
-	"Fi3A&bne;VncPLGD,Aa>SbsNUp$g>p>U&%RcHo3A'6PdE=t^-tl$PJ=Z,v+TI-+xBqs_fEvI>b+1;fEcN:.TSN,McQ=U6hEK#GNZp%pJnv6>@%WZFDg+9%"
-	"J*)a['uH3g/5nbx8%*Cu3eK2(i7vwXP1Vqco;PARtXcC@pZG2@60fX#j6PFeS5)UQMNYtG-Crt0JumO1rp.BL#etY5idCiD<mP3`ZjyvI6R#p9@OLY2=@t"
-	"H*)JEMqTgelLLL8SgX/sX-(Fl5.GU,:C,8Y'Io(FB9^+CqPS(b<I9:N#q7D$LoD$2WAx0,,]*gO^bd2E0LmK>%>v@3>6bShp,q8P<F^qKnVwX[rX-K+:W:"
-	"ri'jC8Ep2upmDD&.a[IE/kvw,7_f;fMa@gwD3w1atW>,8CwUBF50&D-aMj2<oZIOs(b<16PmLiu)=`dRPljuPd9%QA02*&>65I0U8_>UlW:tfvIAa)P3+B"
-	"<m8_YxLh2LGjZaXZqn2mqJgb_98kGGb)aw;#Fvs&[tfk_WEp,Ng&IT:Z%Kn4G08X,'L8%,F*8<ySJ3V8A&%qP<R`*de%mN/vLTGK+%/J<;`3'KpkNlRBZD"
-	"$V$cf4&_,c8VKcfD7IbJ+SW,Hb*`FvmU.():=aB_Ge>=mnsRSaKrG%W&Mjw4wmnAP=3=]l[[X-WPEc+Z6Lt;eqwlZHn(HZ#sn):QGAK^$j2$KZt>)LKt%#"
-	"##",
+	"n0C9%1VZI/8xpuvj66>+;t>wJA84&WpPEh4&jf0l]F[3ZNY,jj_xCxWWGDa`R;xwO_`Cln7*7kZMUqp=pyOea[;Qu0fw^sFhk*wq37$S>Gg7D+U`-`0kts"
+	"#ivgdXCPAsQFHL.yo56`Pj'q'e2AZLF60@;X=B)n>%kaAhsHGwG3o:aBR$^6JOKmE(omIV4tk^f<9lMU2k@;Y44[`COW68N(pR<:W$g>)atD$s>9EKlDmu"
+	"3Yt;VaXFM3N[)EW]08bQv8pht12#d^KrVOoy2stDDU;bcoBDpDJ$$OPSs6pSA4`sZXw2uAW>hFA'`S_un9+bNheer*P'$-P*yxX&sfHGYL)4P4(-nZ:%ib"
+	"v>I-SccGA>*1EG&-t,JO7r6(_8;`%EhD3Vu2jN0+X#FJhKBFiRf^#>0I`k.QchK256N>C%ZZDW_cI9/MrAL#;*muMPb1,>E=si#[ZEQP>Kx(;#v%S5D>jL"
+	"shdWDm&sBrWgp]G6otC/r_XF@mZvTZQSOtmP]XByS*Y;/N_ZmuIb3:GYXJs+odR'jXBfGKifeMO-rBhLjk+<r%%-D'>h4Pl9M]BGvv'0+p.I%gRgU5y'gp"
+	"A>>uK>i/g'wU_.,1r&>v^Kg@DP]/ZHTL5ZZ5PK8jTr'RMpOkROPq,NA#(h+_p^SFQoI7C@426.*dF'q%0;P/r1Wu.-i5]^Qd>NuLUgJF;MB6l:pK$rb$&d"
+	"UAq>W/3@ubFOMuu**H1RQVrxM-]'^nT4JsGw>e^q7jH5d)wNg*+BG7:Dg=O;sdd>qXXW_+`Q1;.MjD,j@P>wORFnx-P9Z>XCpJ$4I^cn+Flv<o<X_]cL6]"
+	"o]cr$iCq;2BcvUKJ[]f=Wh6@O.51)NFFfbl<>$EKGfG+^v=u6Af7`QD<l`T.;EV`,0WO5*kE7_lF*Jv/B>UlF*GCfXc%&1f>u7F*=@[;3vy8Pk*#4$>]8a"
+	"hEN*7MTJpK@].RP@=n$,VJ100KoxQjkLTb2L($UE:uVig*Raqafvw4@4'aTTOZ3X;9TuxZ68:E:k(uY3E`8B]T&^y3p'2bO&+xZEZAh^v`lKD@XvWewIUP"
+	"%vM,_v/09=&NIHZpkej>8dM&28h0>O_@(IUcEK8(CTXV1u<ro.;hh5];N)Kg]m>_c)$e3p(,Z/K0RrCRjHPns1&g'6XGqg:HO^syO=<Q/Qb@.L$S@[:jxk"
+	"qU6fK%(/AQ4Nw@TyOYuZ(4=`hC^EQ')i1l2x4^,crEjv88.4Ra%PTV>.25m)(7f#FCrl;%d%b7LX$N/K5r*)HSTCBj=Kq&CET),a*wRv;_FWrVUJLVu$@B"
+	"O-(a1E1h'[6,+f,Od4[t+fsoh.EPQ6xR_GM2.e`uFn<8&5Y(v+E_Sm`9H1,l$L[29W=RnTwYAC%pVtO;I83Oi7NR6a*X(,%w&H.y]h@cGet*kqM2@^]mk^"
+	"yodee5IW[JY(uRrlMR>H#32+GSq^[ub&hH7]x;_x*:6IJLnYr-9jmIwUlK9d$6UcqotVsc+>6`x;vHhKu+lNP#^*;=us;Wr5Lk_e$SpU%N6d6ceZ$Dv#8%"
+	"31RGH/o6.x/)18##Y7hq3Xw4cFV*oo0D@KuoWt=c]nT7b_7@7k%$%B]1E%3PC0_;O5016Kl3K)$6H/DcV@<T=Rxv)afc2aw7P9eKU$l-.F7kc(W)K=GA8O"
+	"A<-hCg@gK19#t7k-=%c-qu%Dqpu;nl=Wt@bP&XBo;(SGigS:AS1TuXv&cJD55pv)[vXedwHLJ17NhcFSEx(j/Z42g3'.tk.#4t'*g&%eN]0tt&`n.H']=d"
+	"Eh3HAXt>LfW5AE+_v:<X[_)1<Uyju5^ar:pcKeBZReNd/U,]Oa7IV5`QvZ818*Pq)1X.BO*5QFNivIooeuYn1=xJriA^]S1'FTZEB%7]N]UuOCoRO%=b:h"
+	"g[eSi&d;<$icF]H2PPje*$.277I61@AVi5^Uf9AN%ItjDMW5;aF+R`4$nSjTyo6wEn=pBEY<ylw%YRwFdAUC/1--Qe1<@'HQ4xByPIVrX1o-pQd-VeaL<E"
+	"ScJS5O@y;9#:o6)/Aiek=@nNG^,hT2^YGLUeIaC%Bnh0QT*+I`g,p.PPb60Y<BI+ud5nvMZwO(PjNjMVOx4&=I%_0RYu0IyJ':0VdE&]_.b@&(&x;]Ax&^"
+	"oT&k+MnQbAnWMii.u8L:L.4xk>1wLFhv(a47='xFZsIfJU9%.vR5n^sqcJNKN,r4^_9^;q`%L<m1bHu%D=f3kbTfOcj>Yle^VpLWu1:Zdmbt>Xq&(Y+jGs"
+	"C%>dT3X.&r=OI6NV%9pNDYG:.1C`o,o_Ve5B'n*Q@6s=EWj2lOp5/m@P[iwX>_l9UoZFu^,yUx-7g>TC=,.;OBF%_6@C,>=K@('=b)@tJ#&J4cqsd_:_Dj"
+	"njyw1l.^]DL$*,krKS%[3M^H8e(-/6s$*_n6IXvd4Hev)0qCnFUh:U.u%bXq>+Av(/<:j8iQ7k[n-@IvNTrq0R$]N/voRw0YB28+U7fo6&RN%.TD(:v$a4"
+	"gW52EYTPQGO&EFLi5,*&iuugVUrLHn]IMeTMUgYy*l-Uv,n/kU+Wd^8R3rlBBFYSkva%7gShnkYl>4Ym;jwP*X4C-EJ>v#d+C=W:#SPXIP^ll<tI[T$*qd"
+	"$n2Uyq`//Fh30k)^_B4J6eV)kMM_`9<BN#UGm38'Ri34bH=R<K[<,[0NHwT[13[d0@gR&&ppxEwFnU3J;hWjV4#jd&ghflNGc<Dj.'T;tmOKn_Y.lO:jFx"
+	"rClJv7T&lU-7/-aKG@J0/r6BRFWK>CPhd(eByT-Nb'))Wt'QC.gnhKR+Dip>9Z@+00<CT/w:+t`XMi$7@=HNS`T#_D7Me>[N,):`kHE7B]`cjEEv40<XH&"
+	"5@ba8d.9h':T>lXXhdKmM#oP1@+vQ(Z=Yu%0OJ^Qq=1uII1HC#mi1P0sWp,0(E/`]6(MQM1K8:/P*Z<boVtg6a%Hu<J+`hLfHfR9P]5k/DM==5XSebqnLm"
+	"AC8.d+tL39=Qp5G2uKc]jv-j=;M9rH*@G]Rk3YdbjoG/5;um/4ywS45%N5xD<5vy'X`>C)Ii4s^ILs*1@WK'.-]$7`^mnHnwrcM-F]X;,^VNZ5v$RJ*[qk"
+	"VtQc;o)cjoMfxV4.&'I^,ACh[7_7TT1qeo#WHi;>m-][jwj@&FkBOxQ)rHs&D6LZuZc;I=S]Ot>%X9taLM(fZUmK8u:YS/_,/M]Qpq$`*-*+dsLchX''-y"
+	"$RnV*hJ$cTfvUrw.lgU`@#Hb%NvOui2o<#LFt1_0Ft=1OV;Y/-P4^K+rrr[HsG]oIjG9&Mb/u<.H]VQ)ycW_+jNx0=6by[>(Y(J+sp;/+K/n&(L-Yfb_3s"
+	"_FuC*Lwk_+'M>,:DOb@shXDjScZ;7l[TNO[o;DdBt]6y)LdlJdC[8C/Kr5>FC;ZJu9#,OqgRr#1r=Qo_SFvUk:&-iJ:*:pI/+9pmvvK)S%uk%L%xt^I'wr"
+	"ikB<*I3(:r4V_VeDF=YfEUJT$Js(jfh9oe`D_5D-HG6aE>R1`eoO,flopX+yj)ld;v-71ODissJrGsN4`>KBhe(dx=97LTxU39LBJr]Yk(O.=gu,Tcbo09"
+	"/d+@ho[g3Z*bHue9MT7mIASFh7sDIgI-duH:g$L$PH9BKaf]E9BKV2lbP53T(vNKokitF<p]f.**X+rEwHBgX%wUV3q.#<L&,w^e)._>1I86tBw.)E3#mn"
+	"x7o>/'*:(nOt/.fa:Q@D^4kHq/Rr+lAhZPK&sJ/Mg90fa^cZ79EA*oR5m8@VarvxjH[cZ/SceZKqLNI,lEF4_a9ke6Gb=xR8`*D^DlY$1,+4Ha^_^H&(QX"
+	"y`^^-C%UIqOqiA<kmt$Set6Ls#cNUhe<TJ&2'sa8o[vv5BbZtp(<#Q`uPusYx7IqT%SGfnuYuR<s9En8Y:grDf%>XR0,d-A^XoRsolsLjB<t_$fDm0*lXx"
+	"0uRq.]OM:YLh.Y-(<RZrY#*b^vSRUMD$'RGlwa@GYA&W/WhWTy&IU9.kuOe<s@x))%Op3_HJpyEuu5B]e=K[+s9/[D[Y66Ic=L1<'9gARL",
+	"T>gTiZ3C+)h#3cCoI01cBo'VGq4=Yq$'fko`7)x;3(MHd/'fv$wPKHCXpqx4+u_&nqm:sBK2fO;#hSx[a;y&7s^q99)Arr2MVu2;xD4[sv)6`Bf9x7buC("
+	"^OBXcg#4*X,J7ycwX/$%,jq+6XGVcsODu5+gMN]_FDtMrK%oNAKX$m'n+x-fLRA*ouado-8cp6G/%3x=S<xcMWl26wj'.knsssR8L;1:J5V9EdBI+,(#jS"
+	"wKIFnNlE27)uLb<lP3>D*F=.L=-=E%M0q'IV[NZ-4Aw(sIK#KLsm%#*SDHS;]Q3[y5p/jb5e&`e1wSG2rew'gHH+Ng([Zb]STDP^'N]tqt:RJ10>aHeaNs"
+	"(g,Gl/js^w5&-/D62)nA1H0_B/bV3W:v2=+vY77wV9(c+Nm%`lhC^;Vm#9FCED8t[2qu;Qo&6jP#5b#B28=rXmaWc/b[K2%XP9ecLU@>k#Z2k*C'Y6lIkB"
+	"Su-]<Vi/@DcAr5F@<b2#<Jen6fNhhL%c+94T1E1ENaC<vHvM03(6^LT,hi49QQO(>t#vDZFA3]1[Qu1m(.4IukaDv`^mB@sC0^M$-%g]`sfPn`uY#Mac%C"
+	"6DwmcE65PM.h$BTd#>hj&:gGitAwY<8YaR2HJmVg9>9,O*m>btoX_vjU]hvl9*PKq&P5Kl=<@y>.w%CJ)eOW'7dFZv@CCF80IN,J;a%QRAC3hih>CVV@*."
+	"'Fu)KX+d2Tc#pga0%*m:Upn[/WUh6pqrOge,4j;cP1b^9B4N;Wr4YGJiO_5QpTY5[Aj]SYQI8]MEN9KS=;H%u:T4F(k88ZM/'4Lqa'^6;bKCr%^N(7fO<a"
+	"$7[1)s;yNyX*Lh8Sjo'bxOib'BerLcvT<t#6M/YyX_u_3#v#<T8[#h0F^Eb`AJmQ0eP>e;en.gSExLdlK[J;7)*afc;'cOc8yb]Up&^ty[Km^bT`pP:m^2"
+	"jpJHfV5AQE<o@dj%jwt3*`D^3M>8k_9EOfV_i(D8lO3%M:VX]oDFso`;*UiOEemAHCJkeU$,FIc#m9#[vLCKTF&]_1=r]C.*@ckdkvsE+G[IGmG-jk_25'"
+	"</WSYj+eVDP;R81V=*rwJpfW6Vn_3sl%,G1*'qVjGU5en_$3,W])8%DhO8Q#6r$;-SSt7J/1<wiQ>@m+]EnK$uNehGWjR^+=cS36<X*/,a_5D;sbN+CVkP"
+	"HfatgIhj$T_L@I^6SGK09,t,S7ldF3hPUDJwKqskxk_^Z6il,3lIPg#B;E2A07iep&7lO*WkNRi&I2l$P%d]4W,9O8J23+L@B;;rdJ[Ga]GE@Kec6;+L,k"
+	"A`Slb=iLmIyMYF4VC#@PaOKAJmCkHYqZOoVs+y*68i^FqTq$WN/O2Cyw#K1Q[4<XXc<U>h=(no@6(:/=PnE4e$v-/K(ORo#w_FDK=vM6Us0tbNH=&1,_6T"
+	">b8KPaNTMJ4&*b4%3lM[yo,kqi'yGZqD>-3X(rr.jQkWX^qMlY/s2DvCgkfR-xJcO'AMO(f)BP7#(ipK`/P2rEl^7]w'EU-9AhnND.`=JDMn'46`Dg(=x%"
+	"N'`xeDttyLY9V$-(<[(aTefJ)w:UI>:*]fn6pCThgMFLb0f/]QU<V8FlO*YkTd6O(s6Nk50N*M%Nluo*Y-BcQHYFpwo+I&gbpC%eF%LgXdX23Z)J%`y6TU"
+	"7MTxlKlMJyh[O%JCsi0I2+C[ph#so5dw<MQ[bUivRSvZDNS[pnDJ*7PR1)K'%*q3kAEYGO^I2vM5^I]G/lED$iFsd*1$=^;l:R2q$@n<5wG8X:#vu$Rs0v"
+	"xcrJr>E^b*[a*vSYaHIR$hcJJiD&^4F&DB3$d_Zv@I5=h;[1'-YZWP`j6A`tT,^.booABj6V^YG>V]B%8L<`f_4kD8uJcc:`J[y*R`T.UCZ3]k#[nc<XJ*"
+	"SsYFTQ)usQ9+ntj0R);:4,;IXMDY#xNjo5MNSt)iTZ5_)06A<l*Pvw0W*:8TUh<n7:B$0-N^sU6YQ2%xlJjesuuyM8(MWN03mv),:6GR>#OU.90f#AKsr#"
+	"f,0.^$_>7<N;%8yqp-5ax(3W-x.rJY$6*B$#*a(&;]qjpxax&vSYg2)Q(xWHfJL[nb:-l,vJY`OsoZi)HSQapF9D,XqI0F'6k<eff9b9-*phWG8>:M&qxQ"
+	"Wj<`&=6+Iu/wB2f4sk9vb`jK4Q`b(Z00G,7f&Z*Sdy`9-FQPd@`:.UW*F:FO8QaF^q&1xw,3Bm;3veLDD2[m5NOTy4YG;Uh#]EltGPuV[=A$L=ufI:Z_[t"
+	"g)Cnw,xHp8wL,SXZ[BPa&1pd^dtJC7]A-.;j0m_4*)]peX%3%>2y$9UE_C.S[,T70w*l^VpJt@E&IaK1FS).a83]_326SGbfsjlx^UA6V4+a/&d`_awxvI"
+	"8(U@mCTrYJf8E*+cP>x,#c[-L]'&WEv&O*OBdcnYX%iU3p-ku>Ks2A9$-whl:=sG8X7jUd$6k;/qi9c4e;IRabNvsZOM;l_u$oHq)iGBHLZk*Pm0WEjaO*"
+	".L)k1ajFwSe=Q,2>Hmu2wH/6TJSdyk]c3`&,&*`ft9lpm:5/7)%D);8td_FriC[px1g0KxglO4vVUu&3Cq^x4dk`lAA/-$HjkVKHImqcZcJnX20l(/m5.0"
+	"4O[SM3G0N>i$p>G-B=R7a2J.QG,IUCXuF;3g/NQ`MOt#PDL3m3`H]j4KXuG%W.%7WLSSo8v2AtmL98$J]E0:bgUAXSd$##",
 	0};
-#define DITI_SPIRV_SIZES_elementwise 5552u, 10581u
+#define DITI_SPIRV_SIZES_elementwise 5718u, 10907u
 static const char *const diti_spirv_text_pixels[] = {
 	"n0C9%1VZI/0-7(XWm;YbRdgsoEnU#uh3OV*Dw,pr:*fV3TRir_(p,%;[ilwX&mFoA)$^MlsW#6Y8+]b(lde<>GCO-pE+(tdX(cE4LP)Le8%U]3Fg2:0UA2"
 	"NuID;<`rf&5iE@Ct7xcmZWd+Ox,>o/)$gD`,`U)ll%:Jk5V'#kl<cs,M;=dpbuG=W=VkJpLr&7FOrQF,#cFRw<k5u)Ms6bkdW1nG1tSUsZZ8fRg$AIRyTJ"
