@@ -178,10 +178,15 @@ DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_t
 
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
     uint32_t i, column = 0;
+    index -= adaln->first;
     if (!adaln->table)
         return diti_layer_run(graph, adaln->row, adaln->layers[index], DITI_ACTIVATION_NONE, 0, true, "modulation");
     for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
     return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
+}
+
+DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln) {
+    return diti_adaln_get(graph, adaln, adaln->first + adaln->count - 1);
 }
 
 DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
@@ -202,12 +207,11 @@ DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise 
     const diti_stretch *stretch = &denoise->stretch;
     uint32_t i, batch = (denoise->copies - denoise->first_copy) * denoise->batch;
     uint32_t columns = channels * patch * patch, width = layer->weight.rows;
-    diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
-                                        denoise->width, patch, denoise->input_scale);
+    diti_tensor patches = diti_stretch_patchify(graph, denoise, channels, patch);
     diti_tensor x = diti_tensor_new(graph, DITI_F32, batch * stretch->rows, width, "residual");
     if (positions) positions = diti_tensor_view(graph, positions, stretch->first, stretch->rows, 0, width);
     for (i = 0; i < batch && !diti_graph_failed(graph); i++) {
-        uint32_t first = i % denoise->batch * stretch->all + stretch->first;
+        uint32_t first = diti_stretch_first(denoise, i % denoise->batch);
         diti_linear_desc desc = DITI_ZERO;
         desc.bias = &layer->bias;
         desc.residual = positions;

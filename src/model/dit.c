@@ -308,7 +308,7 @@ typedef struct diti_dit_state { /* what prepare leaves for the steps */
 
 static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     const diti_dit *model = diti_dit_of(transformer);
-    uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch), i;
+    uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch), i, end;
     diti_dit_state *state = (diti_dit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
     diti_tensor c, classes;
     if (!state) {
@@ -321,7 +321,8 @@ static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *gr
     c = diti_embed(graph, &model->time, state->sinusoids, 0);
     classes = diti_gather_rows(graph, &model->classes, denoise->labels, "class_embedding");
     c = diti_add_rows(graph, c, classes, 0, "add_class");
-    for (i = 0; i < model->config.blocks; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
+    diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
+    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
     diti_adaln_add(&state->adaln, &model->final_modulation);
     diti_adaln_prepare(graph, &state->adaln, c, denoise->text_batch);
 }
@@ -353,7 +354,7 @@ static void diti_dit_begin(const diti_transformer *transformer, diti_graph *grap
     step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
     step->classes = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
     step->rows_per_class = step->batch / step->classes * denoise->stretch.rows;
-    diti_adaln_select(graph, &state->adaln, denoise->step);
+    if (!denoise->again) diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
 /* Chunk `index` of D columns. */
@@ -416,7 +417,7 @@ static diti_tensor diti_dit_final(const diti_transformer *transformer, diti_grap
                                   diti_tensor x) {
     const diti_dit *model = diti_dit_of(transformer);
     const diti_dit_state *state = diti_dit_at(denoise);
-    diti_tensor modulation = diti_adaln_get(graph, &state->adaln, model->config.blocks);
+    diti_tensor modulation = diti_adaln_last(graph, &state->adaln);
     diti_tensor h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, &model->proj_out.weight, "norm_out");
     return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }

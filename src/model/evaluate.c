@@ -4,16 +4,39 @@
 
 /* ---- rows ---- */
 
-static void diti_stretch_begin(const diti_transformer *transformer, diti_denoise *denoise) {
+/* Strip `number` of the picture, in rows of tokens. */
+static uint32_t diti_strip_first(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number) {
+    uint32_t rows = denoise->height / transformer->traits.patch;
+    return denoise->patches ? (uint32_t)((uint64_t)rows * number / denoise->patches) : number ? rows : 0;
+}
+
+static void diti_stretch_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
+                               diti_stretch *stretch) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
-    uint32_t patch = transformer->traits.patch, self = sequence ? sequence->index : 0;
-    diti_stretch *stretch = &denoise->stretch;
-    stretch->all = denoise->height / patch * (denoise->width / patch);
+    uint32_t row = denoise->width / transformer->traits.patch, self = sequence ? sequence->index : 0;
+    stretch->all = denoise->height / transformer->traits.patch * row;
     stretch->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-    stretch->first = diti_group_first(sequence, self, stretch->all);
-    stretch->rows = diti_group_size(sequence, self, stretch->all);
-    stretch->first_text = diti_group_first(sequence, self, stretch->all_text);
-    stretch->text = diti_group_size(sequence, self, stretch->all_text);
+    stretch->patch_first = diti_strip_first(transformer, denoise, number) * row;
+    stretch->patch_rows = diti_strip_first(transformer, denoise, number + 1) * row - stretch->patch_first;
+    stretch->patch_text = number ? 0 : stretch->all_text;
+    stretch->first = stretch->patch_first + diti_group_first(sequence, self, stretch->patch_rows);
+    stretch->rows = diti_group_size(sequence, self, stretch->patch_rows);
+    stretch->first_text = diti_group_first(sequence, self, stretch->patch_text);
+    stretch->text = diti_group_size(sequence, self, stretch->patch_text);
+}
+
+DIT_INTERNAL uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t image) {
+    const diti_stretch *stretch = &denoise->stretch;
+    return image * stretch->patch_rows + stretch->first - stretch->patch_first;
+}
+
+DIT_INTERNAL diti_tensor diti_stretch_patchify(diti_graph *graph, const diti_denoise *denoise, uint32_t channels,
+                                               uint32_t patch) {
+    const diti_stretch *stretch = &denoise->stretch;
+    uint32_t area = patch * patch, height = stretch->patch_rows * area / denoise->width;
+    diti_tensor latent = diti_tensor_view(graph, denoise->latent, 0, denoise->batch * channels,
+                                          stretch->patch_first * area, stretch->patch_rows * area);
+    return diti_patchify(graph, latent, denoise->batch, channels, height, denoise->width, patch, denoise->input_scale);
 }
 
 DIT_INTERNAL diti_tensor diti_stretch_table(diti_graph *graph, const diti_denoise *denoise, diti_tensor table,
@@ -120,10 +143,86 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
 
 /* Rows of an item with member i of the sequence. */
 static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_desc *desc, uint32_t i) {
-    const diti_group *sequence = &denoise->axes->sequence;
-    uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->stretch.all_text) : 0;
-    return text + diti_group_size(sequence, i, denoise->stretch.all);
+    const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
+    uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->stretch.patch_text) : 0;
+    return text + diti_group_size(sequence, i, denoise->stretch.patch_rows);
 }
+
+/* ---- PipeFusion: attention to all rows, of which those of other patches are one step old ---- */
+
+/* Keys and values at hand, [items * rows of members [first, first + members) of the sequence, 2 * width], to their
+   places among all: in every item its text's, then its image's. */
+static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                            diti_tensor kv, uint32_t first, uint32_t members, diti_tensor kept) {
+    const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
+    const diti_stretch *at = &denoise->stretch;
+    uint32_t width = 2 * desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
+    for (item = 0; item < desc->items; item++) {
+        for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
+            uint32_t text = desc->text ? diti_group_size(sequence, i, at->patch_text) : 0;
+            uint32_t rows = diti_group_size(sequence, i, at->patch_rows), to = item * (texts + at->all);
+            if (text)
+                diti_copy(
+                    graph, diti_tensor_view(graph, kv, row, text, 0, width),
+                    diti_tensor_view(graph, kept, to + diti_group_first(sequence, i, at->patch_text), text, 0, width),
+                    "keep keys and values");
+            to += texts + at->patch_first + diti_group_first(sequence, i, at->patch_rows);
+            if (rows)
+                diti_copy(graph, diti_tensor_view(graph, kv, row + text, rows, 0, width),
+                          diti_tensor_view(graph, kept, to, rows, 0, width), "keep keys and values");
+            row += text + rows;
+        }
+    }
+}
+
+/* The members of a ring all keep what each of them has computed: 2 * its rows * heads * head_dim elements go to every
+   other one. */
+static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                             diti_tensor kv, diti_tensor kept) {
+    const diti_group *ring = &denoise->axes->ring;
+    uint32_t inner = diti_group_count(&denoise->axes->ulysses), count = diti_group_count(ring), i, k;
+    diti_tensor parts[DITI_MAX_DEVICES];
+    uint32_t sent[DITI_MAX_DEVICES], received[DITI_MAX_DEVICES];
+    diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, kv)->format;
+    for (i = 0; i < count; i++) {
+        uint32_t rows = 0;
+        if (i == ring->index) continue;
+        for (k = 0; k < inner; k++) rows += diti_attend_rows(denoise, desc, i * inner + k);
+        parts[i] =
+            diti_tensor_new(graph, format, desc->items * rows, 2 * desc->heads * desc->head_dim, "keys and values");
+        sent[i] = diti_exchange_begin(graph, kv, ring->devices[i], true);
+        received[i] = diti_exchange_begin(graph, parts[i], ring->devices[i], false);
+    }
+    for (i = 0; i < count; i++) {
+        if (i == ring->index) continue;
+        diti_exchange_end(graph, sent[i]);
+        diti_exchange_end(graph, received[i]);
+        diti_stale_keep(graph, denoise, desc, parts[i], i * inner, inner, kept);
+    }
+}
+
+/* qkv: of the rows of this member of the ring. */
+static diti_tensor diti_stale_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                     diti_tensor qkv) {
+    diti_tensor *kept = &denoise->stale->kept[desc->text || !denoise->stretch.all_text ? 0 : 1][denoise->block], kv;
+    uint32_t inner = denoise->axes ? diti_group_count(&denoise->axes->ulysses) : 1,
+             width = desc->heads * desc->head_dim;
+    uint32_t ring = denoise->axes ? diti_group_count(&denoise->axes->ring) : 1, place, rows, all;
+    if (diti_graph_failed(graph)) return 0;
+    rows = diti_tensor_get(graph, qkv)->rows;
+    all = (desc->text ? denoise->stretch.all_text : 0) + denoise->stretch.all;
+    if (!*kept)
+        *kept = diti_tensor_state(graph, diti_tensor_get(graph, qkv)->format, denoise->copies * denoise->batch * all,
+                                  2 * width, "kept keys and values");
+    kv = diti_tensor_view(graph, *kept, denoise->first_copy * denoise->batch * all, desc->items * all, 0, 2 * width);
+    place = ring > 1 ? denoise->axes->ring.index : 0;
+    diti_stale_keep(graph, denoise, desc, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), place * inner, inner,
+                    kv);
+    if (ring > 1) diti_stale_share(graph, denoise, desc, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), kv);
+    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kv, 0, desc->out, 0);
+}
+
+/* ---- and of the rows that devices divide ---- */
 
 static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                         diti_tensor qkv) {
@@ -148,13 +247,16 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
         local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
-    if (outer > 1)
+    if (denoise->stale)
+        o = diti_stale_attend(graph, denoise, &local, qkv);
+    else if (outer > 1)
         o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
     else
         o = diti_attend(graph, NULL, &local, qkv);
     if (inner > 1) return diti_scatter_heads(graph, &heads, o, desc->out);
-    if (desc->out) diti_copy(graph, o, desc->out, "attention");
-    return desc->out ? desc->out : o;
+    if (!desc->out || o == desc->out) return o;
+    diti_copy(graph, o, desc->out, "attention");
+    return desc->out;
 }
 
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
@@ -163,34 +265,159 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
     uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
     if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv);
+    if (denoise && denoise->stale) return diti_stale_attend(graph, denoise, desc, qkv);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
+}
+
+/* ---- stages: devices that have some of the blocks each ---- */
+
+DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes) {
+    if (!axes) return NULL;
+    if (diti_group_count(&axes->pipefusion) > 1) return &axes->pipefusion;
+    return diti_group_count(&axes->layers) > 1 ? &axes->layers : NULL;
+}
+
+DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end) {
+    const diti_group *stages = diti_axes_stages(axes);
+    *first = stages ? diti_group_first(stages, stages->index, layers) : 0;
+    *end = stages ? diti_group_first(stages, stages->index + 1, layers) : layers;
+}
+
+/* The device that has a block; UINT32_MAX: this one. */
+static uint32_t diti_stage_device(const diti_denoise *denoise, uint32_t layers, uint32_t block) {
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    uint32_t i = 0;
+    if (!stages) return UINT32_MAX;
+    while (diti_group_first(stages, i + 1, layers) <= block) i++;
+    return i == stages->index ? UINT32_MAX : stages->devices[i];
+}
+
+DIT_INTERNAL void diti_skip_leave(diti_graph *graph, diti_denoise *denoise, uint32_t layers, uint32_t index,
+                                  diti_tensor skip) {
+    uint32_t device = diti_stage_device(denoise, layers, layers - 1 - index);
+    denoise->arrivals[denoise->patch % 2].skips[index] = skip;
+    if (device != UINT32_MAX) diti_exchange_begin(graph, skip, device, true);
+}
+
+DIT_INTERNAL diti_tensor diti_skip_take(diti_graph *graph, diti_denoise *denoise, uint32_t index) {
+    diti_arrival *arrival = &denoise->arrivals[denoise->patch % 2];
+    if (arrival->exchanges[index]) diti_exchange_end(graph, arrival->exchanges[index] - 1);
+    arrival->exchanges[index] = 0;
+    return arrival->skips[index];
+}
+
+/* Receives, in the order in which the stages before send it: skips by block, then the residual stream; for every row at
+   hand D elements each, F32 the stream, skips in the format of activations. */
+static void diti_stage_await(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+                             uint32_t patch) {
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    const diti_model_traits *traits = &transformer->traits;
+    diti_arrival *arrival = &denoise->arrivals[patch % 2];
+    uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, first, end, i, rows;
+    diti_stretch stretch;
+    memset(arrival, 0, sizeof *arrival);
+    diti_stretch_begin(transformer, denoise, patch, &stretch);
+    rows = items * (stretch.text + stretch.rows);
+    diti_axes_blocks(denoise->axes, traits->layers, &first, &end);
+    for (i = 0; traits->skips && i + 1 < traits->layers / 2 && i < first; i++) {
+        uint32_t taker = traits->layers - 1 - i;
+        if (taker < first || taker >= end) continue;
+        arrival->skips[i] = diti_tensor_new(graph, graph->activation, rows, traits->width, "skip of an earlier stage");
+        arrival->exchanges[i] =
+            1 + diti_exchange_begin(graph, arrival->skips[i], diti_stage_device(denoise, traits->layers, i), false);
+    }
+    arrival->x = diti_tensor_new(graph, DITI_F32, rows, traits->width, "residual");
+    arrival->exchange = diti_exchange_begin(graph, arrival->x, stages->devices[stages->index - 1], false);
+}
+
+/* The residual stream as it comes into the first block here; while it is worked on, the next patch's may come. */
+static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    diti_arrival *arrival = &denoise->arrivals[denoise->patch % 2];
+    if (!stages || stages->index == 0) {
+        memset(arrival, 0, sizeof *arrival);
+        return transformer->family->embed(transformer, graph, denoise);
+    }
+    if (denoise->patch == 0) diti_stage_await(transformer, graph, denoise, 0);
+    if (denoise->patch + 1 < denoise->patches) diti_stage_await(transformer, graph, denoise, denoise->patch + 1);
+    diti_exchange_end(graph, arrival->exchange);
+    return arrival->x;
 }
 
 /* ---- the evaluation ---- */
 
-/* What an evaluation starts with: rows, and what depends on the timestep. */
-static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    diti_stretch_begin(transformer, denoise);
-    transformer->family->begin(transformer, graph, denoise);
+static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, diti_graph *graph,
+                                        const diti_denoise *denoise, uint32_t items, diti_tensor x) {
+    const diti_model_traits *traits = &transformer->traits;
+    uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
+    uint32_t height = denoise->stretch.patch_rows * traits->patch * traits->patch / denoise->width;
+    return traits->planar ? diti_unpatchify_planes(graph, x, items, channels, height, denoise->width, traits->patch)
+                          : diti_unpatchify(graph, x, items, channels, traits->out_channels, height, denoise->width,
+                                            traits->patch);
 }
 
-DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
-                                               diti_denoise *denoise) {
+DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise) {
     const diti_family *family = transformer->family;
-    const diti_model_traits *traits = &transformer->traits;
-    uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, i;
-    uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, i, end;
     diti_tensor x;
     if (diti_graph_failed(graph) || !denoise->family) return 0;
-    diti_transformer_begin(transformer, graph, denoise);
-    x = family->embed(transformer, graph, denoise);
-    for (i = 0; i < traits->layers && !diti_graph_failed(graph); i++)
+    diti_stretch_begin(transformer, denoise, denoise->patch, &denoise->stretch);
+    denoise->again = denoise->patch > 0;
+    family->begin(transformer, graph, denoise);
+    x = diti_stage_begin(transformer, graph, denoise);
+    for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
+         i++) {
+        denoise->block = i;
         if (!(i < 64 && denoise->skipped >> i & 1)) x = family->block(transformer, graph, denoise, i, x);
+    }
     diti_graph_scope(graph, NULL, 0);
+    if (stages && stages->index + 1 < stages->count) {
+        diti_exchange_begin(graph, x, stages->devices[stages->index + 1], true);
+        return 0;
+    }
     x = family->final(transformer, graph, denoise, x);
-    if (denoise->axes) x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->stretch.all, "rows");
-    return traits->planar ? diti_unpatchify_planes(graph, x, items, channels, denoise->height, denoise->width,
-                                                   traits->patch)
-                          : diti_unpatchify(graph, x, items, channels, traits->out_channels, denoise->height,
-                                            denoise->width, traits->patch);
+    if (denoise->axes)
+        x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->stretch.patch_rows, "rows");
+    return diti_evaluate_pixels(transformer, graph, denoise, items, x);
+}
+
+/* Patch by patch; 0 on stages before the last one. */
+static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, diti_graph *graph,
+                                         diti_denoise *denoise) {
+    diti_tensor whole = 0;
+    denoise->patch = 0;
+    if (denoise->patches < 2) return diti_transformer_patch(transformer, graph, denoise);
+    for (; denoise->patch < denoise->patches && !diti_graph_failed(graph); denoise->patch++) {
+        uint32_t area = transformer->traits.patch * transformer->traits.patch, rows;
+        diti_tensor strip = diti_transformer_patch(transformer, graph, denoise);
+        if (!strip) continue;
+        rows = diti_tensor_get(graph, strip)->rows;
+        if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, denoise->height * denoise->width, "prediction");
+        diti_copy(graph, strip,
+                  diti_tensor_view(graph, whole, 0, rows, denoise->stretch.patch_first * area,
+                                   denoise->stretch.patch_rows * area),
+                  "prediction");
+    }
+    denoise->patch = 0;
+    return whole;
+}
+
+/* The last stage's prediction goes to all others. */
+DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
+                                               diti_denoise *denoise) {
+    const diti_group *stages = diti_axes_stages(denoise->axes);
+    const diti_model_traits *traits = &transformer->traits;
+    uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels, i;
+    diti_tensor x = diti_evaluate_patches(transformer, graph, denoise);
+    if (!stages || diti_graph_failed(graph)) return x;
+    if (stages->index + 1 == stages->count) {
+        for (i = 0; i + 1 < stages->count; i++) diti_exchange_begin(graph, x, stages->devices[i], true);
+        return x;
+    }
+    x = diti_tensor_new(graph, DITI_F32, (denoise->copies - denoise->first_copy) * denoise->batch * channels,
+                        denoise->height * denoise->width, "prediction");
+    diti_exchange_end(graph, diti_exchange_begin(graph, x, stages->devices[stages->count - 1], false));
+    return x;
 }

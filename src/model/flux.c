@@ -363,15 +363,17 @@ static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph
 }
 
 /* All modulations of all steps, where that is not too much to keep. */
-static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, uint32_t steps, uint32_t prompts,
+static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
                                   diti_flux_state *state) {
     const diti_flux_config *config = &model->config;
-    uint32_t i, rows = steps * prompts, width = config->width;
+    uint32_t steps = denoise->steps, prompts = denoise->text_batch;
+    uint32_t i, end, rows = steps * prompts, width = config->width;
     uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * width;
     diti_tensor active = diti_tensor_reshape(graph, state->active, rows, width), table;
     state->kept = rows * columns * sizeof(float) <= DITI_MODULATION_BYTES;
     if (!state->kept) return;
-    for (i = 0; i < config->doubles + config->singles; i++) {
+    diti_axes_blocks(denoise->axes, config->doubles + config->singles, &i, &end);
+    for (; i < end; i++) {
         table = diti_flux_block_modulation(model, graph, active, i);
         state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * (i < config->doubles ? 12 : 3) * width);
     }
@@ -400,7 +402,7 @@ static void diti_flux_prepare(const diti_transformer *transformer, diti_graph *g
     }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->active = diti_joint_condition(graph, time, pooled);
-    diti_flux_keep_tables(model, graph, denoise->steps, denoise->text_batch, state);
+    diti_flux_keep_tables(model, graph, denoise, state);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
 }
@@ -458,13 +460,15 @@ static void diti_flux_begin(const diti_transformer *transformer, diti_graph *gra
     const diti_flux *model = diti_flux_of(transformer);
     diti_flux_state *state = diti_flux_at(denoise);
     diti_flux_step *step = &state->step;
-    uint32_t i, blocks = model->config.doubles + model->config.singles;
+    uint32_t i, end;
     diti_joint_begin(&step->joint, denoise, model->config.width, 1e-6f);
     step->cosines = diti_stretch_table(graph, denoise, state->cosines, "cosines");
     step->sines = diti_stretch_table(graph, denoise, state->sines, "sines");
+    if (denoise->again) return;
     if (!state->kept)
         step->active = diti_joint_select(graph, &step->joint, denoise, state->active, "select_conditioning");
-    for (i = 0; i < blocks && state->kept; i++)
+    diti_axes_blocks(denoise->axes, model->config.doubles + model->config.singles, &i, &end);
+    for (; i < end && state->kept; i++)
         step->tables[i] = diti_joint_select(graph, &step->joint, denoise, state->tables[i], "select_modulation");
 }
 

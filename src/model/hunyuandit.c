@@ -330,6 +330,7 @@ static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
     traits->wants_size = config->sized;
     traits->attends_padding = true;
     traits->masks_padding = true;
+    traits->skips = true;
 }
 
 static void diti_hunyuandit_destroy(diti_transformer *transformer) {
@@ -426,10 +427,9 @@ static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const dit
 
 typedef struct diti_hunyuandit_step { /* what an evaluation has besides */
     uint32_t batch;
-    uint32_t prompts;                              /* the last ones */
-    uint32_t rows_per_prompt;                      /* of the residual stream */
-    diti_tensor cosines, sines;                    /* of the rows at hand */
-    diti_tensor skips[DITI_HUNYUANDIT_MAX_BLOCKS]; /* [batch * rows, D]: what blocks leave for later ones */
+    uint32_t prompts;           /* the last ones */
+    uint32_t rows_per_prompt;   /* of the residual stream */
+    diti_tensor cosines, sines; /* of the rows at hand */
 } diti_hunyuandit_step;
 
 typedef struct diti_hunyuandit_state {            /* what prepare leaves for the steps */
@@ -546,12 +546,13 @@ static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *grap
 }
 
 /* Keys, normed, and values of every block's cross attention. */
-static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_graph *graph, diti_tensor context,
-                                         diti_hunyuandit_state *state) {
-    uint32_t i, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, context)->rows;
+static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
+                                         diti_tensor context, diti_hunyuandit_state *state) {
+    uint32_t i, end, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, context)->rows;
     diti_linear_desc desc = DITI_ZERO;
     desc.name = "text_kv";
-    for (i = 0; i < model->config.blocks && !diti_graph_failed(graph); i++) {
+    diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
+    for (; i < end && !diti_graph_failed(graph); i++) {
         const diti_hunyuandit_block *block = &model->blocks[i];
         diti_graph_scope(graph, "block", i);
         state->text[i] = diti_linear_joined(graph, context, &block->text_kv, &desc);
@@ -564,7 +565,7 @@ static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_grap
 static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
     const diti_hunyuandit_config *config = &model->config;
-    uint32_t patch = config->patch, tokens = denoise->height / patch * (denoise->width / patch), i;
+    uint32_t patch = config->patch, tokens = denoise->height / patch * (denoise->width / patch), i, end;
     uint32_t prompts = denoise->text_batch;
     diti_hunyuandit_state *state = (diti_hunyuandit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
     diti_tensor c;
@@ -580,10 +581,12 @@ static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_gr
     state->text_rows = diti_tensor_input(graph, DITI_U32, 1, prompts * diti_hunyuandit_texts(config), "text_rows");
     c = diti_hunyuandit_extra(model, graph, state->sizes, diti_hunyuandit_pool(model, graph, denoise));
     c = diti_add_rows(graph, diti_embed(graph, &model->time, state->sinusoids, 0), c, 0, "add_extra");
-    for (i = 0; i < config->blocks; i++) diti_adaln_add(&state->adaln, &model->blocks[i].shift);
+    diti_axes_blocks(denoise->axes, config->blocks, &i, &end);
+    for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].shift);
     diti_adaln_add(&state->adaln, &model->norm_out);
     diti_adaln_prepare(graph, &state->adaln, c, prompts);
-    diti_hunyuandit_project_text(model, graph, diti_hunyuandit_context(model, graph, denoise, state->text_rows), state);
+    diti_hunyuandit_project_text(model, graph, denoise,
+                                 diti_hunyuandit_context(model, graph, denoise, state->text_rows), state);
 }
 
 static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, diti_plan *plan,
@@ -660,13 +663,12 @@ static void diti_hunyuandit_begin(const diti_transformer *transformer, diti_grap
     diti_hunyuandit_step *step = &state->step;
     uint32_t copies = denoise->copies - denoise->first_copy;
     (void)transformer;
-    memset(step, 0, sizeof *step);
     step->batch = copies * denoise->batch;
     step->prompts = denoise->text_batch / denoise->copies * copies;
     step->rows_per_prompt = step->batch / step->prompts * denoise->stretch.rows;
     step->cosines = diti_stretch_table(graph, denoise, state->cosines, "cosines");
     step->sines = diti_stretch_table(graph, denoise, state->sines, "sines");
-    diti_adaln_select(graph, &state->adaln, denoise->step);
+    if (!denoise->again) diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
 static diti_tensor diti_hunyuandit_embed(const diti_transformer *transformer, diti_graph *graph,
@@ -761,7 +763,7 @@ static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer
     diti_graph_scope(graph, "block", index);
     shift = diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, index));
     if (diti_hunyuandit_takes_skip(config, index))
-        x = diti_hunyuandit_join(graph, state, block, x, state->step.skips[config->blocks - 1 - index]);
+        x = diti_hunyuandit_join(graph, state, block, x, diti_skip_take(graph, denoise, config->blocks - 1 - index));
     h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
     h = diti_hunyuandit_self_attention(model, graph, denoise, block, h);
     diti_layer_add(graph, x, h, &block->self.out, 0, 0, "attention_out");
@@ -771,7 +773,8 @@ static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer
     h = diti_hunyuandit_norm(graph, state, x, &block->norm3, 0, 0, &block->ff_in.weight, "norm3");
     h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
     diti_layer_add(graph, x, h, &block->ff_out, 0, 0, "ff_out");
-    if (diti_hunyuandit_leaves_skip(config, index)) state->step.skips[index] = diti_hunyuandit_keep(graph, x);
+    if (diti_hunyuandit_leaves_skip(config, index))
+        diti_skip_leave(graph, denoise, config->blocks, index, diti_hunyuandit_keep(graph, x));
     return x;
 }
 
@@ -780,8 +783,7 @@ static diti_tensor diti_hunyuandit_final(const diti_transformer *transformer, di
     const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
     const diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
     uint32_t width = model->config.width, prompts = state->step.prompts;
-    diti_tensor rows =
-        diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, model->config.blocks));
+    diti_tensor rows = diti_hunyuandit_last(graph, state, diti_adaln_last(graph, &state->adaln));
     diti_tensor first = diti_tensor_view(graph, rows, 0, prompts, 0, width),
                 second = diti_tensor_view(graph, rows, 0, prompts, width, width);
     bool original = model->config.original;

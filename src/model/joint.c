@@ -131,14 +131,14 @@ DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *j
                                           diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
                                           diti_tensor positions) {
     uint32_t i, columns = channels * size * size, first = denoise->text_batch - joint->prompts;
-    diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
-                                        denoise->width, size, denoise->input_scale);
+    diti_tensor patches = diti_stretch_patchify(graph, denoise, channels, size);
     diti_tensor x = diti_tensor_new(graph, DITI_F32, diti_joint_all(joint), joint->width, "residual");
     const diti_stretch *at = &denoise->stretch;
     if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, joint->width);
     for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
         uint32_t prompt = first + i / (joint->items / joint->prompts), item = i * (joint->text + joint->image);
-        uint32_t text_row = prompt * at->all_text + at->first_text, row = i % denoise->batch * at->all + at->first;
+        uint32_t text_row = prompt * at->all_text + at->first_text,
+                 row = diti_stretch_first(denoise, i % denoise->batch);
         diti_linear_desc desc = DITI_ZERO;
         if (joint->text)
             diti_add_rows(graph, diti_tensor_view(graph, text, text_row, joint->text, 0, joint->width), 0,

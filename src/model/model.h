@@ -46,6 +46,7 @@ typedef struct diti_model_traits {
     bool joint;           /* text and image attend together, in one row of tokens */
     bool planar;          /* columns of patches are (c, dy, dx) on the way out, too; else (dy, dx, c) */
     bool masks_padding;   /* but the encoders leave it out, and the family wants text_lengths */
+    bool skips;           /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
 } diti_model_traits;
 
 /* Devices among which evaluations are divided, along each axis of their mesh. Those of `sequence` divide rows: its
@@ -57,7 +58,22 @@ typedef struct diti_axes {
    stand before an image (joint attention) those from first_text on. */
 typedef struct diti_stretch {
     uint32_t first, rows, all, first_text, text, all_text;
+    uint32_t patch_first, patch_rows, patch_text; /* what the devices of a sequence divide: rows of the image, of the
+                                                     text all or none */
 } diti_stretch;
+
+/* PipeFusion: keys and values of all rows in every block, F16 or F32 [copies * batch * (all_text + all), 2 * heads here
+   * head_dim], of which an evaluation brings those of its own rows up to date. Then those of attention of the image
+   alone, without text. */
+#define DITI_MAX_BLOCKS 256u
+typedef struct diti_stale {
+    diti_tensor kept[2][DITI_MAX_BLOCKS];
+} diti_stale;
+/* What comes of a patch from the devices that have earlier blocks, or is left by blocks here for later ones. */
+typedef struct diti_arrival {
+    diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
+    uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
+} diti_arrival;
 
 /* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
  * images. */
@@ -76,17 +92,23 @@ typedef struct diti_denoise {
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* the same for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;  /* host, for write_inputs: tokens of each prompt that are no padding */
-    diti_tensor pooled;  /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;  /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;      /* distilled guidance; read by write_inputs */
-    diti_tensor step;    /* U32 [1, 1] state: which row of the tables */
-    uint32_t first_copy; /* the step leaves branches before it out, and predicts for the others alone */
-    uint64_t skipped;    /* SD3: the step leaves these blocks out (bit i: block i), for skip-layer guidance */
-    const diti_axes *axes; /* NULL: all is computed here */
-    diti_stretch stretch;    /* set by diti_transformer_step */
-    bool variance;       /* the prediction keeps all 2C channels (traits.out_channels) of every image */
-    void *family;        /* family's own tensors between prepare and step; freed with diti_free by the caller */
+        *text2_lengths;       /* host, for write_inputs: tokens of each prompt that are no padding */
+    diti_tensor pooled;       /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;       /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;           /* distilled guidance; read by write_inputs */
+    diti_tensor step;         /* U32 [1, 1] state: which row of the tables */
+    uint32_t first_copy;      /* the step leaves branches before it out, and predicts for the others alone */
+    uint64_t skipped;         /* SD3: the step leaves these blocks out (bit i: block i), for skip-layer guidance */
+    const diti_axes *axes;    /* NULL: all is computed here */
+    uint32_t patch, patches;  /* strips of whole rows of tokens that are evaluated one after the other, the text with
+                                 the first of them; patches 0: all at once */
+    diti_stale *stale;        /* NULL: attention is exact */
+    diti_stretch stretch;     /* from here on set by diti_transformer_step */
+    bool again;               /* begin has been called for this timestep, and only the rows are others */
+    uint32_t block;           /* whose attention it is */
+    diti_arrival arrivals[2]; /* of even and of odd patches */
+    bool variance;            /* the prediction keeps all 2C channels (traits.out_channels) of every image */
+    void *family;             /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
 
 typedef struct diti_transformer diti_transformer;
@@ -126,6 +148,14 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
+/* The blocks that are computed here: [*first, *end). */
+DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
+/* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
+DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
+/* Of patch denoise->patch alone, those before it having been done: planar, of the strip; 0 on stages before the last.
+ */
+DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise);
 /* An evaluation: prediction planar F32 [copies * batch * C, height * width], on every device that computes a part. */
 DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
                                                diti_denoise *denoise);
@@ -179,17 +209,18 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
 #define DITI_ADALN_LAYERS 130u
 typedef struct diti_adaln {
     const diti_layer *layers[DITI_ADALN_LAYERS];
-    uint32_t count, items, columns; /* columns: of all layers together */
-    diti_tensor active;             /* F32 [steps, items * D]: silu(c) */
-    diti_tensor table;              /* F32 [steps, items * columns]; 0: too large */
-    diti_tensor row;                /* of the step at hand, [items, columns] or [items, D] */
+    uint32_t first, count, items, columns; /* first: its number among all layers; columns: of all here together */
+    diti_tensor active;                    /* F32 [steps, items * D]: silu(c) */
+    diti_tensor table;                     /* F32 [steps, items * columns]; 0: too large */
+    diti_tensor row;                       /* of the step at hand, [items, columns] or [items, D] */
 } diti_adaln;
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * items, D]: a step's items one after the other. */
 DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items);
 DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step);
-/* What layer `index` of those added makes of it, F32 [items, its rows]. */
+/* What layer `index` makes of it, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
+DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln);
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
 DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
                                          const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
@@ -204,9 +235,19 @@ typedef struct diti_attend_desc {
 } diti_attend_desc;
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv);
+/* What block `index` leaves for block layers - 1 - index, wherever that is computed, [items * rows at hand, D] in the
+   format of activations; there, what it has left. */
+DIT_INTERNAL void diti_skip_leave(diti_graph *graph, diti_denoise *denoise, uint32_t layers, uint32_t index,
+                                  diti_tensor skip);
+DIT_INTERNAL diti_tensor diti_skip_take(diti_graph *graph, diti_denoise *denoise, uint32_t index);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
 DIT_INTERNAL diti_tensor diti_stretch_table(diti_graph *graph, const diti_denoise *denoise, diti_tensor table,
                                             const char *name);
+/* The latent's patches of the rows that the devices of a sequence divide: [batch * rows, columns], and the row at which
+   an image's own ones begin. */
+DIT_INTERNAL diti_tensor diti_stretch_patchify(diti_graph *graph, const diti_denoise *denoise, uint32_t channels,
+                                               uint32_t patch);
+DIT_INTERNAL uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t image);
 /* The latent's patches, projected, plus positions (F32 [all tokens, D], 0: none): the residual stream, F32 [copies *
    batch * rows at hand, D]. All branches have the same ones. */
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,

@@ -415,14 +415,15 @@ static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *
 }
 
 /* Caption projection, then keys and values of every block's cross attention. */
-static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, diti_tensor text,
+static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
                                      diti_pixart_state *state) {
     diti_linear_desc desc = DITI_ZERO;
-    uint32_t i;
-    diti_tensor y = diti_layer_run(graph, text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
+    uint32_t i, end;
+    diti_tensor y =
+        diti_layer_run(graph, denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
     y = diti_layer_run(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
     desc.name = "text_kv";
-    for (i = 0; i < model->config.blocks; i++) {
+    for (diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
         diti_graph_scope(graph, "block", i);
         state->text[i] = diti_linear_joined(graph, y, &model->blocks[i].text_kv, &desc);
     }
@@ -443,7 +444,7 @@ static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph 
     if (model->config.sized) state->sizes = diti_tensor_input(graph, DITI_F32, 3, 256, "sizes");
     state->modulation = diti_pixart_modulation(model, graph, state, denoise->steps);
     state->tables = diti_pixart_all_tables(model, graph, state->modulation, denoise->steps);
-    diti_pixart_project_text(model, graph, denoise->text, state);
+    diti_pixart_project_text(model, graph, denoise, state);
 }
 
 static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_plan *plan, const diti_denoise *denoise,
@@ -481,9 +482,10 @@ static void diti_pixart_begin(const diti_transformer *transformer, diti_graph *g
     diti_pixart_state *state = diti_pixart_at(denoise);
     diti_pixart_step *step = &state->step;
     uint32_t i, width = model->config.width, rows = 6 * model->config.blocks;
-    diti_tensor row =
-        diti_select_row(graph, state->tables ? state->tables : state->modulation, denoise->step, "select_modulation");
+    diti_tensor row;
     step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
+    if (denoise->again) return;
+    row = diti_select_row(graph, state->tables ? state->tables : state->modulation, denoise->step, "select_modulation");
     if (state->tables) {
         row = diti_tensor_reshape(graph, row, rows + 2, width);
         step->tables = diti_tensor_view(graph, row, 0, rows, 0, width);

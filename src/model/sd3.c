@@ -347,15 +347,16 @@ static diti_tensor diti_sd3_final_modulation(const diti_sd3 *model, diti_graph *
 }
 
 /* All modulations of all steps, where that is not too much to keep. */
-static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, uint32_t steps, uint32_t prompts,
+static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise,
                                  diti_sd3_state *state) {
     const diti_sd3_config *config = &model->config;
-    uint32_t i, rows = steps * prompts, width = config->width, chunks = 2;
+    uint32_t steps = denoise->steps, prompts = denoise->text_batch;
+    uint32_t i, end, rows = steps * prompts, width = config->width, chunks = 2;
     diti_tensor active = diti_tensor_reshape(graph, state->active, rows, width), table;
     for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
     state->kept = (uint64_t)rows * chunks * width * sizeof(float) <= DITI_MODULATION_BYTES;
     if (!state->kept) return;
-    for (i = 0; i < config->blocks; i++) {
+    for (diti_axes_blocks(denoise->axes, config->blocks, &i, &end); i < end; i++) {
         chunks = diti_sd3_chunks(config, i);
         table = diti_joint_modulate(graph, active, &model->blocks[i].modulation, chunks);
         state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * 2 * chunks * width);
@@ -388,7 +389,7 @@ static void diti_sd3_prepare(const diti_transformer *transformer, diti_graph *gr
     state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
     state->active = diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0));
-    diti_sd3_keep_tables(model, graph, denoise->steps, denoise->text_batch, state);
+    diti_sd3_keep_tables(model, graph, denoise, state);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
     state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
 }
@@ -424,11 +425,13 @@ static void diti_sd3_begin(const diti_transformer *transformer, diti_graph *grap
     const diti_sd3_config *config = &diti_sd3_of(transformer)->config;
     diti_sd3_state *state = diti_sd3_at(denoise);
     diti_sd3_step *step = &state->step;
-    uint32_t i;
+    uint32_t i, end;
     diti_joint_begin(&step->joint, denoise, config->width, 1e-6f);
+    if (denoise->again) return;
     if (!state->kept)
         step->active = diti_joint_select(graph, &step->joint, denoise, state->active, "select_conditioning");
-    for (i = 0; i < config->blocks && state->kept; i++)
+    diti_axes_blocks(denoise->axes, config->blocks, &i, &end);
+    for (; i < end && state->kept; i++)
         step->tables[i] = diti_joint_select(graph, &step->joint, denoise, state->tables[i], "select_modulation");
 }
 
