@@ -85,8 +85,8 @@ static void diti_ring_new(diti_graph *graph, diti_tensor like, uint32_t rows, ui
     uint32_t i;
     out->count = graph->int8_payload ? 2 : 1;
     for (i = 0; i < out->count; i++)
-        out->parts[i] = diti_tensor_new(graph, diti_payload_format(graph, like), rows, 2 * width / out->count,
-                                        "keys and values");
+        out->parts[i] =
+            diti_tensor_new(graph, diti_payload_format(graph, like), rows, 2 * width / out->count, "keys and values");
 }
 
 /* As attention reads them: [rows, 2 * width]. */
@@ -117,8 +117,7 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
     diti_copy(graph, diti_tensor_view(graph, qkv, 0, own, width, 2 * width), kv, "keys and values");
     block.parts[0] = kv;
     for (block.count = 0; block.count < 2 && graph->int8_payload; block.count++)
-        block.parts[block.count] =
-            diti_payload(graph, diti_tensor_view(graph, kv, 0, own, block.count * width, width));
+        block.parts[block.count] = diti_payload(graph, diti_tensor_view(graph, kv, 0, own, block.count * width, width));
     if (!block.count) block.count = 1;
     for (turn = 0; turn < count && !diti_graph_failed(graph); turn++) {
         diti_tensor part = diti_tensor_new(graph, DITI_F32, own, width, "partial attention");
