@@ -355,6 +355,12 @@ static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, dit
                                             traits->patch);
 }
 
+static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    diti_stretch_begin(transformer, denoise, denoise->patch, &denoise->stretch);
+    denoise->again = denoise->patch > 0;
+    transformer->family->begin(transformer, graph, denoise);
+}
+
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
     const diti_family *family = transformer->family;
@@ -362,9 +368,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, i, end;
     diti_tensor x;
     if (diti_graph_failed(graph) || !denoise->family) return 0;
-    diti_stretch_begin(transformer, denoise, denoise->patch, &denoise->stretch);
-    denoise->again = denoise->patch > 0;
-    family->begin(transformer, graph, denoise);
+    diti_transformer_begin(transformer, graph, denoise);
     x = diti_stage_begin(transformer, graph, denoise);
     for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
          i++) {
