@@ -19526,6 +19526,7 @@ typedef struct diti_model_traits {
 	bool joint;
 	bool planar;
 	bool masks_padding;
+	bool skips;
 } diti_model_traits;
 
 typedef struct diti_axes {
@@ -19533,7 +19534,17 @@ typedef struct diti_axes {
 } diti_axes;
 typedef struct diti_stretch {
 	uint32_t first, rows, all, first_text, text, all_text;
+	uint32_t patch_first, patch_rows, patch_text;
 } diti_stretch;
+
+#define DITI_MAX_BLOCKS 256u
+typedef struct diti_stale {
+	diti_tensor kept[2][DITI_MAX_BLOCKS];
+} diti_stale;
+typedef struct diti_arrival {
+	diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
+	uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
+} diti_arrival;
 
 typedef struct diti_denoise {
 	uint32_t batch, copies;
@@ -19556,7 +19567,12 @@ typedef struct diti_denoise {
 	uint32_t first_copy;
 	uint64_t skipped;
 	const diti_axes *axes;
+	uint32_t patch, patches;
+	diti_stale *stale;
 	diti_stretch stretch;
+	bool again;
+	uint32_t block;
+	diti_arrival arrivals[2];
 	bool variance;
 	void *family;
 } diti_denoise;
@@ -19595,7 +19611,7 @@ static diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_l
 #define DITI_ADALN_LAYERS 130u
 typedef struct diti_adaln {
 	const diti_layer *layers[DITI_ADALN_LAYERS];
-	uint32_t count, items, columns;
+	uint32_t first, count, items, columns;
 	diti_tensor active;
 	diti_tensor table;
 	diti_tensor row;
@@ -19608,6 +19624,9 @@ typedef struct diti_attend_desc {
 } diti_attend_desc;
 static diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
 	diti_tensor qkv);
+static diti_tensor diti_stretch_patchify(diti_graph *graph, const diti_denoise *denoise, uint32_t channels,
+	uint32_t patch);
+static uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t image);
 
 enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
 typedef struct diti_joint {
@@ -19819,10 +19838,15 @@ static void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor 
 
 static diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
 	uint32_t i, column = 0;
+	index -= adaln->first;
 	if (!adaln->table)
 		return diti_layer_run(graph, adaln->row, adaln->layers[index], DITI_ACTIVATION_NONE, 0, true, "modulation");
 	for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
 	return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
+}
+
+static diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln) {
+	return diti_adaln_get(graph, adaln, adaln->first + adaln->count - 1);
 }
 
 static dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
@@ -19843,12 +19867,11 @@ static diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoi
 	const diti_stretch *stretch = &denoise->stretch;
 	uint32_t i, batch = (denoise->copies - denoise->first_copy) * denoise->batch;
 	uint32_t columns = channels * patch * patch, width = layer->weight.rows;
-	diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
-		denoise->width, patch, denoise->input_scale);
+	diti_tensor patches = diti_stretch_patchify(graph, denoise, channels, patch);
 	diti_tensor x = diti_tensor_new(graph, DITI_F32, batch * stretch->rows, width, "residual");
 	if (positions) positions = diti_tensor_view(graph, positions, stretch->first, stretch->rows, 0, width);
 	for (i = 0; i < batch && !diti_graph_failed(graph); i++) {
-		uint32_t first = i % denoise->batch * stretch->all + stretch->first;
+		uint32_t first = diti_stretch_first(denoise, i % denoise->batch);
 		diti_linear_desc desc = DITI_ZERO;
 		desc.bias = &layer->bias;
 		desc.residual = positions;
@@ -19861,16 +19884,38 @@ static diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoi
 
 /* ==== src/model/evaluate.c ==== */
 
-static void diti_stretch_begin(const diti_transformer *transformer, diti_denoise *denoise) {
+static uint32_t diti_strip_first(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number) {
+	uint32_t rows = denoise->height / transformer->traits.patch;
+	return denoise->patches ? (uint32_t)((uint64_t)rows * number / denoise->patches) : number ? rows : 0;
+}
+
+static void diti_stretch_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
+	diti_stretch *stretch) {
 	const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
-	uint32_t patch = transformer->traits.patch, self = sequence ? sequence->index : 0;
-	diti_stretch *stretch = &denoise->stretch;
-	stretch->all = denoise->height / patch * (denoise->width / patch);
+	uint32_t row = denoise->width / transformer->traits.patch, self = sequence ? sequence->index : 0;
+	stretch->all = denoise->height / transformer->traits.patch * row;
 	stretch->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-	stretch->first = diti_group_first(sequence, self, stretch->all);
-	stretch->rows = diti_group_size(sequence, self, stretch->all);
-	stretch->first_text = diti_group_first(sequence, self, stretch->all_text);
-	stretch->text = diti_group_size(sequence, self, stretch->all_text);
+	stretch->patch_first = diti_strip_first(transformer, denoise, number) * row;
+	stretch->patch_rows = diti_strip_first(transformer, denoise, number + 1) * row - stretch->patch_first;
+	stretch->patch_text = number ? 0 : stretch->all_text;
+	stretch->first = stretch->patch_first + diti_group_first(sequence, self, stretch->patch_rows);
+	stretch->rows = diti_group_size(sequence, self, stretch->patch_rows);
+	stretch->first_text = diti_group_first(sequence, self, stretch->patch_text);
+	stretch->text = diti_group_size(sequence, self, stretch->patch_text);
+}
+
+static uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t image) {
+	const diti_stretch *stretch = &denoise->stretch;
+	return image * stretch->patch_rows + stretch->first - stretch->patch_first;
+}
+
+static diti_tensor diti_stretch_patchify(diti_graph *graph, const diti_denoise *denoise, uint32_t channels,
+	uint32_t patch) {
+	const diti_stretch *stretch = &denoise->stretch;
+	uint32_t area = patch * patch, height = stretch->patch_rows * area / denoise->width;
+	diti_tensor latent = diti_tensor_view(graph, denoise->latent, 0, denoise->batch * channels,
+		stretch->patch_first * area, stretch->patch_rows * area);
+	return diti_patchify(graph, latent, denoise->batch, channels, height, denoise->width, patch, denoise->input_scale);
 }
 
 static diti_tensor diti_stretch_table(diti_graph *graph, const diti_denoise *denoise, diti_tensor table,
@@ -19915,8 +19960,8 @@ static void diti_ring_new(diti_graph *graph, diti_tensor like, uint32_t rows, ui
 	uint32_t i;
 	out->count = graph->int8_payload ? 2 : 1;
 	for (i = 0; i < out->count; i++)
-		out->parts[i] = diti_tensor_new(graph, diti_payload_format(graph, like), rows, 2 * width / out->count,
-			"keys and values");
+		out->parts[i] =
+			diti_tensor_new(graph, diti_payload_format(graph, like), rows, 2 * width / out->count, "keys and values");
 }
 
 static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *block, diti_element format) {
@@ -19943,8 +19988,7 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
 	diti_copy(graph, diti_tensor_view(graph, qkv, 0, own, width, 2 * width), kv, "keys and values");
 	block.parts[0] = kv;
 	for (block.count = 0; block.count < 2 && graph->int8_payload; block.count++)
-		block.parts[block.count] =
-			diti_payload(graph, diti_tensor_view(graph, kv, 0, own, block.count * width, width));
+		block.parts[block.count] = diti_payload(graph, diti_tensor_view(graph, kv, 0, own, block.count * width, width));
 	if (!block.count) block.count = 1;
 	for (turn = 0; turn < count && !diti_graph_failed(graph); turn++) {
 		diti_tensor part = diti_tensor_new(graph, DITI_F32, own, width, "partial attention");
@@ -19968,9 +20012,76 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
 }
 
 static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_desc *desc, uint32_t i) {
-	const diti_group *sequence = &denoise->axes->sequence;
-	uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->stretch.all_text) : 0;
-	return text + diti_group_size(sequence, i, denoise->stretch.all);
+	const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
+	uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->stretch.patch_text) : 0;
+	return text + diti_group_size(sequence, i, denoise->stretch.patch_rows);
+}
+
+static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+	diti_tensor kv, uint32_t first, uint32_t members, diti_tensor kept) {
+	const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
+	const diti_stretch *at = &denoise->stretch;
+	uint32_t width = 2 * desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
+	for (item = 0; item < desc->items; item++) {
+		for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
+			uint32_t text = desc->text ? diti_group_size(sequence, i, at->patch_text) : 0;
+			uint32_t rows = diti_group_size(sequence, i, at->patch_rows), to = item * (texts + at->all);
+			if (text)
+				diti_copy(
+					graph, diti_tensor_view(graph, kv, row, text, 0, width),
+					diti_tensor_view(graph, kept, to + diti_group_first(sequence, i, at->patch_text), text, 0, width),
+					"keep keys and values");
+			to += texts + at->patch_first + diti_group_first(sequence, i, at->patch_rows);
+			if (rows)
+				diti_copy(graph, diti_tensor_view(graph, kv, row + text, rows, 0, width),
+					diti_tensor_view(graph, kept, to, rows, 0, width), "keep keys and values");
+			row += text + rows;
+		}
+	}
+}
+
+static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+	diti_tensor kv, diti_tensor kept) {
+	const diti_group *ring = &denoise->axes->ring;
+	uint32_t inner = diti_group_count(&denoise->axes->ulysses), count = diti_group_count(ring), i, k;
+	diti_tensor parts[DITI_MAX_DEVICES];
+	uint32_t sent[DITI_MAX_DEVICES], received[DITI_MAX_DEVICES];
+	diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, kv)->format;
+	for (i = 0; i < count; i++) {
+		uint32_t rows = 0;
+		if (i == ring->index) continue;
+		for (k = 0; k < inner; k++) rows += diti_attend_rows(denoise, desc, i * inner + k);
+		parts[i] =
+			diti_tensor_new(graph, format, desc->items * rows, 2 * desc->heads * desc->head_dim, "keys and values");
+		sent[i] = diti_exchange_begin(graph, kv, ring->devices[i], true);
+		received[i] = diti_exchange_begin(graph, parts[i], ring->devices[i], false);
+	}
+	for (i = 0; i < count; i++) {
+		if (i == ring->index) continue;
+		diti_exchange_end(graph, sent[i]);
+		diti_exchange_end(graph, received[i]);
+		diti_stale_keep(graph, denoise, desc, parts[i], i * inner, inner, kept);
+	}
+}
+
+static diti_tensor diti_stale_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+	diti_tensor qkv) {
+	diti_tensor *kept = &denoise->stale->kept[desc->text || !denoise->stretch.all_text ? 0 : 1][denoise->block], kv;
+	uint32_t inner = denoise->axes ? diti_group_count(&denoise->axes->ulysses) : 1,
+		width = desc->heads * desc->head_dim;
+	uint32_t ring = denoise->axes ? diti_group_count(&denoise->axes->ring) : 1, place, rows, all;
+	if (diti_graph_failed(graph)) return 0;
+	rows = diti_tensor_get(graph, qkv)->rows;
+	all = (desc->text ? denoise->stretch.all_text : 0) + denoise->stretch.all;
+	if (!*kept)
+		*kept = diti_tensor_state(graph, diti_tensor_get(graph, qkv)->format, denoise->copies * denoise->batch * all,
+			2 * width, "kept keys and values");
+	kv = diti_tensor_view(graph, *kept, denoise->first_copy * denoise->batch * all, desc->items * all, 0, 2 * width);
+	place = ring > 1 ? denoise->axes->ring.index : 0;
+	diti_stale_keep(graph, denoise, desc, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), place * inner, inner,
+		kv);
+	if (ring > 1) diti_stale_share(graph, denoise, desc, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), kv);
+	return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kv, 0, desc->out, 0);
 }
 
 static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
@@ -19996,13 +20107,16 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
 		local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
 		local.out = 0;
 	}
-	if (outer > 1)
+	if (denoise->stale)
+		o = diti_stale_attend(graph, denoise, &local, qkv);
+	else if (outer > 1)
 		o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
 	else
 		o = diti_attend(graph, NULL, &local, qkv);
 	if (inner > 1) return diti_scatter_heads(graph, &heads, o, desc->out);
-	if (desc->out) diti_copy(graph, o, desc->out, "attention");
-	return desc->out ? desc->out : o;
+	if (!desc->out || o == desc->out) return o;
+	diti_copy(graph, o, desc->out, "attention");
+	return desc->out;
 }
 
 static diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
@@ -20011,33 +20125,155 @@ static diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, c
 	uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
 	if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
 		return diti_attend_sequence(graph, denoise, desc, qkv);
+	if (denoise && denoise->stale) return diti_stale_attend(graph, denoise, desc, qkv);
 	return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
+static const diti_group *diti_axes_stages(const diti_axes *axes) {
+	if (!axes) return NULL;
+	if (diti_group_count(&axes->pipefusion) > 1) return &axes->pipefusion;
+	return diti_group_count(&axes->layers) > 1 ? &axes->layers : NULL;
+}
+
+static void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end) {
+	const diti_group *stages = diti_axes_stages(axes);
+	*first = stages ? diti_group_first(stages, stages->index, layers) : 0;
+	*end = stages ? diti_group_first(stages, stages->index + 1, layers) : layers;
+}
+
+static uint32_t diti_stage_device(const diti_denoise *denoise, uint32_t layers, uint32_t block) {
+	const diti_group *stages = diti_axes_stages(denoise->axes);
+	uint32_t i = 0;
+	if (!stages) return UINT32_MAX;
+	while (diti_group_first(stages, i + 1, layers) <= block) i++;
+	return i == stages->index ? UINT32_MAX : stages->devices[i];
+}
+
+static void diti_skip_leave(diti_graph *graph, diti_denoise *denoise, uint32_t layers, uint32_t index,
+	diti_tensor skip) {
+	uint32_t device = diti_stage_device(denoise, layers, layers - 1 - index);
+	denoise->arrivals[denoise->patch % 2].skips[index] = skip;
+	if (device != UINT32_MAX) diti_exchange_begin(graph, skip, device, true);
+}
+
+static diti_tensor diti_skip_take(diti_graph *graph, diti_denoise *denoise, uint32_t index) {
+	diti_arrival *arrival = &denoise->arrivals[denoise->patch % 2];
+	if (arrival->exchanges[index]) diti_exchange_end(graph, arrival->exchanges[index] - 1);
+	arrival->exchanges[index] = 0;
+	return arrival->skips[index];
+}
+
+static void diti_stage_await(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
+	uint32_t patch) {
+	const diti_group *stages = diti_axes_stages(denoise->axes);
+	const diti_model_traits *traits = &transformer->traits;
+	diti_arrival *arrival = &denoise->arrivals[patch % 2];
+	uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, first, end, i, rows;
+	diti_stretch stretch;
+	memset(arrival, 0, sizeof *arrival);
+	diti_stretch_begin(transformer, denoise, patch, &stretch);
+	rows = items * (stretch.text + stretch.rows);
+	diti_axes_blocks(denoise->axes, traits->layers, &first, &end);
+	for (i = 0; traits->skips && i + 1 < traits->layers / 2 && i < first; i++) {
+		uint32_t taker = traits->layers - 1 - i;
+		if (taker < first || taker >= end) continue;
+		arrival->skips[i] = diti_tensor_new(graph, graph->activation, rows, traits->width, "skip of an earlier stage");
+		arrival->exchanges[i] =
+			1 + diti_exchange_begin(graph, arrival->skips[i], diti_stage_device(denoise, traits->layers, i), false);
+	}
+	arrival->x = diti_tensor_new(graph, DITI_F32, rows, traits->width, "residual");
+	arrival->exchange = diti_exchange_begin(graph, arrival->x, stages->devices[stages->index - 1], false);
+}
+
+static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+	const diti_group *stages = diti_axes_stages(denoise->axes);
+	diti_arrival *arrival = &denoise->arrivals[denoise->patch % 2];
+	if (!stages || stages->index == 0) {
+		memset(arrival, 0, sizeof *arrival);
+		return transformer->family->embed(transformer, graph, denoise);
+	}
+	if (denoise->patch == 0) diti_stage_await(transformer, graph, denoise, 0);
+	if (denoise->patch + 1 < denoise->patches) diti_stage_await(transformer, graph, denoise, denoise->patch + 1);
+	diti_exchange_end(graph, arrival->exchange);
+	return arrival->x;
+}
+
+static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, diti_graph *graph,
+	const diti_denoise *denoise, uint32_t items, diti_tensor x) {
+	const diti_model_traits *traits = &transformer->traits;
+	uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
+	uint32_t height = denoise->stretch.patch_rows * traits->patch * traits->patch / denoise->width;
+	return traits->planar ? diti_unpatchify_planes(graph, x, items, channels, height, denoise->width, traits->patch)
+		: diti_unpatchify(graph, x, items, channels, traits->out_channels, height, denoise->width,
+		traits->patch);
+}
+
 static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-	diti_stretch_begin(transformer, denoise);
+	diti_stretch_begin(transformer, denoise, denoise->patch, &denoise->stretch);
+	denoise->again = denoise->patch > 0;
 	transformer->family->begin(transformer, graph, denoise);
+}
+
+static diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
+	diti_denoise *denoise) {
+	const diti_family *family = transformer->family;
+	const diti_group *stages = diti_axes_stages(denoise->axes);
+	uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, i, end;
+	diti_tensor x;
+	if (diti_graph_failed(graph) || !denoise->family) return 0;
+	diti_transformer_begin(transformer, graph, denoise);
+	x = diti_stage_begin(transformer, graph, denoise);
+	for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
+		i++) {
+		denoise->block = i;
+		if (!(i < 64 && denoise->skipped >> i & 1)) x = family->block(transformer, graph, denoise, i, x);
+	}
+	diti_graph_scope(graph, NULL, 0);
+	if (stages && stages->index + 1 < stages->count) {
+		diti_exchange_begin(graph, x, stages->devices[stages->index + 1], true);
+		return 0;
+	}
+	x = family->final(transformer, graph, denoise, x);
+	if (denoise->axes)
+		x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->stretch.patch_rows, "rows");
+	return diti_evaluate_pixels(transformer, graph, denoise, items, x);
+}
+
+static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, diti_graph *graph,
+	diti_denoise *denoise) {
+	diti_tensor whole = 0;
+	denoise->patch = 0;
+	if (denoise->patches < 2) return diti_transformer_patch(transformer, graph, denoise);
+	for (; denoise->patch < denoise->patches && !diti_graph_failed(graph); denoise->patch++) {
+		uint32_t area = transformer->traits.patch * transformer->traits.patch, rows;
+		diti_tensor strip = diti_transformer_patch(transformer, graph, denoise);
+		if (!strip) continue;
+		rows = diti_tensor_get(graph, strip)->rows;
+		if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, denoise->height * denoise->width, "prediction");
+		diti_copy(graph, strip,
+			diti_tensor_view(graph, whole, 0, rows, denoise->stretch.patch_first * area,
+			denoise->stretch.patch_rows * area),
+			"prediction");
+	}
+	denoise->patch = 0;
+	return whole;
 }
 
 static diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
 	diti_denoise *denoise) {
-	const diti_family *family = transformer->family;
+	const diti_group *stages = diti_axes_stages(denoise->axes);
 	const diti_model_traits *traits = &transformer->traits;
-	uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, i;
-	uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
-	diti_tensor x;
-	if (diti_graph_failed(graph) || !denoise->family) return 0;
-	diti_transformer_begin(transformer, graph, denoise);
-	x = family->embed(transformer, graph, denoise);
-	for (i = 0; i < traits->layers && !diti_graph_failed(graph); i++)
-		if (!(i < 64 && denoise->skipped >> i & 1)) x = family->block(transformer, graph, denoise, i, x);
-	diti_graph_scope(graph, NULL, 0);
-	x = family->final(transformer, graph, denoise, x);
-	if (denoise->axes) x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->stretch.all, "rows");
-	return traits->planar ? diti_unpatchify_planes(graph, x, items, channels, denoise->height, denoise->width,
-		traits->patch)
-		: diti_unpatchify(graph, x, items, channels, traits->out_channels, denoise->height,
-		denoise->width, traits->patch);
+	uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels, i;
+	diti_tensor x = diti_evaluate_patches(transformer, graph, denoise);
+	if (!stages || diti_graph_failed(graph)) return x;
+	if (stages->index + 1 == stages->count) {
+		for (i = 0; i + 1 < stages->count; i++) diti_exchange_begin(graph, x, stages->devices[i], true);
+		return x;
+	}
+	x = diti_tensor_new(graph, DITI_F32, (denoise->copies - denoise->first_copy) * denoise->batch * channels,
+		denoise->height * denoise->width, "prediction");
+	diti_exchange_end(graph, diti_exchange_begin(graph, x, stages->devices[stages->count - 1], false));
+	return x;
 }
 
 /* ==== src/model/joint.c ==== */
@@ -20161,14 +20397,14 @@ static diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, 
 	diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
 	diti_tensor positions) {
 	uint32_t i, columns = channels * size * size, first = denoise->text_batch - joint->prompts;
-	diti_tensor patches = diti_patchify(graph, denoise->latent, denoise->batch, channels, denoise->height,
-		denoise->width, size, denoise->input_scale);
+	diti_tensor patches = diti_stretch_patchify(graph, denoise, channels, size);
 	diti_tensor x = diti_tensor_new(graph, DITI_F32, diti_joint_all(joint), joint->width, "residual");
 	const diti_stretch *at = &denoise->stretch;
 	if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, joint->width);
 	for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
 		uint32_t prompt = first + i / (joint->items / joint->prompts), item = i * (joint->text + joint->image);
-		uint32_t text_row = prompt * at->all_text + at->first_text, row = i % denoise->batch * at->all + at->first;
+		uint32_t text_row = prompt * at->all_text + at->first_text,
+			row = diti_stretch_first(denoise, i % denoise->batch);
 		diti_linear_desc desc = DITI_ZERO;
 		if (joint->text)
 			diti_add_rows(graph, diti_tensor_view(graph, text, text_row, joint->text, 0, joint->width), 0,
@@ -20709,14 +20945,15 @@ static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *
 	return all;
 }
 
-static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, diti_tensor text,
+static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
 	diti_pixart_state *state) {
 	diti_linear_desc desc = DITI_ZERO;
-	uint32_t i;
-	diti_tensor y = diti_layer_run(graph, text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
+	uint32_t i, end;
+	diti_tensor y =
+		diti_layer_run(graph, denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
 	y = diti_layer_run(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
 	desc.name = "text_kv";
-	for (i = 0; i < model->config.blocks; i++) {
+	for (diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
 		diti_graph_scope(graph, "block", i);
 		state->text[i] = diti_linear_joined(graph, y, &model->blocks[i].text_kv, &desc);
 	}
@@ -20737,7 +20974,7 @@ static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph 
 	if (model->config.sized) state->sizes = diti_tensor_input(graph, DITI_F32, 3, 256, "sizes");
 	state->modulation = diti_pixart_modulation(model, graph, state, denoise->steps);
 	state->tables = diti_pixart_all_tables(model, graph, state->modulation, denoise->steps);
-	diti_pixart_project_text(model, graph, denoise->text, state);
+	diti_pixart_project_text(model, graph, denoise, state);
 }
 
 static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_plan *plan, const diti_denoise *denoise,
@@ -20772,9 +21009,10 @@ static void diti_pixart_begin(const diti_transformer *transformer, diti_graph *g
 	diti_pixart_state *state = diti_pixart_at(denoise);
 	diti_pixart_step *step = &state->step;
 	uint32_t i, width = model->config.width, rows = 6 * model->config.blocks;
-	diti_tensor row =
-		diti_select_row(graph, state->tables ? state->tables : state->modulation, denoise->step, "select_modulation");
+	diti_tensor row;
 	step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
+	if (denoise->again) return;
+	row = diti_select_row(graph, state->tables ? state->tables : state->modulation, denoise->step, "select_modulation");
 	if (state->tables) {
 		row = diti_tensor_reshape(graph, row, rows + 2, width);
 		step->tables = diti_tensor_view(graph, row, 0, rows, 0, width);
@@ -21163,7 +21401,7 @@ typedef struct diti_dit_state {
 
 static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
 	const diti_dit *model = diti_dit_of(transformer);
-	uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch), i;
+	uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch), i, end;
 	diti_dit_state *state = (diti_dit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
 	diti_tensor c, classes;
 	if (!state) {
@@ -21176,7 +21414,8 @@ static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *gr
 	c = diti_embed(graph, &model->time, state->sinusoids, 0);
 	classes = diti_gather_rows(graph, &model->classes, denoise->labels, "class_embedding");
 	c = diti_add_rows(graph, c, classes, 0, "add_class");
-	for (i = 0; i < model->config.blocks; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
+	diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
+	for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
 	diti_adaln_add(&state->adaln, &model->final_modulation);
 	diti_adaln_prepare(graph, &state->adaln, c, denoise->text_batch);
 }
@@ -21205,7 +21444,7 @@ static void diti_dit_begin(const diti_transformer *transformer, diti_graph *grap
 	step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
 	step->classes = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
 	step->rows_per_class = step->batch / step->classes * denoise->stretch.rows;
-	diti_adaln_select(graph, &state->adaln, denoise->step);
+	if (!denoise->again) diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
 static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_state *state, diti_tensor modulation,
@@ -21265,7 +21504,7 @@ static diti_tensor diti_dit_final(const diti_transformer *transformer, diti_grap
 	diti_tensor x) {
 	const diti_dit *model = diti_dit_of(transformer);
 	const diti_dit_state *state = diti_dit_at(denoise);
-	diti_tensor modulation = diti_adaln_get(graph, &state->adaln, model->config.blocks);
+	diti_tensor modulation = diti_adaln_last(graph, &state->adaln);
 	diti_tensor h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, &model->proj_out.weight, "norm_out");
 	return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
 }
@@ -21591,6 +21830,7 @@ static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
 	traits->wants_size = config->sized;
 	traits->attends_padding = true;
 	traits->masks_padding = true;
+	traits->skips = true;
 }
 
 static void diti_hunyuandit_destroy(diti_transformer *transformer) {
@@ -21682,7 +21922,6 @@ typedef struct diti_hunyuandit_step {
 	uint32_t prompts;
 	uint32_t rows_per_prompt;
 	diti_tensor cosines, sines;
-	diti_tensor skips[DITI_HUNYUANDIT_MAX_BLOCKS];
 } diti_hunyuandit_step;
 
 typedef struct diti_hunyuandit_state {
@@ -21789,12 +22028,13 @@ static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *grap
 	diti_qkv_post(graph, x, &desc);
 }
 
-static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_graph *graph, diti_tensor context,
-	diti_hunyuandit_state *state) {
-	uint32_t i, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, context)->rows;
+static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
+	diti_tensor context, diti_hunyuandit_state *state) {
+	uint32_t i, end, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, context)->rows;
 	diti_linear_desc desc = DITI_ZERO;
 	desc.name = "text_kv";
-	for (i = 0; i < model->config.blocks && !diti_graph_failed(graph); i++) {
+	diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
+	for (; i < end && !diti_graph_failed(graph); i++) {
 		const diti_hunyuandit_block *block = &model->blocks[i];
 		diti_graph_scope(graph, "block", i);
 		state->text[i] = diti_linear_joined(graph, context, &block->text_kv, &desc);
@@ -21807,7 +22047,7 @@ static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_grap
 static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
 	const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
 	const diti_hunyuandit_config *config = &model->config;
-	uint32_t patch = config->patch, tokens = denoise->height / patch * (denoise->width / patch), i;
+	uint32_t patch = config->patch, tokens = denoise->height / patch * (denoise->width / patch), i, end;
 	uint32_t prompts = denoise->text_batch;
 	diti_hunyuandit_state *state = (diti_hunyuandit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
 	diti_tensor c;
@@ -21823,10 +22063,12 @@ static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_gr
 	state->text_rows = diti_tensor_input(graph, DITI_U32, 1, prompts * diti_hunyuandit_texts(config), "text_rows");
 	c = diti_hunyuandit_extra(model, graph, state->sizes, diti_hunyuandit_pool(model, graph, denoise));
 	c = diti_add_rows(graph, diti_embed(graph, &model->time, state->sinusoids, 0), c, 0, "add_extra");
-	for (i = 0; i < config->blocks; i++) diti_adaln_add(&state->adaln, &model->blocks[i].shift);
+	diti_axes_blocks(denoise->axes, config->blocks, &i, &end);
+	for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].shift);
 	diti_adaln_add(&state->adaln, &model->norm_out);
 	diti_adaln_prepare(graph, &state->adaln, c, prompts);
-	diti_hunyuandit_project_text(model, graph, diti_hunyuandit_context(model, graph, denoise, state->text_rows), state);
+	diti_hunyuandit_project_text(model, graph, denoise,
+		diti_hunyuandit_context(model, graph, denoise, state->text_rows), state);
 }
 
 static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, diti_plan *plan,
@@ -21900,13 +22142,12 @@ static void diti_hunyuandit_begin(const diti_transformer *transformer, diti_grap
 	diti_hunyuandit_step *step = &state->step;
 	uint32_t copies = denoise->copies - denoise->first_copy;
 	(void)transformer;
-	memset(step, 0, sizeof *step);
 	step->batch = copies * denoise->batch;
 	step->prompts = denoise->text_batch / denoise->copies * copies;
 	step->rows_per_prompt = step->batch / step->prompts * denoise->stretch.rows;
 	step->cosines = diti_stretch_table(graph, denoise, state->cosines, "cosines");
 	step->sines = diti_stretch_table(graph, denoise, state->sines, "sines");
-	diti_adaln_select(graph, &state->adaln, denoise->step);
+	if (!denoise->again) diti_adaln_select(graph, &state->adaln, denoise->step);
 }
 
 static diti_tensor diti_hunyuandit_embed(const diti_transformer *transformer, diti_graph *graph,
@@ -21995,7 +22236,7 @@ static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer
 	diti_graph_scope(graph, "block", index);
 	shift = diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, index));
 	if (diti_hunyuandit_takes_skip(config, index))
-		x = diti_hunyuandit_join(graph, state, block, x, state->step.skips[config->blocks - 1 - index]);
+		x = diti_hunyuandit_join(graph, state, block, x, diti_skip_take(graph, denoise, config->blocks - 1 - index));
 	h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
 	h = diti_hunyuandit_self_attention(model, graph, denoise, block, h);
 	diti_layer_add(graph, x, h, &block->self.out, 0, 0, "attention_out");
@@ -22005,7 +22246,8 @@ static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer
 	h = diti_hunyuandit_norm(graph, state, x, &block->norm3, 0, 0, &block->ff_in.weight, "norm3");
 	h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
 	diti_layer_add(graph, x, h, &block->ff_out, 0, 0, "ff_out");
-	if (diti_hunyuandit_leaves_skip(config, index)) state->step.skips[index] = diti_hunyuandit_keep(graph, x);
+	if (diti_hunyuandit_leaves_skip(config, index))
+		diti_skip_leave(graph, denoise, config->blocks, index, diti_hunyuandit_keep(graph, x));
 	return x;
 }
 
@@ -22014,8 +22256,7 @@ static diti_tensor diti_hunyuandit_final(const diti_transformer *transformer, di
 	const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
 	const diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
 	uint32_t width = model->config.width, prompts = state->step.prompts;
-	diti_tensor rows =
-		diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, model->config.blocks));
+	diti_tensor rows = diti_hunyuandit_last(graph, state, diti_adaln_last(graph, &state->adaln));
 	diti_tensor first = diti_tensor_view(graph, rows, 0, prompts, 0, width),
 		second = diti_tensor_view(graph, rows, 0, prompts, width, width);
 	bool original = model->config.original;
@@ -22385,15 +22626,17 @@ static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph
 		"block_modulation");
 }
 
-static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, uint32_t steps, uint32_t prompts,
+static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
 	diti_flux_state *state) {
 	const diti_flux_config *config = &model->config;
-	uint32_t i, rows = steps * prompts, width = config->width;
+	uint32_t steps = denoise->steps, prompts = denoise->text_batch;
+	uint32_t i, end, rows = steps * prompts, width = config->width;
 	uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * width;
 	diti_tensor active = diti_tensor_reshape(graph, state->active, rows, width), table;
 	state->kept = rows * columns * sizeof(float) <= DITI_MODULATION_BYTES;
 	if (!state->kept) return;
-	for (i = 0; i < config->doubles + config->singles; i++) {
+	diti_axes_blocks(denoise->axes, config->doubles + config->singles, &i, &end);
+	for (; i < end; i++) {
 		table = diti_flux_block_modulation(model, graph, active, i);
 		state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * (i < config->doubles ? 12 : 3) * width);
 	}
@@ -22422,7 +22665,7 @@ static void diti_flux_prepare(const diti_transformer *transformer, diti_graph *g
 	}
 	time = diti_embed(graph, &model->time, state->sinusoids, 0);
 	state->active = diti_joint_condition(graph, time, pooled);
-	diti_flux_keep_tables(model, graph, denoise->steps, denoise->text_batch, state);
+	diti_flux_keep_tables(model, graph, denoise, state);
 	text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
 	state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
 }
@@ -22476,13 +22719,15 @@ static void diti_flux_begin(const diti_transformer *transformer, diti_graph *gra
 	const diti_flux *model = diti_flux_of(transformer);
 	diti_flux_state *state = diti_flux_at(denoise);
 	diti_flux_step *step = &state->step;
-	uint32_t i, blocks = model->config.doubles + model->config.singles;
+	uint32_t i, end;
 	diti_joint_begin(&step->joint, denoise, model->config.width, 1e-6f);
 	step->cosines = diti_stretch_table(graph, denoise, state->cosines, "cosines");
 	step->sines = diti_stretch_table(graph, denoise, state->sines, "sines");
+	if (denoise->again) return;
 	if (!state->kept)
 		step->active = diti_joint_select(graph, &step->joint, denoise, state->active, "select_conditioning");
-	for (i = 0; i < blocks && state->kept; i++)
+	diti_axes_blocks(denoise->axes, model->config.doubles + model->config.singles, &i, &end);
+	for (; i < end && state->kept; i++)
 		step->tables[i] = diti_joint_select(graph, &step->joint, denoise, state->tables[i], "select_modulation");
 }
 
@@ -22936,15 +23181,16 @@ static diti_tensor diti_sd3_final_modulation(const diti_sd3 *model, diti_graph *
 	return diti_linear_joined(graph, active, &model->final_modulation, &desc);
 }
 
-static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, uint32_t steps, uint32_t prompts,
+static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise,
 	diti_sd3_state *state) {
 	const diti_sd3_config *config = &model->config;
-	uint32_t i, rows = steps * prompts, width = config->width, chunks = 2;
+	uint32_t steps = denoise->steps, prompts = denoise->text_batch;
+	uint32_t i, end, rows = steps * prompts, width = config->width, chunks = 2;
 	diti_tensor active = diti_tensor_reshape(graph, state->active, rows, width), table;
 	for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
 	state->kept = (uint64_t)rows * chunks * width * sizeof(float) <= DITI_MODULATION_BYTES;
 	if (!state->kept) return;
-	for (i = 0; i < config->blocks; i++) {
+	for (diti_axes_blocks(denoise->axes, config->blocks, &i, &end); i < end; i++) {
 		chunks = diti_sd3_chunks(config, i);
 		table = diti_joint_modulate(graph, active, &model->blocks[i].modulation, chunks);
 		state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * 2 * chunks * width);
@@ -22977,7 +23223,7 @@ static void diti_sd3_prepare(const diti_transformer *transformer, diti_graph *gr
 	state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
 	time = diti_embed(graph, &model->time, state->sinusoids, 0);
 	state->active = diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0));
-	diti_sd3_keep_tables(model, graph, denoise->steps, denoise->text_batch, state);
+	diti_sd3_keep_tables(model, graph, denoise, state);
 	text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
 	state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
 }
@@ -23010,11 +23256,13 @@ static void diti_sd3_begin(const diti_transformer *transformer, diti_graph *grap
 	const diti_sd3_config *config = &diti_sd3_of(transformer)->config;
 	diti_sd3_state *state = diti_sd3_at(denoise);
 	diti_sd3_step *step = &state->step;
-	uint32_t i;
+	uint32_t i, end;
 	diti_joint_begin(&step->joint, denoise, config->width, 1e-6f);
+	if (denoise->again) return;
 	if (!state->kept)
 		step->active = diti_joint_select(graph, &step->joint, denoise, state->active, "select_conditioning");
-	for (i = 0; i < config->blocks && state->kept; i++)
+	diti_axes_blocks(denoise->axes, config->blocks, &i, &end);
+	for (; i < end && state->kept; i++)
 		step->tables[i] = diti_joint_select(graph, &step->joint, denoise, state->tables[i], "select_modulation");
 }
 
@@ -30924,8 +31172,7 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 static const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
 	const diti_split *split = &request->shape.split;
 	if (split->degree[DITI_SPLIT_TENSOR] > 1) return "this version does not divide matrices";
-	if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 || split->degree[DITI_SPLIT_LAYERS] > 1)
-		return "this version does not divide layers";
+	if (split->degree[DITI_SPLIT_PIPEFUSION] > 1) return "this version has no PipeFusion";
 	if (request->guidance.skip_layer > 0 && split->degree[DITI_SPLIT_CFG] > 1)
 		return "this version has no skip-layer guidance there; skip_layer must be 0";
 	if (request->shape.int8_payload) return "this version sends what it computes, and not int8";
