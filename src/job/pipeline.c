@@ -214,6 +214,7 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     diti_solver_desc states;
+    graph->int8_payload = shape->int8_payload && job->share_total > 1;
     if (job->share_total == 1) diti_guard_begin(graph); /* no share knows what another one would have to do again */
     diti_emit_states(job, graph, &states);
     job->encode_segment = diti_graph_segment(graph, "encode", false);
