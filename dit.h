@@ -31175,7 +31175,6 @@ static const char *diti_job_unsplit(const dit_model *model, const diti_job_reque
 	if (split->degree[DITI_SPLIT_PIPEFUSION] > 1) return "this version has no PipeFusion";
 	if (request->guidance.skip_layer > 0 && split->degree[DITI_SPLIT_CFG] > 1)
 		return "this version has no skip-layer guidance there; skip_layer must be 0";
-	if (request->shape.int8_payload) return "this version sends what it computes, and not int8";
 	if (request->shape.starts) return "this version begins with noise there; init_image must be NULL";
 	if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
 	return NULL;
@@ -31552,6 +31551,7 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
 static void diti_job_emit(dit_job *job, diti_graph *graph) {
 	const diti_job_shape *shape = &job->request.shape;
 	diti_solver_desc states;
+	graph->int8_payload = shape->int8_payload && job->share_total > 1;
 	if (job->share_total == 1) diti_guard_begin(graph);
 	diti_emit_states(job, graph, &states);
 	job->encode_segment = diti_graph_segment(graph, "encode", false);
