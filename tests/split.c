@@ -198,10 +198,10 @@ static void test_exchange(const char *devices, const char *overrides) {
 
 /* Every transport that works here, alone; in chunks of some rows, and of parts of rows. */
 static void test_transports(void) {
-    static const char *const names[] = {"fd", "dma_buf", "host", "staged"};
+    static const char *const names[] = {"group", "fd", "dma_buf", "host", "staged"};
     char overrides[96];
     unsigned i, tested = 0;
-    for (i = 0; i < 4; i++) {
+    for (i = 0; i < 5; i++) {
         dit_context_desc desc = DITI_ZERO;
         dit_context *context = NULL;
         snprintf(overrides, sizeof overrides, "transport=%s", names[i]);

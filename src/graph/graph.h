@@ -643,9 +643,9 @@ typedef struct diti_qkv_desc {
                                          (0: 1) equal parts of the heads (q, k), … */
     bool others;                      /* then the same for the other rows of an item, those from text_rows on */
     uint32_t kinds, text_rows;
-    diti_tensor cosines, sines;       /* F32 [tokens, head_dim / 2]; 0: no rotation */
-    bool half_split;                  /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
-    uint32_t tokens;                  /* rows per batch item: row r uses table row r % tokens */
+    diti_tensor cosines, sines; /* F32 [tokens, head_dim / 2]; 0: no rotation */
+    bool half_split;            /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
+    uint32_t tokens;            /* rows per batch item: row r uses table row r % tokens */
     const char *name;
 } diti_qkv_desc;
 DIT_INTERNAL DITI_UNUSED void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);

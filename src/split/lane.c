@@ -5,7 +5,8 @@
 #include "split/mesh.h"
 
 DIT_INTERNAL const char *diti_transport_name(diti_transport transport) {
-    static const char *const names[DITI_TRANSPORTS] = {"fd", "dma_buf", "host", "staged", "application", "local"};
+    static const char *const names[DITI_TRANSPORTS] = {"group",  "fd",          "dma_buf", "host",
+                                                       "staged", "application", "local"};
     return names[transport];
 }
 
@@ -20,7 +21,7 @@ static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t ch
 /* --- making --- */
 
 static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit_error *err) {
-    static const diti_share shares[] = {DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+    static const diti_share shares[] = {DITI_SHARE_GROUP, DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
     static const diti_memory_kind kinds[DITI_LANE_SIDES] = {DITI_MEMORY_READBACK, DITI_MEMORY_UPLOAD};
     dit_result result = DIT_OK;
     uint32_t side;
@@ -160,7 +161,7 @@ static dit_result diti_lane_record(diti_lane *lane, uint32_t side, const diti_la
     const VkAccessFlags all = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
     diti_device *device = lane->sides[side].device;
     VkBuffer buffer = diti_lane_buffer(lane, side, slot)->buffer;
-    bool external = lane->transport < DITI_TRANSPORT_HOST;
+    bool external = lane->transport == DITI_TRANSPORT_FD || lane->transport == DITI_TRANSPORT_DMA_BUF;
     VkCommandBufferAllocateInfo allocate = DITI_ZERO;
     VkCommandBufferBeginInfo begin = DITI_ZERO;
     VkResult vr;

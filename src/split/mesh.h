@@ -13,6 +13,7 @@
 
 /* ================= lanes ================= */
 typedef enum diti_transport {                             /* best first */
+                              DITI_TRANSPORT_GROUP,       /* memory of another member of a device group */
                               DITI_TRANSPORT_FD,          /* memory in common, by the driver's file descriptor */
                               DITI_TRANSPORT_DMA_BUF,     /* by the system's */
                               DITI_TRANSPORT_HOST,        /* pages of the host that both devices import */
@@ -158,13 +159,13 @@ typedef struct diti_mesh_port { /* an exchange of a plan in its lane */
 typedef struct diti_mesh_member {
     diti_plan *plan;
     diti_device *device;
-    diti_mesh_port *ports;       /* one for each of the plan's exchanges */
-    uint32_t *open;              /* exchanges that are open */
-    uint32_t open_count;         /* of those */
-    uint32_t met, last;          /* events of the segment at hand: the one to come to next, and their end */
-    diti_submission next;        /* what its next slice waits for */
-    dit_error error;             /* of waits that could not be submitted */
-    bool arrived;                /* at the segment at hand */
+    diti_mesh_port *ports; /* one for each of the plan's exchanges */
+    uint32_t *open;        /* exchanges that are open */
+    uint32_t open_count;   /* of those */
+    uint32_t met, last;    /* events of the segment at hand: the one to come to next, and their end */
+    diti_submission next;  /* what its next slice waits for */
+    dit_error error;       /* of waits that could not be submitted */
+    bool arrived;          /* at the segment at hand */
 } diti_mesh_member;
 typedef struct diti_mesh {
     diti_env env;

@@ -211,6 +211,7 @@ static uint32_t diti_device_transfer_family(const diti_device *device, const cha
 static VkResult diti_device_create(diti_device *device) {
     VkDeviceQueueCreateInfo queues[2];
     VkDeviceCreateInfo info = DITI_ZERO;
+    VkDeviceGroupDeviceCreateInfo group = DITI_ZERO;
     diti_feature_chain chain;
     float priority = 1.0f;
     uint32_t i;
@@ -224,6 +225,11 @@ static VkResult diti_device_create(diti_device *device) {
     queues[1].queueFamilyIndex = device->transfer_family;
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
     info.pNext = chain.nodes;
+    group.sType = VK_STRUCTURE_TYPE_DEVICE_GROUP_DEVICE_CREATE_INFO;
+    group.pNext = chain.nodes;
+    group.physicalDeviceCount = device->group_count;
+    group.pPhysicalDevices = device->group;
+    if (device->group_count) info.pNext = &group;
     info.queueCreateInfoCount = device->transfer_family != device->queue_family ? 2 : 1;
     info.pQueueCreateInfos = queues;
     if (device->has_portability_subset) /* must be enabled where it exists */
@@ -269,6 +275,10 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     if (result >= 0) result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
     device->transfer_family = diti_device_transfer_family(device, desc->overrides);
+    if (device->has_peers && (device->unverified || diti_override_is(desc->overrides, "transport", "group")))
+        diti_device_group_find(device);
+    if (device->first && diti_device_group_join(device, device->first))
+        return diti_device_functions(&device->vk, device->device, err);
     vr = diti_device_create(device);
     if (vr < 0) {
         device->device = NULL;
@@ -420,6 +430,7 @@ static void diti_device_settle_in(diti_device *device, const dit_context_desc *d
     if (!device->shares_instance) return;
     device->vk = first->vk;
     device->instance = first->instance;
+    device->first = (diti_device *)(uintptr_t)first;
 }
 
 DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, const diti_env *env,

@@ -128,10 +128,12 @@ static dit_result diti_block_map(diti_device *device, VkMemoryPropertyFlags flag
 /* Own memory: the next best type is tried when a heap is full, but device memory never falls back to the host's. */
 static VkResult diti_block_allocate(diti_device *device, const VkMemoryRequirements *need, diti_buffer *out,
                                     uint32_t *type) {
+    VkMemoryAllocateFlagsInfo mask;
     VkMemoryAllocateInfo info = DITI_ZERO;
     VkResult vr = VK_ERROR_OUT_OF_DEVICE_MEMORY;
     uint32_t bits = need->memoryTypeBits, first_score = 0;
     info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+    info.pNext = diti_device_group_mask(device, &mask, NULL);
     info.allocationSize = need->size;
     while (diti_memory_type(device, bits, out->kind, type)) {
         uint32_t score = diti_memory_score(device->memory.memoryTypes[*type].propertyFlags, out->kind);

@@ -38,6 +38,7 @@ DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b
     VkExternalMemoryFeatureFlags imports = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
     VkExternalMemoryFeatureFlags export_too = VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
     if (share == DITI_SHARE_HOST) export_too = imports;
+    if (share == DITI_SHARE_GROUP) return diti_device_group_reaches(a, b);
     /* a driver may take what another one exported and read rubbish from it */
     if (share == DITI_SHARE_FD && (memcmp(a->driver_uuid, b->driver_uuid, sizeof a->driver_uuid) ||
                                    memcmp(a->info.uuid, b->info.uuid, sizeof a->info.uuid)))
@@ -53,7 +54,7 @@ static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDe
     external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO;
     external.handleTypes = (VkFlags)diti_share_handle(share);
     info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
-    info.pNext = &external;
+    info.pNext = share == DITI_SHARE_GROUP ? NULL : &external;
     info.size = size;
     info.usage = diti_share_usage;
     vr = device->vk.CreateBuffer(device->device, &info, device->callbacks, &out->buffer);
@@ -70,7 +71,9 @@ static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDe
 static dit_result diti_shared_allocate(diti_device *device, diti_share share, VkDeviceSize size, uint32_t types,
                                        const void *pNext, diti_buffer *out, dit_error *err) {
     VkMemoryDedicatedAllocateInfo dedicated = DITI_ZERO;
+    VkMemoryAllocateFlagsInfo mask;
     VkMemoryAllocateInfo info = DITI_ZERO;
+    bool dedicates = share == DITI_SHARE_FD || share == DITI_SHARE_DMA_BUF; /* else it has two buffers, or pages */
     VkResult vr;
     if (!diti_memory_type(device, types, share == DITI_SHARE_HOST ? DITI_MEMORY_UPLOAD : DITI_MEMORY_DEVICE,
                           &info.memoryTypeIndex))
@@ -80,7 +83,7 @@ static dit_result diti_shared_allocate(diti_device *device, diti_share share, Vk
     dedicated.pNext = pNext;
     dedicated.buffer = out->buffer;
     info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
-    info.pNext = share == DITI_SHARE_HOST ? pNext : &dedicated;
+    info.pNext = diti_device_group_mask(device, &mask, dedicates ? &dedicated : pNext);
     info.allocationSize = size;
     vr = device->vk.AllocateMemory(device->device, &info, device->callbacks, &out->block.memory);
     if (vr < 0) {
@@ -182,7 +185,17 @@ static dit_result diti_shared_by_pages(diti_device *a, diti_device *b, diti_shar
     return result < 0 ? result : diti_shared_import_pages(b, pages, size, &need[1], &out->buffers[1], err);
 }
 
-/* --- both --- */
+/* --- between members of a device group: on the receiving one --- */
+
+static dit_result diti_shared_by_group(diti_device *a, diti_device *b, diti_shared *out,
+                                       const VkMemoryRequirements *need, dit_error *err) {
+    dit_result result =
+        diti_shared_allocate(b, DITI_SHARE_GROUP, need[1].size, need[0].memoryTypeBits & need[1].memoryTypeBits, NULL,
+                             &out->buffers[1], err);
+    return result < 0 ? result : diti_device_group_bind(a, &out->buffers[0], b, out->buffers[1].block.memory, err);
+}
+
+/* --- all --- */
 
 DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
                                            diti_shared *out, dit_error *err) {
@@ -193,6 +206,8 @@ DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_
     if (result >= 0) result = diti_shared_buffer(b, share, size, &out->buffers[1], &need[1], err);
     if (result >= 0 && share == DITI_SHARE_HOST)
         result = diti_shared_by_pages(a, b, out, need, err);
+    else if (result >= 0 && share == DITI_SHARE_GROUP)
+        result = diti_shared_by_group(a, b, out, need, err);
     else if (result >= 0)
         result = diti_shared_by_fd(a, b, share, out, need, err);
     if (result < 0) diti_shared_destroy(a, b, out);

@@ -58,7 +58,7 @@ static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSu
         diti_atomic_store(&device->lost, 1);
         return VK_ERROR_DEVICE_LOST;
     }
-    return device->vk.QueueSubmit(queue, 1, info, VK_NULL_HANDLE);
+    return diti_device_group_submit(device, queue, info);
 }
 
 DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value) {

@@ -234,12 +234,15 @@ typedef struct diti_trace_scope {
     uint8_t lane, row;
 } diti_trace_scope;
 
+#define DITI_MAX_DEVICES 16u /* of a context */
+
 /* How two devices can have memory in common (peer.c). */
 typedef enum diti_share {
     DITI_SHARE_FD,      /* one driver's opaque file descriptor */
     DITI_SHARE_DMA_BUF, /* the system's */
     DITI_SHARE_HOST,    /* pages of the host */
-    DITI_SHARES
+    DITI_SHARES,
+    DITI_SHARE_GROUP = DITI_SHARES /* another member's memory in a device group: needs no extension */
 } diti_share;
 
 typedef struct diti_tuned { /* as it lies in the cache blob */
@@ -269,9 +272,13 @@ typedef struct diti_device {
     dit_device_info info;
     diti_limits limits;
     VkPhysicalDeviceMemoryProperties memory;
-    uint32_t ordinal;     /* of this device in its context, for the allocator hook */
-    bool has_peers;       /* the context has more devices */
-    bool shares_instance; /* it is the first one's */
+    uint32_t ordinal;                  /* of this device in its context, for the allocator hook */
+    bool has_peers;                    /* the context has more devices */
+    bool shares_instance;              /* it is the first one's */
+    bool joined;                       /* the VkDevice is that of another member of its device group (group.c) */
+    uint32_t group_index, group_count; /* 0: in no group of several, or groups are off */
+    VkPhysicalDevice group[DITI_MAX_DEVICES];
+    struct diti_device *first; /* of the context's devices; NULL: this is it */
     uint8_t driver_uuid[16];
     bool shares[DITI_SHARES]; /* ways to have memory in common with another device that are enabled */
     bool unified;             /* every heap is device local: host buffers count against memory_limit too */
@@ -398,7 +405,6 @@ typedef struct diti_device_place {
     uint32_t ordinal, count;
     const diti_device *first; /* whose instance others use where both are dit's own; NULL: this is it */
 } diti_device_place;
-#define DITI_MAX_DEVICES 16u
 /* Opens the device that desc names (index, part of the name, "uuid:..."; NULL: the best) or wraps the application's.
    place: of several. */
 DIT_INTERNAL dit_result diti_device_open(const dit_context_desc *desc, const diti_env *env, diti_device **out,
@@ -437,6 +443,23 @@ DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer 
 
 /* The best memory type of those in bits; false when none is left. */
 DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out);
+
+/* --- device groups (group.c) --- */
+#define DITI_GROUP_COMMANDS 8u /* in one submission */
+DIT_INTERNAL void
+diti_device_group_find(diti_device *device); /* of several; fills group_index, group_count and group */
+/* Uses the VkDevice of a member of the same group; false: it is in none, or another one. */
+DIT_INTERNAL bool diti_device_group_join(diti_device *device, diti_device *leader);
+/* What VkMemoryAllocateInfo has as pNext, so that memory is on this device alone. */
+DIT_INTERNAL const void *diti_device_group_mask(const diti_device *device, VkMemoryAllocateFlagsInfo *info,
+                                                const void *next);
+/* vkQueueSubmit to this device alone. */
+DIT_INTERNAL VkResult diti_device_group_submit(const diti_device *device, VkQueue queue, const VkSubmitInfo *info);
+DIT_INTERNAL bool diti_device_group_reaches(const diti_device *from,
+                                            const diti_device *to); /* copies may write there */
+/* To all members the buffer is memory that lies on home. */
+DIT_INTERNAL dit_result diti_device_group_bind(diti_device *device, const diti_buffer *buffer, const diti_device *home,
+                                               VkDeviceMemory memory, dit_error *err);
 
 /* --- memory in common (peer.c): for copies, and never on the host --- */
 typedef struct diti_shared {
