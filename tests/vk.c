@@ -891,6 +891,7 @@ static void extend_with(const void *chain, const char *rung) {
     dit_vulkan given;
     dit_error err = {0};
     size_t size = 0, room;
+    uint32_t i, shares = 0;
     app a;
     if (!app_begin(&a, VK_API_VERSION_1_2)) return;
     a.device_info.pNext = chain;
@@ -906,6 +907,10 @@ static void extend_with(const void *chain, const char *rung) {
     CHECK(dit_device_extend(given.get_instance_proc_addr, a.instance, a.gpu, &a.device_info, a.extend_memory, &size,
                             &out, &err) == DIT_OK);
     CHECK(out.queueCreateInfoCount == 1 && out.pQueueCreateInfos == a.device_info.pQueueCreateInfos);
+    for (i = 0; i < out.enabledExtensionCount; i++) /* what all drivers here have to share memory with other devices */
+        shares += !strcmp(out.ppEnabledExtensionNames[i], "VK_KHR_external_memory_fd") ||
+                  !strcmp(out.ppEnabledExtensionNames[i], "VK_EXT_external_memory_host");
+    CHECK(shares == 2);
     if (app_create(&a, &out)) {
         given = app_vulkan(&a, &out);
         device = app_wrap(&given, &err);

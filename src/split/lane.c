@@ -18,6 +18,8 @@ static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t ch
     return diti_lane_shares(lane) ? &slot->shared.buffers[side] : &slot->buffers[side];
 }
 
+#define DITI_LANE_BRIDGE_NS 1000000000u /* what was sent when the sending device has nothing left to do is there */
+
 /* --- making --- */
 
 static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit_error *err) {
@@ -51,7 +53,18 @@ static dit_result diti_lane_make_side(diti_lane_side *side, dit_error *err) {
         side->pool = VK_NULL_HANDLE;
         return diti_device_fail(device, vr, "vkCreateCommandPool", err);
     }
-    return diti_timeline_create(device, &side->timeline, err);
+    return side->timeline ? DIT_OK : diti_timeline_create(device, &side->timeline, err);
+}
+
+/* The sending side's timeline, where the receiving device is to wait for it. */
+static dit_result diti_lane_make_bridge(diti_lane *lane, const diti_lane_desc *desc, dit_error *err) {
+    VkSemaphore timelines[2] = {VK_NULL_HANDLE, VK_NULL_HANDLE};
+    dit_result result;
+    if (!desc->bridged) return DIT_OK;
+    result = diti_timeline_create_shared(desc->devices[DITI_LANE_OUT], desc->devices[DITI_LANE_IN], timelines, err);
+    lane->sides[DITI_LANE_OUT].timeline = timelines[0];
+    lane->bridge = timelines[1];
+    return result;
 }
 
 DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
@@ -73,6 +86,7 @@ DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_de
         lane->sides[i].device = desc->devices[i];
         if (desc->devices[i]) lane->trace = desc->devices[i]->trace;
     }
+    result = diti_lane_make_bridge(lane, desc, err);
     for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) result = diti_lane_make_side(&lane->sides[i], err);
     for (i = 0; i < DITI_LANE_SLOTS && result >= 0; i++) result = diti_lane_make_slot(lane, &lane->slots[i], err);
     if (lane->transport == DITI_TRANSPORT_LOCAL) lane->bridge = lane->sides[DITI_LANE_OUT].timeline;
@@ -92,6 +106,8 @@ static void diti_lane_free_side(diti_lane *lane, uint32_t index) {
     diti_free(&lane->env, side->chunks);
     if (!device) return;
     if (side->timeline) device->vk.DestroySemaphore(device->device, side->timeline, device->callbacks);
+    if (index == DITI_LANE_IN && lane->bridge && lane->transport != DITI_TRANSPORT_LOCAL)
+        device->vk.DestroySemaphore(device->device, lane->bridge, device->callbacks);
     if (side->pool) device->vk.DestroyCommandPool(device->device, side->pool, device->callbacks);
     for (i = 0; i < DITI_LANE_SLOTS; i++) diti_buffer_destroy(device, &lane->slots[i].buffers[index]);
 }
@@ -433,6 +449,22 @@ static void diti_lane_settle_application(diti_lane *lane, diti_lane_side *side) 
     while (side->finished < side->submitted && result >= 0) result = diti_lane_poll_application(lane, side, NULL);
 }
 
+/* What is submitted ends, for a driver gives up what does not; but a device that waits for one that was lost may wait
+   for ever: the host signals in its place. */
+static void diti_lane_settle_device(diti_lane *lane, diti_lane_side *side) {
+    bool waits = lane->bridge && side == &lane->sides[DITI_LANE_IN];
+    uint64_t timeout_ns = waits ? DITI_LANE_BRIDGE_NS : UINT64_MAX;
+    VkSemaphoreSignalInfo info = DITI_ZERO;
+    dit_result result = diti_timeline_wait(side->device, side->timeline, side->signals, timeout_ns, NULL);
+    if (result == DIT_WORKING) {
+        info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO;
+        info.semaphore = lane->bridge;
+        info.value = side->signals;
+        side->device->vk.SignalSemaphore(side->device->device, &info);
+    }
+    if (result != DIT_OK) diti_queue_idle(side->device);
+}
+
 DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
     uint64_t number = lane->sides[DITI_LANE_OUT].submitted;
     uint32_t i;
@@ -441,9 +473,8 @@ DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
         diti_lane_side *side = &lane->sides[i];
         if (!side->device)
             diti_lane_settle_application(lane, side);
-        else if (side->signals &&
-                 diti_timeline_wait(side->device, side->timeline, side->signals, UINT64_MAX, NULL) != DIT_OK)
-            diti_queue_idle(side->device);
+        else if (side->signals)
+            diti_lane_settle_device(lane, side);
         side->opened = side->submitted = side->finished = number;
         side->first = side->count = side->chunk = 0;
     }

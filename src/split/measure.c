@@ -51,6 +51,7 @@ static dit_result diti_measure_add(diti_measure *m, uint32_t from, uint32_t to, 
     desc.transport = peers->transports[from][to];
     desc.devices[DITI_LANE_OUT] = peers->devices[from];
     desc.devices[DITI_LANE_IN] = peers->devices[to];
+    desc.bridged = peers->bridges[from][to];
     desc.from = from;
     desc.to = to;
     desc.slot_bytes = (bytes / DITI_MEASURE_CHUNKS + 255) & ~(uint64_t)255;

@@ -110,6 +110,8 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
         desc.transport = desc.devices[0] == desc.devices[1]
                              ? DITI_TRANSPORT_LOCAL
                              : peers->transports[desc.devices[0]->ordinal][desc.devices[1]->ordinal];
+        desc.bridged = desc.transport != DITI_TRANSPORT_LOCAL &&
+                       peers->bridges[desc.devices[0]->ordinal][desc.devices[1]->ordinal];
         if (largest < peers->chunk) desc.slot_bytes = (largest + 255) & ~(uint64_t)255;
     }
     desc.application = &peers->application;

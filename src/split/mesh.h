@@ -94,6 +94,7 @@ typedef struct diti_lane_desc {
     diti_transport transport;
     diti_device *devices[DITI_LANE_SIDES]; /* NULL: in another process */
     uint32_t from, to;
+    bool bridged; /* by a timeline that both devices have */
     VkDeviceSize slot_bytes;
     const dit_transport *application;
     uint64_t tag; /* of the mesh */
@@ -135,9 +136,10 @@ typedef struct diti_peers {
     uint64_t limit_us;
     uint32_t meshes; /* made so far, which are the same in every process */
     diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
-    diti_split_links links;                                        /* count 0: not measured */
+    bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
+    diti_split_links links;                           /* count 0: not measured */
 } diti_peers;
-/* Tests the transports of every pair. overrides: transport, break_transport, chunk, transport_ms. */
+/* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk, transport_ms. */
 DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
                                           const dit_transport *application, const char *overrides, diti_peers **out,
                                           dit_error *err);

@@ -3,12 +3,14 @@
 #include "split/mesh.h"
 
 #define DITI_PEERS_TEST_CHUNK 4096u
+#define DITI_PEERS_TEST_US 10000000u
 #define DITI_PEERS_TEST_BYTES (5 * DITI_PEERS_TEST_CHUNK - 52)
 
 typedef struct diti_peers_test {
     diti_device *devices[DITI_LANE_SIDES];
     diti_buffer buffers[DITI_LANE_SIDES];
     diti_lane *lane;
+    uint64_t limit_us;
     unsigned char *bytes; /* what is sent, then what came */
 } diti_peers_test;
 
@@ -18,7 +20,7 @@ static void diti_peers_fill(unsigned char *bytes, uint32_t seed) {
 }
 
 /* With bounded waits: a transport that is broken may keep its bytes for ever. */
-static dit_result diti_peers_run_lane(diti_lane *lane, dit_error *err) {
+static dit_result diti_peers_run_lane(diti_lane *lane, uint64_t limit_us, dit_error *err) {
     uint64_t begin = diti_clock_us(), now = begin;
     dit_result result = DIT_OK;
     bool moved, waited;
@@ -28,8 +30,9 @@ static dit_result diti_peers_run_lane(diti_lane *lane, dit_error *err) {
         result = diti_lane_pump(lane, &moved, err);
         if (result >= 0) result = diti_lane_wait(lane, 1000000u, &waited, err);
         now = diti_clock_us();
-        if (now - begin > 10000000u && result >= 0)
-            return diti_fail(err, DIT_ERROR_TRANSPORT, "a copy between devices took more than 10 s");
+        if (now - begin > limit_us && result >= 0)
+            return diti_fail(err, DIT_ERROR_TRANSPORT, "a copy between devices took more than %llu ms",
+                             (unsigned long long)(limit_us / 1000));
     }
     return result;
 }
@@ -42,7 +45,7 @@ static dit_result diti_peers_test_run(diti_peers_test *test, uint32_t seed, bool
     result = diti_buffer_write(test->devices[0], &test->buffers[0], 0, test->bytes, DITI_PEERS_TEST_BYTES, err);
     if (result >= 0)
         result = diti_buffer_write(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err);
-    if (result >= 0) result = diti_peers_run_lane(test->lane, err);
+    if (result >= 0) result = diti_peers_run_lane(test->lane, test->limit_us, err);
     if (result >= 0)
         result = diti_buffer_read(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err);
     *agrees = result >= 0 && !memcmp(test->bytes, came, DITI_PEERS_TEST_BYTES);
@@ -67,7 +70,7 @@ static dit_result diti_peers_test_make(const diti_peers *peers, diti_peers_test 
 }
 
 static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
-                                 bool *agrees, dit_error *err) {
+                                 bool bridged, bool *agrees, dit_error *err) {
     diti_peers_test test = DITI_ZERO;
     diti_lane_desc desc = DITI_ZERO;
     dit_result result;
@@ -75,7 +78,9 @@ static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_
     *agrees = false;
     test.bytes = (unsigned char *)diti_alloc(&peers->env, 2 * DITI_PEERS_TEST_BYTES);
     if (!test.bytes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a transport's self-test");
+    test.limit_us = peers->limit_us < DITI_PEERS_TEST_US ? peers->limit_us : DITI_PEERS_TEST_US;
     desc.transport = transport;
+    desc.bridged = bridged;
     desc.devices[DITI_LANE_OUT] = test.devices[0] = peers->devices[from];
     desc.devices[DITI_LANE_IN] = test.devices[1] = peers->devices[to];
     desc.from = from;
@@ -106,6 +111,32 @@ static bool diti_peers_offers(const diti_peers *peers, uint32_t from, uint32_t t
            diti_share_possible(peers->devices[from], peers->devices[to], shares[transport]);
 }
 
+/* Whether the receiving device can wait for the sending one itself, so that the host need not see what is sent before
+   the copy goes on. On a queue that also computes it would keep what could run in the meantime from running. */
+static dit_result diti_peers_bridge(diti_peers *peers, uint32_t from, uint32_t to, const char *overrides,
+                                    dit_error *err) {
+    const diti_device *signals = peers->devices[from], *waits = peers->devices[to];
+    dit_error why = DITI_ZERO;
+    dit_result result;
+    bool agrees;
+    if (peers->transports[from][to] == DITI_TRANSPORT_STAGED || !diti_timeline_shareable(signals, waits) ||
+        !diti_override_number(overrides, "bridge", waits->transfer_queue != NULL))
+        return DIT_OK;
+    result = diti_peers_try(peers, from, to, peers->transports[from][to], true, &agrees, &why);
+    if (diti_override_is(overrides, "break_transport", "bridge")) agrees = false;
+    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
+        if (err) *err = why;
+        return result;
+    }
+    peers->bridges[from][to] = agrees;
+    if (agrees)
+        diti_log(&peers->env, DITI_LOG_INFO, "device %u waits for device %u itself", to, from);
+    else
+        diti_log(&peers->env, DITI_LOG_WARNING, "device %u cannot wait for device %u itself: %s", to, from,
+                 why.result < 0 ? why.message : "its self-test failed");
+    return DIT_OK;
+}
+
 /* The best transport of a pair; what fails is left out, but for what nothing can help. */
 static dit_result diti_peers_choose(diti_peers *peers, uint32_t from, uint32_t to, const char *overrides,
                                     dit_error *err) {
@@ -116,7 +147,7 @@ static dit_result diti_peers_choose(diti_peers *peers, uint32_t from, uint32_t t
         dit_result result;
         bool agrees;
         if (!diti_peers_offers(peers, from, to, (diti_transport)transport, overrides)) continue;
-        result = diti_peers_try(peers, from, to, (diti_transport)transport, &agrees, &why);
+        result = diti_peers_try(peers, from, to, (diti_transport)transport, false, &agrees, &why);
         if (diti_override_is(overrides, "break_transport", name)) agrees = false;
         if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
             if (err) *err = why;
@@ -125,7 +156,7 @@ static dit_result diti_peers_choose(diti_peers *peers, uint32_t from, uint32_t t
         peers->transports[from][to] = (diti_transport)transport;
         if (agrees) {
             diti_log(&peers->env, DITI_LOG_INFO, "device %u reaches device %u by %s", from, to, name);
-            return DIT_OK;
+            return diti_peers_bridge(peers, from, to, overrides, err);
         }
         diti_log(&peers->env, DITI_LOG_WARNING, "device %u does not reach device %u by %s: %s", from, to, name,
                  why.result < 0 ? why.message : "its self-test failed");

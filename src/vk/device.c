@@ -111,7 +111,10 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
 
 /* Beside each other only: of no use to a device that is alone. */
 static const char *const diti_share_extensions[DITI_SHARES] = {
-    "VK_KHR_external_memory_fd", "VK_EXT_external_memory_dma_buf", "VK_EXT_external_memory_host"};
+    "VK_KHR_external_memory_fd", "VK_EXT_external_memory_dma_buf", "VK_EXT_external_memory_host",
+    "VK_KHR_external_semaphore_fd"};
+
+DIT_INTERNAL const char *diti_share_extension(uint32_t share) { return diti_share_extensions[share]; }
 
 static void diti_device_share(diti_device *device, const char *extension) {
     uint32_t i;

@@ -50,7 +50,30 @@ static size_t diti_extend_size_of(VkStructureType type) {
     return 0;
 }
 
+/* Extensions that devices need to share memory with others, and that this one has. */
+typedef struct diti_extend_shares {
+    const char *names[DITI_SHARES];
+    uint32_t count;
+} diti_extend_shares;
+
+static dit_result diti_extend_find_shares(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice gpu,
+                                          diti_extend_shares *out, dit_error *err) {
+    VkExtensionProperties *list;
+    uint32_t i, share, count = 0;
+    if (vk->EnumerateDeviceExtensionProperties(gpu, NULL, &count, NULL) < 0) return DIT_OK;
+    list = (VkExtensionProperties *)diti_alloc_array(env, count + 1, sizeof *list);
+    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+    if (vk->EnumerateDeviceExtensionProperties(gpu, NULL, &count, list) < 0) count = 0;
+    for (share = 0; share < DITI_SHARES; share++)
+        for (i = 0; i < count; i++)
+            if (diti_equal(list[i].extensionName, diti_share_extension(share)))
+                out->names[out->count++] = diti_share_extension(share);
+    diti_free(env, list);
+    return DIT_OK;
+}
+
 typedef struct diti_extend {
+    diti_extend_shares shares;
     diti_features missing; /* exists, is useful to dit, and is not enabled */
     unsigned char *memory; /* NULL: only count */
     size_t used, room;
@@ -104,23 +127,25 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
     }
 }
 
-/* The application's extensions and those of the missing features, if there are any of the latter. */
+/* The application's extensions, those of the missing features and those for sharing, if there are any of the latter. */
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
     diti_feature_chain chain;
-    const char **names;
-    uint32_t i, j;
+    const char **names, *added[DITI_SHARES + DITI_FEATURES];
+    uint32_t i, j, count;
     diti_features_chain(&extend->missing, &chain);
     extend->name_count = app->enabledExtensionCount;
-    if (!chain.extension_count) return;
-    names =
-        (const char **)diti_extend_take(extend, (app->enabledExtensionCount + chain.extension_count) * sizeof *names);
+    for (i = 0; i < extend->shares.count; i++) added[i] = extend->shares.names[i];
+    for (i = 0; i < chain.extension_count; i++) added[extend->shares.count + i] = chain.extensions[i];
+    count = extend->shares.count + chain.extension_count;
+    if (!count) return;
+    names = (const char **)diti_extend_take(extend, (app->enabledExtensionCount + count) * sizeof *names);
     extend->names = names;
     for (i = 0; names && i < app->enabledExtensionCount; i++) names[i] = app->ppEnabledExtensionNames[i];
-    for (i = 0; i < chain.extension_count; i++) {
+    for (i = 0; i < count; i++) {
         bool enabled = false;
         for (j = 0; j < app->enabledExtensionCount; j++)
-            enabled = enabled || diti_equal(app->ppEnabledExtensionNames[j], chain.extensions[i]);
-        if (!enabled && names) names[extend->name_count] = chain.extensions[i];
+            enabled = enabled || diti_equal(app->ppEnabledExtensionNames[j], added[i]);
+        if (!enabled && names) names[extend->name_count] = added[i];
         if (!enabled) extend->name_count++;
     }
 }
@@ -169,7 +194,8 @@ static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, 
 }
 
 static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance instance, VkPhysicalDevice gpu,
-                                      const VkDeviceCreateInfo *app, diti_features *out, dit_error *err) {
+                                      const VkDeviceCreateInfo *app, diti_features *out, diti_extend_shares *shares,
+                                      dit_error *err) {
     diti_vk_api vk = DITI_ZERO;
     diti_features enabled;
     diti_env env;
@@ -181,6 +207,7 @@ static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance
     result = diti_instance_functions(&vk, instance, err);
     if (result >= 0) result = diti_extend_check(&env, &vk, gpu, app, err);
     if (result >= 0) result = diti_features_supported(&env, &vk, gpu, out, err);
+    if (result >= 0) result = diti_extend_find_shares(&env, &vk, gpu, shares, err);
     if (result < 0) return result;
     memset(&enabled, 0, sizeof enabled);
     for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) diti_features_get(at, &enabled);
@@ -199,7 +226,7 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
     if ((uintptr_t)memory % 8) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: memory is not aligned to 8 bytes");
     }
-    result = diti_extend_missing(gipa, instance, gpu, app, &extend.missing, err);
+    result = diti_extend_missing(gipa, instance, gpu, app, &extend.missing, &extend.shares, err);
     if (result < 0) return result;
     extend.memory = (unsigned char *)memory;
     extend.room = *size;

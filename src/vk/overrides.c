@@ -2,9 +2,9 @@
 
 /* desc->overrides: "key=value,key=value". Numbers take K, M and G (powers of 1024). */
 static const char *const diti_override_keys[] = {
-    "rung",          /* base, fp16, half, coop, coop2: no higher than this */
-    "unverified",    /* 1: also what has never run on any driver: bfloat16, workgroups' matrices, device groups, dma-buf */
-    "loader",        /* file name of the Vulkan loader */
+    "rung",       /* base, fp16, half, coop, coop2: no higher than this */
+    "unverified", /* 1: also what has never run on any driver: bfloat16, workgroups' matrices, device groups, dma-buf */
+    "loader",     /* file name of the Vulkan loader */
     "storage_range", /* bytes in one storage buffer binding */
     "allocation",    /* bytes in one device memory allocation */
     "shared",        /* bytes of shared memory in a workgroup */
@@ -24,11 +24,13 @@ static const char *const diti_override_keys[] = {
     "fail_submit",   /* the n-th submit loses the device */
     "fail_device",   /* which one of several, counted from 0; absent: all */
     "transport",     /* between devices, this one alone: group, fd, dma_buf, host, staged */
-    "break_transport", /* this one fails its self-test */
-    "chunk",           /* bytes copied between devices at a time */
-    "transport_ms",    /* the longest that another rank is waited for */
-    "fail_pipeline",   /* the n-th pipeline cannot be compiled */
-    "trace_events",    /* most events that a trace keeps */
+    "break_transport", /* this one fails its self-test; bridge: what the next one is about */
+    "bridge",        /* 0 or 1: receiving devices wait for sending ones themselves, where drivers share timelines; else
+                        only on queues of their own for copies */
+    "chunk",         /* bytes copied between devices at a time */
+    "transport_ms",  /* the longest that another rank is waited for */
+    "fail_pipeline", /* the n-th pipeline cannot be compiled */
+    "trace_events",  /* most events that a trace keeps */
 };
 
 static const char *diti_override_find(const char *overrides, const char *key, size_t *length) {

@@ -16,6 +16,12 @@ static VkExternalMemoryHandleTypeFlagBits diti_share_handle(diti_share share) {
     }
 }
 
+/* Opaque descriptors: a driver may take what another one exported and read rubbish from it. */
+static bool diti_share_same_driver(const diti_device *a, const diti_device *b) {
+    return !memcmp(a->driver_uuid, b->driver_uuid, sizeof a->driver_uuid) &&
+           !memcmp(a->info.uuid, b->info.uuid, sizeof a->info.uuid);
+}
+
 static const VkBufferUsageFlags diti_share_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
 
 static bool diti_share_has(const diti_device *device, diti_share share, VkExternalMemoryFeatureFlags features) {
@@ -39,10 +45,7 @@ DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b
     VkExternalMemoryFeatureFlags export_too = VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
     if (share == DITI_SHARE_HOST) export_too = imports;
     if (share == DITI_SHARE_GROUP) return diti_device_group_reaches(a, b);
-    /* a driver may take what another one exported and read rubbish from it */
-    if (share == DITI_SHARE_FD && (memcmp(a->driver_uuid, b->driver_uuid, sizeof a->driver_uuid) ||
-                                   memcmp(a->info.uuid, b->info.uuid, sizeof a->info.uuid)))
-        return false;
+    if (share == DITI_SHARE_FD && !diti_share_same_driver(a, b)) return false;
     return diti_share_has(a, share, export_too) && diti_share_has(b, share, imports);
 }
 
@@ -224,4 +227,74 @@ DIT_INTERNAL void diti_shared_destroy(const diti_device *a, const diti_device *b
     diti_shared_free(b, &shared->buffers[1]);
     diti_free(&a->env, shared->pages);
     memset(shared, 0, sizeof *shared);
+}
+
+/* --- timelines --- */
+
+static bool diti_timeline_has(const diti_device *device, VkExternalSemaphoreFeatureFlags features) {
+    PFN_vkGetPhysicalDeviceExternalSemaphoreProperties ask =
+        (PFN_vkGetPhysicalDeviceExternalSemaphoreProperties)device->vk.GetInstanceProcAddr(
+            device->instance, "vkGetPhysicalDeviceExternalSemaphoreProperties");
+    VkExternalSemaphoreProperties properties = DITI_ZERO;
+    VkPhysicalDeviceExternalSemaphoreInfo info = DITI_ZERO;
+    VkSemaphoreTypeCreateInfo type = DITI_ZERO;
+    if (!device->shares[DITI_SHARE_TIMELINE] || !ask) return false;
+    type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+    info.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_SEMAPHORE_INFO;
+    info.pNext = &type;
+    info.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT;
+    properties.sType = VK_STRUCTURE_TYPE_EXTERNAL_SEMAPHORE_PROPERTIES;
+    ask(device->physical, &info, &properties);
+    return (properties.externalSemaphoreFeatures & features) == features;
+}
+
+DIT_INTERNAL bool diti_timeline_shareable(const diti_device *signals, const diti_device *waits) {
+    return diti_share_same_driver(signals, waits) &&
+           diti_timeline_has(signals, VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT) &&
+           diti_timeline_has(waits, VK_EXTERNAL_SEMAPHORE_FEATURE_IMPORTABLE_BIT);
+}
+
+static dit_result diti_timeline_make(diti_device *device, bool exported, VkSemaphore *out, dit_error *err) {
+    VkExportSemaphoreCreateInfo to_export = DITI_ZERO;
+    VkSemaphoreTypeCreateInfo type = DITI_ZERO;
+    VkSemaphoreCreateInfo info = DITI_ZERO;
+    VkResult vr;
+    to_export.sType = VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO;
+    to_export.handleTypes = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT;
+    type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+    type.pNext = exported ? &to_export : NULL;
+    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+    info.pNext = &type;
+    vr = device->vk.CreateSemaphore(device->device, &info, device->callbacks, out);
+    if (vr >= 0) return DIT_OK;
+    *out = VK_NULL_HANDLE;
+    return diti_device_fail(device, vr, "vkCreateSemaphore", err);
+}
+
+DIT_INTERNAL dit_result diti_timeline_create_shared(diti_device *signals, diti_device *waits, VkSemaphore out[2],
+                                                    dit_error *err) {
+    PFN_vkGetSemaphoreFdKHR get =
+        (PFN_vkGetSemaphoreFdKHR)signals->vk.GetDeviceProcAddr(signals->device, "vkGetSemaphoreFdKHR");
+    PFN_vkImportSemaphoreFdKHR import =
+        (PFN_vkImportSemaphoreFdKHR)waits->vk.GetDeviceProcAddr(waits->device, "vkImportSemaphoreFdKHR");
+    VkSemaphoreGetFdInfoKHR from = DITI_ZERO;
+    VkImportSemaphoreFdInfoKHR to = DITI_ZERO;
+    VkResult vr;
+    dit_result result = diti_timeline_make(signals, true, &out[0], err);
+    if (result >= 0) result = diti_timeline_make(waits, false, &out[1], err);
+    if (result < 0) return result;
+    from.sType = VK_STRUCTURE_TYPE_SEMAPHORE_GET_FD_INFO_KHR;
+    from.semaphore = out[0];
+    from.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT;
+    to.sType = VK_STRUCTURE_TYPE_IMPORT_SEMAPHORE_FD_INFO_KHR;
+    to.semaphore = out[1];
+    to.handleType = from.handleType;
+    vr = get ? get(signals->device, &from, &to.fd) : VK_ERROR_EXTENSION_NOT_PRESENT;
+    if (vr < 0) return diti_device_fail(signals, vr, "vkGetSemaphoreFdKHR", err);
+    vr = import ? import(waits->device, &to) : VK_ERROR_EXTENSION_NOT_PRESENT;
+    if (vr >= 0) return DIT_OK;
+    diti_share_close(to.fd);
+    return diti_device_fail(waits, vr, "vkImportSemaphoreFdKHR", err);
 }

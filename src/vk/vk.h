@@ -22,7 +22,7 @@
     X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) \
     X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdCopyBufferToImage) X(CmdCopyImageToBuffer) X(CmdExecuteCommands) X(CmdResetQueryPool) \
     X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) \
-    X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores)
+    X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores) X(SignalSemaphore)
 /* clang-format on */
 
 /* An entry of both lists of matrix shapes; invocations belongs to the flexible ones. Newer than the least headers. */
@@ -238,9 +238,10 @@ typedef struct diti_trace_scope {
 
 /* How two devices can have memory in common (peer.c). */
 typedef enum diti_share {
-    DITI_SHARE_FD,      /* one driver's opaque file descriptor */
-    DITI_SHARE_DMA_BUF, /* the system's */
-    DITI_SHARE_HOST,    /* pages of the host */
+    DITI_SHARE_FD,       /* one driver's opaque file descriptor */
+    DITI_SHARE_DMA_BUF,  /* the system's */
+    DITI_SHARE_HOST,     /* pages of the host */
+    DITI_SHARE_TIMELINE, /* no memory: timelines, by one driver's opaque file descriptor */
     DITI_SHARES,
     DITI_SHARE_GROUP = DITI_SHARES /* another member's memory in a device group: needs no extension */
 } diti_share;
@@ -444,6 +445,8 @@ DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer 
 /* The best memory type of those in bits; false when none is left. */
 DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out);
 
+DIT_INTERNAL const char *diti_share_extension(uint32_t share); /* that a way needs */
+
 /* --- device groups (group.c) --- */
 #define DITI_GROUP_COMMANDS 8u /* in one submission */
 DIT_INTERNAL void
@@ -470,6 +473,11 @@ typedef struct diti_shared {
 DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share);
 DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
                                            diti_shared *out, dit_error *err);
+/* Timelines that one device signals and another one waits for. */
+DIT_INTERNAL bool diti_timeline_shareable(const diti_device *signals, const diti_device *waits);
+/* out: the same timeline on either device. */
+DIT_INTERNAL dit_result diti_timeline_create_shared(diti_device *signals, diti_device *waits, VkSemaphore out[2],
+                                                    dit_error *err);
 DIT_INTERNAL void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared);
 
 /* --- staging: a ring of pinned buffers. Room, put what was written there, submit; a copy is over when the ring's
