@@ -4970,7 +4970,7 @@ static dit_result diti_package_component(diti_package *package, const char *comp
 	X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) \
 	X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdCopyBufferToImage) X(CmdCopyImageToBuffer) X(CmdExecuteCommands) X(CmdResetQueryPool) \
 	X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) \
-	X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores)
+	X(CreateSemaphore) X(DestroySemaphore) X(GetSemaphoreCounterValue) X(WaitSemaphores) X(SignalSemaphore)
 
 typedef struct diti_vk_coop_property {
 	VkStructureType type;
@@ -5170,11 +5170,15 @@ typedef struct diti_trace_scope {
 	uint8_t lane, row;
 } diti_trace_scope;
 
+#define DITI_MAX_DEVICES 16u
+
 typedef enum diti_share {
 	DITI_SHARE_FD,
 	DITI_SHARE_DMA_BUF,
 	DITI_SHARE_HOST,
-	DITI_SHARES
+	DITI_SHARE_TIMELINE,
+	DITI_SHARES,
+	DITI_SHARE_GROUP = DITI_SHARES
 } diti_share;
 
 typedef struct diti_tuned {
@@ -5207,6 +5211,10 @@ typedef struct diti_device {
 	uint32_t ordinal;
 	bool has_peers;
 	bool shares_instance;
+	bool joined;
+	uint32_t group_index, group_count;
+	VkPhysicalDevice group[DITI_MAX_DEVICES];
+	struct diti_device *first;
 	uint8_t driver_uuid[16];
 	bool shares[DITI_SHARES];
 	bool unified;
@@ -5279,10 +5287,16 @@ typedef struct diti_device_place {
 	uint32_t ordinal, count;
 	const diti_device *first;
 } diti_device_place;
-#define DITI_MAX_DEVICES 16u
 static void diti_device_close(diti_device *device);
 
 static void diti_buffer_destroy(diti_device *device, diti_buffer *buffer);
+
+#define DITI_GROUP_COMMANDS 8u
+static void
+diti_device_group_find(diti_device *device);
+static const void *diti_device_group_mask(const diti_device *device, VkMemoryAllocateFlagsInfo *info,
+	const void *next);
+static VkResult diti_device_group_submit(const diti_device *device, VkQueue queue, const VkSubmitInfo *info);
 
 typedef struct diti_shared {
 	diti_buffer buffers[2];
@@ -5390,6 +5404,7 @@ static const char *const diti_override_keys[] = {
 	"fail_device",
 	"transport",
 	"break_transport",
+	"bridge",
 	"chunk",
 	"transport_ms",
 	"fail_pipeline",
@@ -6396,7 +6411,7 @@ static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSu
 		diti_atomic_store(&device->lost, 1);
 		return VK_ERROR_DEVICE_LOST;
 	}
-	return device->vk.QueueSubmit(queue, 1, info, VK_NULL_HANDLE);
+	return diti_device_group_submit(device, queue, info);
 }
 
 static void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value) {
@@ -6974,10 +6989,12 @@ static dit_result diti_block_map(diti_device *device, VkMemoryPropertyFlags flag
 
 static VkResult diti_block_allocate(diti_device *device, const VkMemoryRequirements *need, diti_buffer *out,
 	uint32_t *type) {
+	VkMemoryAllocateFlagsInfo mask;
 	VkMemoryAllocateInfo info = DITI_ZERO;
 	VkResult vr = VK_ERROR_OUT_OF_DEVICE_MEMORY;
 	uint32_t bits = need->memoryTypeBits, first_score = 0;
 	info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+	info.pNext = diti_device_group_mask(device, &mask, NULL);
 	info.allocationSize = need->size;
 	while (diti_memory_type(device, bits, out->kind, type)) {
 		uint32_t score = diti_memory_score(device->memory.memoryTypes[*type].propertyFlags, out->kind);
@@ -7467,6 +7484,112 @@ static dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
 	return DIT_OK;
 }
 
+/* ==== src/vk/group.c ==== */
+
+static void diti_device_group_find(diti_device *device) {
+	PFN_vkEnumeratePhysicalDeviceGroups list = (PFN_vkEnumeratePhysicalDeviceGroups)device->vk.GetInstanceProcAddr(
+		device->instance, "vkEnumeratePhysicalDeviceGroups");
+	VkPhysicalDeviceGroupProperties groups[DITI_MAX_DEVICES];
+	uint32_t i, k, count = DITI_MAX_DEVICES;
+	for (i = 0; i < DITI_MAX_DEVICES; i++) {
+		memset(&groups[i], 0, sizeof groups[i]);
+		groups[i].sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_GROUP_PROPERTIES;
+	}
+	if (!list || list(device->instance, &count, groups) < 0) return;
+	for (i = 0; i < count; i++) {
+		for (k = 0; k < groups[i].physicalDeviceCount && k < DITI_MAX_DEVICES; k++) {
+			if (groups[i].physicalDevices[k] != device->physical || groups[i].physicalDeviceCount < 2) continue;
+			device->group_index = k;
+			device->group_count =
+				groups[i].physicalDeviceCount < DITI_MAX_DEVICES ? groups[i].physicalDeviceCount : DITI_MAX_DEVICES;
+			memcpy(device->group, groups[i].physicalDevices, sizeof device->group);
+		}
+	}
+}
+
+static void diti_device_group_lock(void *user) { diti_lock(&((diti_device *)user)->queue_lock); }
+static void diti_device_group_unlock(void *user) { diti_unlock(&((diti_device *)user)->queue_lock); }
+
+static bool diti_device_group_join(diti_device *device, diti_device *leader) {
+	if (!device->group_count || leader->group_count != device->group_count ||
+		memcmp(leader->group, device->group, device->group_count * sizeof *device->group))
+		return false;
+	device->device = leader->device;
+	device->queue = leader->queue;
+	device->queue_family = leader->queue_family;
+	device->transfer_queue = leader->transfer_queue;
+	device->transfer_family = leader->transfer_family;
+	device->lock_queue = diti_device_group_lock;
+	device->unlock_queue = diti_device_group_unlock;
+	device->lock_user = leader;
+	device->joined = true;
+	memcpy(device->shares, leader->shares, sizeof device->shares);
+	return true;
+}
+
+static const void *diti_device_group_mask(const diti_device *device, VkMemoryAllocateFlagsInfo *info,
+	const void *next) {
+	if (!device->group_count) return next;
+	memset(info, 0, sizeof *info);
+	info->sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
+	info->pNext = next;
+	info->flags = VK_MEMORY_ALLOCATE_DEVICE_MASK_BIT;
+	info->deviceMask = 1u << device->group_index;
+	return info;
+}
+
+static VkResult diti_device_group_submit(const diti_device *device, VkQueue queue, const VkSubmitInfo *info) {
+	uint32_t waits[DITI_MAX_WAITS], commands[DITI_GROUP_COMMANDS], i;
+	VkDeviceGroupSubmitInfo masks = DITI_ZERO;
+	VkSubmitInfo whole = *info;
+	if (!device->group_count) return device->vk.QueueSubmit(queue, 1, info, VK_NULL_HANDLE);
+	if (info->commandBufferCount > DITI_GROUP_COMMANDS) return VK_ERROR_TOO_MANY_OBJECTS;
+	for (i = 0; i < info->waitSemaphoreCount; i++) waits[i] = device->group_index;
+	for (i = 0; i < info->commandBufferCount; i++) commands[i] = 1u << device->group_index;
+	masks.sType = VK_STRUCTURE_TYPE_DEVICE_GROUP_SUBMIT_INFO;
+	masks.pNext = info->pNext;
+	masks.waitSemaphoreCount = info->waitSemaphoreCount;
+	masks.pWaitSemaphoreDeviceIndices = waits;
+	masks.commandBufferCount = info->commandBufferCount;
+	masks.pCommandBufferDeviceMasks = commands;
+	masks.signalSemaphoreCount = info->signalSemaphoreCount;
+	masks.pSignalSemaphoreDeviceIndices = &device->group_index;
+	whole.pNext = &masks;
+	return device->vk.QueueSubmit(queue, 1, &whole, VK_NULL_HANDLE);
+}
+
+static bool diti_device_group_reaches(const diti_device *from, const diti_device *to) {
+	PFN_vkGetDeviceGroupPeerMemoryFeatures ask;
+	VkPeerMemoryFeatureFlags features = 0;
+	uint32_t type;
+	if (!from->group_count || from->device != to->device || from->group_index == to->group_index) return false;
+	ask = (PFN_vkGetDeviceGroupPeerMemoryFeatures)from->vk.GetDeviceProcAddr(from->device,
+		"vkGetDeviceGroupPeerMemoryFeatures");
+	if (!ask || !diti_memory_type(to, UINT32_MAX, DITI_MEMORY_DEVICE, &type)) return false;
+	ask(from->device, to->memory.memoryTypes[type].heapIndex, from->group_index, to->group_index, &features);
+	return (features & VK_PEER_MEMORY_FEATURE_COPY_DST_BIT) != 0;
+}
+
+static dit_result diti_device_group_bind(diti_device *device, const diti_buffer *buffer, const diti_device *home,
+	VkDeviceMemory memory, dit_error *err) {
+	PFN_vkBindBufferMemory2 bind =
+		(PFN_vkBindBufferMemory2)device->vk.GetDeviceProcAddr(device->device, "vkBindBufferMemory2");
+	VkBindBufferMemoryDeviceGroupInfo group = DITI_ZERO;
+	VkBindBufferMemoryInfo info = DITI_ZERO;
+	uint32_t homes[DITI_MAX_DEVICES], i;
+	VkResult vr;
+	for (i = 0; i < device->group_count; i++) homes[i] = home->group_index;
+	group.sType = VK_STRUCTURE_TYPE_BIND_BUFFER_MEMORY_DEVICE_GROUP_INFO;
+	group.deviceIndexCount = device->group_count;
+	group.pDeviceIndices = homes;
+	info.sType = VK_STRUCTURE_TYPE_BIND_BUFFER_MEMORY_INFO;
+	info.pNext = &group;
+	info.buffer = buffer->buffer;
+	info.memory = memory;
+	vr = bind ? bind(device->device, 1, &info) : VK_ERROR_EXTENSION_NOT_PRESENT;
+	return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory2 of another device's memory", err) : DIT_OK;
+}
+
 /* ==== src/vk/peer.c ==== */
 #if !defined(_WIN32)
 #include <unistd.h>
@@ -7481,6 +7604,11 @@ static VkExternalMemoryHandleTypeFlagBits diti_share_handle(diti_share share) {
 	case DITI_SHARE_HOST: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
 	default: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
 	}
+}
+
+static bool diti_share_same_driver(const diti_device *a, const diti_device *b) {
+	return !memcmp(a->driver_uuid, b->driver_uuid, sizeof a->driver_uuid) &&
+		!memcmp(a->info.uuid, b->info.uuid, sizeof a->info.uuid);
 }
 
 static const VkBufferUsageFlags diti_share_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
@@ -7505,9 +7633,8 @@ static bool diti_share_possible(const diti_device *a, const diti_device *b, diti
 	VkExternalMemoryFeatureFlags imports = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
 	VkExternalMemoryFeatureFlags export_too = VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
 	if (share == DITI_SHARE_HOST) export_too = imports;
-	if (share == DITI_SHARE_FD && (memcmp(a->driver_uuid, b->driver_uuid, sizeof a->driver_uuid) ||
-		memcmp(a->info.uuid, b->info.uuid, sizeof a->info.uuid)))
-		return false;
+	if (share == DITI_SHARE_GROUP) return diti_device_group_reaches(a, b);
+	if (share == DITI_SHARE_FD && !diti_share_same_driver(a, b)) return false;
 	return diti_share_has(a, share, export_too) && diti_share_has(b, share, imports);
 }
 
@@ -7519,7 +7646,7 @@ static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDe
 	external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO;
 	external.handleTypes = (VkFlags)diti_share_handle(share);
 	info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
-	info.pNext = &external;
+	info.pNext = share == DITI_SHARE_GROUP ? NULL : &external;
 	info.size = size;
 	info.usage = diti_share_usage;
 	vr = device->vk.CreateBuffer(device->device, &info, device->callbacks, &out->buffer);
@@ -7535,7 +7662,9 @@ static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDe
 static dit_result diti_shared_allocate(diti_device *device, diti_share share, VkDeviceSize size, uint32_t types,
 	const void *pNext, diti_buffer *out, dit_error *err) {
 	VkMemoryDedicatedAllocateInfo dedicated = DITI_ZERO;
+	VkMemoryAllocateFlagsInfo mask;
 	VkMemoryAllocateInfo info = DITI_ZERO;
+	bool dedicates = share == DITI_SHARE_FD || share == DITI_SHARE_DMA_BUF;
 	VkResult vr;
 	if (!diti_memory_type(device, types, share == DITI_SHARE_HOST ? DITI_MEMORY_UPLOAD : DITI_MEMORY_DEVICE,
 		&info.memoryTypeIndex))
@@ -7545,7 +7674,7 @@ static dit_result diti_shared_allocate(diti_device *device, diti_share share, Vk
 	dedicated.pNext = pNext;
 	dedicated.buffer = out->buffer;
 	info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
-	info.pNext = share == DITI_SHARE_HOST ? pNext : &dedicated;
+	info.pNext = diti_device_group_mask(device, &mask, dedicates ? &dedicated : pNext);
 	info.allocationSize = size;
 	vr = device->vk.AllocateMemory(device->device, &info, device->callbacks, &out->block.memory);
 	if (vr < 0) {
@@ -7642,6 +7771,14 @@ static dit_result diti_shared_by_pages(diti_device *a, diti_device *b, diti_shar
 	return result < 0 ? result : diti_shared_import_pages(b, pages, size, &need[1], &out->buffers[1], err);
 }
 
+static dit_result diti_shared_by_group(diti_device *a, diti_device *b, diti_shared *out,
+	const VkMemoryRequirements *need, dit_error *err) {
+	dit_result result =
+		diti_shared_allocate(b, DITI_SHARE_GROUP, need[1].size, need[0].memoryTypeBits & need[1].memoryTypeBits, NULL,
+			&out->buffers[1], err);
+	return result < 0 ? result : diti_device_group_bind(a, &out->buffers[0], b, out->buffers[1].block.memory, err);
+}
+
 static dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
 	diti_shared *out, dit_error *err) {
 	VkMemoryRequirements need[2];
@@ -7651,6 +7788,8 @@ static dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share 
 	if (result >= 0) result = diti_shared_buffer(b, share, size, &out->buffers[1], &need[1], err);
 	if (result >= 0 && share == DITI_SHARE_HOST)
 		result = diti_shared_by_pages(a, b, out, need, err);
+	else if (result >= 0 && share == DITI_SHARE_GROUP)
+		result = diti_shared_by_group(a, b, out, need, err);
 	else if (result >= 0)
 		result = diti_shared_by_fd(a, b, share, out, need, err);
 	if (result < 0) diti_shared_destroy(a, b, out);
@@ -7667,6 +7806,74 @@ static void diti_shared_destroy(const diti_device *a, const diti_device *b, diti
 	diti_shared_free(b, &shared->buffers[1]);
 	diti_free(&a->env, shared->pages);
 	memset(shared, 0, sizeof *shared);
+}
+
+static bool diti_timeline_has(const diti_device *device, VkExternalSemaphoreFeatureFlags features) {
+	PFN_vkGetPhysicalDeviceExternalSemaphoreProperties ask =
+		(PFN_vkGetPhysicalDeviceExternalSemaphoreProperties)device->vk.GetInstanceProcAddr(
+			device->instance, "vkGetPhysicalDeviceExternalSemaphoreProperties");
+	VkExternalSemaphoreProperties properties = DITI_ZERO;
+	VkPhysicalDeviceExternalSemaphoreInfo info = DITI_ZERO;
+	VkSemaphoreTypeCreateInfo type = DITI_ZERO;
+	if (!device->shares[DITI_SHARE_TIMELINE] || !ask) return false;
+	type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+	type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+	info.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_SEMAPHORE_INFO;
+	info.pNext = &type;
+	info.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT;
+	properties.sType = VK_STRUCTURE_TYPE_EXTERNAL_SEMAPHORE_PROPERTIES;
+	ask(device->physical, &info, &properties);
+	return (properties.externalSemaphoreFeatures & features) == features;
+}
+
+static bool diti_timeline_shareable(const diti_device *signals, const diti_device *waits) {
+	return diti_share_same_driver(signals, waits) &&
+		diti_timeline_has(signals, VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT) &&
+		diti_timeline_has(waits, VK_EXTERNAL_SEMAPHORE_FEATURE_IMPORTABLE_BIT);
+}
+
+static dit_result diti_timeline_make(diti_device *device, bool exported, VkSemaphore *out, dit_error *err) {
+	VkExportSemaphoreCreateInfo to_export = DITI_ZERO;
+	VkSemaphoreTypeCreateInfo type = DITI_ZERO;
+	VkSemaphoreCreateInfo info = DITI_ZERO;
+	VkResult vr;
+	to_export.sType = VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO;
+	to_export.handleTypes = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT;
+	type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+	type.pNext = exported ? &to_export : NULL;
+	type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+	info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+	info.pNext = &type;
+	vr = device->vk.CreateSemaphore(device->device, &info, device->callbacks, out);
+	if (vr >= 0) return DIT_OK;
+	*out = VK_NULL_HANDLE;
+	return diti_device_fail(device, vr, "vkCreateSemaphore", err);
+}
+
+static dit_result diti_timeline_create_shared(diti_device *signals, diti_device *waits, VkSemaphore out[2],
+	dit_error *err) {
+	PFN_vkGetSemaphoreFdKHR get =
+		(PFN_vkGetSemaphoreFdKHR)signals->vk.GetDeviceProcAddr(signals->device, "vkGetSemaphoreFdKHR");
+	PFN_vkImportSemaphoreFdKHR import =
+		(PFN_vkImportSemaphoreFdKHR)waits->vk.GetDeviceProcAddr(waits->device, "vkImportSemaphoreFdKHR");
+	VkSemaphoreGetFdInfoKHR from = DITI_ZERO;
+	VkImportSemaphoreFdInfoKHR to = DITI_ZERO;
+	VkResult vr;
+	dit_result result = diti_timeline_make(signals, true, &out[0], err);
+	if (result >= 0) result = diti_timeline_make(waits, false, &out[1], err);
+	if (result < 0) return result;
+	from.sType = VK_STRUCTURE_TYPE_SEMAPHORE_GET_FD_INFO_KHR;
+	from.semaphore = out[0];
+	from.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT;
+	to.sType = VK_STRUCTURE_TYPE_IMPORT_SEMAPHORE_FD_INFO_KHR;
+	to.semaphore = out[1];
+	to.handleType = from.handleType;
+	vr = get ? get(signals->device, &from, &to.fd) : VK_ERROR_EXTENSION_NOT_PRESENT;
+	if (vr < 0) return diti_device_fail(signals, vr, "vkGetSemaphoreFdKHR", err);
+	vr = import ? import(waits->device, &to) : VK_ERROR_EXTENSION_NOT_PRESENT;
+	if (vr >= 0) return DIT_OK;
+	diti_share_close(to.fd);
+	return diti_device_fail(waits, vr, "vkImportSemaphoreFdKHR", err);
 }
 
 /* ==== src/vk/pipeline.c ==== */
@@ -8181,7 +8388,10 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
 }
 
 static const char *const diti_share_extensions[DITI_SHARES] = {
-	"VK_KHR_external_memory_fd", "VK_EXT_external_memory_dma_buf", "VK_EXT_external_memory_host"};
+	"VK_KHR_external_memory_fd", "VK_EXT_external_memory_dma_buf", "VK_EXT_external_memory_host",
+	"VK_KHR_external_semaphore_fd"};
+
+static const char *diti_share_extension(uint32_t share) { return diti_share_extensions[share]; }
 
 static void diti_device_share(diti_device *device, const char *extension) {
 	uint32_t i;
@@ -8273,6 +8483,7 @@ static uint32_t diti_device_transfer_family(const diti_device *device, const cha
 static VkResult diti_device_create(diti_device *device) {
 	VkDeviceQueueCreateInfo queues[2];
 	VkDeviceCreateInfo info = DITI_ZERO;
+	VkDeviceGroupDeviceCreateInfo group = DITI_ZERO;
 	diti_feature_chain chain;
 	float priority = 1.0f;
 	uint32_t i;
@@ -8286,6 +8497,11 @@ static VkResult diti_device_create(diti_device *device) {
 	queues[1].queueFamilyIndex = device->transfer_family;
 	info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
 	info.pNext = chain.nodes;
+	group.sType = VK_STRUCTURE_TYPE_DEVICE_GROUP_DEVICE_CREATE_INFO;
+	group.pNext = chain.nodes;
+	group.physicalDeviceCount = device->group_count;
+	group.pPhysicalDevices = device->group;
+	if (device->group_count) info.pNext = &group;
 	info.queueCreateInfoCount = device->transfer_family != device->queue_family ? 2 : 1;
 	info.pQueueCreateInfos = queues;
 	if (device->has_portability_subset)
@@ -8331,6 +8547,10 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
 	if (result >= 0) result = diti_device_describe(device, desc, err);
 	if (result < 0) return result;
 	device->transfer_family = diti_device_transfer_family(device, desc->overrides);
+	if (device->has_peers && (device->unverified || diti_override_is(desc->overrides, "transport", "group")))
+		diti_device_group_find(device);
+	if (device->first && diti_device_group_join(device, device->first))
+		return diti_device_functions(&device->vk, device->device, err);
 	vr = diti_device_create(device);
 	if (vr < 0) {
 		device->device = NULL;
@@ -8476,6 +8696,7 @@ static void diti_device_settle_in(diti_device *device, const dit_context_desc *d
 	if (!device->shares_instance) return;
 	device->vk = first->vk;
 	device->instance = first->instance;
+	device->first = (diti_device *)(uintptr_t)first;
 }
 
 static dit_result diti_device_open_beside(const dit_context_desc *desc, const diti_env *env,
@@ -8569,7 +8790,29 @@ static size_t diti_extend_size_of(VkStructureType type) {
 	return 0;
 }
 
+typedef struct diti_extend_shares {
+	const char *names[DITI_SHARES];
+	uint32_t count;
+} diti_extend_shares;
+
+static dit_result diti_extend_find_shares(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice gpu,
+	diti_extend_shares *out, dit_error *err) {
+	VkExtensionProperties *list;
+	uint32_t i, share, count = 0;
+	if (vk->EnumerateDeviceExtensionProperties(gpu, NULL, &count, NULL) < 0) return DIT_OK;
+	list = (VkExtensionProperties *)diti_alloc_array(env, count + 1, sizeof *list);
+	if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+	if (vk->EnumerateDeviceExtensionProperties(gpu, NULL, &count, list) < 0) count = 0;
+	for (share = 0; share < DITI_SHARES; share++)
+		for (i = 0; i < count; i++)
+			if (diti_equal(list[i].extensionName, diti_share_extension(share)))
+				out->names[out->count++] = diti_share_extension(share);
+	diti_free(env, list);
+	return DIT_OK;
+}
+
 typedef struct diti_extend {
+	diti_extend_shares shares;
 	diti_features missing;
 	unsigned char *memory;
 	size_t used, room;
@@ -8621,20 +8864,22 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
 
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
 	diti_feature_chain chain;
-	const char **names;
-	uint32_t i, j;
+	const char **names, *added[DITI_SHARES + DITI_FEATURES];
+	uint32_t i, j, count;
 	diti_features_chain(&extend->missing, &chain);
 	extend->name_count = app->enabledExtensionCount;
-	if (!chain.extension_count) return;
-	names =
-		(const char **)diti_extend_take(extend, (app->enabledExtensionCount + chain.extension_count) * sizeof *names);
+	for (i = 0; i < extend->shares.count; i++) added[i] = extend->shares.names[i];
+	for (i = 0; i < chain.extension_count; i++) added[extend->shares.count + i] = chain.extensions[i];
+	count = extend->shares.count + chain.extension_count;
+	if (!count) return;
+	names = (const char **)diti_extend_take(extend, (app->enabledExtensionCount + count) * sizeof *names);
 	extend->names = names;
 	for (i = 0; names && i < app->enabledExtensionCount; i++) names[i] = app->ppEnabledExtensionNames[i];
-	for (i = 0; i < chain.extension_count; i++) {
+	for (i = 0; i < count; i++) {
 		bool enabled = false;
 		for (j = 0; j < app->enabledExtensionCount; j++)
-			enabled = enabled || diti_equal(app->ppEnabledExtensionNames[j], chain.extensions[i]);
-		if (!enabled && names) names[extend->name_count] = chain.extensions[i];
+			enabled = enabled || diti_equal(app->ppEnabledExtensionNames[j], added[i]);
+		if (!enabled && names) names[extend->name_count] = added[i];
 		if (!enabled) extend->name_count++;
 	}
 }
@@ -8682,7 +8927,8 @@ static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, 
 }
 
 static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance instance, VkPhysicalDevice gpu,
-	const VkDeviceCreateInfo *app, diti_features *out, dit_error *err) {
+	const VkDeviceCreateInfo *app, diti_features *out, diti_extend_shares *shares,
+	dit_error *err) {
 	diti_vk_api vk = DITI_ZERO;
 	diti_features enabled;
 	diti_env env;
@@ -8694,6 +8940,7 @@ static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance
 	result = diti_instance_functions(&vk, instance, err);
 	if (result >= 0) result = diti_extend_check(&env, &vk, gpu, app, err);
 	if (result >= 0) result = diti_features_supported(&env, &vk, gpu, out, err);
+	if (result >= 0) result = diti_extend_find_shares(&env, &vk, gpu, shares, err);
 	if (result < 0) return result;
 	memset(&enabled, 0, sizeof enabled);
 	for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) diti_features_get(at, &enabled);
@@ -8712,7 +8959,7 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
 	if ((uintptr_t)memory % 8) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: memory is not aligned to 8 bytes");
 	}
-	result = diti_extend_missing(gipa, instance, gpu, app, &extend.missing, err);
+	result = diti_extend_missing(gipa, instance, gpu, app, &extend.missing, &extend.shares, err);
 	if (result < 0) return result;
 	extend.memory = (unsigned char *)memory;
 	extend.room = *size;
@@ -26044,6 +26291,7 @@ static DITI_UNUSED void diti_split_weights(const diti_split *split, const double
 #define DITI_MESH_H
 
 typedef enum diti_transport {
+	DITI_TRANSPORT_GROUP,
 	DITI_TRANSPORT_FD,
 	DITI_TRANSPORT_DMA_BUF,
 	DITI_TRANSPORT_HOST,
@@ -26115,6 +26363,7 @@ typedef struct diti_lane_desc {
 	diti_transport transport;
 	diti_device *devices[DITI_LANE_SIDES];
 	uint32_t from, to;
+	bool bridged;
 	VkDeviceSize slot_bytes;
 	const dit_transport *application;
 	uint64_t tag;
@@ -26140,6 +26389,7 @@ typedef struct diti_peers {
 	uint64_t limit_us;
 	uint32_t meshes;
 	diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES];
+	bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES];
 	diti_split_links links;
 } diti_peers;
 static void diti_peers_destroy(diti_peers *peers);
@@ -26176,7 +26426,8 @@ static void diti_mesh_destroy(diti_mesh *mesh);
 /* ==== src/split/lane.c ==== */
 
 static const char *diti_transport_name(diti_transport transport) {
-	static const char *const names[DITI_TRANSPORTS] = {"fd", "dma_buf", "host", "staged", "application", "local"};
+	static const char *const names[DITI_TRANSPORTS] = {"group",  "fd",          "dma_buf", "host",
+		"staged", "application", "local"};
 	return names[transport];
 }
 
@@ -26188,8 +26439,10 @@ static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t ch
 	return diti_lane_shares(lane) ? &slot->shared.buffers[side] : &slot->buffers[side];
 }
 
+#define DITI_LANE_BRIDGE_NS 1000000000u
+
 static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit_error *err) {
-	static const diti_share shares[] = {DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+	static const diti_share shares[] = {DITI_SHARE_GROUP, DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
 	static const diti_memory_kind kinds[DITI_LANE_SIDES] = {DITI_MEMORY_READBACK, DITI_MEMORY_UPLOAD};
 	dit_result result = DIT_OK;
 	uint32_t side;
@@ -26219,7 +26472,17 @@ static dit_result diti_lane_make_side(diti_lane_side *side, dit_error *err) {
 		side->pool = VK_NULL_HANDLE;
 		return diti_device_fail(device, vr, "vkCreateCommandPool", err);
 	}
-	return diti_timeline_create(device, &side->timeline, err);
+	return side->timeline ? DIT_OK : diti_timeline_create(device, &side->timeline, err);
+}
+
+static dit_result diti_lane_make_bridge(diti_lane *lane, const diti_lane_desc *desc, dit_error *err) {
+	VkSemaphore timelines[2] = {VK_NULL_HANDLE, VK_NULL_HANDLE};
+	dit_result result;
+	if (!desc->bridged) return DIT_OK;
+	result = diti_timeline_create_shared(desc->devices[DITI_LANE_OUT], desc->devices[DITI_LANE_IN], timelines, err);
+	lane->sides[DITI_LANE_OUT].timeline = timelines[0];
+	lane->bridge = timelines[1];
+	return result;
 }
 
 static dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
@@ -26241,6 +26504,7 @@ static dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *de
 		lane->sides[i].device = desc->devices[i];
 		if (desc->devices[i]) lane->trace = desc->devices[i]->trace;
 	}
+	result = diti_lane_make_bridge(lane, desc, err);
 	for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) result = diti_lane_make_side(&lane->sides[i], err);
 	for (i = 0; i < DITI_LANE_SLOTS && result >= 0; i++) result = diti_lane_make_slot(lane, &lane->slots[i], err);
 	if (lane->transport == DITI_TRANSPORT_LOCAL) lane->bridge = lane->sides[DITI_LANE_OUT].timeline;
@@ -26260,6 +26524,8 @@ static void diti_lane_free_side(diti_lane *lane, uint32_t index) {
 	diti_free(&lane->env, side->chunks);
 	if (!device) return;
 	if (side->timeline) device->vk.DestroySemaphore(device->device, side->timeline, device->callbacks);
+	if (index == DITI_LANE_IN && lane->bridge && lane->transport != DITI_TRANSPORT_LOCAL)
+		device->vk.DestroySemaphore(device->device, lane->bridge, device->callbacks);
 	if (side->pool) device->vk.DestroyCommandPool(device->device, side->pool, device->callbacks);
 	for (i = 0; i < DITI_LANE_SLOTS; i++) diti_buffer_destroy(device, &lane->slots[i].buffers[index]);
 }
@@ -26325,7 +26591,7 @@ static dit_result diti_lane_record(diti_lane *lane, uint32_t side, const diti_la
 	const VkAccessFlags all = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
 	diti_device *device = lane->sides[side].device;
 	VkBuffer buffer = diti_lane_buffer(lane, side, slot)->buffer;
-	bool external = lane->transport < DITI_TRANSPORT_HOST;
+	bool external = lane->transport == DITI_TRANSPORT_FD || lane->transport == DITI_TRANSPORT_DMA_BUF;
 	VkCommandBufferAllocateInfo allocate = DITI_ZERO;
 	VkCommandBufferBeginInfo begin = DITI_ZERO;
 	VkResult vr;
@@ -26587,6 +26853,20 @@ static void diti_lane_settle_application(diti_lane *lane, diti_lane_side *side) 
 	while (side->finished < side->submitted && result >= 0) result = diti_lane_poll_application(lane, side, NULL);
 }
 
+static void diti_lane_settle_device(diti_lane *lane, diti_lane_side *side) {
+	bool waits = lane->bridge && side == &lane->sides[DITI_LANE_IN];
+	uint64_t timeout_ns = waits ? DITI_LANE_BRIDGE_NS : UINT64_MAX;
+	VkSemaphoreSignalInfo info = DITI_ZERO;
+	dit_result result = diti_timeline_wait(side->device, side->timeline, side->signals, timeout_ns, NULL);
+	if (result == DIT_WORKING) {
+		info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO;
+		info.semaphore = lane->bridge;
+		info.value = side->signals;
+		side->device->vk.SignalSemaphore(side->device->device, &info);
+	}
+	if (result != DIT_OK) diti_queue_idle(side->device);
+}
+
 static void diti_lane_settle(diti_lane *lane) {
 	uint64_t number = lane->sides[DITI_LANE_OUT].submitted;
 	uint32_t i;
@@ -26595,9 +26875,8 @@ static void diti_lane_settle(diti_lane *lane) {
 		diti_lane_side *side = &lane->sides[i];
 		if (!side->device)
 			diti_lane_settle_application(lane, side);
-		else if (side->signals &&
-			diti_timeline_wait(side->device, side->timeline, side->signals, UINT64_MAX, NULL) != DIT_OK)
-			diti_queue_idle(side->device);
+		else if (side->signals)
+			diti_lane_settle_device(lane, side);
 		side->opened = side->submitted = side->finished = number;
 		side->first = side->count = side->chunk = 0;
 	}
@@ -26608,12 +26887,14 @@ static void diti_lane_settle(diti_lane *lane) {
 /* ==== src/split/peers.c ==== */
 
 #define DITI_PEERS_TEST_CHUNK 4096u
+#define DITI_PEERS_TEST_US 10000000u
 #define DITI_PEERS_TEST_BYTES (5 * DITI_PEERS_TEST_CHUNK - 52)
 
 typedef struct diti_peers_test {
 	diti_device *devices[DITI_LANE_SIDES];
 	diti_buffer buffers[DITI_LANE_SIDES];
 	diti_lane *lane;
+	uint64_t limit_us;
 	unsigned char *bytes;
 } diti_peers_test;
 
@@ -26622,7 +26903,7 @@ static void diti_peers_fill(unsigned char *bytes, uint32_t seed) {
 	for (i = 0; i < DITI_PEERS_TEST_BYTES; i++) bytes[i] = (unsigned char)((i * 2654435761u + seed * 40503u) >> 13);
 }
 
-static dit_result diti_peers_run_lane(diti_lane *lane, dit_error *err) {
+static dit_result diti_peers_run_lane(diti_lane *lane, uint64_t limit_us, dit_error *err) {
 	uint64_t begin = diti_clock_us(), now = begin;
 	dit_result result = DIT_OK;
 	bool moved, waited;
@@ -26632,8 +26913,9 @@ static dit_result diti_peers_run_lane(diti_lane *lane, dit_error *err) {
 		result = diti_lane_pump(lane, &moved, err);
 		if (result >= 0) result = diti_lane_wait(lane, 1000000u, &waited, err);
 		now = diti_clock_us();
-		if (now - begin > 10000000u && result >= 0)
-			return diti_fail(err, DIT_ERROR_TRANSPORT, "a copy between devices took more than 10 s");
+		if (now - begin > limit_us && result >= 0)
+			return diti_fail(err, DIT_ERROR_TRANSPORT, "a copy between devices took more than %llu ms",
+				(unsigned long long)(limit_us / 1000));
 	}
 	return result;
 }
@@ -26646,7 +26928,7 @@ static dit_result diti_peers_test_run(diti_peers_test *test, uint32_t seed, bool
 	result = diti_buffer_write(test->devices[0], &test->buffers[0], 0, test->bytes, DITI_PEERS_TEST_BYTES, err);
 	if (result >= 0)
 		result = diti_buffer_write(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err);
-	if (result >= 0) result = diti_peers_run_lane(test->lane, err);
+	if (result >= 0) result = diti_peers_run_lane(test->lane, test->limit_us, err);
 	if (result >= 0)
 		result = diti_buffer_read(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err);
 	*agrees = result >= 0 && !memcmp(test->bytes, came, DITI_PEERS_TEST_BYTES);
@@ -26671,7 +26953,7 @@ static dit_result diti_peers_test_make(const diti_peers *peers, diti_peers_test 
 }
 
 static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
-	bool *agrees, dit_error *err) {
+	bool bridged, bool *agrees, dit_error *err) {
 	diti_peers_test test = DITI_ZERO;
 	diti_lane_desc desc = DITI_ZERO;
 	dit_result result;
@@ -26679,7 +26961,9 @@ static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_
 	*agrees = false;
 	test.bytes = (unsigned char *)diti_alloc(&peers->env, 2 * DITI_PEERS_TEST_BYTES);
 	if (!test.bytes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a transport's self-test");
+	test.limit_us = peers->limit_us < DITI_PEERS_TEST_US ? peers->limit_us : DITI_PEERS_TEST_US;
 	desc.transport = transport;
+	desc.bridged = bridged;
 	desc.devices[DITI_LANE_OUT] = test.devices[0] = peers->devices[from];
 	desc.devices[DITI_LANE_IN] = test.devices[1] = peers->devices[to];
 	desc.from = from;
@@ -26698,7 +26982,7 @@ static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_
 
 static bool diti_peers_offers(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
 	const char *overrides) {
-	static const diti_share shares[] = {DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+	static const diti_share shares[] = {DITI_SHARE_GROUP, DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
 	char wanted[16];
 	if (diti_override_text(overrides, "transport", wanted, sizeof wanted) &&
 		!diti_equal(wanted, diti_transport_name(transport)))
@@ -26710,6 +26994,30 @@ static bool diti_peers_offers(const diti_peers *peers, uint32_t from, uint32_t t
 		diti_share_possible(peers->devices[from], peers->devices[to], shares[transport]);
 }
 
+static dit_result diti_peers_bridge(diti_peers *peers, uint32_t from, uint32_t to, const char *overrides,
+	dit_error *err) {
+	const diti_device *signals = peers->devices[from], *waits = peers->devices[to];
+	dit_error why = DITI_ZERO;
+	dit_result result;
+	bool agrees;
+	if (peers->transports[from][to] == DITI_TRANSPORT_STAGED || !diti_timeline_shareable(signals, waits) ||
+		!diti_override_number(overrides, "bridge", waits->transfer_queue != NULL))
+		return DIT_OK;
+	result = diti_peers_try(peers, from, to, peers->transports[from][to], true, &agrees, &why);
+	if (diti_override_is(overrides, "break_transport", "bridge")) agrees = false;
+	if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
+		if (err) *err = why;
+		return result;
+	}
+	peers->bridges[from][to] = agrees;
+	if (agrees)
+		diti_log(&peers->env, DITI_LOG_INFO, "device %u waits for device %u itself", to, from);
+	else
+		diti_log(&peers->env, DITI_LOG_WARNING, "device %u cannot wait for device %u itself: %s", to, from,
+			why.result < 0 ? why.message : "its self-test failed");
+	return DIT_OK;
+}
+
 static dit_result diti_peers_choose(diti_peers *peers, uint32_t from, uint32_t to, const char *overrides,
 	dit_error *err) {
 	int transport;
@@ -26719,7 +27027,7 @@ static dit_result diti_peers_choose(diti_peers *peers, uint32_t from, uint32_t t
 		dit_result result;
 		bool agrees;
 		if (!diti_peers_offers(peers, from, to, (diti_transport)transport, overrides)) continue;
-		result = diti_peers_try(peers, from, to, (diti_transport)transport, &agrees, &why);
+		result = diti_peers_try(peers, from, to, (diti_transport)transport, false, &agrees, &why);
 		if (diti_override_is(overrides, "break_transport", name)) agrees = false;
 		if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
 			if (err) *err = why;
@@ -26728,7 +27036,7 @@ static dit_result diti_peers_choose(diti_peers *peers, uint32_t from, uint32_t t
 		peers->transports[from][to] = (diti_transport)transport;
 		if (agrees) {
 			diti_log(&peers->env, DITI_LOG_INFO, "device %u reaches device %u by %s", from, to, name);
-			return DIT_OK;
+			return diti_peers_bridge(peers, from, to, overrides, err);
 		}
 		diti_log(&peers->env, DITI_LOG_WARNING, "device %u does not reach device %u by %s: %s", from, to, name,
 			why.result < 0 ? why.message : "its self-test failed");
@@ -26845,6 +27153,7 @@ static dit_result diti_measure_add(diti_measure *m, uint32_t from, uint32_t to, 
 	desc.transport = peers->transports[from][to];
 	desc.devices[DITI_LANE_OUT] = peers->devices[from];
 	desc.devices[DITI_LANE_IN] = peers->devices[to];
+	desc.bridged = peers->bridges[from][to];
 	desc.from = from;
 	desc.to = to;
 	desc.slot_bytes = (bytes / DITI_MEASURE_CHUNKS + 255) & ~(uint64_t)255;
@@ -27121,6 +27430,8 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
 		desc.transport = desc.devices[0] == desc.devices[1]
 			? DITI_TRANSPORT_LOCAL
 			: peers->transports[desc.devices[0]->ordinal][desc.devices[1]->ordinal];
+		desc.bridged = desc.transport != DITI_TRANSPORT_LOCAL &&
+			peers->bridges[desc.devices[0]->ordinal][desc.devices[1]->ordinal];
 		if (largest < peers->chunk) desc.slot_bytes = (largest + 255) & ~(uint64_t)255;
 	}
 	desc.application = &peers->application;
@@ -28612,7 +28923,7 @@ static dit_result diti_context_open_device(dit_context *context, const dit_conte
 	context->device_count++;
 	(*out)->tune = desc->tune;
 	for (i = 0; i < place->ordinal; i++) {
-		if (context->devices[i]->queue == (*out)->queue)
+		if (context->devices[i]->queue == (*out)->queue && !(*out)->joined)
 			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 				"dit_context_desc: vulkan[%u] has the queue of vulkan[%u]; every one needs its own",
 				place->ordinal, i);
