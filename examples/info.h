@@ -270,6 +270,10 @@ static void tell_memory(const dit_model_info *info, const weight_table *table, c
     }
     printf("device memory: %s = weights %s + the job's %s; host memory: %s\n", sized(memory->peak),
            sized(memory->weights), sized(memory->activations), sized(memory->host));
+    if (strcmp(memory->split, "cfg1") != 0) printf("split over devices: %s", memory->split);
+    if (strcmp(memory->split, "cfg1") != 0 && memory->seconds > 0)
+        printf(", %.3g s a picture predicted", memory->seconds);
+    if (strcmp(memory->split, "cfg1") != 0) printf("\n");
     if (memory->streamed) printf("read from the file while it runs: %s of weights\n", sized(memory->streamed));
     (void)info;
 }

@@ -171,8 +171,8 @@ static const char more_help_text[] =
     "                              runs out: tiles, then offload, then a budget\n"
     "      --clip-on-cpu           encode prompts on a Vulkan device of the CPU, such\n"
     "                              as lavapipe; brackets are text then\n"
-    "      --devices LIST          several, as 0,1, for\n"
-    "      --split NAME            auto, or cfg2: guided and not, on a device each\n"
+    "      --devices LIST          several, as 0,1,2,3, for\n"
+    "      --split NAME            auto, cfg2,ulysses2, ... or @plan.json of dit-plan\n"
     "      --tune                  measure kernels once; kept for later runs\n"
     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
 

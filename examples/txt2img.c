@@ -766,10 +766,33 @@ static dit_result load_model(app *a) {
     return dit_model_load(a->context, &desc, &a->model, &a->err);
 }
 
+static void tell_split(app *a, const dit_job_desc *desc) {
+    dit_memory memory;
+    if (dit_job_memory(a->context, desc, &memory, NULL) != DIT_OK || memory.seconds <= 0) return;
+    close_line(a);
+    fprintf(stderr, "dit: split %s, %.3g s a picture predicted\n", memory.split, memory.seconds);
+}
+
+/* A line for each device that helps. */
+static void tell_shares(app *a) {
+    dit_share shares[16];
+    dit_device_info devices[16];
+    uint32_t count = 16, all = 16, i;
+    if (dit_job_shares(a->job, shares, &count, NULL) != DIT_OK || count < 2 ||
+        dit_context_devices(a->context, devices, &all, NULL) != DIT_OK)
+        return;
+    close_line(a);
+    for (i = 0; i < count && shares[i].device < all; i++)
+        fprintf(stderr, "dit: device %u, %s: %s; %.0f %% of the work, sends %.2f MB a step\n", shares[i].device,
+                devices[shares[i].device].name, shares[i].work, 100.0 * (double)shares[i].part,
+                (double)shares[i].step_bytes / 1e6);
+}
+
 static dit_result create_job(app *a) {
     dit_job_desc desc;
     dit_tensor noise;
     dit_memory memory;
+    dit_result result;
     describe_job(a, 0, &desc, &noise);
     if (a->o.verbose && dit_job_memory(a->context, &desc, &memory, NULL) == DIT_OK) {
         close_line(a);
@@ -777,7 +800,10 @@ static dit_result create_job(app *a) {
                 (double)memory.weights / 1e6, (double)memory.activations / 1e6, (double)memory.peak / 1e6,
                 (double)memory.host / 1e6);
     }
-    return dit_job_create(a->context, &desc, &a->job, &a->err);
+    if (desc.split && !a->o.quiet) tell_split(a, &desc);
+    result = dit_job_create(a->context, &desc, &a->job, &a->err);
+    if (result == DIT_OK && desc.split && !a->o.quiet) tell_shares(a);
+    return result;
 }
 
 /* ---- Prompts that the CPU encodes: on a context of their own, before the other one is made ---- */

@@ -1035,6 +1035,12 @@ static void test_planner(void) {
     o = RUN("--measure", table + 1, "-d", "no such device");
     CHECK_MESSAGE(o.code == 5 && strstr(o.err, "no such device"), "%d: %s", o.code, o.err);
     program = usual;
+    o = RUN("-m", MODEL, "-p", "apple", "-W", "32", "-H", "32", "--steps", "1", "--devices", "0,0", "--split",
+            "ulysses2", "-o", in_work("split.png"));
+    CHECK_MESSAGE(o.code == 0 && strstr(o.err, "dit: device 0, ") && strstr(o.err, "heads 1-1 of 2; 50 % of the work"),
+                  "%d: %s", o.code, o.err);
+    o = RUN("-m", MODEL, "-p", "apple", "--devices", "0", "--split", "@absent.json");
+    CHECK_MESSAGE(o.code != 0 && strstr(o.err, "absent.json"), "%d: %s", o.code, o.err);
 }
 
 int main(int argc, char **argv) {

@@ -519,13 +519,20 @@ static uint32_t rows_of(const maker *m, uint32_t share) {
 /* Each device has the part of the rows that its share says; the picture stays what it is. */
 static void check_shares(maker *m, dit_job_desc *desc, const outcome *one, const char *split, const double *shares) {
     static outcome two;
-    uint32_t i, all = 0;
+    dit_share told[DITI_MAX_DEVICES];
+    uint32_t i, all = 0, count = DITI_MAX_DEVICES;
     desc->split = split;
     CHECK_MESSAGE(make_picture(m, desc, &two) == DIT_OK, "%.80s: %s", split, err.message);
     CHECK_MESSAGE(difference(&two, one) <= 1e-5, "%.80s: %g", split, difference(&two, one));
     for (i = 0; m->job && i < m->job->share_count; i++) all += rows_of(m, i);
     for (i = 0; m->job && i < m->job->share_count; i++)
         CHECK_MESSAGE(fabs(rows_of(m, i) - shares[i] * all) <= 1, "share %u: %u rows of %u", i, rows_of(m, i), all);
+    CHECK(m->job && dit_job_shares(m->job, told, &count, &err) == DIT_OK && count == m->job->share_count);
+    for (i = 0; m->job && i < count; i++)
+        CHECK(told[i].device == i && fabs((double)told[i].part - shares[i]) < 1e-6 && strstr(told[i].work, "rows") &&
+              told[i].step_bytes ==
+                  diti_plan_exchange_bytes(m->job->shares[i]->plan, m->job->step_segment, UINT32_MAX));
+    CHECK(dit_job_shares(NULL, NULL, &count, &err) < 0 && dit_job_shares(m->job, NULL, NULL, &err) < 0);
     printf("shares of %.80s: relative L2 %.2g, %u, %u, ... rows\n", split, difference(&two, one), rows_of(m, 0),
            rows_of(m, 1));
 }

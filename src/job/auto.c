@@ -141,7 +141,7 @@ static bool diti_auto_alike(const dit_context *context, uint32_t count) {
 static void diti_auto_tell(const dit_model *model, const diti_job_request *request) {
     char name[DITI_SPLIT_NAME];
     diti_log(&model->env, DITI_LOG_INFO, "split auto: %s of %u devices; %.3g s a picture are predicted",
-             diti_split_print(&request->shape.split, name), diti_split_ranks(&request->shape.split),
+             diti_job_print_split(&request->shape, name), diti_split_ranks(&request->shape.split),
              request->predicted_seconds);
 }
 

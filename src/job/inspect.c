@@ -74,6 +74,8 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
     VkDeviceSize pictures = (VkDeviceSize)request->shape.image_count * request->shape.width * request->shape.height * 4;
     out->weights = diti_model_weight_bytes(job->model, &streamed);
     out->streamed = streamed;
+    diti_job_print_split(&request->shape, out->split);
+    out->seconds = request->predicted_seconds;
     out->activations = inspection->memory.activations + inspection->memory.inputs + pictures;
     out->peak = out->weights + out->activations;
     out->host = (size_t)inspection->memory.inputs + sizeof *job +

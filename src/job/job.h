@@ -357,6 +357,8 @@ DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
 /* What the model and the request are to the planner. */
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out);
+/* share.c */
+DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]);
 /* auto.c: a split where the request leaves it to the devices, and shares where they are unequal. */
 DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
                                         dit_error *err);

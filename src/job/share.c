@@ -1,0 +1,56 @@
+/* What each device does for a job, told before it runs. */
+#include "job/job.h"
+
+DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]) {
+    diti_split_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.split = shape->split;
+    plan.patches = shape->patches;
+    plan.warmup = shape->warmup;
+    plan.int8 = shape->int8_payload;
+    if (diti_split_ranks(&plan.split) == 1) plan.patches = plan.warmup = 1;
+    return diti_split_print_plan(&plan, out);
+}
+
+/* "rows 12-23 of 24": what a member of a group has of so many. */
+static void diti_share_append(char *out, size_t size, const diti_group *group, const char *what, uint32_t total) {
+    size_t length = strlen(out);
+    uint32_t first = diti_group_first(group, group->index, total), count = diti_group_size(group, group->index, total);
+    if (diti_group_count(group) == 1) return;
+    diti_format(out + length, size - length, "%s%s %u-%u of %u", length ? ", " : "", what, first,
+                first + (count ? count - 1 : 0), total);
+}
+
+static void diti_share_tell(const dit_job *share, dit_share *out) {
+    const diti_job_shape *shape = &share->request.shape;
+    const diti_axes *axes = &share->axes;
+    diti_split_shape split;
+    uint32_t ranks = share->share_total, branches = diti_group_count(&share->guidance);
+    memset(out, 0, sizeof *out);
+    diti_job_split_shape(share->model, &share->request, &split);
+    if (branches > 1) diti_format(out->work, sizeof out->work, "branch %u of %u", share->guidance.index + 1, branches);
+    diti_share_append(out->work, sizeof out->work, &axes->sequence, "rows", split.rows);
+    diti_share_append(out->work, sizeof out->work, &axes->ulysses, "heads", split.heads);
+    diti_share_append(out->work, sizeof out->work, &axes->tensor, "matrices of heads", split.heads);
+    diti_share_append(out->work, sizeof out->work, &axes->pipefusion, "stage", axes->pipefusion.count);
+    diti_share_append(out->work, sizeof out->work, &axes->layers, "layers", split.layers);
+    if (!out->work[0]) diti_format(out->work, sizeof out->work, "everything");
+    out->part = (float)(shape->shares[0] > 0 ? shape->shares[share->share] / branches : 1.0 / ranks);
+    if (ranks > 1) out->step_bytes = diti_plan_exchange_bytes(share->plan, share->step_segment, UINT32_MAX);
+}
+
+DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *count, dit_error *err) {
+    uint32_t i;
+    if (!job || !count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_shares: job and count must be given");
+    if (!out) {
+        *count = job->share_count;
+        return DIT_OK;
+    }
+    if (*count > job->share_count) *count = job->share_count;
+    for (i = 0; i < *count; i++) {
+        diti_share_tell(job->shares[i], &out[i]);
+        out[i].device = i;
+    }
+    return DIT_OK;
+}
