@@ -597,7 +597,7 @@ static void test_plans(void) {
     dit_job_desc desc;
     if (CHECK(file != NULL)) fputs(text, file), fclose(file);
     if (!open_maker(&m, "llvmpipe,llvmpipe,llvmpipe", "rung=base", tiny)) return;
-    desc = request(&m, NULL, 96, 1);
+    desc = request(&m, NULL, SIDE, 1);
     CHECK(make_picture(&m, &desc, &one) == DIT_OK);
     check_shares(&m, &desc, &one, "@" PLAN_FILE, three);
     check_auto(&m, &desc, &one);
@@ -616,7 +616,7 @@ static void test_plans(void) {
     close_maker(&m);
     remove(PLAN_FILE);
     if (!full || !open_maker(&m, "llvmpipe,llvmpipe,llvmpipe,llvmpipe", "rung=base", bundled)) return;
-    desc = request(&m, NULL, 96, 1);
+    desc = request(&m, NULL, SIDE, 1);
     CHECK(make_picture(&m, &desc, &one) == DIT_OK);
     check_shares(&m, &desc, &one, PLAN "\"ulysses3\", \"shares\": [0.5, 0.3, 0.2]}", three);
     check_shares(&m, &desc, &one, PLAN "\"ulysses2,ring2\", \"shares\": [0.36, 0.14, 0.2, 0.3]}", four);
