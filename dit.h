@@ -122,8 +122,16 @@
 
    Several devices. A context may have up to 16, of any drivers, the same one several times, too. The first of them is
    what models are loaded to and jobs run on, unless dit_job_desc.split has more of them work on one picture:
-   - "cfg2": the branches of guidance on two devices, which exchange a latent in every step. The other device gets the
-     weights of the transformer when the first such job is made; text encoders and autoencoder stay on the first.
+   - "cfg2": the branches of guidance on two devices, which exchange a latent in every step;
+   - "ulysses4": rows of the picture on a device each, heads of attention too; "ring4": rows, keys and values go round;
+   - several with commas, whose numbers multiply: "cfg2,ulysses2" has four devices; ",int8" behind them: what is sent is
+     int8 where it may be; "pipefusion4:m8w2": with 8 patches in place of 4, and 2 steps that begin in place of 1;
+   - "auto": what is predicted to be fastest of all that leaves the picture as it is, on all devices or fewer. Rates of
+     devices and links are measured once, when the first such job is made (dit_memory tells what was chosen);
+   - "@FILE", or a text that begins with a brace: a plan as build/dit-plan -o writes it. Its shares say how much of the
+     work each device gets. Without a plan, unequal devices get parts of rows and heads as their rates are measured.
+   Other devices get weights of the transformer when the first such job is made; text encoders and autoencoder stay on
+   the first. dit_job_shares tells what each device does. What the model cannot be split into is refused in a sentence.
    Results are those of one device, but for rounding where drivers differ. Between devices bytes go the best way that
    proves itself when the context is made: memory in common (by file descriptor, between devices of one driver), pages
    of the host that both import, or copies by the host; what fails its test is left out, with a warning. Or
@@ -594,7 +602,8 @@ typedef struct dit_job_desc {
     uint32_t reference_count;    /* of references */
     const dit_adapter *adapters; /* NULL: none */
     uint32_t adapter_count;      /* of adapters */
-    const char *split;           /* over several devices: "cfg2", see "Several devices" above; NULL: the first alone */
+    const char *split;           /* over several devices: "auto", "cfg2,ulysses2", "@plan.json", see "Several devices"
+                                    above; NULL: the first alone */
     const char *cache;           /* a policy that skips work at some loss; NULL: none */
     uint32_t preview_interval;   /* a preview after every so many steps; 0: none */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
@@ -628,7 +637,16 @@ typedef struct dit_memory {   /* bytes; per device the fullest one */
     VkDeviceSize peak;        /* largest sum at any time, loading included */
     size_t host;              /* host memory of the job */
     VkDeviceSize streamed;    /* weights that are not in device memory but read while jobs run */
+    char split[128];          /* over several devices, as dit_job_desc.split names it; one device: "cfg1" */
+    double seconds;           /* that a picture is predicted to take where split was "auto"; else 0 */
 } dit_memory;
+
+typedef struct dit_share {   /* what a device does for a job that is split */
+    uint32_t device;         /* of the context */
+    float part;              /* of the work of all evaluations, 0 to 1 */
+    VkDeviceSize step_bytes; /* that it sends to other devices in each step */
+    char work[160];          /* "branch 1 of 2, rows 0-127 of 256, heads 0-3 of 8" */
+} dit_share;
 
 /* What kind of work an op is, by which shape is read. */
 typedef enum dit_op_kind {
@@ -836,6 +854,11 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
 /* Tells what a job has cost so far.
    job: required. out: required; overwritten. Any thread. */
 DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out);
+
+/* Tells what each device of this process does for a job, the first one first.
+   job: required. out: room for *count entries, or NULL to ask for the number only. count: required; in: entries of out;
+   out: entries written, or the number of devices when out is NULL. err: may be NULL. Any thread. */
+DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *count, dit_error *err);
 
 /* Gives the finished picture as an image on the device, without a copy.
    job: required. image: 0 .. image_count - 1. frame: 0 .. frame_count - 1. out: required; on other queues wait for
@@ -28500,6 +28523,7 @@ static uint32_t diti_job_step_segment(const dit_job *job, uint32_t step);
 static bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
 static void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out);
+static const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]);
 static void diti_job_drop_shares(dit_job *job);
 static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
 static void diti_job_destroy_plan(dit_job *job);
@@ -32412,7 +32436,7 @@ static bool diti_auto_alike(const dit_context *context, uint32_t count) {
 static void diti_auto_tell(const dit_model *model, const diti_job_request *request) {
 	char name[DITI_SPLIT_NAME];
 	diti_log(&model->env, DITI_LOG_INFO, "split auto: %s of %u devices; %.3g s a picture are predicted",
-		diti_split_print(&request->shape.split, name), diti_split_ranks(&request->shape.split),
+		diti_job_print_split(&request->shape, name), diti_split_ranks(&request->shape.split),
 		request->predicted_seconds);
 }
 
@@ -32435,6 +32459,61 @@ static dit_result diti_job_choose(const dit_model *model, const dit_context *con
 	result = diti_auto_measure(context, err);
 	if (result >= 0) diti_auto_shares(context, request);
 	return result;
+}
+
+/* ==== src/job/share.c ==== */
+
+static const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]) {
+	diti_split_plan plan;
+	memset(&plan, 0, sizeof plan);
+	plan.split = shape->split;
+	plan.patches = shape->patches;
+	plan.warmup = shape->warmup;
+	plan.int8 = shape->int8_payload;
+	if (diti_split_ranks(&plan.split) == 1) plan.patches = plan.warmup = 1;
+	return diti_split_print_plan(&plan, out);
+}
+
+static void diti_share_append(char *out, size_t size, const diti_group *group, const char *what, uint32_t total) {
+	size_t length = strlen(out);
+	uint32_t first = diti_group_first(group, group->index, total), count = diti_group_size(group, group->index, total);
+	if (diti_group_count(group) == 1) return;
+	diti_format(out + length, size - length, "%s%s %u-%u of %u", length ? ", " : "", what, first,
+		first + (count ? count - 1 : 0), total);
+}
+
+static void diti_share_tell(const dit_job *share, dit_share *out) {
+	const diti_job_shape *shape = &share->request.shape;
+	const diti_axes *axes = &share->axes;
+	diti_split_shape split;
+	uint32_t ranks = share->share_total, branches = diti_group_count(&share->guidance);
+	memset(out, 0, sizeof *out);
+	diti_job_split_shape(share->model, &share->request, &split);
+	if (branches > 1) diti_format(out->work, sizeof out->work, "branch %u of %u", share->guidance.index + 1, branches);
+	diti_share_append(out->work, sizeof out->work, &axes->sequence, "rows", split.rows);
+	diti_share_append(out->work, sizeof out->work, &axes->ulysses, "heads", split.heads);
+	diti_share_append(out->work, sizeof out->work, &axes->tensor, "matrices of heads", split.heads);
+	diti_share_append(out->work, sizeof out->work, &axes->pipefusion, "stage", axes->pipefusion.count);
+	diti_share_append(out->work, sizeof out->work, &axes->layers, "layers", split.layers);
+	if (!out->work[0]) diti_format(out->work, sizeof out->work, "everything");
+	out->part = (float)(shape->shares[0] > 0 ? shape->shares[share->share] / branches : 1.0 / ranks);
+	if (ranks > 1) out->step_bytes = diti_plan_exchange_bytes(share->plan, share->step_segment, UINT32_MAX);
+}
+
+DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *count, dit_error *err) {
+	uint32_t i;
+	if (!job || !count)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_shares: job and count must be given");
+	if (!out) {
+		*count = job->share_count;
+		return DIT_OK;
+	}
+	if (*count > job->share_count) *count = job->share_count;
+	for (i = 0; i < *count; i++) {
+		diti_share_tell(job->shares[i], &out[i]);
+		out[i].device = i;
+	}
+	return DIT_OK;
 }
 
 /* ==== src/job/split.c ==== */
@@ -33056,6 +33135,8 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
 	VkDeviceSize pictures = (VkDeviceSize)request->shape.image_count * request->shape.width * request->shape.height * 4;
 	out->weights = diti_model_weight_bytes(job->model, &streamed);
 	out->streamed = streamed;
+	diti_job_print_split(&request->shape, out->split);
+	out->seconds = request->predicted_seconds;
 	out->activations = inspection->memory.activations + inspection->memory.inputs + pictures;
 	out->peak = out->weights + out->activations;
 	out->host = (size_t)inspection->memory.inputs + sizeof *job +
