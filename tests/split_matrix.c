@@ -10,10 +10,12 @@
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "generated_model.h"
+#include "split_forms.h"
+#include "stale_model.h"
 #include "vulkan_test.h"
 #include <sys/stat.h>
 
-enum { LINKS = DITI_MAX_DEVICES };
+enum { LINKS = DITI_MAX_DEVICES, MOST_STEPS = 8 };
 
 /* Exact splits differ from one device by the order of sums alone. */
 #define CALL_TOLERANCE 1e-5
@@ -193,6 +195,11 @@ static const row table[] = {
     EVERY("pixart30", 14, 14),
     {"pixart30", "ulysses8", "8", 10, 13, 1, NULL, NULL, EXACT},
     {"pixart30", "ulysses3", "3", 10, 13, 1, NULL, NULL, EXACT},
+    {"pixart8", "pipefusion2:m4", "2", 8, 8, 1, NULL, NULL, STALE},
+    {"pixart8", "pipefusion2:m3w2", "2", 9, 7, 1, NULL, NULL, STALE},
+    {"pixart8", "pipefusion4:m4w2", "4", 8, 8, 1, NULL, NULL, STALE},
+    {"sd3-8", "pipefusion2:m4", "2", 8, 8, 1, NULL, NULL, STALE},
+    {"sd3-8", "pipefusion2:m3w2", "2", 9, 7, 1, NULL, NULL, STALE},
     {"pixart30", "cfg2,ulysses4", "8", 10, 13, 1, NULL, NULL, EXACT},
     {"pixart30", "tensor4,ulysses2", "8", 10, 13, 1, NULL, NULL, EXACT},
     {"pixart30", "tensor8", "8", 10, 13, 1, NULL, NULL, EXACT},
@@ -378,8 +385,10 @@ static bool open_model(const row *r) {
 typedef struct outcome {
     float *start, *latent; /* of all images */
     size_t count;
-    uint64_t planned[LINKS][LINKS], sent[LINKS][LINKS], in_steps; /* bytes; in_steps: planned for all steps */
-    uint32_t devices;
+    uint64_t planned[LINKS][LINKS], sent[LINKS][LINKS]; /* bytes */
+    uint64_t in_steps[LINKS], before[LINKS];            /* planned by each device for all steps; before them */
+    uint32_t devices, given_rows;
+    diti_step schedule[MOST_STEPS];
 } outcome;
 
 static void drop(outcome *out) {
@@ -421,19 +430,22 @@ static uint32_t runs_of(const dit_job *share, uint32_t segment) {
 }
 
 static void sum_planned(const dit_job *job, outcome *out) {
-    uint32_t i, to, segment, kind;
+    uint32_t i, to, segment;
     for (i = 0; i < job->share_count; i++) {
         const dit_job *share = job->shares[i];
         for (segment = 0; segment < share->plan->segment_count; segment++) {
             uint32_t runs = runs_of(share, segment);
             for (to = 0; to < LINKS; to++)
                 out->planned[i][to] += runs * diti_plan_exchange_bytes(share->plan, segment, to);
-            for (kind = 0; kind < DITI_STEP_KINDS; kind++)
-                if (share->step_segments[kind] == segment)
-                    out->in_steps += runs * diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
+            if (segment < share->decode_segment)
+                *(segment < share->step_segment ? &out->before[i] : &out->in_steps[i]) +=
+                    runs * diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
         }
     }
+    for (i = 0; i < job->request.schedule.count && i < MOST_STEPS; i++)
+        out->schedule[i] = job->request.schedule.steps[i];
     out->devices = job->share_count;
+    out->given_rows = job->request.shape.given_rows;
 }
 
 static bool read_latents(dit_job *job, outcome *out) {
@@ -514,6 +526,11 @@ static bool find_reference(const row *r) {
     return true;
 }
 
+static struct {
+    uint32_t run, refused, unknown, absent, before; /* rows */
+    uint32_t forms, documents;                      /* closed forms, and formulas of the document, that were compared */
+} counts;
+
 /* ---- bytes ---- */
 
 static uint64_t total(const uint64_t links[LINKS][LINKS]) {
@@ -524,21 +541,62 @@ static uint64_t total(const uint64_t links[LINKS][LINKS]) {
     return sum;
 }
 
-/* What all devices send in one step, from the shapes alone (parallel-cache-quant.md 1.1); false: not known here. */
-static bool closed_form(const row *r, const diti_split *split, uint64_t *bytes) {
-    const dit_model_info *info = &at.model->info;
-    uint64_t latent = (uint64_t)r->images * info->latent_channels * r->columns * r->rows * info->patch * info->patch;
-    uint32_t ranks = diti_split_ranks(split);
-    *bytes = 0;
-    if (split->degree[DITI_SPLIT_CFG] == 2 && ranks == 2) { /* each branch's prediction to the other */
-        *bytes = 2 * latent * sizeof(float);
-        return true;
+static form_shape shape_of(const row *r) {
+    const diti_model_traits *traits = &at.model->transformer->traits;
+    uint64_t area = (uint64_t)traits->patch * traits->patch, dual;
+    form_shape shape = DITI_ZERO;
+    shape.heads = traits->heads;
+    shape.head_dim = traits->width / traits->heads;
+    shape.image = (uint64_t)r->columns * r->rows;
+    shape.text = traits->joint ? at.model->texts[DITI_TEXT_FIRST].tokens : 0;
+    shape.both = traits->layers;
+    if (diti_equal(traits->family, "sd3"))
+        for (dual = diti_sd3_of(at.model->transformer)->config.dual; dual; dual >>= 1) shape.image_only += dual & 1;
+    shape.items = r->images;
+    shape.branches = traits->default_guidance != 1.0f ? 2 : 1;
+    shape.out_columns = traits->out_channels * area;
+    shape.latent = r->images * traits->latent_channels * area * shape.image;
+    return shape;
+}
+
+/* What the first device has of texts goes to all others: the rows of their branches, or all where they are packed. */
+static uint64_t text_form(const row *r, const diti_split *split, const outcome *out) {
+    uint64_t values = 0, branches = shape_of(r).branches / split->degree[DITI_SPLIT_CFG];
+    uint32_t i;
+    for (i = 0; i < DITI_TEXTS; i++) {
+        const diti_text_shape *text = &at.model->texts[i];
+        values += (at.model->fixed_text   ? branches * text->tokens
+                   : i == DITI_TEXT_FIRST ? out->given_rows
+                                          : 0) *
+                  text->columns;
     }
-    return false;
+    if (at.model->transformer->traits.class_count) values = 0;
+    return values * FORM_ELEMENT * (diti_split_ranks(split) - 1);
+}
+
+static void check_forms(const row *r, const diti_split *split, const outcome *out, uint32_t steps) {
+    form_shape shape = shape_of(r), layers = shape;
+    uint64_t bytes;
+    double document;
+    uint32_t i;
+    layers.out_columns = layers.latent = 0;
+    for (i = 0; i < out->devices && form_step(&shape, split, i, &bytes); i++) {
+        CHECK_MESSAGE(out->in_steps[i] == steps * bytes,
+                      "device %u sends %llu bytes in %u steps, the closed form says %llu", i,
+                      (unsigned long long)out->in_steps[i], steps, (unsigned long long)(steps * bytes));
+        CHECK_MESSAGE(out->before[i] == (i ? 0 : text_form(r, split, out)),
+                      "device %u sends %llu bytes before, not %llu", i, (unsigned long long)out->before[i],
+                      (unsigned long long)text_form(r, split, out));
+        if (!form_document(&shape, split, &document)) continue;
+        form_step(&layers, split, i, &bytes);
+        CHECK_MESSAGE((double)bytes == document, "%llu bytes in a step, %g by the document's formula",
+                      (unsigned long long)bytes, document);
+        counts.documents++;
+    }
+    counts.forms += i > 0;
 }
 
 static void check_bytes(const row *r, const diti_split *split, const outcome *out, uint32_t steps) {
-    uint64_t bytes = 0;
     uint32_t i, to;
     for (i = 0; i < LINKS; i++)
         for (to = 0; to < LINKS; to++)
@@ -546,14 +604,101 @@ static void check_bytes(const row *r, const diti_split *split, const outcome *ou
                 CHECK_MESSAGE(false, "%llu bytes were planned from %u to %u, %llu sent",
                               (unsigned long long)out->planned[i][to], i, to, (unsigned long long)out->sent[i][to]);
     CHECK_MESSAGE(total(out->planned) > 0 && out->devices == diti_split_ranks(split), "%u devices", out->devices);
-    if (closed_form(r, split, &bytes))
-        CHECK_MESSAGE(out->in_steps == steps * bytes, "%u steps send %llu bytes, the closed form says %llu", steps,
-                      (unsigned long long)out->in_steps, (unsigned long long)(steps * bytes));
+    check_forms(r, split, out, steps);
+}
+
+/* ---- pipefusion: against doubles ---- */
+
+static const generated_model *find_shape(const char *name) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(shapes); i++)
+        if (!strcmp(shapes[i].name, name)) return &shapes[i];
+    return NULL;
+}
+
+static bool has_emulation(const row *r) {
+    const generated_model *m = find_shape(r->model);
+    return m && r->images == 1 && (diti_equal(m->family, "pixart") || diti_equal(m->family, "sd3")) && !m->dual &&
+           !m->normed;
+}
+
+/* The latent behind so many steps of a split; freed with free. */
+static double *emulate(const row *r, const outcome *from, uint32_t steps, uint32_t patches, uint32_t warmup) {
+    stale_model model;
+    stale_request request_ = DITI_ZERO;
+    generated_inputs inputs;
+    double *latent;
+    request(r, NULL, steps, &inputs);
+    request_.columns = r->columns;
+    request_.rows = r->rows;
+    request_.steps = steps;
+    request_.patches = patches;
+    request_.warmup = warmup;
+    request_.scale = 3;
+    request_.schedule = from->schedule;
+    request_.inputs = &inputs;
+    request_.start = from->start;
+    stale_load(&model, find_shape(r->model));
+    latent = stale_picture(&model, &request_);
+    stale_free(&model);
+    generated_free_inputs(&inputs);
+    return latent;
+}
+
+/* Relative to how far the emulation went from the start, or from another latent. */
+static double distance(const outcome *a, const double *emulated, const float *from) {
+    double error = 0, norm = 0;
+    size_t i;
+    for (i = 0; i < a->count; i++) {
+        error += (a->latent[i] - emulated[i]) * (a->latent[i] - emulated[i]);
+        norm += (emulated[i] - (from ? (double)from[i] : 0)) * (emulated[i] - (from ? (double)from[i] : 0));
+    }
+    return norm > 0 ? sqrt(error / norm) : INFINITY;
+}
+
+/* The emulation itself: without patches it is what one device makes; with them it is something else. */
+static void check_emulation(const char *model) {
+    row r = DITI_ZERO;
+    double *exact, *stale, calls, latents, apart;
+    r.model = model;
+    r.split = "cfg1";
+    r.devices = "1";
+    r.columns = r.rows = 8;
+    r.images = 1;
+    if (!open_context(&r) || !open_model(&r) || !find_reference(&r)) return;
+    exact = emulate(&r, &reference.alone[0], 1, 1, 0);
+    calls = distance(&reference.alone[0], exact, reference.alone[0].start);
+    free(exact);
+    exact = emulate(&r, &reference.alone[1], some_steps, 1, 0);
+    stale = emulate(&r, &reference.alone[1], some_steps, 2, 1);
+    latents = distance(&reference.alone[1], exact, NULL);
+    apart = distance(&reference.alone[1], stale, NULL);
+    printf("%s in doubles: call %.2g, latent %.2g; with two patches %.2g from that\n", model, calls, latents, apart);
+    CHECK_MESSAGE(calls <= CALL_TOLERANCE && latents <= LATENT_TOLERANCE, "%s: %g, %g", model, calls, latents);
+    CHECK_MESSAGE(apart > 10 * latents, "%s: patches make no difference", model);
+    free(exact);
+    free(stale);
+}
+
+/* Behind the warm-up by one step, relative to how far that step went; and after all steps. */
+static void check_stale(const row *r, const char *name, const diti_split_plan *plan, const outcome *some) {
+    double *emulated = emulate(r, some, some_steps, plan->patches, plan->warmup), call = 0, latent;
+    uint32_t first = plan->warmup + 1;
+    outcome one;
+    latent = distance(some, emulated, NULL);
+    free(emulated);
+    if (CHECK_MESSAGE(run(r, r->split, first, &one) == DIT_OK, "%s: %s", name, err.message)) {
+        emulated = emulate(r, &one, first, plan->patches, plan->warmup);
+        call = distance(&one, emulated, one.start);
+        free(emulated);
+        drop(&one);
+    }
+    printf("    from its emulation: call %.2g, latent %.2g\n", call, latent);
+    CHECK_MESSAGE(call <= CALL_TOLERANCE, "%s: the first patches differ by %g from their emulation", name, call);
+    CHECK_MESSAGE(latent <= LATENT_TOLERANCE, "%s: the latent differs by %g from its emulation", name, latent);
 }
 
 /* ---- a row ---- */
-
-static struct { uint32_t run, refused, unknown, absent, before; } counts;
 
 static void name_row(const row *r, char *out, size_t size) {
     snprintf(out, size, "%s, %u x %u tokens%s: %s on %s%s%s", r->model, r->columns, r->rows,
@@ -582,10 +727,10 @@ static void check_refused(const row *r, const char *name) {
 static void check_run(const row *r, const char *name) {
     uint64_t begin = diti_clock_us();
     double call, latent;
-    diti_split split;
+    diti_split_plan plan;
     outcome one, some;
     dit_result result;
-    if (!CHECK_MESSAGE(diti_split_parse(r->split, &split, &err) == DIT_OK, "%s", err.message)) return;
+    if (!CHECK_MESSAGE(diti_split_parse_plan(r->split, &plan, &err) == DIT_OK, "%s", err.message)) return;
     result = run(r, r->split, 1, &one);
     if (result < 0 && strstr(err.message, "this version")) {
         counts.unknown++;
@@ -597,10 +742,10 @@ static void check_run(const row *r, const char *name) {
         return;
     }
     call = difference(&one, &reference.alone[0], true);
-    check_bytes(r, &split, &one, 1);
+    check_bytes(r, &plan.split, &one, 1);
     if (CHECK_MESSAGE(run(r, r->split, some_steps, &some) == DIT_OK, "%s: %s", name, err.message)) {
         latent = difference(&some, &reference.alone[1], false);
-        check_bytes(r, &split, &some, some_steps);
+        check_bytes(r, &plan.split, &some, some_steps);
         counts.run++;
         printf("%s: call %.2g, latent %.2g, %llu bytes as planned, %.1f s\n", name, call, latent,
                (unsigned long long)total(some.sent), (double)(diti_clock_us() - begin) / 1e6);
@@ -690,6 +835,14 @@ static void check_rows(const row *rows, size_t count, const char *const *words, 
     drop(&reference.alone[1]);
 }
 
+static void check_emulations(const char *const *words, int count) {
+    static const char *const models[] = {"pixart8", "sd3-8"};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(models) && driver_count == 1; i++)
+        if (!count || (count == 1 && !strcmp(words[0], "emulation"))) check_emulation(models[i]);
+    close_bench();
+}
+
 /* The ways in which other programs test kernels would take hours here and show nothing about splits. */
 static bool is_usual_way(void) {
     const char *layers = getenv("DIT_TEST_LAYERS"), *width = getenv("LP_NATIVE_VECTOR_WIDTH");
@@ -711,9 +864,11 @@ int main(int argc, char **argv) {
     find_drivers();
     if (full && !count) read_passed();
     check_rows(quick, DITI_COUNT(quick), words, count);
+    if (full || count) check_emulations(words, count);
     if (full || count) check_rows(table, DITI_COUNT(table), words, count);
     printf("%u rows ran, %u were refused, %u are not in this version, %u passed before, %u need what is not here\n",
            counts.run, counts.refused, counts.unknown, counts.before, counts.absent);
+    printf("closed forms of the bytes held in %u runs, the document's own in %u\n", counts.forms, counts.documents);
     free(passed_rows);
     test_vulkan_end();
     return TEST_END("split_matrix");

@@ -1,0 +1,93 @@
+/* What a device sends in one step of a split job, in closed form, from shapes alone (parallel-cache-quant.md 1.1):
+   beside what plans say and transports count, a third way to the same number. Every value that is sent has e = 4 bytes,
+   as on the fp32 rung.
+
+   Of N equal parts, where N divides rows and heads and there are no text rows, a layer comes to the document's
+   formulas, which form_document has as the planner does.
+
+   Include it after dit.h's implementation. */
+#ifndef SPLIT_FORMS_H
+#define SPLIT_FORMS_H
+
+typedef struct form_shape {
+    uint64_t heads, head_dim;
+    uint64_t image, text;      /* rows of an item; text: of those that attend with the image */
+    uint64_t both, image_only; /* attentions of an evaluation: of all rows; of the image's */
+    uint64_t items;            /* images, of one branch of guidance */
+    uint64_t branches;
+    uint64_t out_columns; /* of the last layer, per row */
+    uint64_t latent;      /* values of all images */
+} form_shape;
+
+enum { FORM_ELEMENT = 4 };
+
+/* Member i of `members` has [i, i + 1) of so many parts. */
+static inline uint64_t form_part(uint64_t total, uint64_t i, uint64_t members) {
+    return total * (i + 1) / members - total * i / members;
+}
+
+typedef struct form_rank {  /* a rank's place, innermost axis first, and what it sends in a step */
+    uint64_t ulysses, ring; /* places */
+    uint64_t u, r;          /* degrees */
+} form_rank;
+
+static inline uint64_t form_rows(const form_shape *shape, const form_rank *rank, uint64_t member, bool text) {
+    uint64_t members = rank->u * rank->r;
+    return form_part(shape->image, member, members) + (text ? form_part(shape->text, member, members) : 0);
+}
+
+/* Of one attention and one item: rows against heads, keys and values round the ring, heads against rows. */
+static inline uint64_t form_attention(const form_shape *shape, const form_rank *rank, bool text) {
+    uint64_t width = shape->heads * shape->head_dim, self = rank->ring * rank->u + rank->ulysses, sum = 0, i, k;
+    uint64_t own = form_rows(shape, rank, self, text);
+    uint64_t own_width = form_part(shape->heads, rank->ulysses, rank->u) * shape->head_dim;
+    uint64_t gathered = 0, all = 0, next = 0;
+    for (i = 0; i < rank->r; i++) {
+        for (k = 0; k < rank->u; k++) {
+            uint64_t rows = form_rows(shape, rank, i * rank->u + k, text);
+            all += rows;
+            if (i == rank->ring) gathered += rows;
+            if (i == (rank->ring + 1) % rank->r) next += rows;
+        }
+    }
+    sum += own * 3 * (width - own_width);                 /* queries, keys, values of heads that are others' */
+    if (rank->r > 1) sum += 2 * (all - next) * own_width; /* all but what the next member has by itself */
+    return sum + (gathered - own) * own_width;            /* outputs of rows that are others' */
+}
+
+/* False: the split divides more than guidance and rows. */
+static inline bool form_step(const form_shape *shape, const diti_split *split, uint64_t index, uint64_t *bytes) {
+    form_rank rank;
+    uint64_t items = shape->items * shape->branches / split->degree[DITI_SPLIT_CFG], members, self;
+    rank.u = split->degree[DITI_SPLIT_ULYSSES];
+    rank.r = split->degree[DITI_SPLIT_RING];
+    rank.ulysses = index % rank.u;
+    rank.ring = index / rank.u % rank.r;
+    members = rank.u * rank.r;
+    self = rank.ring * rank.u + rank.ulysses;
+    *bytes = 0;
+    if (diti_split_ranks(split) != members * split->degree[DITI_SPLIT_CFG]) return false;
+    *bytes += items * shape->both * form_attention(shape, &rank, true);
+    *bytes += items * shape->image_only * form_attention(shape, &rank, false);
+    *bytes += items * form_part(shape->image, self, members) * shape->out_columns * (members - 1); /* all have all */
+    if (split->degree[DITI_SPLIT_CFG] == 2) *bytes += shape->latent; /* the prediction, to the other branch */
+    *bytes *= FORM_ELEMENT;
+    return true;
+}
+
+/* The layers alone, of one attention each: what the closed form must come to where everything divides. */
+static inline bool form_document(const form_shape *shape, const diti_split *split, double *bytes) {
+    diti_split_shape document = DITI_ZERO;
+    uint64_t members = (uint64_t)split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
+    document.layers = (uint32_t)shape->both;
+    document.hidden = (uint32_t)(shape->heads * shape->head_dim);
+    document.heads = (uint32_t)shape->heads;
+    document.rows = (uint32_t)shape->image;
+    *bytes = (double)(shape->both * shape->items * shape->branches / split->degree[DITI_SPLIT_CFG]) *
+             (diti_split_bytes(&document, split, DITI_SPLIT_ULYSSES, FORM_ELEMENT) +
+              diti_split_bytes(&document, split, DITI_SPLIT_RING, FORM_ELEMENT));
+    return !shape->text && !shape->image_only && shape->image % members == 0 &&
+           shape->heads % split->degree[DITI_SPLIT_ULYSSES] == 0 &&
+           diti_split_ranks(split) == members * split->degree[DITI_SPLIT_CFG];
+}
+#endif
