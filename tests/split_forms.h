@@ -21,9 +21,13 @@ typedef struct form_shape {
 
 enum { FORM_ELEMENT = 4 };
 
-/* Member i of `members` has [i, i + 1) of so many parts. */
+/* Member i of `members` has [i, i + 1) of so many parts, to the nearest whole one. */
+static inline uint64_t form_first(uint64_t total, uint64_t i, uint64_t members) {
+    return (2 * total * i + members) / (2 * members);
+}
+
 static inline uint64_t form_part(uint64_t total, uint64_t i, uint64_t members) {
-    return total * (i + 1) / members - total * i / members;
+    return form_first(total, i + 1, members) - form_first(total, i, members);
 }
 
 typedef struct form_rank {  /* a rank's place, innermost axis first, and what it sends in a step */
