@@ -39,6 +39,8 @@ build/%: examples/%.c dit.h
 # With DIT_API=static the compiler drops what a program does not call.
 build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) dit.h
 	$(COMPILE) $(CFLAGS) -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
+build/mpi_split: examples/mpi_split.c dit.h
+	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(CFLAGS) $< -o $@ $(LIBS)
 build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@$(COMPILE) -O1 -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
@@ -67,7 +69,7 @@ image:
 	build/dit --prompt "fox, fluent style on a purple background" -o build/image.png
 test test-all: build/amalgamate build/spirv
 	@sh tools/setup.sh test
-	@$(MAKE) --no-print-directory $(JOBS) all $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
+	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
 check check-sync: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)

@@ -209,7 +209,7 @@ static void spirv_modules(void) {
         total += count * 4;
         diti_free(&env, words);
     }
-    CHECK(total <= 300 * 1000);
+    CHECK(total <= 330 * 1000);
     CHECK(diti_spirv_decode(&env, diti_spirv_count(), &words, &count, &err) == DIT_ERROR_INVALID_ARGUMENT);
     CHECK(!diti_spirv_find("nosuch", &found));
 }

@@ -24,6 +24,7 @@ has_driver() { # any driver's manifest, or lavapipe's
 has_layers() { ls /usr/share/vulkan/explicit_layer.d/*validation*.json; }
 has_fuzzer() { ls "$(clang -print-resource-dir)"/lib/*/libclang_rt.fuzzer*.a; }
 has_sanitizers() { echo 'int main(void){return 0;}' | cc -fsanitize=address,undefined -x c - -o /dev/null; }
+has_mpi() { PATH=$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin command -v mpicc; }
 has_32_bit() {
     [ "$(uname -m)" != x86_64 ] || echo '#include <stdint.h>' | cc -m32 -E -
 }
@@ -41,6 +42,7 @@ if [ "$purpose" = test ]; then
     need fuzzer has_fuzzer
     need 32-bit has_32_bit
     need clang-format has clang-format
+    need mpi has_mpi
 fi
 if [ "$purpose" = test ] || [ "$purpose" = shaders ]; then
     need glslang has glslangValidator
@@ -81,6 +83,10 @@ package() { # the packages that hold a thing
     apt-get:clang-format) echo clang-format ;;
     apt-get:glslang) echo glslang-tools ;;
     apt-get:spirv-tools) echo spirv-tools ;;
+    apt-get:mpi) echo libopenmpi-dev openmpi-bin ;;
+    dnf:mpi) echo openmpi-devel ;;
+    pacman:mpi) echo openmpi ;;
+    zypper:mpi) echo openmpi4-devel ;;
     dnf:compiler) echo gcc glibc-devel ;;
     dnf:loader) echo vulkan-loader ;;
     dnf:headers) echo vulkan-headers ;;

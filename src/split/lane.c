@@ -80,6 +80,7 @@ DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_de
     lane->to = desc->to;
     lane->slot_bytes = desc->slot_bytes;
     lane->tag = desc->tag;
+    memcpy(lane->ranks, desc->ranks, sizeof lane->ranks);
     lane->limit_us = desc->limit_us;
     if (desc->application) lane->application = *desc->application;
     for (i = 0; i < DITI_LANE_SIDES; i++) {
@@ -314,17 +315,18 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
 static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
                                                dit_error *err) {
     uint64_t number = lane->sides[index].submitted;
-    uint64_t tag = lane->tag << 32 | (lane->runs & 0xffu) << 24 | ((number - lane->base) & 0xffffffu);
+    uint64_t tag = (uint64_t)lane->tag << 14 | (lane->runs & 0xfu) << 10 | ((number - lane->base) & 0x3ffu);
     diti_lane_slot *slot = &lane->slots[number % DITI_LANE_SLOTS];
     const dit_transport *with = &lane->application;
     diti_buffer *buffer = &slot->buffers[1 - index];
     bool sends = index == DITI_LANE_IN;
     if (sends) diti_buffer_invalidate(lane->sides[DITI_LANE_OUT].device, buffer);
-    slot->request = sends ? with->send(lane->to, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user)
-                          : with->receive(lane->from, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user);
+    slot->request =
+        sends ? with->send(lane->ranks[DITI_LANE_IN], buffer->block.mapped, (size_t)chunk->bytes, tag, with->user)
+              : with->receive(lane->ranks[DITI_LANE_OUT], buffer->block.mapped, (size_t)chunk->bytes, tag, with->user);
     if (slot->request) return DIT_OK;
     return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not %s rank %u",
-                     sends ? "send to" : "receive from", sends ? lane->to : lane->from);
+                     sends ? "send to" : "receive from", lane->ranks[index]);
 }
 
 static dit_result diti_lane_mismatch(const diti_lane *lane, const diti_lane_slot *slot, const diti_lane_copy *copy,
@@ -363,12 +365,12 @@ static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *si
     int done = side->finished < side->submitted ? lane->application.poll(slot->request, lane->application.user) : 0;
     if (done < 0)
         return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
-                         lane->from, lane->to);
+                         lane->ranks[0], lane->ranks[1]);
     if (done) side->finished++;
     if (done || side->finished == side->submitted || now < lane->idle_since_us) lane->idle_since_us = now;
     if (now - lane->idle_since_us < lane->limit_us) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_TRANSPORT, "nothing came between ranks %u and %u for %llu ms", lane->from, lane->to,
-                     (unsigned long long)(lane->limit_us / 1000));
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "nothing came between ranks %u and %u for %llu ms", lane->ranks[0],
+                     lane->ranks[1], (unsigned long long)(lane->limit_us / 1000));
 }
 
 static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {

@@ -11,7 +11,7 @@ static bool diti_mesh_is_local(const diti_mesh *mesh, uint32_t number) {
 typedef struct diti_mesh_maker {
     diti_mesh *mesh;
     const diti_peers *peers;
-    uint64_t tag;
+    uint32_t tag;
     diti_lane *lanes[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS]; /* from, to */
     uint64_t largest[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS]; /* bytes; 0: nothing is sent */
     dit_error *err;
@@ -115,7 +115,9 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
         if (largest < peers->chunk) desc.slot_bytes = (largest + 255) & ~(uint64_t)255;
     }
     desc.application = &peers->application;
-    desc.tag = (maker->tag << 10 | from << 5 | to) & 0xffffffffu;
+    desc.ranks[DITI_LANE_OUT] = from / mesh->each;
+    desc.ranks[DITI_LANE_IN] = to / mesh->each;
+    desc.tag = (maker->tag << 10 | from << 5 | to) & ((1u << DITI_LANE_TAG_BITS) - 1);
     desc.limit_us = peers->limit_us;
     result = diti_lane_create(&mesh->env, &desc, &maker->lanes[from][to], maker->err);
     if (result >= 0) mesh->lanes[mesh->lane_count++] = maker->lanes[from][to];
@@ -192,6 +194,7 @@ DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *pl
     mesh->count = count;
     mesh->first = places ? peers->first / peers->count * count : peers->first;
     mesh->all = places ? ranks * count : peers->all;
+    mesh->each = mesh->all / ranks;
     maker.mesh = mesh;
     maker.peers = peers;
     maker.tag = peers->meshes++;

@@ -31,6 +31,8 @@ DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
    is opened first on the other, and must be as long. Both are cut into chunks as rows of bytes, whatever their shape.
  */
 #define DITI_LANE_SLOTS 2u
+#define DITI_LANE_TAG_BITS                                                                                             \
+    14u /* a transfer's tag: those of its lane, 4 of the run, 10 of the chunk; MPI takes 28 bits */
 enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
 typedef struct diti_lane_slot {
     diti_shared shared;
@@ -84,9 +86,10 @@ typedef struct diti_lane {
     VkSemaphore bridge; /* timeline of the sending side as the receiving device knows it: that waits for it itself, the
                            host need not see what is sent; VK_NULL_HANDLE: the host does */
     dit_transport application;
-    uint64_t tag, limit_us, idle_since_us; /* limit: of waiting for another process */
-    uint64_t base;                         /* chunks of earlier runs */
-    uint32_t runs;                         /* that ended */
+    uint32_t tag, ranks[DITI_LANE_SIDES];
+    uint64_t limit_us, idle_since_us; /* limit: of waiting for another process */
+    uint64_t base;                    /* chunks of earlier runs */
+    uint32_t runs;                    /* that ended */
     diti_trace *trace;
 } diti_lane;
 
@@ -94,10 +97,11 @@ typedef struct diti_lane_desc {
     diti_transport transport;
     diti_device *devices[DITI_LANE_SIDES]; /* NULL: in another process */
     uint32_t from, to;
-    bool bridged; /* by a timeline that both devices have */
+    uint32_t ranks[DITI_LANE_SIDES]; /* processes they are in */
+    bool bridged;                    /* by a timeline that both devices have */
     VkDeviceSize slot_bytes;
     const dit_transport *application;
-    uint64_t tag; /* of the mesh */
+    uint32_t tag; /* of the lane, DITI_LANE_TAG_BITS */
     uint64_t limit_us;
 } diti_lane_desc;
 DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
@@ -172,7 +176,7 @@ typedef struct diti_mesh_member {
 typedef struct diti_mesh {
     diti_env env;
     uint32_t first, count; /* of members in this process */
-    uint32_t all;          /* members of all processes */
+    uint32_t all, each;    /* members of all processes, and of each */
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
     size_t lane_count, lane_capacity;
