@@ -301,7 +301,8 @@ typedef struct dit_device_allocator {
 } dit_device_allocator;
 
 /* Other processes or machines: every rank makes the same calls, rank 0 has the result. Zero: none. send and receive
-   start a transfer of host memory, which stays until poll says that it is done, and return a request, NULL: failed. A
+   start a transfer of host memory, which stays until poll says that it is done, and return a request, NULL: failed.
+   tag is below 2^28, and different for all that is on its way between two ranks at a time (examples/mpi_split.c). A
    rank that lets another one wait for five minutes has failed. All are called in dit_job_step and dit_job_wait, and
    poll when a job with transfers on their way is restarted or destroyed. */
 typedef struct dit_transport {
@@ -26325,6 +26326,8 @@ typedef enum diti_transport {
 } diti_transport;
 
 #define DITI_LANE_SLOTS 2u
+#define DITI_LANE_TAG_BITS                                                                                             \
+	14u
 enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
 typedef struct diti_lane_slot {
 	diti_shared shared;
@@ -26376,7 +26379,8 @@ typedef struct diti_lane {
 	uint64_t bytes;
 	VkSemaphore bridge;
 	dit_transport application;
-	uint64_t tag, limit_us, idle_since_us;
+	uint32_t tag, ranks[DITI_LANE_SIDES];
+	uint64_t limit_us, idle_since_us;
 	uint64_t base;
 	uint32_t runs;
 	diti_trace *trace;
@@ -26386,10 +26390,11 @@ typedef struct diti_lane_desc {
 	diti_transport transport;
 	diti_device *devices[DITI_LANE_SIDES];
 	uint32_t from, to;
+	uint32_t ranks[DITI_LANE_SIDES];
 	bool bridged;
 	VkDeviceSize slot_bytes;
 	const dit_transport *application;
-	uint64_t tag;
+	uint32_t tag;
 	uint64_t limit_us;
 } diti_lane_desc;
 static void diti_lane_destroy(diti_lane *lane);
@@ -26438,7 +26443,7 @@ typedef struct diti_mesh_member {
 typedef struct diti_mesh {
 	diti_env env;
 	uint32_t first, count;
-	uint32_t all;
+	uint32_t all, each;
 	diti_mesh_member members[DITI_MAX_MEMBERS];
 	diti_lane **lanes;
 	size_t lane_count, lane_capacity;
@@ -26521,6 +26526,7 @@ static dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *de
 	lane->to = desc->to;
 	lane->slot_bytes = desc->slot_bytes;
 	lane->tag = desc->tag;
+	memcpy(lane->ranks, desc->ranks, sizeof lane->ranks);
 	lane->limit_us = desc->limit_us;
 	if (desc->application) lane->application = *desc->application;
 	for (i = 0; i < DITI_LANE_SIDES; i++) {
@@ -26744,17 +26750,18 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
 static dit_result diti_lane_submit_application(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
 	dit_error *err) {
 	uint64_t number = lane->sides[index].submitted;
-	uint64_t tag = lane->tag << 32 | (lane->runs & 0xffu) << 24 | ((number - lane->base) & 0xffffffu);
+	uint64_t tag = (uint64_t)lane->tag << 14 | (lane->runs & 0xfu) << 10 | ((number - lane->base) & 0x3ffu);
 	diti_lane_slot *slot = &lane->slots[number % DITI_LANE_SLOTS];
 	const dit_transport *with = &lane->application;
 	diti_buffer *buffer = &slot->buffers[1 - index];
 	bool sends = index == DITI_LANE_IN;
 	if (sends) diti_buffer_invalidate(lane->sides[DITI_LANE_OUT].device, buffer);
-	slot->request = sends ? with->send(lane->to, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user)
-		: with->receive(lane->from, buffer->block.mapped, (size_t)chunk->bytes, tag, with->user);
+	slot->request =
+		sends ? with->send(lane->ranks[DITI_LANE_IN], buffer->block.mapped, (size_t)chunk->bytes, tag, with->user)
+			: with->receive(lane->ranks[DITI_LANE_OUT], buffer->block.mapped, (size_t)chunk->bytes, tag, with->user);
 	if (slot->request) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport could not %s rank %u",
-		sends ? "send to" : "receive from", sends ? lane->to : lane->from);
+		sends ? "send to" : "receive from", lane->ranks[index]);
 }
 
 static dit_result diti_lane_mismatch(const diti_lane *lane, const diti_lane_slot *slot, const diti_lane_copy *copy,
@@ -26793,12 +26800,12 @@ static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *si
 	int done = side->finished < side->submitted ? lane->application.poll(slot->request, lane->application.user) : 0;
 	if (done < 0)
 		return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
-			lane->from, lane->to);
+			lane->ranks[0], lane->ranks[1]);
 	if (done) side->finished++;
 	if (done || side->finished == side->submitted || now < lane->idle_since_us) lane->idle_since_us = now;
 	if (now - lane->idle_since_us < lane->limit_us) return DIT_OK;
-	return diti_fail(err, DIT_ERROR_TRANSPORT, "nothing came between ranks %u and %u for %llu ms", lane->from, lane->to,
-		(unsigned long long)(lane->limit_us / 1000));
+	return diti_fail(err, DIT_ERROR_TRANSPORT, "nothing came between ranks %u and %u for %llu ms", lane->ranks[0],
+		lane->ranks[1], (unsigned long long)(lane->limit_us / 1000));
 }
 
 static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
@@ -27360,7 +27367,7 @@ static bool diti_mesh_is_local(const diti_mesh *mesh, uint32_t number) {
 typedef struct diti_mesh_maker {
 	diti_mesh *mesh;
 	const diti_peers *peers;
-	uint64_t tag;
+	uint32_t tag;
 	diti_lane *lanes[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS];
 	uint64_t largest[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS];
 	dit_error *err;
@@ -27458,7 +27465,9 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
 		if (largest < peers->chunk) desc.slot_bytes = (largest + 255) & ~(uint64_t)255;
 	}
 	desc.application = &peers->application;
-	desc.tag = (maker->tag << 10 | from << 5 | to) & 0xffffffffu;
+	desc.ranks[DITI_LANE_OUT] = from / mesh->each;
+	desc.ranks[DITI_LANE_IN] = to / mesh->each;
+	desc.tag = (maker->tag << 10 | from << 5 | to) & ((1u << DITI_LANE_TAG_BITS) - 1);
 	desc.limit_us = peers->limit_us;
 	result = diti_lane_create(&mesh->env, &desc, &maker->lanes[from][to], maker->err);
 	if (result >= 0) mesh->lanes[mesh->lane_count++] = maker->lanes[from][to];
@@ -27535,6 +27544,7 @@ static dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, c
 	mesh->count = count;
 	mesh->first = places ? peers->first / peers->count * count : peers->first;
 	mesh->all = places ? ranks * count : peers->all;
+	mesh->each = mesh->all / ranks;
 	maker.mesh = mesh;
 	maker.peers = peers;
 	maker.tag = peers->meshes++;
