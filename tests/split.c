@@ -524,6 +524,7 @@ static void check_shares(maker *m, dit_job_desc *desc, const outcome *one, const
     desc->split = split;
     CHECK_MESSAGE(make_picture(m, desc, &two) == DIT_OK, "%.80s: %s", split, err.message);
     CHECK_MESSAGE(difference(&two, one) <= 1e-5, "%.80s: %g", split, difference(&two, one));
+    CHECK(two.pixels == one->pixels && relative(two.picture, one->picture, one->pixels) <= 1e-5);
     for (i = 0; m->job && i < m->job->share_count; i++) all += rows_of(m, i);
     for (i = 0; m->job && i < m->job->share_count; i++)
         CHECK_MESSAGE(fabs(rows_of(m, i) - shares[i] * all) <= 1, "share %u: %u rows of %u", i, rows_of(m, i), all);

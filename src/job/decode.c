@@ -27,7 +27,10 @@ static diti_group diti_decode_group(const dit_job *job) {
     uint32_t i;
     group.count = job->share_total;
     group.index = job->share;
-    for (i = 0; i < group.count; i++) group.devices[i] = i;
+    for (i = 0; i < group.count; i++) {
+        group.devices[i] = i;
+        group.weights[i] = (float)job->request.shape.shares[i];
+    }
     return group;
 }
 

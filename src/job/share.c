@@ -15,8 +15,10 @@ DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char 
 /* "rows 12-23 of 24": what a member of a group has of so many. */
 static void diti_share_append(char *out, size_t size, const diti_group *group, const char *what, uint32_t total) {
     size_t length = strlen(out);
-    uint32_t first = diti_group_first(group, group->index, total), count = diti_group_size(group, group->index, total);
+    uint32_t first, count;
     if (diti_group_count(group) == 1) return;
+    first = diti_group_first(group, group->index, total);
+    count = diti_group_size(group, group->index, total);
     diti_format(out + length, size - length, "%s%s %u-%u of %u", length ? ", " : "", what, first,
                 first + (count ? count - 1 : 0), total);
 }
@@ -32,8 +34,7 @@ static void diti_share_tell(const dit_job *share, dit_share *out) {
     diti_share_append(out->work, sizeof out->work, &axes->sequence, "rows", split.rows);
     diti_share_append(out->work, sizeof out->work, &axes->ulysses, "heads", split.heads);
     diti_share_append(out->work, sizeof out->work, &axes->tensor, "matrices of heads", split.heads);
-    diti_share_append(out->work, sizeof out->work, &axes->pipefusion, "stage", axes->pipefusion.count);
-    diti_share_append(out->work, sizeof out->work, &axes->layers, "layers", split.layers);
+    diti_share_append(out->work, sizeof out->work, diti_axes_stages(axes), "blocks", split.layers);
     if (!out->work[0]) diti_format(out->work, sizeof out->work, "everything");
     out->part = (float)(shape->shares[0] > 0 ? shape->shares[share->share] / branches : 1.0 / ranks);
     if (ranks > 1) out->step_bytes = diti_plan_exchange_bytes(share->plan, share->step_segment, UINT32_MAX);
