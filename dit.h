@@ -31630,7 +31630,10 @@ static diti_group diti_decode_group(const dit_job *job) {
 	uint32_t i;
 	group.count = job->share_total;
 	group.index = job->share;
-	for (i = 0; i < group.count; i++) group.devices[i] = i;
+	for (i = 0; i < group.count; i++) {
+		group.devices[i] = i;
+		group.weights[i] = (float)job->request.shape.shares[i];
+	}
 	return group;
 }
 
@@ -32340,8 +32343,14 @@ static dit_result diti_auto_measure(const dit_context *context, dit_error *err) 
 	return result;
 }
 
+static bool diti_auto_holds(const dit_model *model, const diti_device *device) {
+	const diti_weights *weights = &model->transformer->weights;
+	const diti_replica *replicas = weights->block_count ? weights->blocks[0]->buffer.replicas : NULL;
+	return device == model->device || (replicas && replicas[device->ordinal].device == device);
+}
+
 static double diti_auto_memory(const dit_model *model, diti_device *device) {
-	double used, own = device == model->device ? (double)model->transformer->weights.bytes : 0;
+	double used, own = diti_auto_holds(model, device) ? (double)model->transformer->weights.bytes : 0;
 	diti_lock(&device->lock);
 	used = (double)device->memory_used;
 	diti_unlock(&device->lock);
@@ -32486,8 +32495,10 @@ static const char *diti_job_print_split(const diti_job_shape *shape, char out[DI
 
 static void diti_share_append(char *out, size_t size, const diti_group *group, const char *what, uint32_t total) {
 	size_t length = strlen(out);
-	uint32_t first = diti_group_first(group, group->index, total), count = diti_group_size(group, group->index, total);
+	uint32_t first, count;
 	if (diti_group_count(group) == 1) return;
+	first = diti_group_first(group, group->index, total);
+	count = diti_group_size(group, group->index, total);
 	diti_format(out + length, size - length, "%s%s %u-%u of %u", length ? ", " : "", what, first,
 		first + (count ? count - 1 : 0), total);
 }
@@ -32503,8 +32514,7 @@ static void diti_share_tell(const dit_job *share, dit_share *out) {
 	diti_share_append(out->work, sizeof out->work, &axes->sequence, "rows", split.rows);
 	diti_share_append(out->work, sizeof out->work, &axes->ulysses, "heads", split.heads);
 	diti_share_append(out->work, sizeof out->work, &axes->tensor, "matrices of heads", split.heads);
-	diti_share_append(out->work, sizeof out->work, &axes->pipefusion, "stage", axes->pipefusion.count);
-	diti_share_append(out->work, sizeof out->work, &axes->layers, "layers", split.layers);
+	diti_share_append(out->work, sizeof out->work, diti_axes_stages(axes), "blocks", split.layers);
 	if (!out->work[0]) diti_format(out->work, sizeof out->work, "everything");
 	out->part = (float)(shape->shares[0] > 0 ? shape->shares[share->share] / branches : 1.0 / ranks);
 	if (ranks > 1) out->step_bytes = diti_plan_exchange_bytes(share->plan, share->step_segment, UINT32_MAX);
@@ -32540,6 +32550,7 @@ static void diti_job_split_shape(const dit_model *model, const diti_job_request 
 	out->text_width = traits->width;
 	out->row_values = traits->latent_channels * traits->patch * traits->patch;
 	out->joint = traits->joint;
+	out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
 	out->guided = request->shape.guided;
 	out->weight_bytes = (double)model->transformer->weights.bytes;
 }
