@@ -17,6 +17,8 @@ layout(constant_id = 5) const bool VECTOR = true; // columns and every offset an
 #define PART_SCALE 8u
 #define PART_SHIFT 16u
 #define PART_PLAIN 32u
+#define PART_AGREED 64u   // the row's largest magnitude counts with those that others have found in their columns of it
+#define PART_MEASURE 128u // that of these columns alone is the result
 layout(constant_id = 6) const uint QUANTIZE = 0;
 #define QUANTIZE_ROTATED 2u
 #define HAS(PART) ((PARTS & (PART)) != 0u)
@@ -28,6 +30,7 @@ layout(push_constant) uniform Push {
     uint in_offset, in_pitch, out_offset, out_pitch;
     uint weight_offset, bias_offset, scale_offset, scale_pitch, shift_offset, shift_pitch, rows_per_group;
     uint item_rows, text_rows; // not 0: tables have two rows per group, for the first text_rows rows of each item and for the others
+    uint agreed_offset, agreed_pitch, agreed_count; // magnitudes of a row stand below each other
 };
 READABLE(0, x, readonly)
 WRITABLE(1, dst)
@@ -35,6 +38,7 @@ READABLE_F32(2, weight)
 READABLE_F32(3, bias)
 READABLE_F32(4, scale)
 READABLE_F32(5, shift)
+READABLE_F32(6, agreed)
 
 #define TABLE(NAME, AT, COLUMN) (VECTOR ? NAME##_load4((AT) + (COLUMN)) : NAME##_some((AT) + (COLUMN), columns - (COLUMN)))
 vec4 load(const uint at, const uint column) { return VECTOR ? x_load4(IN_FORMAT, at + column) : x_some(IN_FORMAT, at + column, columns - column); }
@@ -109,6 +113,12 @@ uint most_of_lanes(const uint bits) {
     return lane_bits[i / LANES * LANES];
 }
 
+uint most_of_row(uint bits, const uint row) {
+    bits = most_of_lanes(bits);
+    for (uint i = 0u; HAS(PART_AGREED) && i < agreed_count; i++) bits = max(bits, agreed_u1[agreed_offset + i * agreed_pitch + row]);
+    return bits;
+}
+
 // Rows of nothing (below 1e-30) and rows that are not finite become zeros, the latter with a scale that is not finite either.
 bool is_nothing(const uint bits) { return bits < 0x0da24260u; }
 bool is_finite(const uint bits) { return bits < 0x7f800000u; }
@@ -121,6 +131,10 @@ uint pack_bytes(const vec4 v, const uint bits) {
 
 uint padded_columns() { return (columns + 15u) & ~15u; } // then comes the scale
 void store_scale(const uint to, const uint bits) {
+    if (HAS(PART_MEASURE)) {
+        dst_u1[to] = bits;
+        return;
+    }
     float scale = is_nothing(bits) ? 0.0 : uintBitsToFloat(bits) / 127.0;
     dst_u1[(to + padded_columns()) >> 2] = is_finite(bits) ? floatBitsToUint(scale) : 0x7fc00000u;
 }
@@ -164,7 +178,8 @@ void quantize_rotated(const uint lane, const uint row, const uint to, const bool
                 else if (exists && first < columns) dst_u1[((to + first) >> 2) + 16u * part + j] = pack_bytes(rotated[mine + j], bits);
             }
         }
-        if (round == 0u) bits = most_of_lanes(bits);
+        if (round == 0u) bits = most_of_row(bits, row);
+        if (HAS(PART_MEASURE)) break;
     }
     if (exists && lane == 0u) store_scale(to, bits);
 }
@@ -189,7 +204,8 @@ void main() {
             else if (VECTOR) dst_store4(OUT_FORMAT, to + c, v);
             else dst_store_some(OUT_FORMAT, to + c, columns - c, v);
         }
-        if (round == 0u) bits = most_of_lanes(bits);
+        if (round == 0u) bits = most_of_row(bits, row);
+        if (HAS(PART_MEASURE)) break;
     }
     if (QUANTIZE != 0u && exists && lane == 0u) store_scale(to, bits);
 }

@@ -137,6 +137,29 @@ DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti
         diti_copy(graph, payload, out, "payload");
 }
 
+DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns) {
+    return index < diti_group_count(group) ? 4 * diti_group_first(group, index, columns / 4) : columns;
+}
+
+DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x) {
+    uint32_t i, rows, columns, first[DITI_MAX_DEVICES + 1];
+    diti_tensor own;
+    size_t begun;
+    if (diti_graph_failed(graph) || diti_group_count(group) == 1) return;
+    rows = diti_tensor_get(graph, x)->rows;
+    columns = diti_tensor_get(graph, x)->columns;
+    for (i = 0; i <= group->count; i++) first[i] = diti_group_column(group, i, columns);
+    begun = graph->exchange_count;
+    i = group->index;
+    own = diti_tensor_view(graph, x, 0, rows, first[i], first[i + 1] - first[i]);
+    diti_group_send_all(graph, group, own);
+    for (i = 0; i < group->count; i++)
+        if (i != group->index)
+            diti_exchange_begin(graph, diti_tensor_view(graph, x, 0, rows, first[i], first[i + 1] - first[i]),
+                                group->devices[i], false);
+    diti_group_end(graph, begun);
+}
+
 /* ---- Ulysses ---- */
 
 /* Rows of an item that members before this one have. */

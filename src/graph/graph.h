@@ -24,7 +24,15 @@ typedef struct diti_weight_part { /* rows [first_row, first_row + rows) */
     VkDeviceSize offset; /* bytes, multiple of 16 */
     uint32_t first_row, rows;
     const struct diti_streamed *streamed; /* not NULL: in no buffer; offset counts in the row of what is streamed */
+    const struct diti_pieces *pieces;     /* not NULL: of each row there, from offset on, these are wanted */
 } diti_weight_part;
+typedef struct diti_pieces { /* of bytes of a row become a row of other bytes */
+    uint64_t from_pitch, to_pitch;
+    struct {
+        uint64_t from, to, size;
+    } list[3];
+    uint32_t count;
+} diti_pieces;
 #define DITI_MAX_WEIGHT_PARTS 64u
 typedef struct diti_weight {
     const char *name; /* for messages; owned by the model */
@@ -34,6 +42,17 @@ typedef struct diti_weight {
     uint32_t part_count; /* 0: the model has no such weight (an absent bias) */
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
+
+/* Of a matrix that devices divide: rows [row, row + rows), rows 0: all; and of each row up to two stretches of columns,
+   side by side, count 0 of the first: all. */
+typedef struct diti_cut {
+    uint32_t row, rows;
+    struct {
+        uint32_t first, count;
+    } columns[2];
+} diti_cut;
+/* Values of a row that can't be parted: stretches of columns begin and end at multiples. */
+DIT_INTERNAL uint32_t diti_weight_unit(const diti_weight *weight);
 
 /* Bytes of so many rows on the device; false where the type has no such rows. */
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out);
@@ -69,7 +88,8 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
-    struct diti_stream *stream;
+    struct diti_stream *stream; /* NULL: weights come to a device when a plan needs them, and stay (replica.c) */
+    struct diti_replicas *replicas;
     const diti_env *env;
     const diti_checkpoint *checkpoint;
     diti_upload *uploads; /* by target */
@@ -89,8 +109,36 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     size_t name_count, name_capacity;
     uint64_t bytes, parameters; /* bytes: resident */
     diti_weight_tally types[DITI_TALLIES];
-    diti_streamed *streamed; /* NULL: all is resident */
+    diti_streamed *streamed;        /* NULL: all is resident */
+    struct diti_replicas *replicas; /* what else is resident, on any device; NULL: of no device */
 } diti_weights;
+/* Parts of weights on other devices than that of loading, or cut from larger ones, or read when they were needed. */
+typedef struct diti_replica {
+    const diti_device *device;
+    const void *source; /* the part's buffer or diti_streamed */
+    VkDeviceSize from;
+    diti_pieces pieces; /* count 0: bytes as they are */
+    uint64_t bytes;
+    VkBuffer buffer;
+    VkDeviceSize offset;
+} diti_replica;
+typedef struct diti_replica_block {
+    diti_device *device;
+    diti_buffer buffer;
+} diti_replica_block;
+typedef struct diti_replicas {
+    diti_env env;
+    diti_device *home; /* where what was loaded is */
+    int lock;
+    diti_replica *list;
+    size_t count, capacity;
+    diti_replica_block **blocks;
+    size_t block_count, block_capacity;
+} diti_replicas;
+DIT_INTERNAL diti_replicas *diti_replicas_create(const diti_env *env, diti_device *home);
+DIT_INTERNAL void diti_replicas_free(diti_replicas *replicas);
+/* Bytes of weights on a device that are there besides what was loaded. */
+DIT_INTERNAL uint64_t diti_replicas_bytes(const diti_replicas *replicas, const diti_device *device);
 typedef struct diti_weight_sizes { /* bytes */
     uint64_t resident;             /* vectors, which are never streamed */
     uint64_t matrices;             /* may be streamed */
@@ -107,6 +155,7 @@ typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing *
                                    must stay; NULL: all are resident */
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
     bool int8_attention;        /* of dit_model_desc */
+    bool by_need;               /* matrices are read when a plan needs them; the same must stay */
 } diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
@@ -135,6 +184,7 @@ typedef struct diti_loader {
     uint32_t join;           /* so many matrices are to lie side by side; 0: the next one stands alone */
     bool chosen;             /* for all of those */
     bool streaming;          /* the matrix at hand is streamed */
+    bool by_need;            /* of diti_load_options */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -173,9 +223,6 @@ DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *w
 /* DIT_CANCELLED when progress said so; whatever is not DIT_OK frees everything. A dry run leaves bytes and parameters
  * in out. */
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err);
-/* The same bytes on another device of the context, where they are not there yet. */
-DIT_INTERNAL dit_result diti_weights_replicate(const diti_weights *weights, diti_device *from, diti_device *to,
-                                               dit_error *err);
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
 
 /* --- uploading (upload.c) --- */
@@ -242,7 +289,8 @@ typedef struct diti_tensor_info {
     uint32_t first_use, last_use;  /* dispatch indices, set by the ops, widened by the planner for repeated segments */
     uint32_t guard;                /* parents: the record with the exponent that they are stored with; 0: as they are */
     uint32_t block;                /* planner: which arena block */
-    VkDeviceSize offset;           /* planner: byte offset in its block */
+    VkDeviceSize offset;           /* planner: byte offset in its block; DITI_STORAGE_WEIGHT: in buffer */
+    VkBuffer buffer;               /* planner: DITI_STORAGE_WEIGHT that is not streamed */
 } diti_tensor_info;
 
 /* --- dispatches ---
@@ -363,10 +411,13 @@ typedef struct diti_graph {
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
     size_t event_count, event_capacity;
+    struct diti_cut_weight **cuts; /* weights that ops have made of larger ones */
+    size_t cut_count, cut_capacity;
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
 DIT_INTERNAL void diti_graph_free(diti_graph *graph);
+DIT_INTERNAL void diti_cuts_free(const diti_env *env, struct diti_cut_weight **cuts, size_t count);
 DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
 /* Keeps the first failure; returns 0 so that ops can `return diti_graph_fail(...)`. */
 DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
@@ -392,6 +443,8 @@ DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tenso
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
+/* What cut leaves of weight (weight itself where it cuts nothing off); lives as long as the graph, and its plan. */
+DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut);
 /* Appends a copy of dispatch; widens the life of what it binds. */
 DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
 
@@ -431,6 +484,10 @@ DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
 DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out);
 /* The format that payloads of a tensor have. */
 DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x);
+/* Columns of so many that are a member's, in whole fours: those from its first on. */
+DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns);
+/* Every member has made its columns of x, which then go to all: each sends rows * own columns to every other one. */
+DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x);
 /* Ulysses: from some rows of all heads to all rows of some heads, and back. kinds: what stands side by side, each of
    heads * head_dim columns (q, k, v). rows[i]: of each item with member i; own heads: diti_group_size of heads. */
 typedef struct diti_exchange_heads {
@@ -574,7 +631,9 @@ typedef struct diti_linear_desc {
     diti_tensor residual;   /* F32 [rows, N] */
     diti_tensor out;        /* write here (may equal residual); 0: a new tensor */
     diti_rows rows;         /* of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
-    bool out_f32;           /* new tensors: F32 instead of the activation format */
+    diti_cut cut;           /* of weight, and its rows of bias; K and N are what it leaves */
+    uint32_t kinds; /* diti_linear_joined: not 0: the rows of cut are meant of each of so many equal stretches of all */
+    bool out_f32;   /* new tensors: F32 instead of the activation format */
     const char *name;
 } diti_linear_desc;
 /* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
@@ -583,7 +642,8 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
                                      const diti_linear_desc *desc);
 /* The weight that stands for all of joined where it is int8, for diti_norm_desc.reader; else NULL. */
 DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
-/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, rows and name. */
+/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, rows, kinds with cut's
+   rows and name. */
 DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
                                             const diti_linear_desc *desc);
 
@@ -607,6 +667,10 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
 /* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
 DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
+/* The same for rows of which every member of the group has some columns: all agree in the scales that whole rows have.
+   Each sends 4 bytes of a row to every other one. */
+DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
+                                              const char *name);
 
 /* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [rows, heads *
    head_dim] with any pitch. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
@@ -878,6 +942,8 @@ typedef struct diti_plan {
     diti_exchange_event *events;
     size_t event_count;
     uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* of each segment; the last: event_count */
+    struct diti_cut_weight **cuts;
+    size_t cut_count;
     VkDescriptorPool descriptors;
     VkCommandPool commands;
     VkQueryPool queries;          /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
@@ -906,8 +972,11 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
 /* Of streamed weights (stream.c): before slices are made. */
 DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err);
 /* Where a dispatch finds a part of a weight. */
-DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_weight_part *part,
+DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_tensor_info *weight,
                                                  VkBuffer *buffer);
+/* Sees to it that the device has what dispatches read of weights (replica.c). */
+DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err);
+DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part); /* through slots, while the plan runs */
 /* Before and after a slice of a group is submitted: what it reads is in its slot, or on its way there, which submission
    then waits for. submitted: whether it was. */
 DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission, dit_error *err);

@@ -597,12 +597,15 @@ static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const dit
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc) {
     const char *name = desc->name ? desc->name : "linear";
+    uint32_t all_rows = weight->rows;
     diti_gemm gemm = DITI_ZERO;
+    weight = diti_weight_cut(graph, weight, &desc->cut);
     if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
     gemm.x = diti_linear_input(graph, x, weight, name);
     gemm.rows = diti_tensor_get(graph, x)->rows;
     gemm.depth = weight->columns;
-    gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
+    gemm.bias = diti_op_vector_weight(graph, desc->bias, all_rows, name);
+    if (gemm.bias && desc->cut.rows) gemm.bias = diti_tensor_view(graph, gemm.bias, 0, 1, desc->cut.row, weight->rows);
     gemm.activation = (uint32_t)desc->activation;
     gemm.multiply = desc->multiply;
     gemm.gate = desc->gate;

@@ -7,7 +7,9 @@ enum {
     DITI_NORM_PART_BIAS = 4,
     DITI_NORM_PART_SCALE = 8,
     DITI_NORM_PART_SHIFT = 16,
-    DITI_NORM_PART_PLAIN = 32
+    DITI_NORM_PART_PLAIN = 32,
+    DITI_NORM_PART_AGREED = 64,
+    DITI_NORM_PART_MEASURE = 128
 };
 enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
 
@@ -34,12 +36,15 @@ static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_de
 
 typedef struct diti_norm_op {
     diti_tensor x, out, weight, bias;
+    diti_tensor agreed; /* F32 [any, rows]: magnitudes that count with those of each row; 0: none */
     uint32_t parts;
+    bool rotated; /* where magnitudes are the result */
     const diti_norm_desc *desc;
     const char *name;
 } diti_norm_op;
 
-static uint32_t diti_norm_mode(const diti_tensor_info *out) {
+static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *out) {
+    if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
     if (out->format != DITI_I8) return DITI_NORM_FLOATS;
     return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
@@ -60,9 +65,10 @@ static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op,
     c[1] = lanes;
     c[2] = diti_tensor_get(graph, op->x)->format;
     c[3] = diti_tensor_get(graph, op->out)->format;
-    c[4] = op->parts | (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) |
-           (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) | (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) |
-           (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) | (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
+    c[4] = op->parts | (op->agreed ? (uint32_t)DITI_NORM_PART_AGREED : 0) |
+           (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
+           (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
+           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
     c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
            diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
     c[6] = mode;
@@ -73,7 +79,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     const diti_norm_desc *desc = op->desc;
     bool cpu = graph->device->is_cpu;
     diti_tensor_info info = *diti_tensor_get(graph, op->x), out = *diti_tensor_get(graph, op->out);
-    uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(&out);
+    uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(op, &out);
     uint32_t group = !cpu ? (mode == DITI_NORM_QUANTIZE_ROTATED ? 32 : 128) : subgroup > 4 ? subgroup : 4;
     uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
     diti_dispatch dispatch;
@@ -89,15 +95,18 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     dispatch.push[14] = desc->rows_per_group;
     dispatch.push[15] = desc->item_rows;
     dispatch.push[16] = desc->text_rows;
+    dispatch.push[18] = op->agreed ? diti_tensor_get(graph, op->agreed)->pitch : 0;
+    dispatch.push[19] = op->agreed ? diti_tensor_get(graph, op->agreed)->rows : 0;
     diti_op_bind(graph, &dispatch, 0, op->x, 4, true, false);
     diti_op_bind(graph, &dispatch, 1, op->out, 6, false, true);
     diti_op_bind(graph, &dispatch, 2, op->weight, 8, true, false);
     diti_op_bind(graph, &dispatch, 3, op->bias, 9, true, false);
     diti_op_bind(graph, &dispatch, 4, desc->scale, 10, true, false);
     diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
+    diti_op_bind(graph, &dispatch, 6, op->agreed, 17, true, false);
     diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
     diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
-    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 17);
+    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 20);
 }
 
 static diti_tensor diti_norm_new_i8(diti_graph *graph, uint32_t rows, uint32_t columns, bool rotated,
@@ -135,7 +144,8 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
     return op.out;
 }
 
-DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
+static diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, bool rotated, diti_tensor agreed,
+                                        const char *name) {
     diti_norm_desc desc = DITI_ZERO;
     diti_norm_op op = DITI_ZERO;
     diti_tensor_info info;
@@ -145,11 +155,44 @@ DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool ro
     op.x = x;
     op.desc = &desc;
     op.parts = DITI_NORM_PART_PLAIN;
+    op.agreed = agreed;
     op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
     if (!op.out) return 0;
     diti_guard_pass(graph, x, op.out); /* rows have scales anyway */
     diti_norm_emit(graph, &op);
     return op.out;
+}
+
+DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
+    return diti_quantize_agreed(graph, x, rotated, 0, name);
+}
+
+/* The largest magnitude of each row, F32 [1, rows]. */
+static diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    diti_norm_op op = DITI_ZERO;
+    uint32_t rows;
+    if (!diti_norm_check(graph, x, &desc, name)) return 0;
+    rows = diti_tensor_get(graph, x)->rows;
+    op.name = name;
+    op.x = x;
+    op.desc = &desc;
+    op.parts = DITI_NORM_PART_PLAIN | DITI_NORM_PART_MEASURE;
+    op.rotated = rotated;
+    op.out = diti_tensor_new(graph, DITI_F32, rows, 1, name);
+    if (diti_graph_failed(graph)) return 0;
+    diti_norm_emit(graph, &op);
+    return diti_tensor_reshape(graph, op.out, 1, rows);
+}
+
+DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
+                                              const char *name) {
+    diti_tensor most = 0;
+    if (diti_group_count(group) > 1) {
+        most = diti_quantize_measure(graph, x, rotated, "largest of rows");
+        most = diti_all_gather(graph, group, most, 1, group->count, "largest of rows");
+    }
+    return diti_quantize_agreed(graph, x, rotated, most, name);
 }
 
 /* --- GroupNorm --- */

@@ -162,6 +162,10 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->exchange_count = graph->exchange_count;
     plan->events = graph->events;
     plan->event_count = graph->event_count;
+    plan->cuts = graph->cuts;
+    plan->cut_count = graph->cut_count;
+    graph->cuts = NULL;
+    graph->cut_count = graph->cut_capacity = 0;
     graph->exchanges = NULL;
     graph->events = NULL;
     graph->exchange_count = graph->exchange_capacity = graph->event_count = graph->event_capacity = 0;
@@ -179,6 +183,7 @@ static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error 
         result = diti_plan_create_buffers(plan, err);
     }
     if (result >= 0 && plan->guards) result = diti_plan_create_report(plan, err);
+    if (result >= 0) result = diti_plan_fetch_weights(plan, err);
     if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
     diti_trace_close(&scope, 0);
     return result;
@@ -247,6 +252,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_buffer_destroy(device, &plan->report);
     diti_free(&device->env, plan->guard_records);
     diti_free(&device->env, plan->exchanges);
+    diti_cuts_free(&device->env, plan->cuts, plan->cut_count);
     diti_free(&device->env, plan->events);
     diti_free(&device->env, plan->tensors);
     diti_free(&device->env, plan->sources);

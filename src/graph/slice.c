@@ -37,7 +37,7 @@ static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_i
 static VkDeviceSize diti_slice_memory(const diti_plan *plan, const diti_dispatch *dispatch,
                                       const diti_tensor_info *parent, VkBuffer *buffer) {
     if (parent->storage == DITI_STORAGE_WEIGHT)
-        return diti_plan_weight_place(plan, (uint32_t)(dispatch - plan->sources), parent->part, buffer);
+        return diti_plan_weight_place(plan, (uint32_t)(dispatch - plan->sources), parent, buffer);
     *buffer = plan->blocks[parent->block].buffer.buffer;
     return parent->offset;
 }

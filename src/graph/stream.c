@@ -48,6 +48,8 @@ DIT_INTERNAL void diti_stream_destroy(diti_stream *stream) {
 
 /* --- groups: when a plan is made --- */
 
+DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part) { return part->streamed && part->streamed->stream; }
+
 typedef struct diti_group_maker {
     diti_plan *plan;
     VkDeviceSize room; /* of a group */
@@ -89,7 +91,8 @@ static uint32_t diti_group_missing(const diti_plan *plan, uint32_t group, const 
     *bytes = 0;
     for (i = 0; i < source->binding_count; i++) {
         const diti_tensor_info *parent = &plan->tensors[plan->tensors[source->bindings[i].tensor].parent];
-        if (!source->bindings[i].tensor || parent->storage != DITI_STORAGE_WEIGHT || !parent->part->streamed) continue;
+        if (!source->bindings[i].tensor || parent->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(parent->part))
+            continue;
         if (diti_group_find(plan, group, parent->part)) continue;
         out[count].streamed = parent->part->streamed;
         out[count].from = parent->part->offset;
@@ -174,7 +177,7 @@ static bool diti_group_stream(diti_plan *plan) {
     size_t i;
     for (i = 1; i < plan->tensor_count; i++) {
         const diti_tensor_info *tensor = &plan->tensors[i];
-        if (tensor->storage != DITI_STORAGE_WEIGHT || !tensor->part->streamed) continue;
+        if (tensor->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(tensor->part)) continue;
         if (plan->stream && plan->stream != tensor->part->streamed->stream) return false;
         plan->stream = tensor->part->streamed->stream;
     }
@@ -205,16 +208,14 @@ DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph 
     return DIT_OK;
 }
 
-DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_weight_part *part,
+DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_tensor_info *weight,
                                                  VkBuffer *buffer) {
     const diti_plan_item *item;
-    if (!part->streamed) {
-        const diti_replica *replicas = part->buffer->replicas;
-        uint32_t device = plan->device->ordinal;
-        *buffer = replicas && replicas[device].device ? replicas[device].buffer.buffer : part->buffer->buffer;
-        return part->offset;
+    if (!diti_part_streams(weight->part)) {
+        *buffer = weight->buffer;
+        return weight->offset;
     }
-    item = diti_group_find(plan, plan->source_groups[source], part);
+    item = diti_group_find(plan, plan->source_groups[source], weight->part);
     *buffer = plan->stream->slots[plan->groups[plan->source_groups[source]].slot].buffer.buffer;
     return item->offset;
 }

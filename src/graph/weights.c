@@ -180,7 +180,7 @@ static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *uploa
 static bool diti_loader_begin_stream(diti_loader *loader) {
     diti_streamed *streamed;
     if (loader->weights.streamed) return true;
-    if (!loader->stream && !loader->sizes) return false;
+    if (!loader->stream && !loader->sizes && !loader->by_need) return false;
     streamed = (diti_streamed *)diti_alloc_zero(loader->env, sizeof *streamed);
     if (!streamed) {
         diti_loader_fail_memory(loader);
@@ -201,7 +201,9 @@ static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
     if (!diti_loader_begin_stream(loader)) return;
     bytes = (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
     share = (double)(loader->seen + all) / (double)(loader->matrices ? loader->matrices : 1);
-    if (!loader->join || !loader->chosen)
+    if (loader->by_need)
+        loader->streaming = true;
+    else if (!loader->join || !loader->chosen)
         loader->streaming = (double)(loader->kept + all) > (double)loader->keep * share;
     loader->chosen = true;
     loader->seen += bytes;
@@ -313,7 +315,8 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
     }
     diti_loader_choose(loader, rows * row_bytes);
     most = diti_loader_part_limit(loader);
-    if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream->slot_bytes < most)
+    if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream &&
+        loader->weights.streamed->stream->slot_bytes < most)
         most = loader->weights.streamed->stream->slot_bytes;
     most /= row_bytes;
     if (!most || rows / most >= DITI_MAX_WEIGHT_PARTS) {
@@ -365,6 +368,7 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->matrices = options->matrices;
     loader->keep = options->keep;
     loader->stream = options->stream;
+    loader->by_need = options->by_need && loader->device && !loader->sizes;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -710,6 +714,16 @@ static void diti_loader_tell(diti_loader *loader) {
     }
 }
 
+static dit_result diti_loader_add_replicas(diti_loader *loader) {
+    diti_weights *weights = &loader->weights;
+    size_t i;
+    weights->replicas = diti_replicas_create(loader->env, loader->device);
+    if (!weights->replicas) diti_loader_fail_memory(loader);
+    for (i = 0; i < weights->block_count; i++) weights->blocks[i]->buffer.replicas = weights->replicas;
+    if (weights->streamed) weights->streamed->replicas = weights->replicas;
+    return loader->error.result;
+}
+
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err) {
     size_t i;
     dit_result result = loader->error.result;
@@ -722,6 +736,7 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
         diti_loader_tell(loader);
     else if (result == DIT_OK && loader->device)
         result = diti_loader_upload(loader);
+    if (result == DIT_OK && loader->device && !loader->sizes) result = diti_loader_add_replicas(loader);
     diti_free(loader->env, loader->uploads);
     loader->uploads = NULL;
     if (result != DIT_OK) {
@@ -733,71 +748,13 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
     return DIT_OK;
 }
 
-/* Through host memory where the host does not see the device's. */
-static dit_result diti_weights_copy(diti_device *from, diti_device *to, diti_buffer *source, diti_buffer *target,
-                                    dit_error *err) {
-    const VkDeviceSize most = (VkDeviceSize)8 << 20;
-    VkDeviceSize done, part;
-    unsigned char *bytes;
-    dit_result result = DIT_OK;
-    if (source->block.mapped) return diti_buffer_write(to, target, 0, source->block.mapped, source->size, err);
-    bytes = (unsigned char *)diti_alloc(&from->env, (size_t)(source->size < most ? source->size : most));
-    if (!bytes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights between devices");
-    for (done = 0; done < source->size && result >= 0; done += part) {
-        part = source->size - done < most ? source->size - done : most;
-        result = diti_buffer_read(from, source, done, bytes, part, err);
-        if (result >= 0) result = diti_buffer_write(to, target, done, bytes, part, err);
-    }
-    diti_free(&from->env, bytes);
-    return result;
-}
-
-static dit_result diti_weights_replicate_block(diti_weight_block *block, diti_device *from, diti_device *to,
-                                               dit_error *err) {
-    diti_buffer *source = &block->buffer;
-    diti_replica *replica;
-    dit_result result;
-    if (!source->replicas)
-        source->replicas = (diti_replica *)diti_alloc_array(&from->env, DITI_MAX_DEVICES, sizeof *source->replicas);
-    if (!source->replicas)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights between devices");
-    replica = &source->replicas[to->ordinal];
-    if (replica->device) return DIT_OK;
-    result = diti_buffer_create(to, source->size, DITI_MEMORY_DEVICE, "weights", &replica->buffer, err);
-    if (result < 0) return result;
-    result = diti_weights_copy(from, to, source, &replica->buffer, err);
-    if (result < 0)
-        diti_buffer_destroy(to, &replica->buffer);
-    else
-        replica->device = to;
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_weights_replicate(const diti_weights *weights, diti_device *from, diti_device *to,
-                                               dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(from->trace, DITI_LANE_LOAD, "weights to another device");
-    dit_result result = DIT_OK;
-    size_t i;
-    for (i = 0; i < weights->block_count && result >= 0; i++)
-        result = diti_weights_replicate_block(weights->blocks[i], from, to, err);
-    diti_trace_close(&scope, (double)weights->bytes);
-    return result;
-}
-
-static void diti_weights_free_replicas(const diti_env *env, diti_buffer *buffer) {
-    uint32_t i;
-    for (i = 0; i < DITI_MAX_DEVICES && buffer->replicas; i++)
-        if (buffer->replicas[i].device) diti_buffer_destroy(buffer->replicas[i].device, &buffer->replicas[i].buffer);
-    diti_free(env, buffer->replicas);
-}
-
 DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights) {
     size_t i;
     for (i = 0; i < weights->block_count; i++) {
-        diti_weights_free_replicas(env, &weights->blocks[i]->buffer);
         if (device) diti_buffer_destroy(device, &weights->blocks[i]->buffer);
         diti_free(env, weights->blocks[i]);
     }
+    diti_replicas_free(weights->replicas);
     for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
     if (weights->streamed) diti_free(env, weights->streamed->uploads);
     diti_free(env, weights->streamed);

@@ -73,7 +73,6 @@ struct dit_model {
     diti_stream *stream; /* NULL: all weights are resident; else packages stay open */
     diti_weight_sizes sizes[DITI_PARTS];
     uint64_t keep[DITI_PARTS]; /* bytes of matrices that are resident */
-    int replica_lock;          /* guards what devices the weights are on */
 };
 
 /* A prompt's embedding on the host. */

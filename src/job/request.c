@@ -494,7 +494,6 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
     const diti_split *split = &request->shape.split;
-    if (split->degree[DITI_SPLIT_TENSOR] > 1) return "this version does not divide matrices";
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1) return "this version has no PipeFusion";
     if (request->guidance.skip_layer > 0 && split->degree[DITI_SPLIT_CFG] > 1)
         return "this version has no skip-layer guidance there; skip_layer must be 0";

@@ -72,17 +72,6 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     return DIT_OK;
 }
 
-static dit_result diti_job_replicate(dit_job *share, dit_error *err) {
-    dit_model *model = (dit_model *)(uintptr_t)share->model; /* its weights stay what they are, there are only more */
-    dit_result result;
-    diti_lock(&model->replica_lock);
-    result = diti_weights_replicate(&model->transformer->weights, model->device, share->device, err);
-    if (result == DIT_OK && model->vae)
-        result = diti_weights_replicate(diti_vae_weights(model->vae), model->device, share->device, err);
-    diti_unlock(&model->replica_lock);
-    return result;
-}
-
 static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_progress *progress, dit_error *err) {
     dit_job *share = (dit_job *)diti_alloc_zero(&job->env, sizeof *share);
     dit_error why = DITI_ZERO;
@@ -99,8 +88,7 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
     share->follows = true;
     share->member = index;
     diti_job_assign(share, job->share + index, job->share_total);
-    result = diti_job_replicate(share, &why);
-    if (result == DIT_OK) result = diti_job_plan(share, progress, &why);
+    result = diti_job_plan(share, progress, &why);
     if (result >= 0 || !err) return result;
     *err = why;
     diti_format(err->message, sizeof err->message, "device %u (%.100s): %.360s", index, share->device->info.name,

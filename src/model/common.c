@@ -110,18 +110,6 @@ DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const 
     return diti_linear(graph, x, &layer->weight, &desc);
 }
 
-DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
-                                 diti_tensor gate, uint32_t rows_per_gate, const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.bias = &layer->bias;
-    desc.gate = gate;
-    desc.rows_per_gate = rows_per_gate;
-    desc.residual = x;
-    desc.out = x;
-    desc.name = name;
-    diti_linear(graph, h, &layer->weight, &desc);
-}
-
 DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
                                        const char *name) {
     diti_elementwise_desc desc = DITI_ZERO;
@@ -153,8 +141,8 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     table = diti_tensor_new(graph, DITI_F32, rows, adaln->columns, "modulation");
     for (i = 0; i < adaln->count && !diti_graph_failed(graph); i++) {
         uint32_t columns = adaln->layers[i]->weight.rows;
-        diti_layer_run(graph, active, adaln->layers[i], DITI_ACTIVATION_NONE,
-                       diti_tensor_view(graph, table, 0, rows, column, columns), true, "modulation");
+        diti_layer_spread(graph, adaln->group, active, adaln->layers[i],
+                          diti_tensor_view(graph, table, 0, rows, column, columns), "modulation");
         column += columns;
     }
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
@@ -179,8 +167,7 @@ DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_t
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
     uint32_t i, column = 0;
     index -= adaln->first;
-    if (!adaln->table)
-        return diti_layer_run(graph, adaln->row, adaln->layers[index], DITI_ACTIVATION_NONE, 0, true, "modulation");
+    if (!adaln->table) return diti_layer_spread(graph, adaln->group, adaln->row, adaln->layers[index], 0, "modulation");
     for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
     return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
 }

@@ -324,6 +324,7 @@ static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *gr
     diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
     diti_adaln_add(&state->adaln, &model->final_modulation);
+    state->adaln.group = denoise->axes ? &denoise->axes->tensor : NULL;
     diti_adaln_prepare(graph, &state->adaln, c, denoise->text_batch);
 }
 
@@ -392,24 +393,28 @@ static diti_tensor diti_dit_run_block(const diti_transformer *transformer, diti_
     const diti_dit_block *block = &model->blocks[index];
     const diti_dit_state *state = diti_dit_at(denoise);
     uint32_t rows = state->step.rows_per_class;
-    diti_linear_desc joined = DITI_ZERO;
+    const diti_weight *readers[2];
     diti_attend_desc desc = DITI_ZERO;
+    diti_stripe heads, feed;
     diti_tensor modulation, h;
     diti_graph_scope(graph, "block", index);
+    readers[0] = &block->out.weight;
+    readers[1] = &block->ff_out.weight;
+    heads = diti_stripe_make(graph, denoise, config->width, config->head_dim, readers, 1);
+    feed = diti_stripe_feed(graph, denoise, readers + 1, 1, block->ff_in.weight.rows);
     modulation = diti_adaln_get(graph, &state->adaln, index);
-    joined.name = "qkv";
     desc.items = state->step.batch;
-    desc.heads = config->heads;
+    desc.heads = heads.count / config->head_dim;
     desc.head_dim = config->head_dim;
     desc.int8 = model->int8_attention;
     h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
-    h = diti_attend(graph, denoise, &desc, diti_linear_joined(graph, h, &block->qkv, &joined));
-    diti_layer_add(graph, x, h, &block->out, diti_dit_chunk(graph, state, modulation, config->width, 2), rows,
-                   "attention_out");
+    h = diti_attend(graph, denoise, &desc, diti_stripe_joined(graph, h, &block->qkv, &heads, 3, "qkv"));
+    diti_layer_add(graph, denoise, x, h, &block->out, &heads,
+                   diti_dit_chunk(graph, state, modulation, config->width, 2), rows, "attention_out");
     h = diti_dit_norm(graph, state, x, modulation, 3, config->eps2, &block->ff_in.weight, "norm2");
-    h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
-    diti_layer_add(graph, x, h, &block->ff_out, diti_dit_chunk(graph, state, modulation, config->width, 5), rows,
-                   "ff_out");
+    h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
+    diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed,
+                   diti_dit_chunk(graph, state, modulation, config->width, 5), rows, "ff_out");
     return x;
 }
 

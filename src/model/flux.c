@@ -354,12 +354,13 @@ static diti_tensor diti_flux_final_modulation(const diti_flux *model, diti_graph
 }
 
 /* Of block `index`, the single ones counted behind the double ones, for each row of active (F32 [rows, D]). */
-static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph *graph, diti_tensor active,
-                                              uint32_t index) {
-    if (index < model->config.doubles) return diti_joint_modulate(graph, active, &model->doubles[index].modulation, 6);
+static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
+                                              diti_tensor active, uint32_t index) {
+    if (index < model->config.doubles)
+        return diti_joint_modulate(graph, denoise, active, &model->doubles[index].modulation, 6);
     index -= model->config.doubles;
-    return diti_layer_run(graph, active, &model->singles[index].modulation, DITI_ACTIVATION_NONE, 0, true,
-                          "block_modulation");
+    return diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active,
+                             &model->singles[index].modulation, 0, "block_modulation");
 }
 
 /* All modulations of all steps, where that is not too much to keep. */
@@ -374,7 +375,7 @@ static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, con
     if (!state->kept) return;
     diti_axes_blocks(denoise->axes, config->doubles + config->singles, &i, &end);
     for (; i < end; i++) {
-        table = diti_flux_block_modulation(model, graph, active, i);
+        table = diti_flux_block_modulation(model, graph, denoise, active, i);
         state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * (i < config->doubles ? 12 : 3) * width);
     }
     table = diti_flux_final_modulation(model, graph, active);
@@ -480,16 +481,17 @@ static diti_tensor diti_flux_embed(const diti_transformer *transformer, diti_gra
 }
 
 /* This step's modulation of a block. */
-static void diti_flux_modulation(const diti_flux *model, diti_graph *graph, const diti_flux_state *state,
-                                 uint32_t index, diti_modulation *out) {
+static void diti_flux_modulation(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
+                                 diti_modulation *out) {
+    const diti_flux_state *state = diti_flux_at(denoise);
     out->rows = state->step.tables[index];
     out->chunks = index < model->config.doubles ? 6 : 3;
-    if (!state->kept) out->rows = diti_flux_block_modulation(model, graph, state->step.active, index);
+    if (!state->kept) out->rows = diti_flux_block_modulation(model, graph, denoise, state->step.active, index);
 }
 
-static void diti_flux_heads(const diti_flux *model, const diti_flux_step *step, const diti_weight *norms, bool apart,
-                            diti_heads *out) {
-    out->count = model->config.heads;
+static void diti_flux_heads(const diti_flux *model, const diti_flux_step *step, const diti_stripe *stripe,
+                            const diti_weight *norms, bool apart, diti_heads *out) {
+    out->count = stripe->count / model->config.head_dim;
     out->dim = model->config.head_dim;
     out->text = true;
     out->apart = apart;
@@ -506,22 +508,27 @@ static void diti_flux_run_double(const diti_flux *model, diti_graph *graph, cons
     const diti_flux_state *state = diti_flux_at(denoise);
     const diti_joint *joint = &state->step.joint;
     const diti_weight *readers[DITI_JOINT_STREAMS];
+    diti_stripe stripe;
     diti_modulation m;
     diti_heads heads;
     diti_tensor h;
     uint32_t i;
     diti_graph_scope(graph, "block", index);
-    diti_flux_modulation(model, graph, state, index, &m);
-    diti_flux_heads(model, &state->step, &block->norms, true, &heads);
+    diti_flux_modulation(model, graph, denoise, index, &m);
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->out.streams[i].weight;
+    stripe = diti_stripe_make(graph, denoise, joint->width, model->config.head_dim, readers, 2);
+    diti_flux_heads(model, &state->step, &stripe, &block->norms, true, &heads);
     for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
     h = diti_joint_norm(graph, joint, x, &m, 0, readers, "norm1");
-    h = diti_joint_qkv(graph, joint, h, &block->qkv);
+    h = diti_joint_qkv(graph, joint, h, &block->qkv, &stripe);
     h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
-    diti_joint_add(graph, joint, x, h, &block->out, &m, 2, "attention_out");
+    diti_joint_add(graph, joint, denoise, x, h, &block->out, &stripe, &m, 2, "attention_out");
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_out.streams[i].weight;
+    stripe = diti_stripe_feed(graph, denoise, readers, 2, block->ff_in.streams[DITI_JOINT_IMAGE].weight.rows);
     for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
     h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
-    h = diti_joint_layer(graph, joint, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, "ff_in");
-    diti_joint_add(graph, joint, x, h, &block->ff_out, &m, 5, "ff_out");
+    h = diti_joint_layer(graph, joint, h, &block->ff_in, &stripe, DITI_ACTIVATION_GELU_TANH, "ff_in");
+    diti_joint_add(graph, joint, denoise, x, h, &block->ff_out, &stripe, &m, 5, "ff_out");
 }
 
 /* LN(x) * (1 + scale) + shift, all rows of a prompt alike. */
@@ -545,22 +552,29 @@ static void diti_flux_run_single(const diti_flux *model, diti_graph *graph, cons
     const diti_flux_state *state = diti_flux_at(denoise);
     const diti_joint *joint = &state->step.joint;
     uint32_t width = joint->width, rows = joint->items * (joint->text + joint->image);
-    diti_linear_desc qkv = DITI_ZERO;
+    const diti_weight *reader = &block->out.weight;
+    diti_stripe stripes[2]; /* heads, columns of the feed-forward */
+    diti_linear_desc out = DITI_ZERO;
     diti_modulation m;
     diti_heads heads;
     diti_tensor h, both;
     diti_graph_scope(graph, "single block", index);
-    diti_flux_modulation(model, graph, state, model->config.doubles + index, &m);
-    diti_flux_heads(model, &state->step, &block->norms, false, &heads);
+    diti_flux_modulation(model, graph, denoise, model->config.doubles + index, &m);
+    stripes[0] = diti_stripe_make(graph, denoise, width, model->config.head_dim, &reader, 1);
+    stripes[1] = diti_stripe_feed(graph, denoise, &reader, 1, block->ff_in.weight.rows);
+    diti_flux_heads(model, &state->step, &stripes[0], &block->norms, false, &heads);
     h = diti_flux_norm(graph, joint, block, &m, x);
-    both = diti_tensor_new(graph, graph->activation, rows, 5 * width, "attention_and_ff");
-    qkv.name = "qkv";
-    diti_joint_attention(graph, joint, denoise, diti_linear_joined(graph, h, &block->qkv, &qkv), &heads,
-                         diti_tensor_view(graph, both, 0, rows, 0, width));
-    diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH,
-                   diti_tensor_view(graph, both, 0, rows, width, 4 * width), false, "ff_in");
-    diti_layer_add(graph, x, both, &block->out, diti_tensor_view(graph, m.rows, 0, joint->prompts, 2 * width, width),
-                   joint->items / joint->prompts * (joint->text + joint->image), "out");
+    both = diti_tensor_new(graph, graph->activation, rows, stripes[0].count + stripes[1].count, "attention_and_ff");
+    diti_joint_attention(graph, joint, denoise, diti_stripe_joined(graph, h, &block->qkv, stripes, 3, "qkv"), &heads,
+                         diti_tensor_view(graph, both, 0, rows, 0, stripes[0].count));
+    diti_stripe_run(graph, h, &block->ff_in, &stripes[1], DITI_ACTIVATION_GELU_TANH,
+                    diti_tensor_view(graph, both, 0, rows, stripes[0].count, stripes[1].count), "ff_in");
+    out.gate = diti_tensor_view(graph, m.rows, 0, joint->prompts, 2 * width, width);
+    out.rows_per_gate = joint->items / joint->prompts * (joint->text + joint->image);
+    out.out = x;
+    out.name = "out";
+    diti_stripe_add(graph, denoise, both, &block->out, stripes, 2, &out);
+    diti_stripe_sum(graph, denoise, x);
 }
 
 static diti_tensor diti_flux_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,

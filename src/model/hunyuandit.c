@@ -528,11 +528,21 @@ static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_grap
     return diti_embed(graph, &model->extra, all, 0);
 }
 
+/* Heads of both attentions that are computed here. */
+static diti_stripe diti_hunyuandit_stripe(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
+                                          const diti_hunyuandit_block *block) {
+    const diti_weight *readers[2];
+    readers[0] = &block->self.out.weight;
+    readers[1] = &block->cross.out.weight;
+    return diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, 2);
+}
+
 /* LayerNorm of each head of q or k, then rotation where cosines is not 0; in place. */
 static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *graph, diti_tensor x,
                                   const diti_layer *norm, diti_tensor cosines, diti_tensor sines, const char *name) {
     diti_qkv_desc desc = DITI_ZERO;
-    desc.heads = model->config.heads;
+    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
+    desc.heads = columns / model->config.head_dim;
     desc.head_dim = model->config.head_dim;
     desc.norm = DITI_QKV_LAYER;
     desc.eps = 1e-6f;
@@ -549,14 +559,14 @@ static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *grap
 static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
                                          diti_tensor context, diti_hunyuandit_state *state) {
     uint32_t i, end, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, context)->rows;
-    diti_linear_desc desc = DITI_ZERO;
-    desc.name = "text_kv";
     diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
     for (; i < end && !diti_graph_failed(graph); i++) {
         const diti_hunyuandit_block *block = &model->blocks[i];
+        diti_stripe heads;
         diti_graph_scope(graph, "block", i);
-        state->text[i] = diti_linear_joined(graph, context, &block->text_kv, &desc);
-        diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, state->text[i], 0, rows, 0, model->config.width),
+        heads = diti_hunyuandit_stripe(model, graph, denoise, block);
+        state->text[i] = diti_stripe_joined(graph, context, &block->text_kv, &heads, 2, "text_kv");
+        diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, state->text[i], 0, rows, 0, heads.count),
                               &block->cross.norm_k, 0, 0, "text_k");
     }
     diti_graph_scope(graph, NULL, 0);
@@ -584,6 +594,7 @@ static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_gr
     diti_axes_blocks(denoise->axes, config->blocks, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].shift);
     diti_adaln_add(&state->adaln, &model->norm_out);
+    state->adaln.group = denoise->axes ? &denoise->axes->tensor : NULL;
     diti_adaln_prepare(graph, &state->adaln, c, prompts);
     diti_hunyuandit_project_text(model, graph, denoise,
                                  diti_hunyuandit_context(model, graph, denoise, state->text_rows), state);
@@ -704,19 +715,17 @@ static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit
 
 static diti_tensor diti_hunyuandit_self_attention(const diti_hunyuandit *model, diti_graph *graph,
                                                   const diti_denoise *denoise, const diti_hunyuandit_block *block,
-                                                  diti_tensor h) {
+                                                  const diti_stripe *heads, diti_tensor h) {
     const diti_hunyuandit_step *step = &diti_hunyuandit_at(denoise)->step;
-    uint32_t width = model->config.width, rows = step->batch * denoise->stretch.rows;
-    diti_linear_desc joined = DITI_ZERO;
+    uint32_t width = heads->count, rows = step->batch * denoise->stretch.rows;
     diti_attend_desc desc = DITI_ZERO;
-    joined.name = "qkv";
-    h = diti_linear_joined(graph, h, &block->qkv, &joined);
+    h = diti_stripe_joined(graph, h, &block->qkv, heads, 3, "qkv");
     diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, 0, width), &block->self.norm_q,
                           step->cosines, step->sines, "q");
     diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, width, width), &block->self.norm_k,
                           step->cosines, step->sines, "k");
     desc.items = step->batch;
-    desc.heads = model->config.heads;
+    desc.heads = width / model->config.head_dim;
     desc.head_dim = model->config.head_dim;
     desc.int8 = model->int8_attention;
     return diti_attend(graph, denoise, &desc, h);
@@ -725,13 +734,14 @@ static diti_tensor diti_hunyuandit_self_attention(const diti_hunyuandit *model, 
 /* Images that share a prompt are queries of one attention. Of text, only k is normed and nothing rotated. */
 static diti_tensor diti_hunyuandit_text_attention(const diti_hunyuandit *model, diti_graph *graph,
                                                   const diti_hunyuandit_state *state,
-                                                  const diti_hunyuandit_block *block, diti_tensor h, diti_tensor text) {
+                                                  const diti_hunyuandit_block *block, const diti_stripe *heads,
+                                                  diti_tensor h, diti_tensor text) {
     const diti_hunyuandit_config *config = &model->config;
-    diti_tensor q = diti_layer_run(graph, h, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
+    diti_tensor q = diti_stripe_run(graph, h, &block->text_q, heads, DITI_ACTIVATION_NONE, 0, "text_q");
     diti_hunyuandit_heads(model, graph, q, &block->cross.norm_q, state->step.cosines, state->step.sines, "text_q");
     text = diti_hunyuandit_last(graph, state, text);
-    return diti_hunyuandit_attend(graph, q, text, state->step.prompts, config->heads, config->head_dim,
-                                  1.0f / sqrtf((float)config->head_dim), "text_attention");
+    return diti_hunyuandit_attend(graph, q, text, state->step.prompts, heads->count / config->head_dim,
+                                  config->head_dim, 1.0f / sqrtf((float)config->head_dim), "text_attention");
 }
 
 /* skip_linear(LN(x, skip)): the new residual stream, F32 [batch * rows, D]. */
@@ -759,20 +769,24 @@ static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer
     const diti_hunyuandit_config *config = &model->config;
     const diti_hunyuandit_block *block = &model->blocks[index];
     diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
+    const diti_weight *feed_reader = &block->ff_out.weight;
+    diti_stripe heads, feed;
     diti_tensor shift, h;
     diti_graph_scope(graph, "block", index);
+    heads = diti_hunyuandit_stripe(model, graph, denoise, block);
+    feed = diti_stripe_feed(graph, denoise, &feed_reader, 1, block->ff_in.weight.rows);
     shift = diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, index));
     if (diti_hunyuandit_takes_skip(config, index))
         x = diti_hunyuandit_join(graph, state, block, x, diti_skip_take(graph, denoise, config->blocks - 1 - index));
     h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
-    h = diti_hunyuandit_self_attention(model, graph, denoise, block, h);
-    diti_layer_add(graph, x, h, &block->self.out, 0, 0, "attention_out");
+    h = diti_hunyuandit_self_attention(model, graph, denoise, block, &heads, h);
+    diti_layer_add(graph, denoise, x, h, &block->self.out, &heads, 0, 0, "attention_out");
     h = diti_hunyuandit_norm(graph, state, x, &block->norm2, 0, 0, &block->text_q.weight, "norm2");
-    h = diti_hunyuandit_text_attention(model, graph, state, block, h, state->text[index]);
-    diti_layer_add(graph, x, h, &block->cross.out, 0, 0, "text_out");
+    h = diti_hunyuandit_text_attention(model, graph, state, block, &heads, h, state->text[index]);
+    diti_layer_add(graph, denoise, x, h, &block->cross.out, &heads, 0, 0, "text_out");
     h = diti_hunyuandit_norm(graph, state, x, &block->norm3, 0, 0, &block->ff_in.weight, "norm3");
-    h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
-    diti_layer_add(graph, x, h, &block->ff_out, 0, 0, "ff_out");
+    h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
+    diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed, 0, 0, "ff_out");
     if (diti_hunyuandit_leaves_skip(config, index))
         diti_skip_leave(graph, denoise, config->blocks, index, diti_hunyuandit_keep(graph, x));
     return x;

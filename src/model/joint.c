@@ -78,14 +78,8 @@ DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor tim
     return diti_silu(graph, all, "conditioning_silu");
 }
 
-static uint32_t diti_joined_rows(const diti_joined *joined) {
-    uint32_t i, rows = 0;
-    for (i = 0; i < joined->count; i++) rows += joined->layers[i].weight.rows;
-    return rows;
-}
-
-DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, const diti_joined_pair *layers,
-                                             uint32_t chunks) {
+DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, const diti_denoise *denoise, diti_tensor active,
+                                             const diti_joined_pair *layers, uint32_t chunks) {
     uint32_t i, rows, columns;
     diti_tensor all;
     if (diti_graph_failed(graph)) return 0;
@@ -93,10 +87,9 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor acti
     columns = chunks * diti_tensor_get(graph, active)->columns;
     all = diti_tensor_new(graph, DITI_F32, rows, 2 * columns, "block_modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++) {
-        diti_linear_desc desc = DITI_ZERO;
-        desc.out = diti_tensor_view(graph, all, 0, rows, i * columns, diti_joined_rows(&layers->streams[i]));
-        desc.name = "block_modulation";
-        diti_linear_joined(graph, active, &layers->streams[i], &desc);
+        const diti_layer *layer = &layers->streams[i].layers[0]; /* the only one */
+        diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active, layer,
+                          diti_tensor_view(graph, all, 0, rows, i * columns, layer->weight.rows), "block_modulation");
     }
     return all;
 }
@@ -192,14 +185,16 @@ DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joi
 }
 
 DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-                                        const diti_joined_pair *layers) {
+                                        const diti_joined_pair *layers, const diti_stripe *heads) {
     uint32_t i;
-    diti_tensor qkv = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), 3 * joint->width, "qkv");
+    diti_tensor qkv = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), 3 * heads->count, "qkv");
     for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
         diti_linear_desc desc = DITI_ZERO;
         desc.rows = diti_joint_rows(joint, i);
         desc.out = qkv;
         desc.name = i == DITI_JOINT_TEXT ? "text_qkv" : "qkv";
+        diti_stripe_rows(&desc, heads);
+        if (desc.cut.rows) desc.kinds = 3;
         diti_linear_joined(graph, h, &layers->streams[i], &desc);
     }
     return qkv;
@@ -216,10 +211,10 @@ static diti_tensor diti_joint_input(diti_graph *graph, diti_tensor h, const diti
 }
 
 DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-                                          const diti_pair *layers, diti_activation activation, const char *name) {
+                                          const diti_pair *layers, const diti_stripe *stripe,
+                                          diti_activation activation, const char *name) {
     uint32_t i;
-    diti_tensor out = diti_tensor_new(graph, graph->activation, diti_joint_all(joint),
-                                      layers->streams[DITI_JOINT_IMAGE].weight.rows, name);
+    diti_tensor out = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), stripe->count, name);
     h = diti_joint_input(graph, h, layers);
     for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
         diti_linear_desc desc = DITI_ZERO;
@@ -228,36 +223,44 @@ DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *j
         desc.rows = diti_joint_rows(joint, i);
         desc.out = out;
         desc.name = name;
+        diti_stripe_rows(&desc, stripe);
         diti_linear(graph, h, &layers->streams[i].weight, &desc);
     }
     return out;
 }
 
-DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
-                                 const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
-                                 const char *name) {
-    uint32_t i;
-    h = diti_joint_input(graph, h, layers);
+DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise, diti_tensor x,
+                                 diti_tensor h, const diti_pair *layers, const diti_stripe *stripe,
+                                 const diti_modulation *modulation, uint32_t chunk, const char *name) {
+    const diti_weight *readers[DITI_JOINT_STREAMS], *reader;
+    uint32_t i, written = 0;
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &layers->streams[i].weight;
+    reader = diti_joint_reader(readers);
+    if (reader) h = diti_stripe_input(graph, denoise, h, reader);
     for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
         diti_linear_desc desc = DITI_ZERO;
         if (!layers->streams[i].weight.part_count) continue;
-        desc.bias = &layers->streams[i].bias;
         desc.gate = diti_joint_chunk(graph, joint, modulation, i, chunk);
         desc.rows_per_gate = diti_joint_all(joint) / joint->prompts;
         desc.rows = diti_joint_rows(joint, i);
-        desc.residual = desc.out = x;
+        desc.out = x;
         desc.name = name;
-        diti_linear(graph, h, &layers->streams[i].weight, &desc);
+        diti_stripe_add(graph, denoise, h, &layers->streams[i], stripe, 1, &desc);
+        written++;
     }
+    if (written + diti_joint_first(joint) == DITI_JOINT_STREAMS) diti_stripe_sum(graph, denoise, x);
+    for (i = 0; i < joint->items && written + diti_joint_first(joint) < DITI_JOINT_STREAMS; i++)
+        diti_stripe_sum(graph, denoise, diti_joint_image(graph, joint, x, i));
 }
 
-DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
-                                       const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
-                                       const char *name) {
-    uint32_t i, columns = layer->weight.columns;
+DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+                                       diti_tensor x, diti_tensor h, const diti_layer *layer, const diti_stripe *stripe,
+                                       const diti_modulation *modulation, uint32_t chunk, const char *name) {
+    uint32_t i;
+    h = diti_stripe_input(graph, denoise, h, &layer->weight);
     for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
-        diti_layer_add(graph, diti_joint_image(graph, joint, x, i),
-                       diti_tensor_view(graph, h, i * joint->image, joint->image, 0, columns), layer,
+        diti_layer_add(graph, denoise, diti_joint_image(graph, joint, x, i),
+                       diti_tensor_view(graph, h, i * joint->image, joint->image, 0, stripe->count), layer, stripe,
                        diti_joint_item_chunk(graph, joint, modulation, i, chunk), 0, name);
     }
 }

@@ -195,9 +195,40 @@ DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *pla
 /* A layer on x; out and out_f32 as in diti_linear_desc. */
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
                                         diti_activation activation, diti_tensor out, bool out_f32, const char *name);
-/* x += gate * layer(h), in place. gate F32 [groups, columns] or 0: none; so many rows share one of its rows, 0: all. */
-DIT_INTERNAL void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
-                                 diti_tensor gate, uint32_t rows_per_gate, const char *name);
+/* --- matrices that devices divide (tensor.c) --- */
+/* Those of so many columns between two layers, heads' or a feed-forward's, that this device computes; it alone: all. */
+typedef struct diti_stripe {
+    uint32_t first, count, all;
+} diti_stripe;
+/* Stripes of whole steps (heads) that the types of readers, which read columns, allow. */
+DIT_INTERNAL diti_stripe diti_stripe_make(diti_graph *graph, const diti_denoise *denoise, uint32_t all, uint32_t step,
+                                          const diti_weight *const *readers, uint32_t reader_count);
+DIT_INTERNAL diti_stripe diti_stripe_feed(diti_graph *graph, const diti_denoise *denoise,
+                                          const diti_weight *const *readers, uint32_t reader_count, uint32_t all);
+DIT_INTERNAL void diti_stripe_rows(diti_linear_desc *desc, const diti_stripe *stripe); /* that make these columns */
+/* activation(layer(x)), and all of joined: the stripe's columns, of each of `kinds` that joined has side by side. */
+DIT_INTERNAL diti_tensor diti_stripe_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                         const diti_stripe *stripe, diti_activation activation, diti_tensor out,
+                                         const char *name);
+DIT_INTERNAL diti_tensor diti_stripe_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+                                            const diti_stripe *stripe, uint32_t kinds, const char *name);
+/* h, which has stripes of whole rows, quantized where reader wants that. */
+DIT_INTERNAL diti_tensor diti_stripe_input(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
+                                           const diti_weight *reader);
+/* This device's part of desc->out += gate * layer(h); h has the columns of the stripes, which stand side by side. What
+   of desc->out was written must go through diti_stripe_sum. */
+DIT_INTERNAL void diti_stripe_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
+                                  const diti_layer *layer, const diti_stripe *stripes, uint32_t stripe_count,
+                                  diti_linear_desc *desc);
+DIT_INTERNAL void diti_stripe_sum(diti_graph *graph, const diti_denoise *denoise, diti_tensor x);
+/* x += gate * layer(h), in place, h the stripe's columns. gate F32 [groups, columns] or 0: none; so many rows share one
+   of its rows, 0: all. */
+DIT_INTERNAL void diti_layer_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor x, diti_tensor h,
+                                 const diti_layer *layer, const diti_stripe *stripe, diti_tensor gate,
+                                 uint32_t rows_per_gate, const char *name);
+/* layer(x), F32, of few rows: every member of the group makes some columns, which then go to all. */
+DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
+                                           const diti_layer *layer, diti_tensor out, const char *name);
 /* x + add, F32; add's rows are repeated, 0: a copy. */
 DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
                                        const char *name);
@@ -210,6 +241,7 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
 typedef struct diti_adaln {
     const diti_layer *layers[DITI_ADALN_LAYERS];
     uint32_t first, count, items, columns; /* first: its number among all layers; columns: of all here together */
+    const diti_group *group;               /* that divides them; NULL: none */
     diti_tensor active;                    /* F32 [steps, items * D]: silu(c) */
     diti_tensor table;                     /* F32 [steps, items * columns]; 0: too large */
     diti_tensor row;                       /* of the step at hand, [items, columns] or [items, D] */
@@ -282,8 +314,8 @@ typedef struct diti_joined_pair {
 /* silu(time[step] + pooled[prompt]), F32 [steps, prompts * D], of time [steps, D] and pooled [prompts, D]. */
 DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled);
 /* A block's modulation for each row of active (F32 [rows, D]): [rows, 2 * chunks * D]. */
-DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, const diti_joined_pair *layers,
-                                             uint32_t chunks);
+DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, const diti_denoise *denoise, diti_tensor active,
+                                             const diti_joined_pair *layers, uint32_t chunks);
 /* This step's rows, those of the prompts that joint has, of a table [steps, prompts * columns]. */
 DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
                                            diti_tensor table, const char *name);
@@ -300,19 +332,21 @@ DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *jo
 /* The same of image rows alone, one item's behind the other's: [items * image, D]. */
 DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
                                                const diti_modulation *modulation, uint32_t first, const char *name);
+/* The columns of heads of q, k, v. */
 DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-                                        const diti_joined_pair *layers);
-/* activation(layer(h)). */
+                                        const diti_joined_pair *layers, const diti_stripe *heads);
+/* activation(layer(h)), the stripe's columns. */
 DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-                                          const diti_pair *layers, diti_activation activation, const char *name);
-/* x += gate * layer(h), in place; the gate is modulation's chunk. */
-DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
-                                 const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
-                                 const char *name);
+                                          const diti_pair *layers, const diti_stripe *stripe,
+                                          diti_activation activation, const char *name);
+/* x += gate * layer(h), in place, h the stripe's columns; the gate is modulation's chunk. */
+DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise, diti_tensor x,
+                                 diti_tensor h, const diti_pair *layers, const diti_stripe *stripe,
+                                 const diti_modulation *modulation, uint32_t chunk, const char *name);
 /* The same for image rows alone, h [items * image, columns]. */
-DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
-                                       const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
-                                       const char *name);
+DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+                                       diti_tensor x, diti_tensor h, const diti_layer *layer, const diti_stripe *stripe,
+                                       const diti_modulation *modulation, uint32_t chunk, const char *name);
 /* Per-head RMS norm of q and k (weights: F32 [2, head_dim], apart [4, head_dim]; none: no norm), rotation (cosines
    0: none; of the rows at hand), attention of every item to itself: out or a new tensor. qkv [items * rows, 3D]; text:
    rows of an item are its text's, then its image's; apart: and have weights of their own. */

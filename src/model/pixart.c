@@ -414,18 +414,28 @@ static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *
     return all;
 }
 
+/* Heads of both attentions that are computed here. */
+static diti_stripe diti_pixart_heads(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
+                                     const diti_pixart_block *block) {
+    const diti_weight *readers[2];
+    readers[0] = &block->out.weight;
+    readers[1] = &block->text_out.weight;
+    return diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, 2);
+}
+
 /* Caption projection, then keys and values of every block's cross attention. */
 static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
                                      diti_pixart_state *state) {
-    diti_linear_desc desc = DITI_ZERO;
     uint32_t i, end;
     diti_tensor y =
         diti_layer_run(graph, denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
     y = diti_layer_run(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
-    desc.name = "text_kv";
     for (diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+        const diti_pixart_block *block = &model->blocks[i];
+        diti_stripe heads;
         diti_graph_scope(graph, "block", i);
-        state->text[i] = diti_linear_joined(graph, y, &model->blocks[i].text_kv, &desc);
+        heads = diti_pixart_heads(model, graph, denoise, block);
+        state->text[i] = diti_stripe_joined(graph, y, &block->text_kv, &heads, 2, "text_kv");
     }
     diti_graph_scope(graph, NULL, 0);
 }
@@ -517,27 +527,26 @@ static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tenso
 }
 
 static diti_tensor diti_pixart_self_attention(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-                                              const diti_pixart_block *block, diti_tensor h) {
-    diti_linear_desc joined = DITI_ZERO;
+                                              const diti_pixart_block *block, const diti_stripe *heads, diti_tensor h) {
     diti_attend_desc desc = DITI_ZERO;
-    joined.name = "qkv";
     desc.items = diti_pixart_at(denoise)->step.batch;
-    desc.heads = model->config.heads;
+    desc.heads = heads->count / model->config.head_dim;
     desc.head_dim = model->config.head_dim;
     desc.int8 = model->int8_attention;
-    return diti_attend(graph, denoise, &desc, diti_linear_joined(graph, h, &block->qkv, &joined));
+    return diti_attend(graph, denoise, &desc, diti_stripe_joined(graph, h, &block->qkv, heads, 3, "qkv"));
 }
 
 /* Images that share a prompt are queries of one attention: text_batch items. */
 static diti_tensor diti_pixart_text_attention(const diti_pixart *model, diti_graph *graph, const diti_denoise *d,
-                                              const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
+                                              const diti_pixart_block *block, const diti_stripe *heads, diti_tensor x,
+                                              diti_tensor text) {
     const diti_pixart_config *config = &model->config;
     uint32_t prompts = d->text_batch / d->copies, first = prompts * d->first_copy;
-    uint32_t width = config->width, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
+    uint32_t width = heads->count, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
     diti_attention_desc desc = DITI_ZERO;
-    diti_tensor q = diti_layer_run(graph, x, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
+    diti_tensor q = diti_stripe_run(graph, x, &block->text_q, heads, DITI_ACTIVATION_NONE, 0, "text_q");
     desc.batch = d->text_batch - first;
-    desc.heads = config->heads;
+    desc.heads = width / config->head_dim;
     desc.head_dim = config->head_dim;
     desc.scale = 1.0f / sqrtf((float)config->head_dim);
     desc.items = diti_tensor_view(graph, d->text_items, first, desc.batch, 0, DITI_ITEM_WORDS);
@@ -555,18 +564,22 @@ static diti_tensor diti_pixart_run_block(const diti_transformer *transformer, di
     diti_tensor tables = diti_pixart_at(denoise)->step.tables, gate1, gate2, h;
     uint32_t width = model->config.width, first = 6 * index;
     float eps = model->config.eps;
+    const diti_weight *feed_reader = &block->ff_out.weight;
+    diti_stripe heads, feed;
     diti_graph_scope(graph, "block", index);
+    heads = diti_pixart_heads(model, graph, denoise, block);
+    feed = diti_stripe_feed(graph, denoise, &feed_reader, 1, block->ff_in.weight.rows);
     gate1 = diti_tensor_view(graph, tables, first + 2, 1, 0, width);
     gate2 = diti_tensor_view(graph, tables, first + 5, 1, 0, width);
     h = diti_pixart_norm(graph, x, tables, first, eps, diti_joined_reader(&block->qkv), "norm1");
-    h = diti_pixart_self_attention(model, graph, denoise, block, h);
-    diti_layer_add(graph, x, h, &block->out, gate1, 0, "attention_out");
+    h = diti_pixart_self_attention(model, graph, denoise, block, &heads, h);
+    diti_layer_add(graph, denoise, x, h, &block->out, &heads, gate1, 0, "attention_out");
     /* no norm, no gate */
-    h = diti_pixart_text_attention(model, graph, denoise, block, x, diti_pixart_at(denoise)->text[index]);
-    diti_layer_add(graph, x, h, &block->text_out, 0, 0, "text_out");
+    h = diti_pixart_text_attention(model, graph, denoise, block, &heads, x, diti_pixart_at(denoise)->text[index]);
+    diti_layer_add(graph, denoise, x, h, &block->text_out, &heads, 0, 0, "text_out");
     h = diti_pixart_norm(graph, x, tables, first + 3, eps, &block->ff_in.weight, "norm2");
-    h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
-    diti_layer_add(graph, x, h, &block->ff_out, gate2, 0, "ff_out");
+    h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
+    diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed, gate2, 0, "ff_out");
     return x;
 }
 

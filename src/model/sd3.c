@@ -358,7 +358,7 @@ static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, const
     if (!state->kept) return;
     for (diti_axes_blocks(denoise->axes, config->blocks, &i, &end); i < end; i++) {
         chunks = diti_sd3_chunks(config, i);
-        table = diti_joint_modulate(graph, active, &model->blocks[i].modulation, chunks);
+        table = diti_joint_modulate(graph, denoise, active, &model->blocks[i].modulation, chunks);
         state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * 2 * chunks * width);
     }
     table = diti_sd3_final_modulation(model, graph, active);
@@ -444,17 +444,20 @@ static diti_tensor diti_sd3_embed(const diti_transformer *transformer, diti_grap
 
 /* This step's modulation of a block: shift, scale and gate of the attention, of the feed-forward, and of the image's
    own attention where it has one. */
-static void diti_sd3_modulation(const diti_sd3 *model, diti_graph *graph, const diti_sd3_state *state, uint32_t index,
+static void diti_sd3_modulation(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
                                 diti_modulation *out) {
+    const diti_sd3_state *state = diti_sd3_at(denoise);
     out->rows = state->step.tables[index];
     out->chunks = diti_sd3_chunks(&model->config, index);
     if (!state->kept)
-        out->rows = diti_joint_modulate(graph, state->step.active, &model->blocks[index].modulation, out->chunks);
+        out->rows =
+            diti_joint_modulate(graph, denoise, state->step.active, &model->blocks[index].modulation, out->chunks);
 }
 
-static void diti_sd3_heads(const diti_sd3 *model, const diti_weight *norms, bool text, diti_heads *out) {
+static void diti_sd3_heads(const diti_sd3 *model, const diti_stripe *stripe, const diti_weight *norms, bool text,
+                           diti_heads *out) {
     memset(out, 0, sizeof *out);
-    out->count = model->config.heads;
+    out->count = stripe->count / model->config.head_dim;
     out->dim = model->config.head_dim;
     out->text = out->apart = text;
     out->weights = model->config.normed ? norms : NULL;
@@ -467,23 +470,25 @@ static void diti_sd3_attend(const diti_sd3 *model, diti_graph *graph, const diti
     const diti_sd3_block *block = &model->blocks[index];
     const diti_joint *joint = &diti_sd3_at(denoise)->step.joint;
     bool dual = diti_sd3_is_dual(&model->config, index);
-    const diti_weight *readers[DITI_JOINT_STREAMS];
-    diti_linear_desc image_qkv = DITI_ZERO;
+    const diti_weight *readers[DITI_JOINT_STREAMS + 1];
     diti_heads heads;
+    diti_stripe stripe;
     diti_tensor h, image = dual ? diti_joint_norm_image(graph, joint, x, m, 6, "image_norm") : 0;
     uint32_t i;
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->out.streams[DITI_JOINT_IMAGE - i].weight;
+    readers[i] = &block->image_out.weight;
+    stripe = diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, dual ? 3 : 2);
     for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
-    diti_sd3_heads(model, &block->norms, true, &heads);
+    diti_sd3_heads(model, &stripe, &block->norms, true, &heads);
     h = diti_joint_norm(graph, joint, x, m, 0, readers, "norm1");
-    h = diti_joint_qkv(graph, joint, h, &block->qkv);
+    h = diti_joint_qkv(graph, joint, h, &block->qkv, &stripe);
     h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
-    diti_joint_add(graph, joint, x, h, &block->out, m, 2, "attention_out");
+    diti_joint_add(graph, joint, denoise, x, h, &block->out, &stripe, m, 2, "attention_out");
     if (!dual) return;
-    diti_sd3_heads(model, &block->image_norms, false, &heads);
-    image_qkv.name = "image_qkv";
-    image = diti_linear_joined(graph, image, &block->image_qkv, &image_qkv);
+    diti_sd3_heads(model, &stripe, &block->image_norms, false, &heads);
+    image = diti_stripe_joined(graph, image, &block->image_qkv, &stripe, 3, "image_qkv");
     image = diti_joint_attention(graph, joint, denoise, image, &heads, 0);
-    diti_joint_add_image(graph, joint, x, image, &block->image_out, m, 8, "image_attention_out");
+    diti_joint_add_image(graph, joint, denoise, x, image, &block->image_out, &stripe, m, 8, "image_attention_out");
 }
 
 /* models.md 3.3, 4; x F32 [items * (text + image), D] is changed in place. */
@@ -494,22 +499,26 @@ static diti_tensor diti_sd3_run_block(const diti_transformer *transformer, diti_
     const diti_joint *joint = &diti_sd3_at(denoise)->step.joint;
     const diti_weight *readers[DITI_JOINT_STREAMS];
     diti_modulation m;
+    diti_stripe feed;
     diti_tensor h;
     uint32_t i;
     diti_graph_scope(graph, "block", index);
-    diti_sd3_modulation(model, graph, diti_sd3_at(denoise), index, &m);
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_out.streams[DITI_JOINT_IMAGE - i].weight;
+    feed = diti_stripe_feed(graph, denoise, readers, 2, block->ff_in.streams[DITI_JOINT_IMAGE].weight.rows);
+    diti_sd3_modulation(model, graph, denoise, index, &m);
     diti_sd3_attend(model, graph, denoise, index, &m, x);
     if (index + 1 == model->config.blocks) {
         h = diti_joint_norm_image(graph, joint, x, &m, 3, "norm2");
-        h = diti_layer_run(graph, h, &block->ff_in.streams[DITI_JOINT_IMAGE], DITI_ACTIVATION_GELU_TANH, 0, false,
-                           "ff_in");
-        diti_joint_add_image(graph, joint, x, h, &block->ff_out.streams[DITI_JOINT_IMAGE], &m, 5, "ff_out");
+        h = diti_stripe_run(graph, h, &block->ff_in.streams[DITI_JOINT_IMAGE], &feed, DITI_ACTIVATION_GELU_TANH, 0,
+                            "ff_in");
+        diti_joint_add_image(graph, joint, denoise, x, h, &block->ff_out.streams[DITI_JOINT_IMAGE], &feed, &m, 5,
+                             "ff_out");
         return x;
     }
     for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
     h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
-    h = diti_joint_layer(graph, joint, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, "ff_in");
-    diti_joint_add(graph, joint, x, h, &block->ff_out, &m, 5, "ff_out");
+    h = diti_joint_layer(graph, joint, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, "ff_in");
+    diti_joint_add(graph, joint, denoise, x, h, &block->ff_out, &feed, &m, 5, "ff_out");
     return x;
 }
 

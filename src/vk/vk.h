@@ -142,12 +142,8 @@ typedef struct diti_buffer {
     bool coherent;
     VkDeviceSize charged;          /* counted in memory_used */
     void *hook_mapped;             /* block.mapped as the application's allocator gave it, for its free */
-    struct diti_replica *replicas; /* of weights: the same bytes on other devices, by their numbers; NULL: none */
+    struct diti_replicas *replicas; /* of loaded weights: where else they are; NULL: no weights */
 } diti_buffer;
-typedef struct diti_replica {
-    struct diti_device *device; /* NULL: none there */
-    diti_buffer buffer;
-} diti_replica;
 
 /* --- traces: what happened when, for dit_trace_write. One for a context; every device points to it, NULL: none is
    kept. Times are nanoseconds since the trace began. --- */
