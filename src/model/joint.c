@@ -87,9 +87,14 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, const diti_denoi
     columns = chunks * diti_tensor_get(graph, active)->columns;
     all = diti_tensor_new(graph, DITI_F32, rows, 2 * columns, "block_modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++) {
-        const diti_layer *layer = &layers->streams[i].layers[0]; /* the only one */
-        diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active, layer,
-                          diti_tensor_view(graph, all, 0, rows, i * columns, layer->weight.rows), "block_modulation");
+        const diti_joined *joined = &layers->streams[i];
+        uint32_t j, column = i * columns;
+        for (j = 0; j < joined->count; j++) {
+            uint32_t width = joined->layers[j].weight.rows;
+            diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active, &joined->layers[j],
+                              diti_tensor_view(graph, all, 0, rows, column, width), "block_modulation");
+            column += width;
+        }
     }
     return all;
 }
