@@ -5105,12 +5105,8 @@ typedef struct diti_buffer {
 	bool coherent;
 	VkDeviceSize charged;
 	void *hook_mapped;
-	struct diti_replica *replicas;
+	struct diti_replicas *replicas;
 } diti_buffer;
-typedef struct diti_replica {
-	struct diti_device *device;
-	diti_buffer buffer;
-} diti_replica;
 
 typedef enum diti_trace_lane {
 	DITI_LANE_APPLICATION,
@@ -9280,7 +9276,15 @@ typedef struct diti_weight_part {
 	VkDeviceSize offset;
 	uint32_t first_row, rows;
 	const struct diti_streamed *streamed;
+	const struct diti_pieces *pieces;
 } diti_weight_part;
+typedef struct diti_pieces {
+	uint64_t from_pitch, to_pitch;
+	struct {
+		uint64_t from, to, size;
+	} list[3];
+	uint32_t count;
+} diti_pieces;
 #define DITI_MAX_WEIGHT_PARTS 64u
 typedef struct diti_weight {
 	const char *name;
@@ -9290,6 +9294,13 @@ typedef struct diti_weight {
 	uint32_t part_count;
 	diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
+
+typedef struct diti_cut {
+	uint32_t row, rows;
+	struct {
+		uint32_t first, count;
+	} columns[2];
+} diti_cut;
 
 typedef struct diti_i8_source {
 	const diti_env *env;
@@ -9315,6 +9326,7 @@ typedef struct diti_upload {
 } diti_upload;
 typedef struct diti_streamed {
 	struct diti_stream *stream;
+	struct diti_replicas *replicas;
 	const diti_env *env;
 	const diti_checkpoint *checkpoint;
 	diti_upload *uploads;
@@ -9334,7 +9346,32 @@ typedef struct diti_weights {
 	uint64_t bytes, parameters;
 	diti_weight_tally types[DITI_TALLIES];
 	diti_streamed *streamed;
+	struct diti_replicas *replicas;
 } diti_weights;
+typedef struct diti_replica {
+	const diti_device *device;
+	const void *source;
+	VkDeviceSize from;
+	diti_pieces pieces;
+	uint64_t bytes;
+	VkBuffer buffer;
+	VkDeviceSize offset;
+} diti_replica;
+typedef struct diti_replica_block {
+	diti_device *device;
+	diti_buffer buffer;
+} diti_replica_block;
+typedef struct diti_replicas {
+	diti_env env;
+	diti_device *home;
+	int lock;
+	diti_replica *list;
+	size_t count, capacity;
+	diti_replica_block **blocks;
+	size_t block_count, block_capacity;
+} diti_replicas;
+static diti_replicas *diti_replicas_create(const diti_env *env, diti_device *home);
+static void diti_replicas_free(diti_replicas *replicas);
 typedef struct diti_weight_sizes {
 	uint64_t resident;
 	uint64_t matrices;
@@ -9350,6 +9387,7 @@ typedef struct diti_load_options {
 	struct diti_stream *stream;
 	uint64_t matrices, keep;
 	bool int8_attention;
+	bool by_need;
 } diti_load_options;
 typedef struct diti_loader {
 	diti_device *device;
@@ -9378,6 +9416,7 @@ typedef struct diti_loader {
 	uint32_t join;
 	bool chosen;
 	bool streaming;
+	bool by_need;
 } diti_loader;
 static void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3);
 static void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
@@ -9420,6 +9459,7 @@ typedef struct diti_tensor_info {
 	uint32_t guard;
 	uint32_t block;
 	VkDeviceSize offset;
+	VkBuffer buffer;
 } diti_tensor_info;
 
 typedef struct diti_binding {
@@ -9526,8 +9566,11 @@ typedef struct diti_graph {
 	size_t exchange_count, exchange_capacity;
 	diti_exchange_event *events;
 	size_t event_count, event_capacity;
+	struct diti_cut_weight **cuts;
+	size_t cut_count, cut_capacity;
 } diti_graph;
 
+static bool diti_graph_failed(const diti_graph *graph);
 static diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
 	DITI_PRINTF(3, 4);
 static const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
@@ -9611,6 +9654,8 @@ typedef struct diti_linear_desc {
 	diti_tensor residual;
 	diti_tensor out;
 	diti_rows rows;
+	diti_cut cut;
+	uint32_t kinds;
 	bool out_f32;
 	const char *name;
 } diti_linear_desc;
@@ -9803,6 +9848,8 @@ typedef struct diti_plan {
 	diti_exchange_event *events;
 	size_t event_count;
 	uint32_t first_event[DITI_MAX_SEGMENTS + 1];
+	struct diti_cut_weight **cuts;
+	size_t cut_count;
 	VkDescriptorPool descriptors;
 	VkCommandPool commands;
 	VkQueryPool queries;
@@ -10107,7 +10154,7 @@ static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *uploa
 static bool diti_loader_begin_stream(diti_loader *loader) {
 	diti_streamed *streamed;
 	if (loader->weights.streamed) return true;
-	if (!loader->stream && !loader->sizes) return false;
+	if (!loader->stream && !loader->sizes && !loader->by_need) return false;
 	streamed = (diti_streamed *)diti_alloc_zero(loader->env, sizeof *streamed);
 	if (!streamed) {
 		diti_loader_fail_memory(loader);
@@ -10126,7 +10173,9 @@ static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
 	if (!diti_loader_begin_stream(loader)) return;
 	bytes = (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
 	share = (double)(loader->seen + all) / (double)(loader->matrices ? loader->matrices : 1);
-	if (!loader->join || !loader->chosen)
+	if (loader->by_need)
+		loader->streaming = true;
+	else if (!loader->join || !loader->chosen)
 		loader->streaming = (double)(loader->kept + all) > (double)loader->keep * share;
 	loader->chosen = true;
 	loader->seen += bytes;
@@ -10234,7 +10283,8 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
 	}
 	diti_loader_choose(loader, rows * row_bytes);
 	most = diti_loader_part_limit(loader);
-	if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream->slot_bytes < most)
+	if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream &&
+		loader->weights.streamed->stream->slot_bytes < most)
 		most = loader->weights.streamed->stream->slot_bytes;
 	most /= row_bytes;
 	if (!most || rows / most >= DITI_MAX_WEIGHT_PARTS) {
@@ -10284,6 +10334,7 @@ static void diti_loader_rules(diti_loader *loader, const char *component, const 
 	loader->matrices = options->matrices;
 	loader->keep = options->keep;
 	loader->stream = options->stream;
+	loader->by_need = options->by_need && loader->device && !loader->sizes;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -10619,6 +10670,16 @@ static void diti_loader_tell(diti_loader *loader) {
 	}
 }
 
+static dit_result diti_loader_add_replicas(diti_loader *loader) {
+	diti_weights *weights = &loader->weights;
+	size_t i;
+	weights->replicas = diti_replicas_create(loader->env, loader->device);
+	if (!weights->replicas) diti_loader_fail_memory(loader);
+	for (i = 0; i < weights->block_count; i++) weights->blocks[i]->buffer.replicas = weights->replicas;
+	if (weights->streamed) weights->streamed->replicas = weights->replicas;
+	return loader->error.result;
+}
+
 static dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err) {
 	size_t i;
 	dit_result result = loader->error.result;
@@ -10631,6 +10692,7 @@ static dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit
 		diti_loader_tell(loader);
 	else if (result == DIT_OK && loader->device)
 		result = diti_loader_upload(loader);
+	if (result == DIT_OK && loader->device && !loader->sizes) result = diti_loader_add_replicas(loader);
 	diti_free(loader->env, loader->uploads);
 	loader->uploads = NULL;
 	if (result != DIT_OK) {
@@ -10642,70 +10704,13 @@ static dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit
 	return DIT_OK;
 }
 
-static dit_result diti_weights_copy(diti_device *from, diti_device *to, diti_buffer *source, diti_buffer *target,
-	dit_error *err) {
-	const VkDeviceSize most = (VkDeviceSize)8 << 20;
-	VkDeviceSize done, part;
-	unsigned char *bytes;
-	dit_result result = DIT_OK;
-	if (source->block.mapped) return diti_buffer_write(to, target, 0, source->block.mapped, source->size, err);
-	bytes = (unsigned char *)diti_alloc(&from->env, (size_t)(source->size < most ? source->size : most));
-	if (!bytes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights between devices");
-	for (done = 0; done < source->size && result >= 0; done += part) {
-		part = source->size - done < most ? source->size - done : most;
-		result = diti_buffer_read(from, source, done, bytes, part, err);
-		if (result >= 0) result = diti_buffer_write(to, target, done, bytes, part, err);
-	}
-	diti_free(&from->env, bytes);
-	return result;
-}
-
-static dit_result diti_weights_replicate_block(diti_weight_block *block, diti_device *from, diti_device *to,
-	dit_error *err) {
-	diti_buffer *source = &block->buffer;
-	diti_replica *replica;
-	dit_result result;
-	if (!source->replicas)
-		source->replicas = (diti_replica *)diti_alloc_array(&from->env, DITI_MAX_DEVICES, sizeof *source->replicas);
-	if (!source->replicas)
-		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights between devices");
-	replica = &source->replicas[to->ordinal];
-	if (replica->device) return DIT_OK;
-	result = diti_buffer_create(to, source->size, DITI_MEMORY_DEVICE, "weights", &replica->buffer, err);
-	if (result < 0) return result;
-	result = diti_weights_copy(from, to, source, &replica->buffer, err);
-	if (result < 0)
-		diti_buffer_destroy(to, &replica->buffer);
-	else
-		replica->device = to;
-	return result;
-}
-
-static dit_result diti_weights_replicate(const diti_weights *weights, diti_device *from, diti_device *to,
-	dit_error *err) {
-	diti_trace_scope scope = diti_trace_open(from->trace, DITI_LANE_LOAD, "weights to another device");
-	dit_result result = DIT_OK;
-	size_t i;
-	for (i = 0; i < weights->block_count && result >= 0; i++)
-		result = diti_weights_replicate_block(weights->blocks[i], from, to, err);
-	diti_trace_close(&scope, (double)weights->bytes);
-	return result;
-}
-
-static void diti_weights_free_replicas(const diti_env *env, diti_buffer *buffer) {
-	uint32_t i;
-	for (i = 0; i < DITI_MAX_DEVICES && buffer->replicas; i++)
-		if (buffer->replicas[i].device) diti_buffer_destroy(buffer->replicas[i].device, &buffer->replicas[i].buffer);
-	diti_free(env, buffer->replicas);
-}
-
 static void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights) {
 	size_t i;
 	for (i = 0; i < weights->block_count; i++) {
-		diti_weights_free_replicas(env, &weights->blocks[i]->buffer);
 		if (device) diti_buffer_destroy(device, &weights->blocks[i]->buffer);
 		diti_free(env, weights->blocks[i]);
 	}
+	diti_replicas_free(weights->replicas);
 	for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
 	if (weights->streamed) diti_free(env, weights->streamed->uploads);
 	diti_free(env, weights->streamed);
@@ -10815,6 +10820,8 @@ static void diti_stream_destroy(diti_stream *stream) {
 	diti_free(&env, stream);
 }
 
+static bool diti_part_streams(const diti_weight_part *part) { return part->streamed && part->streamed->stream; }
+
 typedef struct diti_group_maker {
 	diti_plan *plan;
 	VkDeviceSize room;
@@ -10855,7 +10862,8 @@ static uint32_t diti_group_missing(const diti_plan *plan, uint32_t group, const 
 	*bytes = 0;
 	for (i = 0; i < source->binding_count; i++) {
 		const diti_tensor_info *parent = &plan->tensors[plan->tensors[source->bindings[i].tensor].parent];
-		if (!source->bindings[i].tensor || parent->storage != DITI_STORAGE_WEIGHT || !parent->part->streamed) continue;
+		if (!source->bindings[i].tensor || parent->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(parent->part))
+			continue;
 		if (diti_group_find(plan, group, parent->part)) continue;
 		out[count].streamed = parent->part->streamed;
 		out[count].from = parent->part->offset;
@@ -10936,7 +10944,7 @@ static bool diti_group_stream(diti_plan *plan) {
 	size_t i;
 	for (i = 1; i < plan->tensor_count; i++) {
 		const diti_tensor_info *tensor = &plan->tensors[i];
-		if (tensor->storage != DITI_STORAGE_WEIGHT || !tensor->part->streamed) continue;
+		if (tensor->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(tensor->part)) continue;
 		if (plan->stream && plan->stream != tensor->part->streamed->stream) return false;
 		plan->stream = tensor->part->streamed->stream;
 	}
@@ -10967,16 +10975,14 @@ static dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph
 	return DIT_OK;
 }
 
-static VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_weight_part *part,
+static VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_tensor_info *weight,
 	VkBuffer *buffer) {
 	const diti_plan_item *item;
-	if (!part->streamed) {
-		const diti_replica *replicas = part->buffer->replicas;
-		uint32_t device = plan->device->ordinal;
-		*buffer = replicas && replicas[device].device ? replicas[device].buffer.buffer : part->buffer->buffer;
-		return part->offset;
+	if (!diti_part_streams(weight->part)) {
+		*buffer = weight->buffer;
+		return weight->offset;
 	}
-	item = diti_group_find(plan, plan->source_groups[source], part);
+	item = diti_group_find(plan, plan->source_groups[source], weight->part);
 	*buffer = plan->stream->slots[plan->groups[plan->source_groups[source]].slot].buffer.buffer;
 	return item->offset;
 }
@@ -11205,6 +11211,428 @@ static void diti_stream_forget(diti_plan *plan) {
 	diti_stream_leave(plan->stream);
 }
 
+/* ==== src/graph/replica.c ==== */
+
+typedef struct diti_cut_weight {
+	const diti_weight *source;
+	diti_cut cut;
+	diti_weight weight;
+	diti_pieces pieces;
+} diti_cut_weight;
+
+static uint32_t diti_weight_unit(const diti_weight *weight) {
+	uint32_t block;
+	if (diti_type_is_i8(weight->type)) return weight->type == DIT_TYPE_I8_ROW_ROTATED ? DITI_ROTATION_GROUP : 16;
+	block = diti_type_block(weight->type);
+	return block > 4 ? block : 4;
+}
+
+static void diti_cuts_free(const diti_env *env, diti_cut_weight **cuts, size_t count) {
+	size_t i;
+	for (i = 0; i < count; i++) diti_free(env, cuts[i]);
+	diti_free(env, cuts);
+}
+
+static uint64_t diti_cut_row_bytes(const diti_weight *weight, uint32_t columns) {
+	uint64_t bytes = 0;
+	if (columns) diti_weight_bytes(weight->type, 1, columns, &bytes);
+	return bytes;
+}
+
+static uint64_t diti_cut_bytes(const diti_weight *weight, uint32_t columns) {
+	return diti_type_is_i8(weight->type) ? columns : diti_cut_row_bytes(weight, columns);
+}
+
+static void diti_cut_pieces(diti_cut_weight *made) {
+	const diti_weight *source = made->source;
+	diti_pieces *pieces = &made->pieces;
+	uint64_t to = 0;
+	uint32_t i;
+	pieces->from_pitch = diti_cut_row_bytes(source, source->columns);
+	pieces->to_pitch = diti_cut_row_bytes(source, made->weight.columns);
+	for (i = 0; i < 2 && made->cut.columns[i].count; i++) {
+		pieces->list[i].from = diti_cut_bytes(source, made->cut.columns[i].first);
+		pieces->list[i].to = to;
+		to += pieces->list[i].size = diti_cut_bytes(source, made->cut.columns[i].count);
+	}
+	if (diti_type_is_i8(source->type)) {
+		pieces->list[i].from = pieces->from_pitch - 16;
+		pieces->list[i].to = pieces->to_pitch - 16;
+		pieces->list[i++].size = 16;
+	}
+	pieces->count = i;
+}
+
+static void diti_cut_parts(diti_cut_weight *made) {
+	const diti_weight *source = made->source;
+	diti_weight *out = &made->weight;
+	uint64_t row_bytes = diti_cut_row_bytes(source, source->columns);
+	uint32_t i, begin = made->cut.row, end = begin + out->rows;
+	for (i = 0; i < source->part_count; i++) {
+		diti_weight_part part = source->parts[i];
+		uint32_t first = part.first_row, last = first + part.rows;
+		if (first < begin) first = begin;
+		if (last > end) last = end;
+		if (first >= last) continue;
+		part.offset += (first - part.first_row) * row_bytes;
+		part.first_row = first - begin;
+		part.rows = last - first;
+		if (made->pieces.count) part.pieces = &made->pieces;
+		out->parts[out->part_count++] = part;
+	}
+}
+
+static bool diti_cut_fits(const diti_weight *weight, const diti_cut *cut) {
+	uint32_t i, unit = diti_weight_unit(weight);
+	if (weight->kernel > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
+	for (i = 0; i < 2; i++) {
+		uint32_t first = cut->columns[i].first, count = cut->columns[i].count;
+		if (first > weight->columns || count > weight->columns - first || first % unit || count % unit) return false;
+	}
+	return true;
+}
+
+static const diti_weight *diti_cut_find(const diti_graph *graph, const diti_weight *weight, const diti_cut *cut) {
+	size_t i;
+	for (i = 0; i < graph->cut_count; i++)
+		if (graph->cuts[i]->source == weight && !memcmp(&graph->cuts[i]->cut, cut, sizeof *cut))
+			return &graph->cuts[i]->weight;
+	return NULL;
+}
+
+static const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut) {
+	const diti_weight *known = diti_cut_find(graph, weight, cut);
+	diti_cut_weight *made;
+	if (known || (!cut->rows && !cut->columns[0].count) || diti_graph_failed(graph)) return known ? known : weight;
+	made = (diti_cut_weight *)diti_alloc_zero(&graph->device->env, sizeof *made);
+	if (!made || !diti_grow(&graph->device->env, (void **)&graph->cuts, &graph->cut_capacity, graph->cut_count,
+		sizeof *graph->cuts)) {
+		diti_free(&graph->device->env, made);
+		diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+		return weight;
+	}
+	graph->cuts[graph->cut_count++] = made;
+	if (!diti_cut_fits(weight, cut)) {
+		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "weight %s [%u, %u] of %s cannot be cut at such places",
+			weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));
+		return weight;
+	}
+	made->source = weight;
+	made->cut = *cut;
+	made->weight.name = weight->name;
+	made->weight.type = weight->type;
+	made->weight.kernel = weight->kernel;
+	made->weight.rows = cut->rows ? cut->rows : weight->rows;
+	made->weight.columns = cut->columns[0].count ? cut->columns[0].count + cut->columns[1].count : weight->columns;
+	if (made->weight.columns != weight->columns) diti_cut_pieces(made);
+	diti_cut_parts(made);
+	return &made->weight;
+}
+
+static diti_replicas *diti_replicas_create(const diti_env *env, diti_device *home) {
+	diti_replicas *replicas = (diti_replicas *)diti_alloc_zero(env, sizeof *replicas);
+	if (!replicas) return NULL;
+	replicas->env = *env;
+	replicas->home = home;
+	return replicas;
+}
+
+static void diti_replicas_free(diti_replicas *replicas) {
+	diti_env env;
+	size_t i;
+	if (!replicas) return;
+	env = replicas->env;
+	for (i = 0; i < replicas->block_count; i++) {
+		diti_buffer_destroy(replicas->blocks[i]->device, &replicas->blocks[i]->buffer);
+		diti_free(&env, replicas->blocks[i]);
+	}
+	diti_free(&env, replicas->blocks);
+	diti_free(&env, replicas->list);
+	diti_free(&env, replicas);
+}
+
+static uint64_t diti_replicas_bytes(const diti_replicas *replicas, const diti_device *device) {
+	uint64_t bytes = 0;
+	size_t i;
+	for (i = 0; replicas && i < replicas->block_count; i++)
+		if (replicas->blocks[i]->device == device) bytes += replicas->blocks[i]->buffer.size;
+	return bytes;
+}
+
+static const void *diti_replica_source(const diti_weight_part *part) {
+	return part->streamed ? (const void *)part->streamed : (const void *)part->buffer;
+}
+
+static diti_replicas *diti_replicas_of(const diti_weight_part *part) {
+	return part->streamed ? part->streamed->replicas : part->buffer->replicas;
+}
+
+static bool diti_replica_same(const diti_replica *replica, const diti_device *device, const diti_tensor_info *weight) {
+	static const diti_pieces whole = DITI_ZERO;
+	const diti_weight_part *part = weight->part;
+	return replica->device == device && replica->source == diti_replica_source(part) && replica->from == part->offset &&
+		replica->bytes == weight->bytes &&
+		!memcmp(&replica->pieces, part->pieces ? part->pieces : &whole, sizeof whole);
+}
+
+static diti_replica *diti_replica_find(diti_replicas *replicas, const diti_device *device,
+	const diti_tensor_info *weight) {
+	size_t i;
+	for (i = 0; i < replicas->count; i++)
+		if (diti_replica_same(&replicas->list[i], device, weight)) return &replicas->list[i];
+	return NULL;
+}
+
+static bool diti_replica_needless(const diti_device *device, const diti_weight_part *part) {
+	if (part->streamed || part->pieces) return false;
+	return !part->buffer->replicas || (part->buffer->replicas->home == device && part->offset % 16 == 0);
+}
+
+static dit_result diti_replica_read_file(const diti_streamed *streamed, uint64_t from, uint64_t size,
+	unsigned char *out, dit_error *err) {
+	size_t low = 0, high = streamed->count;
+	dit_result result = DIT_OK;
+	while (low + 1 < high) {
+		size_t middle = low + (high - low) / 2;
+		if (streamed->uploads[middle].target <= from)
+			low = middle;
+		else
+			high = middle;
+	}
+	for (; size && low < streamed->count && result >= 0; low++) {
+		const diti_upload *upload = &streamed->uploads[low];
+		uint64_t done = from - upload->target, left = diti_upload_bytes(upload) - done;
+		if (from < upload->target) break;
+		if (left > size) left = size;
+		result = diti_upload_read(streamed->env, streamed->checkpoint, upload, done, left, out, err);
+		out += left;
+		from += left;
+		size -= left;
+	}
+	return result;
+}
+
+static dit_result diti_replica_read(const diti_weight_part *part, uint64_t from, uint64_t size, unsigned char *out,
+	dit_error *err) {
+	const diti_buffer *buffer = part->buffer;
+	if (part->streamed) return diti_replica_read_file(part->streamed, from, size, out, err);
+	if (size > buffer->size - from) size = buffer->size - from;
+	if (!buffer->block.mapped)
+		return diti_buffer_read(buffer->replicas->home, (diti_buffer *)(uintptr_t)buffer, from, out, size, err);
+	memcpy(out, (const unsigned char *)buffer->block.mapped + from, (size_t)size);
+	return DIT_OK;
+}
+
+static void diti_replica_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows, unsigned char *to) {
+	uint64_t r;
+	uint32_t i;
+	memset(to, 0, (size_t)(rows * pieces->to_pitch));
+	for (r = 0; r < rows; r++)
+		for (i = 0; i < pieces->count; i++)
+			memcpy(to + r * pieces->to_pitch + pieces->list[i].to, from + r * pieces->from_pitch + pieces->list[i].from,
+				(size_t)pieces->list[i].size);
+}
+
+#define DITI_REPLICA_PIECE ((uint64_t)4 << 20)
+
+typedef struct diti_replica_copy {
+	diti_device *device;
+	diti_buffer *target;
+	VkDeviceSize offset;
+	unsigned char *read, *picked;
+} diti_replica_copy;
+
+static uint64_t diti_replica_row(const diti_tensor_info *weight) {
+	if (weight->part->pieces) return weight->part->pieces->from_pitch;
+	return weight->format == DITI_I8 ? weight->pitch : 4;
+}
+
+static dit_result diti_replica_move(const diti_replica_copy *copy, const diti_tensor_info *weight, uint64_t most,
+	dit_error *err) {
+	const diti_weight_part *part = weight->part;
+	const diti_pieces *pieces = part->pieces;
+	uint64_t from_pitch = diti_replica_row(weight), to_pitch = pieces ? pieces->to_pitch : from_pitch;
+	uint64_t all = pieces ? weight->rows : weight->bytes / from_pitch, first, count;
+	dit_result result = DIT_OK;
+	for (first = 0; first < all && result >= 0; first += count) {
+		count = all - first < most / from_pitch ? all - first : most / from_pitch;
+		result = diti_replica_read(part, part->offset + first * from_pitch, count * from_pitch, copy->read, err);
+		if (result >= 0 && pieces) diti_replica_pick(pieces, copy->read, count, copy->picked);
+		if (result >= 0)
+			result = diti_buffer_write(copy->device, copy->target, copy->offset + first * to_pitch,
+				pieces ? copy->picked : copy->read, count * to_pitch, err);
+	}
+	return result;
+}
+
+typedef struct diti_fetch {
+	diti_plan *plan;
+	diti_replicas *replicas;
+	size_t first;
+	size_t first_block;
+	uint64_t most;
+} diti_fetch;
+
+static bool diti_fetch_wants(const diti_tensor_info *tensor) {
+	return tensor->storage == DITI_STORAGE_WEIGHT && tensor->part && tensor->first_use != DITI_UNUSED_YET &&
+		!diti_part_streams(tensor->part);
+}
+
+static diti_replica_block *diti_fetch_open(diti_fetch *fetch) {
+	diti_replicas *replicas = fetch->replicas;
+	diti_replica_block *block = (diti_replica_block *)diti_alloc_zero(&replicas->env, sizeof *block);
+	if (!block || !diti_grow(&replicas->env, (void **)&replicas->blocks, &replicas->block_capacity,
+		replicas->block_count, sizeof *replicas->blocks)) {
+		diti_free(&replicas->env, block);
+		return NULL;
+	}
+	block->device = fetch->plan->device;
+	replicas->blocks[replicas->block_count++] = block;
+	return block;
+}
+
+static bool diti_fetch_note(diti_fetch *fetch, const diti_tensor_info *weight) {
+	diti_replicas *replicas = fetch->replicas;
+	uint64_t limit = fetch->plan->device->limits.allocation & ~(VkDeviceSize)0xffff, row = diti_replica_row(weight);
+	diti_replica_block *block =
+		replicas->block_count > fetch->first_block ? replicas->blocks[replicas->block_count - 1] : NULL;
+	diti_replica *replica;
+	if (!diti_grow(&replicas->env, (void **)&replicas->list, &replicas->capacity, replicas->count,
+		sizeof *replicas->list))
+		return false;
+	if (!block || block->buffer.size + weight->bytes > limit) block = diti_fetch_open(fetch);
+	if (!block) return false;
+	replica = &replicas->list[replicas->count++];
+	memset(replica, 0, sizeof *replica);
+	replica->device = fetch->plan->device;
+	replica->source = diti_replica_source(weight->part);
+	replica->from = weight->part->offset;
+	if (weight->part->pieces) replica->pieces = *weight->part->pieces;
+	replica->bytes = weight->bytes;
+	replica->offset = block->buffer.size;
+	block->buffer.size += (weight->bytes + 15u) & ~(uint64_t)15u;
+	if (row > fetch->most) fetch->most = row;
+	return true;
+}
+
+static dit_result diti_fetch_list(diti_fetch *fetch, dit_error *err) {
+	diti_plan *plan = fetch->plan;
+	size_t i;
+	fetch->first = fetch->replicas->count;
+	fetch->first_block = fetch->replicas->block_count;
+	for (i = 1; i < plan->tensor_count; i++) {
+		const diti_tensor_info *tensor = &plan->tensors[i];
+		if (tensor->parent != i || !diti_fetch_wants(tensor) || diti_replica_needless(plan->device, tensor->part) ||
+			diti_replicas_of(tensor->part) != fetch->replicas ||
+			diti_replica_find(fetch->replicas, plan->device, tensor))
+			continue;
+		if (!diti_fetch_note(fetch, tensor))
+			return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to bring weights to a device");
+	}
+	return DIT_OK;
+}
+
+static dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err) {
+	diti_replicas *replicas = fetch->replicas;
+	dit_result result = DIT_OK;
+	size_t i;
+	for (i = fetch->first_block; i < replicas->block_count && result >= 0; i++) {
+		diti_replica_block *block = replicas->blocks[i];
+		VkDeviceSize size = block->buffer.size;
+		memset(&block->buffer, 0, sizeof block->buffer);
+		result = diti_buffer_create(block->device, size, DITI_MEMORY_DEVICE, "weights", &block->buffer, err);
+	}
+	return result;
+}
+
+static dit_result diti_fetch_fill(diti_fetch *fetch, diti_replica_copy *copy, uint64_t most, dit_error *err) {
+	diti_replicas *replicas = fetch->replicas;
+	diti_plan *plan = fetch->plan;
+	size_t block = fetch->first_block, next = fetch->first, i;
+	dit_result result = DIT_OK;
+	for (i = 1; i < plan->tensor_count && result >= 0 && next < replicas->count; i++) {
+		const diti_tensor_info *tensor = &plan->tensors[i];
+		diti_replica *replica = &replicas->list[next];
+		if (tensor->parent != i || !diti_fetch_wants(tensor) || !diti_replica_same(replica, plan->device, tensor))
+			continue;
+		if (replica->offset == 0 && next > fetch->first) block++;
+		copy->target = &replicas->blocks[block]->buffer;
+		copy->offset = replica->offset;
+		replica->buffer = copy->target->buffer;
+		result = diti_replica_move(copy, tensor, most, err);
+		next++;
+	}
+	return result;
+}
+
+static void diti_fetch_undo(diti_fetch *fetch) {
+	diti_replicas *replicas = fetch->replicas;
+	while (replicas->block_count > fetch->first_block) {
+		diti_replica_block *block = replicas->blocks[--replicas->block_count];
+		if (block->buffer.buffer) diti_buffer_destroy(block->device, &block->buffer);
+		diti_free(&replicas->env, block);
+	}
+	replicas->count = fetch->first;
+}
+
+static dit_result diti_fetch_missing(diti_fetch *fetch, dit_error *err) {
+	diti_replicas *replicas = fetch->replicas;
+	diti_replica_copy copy = DITI_ZERO;
+	dit_result result = diti_fetch_list(fetch, err);
+	uint64_t most = fetch->most > DITI_REPLICA_PIECE ? fetch->most : DITI_REPLICA_PIECE;
+	if (result >= 0 && replicas->count > fetch->first) {
+		diti_trace_scope scope = diti_trace_open(replicas->home->trace, DITI_LANE_LOAD, "weights to a device");
+		copy.device = fetch->plan->device;
+		copy.read = (unsigned char *)diti_alloc_array(&replicas->env, 2, (size_t)most);
+		copy.picked = copy.read + most;
+		if (!copy.read) result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights");
+		if (result >= 0) result = diti_fetch_make(fetch, err);
+		if (result >= 0) result = diti_fetch_fill(fetch, &copy, most, err);
+		diti_free(&replicas->env, copy.read);
+		diti_trace_close(&scope, 0);
+	}
+	if (result < 0) diti_fetch_undo(fetch);
+	return result;
+}
+
+static dit_result diti_fetch_component(diti_plan *plan, diti_replicas *replicas, dit_error *err) {
+	diti_fetch fetch = DITI_ZERO;
+	dit_result result;
+	size_t i;
+	fetch.plan = plan;
+	fetch.replicas = replicas;
+	diti_lock(&replicas->lock);
+	result = diti_fetch_missing(&fetch, err);
+	for (i = 1; i < plan->tensor_count && result >= 0; i++) {
+		diti_tensor_info *tensor = &plan->tensors[i];
+		const diti_replica *replica;
+		if (tensor->parent != i || !diti_fetch_wants(tensor) || diti_replica_needless(plan->device, tensor->part) ||
+			diti_replicas_of(tensor->part) != replicas)
+			continue;
+		replica = diti_replica_find(replicas, plan->device, tensor);
+		tensor->buffer = replica->buffer;
+		tensor->offset = replica->offset;
+	}
+	diti_unlock(&replicas->lock);
+	return result;
+}
+
+static dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err) {
+	dit_result result = DIT_OK;
+	size_t i;
+	for (i = 1; i < plan->tensor_count && result >= 0; i++) {
+		diti_tensor_info *tensor = &plan->tensors[i];
+		if (tensor->parent != i || !diti_fetch_wants(tensor) || tensor->buffer) continue;
+		if (diti_replica_needless(plan->device, tensor->part)) {
+			tensor->buffer = tensor->part->buffer->buffer;
+			tensor->offset = tensor->part->offset;
+		} else {
+			result = diti_fetch_component(plan, diti_replicas_of(tensor->part), err);
+		}
+	}
+	return result;
+}
+
 /* ==== src/graph/graph.c ==== */
 
 static uint32_t diti_element_size(diti_element element) {
@@ -11229,6 +11657,7 @@ static void diti_graph_free(diti_graph *graph) {
 	diti_free(&graph->device->env, graph->wanted);
 	diti_free(&graph->device->env, graph->guard_records);
 	diti_free(&graph->device->env, graph->exchanges);
+	diti_cuts_free(&graph->device->env, graph->cuts, graph->cut_count);
 	diti_free(&graph->device->env, graph->events);
 	memset(graph, 0, sizeof *graph);
 }
@@ -11721,7 +12150,7 @@ static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_i
 static VkDeviceSize diti_slice_memory(const diti_plan *plan, const diti_dispatch *dispatch,
 	const diti_tensor_info *parent, VkBuffer *buffer) {
 	if (parent->storage == DITI_STORAGE_WEIGHT)
-		return diti_plan_weight_place(plan, (uint32_t)(dispatch - plan->sources), parent->part, buffer);
+		return diti_plan_weight_place(plan, (uint32_t)(dispatch - plan->sources), parent, buffer);
 	*buffer = plan->blocks[parent->block].buffer.buffer;
 	return parent->offset;
 }
@@ -12740,6 +13169,10 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
 	plan->exchange_count = graph->exchange_count;
 	plan->events = graph->events;
 	plan->event_count = graph->event_count;
+	plan->cuts = graph->cuts;
+	plan->cut_count = graph->cut_count;
+	graph->cuts = NULL;
+	graph->cut_count = graph->cut_capacity = 0;
 	graph->exchanges = NULL;
 	graph->events = NULL;
 	graph->exchange_count = graph->exchange_capacity = graph->event_count = graph->event_capacity = 0;
@@ -12757,6 +13190,7 @@ static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error 
 		result = diti_plan_create_buffers(plan, err);
 	}
 	if (result >= 0 && plan->guards) result = diti_plan_create_report(plan, err);
+	if (result >= 0) result = diti_plan_fetch_weights(plan, err);
 	if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
 	diti_trace_close(&scope, 0);
 	return result;
@@ -12825,6 +13259,7 @@ static void diti_plan_destroy(diti_plan *plan) {
 	diti_buffer_destroy(device, &plan->report);
 	diti_free(&device->env, plan->guard_records);
 	diti_free(&device->env, plan->exchanges);
+	diti_cuts_free(&device->env, plan->cuts, plan->cut_count);
 	diti_free(&device->env, plan->events);
 	diti_free(&device->env, plan->tensors);
 	diti_free(&device->env, plan->sources);
@@ -14083,6 +14518,29 @@ static void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tenso
 		diti_copy(graph, payload, out, "payload");
 }
 
+static uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns) {
+	return index < diti_group_count(group) ? 4 * diti_group_first(group, index, columns / 4) : columns;
+}
+
+static void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x) {
+	uint32_t i, rows, columns, first[DITI_MAX_DEVICES + 1];
+	diti_tensor own;
+	size_t begun;
+	if (diti_graph_failed(graph) || diti_group_count(group) == 1) return;
+	rows = diti_tensor_get(graph, x)->rows;
+	columns = diti_tensor_get(graph, x)->columns;
+	for (i = 0; i <= group->count; i++) first[i] = diti_group_column(group, i, columns);
+	begun = graph->exchange_count;
+	i = group->index;
+	own = diti_tensor_view(graph, x, 0, rows, first[i], first[i + 1] - first[i]);
+	diti_group_send_all(graph, group, own);
+	for (i = 0; i < group->count; i++)
+		if (i != group->index)
+			diti_exchange_begin(graph, diti_tensor_view(graph, x, 0, rows, first[i], first[i + 1] - first[i]),
+				group->devices[i], false);
+	diti_group_end(graph, begun);
+}
+
 static uint32_t diti_heads_rows(const diti_exchange_heads *desc, uint32_t before) {
 	uint32_t i, rows = 0;
 	for (i = 0; i < before; i++) rows += desc->rows[i];
@@ -14916,12 +15374,15 @@ static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const dit
 static diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
 	const diti_linear_desc *desc) {
 	const char *name = desc->name ? desc->name : "linear";
+	uint32_t all_rows = weight->rows;
 	diti_gemm gemm = DITI_ZERO;
+	weight = diti_weight_cut(graph, weight, &desc->cut);
 	if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
 	gemm.x = diti_linear_input(graph, x, weight, name);
 	gemm.rows = diti_tensor_get(graph, x)->rows;
 	gemm.depth = weight->columns;
-	gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
+	gemm.bias = diti_op_vector_weight(graph, desc->bias, all_rows, name);
+	if (gemm.bias && desc->cut.rows) gemm.bias = diti_tensor_view(graph, gemm.bias, 0, 1, desc->cut.row, weight->rows);
 	gemm.activation = (uint32_t)desc->activation;
 	gemm.multiply = desc->multiply;
 	gemm.gate = desc->gate;
@@ -15661,7 +16122,9 @@ enum {
 	DITI_NORM_PART_BIAS = 4,
 	DITI_NORM_PART_SCALE = 8,
 	DITI_NORM_PART_SHIFT = 16,
-	DITI_NORM_PART_PLAIN = 32
+	DITI_NORM_PART_PLAIN = 32,
+	DITI_NORM_PART_AGREED = 64,
+	DITI_NORM_PART_MEASURE = 128
 };
 enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
 
@@ -15688,12 +16151,15 @@ static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_de
 
 typedef struct diti_norm_op {
 	diti_tensor x, out, weight, bias;
+	diti_tensor agreed;
 	uint32_t parts;
+	bool rotated;
 	const diti_norm_desc *desc;
 	const char *name;
 } diti_norm_op;
 
-static uint32_t diti_norm_mode(const diti_tensor_info *out) {
+static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *out) {
+	if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 	if (out->format != DITI_I8) return DITI_NORM_FLOATS;
 	return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
 }
@@ -15712,9 +16178,10 @@ static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op,
 	c[1] = lanes;
 	c[2] = diti_tensor_get(graph, op->x)->format;
 	c[3] = diti_tensor_get(graph, op->out)->format;
-	c[4] = op->parts | (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) |
-		(op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) | (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) |
-		(desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) | (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
+	c[4] = op->parts | (op->agreed ? (uint32_t)DITI_NORM_PART_AGREED : 0) |
+		(desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
+		(op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
+		(desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
 	c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
 		diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
 	c[6] = mode;
@@ -15725,7 +16192,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
 	const diti_norm_desc *desc = op->desc;
 	bool cpu = graph->device->is_cpu;
 	diti_tensor_info info = *diti_tensor_get(graph, op->x), out = *diti_tensor_get(graph, op->out);
-	uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(&out);
+	uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(op, &out);
 	uint32_t group = !cpu ? (mode == DITI_NORM_QUANTIZE_ROTATED ? 32 : 128) : subgroup > 4 ? subgroup : 4;
 	uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
 	diti_dispatch dispatch;
@@ -15741,15 +16208,18 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
 	dispatch.push[14] = desc->rows_per_group;
 	dispatch.push[15] = desc->item_rows;
 	dispatch.push[16] = desc->text_rows;
+	dispatch.push[18] = op->agreed ? diti_tensor_get(graph, op->agreed)->pitch : 0;
+	dispatch.push[19] = op->agreed ? diti_tensor_get(graph, op->agreed)->rows : 0;
 	diti_op_bind(graph, &dispatch, 0, op->x, 4, true, false);
 	diti_op_bind(graph, &dispatch, 1, op->out, 6, false, true);
 	diti_op_bind(graph, &dispatch, 2, op->weight, 8, true, false);
 	diti_op_bind(graph, &dispatch, 3, op->bias, 9, true, false);
 	diti_op_bind(graph, &dispatch, 4, desc->scale, 10, true, false);
 	diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
+	diti_op_bind(graph, &dispatch, 6, op->agreed, 17, true, false);
 	diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
 	diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
-	diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 17);
+	diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 20);
 }
 
 static diti_tensor diti_norm_new_i8(diti_graph *graph, uint32_t rows, uint32_t columns, bool rotated,
@@ -15787,7 +16257,8 @@ static diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_d
 	return op.out;
 }
 
-static diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
+static diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, bool rotated, diti_tensor agreed,
+	const char *name) {
 	diti_norm_desc desc = DITI_ZERO;
 	diti_norm_op op = DITI_ZERO;
 	diti_tensor_info info;
@@ -15797,11 +16268,43 @@ static diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated,
 	op.x = x;
 	op.desc = &desc;
 	op.parts = DITI_NORM_PART_PLAIN;
+	op.agreed = agreed;
 	op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
 	if (!op.out) return 0;
 	diti_guard_pass(graph, x, op.out);
 	diti_norm_emit(graph, &op);
 	return op.out;
+}
+
+static diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
+	return diti_quantize_agreed(graph, x, rotated, 0, name);
+}
+
+static diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
+	diti_norm_desc desc = DITI_ZERO;
+	diti_norm_op op = DITI_ZERO;
+	uint32_t rows;
+	if (!diti_norm_check(graph, x, &desc, name)) return 0;
+	rows = diti_tensor_get(graph, x)->rows;
+	op.name = name;
+	op.x = x;
+	op.desc = &desc;
+	op.parts = DITI_NORM_PART_PLAIN | DITI_NORM_PART_MEASURE;
+	op.rotated = rotated;
+	op.out = diti_tensor_new(graph, DITI_F32, rows, 1, name);
+	if (diti_graph_failed(graph)) return 0;
+	diti_norm_emit(graph, &op);
+	return diti_tensor_reshape(graph, op.out, 1, rows);
+}
+
+static diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
+	const char *name) {
+	diti_tensor most = 0;
+	if (diti_group_count(group) > 1) {
+		most = diti_quantize_measure(graph, x, rotated, "largest of rows");
+		most = diti_all_gather(graph, group, most, 1, group->count, "largest of rows");
+	}
+	return diti_quantize_agreed(graph, x, rotated, most, name);
 }
 
 enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, DITI_GROUP_NORM_MOMENTS };
@@ -15968,6 +16471,31 @@ static const diti_weight *diti_joined_reader(const diti_joined *joined) {
 	return diti_type_is_i8(first->type) ? first : NULL;
 }
 
+static const diti_layer *diti_joined_at(const diti_joined *joined, uint32_t *row) {
+	uint32_t i = 0;
+	while (i + 1 < joined->count && *row >= joined->layers[i].weight.rows) *row -= joined->layers[i++].weight.rows;
+	return &joined->layers[i];
+}
+
+static diti_tensor diti_linear_kinds(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+	const diti_linear_desc *desc, uint32_t stretch) {
+	diti_linear_desc one = *desc;
+	uint32_t i, own = desc->cut.rows ? desc->cut.rows : stretch, rows = diti_tensor_get(graph, x)->rows;
+	if (!one.out)
+		one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, desc->kinds * own, one.name);
+	for (i = 0; i < desc->kinds && !diti_graph_failed(graph); i++) {
+		uint32_t row = i * stretch + desc->cut.row;
+		const diti_layer *layer = diti_joined_at(joined, &row);
+		diti_linear_desc part = one;
+		part.bias = &layer->bias;
+		part.cut.row = row;
+		part.cut.rows = own;
+		part.out = diti_tensor_view(graph, one.out, 0, rows, i * own, own);
+		diti_linear(graph, x, &layer->weight, &part);
+	}
+	return one.out;
+}
+
 static diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
 	const diti_linear_desc *desc) {
 	diti_linear_desc one = *desc;
@@ -15978,6 +16506,7 @@ static diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const di
 	if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
 		x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
 	for (i = 0; i < joined->count; i++) total += joined->layers[i].weight.rows;
+	if (desc->kinds) return diti_linear_kinds(graph, x, joined, desc, total / desc->kinds);
 	if (!one.out) one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, total, one.name);
 	for (i = 0; i < joined->count; i++) {
 		const diti_layer *layer = &joined->layers[i];
@@ -19879,10 +20408,16 @@ typedef struct diti_embedder {
 } diti_embedder;
 static diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
 	diti_activation activation, diti_tensor out, bool out_f32, const char *name);
+typedef struct diti_stripe {
+	uint32_t first, count, all;
+} diti_stripe;
+static diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
+	const diti_layer *layer, diti_tensor out, const char *name);
 #define DITI_ADALN_LAYERS 130u
 typedef struct diti_adaln {
 	const diti_layer *layers[DITI_ADALN_LAYERS];
 	uint32_t first, count, items, columns;
+	const diti_group *group;
 	diti_tensor active;
 	diti_tensor table;
 	diti_tensor row;
@@ -20041,18 +20576,6 @@ static diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_l
 	return diti_linear(graph, x, &layer->weight, &desc);
 }
 
-static void diti_layer_add(diti_graph *graph, diti_tensor x, diti_tensor h, const diti_layer *layer,
-	diti_tensor gate, uint32_t rows_per_gate, const char *name) {
-	diti_linear_desc desc = DITI_ZERO;
-	desc.bias = &layer->bias;
-	desc.gate = gate;
-	desc.rows_per_gate = rows_per_gate;
-	desc.residual = x;
-	desc.out = x;
-	desc.name = name;
-	diti_linear(graph, h, &layer->weight, &desc);
-}
-
 static diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_tensor add, diti_tensor out,
 	const char *name) {
 	diti_elementwise_desc desc = DITI_ZERO;
@@ -20084,8 +20607,8 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
 	table = diti_tensor_new(graph, DITI_F32, rows, adaln->columns, "modulation");
 	for (i = 0; i < adaln->count && !diti_graph_failed(graph); i++) {
 		uint32_t columns = adaln->layers[i]->weight.rows;
-		diti_layer_run(graph, active, adaln->layers[i], DITI_ACTIVATION_NONE,
-			diti_tensor_view(graph, table, 0, rows, column, columns), true, "modulation");
+		diti_layer_spread(graph, adaln->group, active, adaln->layers[i],
+			diti_tensor_view(graph, table, 0, rows, column, columns), "modulation");
 		column += columns;
 	}
 	return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
@@ -20110,8 +20633,7 @@ static void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor 
 static diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
 	uint32_t i, column = 0;
 	index -= adaln->first;
-	if (!adaln->table)
-		return diti_layer_run(graph, adaln->row, adaln->layers[index], DITI_ACTIVATION_NONE, 0, true, "modulation");
+	if (!adaln->table) return diti_layer_spread(graph, adaln->group, adaln->row, adaln->layers[index], 0, "modulation");
 	for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
 	return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
 }
@@ -20151,6 +20673,139 @@ static diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoi
 		diti_linear(graph, diti_tensor_view(graph, patches, first, stretch->rows, 0, columns), &layer->weight, &desc);
 	}
 	return x;
+}
+
+/* ==== src/model/tensor.c ==== */
+
+static const diti_group *diti_tensor_group(const diti_denoise *denoise) {
+	return denoise->axes ? &denoise->axes->tensor : NULL;
+}
+
+static uint32_t diti_stripe_common(uint32_t a, uint32_t b) {
+	uint32_t x = a, y = b;
+	while (y) {
+		uint32_t rest = x % y;
+		x = y;
+		y = rest;
+	}
+	return a / x * b;
+}
+
+static diti_stripe diti_stripe_make(diti_graph *graph, const diti_denoise *denoise, uint32_t all, uint32_t step,
+	const diti_weight *const *readers, uint32_t reader_count) {
+	const diti_group *group = diti_tensor_group(denoise);
+	uint32_t i, count = diti_group_count(group), unit = step, end;
+	diti_stripe stripe;
+	stripe.first = 0;
+	stripe.count = stripe.all = all;
+	if (count == 1) return stripe;
+	for (i = 0; i < reader_count; i++)
+		if (readers[i]->part_count) unit = diti_stripe_common(unit, diti_weight_unit(readers[i]));
+	if (all / unit < count) {
+		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+			"split tensor%u: %.100s: its %u columns can be parted every %u only, as its type %s groups "
+			"them, which is not enough for %u devices",
+			count, readers[0]->name ? readers[0]->name : "a matrix", all, unit,
+			diti_type_name(readers[0]->type), count);
+		return stripe;
+	}
+	stripe.first = unit * diti_group_first(group, group->index, all / unit);
+	end = group->index + 1 == count ? all : unit * diti_group_first(group, group->index + 1, all / unit);
+	stripe.count = end - stripe.first;
+	return stripe;
+}
+
+static diti_stripe diti_stripe_feed(diti_graph *graph, const diti_denoise *denoise,
+	const diti_weight *const *readers, uint32_t reader_count, uint32_t all) {
+	uint32_t step = all % 16 == 0 && all / 16 >= diti_group_count(diti_tensor_group(denoise)) ? 16 : 4;
+	return diti_stripe_make(graph, denoise, all, step, readers, reader_count);
+}
+
+static void diti_stripe_rows(diti_linear_desc *desc, const diti_stripe *stripe) {
+	if (stripe->count == stripe->all) return;
+	desc->cut.row = stripe->first;
+	desc->cut.rows = stripe->count;
+}
+
+static diti_tensor diti_stripe_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+	const diti_stripe *stripe, diti_activation activation, diti_tensor out,
+	const char *name) {
+	diti_linear_desc desc = DITI_ZERO;
+	desc.bias = &layer->bias;
+	desc.activation = activation;
+	desc.out = out;
+	desc.name = name;
+	diti_stripe_rows(&desc, stripe);
+	return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+static diti_tensor diti_stripe_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+	const diti_stripe *stripe, uint32_t kinds, const char *name) {
+	diti_linear_desc desc = DITI_ZERO;
+	desc.name = name;
+	diti_stripe_rows(&desc, stripe);
+	if (desc.cut.rows) desc.kinds = kinds;
+	return diti_linear_joined(graph, x, joined, &desc);
+}
+
+static diti_tensor diti_stripe_input(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
+	const diti_weight *reader) {
+	if (diti_graph_failed(graph) || !diti_type_is_i8(reader->type) || diti_tensor_get(graph, h)->format == DITI_I8)
+		return h;
+	return diti_quantize_shared(graph, diti_tensor_group(denoise), h, reader->type == DIT_TYPE_I8_ROW_ROTATED,
+		"quantize");
+}
+
+static void diti_stripe_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
+	const diti_layer *layer, const diti_stripe *stripes, uint32_t stripe_count,
+	diti_linear_desc *desc) {
+	const diti_group *group = diti_tensor_group(denoise);
+	uint32_t i, column = 0;
+	bool leads = diti_group_count(group) == 1 || group->index == 0;
+	desc->bias = leads ? &layer->bias : NULL;
+	desc->residual = leads ? desc->out : 0;
+	for (i = 0; i < stripe_count && diti_group_count(group) > 1; i++) {
+		desc->cut.columns[i].first = column + stripes[i].first;
+		desc->cut.columns[i].count = stripes[i].count;
+		column += stripes[i].all;
+	}
+	diti_linear(graph, diti_stripe_input(graph, denoise, h, &layer->weight), &layer->weight, desc);
+}
+
+static void diti_stripe_sum(diti_graph *graph, const diti_denoise *denoise, diti_tensor x) {
+	diti_all_reduce(graph, diti_tensor_group(denoise), x, "sum over devices");
+}
+
+static void diti_layer_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor x, diti_tensor h,
+	const diti_layer *layer, const diti_stripe *stripe, diti_tensor gate,
+	uint32_t rows_per_gate, const char *name) {
+	diti_linear_desc desc = DITI_ZERO;
+	desc.gate = gate;
+	desc.rows_per_gate = rows_per_gate;
+	desc.out = x;
+	desc.name = name;
+	diti_stripe_add(graph, denoise, h, layer, stripe, 1, &desc);
+	diti_stripe_sum(graph, denoise, x);
+}
+
+static diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
+	const diti_layer *layer, diti_tensor out, const char *name) {
+	uint32_t columns = layer->weight.rows, first, end;
+	diti_linear_desc desc = DITI_ZERO;
+	if (diti_graph_failed(graph) || diti_group_count(group) == 1 || columns / 4 < group->count)
+		return diti_layer_run(graph, x, layer, DITI_ACTIVATION_NONE, out, true, name);
+	if (!out) out = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, x)->rows, columns, name);
+	first = diti_group_column(group, group->index, columns);
+	end = diti_group_column(group, group->index + 1, columns);
+	desc.bias = &layer->bias;
+	desc.cut.row = first;
+	desc.cut.rows = end - first;
+	desc.out = diti_tensor_view(graph, out, 0, diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, out)->rows, first,
+		end - first);
+	desc.name = name;
+	diti_linear(graph, x, &layer->weight, &desc);
+	diti_gather_columns(graph, group, out);
+	return out;
 }
 
 /* ==== src/model/evaluate.c ==== */
@@ -20619,14 +21274,8 @@ static diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, dit
 	return diti_silu(graph, all, "conditioning_silu");
 }
 
-static uint32_t diti_joined_rows(const diti_joined *joined) {
-	uint32_t i, rows = 0;
-	for (i = 0; i < joined->count; i++) rows += joined->layers[i].weight.rows;
-	return rows;
-}
-
-static diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, const diti_joined_pair *layers,
-	uint32_t chunks) {
+static diti_tensor diti_joint_modulate(diti_graph *graph, const diti_denoise *denoise, diti_tensor active,
+	const diti_joined_pair *layers, uint32_t chunks) {
 	uint32_t i, rows, columns;
 	diti_tensor all;
 	if (diti_graph_failed(graph)) return 0;
@@ -20634,10 +21283,14 @@ static diti_tensor diti_joint_modulate(diti_graph *graph, diti_tensor active, co
 	columns = chunks * diti_tensor_get(graph, active)->columns;
 	all = diti_tensor_new(graph, DITI_F32, rows, 2 * columns, "block_modulation");
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) {
-		diti_linear_desc desc = DITI_ZERO;
-		desc.out = diti_tensor_view(graph, all, 0, rows, i * columns, diti_joined_rows(&layers->streams[i]));
-		desc.name = "block_modulation";
-		diti_linear_joined(graph, active, &layers->streams[i], &desc);
+		const diti_joined *joined = &layers->streams[i];
+		uint32_t j, column = i * columns;
+		for (j = 0; j < joined->count; j++) {
+			uint32_t width = joined->layers[j].weight.rows;
+			diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active, &joined->layers[j],
+				diti_tensor_view(graph, all, 0, rows, column, width), "block_modulation");
+			column += width;
+		}
 	}
 	return all;
 }
@@ -20728,14 +21381,16 @@ static diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *jo
 }
 
 static diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-	const diti_joined_pair *layers) {
+	const diti_joined_pair *layers, const diti_stripe *heads) {
 	uint32_t i;
-	diti_tensor qkv = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), 3 * joint->width, "qkv");
+	diti_tensor qkv = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), 3 * heads->count, "qkv");
 	for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
 		diti_linear_desc desc = DITI_ZERO;
 		desc.rows = diti_joint_rows(joint, i);
 		desc.out = qkv;
 		desc.name = i == DITI_JOINT_TEXT ? "text_qkv" : "qkv";
+		diti_stripe_rows(&desc, heads);
+		if (desc.cut.rows) desc.kinds = 3;
 		diti_linear_joined(graph, h, &layers->streams[i], &desc);
 	}
 	return qkv;
@@ -20751,10 +21406,10 @@ static diti_tensor diti_joint_input(diti_graph *graph, diti_tensor h, const diti
 }
 
 static diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-	const diti_pair *layers, diti_activation activation, const char *name) {
+	const diti_pair *layers, const diti_stripe *stripe,
+	diti_activation activation, const char *name) {
 	uint32_t i;
-	diti_tensor out = diti_tensor_new(graph, graph->activation, diti_joint_all(joint),
-		layers->streams[DITI_JOINT_IMAGE].weight.rows, name);
+	diti_tensor out = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), stripe->count, name);
 	h = diti_joint_input(graph, h, layers);
 	for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
 		diti_linear_desc desc = DITI_ZERO;
@@ -20763,36 +21418,44 @@ static diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, 
 		desc.rows = diti_joint_rows(joint, i);
 		desc.out = out;
 		desc.name = name;
+		diti_stripe_rows(&desc, stripe);
 		diti_linear(graph, h, &layers->streams[i].weight, &desc);
 	}
 	return out;
 }
 
-static void diti_joint_add(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
-	const diti_pair *layers, const diti_modulation *modulation, uint32_t chunk,
-	const char *name) {
-	uint32_t i;
-	h = diti_joint_input(graph, h, layers);
+static void diti_joint_add(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise, diti_tensor x,
+	diti_tensor h, const diti_pair *layers, const diti_stripe *stripe,
+	const diti_modulation *modulation, uint32_t chunk, const char *name) {
+	const diti_weight *readers[DITI_JOINT_STREAMS], *reader;
+	uint32_t i, written = 0;
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &layers->streams[i].weight;
+	reader = diti_joint_reader(readers);
+	if (reader) h = diti_stripe_input(graph, denoise, h, reader);
 	for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
 		diti_linear_desc desc = DITI_ZERO;
 		if (!layers->streams[i].weight.part_count) continue;
-		desc.bias = &layers->streams[i].bias;
 		desc.gate = diti_joint_chunk(graph, joint, modulation, i, chunk);
 		desc.rows_per_gate = diti_joint_all(joint) / joint->prompts;
 		desc.rows = diti_joint_rows(joint, i);
-		desc.residual = desc.out = x;
+		desc.out = x;
 		desc.name = name;
-		diti_linear(graph, h, &layers->streams[i].weight, &desc);
+		diti_stripe_add(graph, denoise, h, &layers->streams[i], stripe, 1, &desc);
+		written++;
 	}
+	if (written + diti_joint_first(joint) == DITI_JOINT_STREAMS) diti_stripe_sum(graph, denoise, x);
+	for (i = 0; i < joint->items && written + diti_joint_first(joint) < DITI_JOINT_STREAMS; i++)
+		diti_stripe_sum(graph, denoise, diti_joint_image(graph, joint, x, i));
 }
 
-static void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, diti_tensor h,
-	const diti_layer *layer, const diti_modulation *modulation, uint32_t chunk,
-	const char *name) {
-	uint32_t i, columns = layer->weight.columns;
+static void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
+	diti_tensor x, diti_tensor h, const diti_layer *layer, const diti_stripe *stripe,
+	const diti_modulation *modulation, uint32_t chunk, const char *name) {
+	uint32_t i;
+	h = diti_stripe_input(graph, denoise, h, &layer->weight);
 	for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
-		diti_layer_add(graph, diti_joint_image(graph, joint, x, i),
-			diti_tensor_view(graph, h, i * joint->image, joint->image, 0, columns), layer,
+		diti_layer_add(graph, denoise, diti_joint_image(graph, joint, x, i),
+			diti_tensor_view(graph, h, i * joint->image, joint->image, 0, stripe->count), layer, stripe,
 			diti_joint_item_chunk(graph, joint, modulation, i, chunk), 0, name);
 	}
 }
@@ -21216,17 +21879,26 @@ static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *
 	return all;
 }
 
+static diti_stripe diti_pixart_heads(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
+	const diti_pixart_block *block) {
+	const diti_weight *readers[2];
+	readers[0] = &block->out.weight;
+	readers[1] = &block->text_out.weight;
+	return diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, 2);
+}
+
 static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
 	diti_pixart_state *state) {
-	diti_linear_desc desc = DITI_ZERO;
 	uint32_t i, end;
 	diti_tensor y =
 		diti_layer_run(graph, denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
 	y = diti_layer_run(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
-	desc.name = "text_kv";
 	for (diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+		const diti_pixart_block *block = &model->blocks[i];
+		diti_stripe heads;
 		diti_graph_scope(graph, "block", i);
-		state->text[i] = diti_linear_joined(graph, y, &model->blocks[i].text_kv, &desc);
+		heads = diti_pixart_heads(model, graph, denoise, block);
+		state->text[i] = diti_stripe_joined(graph, y, &block->text_kv, &heads, 2, "text_kv");
 	}
 	diti_graph_scope(graph, NULL, 0);
 }
@@ -21314,26 +21986,25 @@ static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tenso
 }
 
 static diti_tensor diti_pixart_self_attention(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-	const diti_pixart_block *block, diti_tensor h) {
-	diti_linear_desc joined = DITI_ZERO;
+	const diti_pixart_block *block, const diti_stripe *heads, diti_tensor h) {
 	diti_attend_desc desc = DITI_ZERO;
-	joined.name = "qkv";
 	desc.items = diti_pixart_at(denoise)->step.batch;
-	desc.heads = model->config.heads;
+	desc.heads = heads->count / model->config.head_dim;
 	desc.head_dim = model->config.head_dim;
 	desc.int8 = model->int8_attention;
-	return diti_attend(graph, denoise, &desc, diti_linear_joined(graph, h, &block->qkv, &joined));
+	return diti_attend(graph, denoise, &desc, diti_stripe_joined(graph, h, &block->qkv, heads, 3, "qkv"));
 }
 
 static diti_tensor diti_pixart_text_attention(const diti_pixart *model, diti_graph *graph, const diti_denoise *d,
-	const diti_pixart_block *block, diti_tensor x, diti_tensor text) {
+	const diti_pixart_block *block, const diti_stripe *heads, diti_tensor x,
+	diti_tensor text) {
 	const diti_pixart_config *config = &model->config;
 	uint32_t prompts = d->text_batch / d->copies, first = prompts * d->first_copy;
-	uint32_t width = config->width, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
+	uint32_t width = heads->count, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
 	diti_attention_desc desc = DITI_ZERO;
-	diti_tensor q = diti_layer_run(graph, x, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
+	diti_tensor q = diti_stripe_run(graph, x, &block->text_q, heads, DITI_ACTIVATION_NONE, 0, "text_q");
 	desc.batch = d->text_batch - first;
-	desc.heads = config->heads;
+	desc.heads = width / config->head_dim;
 	desc.head_dim = config->head_dim;
 	desc.scale = 1.0f / sqrtf((float)config->head_dim);
 	desc.items = diti_tensor_view(graph, d->text_items, first, desc.batch, 0, DITI_ITEM_WORDS);
@@ -21350,17 +22021,21 @@ static diti_tensor diti_pixart_run_block(const diti_transformer *transformer, di
 	diti_tensor tables = diti_pixart_at(denoise)->step.tables, gate1, gate2, h;
 	uint32_t width = model->config.width, first = 6 * index;
 	float eps = model->config.eps;
+	const diti_weight *feed_reader = &block->ff_out.weight;
+	diti_stripe heads, feed;
 	diti_graph_scope(graph, "block", index);
+	heads = diti_pixart_heads(model, graph, denoise, block);
+	feed = diti_stripe_feed(graph, denoise, &feed_reader, 1, block->ff_in.weight.rows);
 	gate1 = diti_tensor_view(graph, tables, first + 2, 1, 0, width);
 	gate2 = diti_tensor_view(graph, tables, first + 5, 1, 0, width);
 	h = diti_pixart_norm(graph, x, tables, first, eps, diti_joined_reader(&block->qkv), "norm1");
-	h = diti_pixart_self_attention(model, graph, denoise, block, h);
-	diti_layer_add(graph, x, h, &block->out, gate1, 0, "attention_out");
-	h = diti_pixart_text_attention(model, graph, denoise, block, x, diti_pixart_at(denoise)->text[index]);
-	diti_layer_add(graph, x, h, &block->text_out, 0, 0, "text_out");
+	h = diti_pixart_self_attention(model, graph, denoise, block, &heads, h);
+	diti_layer_add(graph, denoise, x, h, &block->out, &heads, gate1, 0, "attention_out");
+	h = diti_pixart_text_attention(model, graph, denoise, block, &heads, x, diti_pixart_at(denoise)->text[index]);
+	diti_layer_add(graph, denoise, x, h, &block->text_out, &heads, 0, 0, "text_out");
 	h = diti_pixart_norm(graph, x, tables, first + 3, eps, &block->ff_in.weight, "norm2");
-	h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
-	diti_layer_add(graph, x, h, &block->ff_out, gate2, 0, "ff_out");
+	h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
+	diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed, gate2, 0, "ff_out");
 	return x;
 }
 
@@ -21688,6 +22363,7 @@ static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *gr
 	diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
 	for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
 	diti_adaln_add(&state->adaln, &model->final_modulation);
+	state->adaln.group = denoise->axes ? &denoise->axes->tensor : NULL;
 	diti_adaln_prepare(graph, &state->adaln, c, denoise->text_batch);
 }
 
@@ -21750,24 +22426,28 @@ static diti_tensor diti_dit_run_block(const diti_transformer *transformer, diti_
 	const diti_dit_block *block = &model->blocks[index];
 	const diti_dit_state *state = diti_dit_at(denoise);
 	uint32_t rows = state->step.rows_per_class;
-	diti_linear_desc joined = DITI_ZERO;
+	const diti_weight *readers[2];
 	diti_attend_desc desc = DITI_ZERO;
+	diti_stripe heads, feed;
 	diti_tensor modulation, h;
 	diti_graph_scope(graph, "block", index);
+	readers[0] = &block->out.weight;
+	readers[1] = &block->ff_out.weight;
+	heads = diti_stripe_make(graph, denoise, config->width, config->head_dim, readers, 1);
+	feed = diti_stripe_feed(graph, denoise, readers + 1, 1, block->ff_in.weight.rows);
 	modulation = diti_adaln_get(graph, &state->adaln, index);
-	joined.name = "qkv";
 	desc.items = state->step.batch;
-	desc.heads = config->heads;
+	desc.heads = heads.count / config->head_dim;
 	desc.head_dim = config->head_dim;
 	desc.int8 = model->int8_attention;
 	h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
-	h = diti_attend(graph, denoise, &desc, diti_linear_joined(graph, h, &block->qkv, &joined));
-	diti_layer_add(graph, x, h, &block->out, diti_dit_chunk(graph, state, modulation, config->width, 2), rows,
-		"attention_out");
+	h = diti_attend(graph, denoise, &desc, diti_stripe_joined(graph, h, &block->qkv, &heads, 3, "qkv"));
+	diti_layer_add(graph, denoise, x, h, &block->out, &heads,
+		diti_dit_chunk(graph, state, modulation, config->width, 2), rows, "attention_out");
 	h = diti_dit_norm(graph, state, x, modulation, 3, config->eps2, &block->ff_in.weight, "norm2");
-	h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
-	diti_layer_add(graph, x, h, &block->ff_out, diti_dit_chunk(graph, state, modulation, config->width, 5), rows,
-		"ff_out");
+	h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
+	diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed,
+		diti_dit_chunk(graph, state, modulation, config->width, 5), rows, "ff_out");
 	return x;
 }
 
@@ -22283,10 +22963,19 @@ static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_grap
 	return diti_embed(graph, &model->extra, all, 0);
 }
 
+static diti_stripe diti_hunyuandit_stripe(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
+	const diti_hunyuandit_block *block) {
+	const diti_weight *readers[2];
+	readers[0] = &block->self.out.weight;
+	readers[1] = &block->cross.out.weight;
+	return diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, 2);
+}
+
 static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *graph, diti_tensor x,
 	const diti_layer *norm, diti_tensor cosines, diti_tensor sines, const char *name) {
 	diti_qkv_desc desc = DITI_ZERO;
-	desc.heads = model->config.heads;
+	uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
+	desc.heads = columns / model->config.head_dim;
 	desc.head_dim = model->config.head_dim;
 	desc.norm = DITI_QKV_LAYER;
 	desc.eps = 1e-6f;
@@ -22302,14 +22991,14 @@ static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *grap
 static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
 	diti_tensor context, diti_hunyuandit_state *state) {
 	uint32_t i, end, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, context)->rows;
-	diti_linear_desc desc = DITI_ZERO;
-	desc.name = "text_kv";
 	diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
 	for (; i < end && !diti_graph_failed(graph); i++) {
 		const diti_hunyuandit_block *block = &model->blocks[i];
+		diti_stripe heads;
 		diti_graph_scope(graph, "block", i);
-		state->text[i] = diti_linear_joined(graph, context, &block->text_kv, &desc);
-		diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, state->text[i], 0, rows, 0, model->config.width),
+		heads = diti_hunyuandit_stripe(model, graph, denoise, block);
+		state->text[i] = diti_stripe_joined(graph, context, &block->text_kv, &heads, 2, "text_kv");
+		diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, state->text[i], 0, rows, 0, heads.count),
 			&block->cross.norm_k, 0, 0, "text_k");
 	}
 	diti_graph_scope(graph, NULL, 0);
@@ -22337,6 +23026,7 @@ static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_gr
 	diti_axes_blocks(denoise->axes, config->blocks, &i, &end);
 	for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].shift);
 	diti_adaln_add(&state->adaln, &model->norm_out);
+	state->adaln.group = denoise->axes ? &denoise->axes->tensor : NULL;
 	diti_adaln_prepare(graph, &state->adaln, c, prompts);
 	diti_hunyuandit_project_text(model, graph, denoise,
 		diti_hunyuandit_context(model, graph, denoise, state->text_rows), state);
@@ -22452,19 +23142,17 @@ static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit
 
 static diti_tensor diti_hunyuandit_self_attention(const diti_hunyuandit *model, diti_graph *graph,
 	const diti_denoise *denoise, const diti_hunyuandit_block *block,
-	diti_tensor h) {
+	const diti_stripe *heads, diti_tensor h) {
 	const diti_hunyuandit_step *step = &diti_hunyuandit_at(denoise)->step;
-	uint32_t width = model->config.width, rows = step->batch * denoise->stretch.rows;
-	diti_linear_desc joined = DITI_ZERO;
+	uint32_t width = heads->count, rows = step->batch * denoise->stretch.rows;
 	diti_attend_desc desc = DITI_ZERO;
-	joined.name = "qkv";
-	h = diti_linear_joined(graph, h, &block->qkv, &joined);
+	h = diti_stripe_joined(graph, h, &block->qkv, heads, 3, "qkv");
 	diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, 0, width), &block->self.norm_q,
 		step->cosines, step->sines, "q");
 	diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, width, width), &block->self.norm_k,
 		step->cosines, step->sines, "k");
 	desc.items = step->batch;
-	desc.heads = model->config.heads;
+	desc.heads = width / model->config.head_dim;
 	desc.head_dim = model->config.head_dim;
 	desc.int8 = model->int8_attention;
 	return diti_attend(graph, denoise, &desc, h);
@@ -22472,13 +23160,14 @@ static diti_tensor diti_hunyuandit_self_attention(const diti_hunyuandit *model, 
 
 static diti_tensor diti_hunyuandit_text_attention(const diti_hunyuandit *model, diti_graph *graph,
 	const diti_hunyuandit_state *state,
-	const diti_hunyuandit_block *block, diti_tensor h, diti_tensor text) {
+	const diti_hunyuandit_block *block, const diti_stripe *heads,
+	diti_tensor h, diti_tensor text) {
 	const diti_hunyuandit_config *config = &model->config;
-	diti_tensor q = diti_layer_run(graph, h, &block->text_q, DITI_ACTIVATION_NONE, 0, false, "text_q");
+	diti_tensor q = diti_stripe_run(graph, h, &block->text_q, heads, DITI_ACTIVATION_NONE, 0, "text_q");
 	diti_hunyuandit_heads(model, graph, q, &block->cross.norm_q, state->step.cosines, state->step.sines, "text_q");
 	text = diti_hunyuandit_last(graph, state, text);
-	return diti_hunyuandit_attend(graph, q, text, state->step.prompts, config->heads, config->head_dim,
-		1.0f / sqrtf((float)config->head_dim), "text_attention");
+	return diti_hunyuandit_attend(graph, q, text, state->step.prompts, heads->count / config->head_dim,
+		config->head_dim, 1.0f / sqrtf((float)config->head_dim), "text_attention");
 }
 
 static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit_state *state,
@@ -22503,20 +23192,24 @@ static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer
 	const diti_hunyuandit_config *config = &model->config;
 	const diti_hunyuandit_block *block = &model->blocks[index];
 	diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
+	const diti_weight *feed_reader = &block->ff_out.weight;
+	diti_stripe heads, feed;
 	diti_tensor shift, h;
 	diti_graph_scope(graph, "block", index);
+	heads = diti_hunyuandit_stripe(model, graph, denoise, block);
+	feed = diti_stripe_feed(graph, denoise, &feed_reader, 1, block->ff_in.weight.rows);
 	shift = diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, index));
 	if (diti_hunyuandit_takes_skip(config, index))
 		x = diti_hunyuandit_join(graph, state, block, x, diti_skip_take(graph, denoise, config->blocks - 1 - index));
 	h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
-	h = diti_hunyuandit_self_attention(model, graph, denoise, block, h);
-	diti_layer_add(graph, x, h, &block->self.out, 0, 0, "attention_out");
+	h = diti_hunyuandit_self_attention(model, graph, denoise, block, &heads, h);
+	diti_layer_add(graph, denoise, x, h, &block->self.out, &heads, 0, 0, "attention_out");
 	h = diti_hunyuandit_norm(graph, state, x, &block->norm2, 0, 0, &block->text_q.weight, "norm2");
-	h = diti_hunyuandit_text_attention(model, graph, state, block, h, state->text[index]);
-	diti_layer_add(graph, x, h, &block->cross.out, 0, 0, "text_out");
+	h = diti_hunyuandit_text_attention(model, graph, state, block, &heads, h, state->text[index]);
+	diti_layer_add(graph, denoise, x, h, &block->cross.out, &heads, 0, 0, "text_out");
 	h = diti_hunyuandit_norm(graph, state, x, &block->norm3, 0, 0, &block->ff_in.weight, "norm3");
-	h = diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, 0, false, "ff_in");
-	diti_layer_add(graph, x, h, &block->ff_out, 0, 0, "ff_out");
+	h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
+	diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed, 0, 0, "ff_out");
 	if (diti_hunyuandit_leaves_skip(config, index))
 		diti_skip_leave(graph, denoise, config->blocks, index, diti_hunyuandit_keep(graph, x));
 	return x;
@@ -22889,12 +23582,13 @@ static diti_tensor diti_flux_final_modulation(const diti_flux *model, diti_graph
 	return diti_linear_joined(graph, active, &model->final_modulation, &desc);
 }
 
-static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph *graph, diti_tensor active,
-	uint32_t index) {
-	if (index < model->config.doubles) return diti_joint_modulate(graph, active, &model->doubles[index].modulation, 6);
+static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
+	diti_tensor active, uint32_t index) {
+	if (index < model->config.doubles)
+		return diti_joint_modulate(graph, denoise, active, &model->doubles[index].modulation, 6);
 	index -= model->config.doubles;
-	return diti_layer_run(graph, active, &model->singles[index].modulation, DITI_ACTIVATION_NONE, 0, true,
-		"block_modulation");
+	return diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active,
+		&model->singles[index].modulation, 0, "block_modulation");
 }
 
 static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
@@ -22908,7 +23602,7 @@ static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, con
 	if (!state->kept) return;
 	diti_axes_blocks(denoise->axes, config->doubles + config->singles, &i, &end);
 	for (; i < end; i++) {
-		table = diti_flux_block_modulation(model, graph, active, i);
+		table = diti_flux_block_modulation(model, graph, denoise, active, i);
 		state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * (i < config->doubles ? 12 : 3) * width);
 	}
 	table = diti_flux_final_modulation(model, graph, active);
@@ -23009,16 +23703,17 @@ static diti_tensor diti_flux_embed(const diti_transformer *transformer, diti_gra
 		0);
 }
 
-static void diti_flux_modulation(const diti_flux *model, diti_graph *graph, const diti_flux_state *state,
-	uint32_t index, diti_modulation *out) {
+static void diti_flux_modulation(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
+	diti_modulation *out) {
+	const diti_flux_state *state = diti_flux_at(denoise);
 	out->rows = state->step.tables[index];
 	out->chunks = index < model->config.doubles ? 6 : 3;
-	if (!state->kept) out->rows = diti_flux_block_modulation(model, graph, state->step.active, index);
+	if (!state->kept) out->rows = diti_flux_block_modulation(model, graph, denoise, state->step.active, index);
 }
 
-static void diti_flux_heads(const diti_flux *model, const diti_flux_step *step, const diti_weight *norms, bool apart,
-	diti_heads *out) {
-	out->count = model->config.heads;
+static void diti_flux_heads(const diti_flux *model, const diti_flux_step *step, const diti_stripe *stripe,
+	const diti_weight *norms, bool apart, diti_heads *out) {
+	out->count = stripe->count / model->config.head_dim;
 	out->dim = model->config.head_dim;
 	out->text = true;
 	out->apart = apart;
@@ -23034,22 +23729,27 @@ static void diti_flux_run_double(const diti_flux *model, diti_graph *graph, cons
 	const diti_flux_state *state = diti_flux_at(denoise);
 	const diti_joint *joint = &state->step.joint;
 	const diti_weight *readers[DITI_JOINT_STREAMS];
+	diti_stripe stripe;
 	diti_modulation m;
 	diti_heads heads;
 	diti_tensor h;
 	uint32_t i;
 	diti_graph_scope(graph, "block", index);
-	diti_flux_modulation(model, graph, state, index, &m);
-	diti_flux_heads(model, &state->step, &block->norms, true, &heads);
+	diti_flux_modulation(model, graph, denoise, index, &m);
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->out.streams[i].weight;
+	stripe = diti_stripe_make(graph, denoise, joint->width, model->config.head_dim, readers, 2);
+	diti_flux_heads(model, &state->step, &stripe, &block->norms, true, &heads);
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
 	h = diti_joint_norm(graph, joint, x, &m, 0, readers, "norm1");
-	h = diti_joint_qkv(graph, joint, h, &block->qkv);
+	h = diti_joint_qkv(graph, joint, h, &block->qkv, &stripe);
 	h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
-	diti_joint_add(graph, joint, x, h, &block->out, &m, 2, "attention_out");
+	diti_joint_add(graph, joint, denoise, x, h, &block->out, &stripe, &m, 2, "attention_out");
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_out.streams[i].weight;
+	stripe = diti_stripe_feed(graph, denoise, readers, 2, block->ff_in.streams[DITI_JOINT_IMAGE].weight.rows);
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
 	h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
-	h = diti_joint_layer(graph, joint, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, "ff_in");
-	diti_joint_add(graph, joint, x, h, &block->ff_out, &m, 5, "ff_out");
+	h = diti_joint_layer(graph, joint, h, &block->ff_in, &stripe, DITI_ACTIVATION_GELU_TANH, "ff_in");
+	diti_joint_add(graph, joint, denoise, x, h, &block->ff_out, &stripe, &m, 5, "ff_out");
 }
 
 static diti_tensor diti_flux_norm(diti_graph *graph, const diti_joint *joint, const diti_flux_single *block,
@@ -23071,22 +23771,29 @@ static void diti_flux_run_single(const diti_flux *model, diti_graph *graph, cons
 	const diti_flux_state *state = diti_flux_at(denoise);
 	const diti_joint *joint = &state->step.joint;
 	uint32_t width = joint->width, rows = joint->items * (joint->text + joint->image);
-	diti_linear_desc qkv = DITI_ZERO;
+	const diti_weight *reader = &block->out.weight;
+	diti_stripe stripes[2];
+	diti_linear_desc out = DITI_ZERO;
 	diti_modulation m;
 	diti_heads heads;
 	diti_tensor h, both;
 	diti_graph_scope(graph, "single block", index);
-	diti_flux_modulation(model, graph, state, model->config.doubles + index, &m);
-	diti_flux_heads(model, &state->step, &block->norms, false, &heads);
+	diti_flux_modulation(model, graph, denoise, model->config.doubles + index, &m);
+	stripes[0] = diti_stripe_make(graph, denoise, width, model->config.head_dim, &reader, 1);
+	stripes[1] = diti_stripe_feed(graph, denoise, &reader, 1, block->ff_in.weight.rows);
+	diti_flux_heads(model, &state->step, &stripes[0], &block->norms, false, &heads);
 	h = diti_flux_norm(graph, joint, block, &m, x);
-	both = diti_tensor_new(graph, graph->activation, rows, 5 * width, "attention_and_ff");
-	qkv.name = "qkv";
-	diti_joint_attention(graph, joint, denoise, diti_linear_joined(graph, h, &block->qkv, &qkv), &heads,
-		diti_tensor_view(graph, both, 0, rows, 0, width));
-	diti_layer_run(graph, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH,
-		diti_tensor_view(graph, both, 0, rows, width, 4 * width), false, "ff_in");
-	diti_layer_add(graph, x, both, &block->out, diti_tensor_view(graph, m.rows, 0, joint->prompts, 2 * width, width),
-		joint->items / joint->prompts * (joint->text + joint->image), "out");
+	both = diti_tensor_new(graph, graph->activation, rows, stripes[0].count + stripes[1].count, "attention_and_ff");
+	diti_joint_attention(graph, joint, denoise, diti_stripe_joined(graph, h, &block->qkv, stripes, 3, "qkv"), &heads,
+		diti_tensor_view(graph, both, 0, rows, 0, stripes[0].count));
+	diti_stripe_run(graph, h, &block->ff_in, &stripes[1], DITI_ACTIVATION_GELU_TANH,
+		diti_tensor_view(graph, both, 0, rows, stripes[0].count, stripes[1].count), "ff_in");
+	out.gate = diti_tensor_view(graph, m.rows, 0, joint->prompts, 2 * width, width);
+	out.rows_per_gate = joint->items / joint->prompts * (joint->text + joint->image);
+	out.out = x;
+	out.name = "out";
+	diti_stripe_add(graph, denoise, both, &block->out, stripes, 2, &out);
+	diti_stripe_sum(graph, denoise, x);
 }
 
 static diti_tensor diti_flux_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
@@ -23463,7 +24170,7 @@ static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, const
 	if (!state->kept) return;
 	for (diti_axes_blocks(denoise->axes, config->blocks, &i, &end); i < end; i++) {
 		chunks = diti_sd3_chunks(config, i);
-		table = diti_joint_modulate(graph, active, &model->blocks[i].modulation, chunks);
+		table = diti_joint_modulate(graph, denoise, active, &model->blocks[i].modulation, chunks);
 		state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * 2 * chunks * width);
 	}
 	table = diti_sd3_final_modulation(model, graph, active);
@@ -23544,17 +24251,20 @@ static diti_tensor diti_sd3_embed(const diti_transformer *transformer, diti_grap
 		model->config.patch, state->positions);
 }
 
-static void diti_sd3_modulation(const diti_sd3 *model, diti_graph *graph, const diti_sd3_state *state, uint32_t index,
+static void diti_sd3_modulation(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
 	diti_modulation *out) {
+	const diti_sd3_state *state = diti_sd3_at(denoise);
 	out->rows = state->step.tables[index];
 	out->chunks = diti_sd3_chunks(&model->config, index);
 	if (!state->kept)
-		out->rows = diti_joint_modulate(graph, state->step.active, &model->blocks[index].modulation, out->chunks);
+		out->rows =
+			diti_joint_modulate(graph, denoise, state->step.active, &model->blocks[index].modulation, out->chunks);
 }
 
-static void diti_sd3_heads(const diti_sd3 *model, const diti_weight *norms, bool text, diti_heads *out) {
+static void diti_sd3_heads(const diti_sd3 *model, const diti_stripe *stripe, const diti_weight *norms, bool text,
+	diti_heads *out) {
 	memset(out, 0, sizeof *out);
-	out->count = model->config.heads;
+	out->count = stripe->count / model->config.head_dim;
 	out->dim = model->config.head_dim;
 	out->text = out->apart = text;
 	out->weights = model->config.normed ? norms : NULL;
@@ -23566,23 +24276,25 @@ static void diti_sd3_attend(const diti_sd3 *model, diti_graph *graph, const diti
 	const diti_sd3_block *block = &model->blocks[index];
 	const diti_joint *joint = &diti_sd3_at(denoise)->step.joint;
 	bool dual = diti_sd3_is_dual(&model->config, index);
-	const diti_weight *readers[DITI_JOINT_STREAMS];
-	diti_linear_desc image_qkv = DITI_ZERO;
+	const diti_weight *readers[DITI_JOINT_STREAMS + 1];
 	diti_heads heads;
+	diti_stripe stripe;
 	diti_tensor h, image = dual ? diti_joint_norm_image(graph, joint, x, m, 6, "image_norm") : 0;
 	uint32_t i;
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->out.streams[DITI_JOINT_IMAGE - i].weight;
+	readers[i] = &block->image_out.weight;
+	stripe = diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, dual ? 3 : 2);
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
-	diti_sd3_heads(model, &block->norms, true, &heads);
+	diti_sd3_heads(model, &stripe, &block->norms, true, &heads);
 	h = diti_joint_norm(graph, joint, x, m, 0, readers, "norm1");
-	h = diti_joint_qkv(graph, joint, h, &block->qkv);
+	h = diti_joint_qkv(graph, joint, h, &block->qkv, &stripe);
 	h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
-	diti_joint_add(graph, joint, x, h, &block->out, m, 2, "attention_out");
+	diti_joint_add(graph, joint, denoise, x, h, &block->out, &stripe, m, 2, "attention_out");
 	if (!dual) return;
-	diti_sd3_heads(model, &block->image_norms, false, &heads);
-	image_qkv.name = "image_qkv";
-	image = diti_linear_joined(graph, image, &block->image_qkv, &image_qkv);
+	diti_sd3_heads(model, &stripe, &block->image_norms, false, &heads);
+	image = diti_stripe_joined(graph, image, &block->image_qkv, &stripe, 3, "image_qkv");
 	image = diti_joint_attention(graph, joint, denoise, image, &heads, 0);
-	diti_joint_add_image(graph, joint, x, image, &block->image_out, m, 8, "image_attention_out");
+	diti_joint_add_image(graph, joint, denoise, x, image, &block->image_out, &stripe, m, 8, "image_attention_out");
 }
 
 static diti_tensor diti_sd3_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
@@ -23592,22 +24304,26 @@ static diti_tensor diti_sd3_run_block(const diti_transformer *transformer, diti_
 	const diti_joint *joint = &diti_sd3_at(denoise)->step.joint;
 	const diti_weight *readers[DITI_JOINT_STREAMS];
 	diti_modulation m;
+	diti_stripe feed;
 	diti_tensor h;
 	uint32_t i;
 	diti_graph_scope(graph, "block", index);
-	diti_sd3_modulation(model, graph, diti_sd3_at(denoise), index, &m);
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_out.streams[DITI_JOINT_IMAGE - i].weight;
+	feed = diti_stripe_feed(graph, denoise, readers, 2, block->ff_in.streams[DITI_JOINT_IMAGE].weight.rows);
+	diti_sd3_modulation(model, graph, denoise, index, &m);
 	diti_sd3_attend(model, graph, denoise, index, &m, x);
 	if (index + 1 == model->config.blocks) {
 		h = diti_joint_norm_image(graph, joint, x, &m, 3, "norm2");
-		h = diti_layer_run(graph, h, &block->ff_in.streams[DITI_JOINT_IMAGE], DITI_ACTIVATION_GELU_TANH, 0, false,
+		h = diti_stripe_run(graph, h, &block->ff_in.streams[DITI_JOINT_IMAGE], &feed, DITI_ACTIVATION_GELU_TANH, 0,
 			"ff_in");
-		diti_joint_add_image(graph, joint, x, h, &block->ff_out.streams[DITI_JOINT_IMAGE], &m, 5, "ff_out");
+		diti_joint_add_image(graph, joint, denoise, x, h, &block->ff_out.streams[DITI_JOINT_IMAGE], &feed, &m, 5,
+			"ff_out");
 		return x;
 	}
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
 	h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
-	h = diti_joint_layer(graph, joint, h, &block->ff_in, DITI_ACTIVATION_GELU_TANH, "ff_in");
-	diti_joint_add(graph, joint, x, h, &block->ff_out, &m, 5, "ff_out");
+	h = diti_joint_layer(graph, joint, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, "ff_in");
+	diti_joint_add(graph, joint, denoise, x, h, &block->ff_out, &feed, &m, 5, "ff_out");
 	return x;
 }
 
@@ -28354,7 +29070,6 @@ struct dit_model {
 	diti_stream *stream;
 	diti_weight_sizes sizes[DITI_PARTS];
 	uint64_t keep[DITI_PARTS];
-	int replica_lock;
 };
 
 typedef struct diti_embedding {
@@ -31516,7 +32231,6 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 
 static const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
 	const diti_split *split = &request->shape.split;
-	if (split->degree[DITI_SPLIT_TENSOR] > 1) return "this version does not divide matrices";
 	if (split->degree[DITI_SPLIT_PIPEFUSION] > 1) return "this version has no PipeFusion";
 	if (request->guidance.skip_layer > 0 && split->degree[DITI_SPLIT_CFG] > 1)
 		return "this version has no skip-layer guidance there; skip_layer must be 0";
@@ -32607,17 +33321,6 @@ static dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_
 	return DIT_OK;
 }
 
-static dit_result diti_job_replicate(dit_job *share, dit_error *err) {
-	dit_model *model = (dit_model *)(uintptr_t)share->model;
-	dit_result result;
-	diti_lock(&model->replica_lock);
-	result = diti_weights_replicate(&model->transformer->weights, model->device, share->device, err);
-	if (result == DIT_OK && model->vae)
-		result = diti_weights_replicate(diti_vae_weights(model->vae), model->device, share->device, err);
-	diti_unlock(&model->replica_lock);
-	return result;
-}
-
 static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_progress *progress, dit_error *err) {
 	dit_job *share = (dit_job *)diti_alloc_zero(&job->env, sizeof *share);
 	dit_error why = DITI_ZERO;
@@ -32634,8 +33337,7 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
 	share->follows = true;
 	share->member = index;
 	diti_job_assign(share, job->share + index, job->share_total);
-	result = diti_job_replicate(share, &why);
-	if (result == DIT_OK) result = diti_job_plan(share, progress, &why);
+	result = diti_job_plan(share, progress, &why);
 	if (result >= 0 || !err) return result;
 	*err = why;
 	diti_format(err->message, sizeof err->message, "device %u (%.100s): %.360s", index, share->device->info.name,
@@ -34517,58 +35219,61 @@ static const char *const diti_spirv_text_attention_half[] = {
 	0};
 #define DITI_SPIRV_SIZES_attention_half 4305u, 8261u
 static const char *const diti_spirv_text_norm[] = {
-	"n0C9%1VZI/yZoooZ)J7+;t>wJA84&WpPEh4&jf0lhAIWdrhb;<lt)FQieT#IopNAso=pHsUmk;]>E%62mZL.HRf'A^n^$gO`m[A>A-a)iR7Rl7A>Ky*]SS"
-	"`5cLYkA_WotoWtZZmSqWY;@=7%Ey*D6Pn.GjHha&=kIUc0Z*X6BP=8^6rRlPNC>+D0:,%gjpM<*XGpg79`.'*c_Z*-CWq9$Zn-=2BPAl0[$.kD9-OvSj^v"
-	"&(BF%]x99LXJAi/Jqq;>P+WN)ov`Ish[2;(Pg8NNp+NpIe+Zay1xfRXT+6lYiFoG.hWcU[S^`[T]No7c8Ap,,TnKD^5Lhda'ND^^(4g*Mi;/DvGIv>))QM"
-	"JrD,r+NJlW8)nTfE4bHD[A0HK/tH2-OZYZi5]sj(d$GR:/#S%WLm(0nq$>bNY.1QZb*Cj%5,0fA#<fJ1bBYn*7gLln6-tqeZOx0ve-*L6PU45(WUYRY4Bm"
-	"Lk3'IBZ.HA:1lPV:1U2KvqSpsYku_vB6#S4c06rYuM5$'`j:-:gM;%J4#K9RHN[toQSmubnbq1B,5acsuF>FhMSR-)pg]-F8t>Z.GLNsi+=GIxmei(`#$I"
-	"x)2-C>]R1M+j(gqd)'n&@K,*v6i>adeUI$Jn8mm0_OKT5>;ZS#&'c1N&o([<_aFGtN%X:-rv9Wq306_V-:7QouG`,M)h5'`g:5'&uXUu[0,x-+EY^F&7-y"
-	"(Hh$ALC<r#N>S64B6<A*pA.ASn8g(64LoQP(i$77cmqCKdf'9F_MU<S7X)7nrjjFksZ'Tw4E6>OPuA<+bbm:=.0)pp[9@jLy<j&UCD50oM*kgt660cX[7D"
-	"/58I6DmARL'AhR5*=DYX8L$pKp/=#^O04-B@h%oP1`)l[<Yl;t.+:pOSL(w#2L(F0aYulYQ0dY'b'ZiRR>AllBE+lE&eAkMu[yQcF&a16/.8M%Xs'rQHOg"
-	"p/`umN45UjLIXI9Tw.rkSl&BKcU5B#vnf$wMe'TRGY$,@S#r(6#yQVKA^gAR/,]N^R=(c.AORc^[aA;E_^jjeABPkEDvvp<>bPpJ=1[qX<NPUNCxe8oS0R"
-	"1PQ+>j1=>`l&]_xx:Djy-).u<=^sdbqm3BmJhdO(m)=BNg7maLgP*@o#8XZTd7`/P-;nlude/Q@l1/`O4SlB=s(8OrL=>@c-U0,P*A[R@iiI@d.)*<5S-2"
-	"2e>6Qty*=)=`m^Ti&3S(6l_uCH8.JI0-eU9[xx@5r#IoG6/m5Yd1L=%nETmU/&YIYa/.&49,$FqNl-BYpB+@CB#h2OVi<G8.fBfRHbwesSCaRH2*-MRmiD"
-	"#bG9I=-kCesQVGR6G1RZZmBF,r#Mqw.$JRKc8hRI5@,CI]=i]v#58BiE+p4i*66c3p;2Yn,0M8B'v7#=^B^i0;lH<#9Ykv)epo]<&G8xclr5m>TNP:@s,A"
-	"v_[a'dw1kGqT(WXlucUv*9PJ_IO5h>5-AjHa1nCD.MAgg@jp*Fb<ENq#MoJI$SW6I28:T:J&waBJ:8b1NDXIfQq&TW`>@IC^(S%[rZGb4w>=]q'_xl9at0"
-	"Y#f5hLd$*.J':QA+G$5RhC8Rc5+iaW&gG9VUqq$(6D),^_qXxvp`FA)1g-.-:K2fhQk)lvua%UMI_8KDSTFkUWpU%qu[eT04r6Nq#i%a#6G_-Zi.,^,mL("
-	"5b+.1J8QSL]4VN``LM:aThuXlmV)kC[qJ]E.N'#Zt.t6FTiQF+X_ckv7h&57#@th'NxN/`*^P>tm&Zip(UgwWrvBEQ'C,5e+03Jg&RcdxsrO9By#p1,D.^"
-	"K$6T4qN(x3SqqXM59CC5cyEIot9QajUY/Pojm.a@UBJ/UKXdU+<A]pUu*78WexY)6(tDs<_.RCVZdV9Ivx>^U'aO@IUt[kZFv<*1[C-VJ'ukHpa'=&P'Xp"
-	"Rq#y+saNsZvm@OKC]0j7U*%592&kedC@1F@hklj(tU^3ge/iJv)47h-_6cCfg#XhC%H*%l>`G-X@eT8gN]^wqrN$ydPpJH*H$UOKw5>j8HJ@`Cc;cWBNd["
-	":.(hPf>rcu./)i'Y7OMM#AmD^YB.[*]dM'Kf-eH`.pAB@i2+Nu>9VmSe<)]rxctbupbh/(mh2X2-oHL,[Jg(POho(g09Kf-^4,7&+tqiC9wP:U`3o[_u`P"
-	"`X^deI0d0Ls6LS7L'lvM5tv`+-<b)Wu^%$#72C.Ar9jlI[ydxT:N21Qb9HxBo.*&<bAt'Qcb^2Sr++xbXuHfXd;KT7UERXa]:(:bRDQ$DLFcj`k.er@:v7"
-	"7k%9/PpkWq1uBLqOAUs,ne8au(EshUX[7FK#]iZ5%UXypi19Ne<rq1'y,E`b-hhvM1sGX:pR=m7^=;J4b;.rHOIPnT;adK:Ke(]0q,jCfS*jytlnc08=pC"
-	"LdVCaY>%)n:88BbEan5Y$H-Of@_)(l+@oDosFInCB.A'2nhYVVIXZs:Pr1FvPkd]2.*g$ZxNFxd`a9F7F='55;7N(Q8d$k]'_Q.q;#yB%/v1.IjRMUFmo["
-	"1,@.OVeDIQ:0QI01B#Zk6J)'GlujMqCZM,[D>%s-WDOPUULWQBy8r*#@LaH7p=B]sP-u=[Qj6wv7._S8EofDGtHL-;>6sr*grxEsUp<p7d`BpTPdjcFXbe"
-	"]'0m3TnE<h1++m-6HJPQuo4*1S$P*;QYO..rlKnrV=R,edA:wxhYo[CHG1ET27:ibjt=7QyC4cK&eX>awRjZO2=_>Mj+1wu&I]b,+j1gf[lSQ%C],Q,BkE"
-	"_V`N@FAeb:opI[KtR4/,Y<3DX5aTeg,(s2-mZaf^Tu6^2d:odF$wC`G=<0O)1O*(tRcR79W4Zx/HmlJGZxce@rg)xJ)0M.9faiVTfAmoq&9n>V(bkuk[R8"
-	"Z[R%;p>TXx+VV<]oL'_#A^_+gT3JWCuQ$NxL_u&/>;9nGtMZJo`45B@X(fI>Uo1uP2Ra7v8PC<2gkEg/I<7[Z1ygTLm>h$qp&`^ChsR^pyi)@%,OFnvgg5"
-	"f)i1[sh-6+adcB9`h]ZjwWq,Tcc;&q[FcpMMZw,Gg1l@mx')w`Gl4#hP5/'=tD2k:AF(F%680q[g7CHQV]RH[^ptBmuh:Y^kQ8N[QbfG9DqY)sG=K2qh@T"
-	"*]jydKOYi[Mf0%iN+IWKP2,BojKnwg&HUoJd/6]QZ(.4`OBHjl4UJPAi'<7-TvJMYRD6)Dj]rWh2a[@Hc<=S`P)Z-Oer_aJ9:,ZM)4q:ys%ysX[h5-XSN:"
-	"&q(X/EMp%HEPIQOiBXf'.pb5hH:#VN1T,[jQO$;Dk6'dL+v%82fctA)@_(.qES/l/$[sg6V=sBb5YSF(:5U@Hk/XI(+7P-TcBC>W-p@J<xCx9[ObXPIg,O"
-	"<aBF:,3Y1PYwj$d*7$*3>Z^QahtM-tY$B.vAP:=*DXF77E1bOi.XO:*/gBm3I*p:WX@5*P[5#g0.FHY:nwV*)FQVTIhBZoe-j<<tc:Pa#+0bgZn7g=>gF_"
-	"4ZRGaw]=JyFjX]>A'3V'g<GaY6nDxiD`Vxk#)Ny*Kv&*8X4'`iTvvi.:^cy3Nj78JagWo:u_s7R_w)Fvk1:;W`*+`Jy4`oN1g.G-2Le$W9fDf.$d,MXqv7"
-	"m$>#/#0`S3+lK#1mMTa5n1L*%Z3XW>3Cl,s*'%%KO9=cecctr^(8'OK*&bev@J$*>U/qCg&qW,sb-c=R81tm2vE*Ev^;/tKQbjmFvSgP7$S1E@)8W]<xK'"
-	"qV@*)eq3OL1G;A[X_k2xeoQ,XcLAOkkD<u/P2Sji%i@JyWd4iB/;$tJ4[dcyv_MuXCDM'au(,a.I9R0$ydK5mwuj0td=]h_d>gIZ=3p[sYtVc+3,in;Cn>"
-	"FQ5W5(s;XvN&;`Us&g7LrgvG54kgN0VE[JD_NQ5$wQeR-OifZA4:X3<wAXS4er6S2TsueeXdae^S-[c/UFw-^>c_%IGYr$U6x#B88Mhsh:UW:n%8Ejtw.+"
-	",v/[3De;V;Gh<Ath9'pT)vEdDI)mMGj_,TD1[#flA1JhcAIdpl3(Hid/#4`pm'n617u.)9G><]v:dREjl]/OV@M)h8T[`3SLvv^y+-Q`@7",
-	"#YT9_ls0,Yde/*JYUYNu./xZ%Vwj5,jo_4:#GrbAHG%`=SV7HAf@PC(g`:9O(&hDae#V5kvZFm'BRy22_tYbUV#%;s6HI8cSCUhVk;JUVG9eA;^J1rSgLF"
-	"h0l]S5&>6=nX'>xuB_kUCC@$gKv.A;WgCr7N8Dxof0^tQUIQtc%bWk/-cg>QZR@&;A(]qxmYi&88#B8L^K`2)DEY2Fstp0htW5H%XjW<oKD=nsZETp]cl%"
-	"Vh,hhG;q<H2JAS9(g(v[e0ZBwN59$_dDak[Z&G#*YCnZ&4r2wEI`jQRxlimr5XV;j$)S[7AUYqb>d9Z,^]JH'D7+/O@uS<)D$&Wq6/.72r.N2F0b^%s(-N"
-	"Y'eT>/lF24[RkoISum%Vd`w'5A,k+S32IZtX3F>tarNW2Jp+NT]>awkEY$`AM=hI&:4Me[pv>-qFKeJ8vTv2W0eDs,N0nM6'dMb8t60x<lG[Hw>`k9#0o>"
-	"+p0Ip8+Bg$s%8*OO@H$]SG=j8jG:W05$n5u+3QW+HbErC&r-GF&+%SHHf7l2ow,j:(B7<jB4oPl5nBN7g6-W);9L,]`2qG:J)`ofFIXNWHW,)do;%JhBD'"
-	",#j&76=^cC/Z]DT4Edx$Dm#W9=*v3@Z,:F<%$se*9ZGQ47M8fp8X0=gn#G2SCGQ<F3gDQdKWmILg_0*n7P]lt:ATg%bAkbLWfUp3]n_))*<Y6b,VbUS6:Y"
-	"=APL.NekvJFko+RMm++Dg=5wVB-isfHt]Q28nuZ&W]i#E7iwL:S-kLL^[&VJq$svJ9OFZG[]JKxIq-Km=iO1Dh:H(*yHi,LBo-OAc95<NKPvW(2cPcFN98"
-	"KPl];W+vf:MO5en2<`GWUm<u/7Ub7Q*1B$+9u03d3PkT@Lj/*5&qc#e+:eRw'2+2gcxPBjv%3fnFP]N7V;UF/5S,p%lv_t=Zut@oN9Si9a10'R_HyC#b&o"
-	",7sQ1TL6QAY3C_,D*ulMO5:Pq`'HV)W:W1[M:@8l)G#n]cYmZwAYY=EEKhB^cehCbu]'MY$$M#.VZ-Rwb-Br5F&rOYRBHQX;#.#4:%O-1<G1aa*kMMai&y"
-	"^M7^#G'>5a/aS]>#ip-JkxmQh[E38G;2.v68_:#/(/,&'M<H2t7IX<dG%KEGXM>HS$tQrto%QUI41mU<rMZn4GUGM=/*/LP_&#x9%&i'B]&IWI]$M%6UTX"
-	"lvu`<m*I)O)a@X2t<;YTA#Xy:T3FMYSvvY%u;5uH/T'v@c<Zv<^Z@F]vAykUAo7PBehupD,VS+BNNm(2PI*X#$9[/aYo(AkE/9[sQ.4hZ,.H&+Sb`Q'nbg"
-	"d4rMK9'W1eRvyI2j0gww5:^Y`e01avF%4H)@CJ0tbTE=)HRKwjLeak_MTfjq-6_/FR_C@1CU(DP55V[,4O&(xTc.&yrk>eumqLj:s`Qv/n]:cnGnX@41`I"
-	"u8_SZi#7T(:J](akGZlbuPC`]Ws(7%KdSGIrQ@*9E*CIVJY-wkckDD.t2--@fSCPOOV]vtlGjNopk/Ke$U8>[/t@I7UVVDSlSvs$R/D*0Mcs;hj91:^@YU"
-	"):cAP'N/6bZhBRji8qF]uq2qf1MsmDO59B*/6Km+,Nb5x.0>xaD@&WaDkpJp_k4/#<(IBo=9RmJI2:b;rfrKQOw14mTDc69>f,nmlHu+tPSn..8&nB#8h;"
-	"_XW*RpX#/OWll'nFD7915AF)Z3W_@Rbl1m8H;<I,c@UbOmn%=P.kSjtkg7IIaKU9$8@d9$R2Zf@+jIKrNZeFAyy'JJ+2(](DlaAy-umpT18[g<sSJI5HlZ"
-	"mhq]LIrIcWhi5-=XHGV)$]pCB;j<*;n%###",
+	"n0C9%1VZI/.qM+;lTE(YjKJJa]G#]9wJTmo%'eiH_Y8RAee[G],vC6Wnt#rm1(%FrJwL<dL[rC[Q*yPG<jWPZW.-en&O]hPY8,l+3'hI0]_o-m.>D2c(2l"
+	"nJ)BZJpRbe4-u5ffAb+<[tBKnR@*5=Bk`hB(3X]XgvkX6y(ZXY32Ylf:Omh&V7no#xNLt#IgJ6d-3eByMJMx^WcSqcb1UY6`FdIjOde',MM;A*)#yiZk5U"
+	"y/Rl/WDg:j]NSqdsGMYT:_ttBI:gticWl7(tU0'=UalJ7BNOhIm[i;Twi$he(^YcivM6lEM2K%Y_x<-Y0mt`'5sTP3$_t9_'u6*amlq2IdU65wF,[L3#Gy"
+	"HfE,7bO<)&)%(rJC58oHmBChPU;v1OFOpO5tN(Amr]fpe%IJE>o,1:V>m6nr*Sv9dA]Y+v=%xf0InB3aAyx@N,2l*m%dju-R]SujXq$uOH'8XJjXW`.;d<"
+	"v.QUGnG=tMdY)s)gksy=&0b:>ia`kV13j=&oqbxV%^&uF+^/aj)K+DDQE,E:i4X<#dn6pg%mt'Af=Syp`eBBEq>'-o3PrX7'atN5h[na:nB<rS#q&A<$G%"
+	"RR;upL:d)LZ:i5MjD_en^$_r3tS4I5[G5Lq$DZM^CM<ha=`1f5d7M9_fgBwAM_^w=WC-r.Fj0GRkU0h(l,,]Ob)oP5dHHO=t'&IsJ9BvPV:2#g6+vR_mTO"
+	"v+46`i@oH%,h='^;%BY%o@g2l`_oO)@b]fgvO`sIm]&;PiCoE)wCv(p::XjtWXt-6^[I.+M[`gjK#Gae3Y.Y+9<7JJ1mEn409*d&&sXC%_FeM]F;pQ2`$e"
+	"F`t1]U&lZ3JFP:hm0E;H049Rv/Kh,Cf@`*2I.q+O.21b-8fymb#&]c3xoX;s[ZC/XD6fHL7n&iO<f->R-F-$d($h[ubX4-8_3B(`O0%<q8>vA1idZ)6s*["
+	"HPyJn4*_#LuEp&Ci>QY3D(hwxEm1EO$y[e@7eWui*C'D3YM^'n,gaP,lNL7g9M9WuJ#5R$Jo4dsGf+>;@1@MTdK9:paW;R5l<m$S.,2Q',<.^Kuk^*=0_>"
+	"=,t^mNJHnw0glaX5`(e1DmbEkI1mebTrK$G&L-r6pecyvNl`0&42_<T7S9=NUe2-@Z#A_jOHcZ:hT5;W[^6]U8B7D6+=6A4kpC.hTZ+HNdxv$(E1qav&Qf"
+	"@Vxm4HDv$f,aevb6X7AX+blV@5hrcHTu*N-EnYl3V6S>MIWt>v7^LE85-#2IYbQ0I]x$.^(>E+#NySd+lNI8i,rE`)hCQjblPoN8mKUT;y`Cvnw.1K`uy("
+	"ejhoe7HLDkok;/Cb1y5EP84=ynf8ER2DQ1vAipm>@L'+/L43)bliTLvKr:'QtAOZM.l.$cG:Hk3%b&JjemL/9f5d+k[/H4qu^1HbM]xr$%I:x9Yo_)[>ug"
+	"I<g4#ZE@F8MpMSx&u]73]F(eQF-(uQ0<f%``t90nXgV6`b(IZPqnI7op<CC]:VH^(Q1<fq[F.P9MBobNsa*ok@p<.Si3+voN6,),;qhLI62Z9QmlMKRZe6"
+	"MyhVhJ@]o[Q4QWa%ZcDUB->na:;WD>h3y^UPV07R$#aUvb5X@BvvDqC+%<-xP-jOf7[UtFdBdD:K)T#'K(RA*=hMPPh@q`V2*mvTqyN;XAL()K=@@@#%r3"
+	"^HRK)>mq&mW.nX1[>^4wuvFqn(<s*eh0'+Ub,).@<CVutWC+EE(FP$mE6qM@[l#]<(S^^]lq87xk^ndV/aUuEBC=&9T4Q6d*LbgKq'FG$45DHv-Ed>n0=["
+	"aBV:`c6d'Eo]7GKGA3hPC:m7%QA`+qwv0-n:J]A8Vl8IktprC=nE^gvs]Y4_T*0_l`MeO9wb9rUGS,Yvs-u<=l>%7O2XH/-Efx5D<cA]^,xR-e1Yv2FM%y"
+	"OW)=7Ip6FG7MO<y'+HSV+NU$:NC@p5lma-Lh0>Hlx^LBq0Dx`HJKtgSM7&lXIie,c.RW4UFuj-%FFL`;SXTy8W/`Q:4kstd#,,:]9)7l.&C&#@;X(D><ZB"
+	"E8])<;q'nN_VDqnh#giKd+v=/8VNQP[uMKEYE+f#2icfWV=u_Ag8'EA:3Donn0o8,uf#]oqRI_jv3#ChJeMLYsD)ul$&_;P$rK_Ji5q>@v)r8]4HL,Ru^g"
+	"@HYRW/3_>REs@XBOJ-B[I1:-3dtrfiW9KEJ]fxKhA/JLW)5QnD`7p>19IckQ1L<G)/=.vYo%.1nZqEOdf&tH6_VC6W8V*t1dhjGJ<;FRau2[`1ol)+rLNl"
+	"Z3s$6/(^#)mmBhE1F1e5e6myOkmYv,T-<a7U4n)>n&Jq[=WNy'iwJO_uy*iM,>86%W.iCES5kWlL&FZ9;:lLnMeH_Q9eZcQ3/iHm0TlMTDCR/Jb4sg1ZW3"
+	"AakDU7`fGf6n,fdvH'r#a#bI]1hK%Rl+FGoF=/7QL8qG597RtrOF$:$E=KPSMbQd9uX]$5SR^SJ.J+VhKSUHQ_9n08W%7JRvopYX.1eL:^OUPYMIFSfVWg"
+	"FM@`aSOxTw5s8Rs./61I=@I13Q-cM+w=FWPs%]1PIe6jMH+3X16hQe<1uDj)_ZeoW=8yde<oeoW^gQ#s7^QSE>X/oqTg9<k=3)%_/9:7j1*yl0l1E.DS5G"
+	"ZFY[w]i<ji,7d5X+$>]a;XUcmhoVT_imdQ7cL5MsPi.,C6Hq/270O`++yZk-OJCbtFu2C[,KB$`KJy[VsiO/$a1NuPoS]9e+#C2r]/.^Dy_#'Wd2q&@Z7F"
+	"<xx96-H2_'[3H[&b:P`[<$r,jj6J_:>AHeKhS(O8$bYR@+qU5jPt>xEI%g.K'6.JE'(q`8HkfNZVXiZXhy>HcEUKu=28UykS#Q(Y:/U]S$<No>ZU>d^@x2"
+	"xLsL1S=8`*J9Wv[WZQ'IW^eQRxwDA*WOnX)aaG6^8651:JBNm[Wm=A2&mZO+Q7a5(Wi+#/<%^0nwX^=S[Fa><*&AIAr7F%HdT(gksc6#1oi,0QOFdm[P#d"
+	"G:_%_7YPwJh7nE1,/p1u.-gv4TSahR$%<33]0`&qghuSc_0i+gc)e3J6@bl2JbKbL'eke[LQZFaTkk#6'627`O.vq5J$@s/gMB6=5,#lAFoTg7`WR8^<2]"
+	"WX,@S&FD@8UU<y/4([xtRUicM1`Ym3&,pV[y,e7L4VmE'3&Mf7,+cc#V:m/1]7d5yRv<s&Ms>8/#,>Oe7`H<L0_pV>KQ++t+R%-ueCtoOVE'CJ[+h/ok(k"
+	">`o57K8s+Y`L#Qb*JrQbnEJJvUi#OZr:G1@$B1Ix8>Ud2%q`[cVSy;Y<8NX).FGByw<N/tNr9l$+>Q8%66hU@(#39`F`wmK.ZWFL%LTTa>,DRxH/GLnZXh"
+	"tF[m3a$xXt(LP^AVB/TvZnY<Y#e&>Nr,*YY6mB'].CWshtY^Ss+Av'wsoU7;6vkB#YUg'IR>+x^v9FN2+%nt^^]DxZ6A.tKr;so^F)ckQ_S/#&Cl&rvgeE"
+	"u_(tJ93mWc^]g'(JsVdv^rsd,#Y3@o46d'HwmI&5nQkaWPg%V(](b&<IYRce#G;tYjFA+M.BE3boN8iV0*V#HaTWA-$dAdlxbU#5VYGH6F55NbO=sG]uSn"
+	"V3I+KyI%oq/ZI<Y@N.*#jOUnEimb;DadV<^85v/md`jLPP=NoskxhLvmiu=gNix_/<Z*HgAL=w(</Ti9l2ohqMj$k[_k)=I2IR@uElhfst3a-2RAB58f_M"
+	"@j+g*BX&,[>E2ygc7CbJUAPW`)I-cIWVatDAr('(b]16@'h/=@mJsGYyj4RmJgsju4L$sHM+52h[s>EmwPdvOMp3G/*&Pqcn&5LQa&L`KW'[_gWGol1=JJ"
+	"^,<m/pH)>,lIxMRjM7/.GhmkZH>]gQ-8745aN*2&+dlLXpEl(R26UVV%XUd*WY'jOZUeW+T-qd3YIvN4t>%sx4$RXVN_3NA,&BHPCX2&[X>tbhSMP%>(^R"
+	"G-n9]<y7T_ZZFN.q99aMi+3nQH0:ds'^@=+n@+O]r[)97qWDW*Fe@V7`uRy_kev;S)2.J:slb5m'nW+u1.`p;X(RZv;)y6<qe9L/1i6;H;",
+	"/+bJuKl[%=*j=c*g_iJ3wAm+(tPCi=Pmm/W(@f4$FXn&ZofvdA`YbG,:5U=k5D:B[]IC_iDBJ@L>lCo9y9MC'#a-(0k)#kA16o+&EK/X8U'TBQ/I,naO-]"
+	"3Lq]b6,HE0rRYv@#+2(.8vlXJQXP)%,71%)FC[mGmCw]v)-Hca@<_H[TB(Yed(>yL>8JCxKgE;5b;E/PuRuqSXsfI=eEc3[Q/U%69c;Pvd,'O*G=9p/^7i"
+	"3tGq2Lw`7$4%qucD_bXHmgXZ>m6.g-sOHQvxDPFx^0V/^:W%Z3ob4ovtZ6v2h^hS;4#n5>yKVC:gcQ>b+0JVYhPNR2;-BN>[MHB*v-_OhMAd0k[[akTlIa"
+	"f<#+sm:`u<G$28aaXwaK[1[1$P=FICHh8%oXTUf&j8L>*;%,)X^hAM-LlwAT)B&lENCXbGPO[FF2-+GkQ9EYm@G$K@V*R#c07Mw;(a=;Y,6pBlh`$6<p%m"
+	"TYPyh_V2Ro/OZDG-3-v8/(kh(i`1`(bBY<'L%T<R1LSHA^QIxW;ffS5uwTT^D'TDH<1R%.*8kPR:o^NuX,h[e&fMaJ(aIH]xX^EKFQN11^*%Z%m;Q2yI2m"
+	"4mH.FcsL#J#)#t/fNJRur4@GB$gOS&Mg'yjdyj):2nFv0`AvDd+`inojZ2uGLfBO+'sU/O3o9x)Z(cm$jbFhm,+[O=-XM)J_ab#'hBk.6NvNL2S[%bqG8$"
+	"g.]5dT<w$2h^k@Xdhf-`J[mQetJS1;W._efki']UI<Q#I@#L8N$cCyWqLC_:L8dT1W)qR^U'An'10aib1E8VhZgutH4fA;dD@pTP[bvUm%mSJHve7/Ic:N"
+	"T*UQoR84**ZMiqbNW8BY#UPPOpGDG5$+OtP1As,,3(&3_w.A;6*n)T`E'4nkYvGmL37(USwnd4$#G0B9s8'>3R)DO>ZA$W->n>JRud#4d[E7LOP>2Wb<&y"
+	"<wm>(n>P='$W:/_iN$wGomk(m'::'NnsEb;]bDiI^8in9<Bt^rtI>rk'DY<q00ge09y*hoKu6BZ1;+iY,G+R4^)x&o6s%(E'm:+=R;:e%18%RYT<&tX4U["
+	"v(kbeCx9t/M.sWa,l#7(Qi+7T#T(+y1ePU]qVjB%_bTA7<'X04q'6NmUC&k:vIO-OQhLpG8fa@Pt68u3AeH4)r9>6;jVY/hDq%f1sGKJ.W3s=+gDrL`7Lf"
+	"GeE5DXa8f<#G8E_PYlZ+pl#E+-W/4jnxkW0m-3;Ex[p#IEE#Zkg(XBv9Zavv.9#UjOSQj*h`JCtb$C7'vwws&lO98Bq#*5Z$_q_-4;qy+Sueuew/)_]R)a"
+	"(-JMmg(L$qief]XQbNjWRIV7Z^erj>3V'wZ:.1><ZVDI_NKFRX/mb`X9v9^_(h%Hqffc_Xd)QPjt3hsAlN,VR[eN-YT*4U56od5yei.%M(<;+1FDTrT*)2"
+	"n](8@)hIR(7'gd)3FZdyMy,>@o4PSy`xa;Ldi5SXtlO9yxUrP2RxN<;]7y10Sox/8p[`JIP@b`#g;FZycheg.r;KLKOvaPEj19'F'2/FSF]JQpB*XtX$JU"
+	"7Cm,7[*67xS^M_Q<bja,LkqYF5h<<99*_7lS()xd2Lb#yB]GA,>xe>ba`sHJF5LJ5ifY_f[ug&H&uA'ic<Z2T>Hie`j+0/-JW(.K'CL@8hjX-PGZ1Sr3K%"
+	"%TP8Th<cK^ba[<.sK^Cdn4UD=5k`W8H*hU+h4A3r#Sd48ijeH3:K@<]AxPQJ6fk6aQNQjDSDgSJj2=X>RAn<kV9+tv5e2P(S+10Pi]#WISqgo[XIEub/9("
+	"bb,+XwRMZas$2Zupwr+wXpnb3@bFwgyy4V.INt8EI7#.SV:7UuIneE8Vi63'e,G''..Z#SR,Den)@,BH]o#uiCVyodRheOipiIHQT.+j1gEBemhh8oN`#="
+	"mHVnhdoQo+$K]%HG.e,ZYB'pVTrv](J<iy+(fq(El$(r0`fJSW<&i4U9[NT&w3)qqR6-J:/seh##dgKi/gomT-2,.SPE%]Wm*w<=n5WpUuc$a4p`bg8h7'"
+	"oQ)+;&cp1qu)F)o$ki=<OIj[Snk)Kpn:c]rW3=-U,cZ%;eL53_5knjPYMJ%^(Dk=3;tETXD5P`@OaAITIEOZESLKTW>64tooDeOGBOVWZWvG)h0Y:Q<*aN"
+	"EvhF-&xnwS:BbRLIN2&4YP%###",
 	0};
-#define DITI_SPIRV_SIZES_norm 4995u, 9599u
+#define DITI_SPIRV_SIZES_norm 5263u, 10143u
 static const char *const diti_spirv_text_qkv_post[] = {
 	"n0C9%1VZI/2@o`X.Q_fIbpIFF_<0=k>hgXC'Wq7$Otwgn@@0QHIA8d@,c7.[iS07QrJ%qO7y1$U>OPq=I+QW&>pxjY@M>>ew;C%RtQWDsDfsZq;-sn>QI+"
 	"(Sx.`ovkOlk'MFQHZ(%.jd>;x)r,E43%`e&V(=`:0FNv+:fkaC+l2]v9Ev@q`S.1dJKTl+'o&Xm<d/*V3So0dEOgCJhUWIp#:[a#YGVshon:aTqoI9RALu"
