@@ -138,7 +138,7 @@ typedef struct diti_replicas {
 DIT_INTERNAL diti_replicas *diti_replicas_create(const diti_env *env, diti_device *home);
 DIT_INTERNAL void diti_replicas_free(diti_replicas *replicas);
 /* Bytes of weights on a device that are there besides what was loaded. */
-DIT_INTERNAL uint64_t diti_replicas_bytes(const diti_replicas *replicas, const diti_device *device);
+DIT_INTERNAL uint64_t diti_replicas_bytes(diti_replicas *replicas, const diti_device *device);
 typedef struct diti_weight_sizes { /* bytes */
     uint64_t resident;             /* vectors, which are never streamed */
     uint64_t matrices;             /* may be streamed */

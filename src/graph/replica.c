@@ -146,11 +146,14 @@ DIT_INTERNAL void diti_replicas_free(diti_replicas *replicas) {
     diti_free(&env, replicas);
 }
 
-DIT_INTERNAL uint64_t diti_replicas_bytes(const diti_replicas *replicas, const diti_device *device) {
+DIT_INTERNAL uint64_t diti_replicas_bytes(diti_replicas *replicas, const diti_device *device) {
     uint64_t bytes = 0;
     size_t i;
-    for (i = 0; replicas && i < replicas->block_count; i++)
+    if (!replicas) return 0;
+    diti_lock(&replicas->lock);
+    for (i = 0; i < replicas->block_count; i++)
         if (replicas->blocks[i]->device == device) bytes += replicas->blocks[i]->buffer.size;
+    diti_unlock(&replicas->lock);
     return bytes;
 }
 

@@ -30,16 +30,11 @@ static dit_result diti_auto_measure(const dit_context *context, dit_error *err) 
     return result;
 }
 
-/* Whether the transformer's weights are on a device already. */
-static bool diti_auto_holds(const dit_model *model, const diti_device *device) {
-    const diti_weights *weights = &model->transformer->weights;
-    const diti_replica *replicas = weights->block_count ? weights->blocks[0]->buffer.replicas : NULL;
-    return device == model->device || (replicas && replicas[device->ordinal].device == device);
-}
-
 /* What of a device's memory a share of the transformer may fill; the first one holds the rest of the pipeline. */
 static double diti_auto_memory(const dit_model *model, diti_device *device) {
-    double used, own = diti_auto_holds(model, device) ? (double)model->transformer->weights.bytes : 0;
+    const diti_weights *weights = &model->transformer->weights; /* what of them is there counts as free */
+    double used, own = (double)diti_replicas_bytes(weights->replicas, device);
+    if (device == model->device) own += (double)weights->bytes;
     diti_lock(&device->lock);
     used = (double)device->memory_used;
     diti_unlock(&device->lock);
