@@ -11351,11 +11351,14 @@ static void diti_replicas_free(diti_replicas *replicas) {
 	diti_free(&env, replicas);
 }
 
-static uint64_t diti_replicas_bytes(const diti_replicas *replicas, const diti_device *device) {
+static uint64_t diti_replicas_bytes(diti_replicas *replicas, const diti_device *device) {
 	uint64_t bytes = 0;
 	size_t i;
-	for (i = 0; replicas && i < replicas->block_count; i++)
+	if (!replicas) return 0;
+	diti_lock(&replicas->lock);
+	for (i = 0; i < replicas->block_count; i++)
 		if (replicas->blocks[i]->device == device) bytes += replicas->blocks[i]->buffer.size;
+	diti_unlock(&replicas->lock);
 	return bytes;
 }
 
@@ -33057,14 +33060,10 @@ static dit_result diti_auto_measure(const dit_context *context, dit_error *err) 
 	return result;
 }
 
-static bool diti_auto_holds(const dit_model *model, const diti_device *device) {
-	const diti_weights *weights = &model->transformer->weights;
-	const diti_replica *replicas = weights->block_count ? weights->blocks[0]->buffer.replicas : NULL;
-	return device == model->device || (replicas && replicas[device->ordinal].device == device);
-}
-
 static double diti_auto_memory(const dit_model *model, diti_device *device) {
-	double used, own = diti_auto_holds(model, device) ? (double)model->transformer->weights.bytes : 0;
+	const diti_weights *weights = &model->transformer->weights;
+	double used, own = (double)diti_replicas_bytes(weights->replicas, device);
+	if (device == model->device) own += (double)weights->bytes;
 	diti_lock(&device->lock);
 	used = (double)device->memory_used;
 	diti_unlock(&device->lock);
