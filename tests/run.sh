@@ -81,7 +81,7 @@ run_program() { # run_program NAME WAY LOG
     newest) starter="sh tools/newest.sh run" ;;
     esac
     [ -x "build/$folder/$1" ] || { echo "build/$folder/$1 is not built" >"$3"; return 1; }
-    VK_ICD_FILENAMES=$driver VK_DRIVER_FILES=$driver LP_NATIVE_VECTOR_WIDTH=$width DIT_TEST_LAYERS=$layers \
+    VK_ICD_FILENAMES=$driver VK_DRIVER_FILES=$driver LP_NATIVE_VECTOR_WIDTH=$width DIT_TEST_LAYERS=$layers DIT_TEST_WAY=$2 \
         UBSAN_OPTIONS=print_stacktrace=1 timeout "$limit" $starter "build/$folder/$1" >"$3" 2>&1
 }
 
