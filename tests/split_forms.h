@@ -11,9 +11,11 @@
 
 typedef struct form_shape {
     uint64_t heads, head_dim;
-    uint64_t image, text;      /* rows of an item; text: of those that attend with the image */
-    uint64_t both, image_only; /* attentions of an evaluation: of all rows; of the image's */
-    uint64_t items;            /* images, of one branch of guidance */
+    uint64_t image, text; /* rows of an item; text: of those that attend with the image */
+    uint64_t layers;
+    uint64_t dual;  /* bit i: block i has an attention of the image's rows besides */
+    bool skips;     /* block i leaves its rows for block layers - 1 - i (i + 1 < layers / 2) */
+    uint64_t items; /* images, of one branch of guidance */
     uint64_t branches;
     uint64_t out_columns; /* of the last layer, per row */
     uint64_t latent;      /* values of all images */
@@ -59,21 +61,38 @@ static inline uint64_t form_attention(const form_shape *shape, const form_rank *
     return sum + (gathered - own) * own_width;            /* outputs of rows that are others' */
 }
 
-/* False: the split divides more than guidance and rows. */
+/* Between stages that have some of the layers each, for one item: the rows to the next one, skips to those that take
+   them, and from the last one the prediction to all. */
+static inline uint64_t form_stage(const form_shape *shape, uint64_t rows, uint64_t stage, uint64_t stages) {
+    uint64_t width = shape->heads * shape->head_dim, sum = stage + 1 < stages ? rows * width : 0, i;
+    uint64_t first = form_first(shape->layers, stage, stages), end = form_first(shape->layers, stage + 1, stages);
+    for (i = first; shape->skips && i < end && i + 1 < shape->layers / 2; i++)
+        if (shape->layers - 1 - i >= end) sum += rows * width;
+    return stage + 1 < stages ? sum : (stages - 1) * shape->latent / shape->items;
+}
+
+/* Of what divides guidance, rows and layers; false: the split divides more. */
 static inline bool form_step(const form_shape *shape, const diti_split *split, uint64_t index, uint64_t *bytes) {
+    uint64_t items = shape->items * shape->branches / split->degree[DITI_SPLIT_CFG], members, self, i, rows;
+    uint64_t stages = split->degree[DITI_SPLIT_LAYERS], stage;
     form_rank rank;
-    uint64_t items = shape->items * shape->branches / split->degree[DITI_SPLIT_CFG], members, self;
     rank.u = split->degree[DITI_SPLIT_ULYSSES];
     rank.r = split->degree[DITI_SPLIT_RING];
     rank.ulysses = index % rank.u;
     rank.ring = index / rank.u % rank.r;
     members = rank.u * rank.r;
+    stage = index / members % stages;
     self = rank.ring * rank.u + rank.ulysses;
+    rows = form_rows(shape, &rank, self, true);
     *bytes = 0;
-    if (diti_split_ranks(split) != members * split->degree[DITI_SPLIT_CFG]) return false;
-    *bytes += items * shape->both * form_attention(shape, &rank, true);
-    *bytes += items * shape->image_only * form_attention(shape, &rank, false);
-    *bytes += items * form_part(shape->image, self, members) * shape->out_columns * (members - 1); /* all have all */
+    if (diti_split_ranks(split) != members * stages * split->degree[DITI_SPLIT_CFG]) return false;
+    for (i = form_first(shape->layers, stage, stages); i < form_first(shape->layers, stage + 1, stages); i++) {
+        *bytes += items * form_attention(shape, &rank, true);
+        if (shape->dual >> i & 1) *bytes += items * form_attention(shape, &rank, false);
+    }
+    if (stage + 1 == stages) /* all members of the last stage come to have all rows */
+        *bytes += items * form_part(shape->image, self, members) * shape->out_columns * (members - 1);
+    if (stages > 1) *bytes += items * form_stage(shape, rows, stage, stages);
     if (split->degree[DITI_SPLIT_CFG] == 2) *bytes += shape->latent; /* the prediction, to the other branch */
     *bytes *= FORM_ELEMENT;
     return true;
@@ -83,14 +102,14 @@ static inline bool form_step(const form_shape *shape, const diti_split *split, u
 static inline bool form_document(const form_shape *shape, const diti_split *split, double *bytes) {
     diti_split_shape document = DITI_ZERO;
     uint64_t members = (uint64_t)split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
-    document.layers = (uint32_t)shape->both;
+    document.layers = (uint32_t)shape->layers;
     document.hidden = (uint32_t)(shape->heads * shape->head_dim);
     document.heads = (uint32_t)shape->heads;
     document.rows = (uint32_t)shape->image;
-    *bytes = (double)(shape->both * shape->items * shape->branches / split->degree[DITI_SPLIT_CFG]) *
+    *bytes = (double)(shape->layers * shape->items * shape->branches / split->degree[DITI_SPLIT_CFG]) *
              (diti_split_bytes(&document, split, DITI_SPLIT_ULYSSES, FORM_ELEMENT) +
               diti_split_bytes(&document, split, DITI_SPLIT_RING, FORM_ELEMENT));
-    return !shape->text && !shape->image_only && shape->image % members == 0 &&
+    return !shape->text && !shape->dual && shape->image % members == 0 &&
            shape->heads % split->degree[DITI_SPLIT_ULYSSES] == 0 &&
            diti_split_ranks(split) == members * split->degree[DITI_SPLIT_CFG];
 }

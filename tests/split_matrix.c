@@ -383,8 +383,8 @@ static bool open_model(const row *r) {
 /* ---- runs ---- */
 
 typedef struct outcome {
-    float *start, *latent; /* of all images */
-    size_t count;
+    float *start, *latent, *picture; /* of all images; the first one's, as floats */
+    size_t count, pixels;
     uint64_t planned[LINKS][LINKS], sent[LINKS][LINKS]; /* bytes */
     uint64_t in_steps[LINKS], before[LINKS];            /* planned by each device for all steps; before them */
     uint32_t devices, given_rows;
@@ -394,6 +394,7 @@ typedef struct outcome {
 static void drop(outcome *out) {
     free(out->start);
     free(out->latent);
+    free(out->picture);
     memset(out, 0, sizeof *out);
 }
 
@@ -461,7 +462,11 @@ static bool read_latents(dit_job *job, outcome *out) {
                            "%s", err.message))
             return false;
     }
-    return true;
+    out->pixels = 3 * (size_t)job->request.shape.width * job->request.shape.height;
+    out->picture = (float *)calloc(out->pixels, sizeof *out->picture);
+    return CHECK_MESSAGE(
+        dit_job_read(job, DIT_READ_RGB_F32, 0, 0, out->picture, out->pixels * sizeof(float), 0, &err) == DIT_OK, "%s",
+        err.message);
 }
 
 /* The latents, or the error in err. */
@@ -498,6 +503,16 @@ static double difference(const outcome *a, const outcome *b, bool from_start) {
         norm += (b->latent[i] - base) * (b->latent[i] - base);
     }
     return a->count == b->count && norm > 0 ? sqrt(error / norm) : INFINITY;
+}
+
+static double picture_difference(const outcome *a, const outcome *b) {
+    double error = 0, norm = 0;
+    size_t i;
+    for (i = 0; i < b->pixels; i++) {
+        error += ((double)a->picture[i] - b->picture[i]) * ((double)a->picture[i] - b->picture[i]);
+        norm += (double)b->picture[i] * b->picture[i];
+    }
+    return a->pixels == b->pixels && norm > 0 ? sqrt(error / norm) : INFINITY;
 }
 
 /* ---- what one device makes, kept as long as rows ask for the same ---- */
@@ -543,15 +558,15 @@ static uint64_t total(const uint64_t links[LINKS][LINKS]) {
 
 static form_shape shape_of(const row *r) {
     const diti_model_traits *traits = &at.model->transformer->traits;
-    uint64_t area = (uint64_t)traits->patch * traits->patch, dual;
+    uint64_t area = (uint64_t)traits->patch * traits->patch;
     form_shape shape = DITI_ZERO;
     shape.heads = traits->heads;
     shape.head_dim = traits->width / traits->heads;
     shape.image = (uint64_t)r->columns * r->rows;
     shape.text = traits->joint ? at.model->texts[DITI_TEXT_FIRST].tokens : 0;
-    shape.both = traits->layers;
-    if (diti_equal(traits->family, "sd3"))
-        for (dual = diti_sd3_of(at.model->transformer)->config.dual; dual; dual >>= 1) shape.image_only += dual & 1;
+    shape.layers = traits->layers;
+    shape.skips = traits->skips;
+    if (diti_equal(traits->family, "sd3")) shape.dual = diti_sd3_of(at.model->transformer)->config.dual;
     shape.items = r->images;
     shape.branches = traits->default_guidance != 1.0f ? 2 : 1;
     shape.out_columns = traits->out_channels * area;
@@ -726,7 +741,7 @@ static void check_refused(const row *r, const char *name) {
 
 static void check_run(const row *r, const char *name) {
     uint64_t begin = diti_clock_us();
-    double call, latent;
+    double call, latent, picture;
     diti_split_plan plan;
     outcome one, some;
     dit_result result;
@@ -747,7 +762,8 @@ static void check_run(const row *r, const char *name) {
         latent = difference(&some, &reference.alone[1], false);
         check_bytes(r, &plan.split, &some, some_steps);
         counts.run++;
-        printf("%s: call %.2g, latent %.2g, %llu bytes as planned, %.1f s\n", name, call, latent,
+        picture = picture_difference(&some, &reference.alone[1]);
+        printf("%s: call %.2g, latent %.2g, picture %.2g, %llu bytes as planned, %.1f s\n", name, call, latent, picture,
                (unsigned long long)total(some.sent), (double)(diti_clock_us() - begin) / 1e6);
         CHECK_MESSAGE(call <= CALL_TOLERANCE, "%s: one call differs by %g", name, call);
         if (r->kind == EXACT) CHECK_MESSAGE(latent <= LATENT_TOLERANCE, "%s: the latent differs by %g", name, latent);
