@@ -27,7 +27,8 @@ typedef struct options {
         *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
     const char *diffusion_model, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
-    bool plain_prompt, offload, clip_on_cpu, vae_tiling, tune, list_devices, verbose, quiet, help, help_all, version;
+    bool resume, plain_prompt, offload, clip_on_cpu, vae_tiling, tune, list_devices, verbose, quiet, help, help_all,
+        version;
 } options;
 
 typedef struct option_entry {
@@ -63,6 +64,7 @@ static const option_entry option_table[] = {
     {"--output", "-o", NULL, TEXT(output)},
     {"--device", NULL, "--devices", TEXT(device)},
     {"--split", NULL, NULL, TEXT(split)},
+    {"--resume-on-loss", NULL, NULL, FLAG(resume)},
     {"--noise", NULL, NULL, TEXT(noise)},
     {"--latent-out", NULL, NULL, TEXT(latent_out)},
     {"--preview", NULL, NULL, TEXT(preview)},
@@ -173,6 +175,7 @@ static const char more_help_text[] =
     "                              as lavapipe; brackets are text then\n"
     "      --devices LIST          several, as 0,1,2,3, for\n"
     "      --split NAME            auto, cfg2,ulysses2, ... or @plan.json of dit-plan\n"
+    "      --resume-on-loss        go on with the others where one fails\n"
     "      --tune                  measure kernels once; kept for later runs\n"
     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
 

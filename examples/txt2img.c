@@ -548,6 +548,7 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->preview_interval = a->o.preview ? (a->r.steps + 4) / 5 : 0; /* decoding takes about as long as a step */
     desc->vae_tile = a->r.vae_tile;
     desc->split = a->o.split;
+    desc->resume_on_loss = a->o.resume;
     desc->progress.func = on_progress;
     desc->progress.user = (void *)(uintptr_t)a;
     if (!a->r.noise.data) return;

@@ -11,6 +11,7 @@ static void diti_error_set(dit_error *err, dit_result result, VkResult vk, const
     if (!err) return;
     err->result = result;
     err->vk = vk;
+    err->device = 0;
     vsnprintf(err->message, sizeof err->message, format, args);
     diti_error_flatten(err->message);
 }

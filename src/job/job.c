@@ -11,14 +11,20 @@ static double diti_segment_us(const dit_job *job, uint32_t segment) {
     return us;
 }
 
-static double diti_job_predict_us(const dit_job *job) {
+DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps) {
     double us = 0;
+    uint32_t step;
+    for (step = 0; step < steps; step++) us += diti_segment_us(job, diti_job_step_segment(job, step));
+    return us;
+}
+
+static double diti_job_predict_us(const dit_job *job) {
+    double us = diti_job_steps_us(job, job->request.shape.steps);
     uint32_t segment, step;
     for (segment = 0; segment < job->plan->segment_count; segment++) {
         if (segment < job->step_segment || segment >= job->decode_segment) us += diti_segment_us(job, segment);
     }
     for (step = 0; step < job->request.shape.steps; step++) {
-        us += diti_segment_us(job, diti_job_step_segment(job, step));
         if (diti_job_preview_due(job, step + 1)) us += diti_segment_us(job, job->preview_segment);
     }
     return us;
@@ -36,6 +42,7 @@ static void diti_job_rewind_share(dit_job *job) {
     memset(&job->health, 0, sizeof job->health);
     job->restores = false;
     job->total_us = diti_job_predict_us(job);
+    diti_keep_forget(job);
     diti_atomic_store(&job->cancel, 0);
     diti_lock(&job->status_lock);
     memset(&job->status, 0, sizeof job->status);
@@ -50,11 +57,24 @@ static void diti_job_rewind(dit_job *job) {
     for (i = 0; i < job->share_count; i++) diti_job_rewind_share(job->shares[i]);
 }
 
-static dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err) {
+static dit_result diti_job_create_pool(dit_job *job, dit_error *err) {
+    const diti_device *device = job->device;
+    VkCommandPoolCreateInfo info;
+    VkResult vk;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    info.queueFamilyIndex = device->queue_family;
+    vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &job->command_pool);
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkCreateCommandPool failed (%s)", diti_vk_name(vk));
+}
+
+DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err) {
     const diti_device *device = job->device;
     VkCommandBufferAllocateInfo allocate;
     VkCommandBufferBeginInfo begin;
+    dit_result result = job->command_pool ? DIT_OK : diti_job_create_pool(job, err);
     VkResult vk;
+    if (result < 0) return result;
     memset(&allocate, 0, sizeof allocate);
     memset(&begin, 0, sizeof begin);
     allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
@@ -69,24 +89,15 @@ static dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out,
                             : diti_fail_vk(err, vk, "no command buffer for the output image (%s)", diti_vk_name(vk));
 }
 
-static dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
     VkResult vk = job->device->vk.EndCommandBuffer(commands);
     job->plan->counters.recordings++;
     return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
 }
 
 /* Copies into images are commands of the job, beside those of the plan. */
-static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
-    const diti_device *device = job->device;
-    VkCommandPoolCreateInfo info;
-    dit_result result;
-    VkResult vk;
-    memset(&info, 0, sizeof info);
-    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-    info.queueFamilyIndex = device->queue_family;
-    vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &job->command_pool);
-    if (vk != VK_SUCCESS) return diti_fail_vk(err, vk, "vkCreateCommandPool failed (%s)", diti_vk_name(vk));
-    result = diti_job_allocate_commands(job, &job->finish, err);
+DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
+    dit_result result = diti_job_allocate_commands(job, &job->finish, err);
     if (result < 0) return result;
     diti_job_record_finish(job, job->finish);
     result = diti_job_end_commands(job, job->finish, err);
@@ -135,9 +146,11 @@ DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     const dit_progress *progress = desc->progress.func ? &desc->progress : &job->context->progress;
     dit_result result = diti_job_plan(job, progress, err);
+    if (result == DIT_OK) result = diti_keep_stand_in(job, progress, err);
     if (result == DIT_OK) result = diti_job_add_shares(job, progress, err);
     if (result == DIT_OK) result = diti_job_images_create(job, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
+    if (result == DIT_OK) result = diti_keep_create(job, err);
     if (result == DIT_OK) result = diti_job_write_inputs(job, err);
     if (result == DIT_OK) diti_job_rewind(job);
     return result;
@@ -198,6 +211,7 @@ DIT_API void dit_job_destroy(dit_job *job) {
     diti_job_drop_shares(job);
     diti_plan_wait(job->plan);
     diti_job_images_destroy(job);
+    diti_keep_destroy(job);
     diti_job_destroy_plan(job);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
@@ -234,6 +248,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "sampler";
     else if (now->preview_interval != then->preview_interval)
         what = "preview_interval";
+    else if (now->resumes != then->resumes)
+        what = "resume_on_loss";
     else if (now->vae_tile != then->vae_tile)
         what = "vae_tile";
     else if (now->clip_skip != then->clip_skip)
@@ -257,6 +273,7 @@ static dit_result diti_job_plan_again(dit_job *job, const dit_job *before, dit_e
     job->denoise.family = NULL;
     result = diti_job_plan(job, &job->context->progress, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
+    if (result == DIT_OK) result = diti_keep_record(job, err);
     if (result == DIT_OK) diti_plan_continue(job->plan, before->plan);
     return result;
 }
@@ -322,11 +339,15 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     uint32_t i;
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
     result = diti_job_check(job->context, desc, err);
+    if (result >= 0 && job->resumed)
+        result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                           "dit_job_restart: the job has lost a device; create a new job, on devices that work");
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_device_check(job->shares[i]->device, err);
     if (result < 0) return result;
     result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
     if (result < 0) return result;
     result = diti_job_keep_split(job, &request, err);
+    if (job->share_total == 1) request.shape.resumes = false;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {
         diti_job_request_free(&job->env, &request);
@@ -363,7 +384,7 @@ DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
     uint32_t i;
     if (!out) return;
     memset(out, 0, sizeof *out);
-    if (!job) return;
+    if (!job || !job->plan) return;
     diti_plan_counters(job->plan, out);
     for (i = 1; i < job->share_count; i++) {
         const dit_counters *more = &job->shares[i]->plan->counters;
@@ -385,6 +406,7 @@ static dit_result diti_job_give(const dit_job *job, const diti_job_image *image,
     out->height = job->request.shape.height;
     out->timeline = job->recording ? VK_NULL_HANDLE : diti_plan_timeline(job->plan);
     out->value = value;
+    out->device = job->places[0];
     return DIT_OK;
 }
 

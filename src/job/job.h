@@ -121,6 +121,7 @@ typedef struct diti_job_shape {
     bool swap;                       /* BGRA target */
     bool scaled_input;               /* the model sees input * x */
     diti_split split;                /* over devices; degrees 0: whatever suits those of the context */
+    bool resumes;                    /* goes on without one of them that fails */
     uint32_t patches, warmup;        /* of PipeFusion */
     bool int8_payload;               /* what goes between devices is int8 */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
@@ -161,6 +162,17 @@ typedef struct diti_job_flight { /* a slice that was submitted and not yet seen 
     bool preview; /* brings a new preview */
 } diti_job_flight;
 
+/* With resume_on_loss: what the solver remembers behind a step, copied to the host. */
+typedef struct diti_job_keep {
+    diti_buffer buffer; /* two places, in turn: the host reads one while the device writes the other */
+    uint64_t values[2]; /* of the plan's timeline when a place is filled; 0: it has nothing new */
+    uint32_t steps[2];  /* that were finished then */
+    unsigned char *states;
+    size_t bytes;  /* of states */
+    uint32_t step; /* steps that are finished in states */
+    bool valid;    /* states are something */
+} diti_job_keep;
+
 typedef struct diti_job_image { /* a picture on the device, filled by a copy from the plan's buffers */
     VkImage image;
     VkImageView view;   /* of dit's own images */
@@ -200,6 +212,12 @@ struct dit_job {
        first share is the caller's job and makes the picture (split.c) */
     uint32_t share, share_total;              /* the number of this one, and how many there are */
     uint32_t share_count;                     /* of those in shares: 1 in all but the caller's job */
+    uint32_t places[DITI_MAX_DEVICES];        /* index of the context's device that each share is on */
+    bool resumed;                             /* it has gone on without a device */
+    uint32_t begins_at;                       /* steps that were finished before: their outcome is in states */
+    diti_job_keep keep;                       /* of the caller's job */
+    diti_buffer states;                       /* that a resumed share begins its steps with */
+    bool resumes_states;                      /* they are not in place yet */
     struct dit_job *shares[DITI_MAX_DEVICES]; /* this one, then the others */
     bool follows;                             /* it is another job's */
     diti_axes axes;                           /* who divide every evaluation */
@@ -216,11 +234,12 @@ struct dit_job {
         decode_segment; /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
     uint32_t step_segments[DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: no such steps */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
-        preview, start_rgba, start_coefficients, start_noise, mask;
+        preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy, start_copy; /* start_copy: of an image of the application's, else NULL */
+    VkCommandBuffer keep_copies[2], states_copy;      /* of the caller's job; of a resumed share */
     diti_buffer health_readback;                      /* diti_health, copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     /* the run */
@@ -234,6 +253,7 @@ struct dit_job {
     uint32_t again_segment, again_step, tries; /* what ran again last, and how often */
     bool restores;                             /* record mode: the guards, before anything else */
     double total_us, submitted_us;
+    uint64_t moved_us; /* the host's clock when something was last seen to go on */
     diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
     uint64_t finish_value;
@@ -371,6 +391,30 @@ DIT_INTERNAL void diti_job_settle(dit_job *job);      /* waits for all that shar
 /* job.c */
 DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_job_destroy_plan(dit_job *job);
+/* Steps of a run that is over, or a new one. */
+DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps);
+/* Of the job's own commands, in a pool that is made with the first of them; they are open until they are ended. */
+DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err);
+DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err);
+/* The copies into pictures and out of them. */
+DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err);
+/* resume.c: split jobs that go on without a device */
+/* What that needs on the second device, before there are other shares. */
+DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err);
+/* And a place for the states. */
+DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err);
+DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err); /* for a new plan */
+DIT_INTERNAL void diti_keep_destroy(dit_job *job);
+DIT_INTERNAL void diti_keep_forget(dit_job *job); /* a run begins */
+/* Whether the slice at the cursor ends something whose outcome is kept, and has no place for it yet. */
+DIT_INTERNAL bool diti_keep_busy(const dit_job *job);
+/* After a slice of `segment` at the end of which the cursor has moved on to another one. */
+DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err);
+DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done);
+/* DIT_OK: the run goes on without the device that why names; else why says how it ended. */
+DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
+/* Before the first step of a resumed share. */
+DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err);
 /* image.c: pictures on the device */
 DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err);
 DIT_INTERNAL void diti_job_images_destroy(dit_job *job);

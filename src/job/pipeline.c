@@ -149,8 +149,9 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
     if (shape->stochastic)
         job->step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
     solver->x = job->latent;
-    solver->h1 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
-    solver->h2 = diti_tensor_state(graph, DITI_F32, planes * diti_solver_planes(solver), pixels, "x0 two steps before");
+    solver->h1 = job->history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
+    solver->h2 = job->history[1] =
+        diti_tensor_state(graph, DITI_F32, planes * diti_solver_planes(solver), pixels, "x0 two steps before");
     if (shape->preview_interval) solver->x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
     solver->health = job->health_words;
 }
@@ -439,8 +440,8 @@ static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
     dit_result result = diti_inputs_text(job, err);
     if (result >= 0) result = diti_inputs_schedule(job, err);
     if (result >= 0) result = diti_inputs_noise(job, err);
-    if (result >= 0 && job->request.shape.starts) result = diti_start_write(job, err);
-    return result < 0 ? result : diti_guard_write(job->plan, 0, err);
+    if (result >= 0 && job->request.start) result = diti_start_write(job, err);
+    return result < 0 ? result : diti_guard_write(job->plan, job->begins_at, err);
 }
 
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
@@ -450,5 +451,7 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
         if (i) job->shares[i]->request = job->request; /* which stays the caller's job's to free */
         result = diti_inputs_write(job->shares[i], err);
     }
+    job->request.start = job->request.mask = NULL; /* of the desc */
+    job->request.schedule.initial = 1;             /* the noise has it now */
     return result;
 }

@@ -554,6 +554,7 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
     out->shape.preview_interval = desc->preview_interval;
+    out->shape.resumes = desc->resume_on_loss;
     out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
     if (desc->vae_tile && out->shape.vae_tile < DITI_VAE_LEAST_TILE) out->shape.vae_tile = DITI_VAE_LEAST_TILE;
     out->seed = desc->seed;

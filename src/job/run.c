@@ -19,7 +19,8 @@ DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step) {
 /* What comes after a segment, if all that was submitted has the effect that is hoped for. */
 static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
     bool step = diti_job_is_step(job, segment);
-    if (segment + 1 < job->step_segment) return segment + 1;
+    uint32_t skipped = job->resumed && segment + 1 == job->start_segment ? 1 : 0; /* its outcome was kept */
+    if (segment + 1 + skipped < job->step_segment) return segment + 1 + skipped;
     if (segment >= job->decode_segment) return segment + 1;
     if (step && diti_job_preview_due(job, repeat)) return job->preview_segment;
     return repeat < job->request.shape.steps ? diti_job_step_segment(job, repeat) : job->decode_segment;
@@ -65,6 +66,11 @@ static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) 
 static dit_result diti_run_fail(dit_job *job, const dit_error *why) {
     diti_run_end(job, why->result, why);
     return why->result;
+}
+
+/* Of devices: perhaps the others can go on. */
+static dit_result diti_run_falter(dit_job *job, dit_error *why) {
+    return diti_job_resume(job, why) == DIT_OK ? DIT_WORKING : diti_run_fail(job, why);
 }
 
 static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
@@ -213,7 +219,9 @@ static dit_result diti_run_poll(dit_job *job, dit_error *err) {
     if (result < 0) return result;
     diti_plan_learn(job->plan);
     diti_guard_read(job->plan, &job->health);
+    diti_keep_poll(job, done);
     while (job->flight_count && job->flight[job->flight_first].value <= done) {
+        job->moved_us = diti_clock_us();
         diti_run_report(job, &job->flight[job->flight_first]);
         job->flight_first = diti_run_flight_index(job, 1);
         job->flight_count--;
@@ -230,6 +238,7 @@ static float diti_run_flight_us(const dit_job *job) {
 
 static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
     if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
+    if (diti_keep_busy(job)) return false;
     if (job->mesh && !diti_run_at_end(job) &&
         !diti_mesh_ready(job->mesh, job->member, job->cursor.segment, job->cursor.slice))
         return false;
@@ -263,13 +272,15 @@ static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, d
     dit_result result = DIT_OK;
     uint64_t value = 0;
     *flight = diti_run_take(job);
-    if (job->start_copy && at.segment == job->start_segment && at.slice == 0)
+    if (job->resumes_states && at.segment >= job->step_segment) result = diti_job_submit_states(job, &value, err);
+    if (result >= 0 && job->start_copy && at.segment == job->start_segment && at.slice == 0)
         result = diti_plan_submit_commands(job->plan, job->start_copy, &value, err);
     if (result >= 0)
         result = job->mesh ? diti_mesh_submit(job->mesh, job->member, at.segment, at.slice, &value, err)
                            : diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
     if (result >= 0 && flight->preview && job->share == 0)
         result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
+    if (result >= 0 && job->cursor.slice == 0) result = diti_keep_submit(job, at.segment, &value, err);
     flight->value = value;
     return result;
 }
@@ -329,6 +340,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
         diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
         return diti_run_fail(job, &error);
     }
+    if (!job->begun) job->moved_us = diti_clock_us();
     job->begun = true;
     job->recording = recording;
     return DIT_WORKING;
@@ -345,19 +357,44 @@ static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *byt
     return result;
 }
 
+/* A device that has something to finish; NULL: none has. */
+static diti_device *diti_run_waits(const dit_job *job) {
+    uint32_t i;
+    for (i = 0; i < job->share_count; i++)
+        if (job->shares[i]->flight_count) return job->shares[i]->device;
+    return job->mesh ? diti_mesh_waits(job->mesh) : NULL;
+}
+
+/* A device that finishes nothing of what it was given for long is lost, even if the driver does not say so. Other
+   processes have a limit of their own, and other jobs may have the memory for streamed weights for as long as they
+   like. */
+static dit_result diti_run_watch(dit_job *job, bool moved, dit_error *err) {
+    uint64_t now = diti_clock_us(), newest = moved ? now : job->moved_us;
+    diti_device *waits = diti_run_waits(job);
+    uint32_t i;
+    for (i = 0; i < job->share_count; i++)
+        if (job->shares[i]->moved_us > newest) newest = job->shares[i]->moved_us;
+    if (newest > now || (!waits && job->share_count < job->share_total) || (!waits && !job->mesh)) newest = now;
+    job->moved_us = newest;
+    if (now - newest < job->device->patience_us) return DIT_OK;
+    if (waits) return diti_device_stalled(waits, err);
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "the devices of the job wait for each other");
+}
+
 /* What one device has submitted may be what another one's slices or copies have waited for. */
 static dit_result diti_run_shares(dit_job *job, uint32_t budget_us, uint64_t *bytes, dit_error *err) {
     dit_result result = DIT_OK;
-    bool moved = true;
+    bool moved = true, ever = false;
     uint32_t i;
     while (moved && result >= 0) {
         moved = false;
         if (job->mesh) result = diti_mesh_pump(job->mesh, &moved, err);
         for (i = 0; i < job->share_count && result >= 0; i++)
             result = diti_run_share(job->shares[i], budget_us, bytes, &moved, err);
+        ever = ever || moved;
         moved = moved && job->mesh;
     }
-    return result;
+    return result < 0 ? result : diti_run_watch(job, ever, err);
 }
 
 static bool diti_run_over(const dit_job *job) {
@@ -378,7 +415,7 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     result = diti_run_load_ahead(job, &bytes, &error); /* first: a driver may read timestamps only when nothing runs */
     if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);
     if (result >= 0) result = diti_run_load_ahead(job, &bytes, &error);
-    if (result < 0) return diti_run_fail(job, &error);
+    if (result < 0) return diti_run_falter(job, &error);
     if (!diti_run_over(job)) return DIT_WORKING;
     result = diti_run_check_health(job);
     if (result >= 0) diti_run_end(job, DIT_OK, NULL);
@@ -417,7 +454,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
     dit_error error;
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     /* short waits, so that a cancel from another thread is seen, and room for more streamed weights */
-    glance_ns = diti_plan_streams(job->plan) ? 1000000u : job->mesh ? 500000u : 10000000u;
+    glance_ns = job->plan && diti_plan_streams(job->plan) ? 1000000u : job->mesh ? 500000u : 10000000u;
     for (;;) {
         result = dit_job_step(job, job->device->max_dispatch_us);
         left = diti_run_time_left(timeout_ns, &begin);
@@ -425,7 +462,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
         if (job->loading) continue;
         memset(&error, 0, sizeof error);
         result = diti_run_rest(job, left < glance_ns ? left : glance_ns, &error);
-        if (result < 0) return diti_run_fail(job, &error);
+        if (result < 0 && diti_run_falter(job, &error) < 0) return error.result;
     }
 }
 

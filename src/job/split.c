@@ -54,11 +54,12 @@ DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) 
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
     uint32_t first = context && context->peers ? context->peers->first : 0, total;
-    uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1;
+    uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
     char name[DITI_SPLIT_NAME];
     dit_result result;
     job->shares[0] = job;
     job->share_count = 1;
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = i;
     result = diti_job_choose(job->model, context, &job->request, err);
     if (result < 0) return result;
     total = diti_split_ranks(&job->request.shape.split);
@@ -68,6 +69,10 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
                          all);
     if (total > 1 && first >= total)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s has no share for rank %u", name, first);
+    if (total == 1) job->request.shape.resumes = false;
+    if (job->request.shape.resumes && context && context->peers && all > context->peers->count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "resume_on_loss: devices of several processes cannot go on without one; it must be false");
     diti_job_assign(job, total > 1 ? first : 0, total);
     return DIT_OK;
 }
@@ -80,19 +85,22 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
     job->shares[job->share_count++] = share;
     share->env = job->env;
     share->context = job->context;
-    share->device = job->context->devices[index];
+    share->device = job->context->devices[job->places[index]];
     share->model = job->model;
     share->request = job->request;
     share->shares[0] = share;
     share->share_count = 1;
     share->follows = true;
     share->member = index;
+    memcpy(share->places, job->places, sizeof share->places);
+    share->resumed = job->resumed;
     diti_job_assign(share, job->share + index, job->share_total);
     result = diti_job_plan(share, progress, &why);
     if (result >= 0 || !err) return result;
     *err = why;
-    diti_format(err->message, sizeof err->message, "device %u (%.100s): %.360s", index, share->device->info.name,
-                why.message);
+    err->device = job->places[index] + 1;
+    diti_format(err->message, sizeof err->message, "device %u (%.100s): %.360s", job->places[index],
+                share->device->info.name, why.message);
     return result;
 }
 
@@ -116,7 +124,9 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     if (count > job->context->device_count) count = job->context->device_count;
     for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
     for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
-    if (result == DIT_OK) result = diti_mesh_create(job->context->peers, plans, NULL, count, &job->mesh, err);
+    if (result == DIT_OK)
+        result =
+            diti_mesh_create(job->context->peers, plans, job->resumed ? job->places : NULL, count, &job->mesh, err);
     for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
     for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);
@@ -136,6 +146,7 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
     while (job->share_count > 1) {
         dit_job *share = job->shares[--job->share_count];
         diti_job_destroy_plan(share);
+        diti_buffer_destroy(share->device, &share->states);
         diti_free(&job->env, share);
     }
 }

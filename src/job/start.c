@@ -223,7 +223,7 @@ DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
 /* --- an image of the application's --- */
 
 DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer commands) {
-    const diti_vk_api *vk = &job->context->device->vk;
+    const diti_vk_api *vk = &job->device->vk;
     VkImage image = job->request.shape.start_image;
     VkImageLayout layout = job->request.shape.start_layout;
     VkImageMemoryBarrier barrier;

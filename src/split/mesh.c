@@ -314,6 +314,17 @@ DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh) {
     return true;
 }
 
+DIT_INTERNAL diti_device *diti_mesh_waits(const diti_mesh *mesh) {
+    size_t i, side;
+    for (i = 0; i < 2 * mesh->lane_count; i++) {
+        const diti_lane *lane = mesh->lanes[i / 2];
+        side = i % 2;
+        if (lane->sides[side].device && lane->sides[side].finished < lane->sides[side].submitted)
+            return lane->sides[side].device;
+    }
+    return NULL;
+}
+
 DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err) {
     dit_result result = DIT_OK;
     size_t i;

@@ -191,6 +191,8 @@ DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t member, uint32_t seg
 DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice,
                                          uint64_t *value, dit_error *err);
 DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err);
+/* A device that has a copy to finish; NULL: none has. */
+DIT_INTERNAL diti_device *diti_mesh_waits(const diti_mesh *mesh);
 DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh);
 /* Waits a while for one of the copies that are on their way; *waited: whether there was one. */
 DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err);

@@ -79,6 +79,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->unguarded = !diti_override_number(overrides, "guards", 1);
     if (diti_override_number(overrides, "fail_device", device->ordinal) == device->ordinal)
         device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
+    device->patience_us = diti_override_number(overrides, "device_ms", 300000) * 1000;
     device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }
 
@@ -469,7 +470,8 @@ DIT_INTERNAL void diti_device_close(diti_device *device) {
     if (!device) return;
     env = device->env;
     if (device->device && device->vk.DestroyDevice) {
-        if (device->owns_device && device->vk.DeviceWaitIdle) device->vk.DeviceWaitIdle(device->device);
+        if (device->owns_device && device->vk.DeviceWaitIdle && !diti_atomic_load(&device->lost))
+            device->vk.DeviceWaitIdle(device->device);
         diti_staging_free(device);
         diti_pipelines_free(device);
         if (device->owns_device) device->vk.DestroyDevice(device->device, NULL);

@@ -28,6 +28,7 @@ static const char *const diti_override_keys[] = {
     "bridge",        /* 0 or 1: receiving devices wait for sending ones themselves, where drivers share timelines; else
                         only on queues of their own for copies */
     "chunk",         /* bytes copied between devices at a time */
+    "device_ms",     /* how long a device may finish nothing before it counts as lost */
     "transport_ms",  /* the longest that another rank is waited for */
     "fail_pipeline", /* the n-th pipeline cannot be compiled */
     "trace_events",  /* most events that a trace keeps */

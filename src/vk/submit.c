@@ -14,11 +14,27 @@ static void diti_queue_unlock(diti_device *device) {
         diti_unlock(&device->queue_lock);
 }
 
+/* result, with the device in the error that was just made. */
+static dit_result diti_device_blame(const diti_device *device, dit_result result, dit_error *err) {
+    if (err) err->device = device->ordinal + 1;
+    return result;
+}
+
 static dit_result diti_device_lost(const diti_device *device, dit_error *err) {
     char which[16] = "";
+    dit_result result;
     if (device->has_peers) diti_format(which, sizeof which, " %u", device->ordinal);
-    return diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device%s (%s) was lost; make a new context to go on",
-                        which, device->info.name);
+    result = diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device%s (%s) was lost; make a new context to go on",
+                          which, device->info.name);
+    return diti_device_blame(device, result, err);
+}
+
+DIT_INTERNAL dit_result diti_device_stalled(diti_device *device, dit_error *err) {
+    dit_result result = diti_fail_vk(err, VK_ERROR_DEVICE_LOST,
+                                     "the Vulkan device %u (%s) has finished nothing for %u ms and is given up",
+                                     device->ordinal, device->info.name, (unsigned)(device->patience_us / 1000));
+    diti_atomic_store(&device->lost, 1);
+    return diti_device_blame(device, result, err);
 }
 
 DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err) {
@@ -32,9 +48,11 @@ DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const
         return diti_device_lost(device, err);
     }
     if (device->has_peers)
-        return diti_fail_vk(err, vr, "device %u (%s): %s: %s", device->ordinal, device->info.name, call,
-                            diti_vk_name(vr));
-    return diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr));
+        return diti_device_blame(
+            device,
+            diti_fail_vk(err, vr, "device %u (%s): %s: %s", device->ordinal, device->info.name, call, diti_vk_name(vr)),
+            err);
+    return diti_device_blame(device, diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr)), err);
 }
 
 /* Under the queue lock. */
@@ -129,6 +147,20 @@ DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore tim
     return vr < 0 ? diti_device_fail(device, vr, "vkGetSemaphoreCounterValue", err) : DIT_OK;
 }
 
+/* As long as the timeline moves on. VK_TIMEOUT: the device finishes nothing any more. */
+static VkResult diti_timeline_wait_on(diti_device *device, const VkSemaphoreWaitInfo *info) {
+    uint64_t before = 0, now = 0;
+    VkResult vr = device->vk.GetSemaphoreCounterValue(device->device, info->pSemaphores[0], &before);
+    while (vr == VK_SUCCESS) {
+        vr = device->vk.WaitSemaphores(device->device, info, device->patience_us * 1000);
+        if (vr != VK_TIMEOUT) break;
+        vr = device->vk.GetSemaphoreCounterValue(device->device, info->pSemaphores[0], &now);
+        if (vr == VK_SUCCESS && now == before) return VK_TIMEOUT;
+        before = now;
+    }
+    return vr;
+}
+
 DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
                                            uint64_t timeout_ns, dit_error *err) {
     VkSemaphoreWaitInfo info = DITI_ZERO;
@@ -140,9 +172,10 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
     info.pSemaphores = &timeline;
     info.pValues = &value;
     scope = diti_trace_open(device->trace, DITI_LANE_WAIT, "wait");
-    vr = device->vk.WaitSemaphores(device->device, &info, timeout_ns);
+    vr = timeout_ns == UINT64_MAX ? diti_timeline_wait_on(device, &info)
+                                  : device->vk.WaitSemaphores(device->device, &info, timeout_ns);
     diti_trace_close(&scope, 0);
-    if (vr == VK_TIMEOUT) return DIT_WORKING;
+    if (vr == VK_TIMEOUT) return timeout_ns == UINT64_MAX ? diti_device_stalled(device, err) : DIT_WORKING;
     return vr < 0 ? diti_device_fail(device, vr, "vkWaitSemaphores", err) : DIT_OK;
 }
 

@@ -314,6 +314,7 @@ typedef struct diti_device {
     diti_buffer staging;                      /* a slot: whoever copies takes it out and puts it back */
     VkDeviceSize staging_bytes;
     int lost;                                      /* latched: nothing is submitted any more */
+    uint64_t patience_us;                          /* a device that finishes nothing for so long is lost */
     uint32_t fail_submit_after;                    /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     uint64_t submits;
@@ -531,6 +532,9 @@ DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submis
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
 /* DIT_WORKING when the time ran out. */
+/* What does not come although the device has finished nothing for long: it is lost. */
+DIT_INTERNAL dit_result diti_device_stalled(diti_device *device, dit_error *err);
+/* UINT64_MAX: until it comes, or the device counts as stalled. */
 DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
                                            uint64_t timeout_ns, dit_error *err);
 /* Records and runs one command buffer now, and waits: for set-up work only. */

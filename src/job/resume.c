@@ -1,0 +1,322 @@
+/* Split jobs that go on without a device that fails. Behind every step the first share copies what the solver remembers
+   to the host. When a device fails, the others settle, the job is planned anew for those that are left, encodes and
+   prepares again, and every share begins its steps with what was copied last. */
+#include "job/job.h"
+
+/* --- what is kept --- */
+
+enum { DITI_KEPT = 3 };
+
+static diti_tensor diti_keep_tensor(const dit_job *job, uint32_t i) { return i ? job->history[i - 1] : job->latent; }
+
+static VkDeviceSize diti_keep_bytes(const dit_job *job) {
+    VkDeviceSize bytes = 0;
+    uint32_t i;
+    for (i = 0; i < DITI_KEPT; i++) {
+        const diti_tensor_info *tensor = &job->plan->tensors[diti_keep_tensor(job, i)];
+        bytes += (VkDeviceSize)tensor->rows * tensor->columns * sizeof(float);
+    }
+    return bytes;
+}
+
+static void diti_keep_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
+                              VkPipelineStageFlags to, VkAccessFlags access) {
+    VkMemoryBarrier barrier;
+    memset(&barrier, 0, sizeof barrier);
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+    barrier.dstAccessMask = access;
+    job->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+/* Rows of a tensor, and in host memory one behind the other from *at, which moves on. */
+static void diti_keep_record_rows(const dit_job *job, VkCommandBuffer commands, diti_tensor index, VkBuffer host,
+                                  VkDeviceSize *at, bool back) {
+    const diti_tensor_info *tensor = &job->plan->tensors[index];
+    uint32_t row, rows = tensor->rows;
+    VkDeviceSize offset, size, pitch = (VkDeviceSize)tensor->pitch * sizeof(float);
+    VkBuffer buffer = diti_plan_buffer(job->plan, index, &offset, &size);
+    VkBufferCopy copy;
+    copy.size = (VkDeviceSize)tensor->columns * sizeof(float);
+    if (copy.size == pitch) {
+        copy.size *= rows;
+        rows = 1;
+    }
+    for (row = 0; row < rows; row++, *at += copy.size) {
+        copy.srcOffset = back ? *at : offset + row * pitch;
+        copy.dstOffset = back ? offset + row * pitch : *at;
+        job->device->vk.CmdCopyBuffer(commands, back ? host : buffer, back ? buffer : host, 1, &copy);
+    }
+}
+
+static void diti_keep_record_states(const dit_job *job, VkCommandBuffer commands, VkBuffer host, VkDeviceSize at,
+                                    bool back) {
+    const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const VkAccessFlags any = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+    uint32_t i;
+    diti_keep_barrier(job, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    for (i = 0; i < DITI_KEPT; i++) diti_keep_record_rows(job, commands, diti_keep_tensor(job, i), host, &at, back);
+    if (back) diti_keep_record_rows(job, commands, job->step, host, &at, back);
+    diti_keep_barrier(job, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
+}
+
+DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t place;
+    for (place = 0; place < 2 && result >= 0 && job->keep.bytes; place++) {
+        result = diti_job_allocate_commands(job, &job->keep_copies[place], err);
+        if (result < 0) break;
+        diti_keep_record_states(job, job->keep_copies[place], job->keep.buffer.buffer, place * job->keep.bytes, false);
+        result = diti_job_end_commands(job, job->keep_copies[place], err);
+    }
+    return result;
+}
+
+/* The second device must be able to take the first one's place, which alone has all weights: it plans the whole job
+   once, for what has come to a device stays there. */
+DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
+    dit_job *whole;
+    dit_result result;
+    uint32_t axis;
+    if (!job->request.shape.resumes) return DIT_OK;
+    whole = (dit_job *)diti_alloc_zero(&job->env, sizeof *whole);
+    if (!whole) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    whole->env = job->env;
+    whole->context = job->context;
+    whole->device = job->context->devices[1];
+    whole->model = job->model;
+    whole->request = job->request;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
+    diti_job_assign(whole, 0, 1);
+    result = diti_job_plan(whole, progress, err);
+    diti_job_destroy_plan(whole);
+    diti_free(&job->env, whole);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err) {
+    diti_job_keep *keep = &job->keep;
+    dit_result result;
+    if (!job->request.shape.resumes) return DIT_OK;
+    keep->bytes = (size_t)diti_keep_bytes(job);
+    keep->states = (unsigned char *)diti_alloc(&job->env, keep->bytes);
+    if (!keep->states) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for resume_on_loss");
+    result =
+        diti_buffer_create(job->device, 2 * keep->bytes, DITI_MEMORY_READBACK, "resume_on_loss", &keep->buffer, err);
+    return result < 0 ? result : diti_keep_record(job, err);
+}
+
+DIT_INTERNAL void diti_keep_destroy(dit_job *job) {
+    diti_buffer_destroy(job->device, &job->keep.buffer);
+    diti_buffer_destroy(job->device, &job->states);
+    diti_free(&job->env, job->keep.states);
+    memset(&job->keep, 0, sizeof job->keep);
+}
+
+DIT_INTERNAL void diti_keep_forget(dit_job *job) {
+    job->keep.values[0] = job->keep.values[1] = 0;
+    job->keep.valid = false;
+}
+
+/* Steps, and what comes before the first one. */
+static bool diti_keep_wants(const dit_job *job, uint32_t segment) {
+    return job->keep.buffer.buffer && (segment + 1 == job->step_segment || diti_job_is_step(job, segment));
+}
+
+DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
+    const diti_job_cursor *at = &job->cursor;
+    if (at->segment > job->decode_segment || !diti_keep_wants(job, at->segment)) return false;
+    return job->keep.values[(at->repeat + (diti_job_is_step(job, at->segment) ? 1u : 0u)) % 2] != 0;
+}
+
+DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
+    uint32_t place = job->cursor.repeat % 2;
+    dit_result result;
+    if (!diti_keep_wants(job, segment)) return DIT_OK;
+    result = diti_plan_submit_commands(job->plan, job->keep_copies[place], value, err);
+    if (result < 0) return result;
+    job->keep.values[place] = *value;
+    job->keep.steps[place] = job->cursor.repeat;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) {
+    diti_job_keep *keep = &job->keep;
+    uint32_t i, place;
+    for (i = 0; i < 2; i++) {
+        place = keep->steps[0] <= keep->steps[1] ? i : 1 - i; /* the older one first */
+        if (!keep->values[place] || keep->values[place] > done) continue;
+        diti_buffer_invalidate(job->device, &keep->buffer);
+        memcpy(keep->states, (const unsigned char *)keep->buffer.block.mapped + place * keep->bytes, keep->bytes);
+        keep->step = keep->steps[place];
+        keep->valid = true;
+        keep->values[place] = 0;
+    }
+}
+
+/* --- going on --- */
+
+/* The largest split in the same ways that so many devices allow; guidance first, as it sends least. */
+static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split *best) {
+    const diti_split *before = &job->request.shape.split;
+    diti_split_shape shape;
+    diti_split split;
+    uint32_t axis, most[DITI_SPLIT_AXES], ranks = 0;
+    diti_job_split_shape(job->model, &job->request, &shape);
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        most[axis] = before->degree[axis] == 1 ? 1 : axis == DITI_SPLIT_CFG ? 2 : devices;
+        split.degree[axis] = best->degree[axis] = 1;
+    }
+    for (;;) { /* every combination, cfg changing slowest */
+        uint32_t count = diti_split_ranks(&split);
+        if (count <= devices && count >= ranks && diti_split_check(&split, &shape, NULL) == DIT_OK) {
+            ranks = count;
+            *best = split;
+        }
+        for (axis = 0; axis < DITI_SPLIT_AXES && split.degree[axis] == most[axis]; axis++) split.degree[axis] = 1;
+        if (axis == DITI_SPLIT_AXES) return;
+        split.degree[axis]++;
+    }
+}
+
+/* A share begins its steps with the states, and the number of those that are over. */
+static dit_result diti_resume_write_states(dit_job *share, const diti_job_keep *keep, dit_error *err) {
+    VkDeviceSize bytes = keep->bytes + sizeof(uint32_t);
+    dit_result result = diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err);
+    if (result >= 0) result = diti_job_allocate_commands(share, &share->states_copy, err);
+    if (result < 0) return result;
+    memcpy(share->states.block.mapped, keep->states, keep->bytes);
+    memcpy((unsigned char *)share->states.block.mapped + keep->bytes, &keep->step, sizeof keep->step);
+    diti_buffer_flush(share->device, &share->states);
+    diti_keep_record_states(share, share->states_copy, share->states.buffer, 0, true);
+    share->resumes_states = true;
+    return diti_job_end_commands(share, share->states_copy, err);
+}
+
+DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
+    dit_result result = diti_plan_submit_commands(job->plan, job->states_copy, value, err);
+    if (result >= 0) job->resumes_states = false;
+    return result;
+}
+
+/* Where a share of the new plan begins. */
+static void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
+    memset(&share->cursor, 0, sizeof share->cursor);
+    share->cursor.repeat = step;
+    share->begun = true;
+    share->all_submitted = share->unjudged = false;
+    share->flight_first = share->flight_count = share->last_segment = share->tries = 0;
+    share->submitted_us = diti_job_steps_us(share, step);
+    share->total_us = total_us;
+    share->moved_us = diti_clock_us();
+    share->status.result = DIT_WORKING;
+    share->status.step_count = share->request.shape.steps;
+}
+
+/* What is left of the old plan, for the new one: an application may wait for its timeline. */
+static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
+    const size_t begin = offsetof(dit_job, plan), size = offsetof(dit_job, health_readback) - begin;
+    memset(rest, 0, sizeof *rest);
+    rest->device = job->plan->device;
+    rest->timeline = job->plan->timeline;
+    rest->submitted = job->plan->submitted;
+    rest->counters = job->plan->counters;
+    job->plan->timeline = VK_NULL_HANDLE;
+    job->plan->submitted = 0;
+    diti_job_destroy_plan(job);
+    memset((unsigned char *)job + begin, 0, size);
+}
+
+static void diti_resume_drop(diti_device *device, diti_plan *rest) {
+    if (rest->timeline) device->vk.DestroySemaphore(device->device, rest->timeline, device->callbacks);
+}
+
+/* The same counters, and on the same device the same timeline. */
+static void diti_resume_take_over(dit_job *job, diti_plan *rest) {
+    VkSemaphore other = rest->timeline;
+    uint64_t submitted = job->plan->submitted;
+    bool same = rest->device == job->device;
+    if (!same) rest->timeline = job->plan->timeline;
+    diti_plan_continue(job->plan, rest);
+    if (same) return;
+    job->plan->submitted = submitted;
+    rest->timeline = other;
+}
+
+static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
+    dit_result result = diti_job_plan(job, &job->context->progress, err);
+    if (result == DIT_OK) result = diti_job_add_shares(job, &job->context->progress, err);
+    if (result == DIT_OK && moves) result = diti_job_images_create(job, err);
+    if (result == DIT_OK) result = diti_job_record_copies(job, err);
+    return result;
+}
+
+/* Without the share `failed`. */
+static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
+    diti_device *before = job->device;
+    uint32_t devices = job->share_total - 1, i;
+    bool moves = failed == 0;
+    double total_us = job->total_us;
+    diti_plan rest;
+    dit_result result;
+    diti_resume_choose(job, devices, &job->request.shape.split);
+    memset(job->request.shape.shares, 0, sizeof job->request.shape.shares);
+    diti_job_drop_shares(job);
+    if (moves) diti_job_images_destroy(job);
+    diti_resume_leave_plan(job, &rest);
+    diti_buffer_destroy(before, &job->keep.buffer);
+    for (i = failed; i < devices; i++) job->places[i] = job->places[i + 1];
+    job->device = job->context->devices[job->places[0]];
+    job->resumed = true;
+    job->begins_at = job->keep.valid ? job->keep.step : 0;
+    diti_job_assign(job, 0, diti_split_ranks(&job->request.shape.split));
+    result = diti_resume_plan(job, moves, err);
+    if (result == DIT_OK) diti_resume_take_over(job, &rest);
+    diti_resume_drop(before, &rest);
+    for (i = 0; i < job->share_count; i++) job->shares[i]->begins_at = job->begins_at;
+    if (result == DIT_OK) result = diti_job_write_inputs(job, err);
+    for (i = 0; i < job->share_count && job->keep.valid && result == DIT_OK; i++)
+        result = diti_resume_write_states(job->shares[i], &job->keep, err);
+    for (i = 0; i < job->share_count && result == DIT_OK; i++)
+        diti_resume_set_out(job->shares[i], job->begins_at, total_us);
+    return result;
+}
+
+/* The share on the device that why names, if others can go on; else UINT32_MAX. */
+static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t i, failed = UINT32_MAX;
+    if (!shape->resumes || job->resumed || job->recording) return UINT32_MAX;
+    if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
+    for (i = 0; i < job->share_count; i++)
+        if (job->places[i] + 1 == why->device) failed = i;
+    if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* which are on it */
+    return shape->starts && !job->keep.valid ? UINT32_MAX : failed;                  /* the picture is the caller's */
+}
+
+DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
+    uint32_t failed = diti_resume_failed(job, why), i;
+    dit_error other = DITI_ZERO;
+    char name[DITI_SPLIT_NAME];
+    dit_result result;
+    if (failed == UINT32_MAX) return why->result;
+    diti_job_settle(job);
+    for (i = 0; i < job->share_count; i++) {
+        if (i == failed || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
+        return diti_fail(why, DIT_ERROR_DEVICE_LOST,
+                         "devices %u and %u failed; a job goes on without one device, not without two",
+                         job->places[failed], job->places[i]);
+    }
+    if (failed) diti_keep_poll(job, job->plan->submitted);
+    result = diti_resume_without(job, failed, &other);
+    if (result != DIT_OK) {
+        if (result < 0) *why = other;
+        return why->result;
+    }
+    diti_log(&job->env, DITI_LOG_WARNING, "%s; going on at step %u with split %s", why->message, job->begins_at + 1,
+             diti_split_print(&job->request.shape.split, name));
+    diti_lock(&job->status_lock);
+    job->status.failed_devices++;
+    diti_unlock(&job->status_lock);
+    return DIT_OK;
+}
