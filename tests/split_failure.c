@@ -8,7 +8,7 @@
 static dit_error err;
 static bool full; /* the sweeps of make test-all */
 static const char tiny[] = "tests/fixtures/pipe_pixart_sigma";
-enum { LATENTS = 16 * 16 * 16, STEPS = 4, SIDE = 32 };
+enum { LATENTS = 16 * 16 * 16, STEPS = 3, SIDE = 32 };
 
 typedef struct maker {
     dit_context *context;
@@ -16,17 +16,20 @@ typedef struct maker {
     dit_job *job;
 } maker;
 
-static bool open_maker(maker *m, uint32_t devices, const char *path) {
+static uint32_t patience_ms = 20000;
+
+static bool open_maker(maker *m, uint32_t devices) {
     static const char name[] = ",llvmpipe";
-    char list[16 * sizeof name] = "";
+    char list[16 * sizeof name] = "", overrides[64];
     dit_context_desc desc = DITI_ZERO;
     dit_model_desc model = DITI_ZERO;
     uint32_t i;
     memset(m, 0, sizeof *m);
     for (i = 0; i < devices; i++) strcat(list, name);
     desc.devices = list + 1;
-    desc.overrides = "rung=base,device_ms=2000";
-    model.source.path = path;
+    snprintf(overrides, sizeof overrides, "rung=base,device_ms=%u", patience_ms);
+    desc.overrides = overrides;
+    model.source.path = tiny;
     return CHECK_MESSAGE(dit_context_create(&desc, &m->context, &err) == DIT_OK &&
                              dit_model_load(m->context, &model, &m->model, &err) == DIT_OK,
                          "%s", err.message);
@@ -81,94 +84,237 @@ static double difference(void) {
     return sqrt(error / norm);
 }
 
-static bool make_reference(maker *m, const dit_job_desc *desc) {
-    dit_job_desc alone = *desc;
-    alone.split = NULL;
-    alone.resume_on_loss = false;
-    memset(latent, 0, sizeof latent);
-    if (!make_job(m, &alone) || !CHECK(finish(m) == DIT_OK)) return false;
-    memcpy(reference, latent, sizeof reference);
-    return true;
-}
-
 /* --- how a submission fails --- */
 
 typedef enum how { LOSES, RUNS_OUT, STALLS, HOWS } how;
 static const char *const how_names[] = {"lost", "out of memory", "stalled"};
 static struct trap {
+    maker *m;
     diti_device *device;
+    uint32_t share, step; /* submissions count when that share of the job has submitted so many steps */
     how how;
-    uint32_t left;  /* submissions until it snaps; 0: it has */
+    uint32_t left;  /* until it snaps; 0: it has */
     uint32_t count; /* submissions to the device */
 } trap;
+
+static VkResult trap_snap(VkQueue queue) {
+    if (trap.how == RUNS_OUT) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    trap.device->vk.QueueWaitIdle(queue);
+    if (trap.how == LOSES) trap.device->fail_submit_after = 1;
+    if (trap.how == STALLS) trap.left = 1; /* and nothing after it runs */
+    return trap.how == LOSES ? VK_ERROR_DEVICE_LOST : VK_SUCCESS;
+}
 
 static VKAPI_ATTR VkResult VKAPI_CALL trap_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *info,
                                                   VkFence fence) {
     static PFN_vkQueueSubmit submit;
+    bool mine = queue == trap.device->queue;
     if (!submit) submit = (PFN_vkQueueSubmit)test_vulkan_function(trap.device->instance, "vkQueueSubmit");
-    if (queue != trap.device->queue) return submit(queue, count, info, fence);
-    trap.count++;
-    if (trap.left && --trap.left == 0) {
-        if (trap.how == RUNS_OUT) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
-        trap.device->vk.QueueWaitIdle(queue);
-        if (trap.how == LOSES) trap.device->fail_submit_after = 1;
-        if (trap.how == STALLS) trap.left = 1;
-        return trap.how == LOSES ? VK_ERROR_DEVICE_LOST : VK_SUCCESS;
-    }
+    trap.count += mine;
+    if (mine && trap.left && trap.m->job->shares[trap.share]->cursor.repeat >= trap.step && --trap.left == 0)
+        return trap_snap(queue);
     return submit(queue, count, info, fence);
 }
 
-static void set_trap(maker *m, uint32_t device, how kind, uint32_t at) {
+/* at: 0: only count. */
+static void set_trap(maker *m, uint32_t device, how kind, uint32_t step, uint32_t at) {
     uint32_t i;
     for (i = 0; i < m->context->device_count; i++) m->context->devices[i]->vk.QueueSubmit = trap_submit;
     memset(&trap, 0, sizeof trap);
+    trap.m = m;
+    trap.share = device;
     trap.device = m->context->devices[device];
     trap.how = kind;
+    trap.step = step;
     trap.left = at;
 }
 
 /* --- going on --- */
 
-/* A device fails at so many hundredths of the submissions of a run that is allowed to go on. */
-static void check_resume(uint32_t devices, const char *split, uint32_t device, how kind, uint32_t percent) {
+/* A device fails behind so many steps of a run that is allowed to go on. */
+static void check_resume(maker *m, const char *split, uint32_t device, how kind, uint32_t step) {
+    dit_job_desc desc = request(m, split);
     dit_status status;
     dit_output output;
-    dit_job_desc desc;
     dit_result result;
-    maker m;
-    if (!open_maker(&m, devices, tiny)) return;
-    desc = request(&m, split);
+    uint32_t before;
     desc.resume_on_loss = true;
     desc.preview_interval = 2;
-    if ((reference[0] != 0 || make_reference(&m, &desc)) && make_job(&m, &desc)) {
-        set_trap(&m, device, kind, 0);
-        CHECK(finish(&m) == DIT_OK && difference() <= 1e-3);
-        CHECK_MESSAGE(dit_job_restart(m.job, &desc, &err) == DIT_OK, "%s", err.message);
-        set_trap(&m, device, kind, 1 + trap.count * percent / 100);
-        result = finish(&m);
-        dit_job_status(m.job, &status, NULL);
-        printf("%s, device %u %s at %u %%, behind step %u: relative L2 %.2g on %u devices\n", split, device,
-               how_names[kind], percent, m.job->begins_at, difference(), m.job->share_total);
-        CHECK_MESSAGE(result == DIT_OK && status.failed_devices == 1 && status.step == STEPS, "%s, device %u %s: %s",
-                      split, device, how_names[kind], err.message);
-        CHECK(difference() <= 1e-3 && m.job->share_total < devices);
-        CHECK(dit_job_output(m.job, 0, 0, &output) == DIT_OK && output.device == (device ? 0u : 1u));
-        CHECK(dit_job_restart(m.job, &desc, &err) < 0);
+    if (!make_job(m, &desc)) return;
+    before = m->job->share_total;
+    set_trap(m, device, kind, step, 3);
+    result = finish(m);
+    dit_job_status(m->job, &status, NULL);
+    printf("%s, device %u %s: went on behind step %u with %u devices: relative L2 %.2g\n", split, device,
+           how_names[kind], m->job->begins_at, m->job->share_total, difference());
+    CHECK_MESSAGE(result == DIT_OK && status.failed_devices == 1 && status.step == STEPS, "%s, device %u %s: %s", split,
+                  device, how_names[kind], err.message);
+    CHECK(difference() <= 1e-3 && m->job->share_total < before);
+    CHECK(m->job->begins_at + 1 >= step && m->job->begins_at <= step);
+    CHECK(dit_job_output(m->job, 0, 0, &output) == DIT_OK && output.device == (device ? 0u : 1u));
+    CHECK(status.preview_id <= 1 && dit_job_restart(m->job, &desc, &err) < 0);
+}
+
+/* A second failure, or one of the device with an image of the application's, ends the run. */
+static void check_no_resume(maker *m) {
+    dit_job_desc desc = request(m, "ring3");
+    dit_result result;
+    desc.resume_on_loss = true;
+    if (!make_job(m, &desc)) return;
+    set_trap(m, 1, RUNS_OUT, 1, 1);
+    while ((result = dit_job_step(m->job, 0)) == DIT_WORKING && !m->job->resumed) {
+    }
+    CHECK(m->job->resumed && m->job->share_total == 2);
+    set_trap(m, 2, RUNS_OUT, 2, 1);
+    trap.share = 1;
+    CHECK(finish(m) == DIT_ERROR_OUT_OF_DEVICE_MEMORY && err.device == 3 && strstr(err.message, "device 2"));
+}
+
+/* --- what is not allowed to go on --- */
+
+/* The error names the device; the job can be made or run again where the device has not gone. */
+static void check_failure(maker *m, const char *split, uint32_t device, how kind, uint32_t at) {
+    dit_job_desc desc = request(m, split);
+    dit_result result, wanted = kind == RUNS_OUT ? DIT_ERROR_OUT_OF_DEVICE_MEMORY : DIT_ERROR_DEVICE_LOST;
+    char name[32];
+    if (!make_job(m, &desc)) return;
+    snprintf(name, sizeof name, "device %u", device);
+    set_trap(m, device, kind, 0, at);
+    result = finish(m);
+    CHECK_MESSAGE(result == wanted && err.device == device + 1 && strstr(err.message, name), "%s, submit %u: %d %s",
+                  split, at, (int)result, err.message);
+    set_trap(m, device, kind, 0, 0);
+    result = dit_job_restart(m->job, &desc, &err);
+    if (kind != RUNS_OUT) {
+        CHECK(result == DIT_ERROR_DEVICE_LOST);
+        return;
+    }
+    CHECK_MESSAGE(result == DIT_OK && finish(m) == DIT_OK && difference() <= 1e-3, "%s again: %s", split, err.message);
+}
+
+/* Without memory for the plan of a share. */
+static void check_creation(maker *m, const char *split, uint32_t device) {
+    diti_device *poor = m->context->devices[device];
+    dit_job_desc desc = request(m, split);
+    VkDeviceSize limit = poor->memory_limit;
+    dit_job_destroy(m->job);
+    m->job = NULL;
+    poor->memory_limit = poor->memory_used;
+    CHECK_MESSAGE(dit_job_create(m->context, &desc, &m->job, &err) == DIT_ERROR_OUT_OF_DEVICE_MEMORY && !m->job &&
+                      (device == 0 || err.device == device + 1),
+                  "%s without memory on device %u: %s", split, device, err.message);
+    poor->memory_limit = limit;
+    CHECK(make_job(m, &desc) && finish(m) == DIT_OK && difference() <= 1e-3);
+}
+
+/* --- cancelling --- */
+
+static uint32_t random_state = 1;
+
+static uint32_t random_below(uint32_t limit) {
+    random_state = random_state * 1664525u + 1013904223u;
+    return (random_state >> 8) % limit;
+}
+
+/* Somewhere in a run, whatever is on its way; then again, and at last to the end. */
+static void check_cancel(maker *m, const char *split, uint32_t times) {
+    dit_job_desc desc = request(m, split);
+    uint32_t i, steps, done = 0;
+    if (!make_job(m, &desc)) return;
+    for (i = 0; i < times; i++) {
+        dit_result result = DIT_WORKING;
+        for (steps = random_below(40); steps && result == DIT_WORKING; steps--)
+            result = dit_job_step(m->job, random_below(2) * 100000);
+        dit_job_cancel(m->job);
+        result = dit_job_wait(m->job, 20000000000u);
+        done += result == DIT_OK;
+        CHECK_MESSAGE(result == DIT_CANCELLED || result == DIT_OK, "%s, cancelled: %d", split, (int)result);
+        CHECK_MESSAGE(dit_job_restart(m->job, &desc, &err) == DIT_OK, "%s: %s", split, err.message);
+        if (i % 2) { /* in the middle, without being cancelled before */
+            CHECK(dit_job_step(m->job, 100000) == DIT_WORKING);
+            CHECK_MESSAGE(dit_job_restart(m->job, &desc, &err) == DIT_OK, "%s: %s", split, err.message);
+        }
+    }
+    CHECK(finish(m) == DIT_OK && difference() <= 1e-3 && done < times);
+    CHECK(dit_job_restart(m->job, &desc, &err) == DIT_OK); /* and destroyed in the middle */
+    for (steps = random_below(20); steps; steps--) dit_job_step(m->job, 100000);
+}
+
+/* --- the programs --- */
+
+static void test_whole_devices(void) {
+    static const char *const splits[] = {"ulysses2", "ring2", "cfg2", "ring3", "cfg2,ulysses2", "ulysses2,ring2"};
+    uint32_t i, device, at, submits;
+    maker m;
+    dit_job_desc desc;
+    if (!open_maker(&m, full ? 4 : 2)) return;
+    desc = request(&m, NULL);
+    if (make_job(&m, &desc) && CHECK(finish(&m) == DIT_OK)) memcpy(reference, latent, sizeof reference);
+    for (i = 0; i < (full ? DITI_COUNT(splits) : 2); i++) {
+        check_cancel(&m, splits[i], full ? 20 : 3);
+        check_creation(&m, splits[i], 1 - i % 2);
+        check_failure(&m, splits[i], i % 2, RUNS_OUT, 9 + 8 * i);
+        if (full || i == 0) check_resume(&m, splits[i], i % 2, RUNS_OUT, 1 + i % STEPS);
+        for (device = 0; full && device < m.job->share_total; device++) {
+            check_creation(&m, splits[i], device);
+            desc.split = splits[i];
+            set_trap(&m, device, RUNS_OUT, 0, 0);
+            submits = make_job(&m, &desc) && CHECK(finish(&m) == DIT_OK) ? trap.count : 0;
+            for (at = 1; at <= submits; at++) check_failure(&m, splits[i], device, RUNS_OUT, at);
+        }
+    }
+    if (full) check_no_resume(&m);
+    close_maker(&m);
+}
+
+/* A device that is gone takes its context with it. */
+static void check_gone(const char *split, uint32_t devices, uint32_t device, how kind, bool resumes, uint32_t at) {
+    dit_job_desc desc;
+    maker m;
+    patience_ms = kind == STALLS ? 1000 : 20000;
+    if (!open_maker(&m, devices)) return;
+    desc = request(&m, NULL);
+    if (resumes) {
+        check_resume(&m, split, device, kind, at);
+    } else {
+        check_failure(&m, split, device, kind, at);
+        if (device) CHECK(make_job(&m, &desc) && finish(&m) == DIT_OK && difference() <= 1e-3);
     }
     close_maker(&m);
 }
 
-static void test_resume(void) {
-    check_resume(2, "cfg2", 1, LOSES, 60);
-    check_resume(2, "ulysses2", 0, LOSES, 70);
-    check_resume(3, "ring3", 1, RUNS_OUT, 40);
+/* Every submission of a run. */
+static void sweep_gone(const char *split, uint32_t devices) {
+    uint32_t device, at, submits;
+    dit_job_desc desc;
+    maker m;
+    for (device = 0; device < devices; device++) {
+        if (!open_maker(&m, devices)) return;
+        desc = request(&m, split);
+        submits = 0;
+        if (make_job(&m, &desc)) {
+            set_trap(&m, device, LOSES, 0, 0);
+            if (CHECK(finish(&m) == DIT_OK)) submits = trap.count;
+        }
+        close_maker(&m);
+        for (at = 1; at <= submits; at++) check_gone(split, devices, device, LOSES, false, at);
+        for (at = 1; at < STEPS; at++) check_gone(split, devices, device, LOSES, true, at);
+        check_gone(split, devices, device, STALLS, true, 1);
+    }
 }
 
 int main(void) {
     const char *all = getenv("DIT_TEST_ALL");
     full = all && *all == '1';
     test_vulkan_begin();
-    test_resume();
+    test_whole_devices();
+    check_gone("cfg2", 2, 0, STALLS, true, 2);
+    if (full) {
+        sweep_gone("cfg2", 2);
+        sweep_gone("ulysses2", 2);
+        sweep_gone("ring3", 3);
+        sweep_gone("cfg2,ulysses2", 4);
+    }
     test_vulkan_end();
     return TEST_END("split_failure");
 }

@@ -265,6 +265,7 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     if (moves) diti_job_images_destroy(job);
     diti_resume_leave_plan(job, &rest);
     diti_buffer_destroy(before, &job->keep.buffer);
+    job->keep.values[0] = job->keep.values[1] = 0;
     for (i = failed; i < devices; i++) job->places[i] = job->places[i + 1];
     job->device = job->context->devices[job->places[0]];
     job->resumed = true;
@@ -307,7 +308,7 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
                          "devices %u and %u failed; a job goes on without one device, not without two",
                          job->places[failed], job->places[i]);
     }
-    if (failed) diti_keep_poll(job, job->plan->submitted);
+    if (diti_device_check(job->device, NULL) >= 0) diti_keep_poll(job, job->plan->submitted);
     result = diti_resume_without(job, failed, &other);
     if (result != DIT_OK) {
         if (result < 0) *why = other;
