@@ -139,7 +139,13 @@
    the picture.
    The host's part happens in dit_job_step and dit_job_wait, which a split job needs often; dit_job_record refuses it,
    and so are streamed weights. fp16 that overflows ends a split job with DIT_ERROR_NOT_FINITE, nothing is run again.
-   When a device is lost, the error names it, and jobs that do not use it go on. device_memory_limit is meant for each.
+   When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. A device that has
+   finished nothing for five minutes counts as lost, whatever its driver says. With resume_on_loss a job goes on without
+   a device that is lost or runs out of memory: the step that was under way begins again on those that are left, divided
+   in the same ways as far as they allow. For that the second device gets text encoders and autoencoder, too, and after
+   every step the latents are copied to the host. The call that meets the failure plans the job anew. The picture may
+   then be on another device (dit_output.device), a run goes on once, and its job cannot be restarted. A device that
+   fails with an image of yours on it, or a second one, ends the run. device_memory_limit is meant for each.
 
    Rungs. Kernels come in rungs, the highest that the device has features for is used: base (F32 arithmetic, any Vulkan
    1.2 device), fp16 (activations as halves: shaderFloat16, storageBuffer16BitAccess), half (products of halves in
@@ -214,7 +220,8 @@ typedef enum dit_result {
 typedef struct dit_error { /* yours; written only when a call fails */
     char message[504];     /* one line, no newline at its end */
     dit_result result;
-    VkResult vk; /* of the Vulkan call at fault, else VK_SUCCESS */
+    VkResult vk;     /* of the Vulkan call at fault, else VK_SUCCESS */
+    uint32_t device; /* 1 + the index of the context's device at fault; 0: none in particular */
 } dit_error;
 
 /* What a job does now. */
@@ -228,14 +235,15 @@ typedef enum dit_stage {
 
 /* How far a run is: on the GPU in step mode, in your command buffers in record mode. */
 typedef struct dit_status {
-    uint32_t step;          /* denoising steps finished */
-    uint32_t step_count;    /* denoising steps planned */
-    float fraction;         /* 0..1 of all GPU work of the run; never decreases until a restart */
-    uint32_t last_slice_us; /* GPU time of the newest finished slice; 0: none yet, or a queue without timestamps */
-    uint32_t preview_id;    /* changes with every new preview; 0: none yet */
-    uint32_t reruns;        /* segments and steps that were run again because fp16 overflowed; see "Overflow" above */
-    const char *rerun_op;   /* which op did so last: "ff_in of block 3"; the job's, until its restart; NULL: none */
-    dit_result result;      /* DIT_WORKING, DIT_OK when finished, DIT_CANCELLED, or the error that ended the run */
+    uint32_t step;           /* denoising steps finished */
+    uint32_t step_count;     /* denoising steps planned */
+    float fraction;          /* 0..1 of all GPU work of the run; never decreases until a restart */
+    uint32_t last_slice_us;  /* GPU time of the newest finished slice; 0: none yet, or a queue without timestamps */
+    uint32_t preview_id;     /* changes with every new preview; 0: none yet */
+    uint32_t reruns;         /* segments and steps that were run again because fp16 overflowed; see "Overflow" above */
+    const char *rerun_op;    /* which op did so last: "ff_in of block 3"; the job's, until its restart; NULL: none */
+    uint32_t failed_devices; /* that the run has gone on without: dit_job_desc.resume_on_loss */
+    dit_result result;       /* DIT_WORKING, DIT_OK when finished, DIT_CANCELLED, or the error that ended the run */
     dit_stage stage;
 } dit_status;
 
@@ -605,6 +613,8 @@ typedef struct dit_job_desc {
     uint32_t adapter_count;      /* of adapters */
     const char *split;           /* over several devices: "auto", "cfg2,ulysses2", "@plan.json", see "Several devices"
                                     above; NULL: the first alone */
+    bool resume_on_loss;         /* a split job goes on without a device that fails, see "Several devices" above; false:
+                                    it ends */
     const char *cache;           /* a policy that skips work at some loss; NULL: none */
     uint32_t preview_interval;   /* a preview after every so many steps; 0: none */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
@@ -622,6 +632,7 @@ typedef struct dit_output { /* a picture on the device; dit's own images live un
     uint32_t width, height; /* pixels */
     VkSemaphore timeline;   /* step mode: other queues wait until it reaches value; record mode: VK_NULL_HANDLE */
     uint64_t value;         /* of timeline */
+    uint32_t device;        /* of the context: the first, unless that failed and the job went on without it */
 } dit_output;
 
 /* What dit_job_read writes. */
@@ -994,6 +1005,7 @@ static void diti_error_set(dit_error *err, dit_result result, VkResult vk, const
 	if (!err) return;
 	err->result = result;
 	err->vk = vk;
+	err->device = 0;
 	vsnprintf(err->message, sizeof err->message, format, args);
 	diti_error_flatten(err->message);
 }
@@ -5272,6 +5284,7 @@ typedef struct diti_device {
 	diti_buffer staging;
 	VkDeviceSize staging_bytes;
 	int lost;
+	uint64_t patience_us;
 	uint32_t fail_submit_after;
 	uint32_t fail_pipeline_after, pipelines_tried;
 	uint64_t submits;
@@ -5426,6 +5439,7 @@ static const char *const diti_override_keys[] = {
 	"break_transport",
 	"bridge",
 	"chunk",
+	"device_ms",
 	"transport_ms",
 	"fail_pipeline",
 	"trace_events",
@@ -6390,11 +6404,26 @@ static void diti_queue_unlock(diti_device *device) {
 		diti_unlock(&device->queue_lock);
 }
 
+static dit_result diti_device_blame(const diti_device *device, dit_result result, dit_error *err) {
+	if (err) err->device = device->ordinal + 1;
+	return result;
+}
+
 static dit_result diti_device_lost(const diti_device *device, dit_error *err) {
 	char which[16] = "";
+	dit_result result;
 	if (device->has_peers) diti_format(which, sizeof which, " %u", device->ordinal);
-	return diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device%s (%s) was lost; make a new context to go on",
+	result = diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device%s (%s) was lost; make a new context to go on",
 		which, device->info.name);
+	return diti_device_blame(device, result, err);
+}
+
+static dit_result diti_device_stalled(diti_device *device, dit_error *err) {
+	dit_result result = diti_fail_vk(err, VK_ERROR_DEVICE_LOST,
+		"the Vulkan device %u (%s) has finished nothing for %u ms and is given up",
+		device->ordinal, device->info.name, (unsigned)(device->patience_us / 1000));
+	diti_atomic_store(&device->lost, 1);
+	return diti_device_blame(device, result, err);
 }
 
 static dit_result diti_device_check(diti_device *device, dit_error *err) {
@@ -6407,9 +6436,11 @@ static dit_result diti_device_fail(diti_device *device, VkResult vr, const char 
 		return diti_device_lost(device, err);
 	}
 	if (device->has_peers)
-		return diti_fail_vk(err, vr, "device %u (%s): %s: %s", device->ordinal, device->info.name, call,
-			diti_vk_name(vr));
-	return diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr));
+		return diti_device_blame(
+			device,
+			diti_fail_vk(err, vr, "device %u (%s): %s: %s", device->ordinal, device->info.name, call, diti_vk_name(vr)),
+			err);
+	return diti_device_blame(device, diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr)), err);
 }
 
 static void diti_queue_wait_idle(diti_device *device) {
@@ -6502,6 +6533,19 @@ static dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline,
 	return vr < 0 ? diti_device_fail(device, vr, "vkGetSemaphoreCounterValue", err) : DIT_OK;
 }
 
+static VkResult diti_timeline_wait_on(diti_device *device, const VkSemaphoreWaitInfo *info) {
+	uint64_t before = 0, now = 0;
+	VkResult vr = device->vk.GetSemaphoreCounterValue(device->device, info->pSemaphores[0], &before);
+	while (vr == VK_SUCCESS) {
+		vr = device->vk.WaitSemaphores(device->device, info, device->patience_us * 1000);
+		if (vr != VK_TIMEOUT) break;
+		vr = device->vk.GetSemaphoreCounterValue(device->device, info->pSemaphores[0], &now);
+		if (vr == VK_SUCCESS && now == before) return VK_TIMEOUT;
+		before = now;
+	}
+	return vr;
+}
+
 static dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
 	uint64_t timeout_ns, dit_error *err) {
 	VkSemaphoreWaitInfo info = DITI_ZERO;
@@ -6513,9 +6557,10 @@ static dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, 
 	info.pSemaphores = &timeline;
 	info.pValues = &value;
 	scope = diti_trace_open(device->trace, DITI_LANE_WAIT, "wait");
-	vr = device->vk.WaitSemaphores(device->device, &info, timeout_ns);
+	vr = timeout_ns == UINT64_MAX ? diti_timeline_wait_on(device, &info)
+		: device->vk.WaitSemaphores(device->device, &info, timeout_ns);
 	diti_trace_close(&scope, 0);
-	if (vr == VK_TIMEOUT) return DIT_WORKING;
+	if (vr == VK_TIMEOUT) return timeout_ns == UINT64_MAX ? diti_device_stalled(device, err) : DIT_WORKING;
 	return vr < 0 ? diti_device_fail(device, vr, "vkWaitSemaphores", err) : DIT_OK;
 }
 
@@ -8379,6 +8424,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
 	device->unguarded = !diti_override_number(overrides, "guards", 1);
 	if (diti_override_number(overrides, "fail_device", device->ordinal) == device->ordinal)
 		device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
+	device->patience_us = diti_override_number(overrides, "device_ms", 300000) * 1000;
 	device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 }
 
@@ -8751,7 +8797,8 @@ static void diti_device_close(diti_device *device) {
 	if (!device) return;
 	env = device->env;
 	if (device->device && device->vk.DestroyDevice) {
-		if (device->owns_device && device->vk.DeviceWaitIdle) device->vk.DeviceWaitIdle(device->device);
+		if (device->owns_device && device->vk.DeviceWaitIdle && !diti_atomic_load(&device->lost))
+			device->vk.DeviceWaitIdle(device->device);
 		diti_staging_free(device);
 		diti_pipelines_free(device);
 		if (device->owns_device) device->vk.DestroyDevice(device->device, NULL);
@@ -11418,7 +11465,10 @@ static dit_result diti_replica_read_file(const diti_streamed *streamed, uint64_t
 static dit_result diti_replica_read(const diti_weight_part *part, uint64_t from, uint64_t size, unsigned char *out,
 	dit_error *err) {
 	const diti_buffer *buffer = part->buffer;
+	dit_result result;
 	if (part->streamed) return diti_replica_read_file(part->streamed, from, size, out, err);
+	result = diti_device_check(buffer->replicas->home, err);
+	if (result < 0) return result;
 	if (size > buffer->size - from) size = buffer->size - from;
 	if (!buffer->block.mapped)
 		return diti_buffer_read(buffer->replicas->home, (diti_buffer *)(uintptr_t)buffer, from, out, size, err);
@@ -27186,8 +27236,6 @@ static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t ch
 	return diti_lane_shares(lane) ? &slot->shared.buffers[side] : &slot->buffers[side];
 }
 
-#define DITI_LANE_BRIDGE_NS 1000000000u
-
 static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit_error *err) {
 	static const diti_share shares[] = {DITI_SHARE_GROUP, DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
 	static const diti_memory_kind kinds[DITI_LANE_SIDES] = {DITI_MEMORY_READBACK, DITI_MEMORY_UPLOAD};
@@ -27602,30 +27650,35 @@ static void diti_lane_settle_application(diti_lane *lane, diti_lane_side *side) 
 	while (side->finished < side->submitted && result >= 0) result = diti_lane_poll_application(lane, side, NULL);
 }
 
-static void diti_lane_settle_device(diti_lane *lane, diti_lane_side *side) {
-	bool waits = lane->bridge && side == &lane->sides[DITI_LANE_IN];
-	uint64_t timeout_ns = waits ? DITI_LANE_BRIDGE_NS : UINT64_MAX;
+static void diti_lane_release(diti_lane *lane) {
+	const diti_lane_side *in = &lane->sides[DITI_LANE_IN];
+	diti_device *from = lane->sides[DITI_LANE_OUT].device;
 	VkSemaphoreSignalInfo info = DITI_ZERO;
-	dit_result result = diti_timeline_wait(side->device, side->timeline, side->signals, timeout_ns, NULL);
-	if (result == DIT_WORKING) {
-		info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO;
-		info.semaphore = lane->bridge;
-		info.value = side->signals;
-		side->device->vk.SignalSemaphore(side->device->device, &info);
-	}
-	if (result != DIT_OK) diti_queue_idle(side->device);
+	uint64_t value = 0;
+	if (!lane->bridge || from == in->device || diti_device_check(from, NULL) >= 0) return;
+	if (diti_timeline_value(in->device, lane->bridge, &value, NULL) < 0 || value >= in->signals) return;
+	info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO;
+	info.semaphore = lane->bridge;
+	info.value = in->signals;
+	in->device->vk.SignalSemaphore(in->device->device, &info);
+}
+
+static void diti_lane_settle_device(diti_lane_side *side) {
+	if (diti_timeline_wait(side->device, side->timeline, side->signals, UINT64_MAX, NULL) != DIT_OK)
+		diti_queue_idle(side->device);
 }
 
 static void diti_lane_settle(diti_lane *lane) {
 	uint64_t number = lane->sides[DITI_LANE_OUT].submitted;
 	uint32_t i;
 	if (lane->sides[DITI_LANE_IN].submitted > number) number = lane->sides[DITI_LANE_IN].submitted;
+	diti_lane_release(lane);
 	for (i = 0; i < DITI_LANE_SIDES; i++) {
 		diti_lane_side *side = &lane->sides[i];
 		if (!side->device)
 			diti_lane_settle_application(lane, side);
 		else if (side->signals)
-			diti_lane_settle_device(lane, side);
+			diti_lane_settle_device(side);
 		side->opened = side->submitted = side->finished = number;
 		side->first = side->count = side->chunk = 0;
 	}
@@ -28376,6 +28429,31 @@ static bool diti_mesh_idle(const diti_mesh *mesh) {
 	return true;
 }
 
+static bool diti_mesh_awaits(const diti_mesh *mesh, const diti_device *device) {
+	size_t i;
+	for (i = 0; i < mesh->lane_count; i++) {
+		const diti_lane *lane = mesh->lanes[i];
+		const diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
+		if (lane->bridge && in->device == device && out->device != device && out->finished < in->submitted) return true;
+	}
+	return false;
+}
+
+static diti_device *diti_mesh_waits(const diti_mesh *mesh) {
+	size_t i;
+	for (i = 0; i < 2 * mesh->lane_count; i++) {
+		const diti_lane_side *side = &mesh->lanes[i / 2]->sides[i % 2];
+		if (side->device && side->finished < side->submitted && !diti_mesh_awaits(mesh, side->device))
+			return side->device;
+	}
+	return NULL;
+}
+
+static void diti_mesh_release(diti_mesh *mesh) {
+	size_t i;
+	for (i = 0; i < mesh->lane_count; i++) diti_lane_release(mesh->lanes[i]);
+}
+
 static dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err) {
 	dit_result result = DIT_OK;
 	size_t i;
@@ -29117,6 +29195,7 @@ typedef struct diti_job_shape {
 	bool swap;
 	bool scaled_input;
 	diti_split split;
+	bool resumes;
 	uint32_t patches, warmup;
 	bool int8_payload;
 	double shares[DITI_MAX_DEVICES];
@@ -29156,6 +29235,16 @@ typedef struct diti_job_flight {
 	bool preview;
 } diti_job_flight;
 
+typedef struct diti_job_keep {
+	diti_buffer buffer;
+	uint64_t values[2];
+	uint32_t steps[2];
+	unsigned char *states;
+	size_t bytes;
+	uint32_t step;
+	bool valid;
+} diti_job_keep;
+
 typedef struct diti_job_image {
 	VkImage image;
 	VkImageView view;
@@ -29192,6 +29281,12 @@ struct dit_job {
 	dit_target target;
 	uint32_t share, share_total;
 	uint32_t share_count;
+	uint32_t places[DITI_MAX_DEVICES];
+	bool resumed;
+	uint32_t begins_at;
+	diti_job_keep keep;
+	diti_buffer states;
+	bool resumes_states;
 	struct dit_job *shares[DITI_MAX_DEVICES];
 	bool follows;
 	diti_axes axes;
@@ -29206,11 +29301,12 @@ struct dit_job {
 		decode_segment;
 	uint32_t step_segments[DITI_STEP_KINDS];
 	diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
-		preview, start_rgba, start_coefficients, start_noise, mask;
+		preview, start_rgba, start_coefficients, start_noise, mask, history[2];
 	diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
 		latents[DITI_JOB_MAX_IMAGES];
 	VkCommandPool command_pool;
 	VkCommandBuffer finish, preview_copy, start_copy;
+	VkCommandBuffer keep_copies[2], states_copy;
 	diti_buffer health_readback;
 	diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
 	diti_job_cursor cursor;
@@ -29222,6 +29318,7 @@ struct dit_job {
 	uint32_t again_segment, again_step, tries;
 	bool restores;
 	double total_us, submitted_us;
+	uint64_t moved_us;
 	diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
 	uint32_t flight_first, flight_count;
 	uint64_t finish_value;
@@ -29247,6 +29344,7 @@ static uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *stream
 static void diti_job_request_free(const diti_env *env, diti_job_request *request);
 static size_t diti_job_latent_values(const dit_job *job);
 static bool diti_job_must_repeat(const dit_job *job);
+static bool diti_job_is_step(const dit_job *job, uint32_t segment);
 static uint32_t diti_job_step_segment(const dit_job *job, uint32_t step);
 static bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
@@ -29255,6 +29353,11 @@ static const char *diti_job_print_split(const diti_job_shape *shape, char out[DI
 static void diti_job_drop_shares(dit_job *job);
 static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
 static void diti_job_destroy_plan(dit_job *job);
+static dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err);
+static dit_result diti_keep_create(dit_job *job, dit_error *err);
+static dit_result diti_keep_record(dit_job *job, dit_error *err);
+static void diti_keep_destroy(dit_job *job);
+static void diti_keep_forget(dit_job *job);
 #endif
 
 /* ==== src/job/probe_attention.c ==== */
@@ -31717,7 +31820,7 @@ static dit_result diti_start_write(dit_job *job, dit_error *err) {
 }
 
 static void diti_job_record_start(const dit_job *job, VkCommandBuffer commands) {
-	const diti_vk_api *vk = &job->context->device->vk;
+	const diti_vk_api *vk = &job->device->vk;
 	VkImage image = job->request.shape.start_image;
 	VkImageLayout layout = job->request.shape.start_layout;
 	VkImageMemoryBarrier barrier;
@@ -32294,6 +32397,7 @@ static dit_result diti_job_request_make(const dit_model *model, const diti_env *
 	out->shape.mixed =
 		out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
 	out->shape.preview_interval = desc->preview_interval;
+	out->shape.resumes = desc->resume_on_loss;
 	out->shape.vae_tile = desc->vae_tile ? desc->vae_tile / diti_model_factor(model) : 0;
 	if (desc->vae_tile && out->shape.vae_tile < DITI_VAE_LEAST_TILE) out->shape.vae_tile = DITI_VAE_LEAST_TILE;
 	out->seed = desc->seed;
@@ -32552,8 +32656,9 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
 	if (shape->stochastic)
 		job->step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
 	solver->x = job->latent;
-	solver->h1 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
-	solver->h2 = diti_tensor_state(graph, DITI_F32, planes * diti_solver_planes(solver), pixels, "x0 two steps before");
+	solver->h1 = job->history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
+	solver->h2 = job->history[1] =
+		diti_tensor_state(graph, DITI_F32, planes * diti_solver_planes(solver), pixels, "x0 two steps before");
 	if (shape->preview_interval) solver->x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
 	solver->health = job->health_words;
 }
@@ -32834,8 +32939,8 @@ static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
 	dit_result result = diti_inputs_text(job, err);
 	if (result >= 0) result = diti_inputs_schedule(job, err);
 	if (result >= 0) result = diti_inputs_noise(job, err);
-	if (result >= 0 && job->request.shape.starts) result = diti_start_write(job, err);
-	return result < 0 ? result : diti_guard_write(job->plan, 0, err);
+	if (result >= 0 && job->request.start) result = diti_start_write(job, err);
+	return result < 0 ? result : diti_guard_write(job->plan, job->begins_at, err);
 }
 
 static dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
@@ -32845,6 +32950,8 @@ static dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
 		if (i) job->shares[i]->request = job->request;
 		result = diti_inputs_write(job->shares[i], err);
 	}
+	job->request.start = job->request.mask = NULL;
+	job->request.schedule.initial = 1;
 	return result;
 }
 
@@ -33244,7 +33351,7 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
 	if (*count > job->share_count) *count = job->share_count;
 	for (i = 0; i < *count; i++) {
 		diti_share_tell(job->shares[i], &out[i]);
-		out[i].device = i;
+		out[i].device = job->places[i];
 	}
 	return DIT_OK;
 }
@@ -33302,11 +33409,12 @@ static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
 
 static dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
 	uint32_t first = context && context->peers ? context->peers->first : 0, total;
-	uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1;
+	uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
 	char name[DITI_SPLIT_NAME];
 	dit_result result;
 	job->shares[0] = job;
 	job->share_count = 1;
+	for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = i;
 	result = diti_job_choose(job->model, context, &job->request, err);
 	if (result < 0) return result;
 	total = diti_split_ranks(&job->request.shape.split);
@@ -33316,6 +33424,10 @@ static dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_
 			all);
 	if (total > 1 && first >= total)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s has no share for rank %u", name, first);
+	if (total == 1) job->request.shape.resumes = false;
+	if (job->request.shape.resumes && context && context->peers && all > context->peers->count)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+			"resume_on_loss: devices of several processes cannot go on without one; it must be false");
 	diti_job_assign(job, total > 1 ? first : 0, total);
 	return DIT_OK;
 }
@@ -33328,19 +33440,22 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
 	job->shares[job->share_count++] = share;
 	share->env = job->env;
 	share->context = job->context;
-	share->device = job->context->devices[index];
+	share->device = job->context->devices[job->places[index]];
 	share->model = job->model;
 	share->request = job->request;
 	share->shares[0] = share;
 	share->share_count = 1;
 	share->follows = true;
 	share->member = index;
+	memcpy(share->places, job->places, sizeof share->places);
+	share->resumed = job->resumed;
 	diti_job_assign(share, job->share + index, job->share_total);
 	result = diti_job_plan(share, progress, &why);
 	if (result >= 0 || !err) return result;
 	*err = why;
-	diti_format(err->message, sizeof err->message, "device %u (%.100s): %.360s", index, share->device->info.name,
-		why.message);
+	err->device = job->places[index] + 1;
+	diti_format(err->message, sizeof err->message, "device %u (%.100s): %.360s", job->places[index],
+		share->device->info.name, why.message);
 	return result;
 }
 
@@ -33363,7 +33478,9 @@ static dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress
 	if (count > job->context->device_count) count = job->context->device_count;
 	for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
 	for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
-	if (result == DIT_OK) result = diti_mesh_create(job->context->peers, plans, NULL, count, &job->mesh, err);
+	if (result == DIT_OK)
+		result =
+			diti_mesh_create(job->context->peers, plans, job->resumed ? job->places : NULL, count, &job->mesh, err);
 	for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
 	for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
 	if (result != DIT_OK) diti_job_drop_shares(job);
@@ -33372,6 +33489,7 @@ static dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress
 
 static void diti_job_settle(dit_job *job) {
 	uint32_t i;
+	if (job->mesh) diti_mesh_release(job->mesh);
 	for (i = 0; i < job->share_count; i++) diti_plan_wait(job->shares[i]->plan);
 	if (job->mesh) diti_mesh_settle(job->mesh);
 }
@@ -33383,6 +33501,7 @@ static void diti_job_drop_shares(dit_job *job) {
 	while (job->share_count > 1) {
 		dit_job *share = job->shares[--job->share_count];
 		diti_job_destroy_plan(share);
+		diti_buffer_destroy(share->device, &share->states);
 		diti_free(&job->env, share);
 	}
 }
@@ -33397,14 +33516,20 @@ static double diti_segment_us(const dit_job *job, uint32_t segment) {
 	return us;
 }
 
-static double diti_job_predict_us(const dit_job *job) {
+static double diti_job_steps_us(const dit_job *job, uint32_t steps) {
 	double us = 0;
+	uint32_t step;
+	for (step = 0; step < steps; step++) us += diti_segment_us(job, diti_job_step_segment(job, step));
+	return us;
+}
+
+static double diti_job_predict_us(const dit_job *job) {
+	double us = diti_job_steps_us(job, job->request.shape.steps);
 	uint32_t segment, step;
 	for (segment = 0; segment < job->plan->segment_count; segment++) {
 		if (segment < job->step_segment || segment >= job->decode_segment) us += diti_segment_us(job, segment);
 	}
 	for (step = 0; step < job->request.shape.steps; step++) {
-		us += diti_segment_us(job, diti_job_step_segment(job, step));
 		if (diti_job_preview_due(job, step + 1)) us += diti_segment_us(job, job->preview_segment);
 	}
 	return us;
@@ -33421,6 +33546,7 @@ static void diti_job_rewind_share(dit_job *job) {
 	memset(&job->health, 0, sizeof job->health);
 	job->restores = false;
 	job->total_us = diti_job_predict_us(job);
+	diti_keep_forget(job);
 	diti_atomic_store(&job->cancel, 0);
 	diti_lock(&job->status_lock);
 	memset(&job->status, 0, sizeof job->status);
@@ -33435,11 +33561,24 @@ static void diti_job_rewind(dit_job *job) {
 	for (i = 0; i < job->share_count; i++) diti_job_rewind_share(job->shares[i]);
 }
 
+static dit_result diti_job_create_pool(dit_job *job, dit_error *err) {
+	const diti_device *device = job->device;
+	VkCommandPoolCreateInfo info;
+	VkResult vk;
+	memset(&info, 0, sizeof info);
+	info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+	info.queueFamilyIndex = device->queue_family;
+	vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &job->command_pool);
+	return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkCreateCommandPool failed (%s)", diti_vk_name(vk));
+}
+
 static dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err) {
 	const diti_device *device = job->device;
 	VkCommandBufferAllocateInfo allocate;
 	VkCommandBufferBeginInfo begin;
+	dit_result result = job->command_pool ? DIT_OK : diti_job_create_pool(job, err);
 	VkResult vk;
+	if (result < 0) return result;
 	memset(&allocate, 0, sizeof allocate);
 	memset(&begin, 0, sizeof begin);
 	allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
@@ -33461,16 +33600,7 @@ static dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, 
 }
 
 static dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
-	const diti_device *device = job->device;
-	VkCommandPoolCreateInfo info;
-	dit_result result;
-	VkResult vk;
-	memset(&info, 0, sizeof info);
-	info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-	info.queueFamilyIndex = device->queue_family;
-	vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &job->command_pool);
-	if (vk != VK_SUCCESS) return diti_fail_vk(err, vk, "vkCreateCommandPool failed (%s)", diti_vk_name(vk));
-	result = diti_job_allocate_commands(job, &job->finish, err);
+	dit_result result = diti_job_allocate_commands(job, &job->finish, err);
 	if (result < 0) return result;
 	diti_job_record_finish(job, job->finish);
 	result = diti_job_end_commands(job, job->finish, err);
@@ -33519,9 +33649,11 @@ static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
 	const dit_progress *progress = desc->progress.func ? &desc->progress : &job->context->progress;
 	dit_result result = diti_job_plan(job, progress, err);
+	if (result == DIT_OK) result = diti_keep_stand_in(job, progress, err);
 	if (result == DIT_OK) result = diti_job_add_shares(job, progress, err);
 	if (result == DIT_OK) result = diti_job_images_create(job, err);
 	if (result == DIT_OK) result = diti_job_record_copies(job, err);
+	if (result == DIT_OK) result = diti_keep_create(job, err);
 	if (result == DIT_OK) result = diti_job_write_inputs(job, err);
 	if (result == DIT_OK) diti_job_rewind(job);
 	return result;
@@ -33582,6 +33714,7 @@ DIT_API void dit_job_destroy(dit_job *job) {
 	diti_job_drop_shares(job);
 	diti_plan_wait(job->plan);
 	diti_job_images_destroy(job);
+	diti_keep_destroy(job);
 	diti_job_destroy_plan(job);
 	diti_job_request_free(&env, &job->request);
 	diti_free(&env, job);
@@ -33616,6 +33749,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 		what = "sampler";
 	else if (now->preview_interval != then->preview_interval)
 		what = "preview_interval";
+	else if (now->resumes != then->resumes)
+		what = "resume_on_loss";
 	else if (now->vae_tile != then->vae_tile)
 		what = "vae_tile";
 	else if (now->clip_skip != then->clip_skip)
@@ -33638,6 +33773,7 @@ static dit_result diti_job_plan_again(dit_job *job, const dit_job *before, dit_e
 	job->denoise.family = NULL;
 	result = diti_job_plan(job, &job->context->progress, err);
 	if (result == DIT_OK) result = diti_job_record_copies(job, err);
+	if (result == DIT_OK) result = diti_keep_record(job, err);
 	if (result == DIT_OK) diti_plan_continue(job->plan, before->plan);
 	return result;
 }
@@ -33700,11 +33836,15 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 	uint32_t i;
 	if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
 	result = diti_job_check(job->context, desc, err);
+	if (result >= 0 && job->resumed)
+		result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+			"dit_job_restart: the job has lost a device; create a new job, on devices that work");
 	for (i = 0; i < job->share_count && result >= 0; i++) result = diti_device_check(job->shares[i]->device, err);
 	if (result < 0) return result;
 	result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
 	if (result < 0) return result;
 	result = diti_job_keep_split(job, &request, err);
+	if (job->share_total == 1) request.shape.resumes = false;
 	if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
 	if (result < 0) {
 		diti_job_request_free(&job->env, &request);
@@ -33739,7 +33879,7 @@ DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
 	uint32_t i;
 	if (!out) return;
 	memset(out, 0, sizeof *out);
-	if (!job) return;
+	if (!job || !job->plan) return;
 	diti_plan_counters(job->plan, out);
 	for (i = 1; i < job->share_count; i++) {
 		const dit_counters *more = &job->shares[i]->plan->counters;
@@ -33761,6 +33901,7 @@ static dit_result diti_job_give(const dit_job *job, const diti_job_image *image,
 	out->height = job->request.shape.height;
 	out->timeline = job->recording ? VK_NULL_HANDLE : diti_plan_timeline(job->plan);
 	out->value = value;
+	out->device = job->places[0];
 	return DIT_OK;
 }
 
@@ -33782,6 +33923,318 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
 	dit_job_status(job, &status, NULL);
 	if (status.preview_id == 0) return DIT_WORKING;
 	return diti_job_give(job, &job->preview_image, 0, out);
+}
+
+/* ==== src/job/resume.c ==== */
+
+enum { DITI_KEPT = 3 };
+
+static diti_tensor diti_keep_tensor(const dit_job *job, uint32_t i) { return i ? job->history[i - 1] : job->latent; }
+
+static VkDeviceSize diti_keep_bytes(const dit_job *job) {
+	VkDeviceSize bytes = 0;
+	uint32_t i;
+	for (i = 0; i < DITI_KEPT; i++) {
+		const diti_tensor_info *tensor = &job->plan->tensors[diti_keep_tensor(job, i)];
+		bytes += (VkDeviceSize)tensor->rows * tensor->columns * sizeof(float);
+	}
+	return bytes;
+}
+
+static void diti_keep_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
+	VkPipelineStageFlags to, VkAccessFlags access) {
+	VkMemoryBarrier barrier;
+	memset(&barrier, 0, sizeof barrier);
+	barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+	barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+	barrier.dstAccessMask = access;
+	job->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+static void diti_keep_record_rows(const dit_job *job, VkCommandBuffer commands, diti_tensor index, VkBuffer host,
+	VkDeviceSize *at, bool back) {
+	const diti_tensor_info *tensor = &job->plan->tensors[index];
+	uint32_t row, rows = tensor->rows;
+	VkDeviceSize offset, size, pitch = (VkDeviceSize)tensor->pitch * sizeof(float);
+	VkBuffer buffer = diti_plan_buffer(job->plan, index, &offset, &size);
+	VkBufferCopy copy;
+	copy.size = (VkDeviceSize)tensor->columns * sizeof(float);
+	if (copy.size == pitch) {
+		copy.size *= rows;
+		rows = 1;
+	}
+	for (row = 0; row < rows; row++, *at += copy.size) {
+		copy.srcOffset = back ? *at : offset + row * pitch;
+		copy.dstOffset = back ? offset + row * pitch : *at;
+		job->device->vk.CmdCopyBuffer(commands, back ? host : buffer, back ? buffer : host, 1, &copy);
+	}
+}
+
+static void diti_keep_record_states(const dit_job *job, VkCommandBuffer commands, VkBuffer host, VkDeviceSize at,
+	bool back) {
+	const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
+	const VkAccessFlags any = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+	uint32_t i;
+	diti_keep_barrier(job, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+	for (i = 0; i < DITI_KEPT; i++) diti_keep_record_rows(job, commands, diti_keep_tensor(job, i), host, &at, back);
+	if (back) diti_keep_record_rows(job, commands, job->step, host, &at, back);
+	diti_keep_barrier(job, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
+}
+
+static dit_result diti_keep_record(dit_job *job, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t place;
+	for (place = 0; place < 2 && result >= 0 && job->keep.bytes; place++) {
+		result = diti_job_allocate_commands(job, &job->keep_copies[place], err);
+		if (result < 0) break;
+		diti_keep_record_states(job, job->keep_copies[place], job->keep.buffer.buffer, place * job->keep.bytes, false);
+		result = diti_job_end_commands(job, job->keep_copies[place], err);
+	}
+	return result;
+}
+
+static dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
+	dit_job *whole;
+	dit_result result;
+	uint32_t axis;
+	if (!job->request.shape.resumes) return DIT_OK;
+	whole = (dit_job *)diti_alloc_zero(&job->env, sizeof *whole);
+	if (!whole) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+	whole->env = job->env;
+	whole->context = job->context;
+	whole->device = job->context->devices[1];
+	whole->model = job->model;
+	whole->request = job->request;
+	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
+	diti_job_assign(whole, 0, 1);
+	result = diti_job_plan(whole, progress, err);
+	diti_job_destroy_plan(whole);
+	diti_free(&job->env, whole);
+	return result;
+}
+
+static dit_result diti_keep_create(dit_job *job, dit_error *err) {
+	diti_job_keep *keep = &job->keep;
+	dit_result result;
+	if (!job->request.shape.resumes) return DIT_OK;
+	keep->bytes = (size_t)diti_keep_bytes(job);
+	keep->states = (unsigned char *)diti_alloc(&job->env, keep->bytes);
+	if (!keep->states) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for resume_on_loss");
+	result =
+		diti_buffer_create(job->device, 2 * keep->bytes, DITI_MEMORY_READBACK, "resume_on_loss", &keep->buffer, err);
+	return result < 0 ? result : diti_keep_record(job, err);
+}
+
+static void diti_keep_destroy(dit_job *job) {
+	diti_buffer_destroy(job->device, &job->keep.buffer);
+	diti_buffer_destroy(job->device, &job->states);
+	diti_free(&job->env, job->keep.states);
+	memset(&job->keep, 0, sizeof job->keep);
+}
+
+static void diti_keep_forget(dit_job *job) {
+	job->keep.values[0] = job->keep.values[1] = 0;
+	job->keep.valid = false;
+}
+
+static bool diti_keep_wants(const dit_job *job, uint32_t segment) {
+	return job->keep.buffer.buffer && (segment + 1 == job->step_segment || diti_job_is_step(job, segment));
+}
+
+static bool diti_keep_busy(const dit_job *job) {
+	const diti_job_cursor *at = &job->cursor;
+	if (at->segment > job->decode_segment || !diti_keep_wants(job, at->segment)) return false;
+	return job->keep.values[(at->repeat + (diti_job_is_step(job, at->segment) ? 1u : 0u)) % 2] != 0;
+}
+
+static dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
+	uint32_t place = job->cursor.repeat % 2;
+	dit_result result;
+	if (!diti_keep_wants(job, segment)) return DIT_OK;
+	result = diti_plan_submit_commands(job->plan, job->keep_copies[place], value, err);
+	if (result < 0) return result;
+	job->keep.values[place] = *value;
+	job->keep.steps[place] = job->cursor.repeat;
+	return DIT_OK;
+}
+
+static void diti_keep_poll(dit_job *job, uint64_t done) {
+	diti_job_keep *keep = &job->keep;
+	uint32_t i, place;
+	for (i = 0; i < 2; i++) {
+		place = keep->steps[0] <= keep->steps[1] ? i : 1 - i;
+		if (!keep->values[place] || keep->values[place] > done) continue;
+		diti_buffer_invalidate(job->device, &keep->buffer);
+		memcpy(keep->states, (const unsigned char *)keep->buffer.block.mapped + place * keep->bytes, keep->bytes);
+		keep->step = keep->steps[place];
+		keep->valid = true;
+		keep->values[place] = 0;
+	}
+}
+
+static bool diti_resume_has_weights(const dit_job *job) {
+	const uint32_t *degree = job->request.shape.split.degree;
+	if (diti_device_check(job->model->device, NULL) >= 0) return true;
+	return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
+}
+
+static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split *best) {
+	const diti_split *before = &job->request.shape.split;
+	diti_split_shape shape;
+	diti_split split;
+	uint32_t axis, most[DITI_SPLIT_AXES], ranks = 0;
+	diti_job_split_shape(job->model, &job->request, &shape);
+	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+		most[axis] = before->degree[axis] == 1 ? 1 : axis == DITI_SPLIT_CFG ? 2 : devices;
+		split.degree[axis] = best->degree[axis] = 1;
+	}
+	for (;;) {
+		uint32_t count = diti_split_ranks(&split);
+		if (count <= devices && count >= ranks && diti_split_check(&split, &shape, NULL) == DIT_OK) {
+			ranks = count;
+			*best = split;
+		}
+		for (axis = 0; axis < DITI_SPLIT_AXES && split.degree[axis] == most[axis]; axis++) split.degree[axis] = 1;
+		if (axis == DITI_SPLIT_AXES) return;
+		split.degree[axis]++;
+	}
+}
+
+static dit_result diti_resume_write_states(dit_job *share, const diti_job_keep *keep, dit_error *err) {
+	VkDeviceSize bytes = keep->bytes + sizeof(uint32_t);
+	dit_result result = diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err);
+	if (result >= 0) result = diti_job_allocate_commands(share, &share->states_copy, err);
+	if (result < 0) return result;
+	memcpy(share->states.block.mapped, keep->states, keep->bytes);
+	memcpy((unsigned char *)share->states.block.mapped + keep->bytes, &keep->step, sizeof keep->step);
+	diti_buffer_flush(share->device, &share->states);
+	diti_keep_record_states(share, share->states_copy, share->states.buffer, 0, true);
+	share->resumes_states = true;
+	return diti_job_end_commands(share, share->states_copy, err);
+}
+
+static dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
+	dit_result result = diti_plan_submit_commands(job->plan, job->states_copy, value, err);
+	if (result >= 0) job->resumes_states = false;
+	return result;
+}
+
+static void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
+	memset(&share->cursor, 0, sizeof share->cursor);
+	share->cursor.repeat = step;
+	share->begun = true;
+	share->all_submitted = share->unjudged = false;
+	share->flight_first = share->flight_count = share->last_segment = share->tries = 0;
+	share->submitted_us = diti_job_steps_us(share, step);
+	share->total_us = total_us;
+	share->moved_us = diti_clock_us();
+	share->status.result = DIT_WORKING;
+	share->status.step_count = share->request.shape.steps;
+}
+
+static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
+	const size_t begin = offsetof(dit_job, plan), size = offsetof(dit_job, health_readback) - begin;
+	memset(rest, 0, sizeof *rest);
+	rest->device = job->plan->device;
+	rest->timeline = job->plan->timeline;
+	rest->submitted = job->plan->submitted;
+	rest->counters = job->plan->counters;
+	job->plan->timeline = VK_NULL_HANDLE;
+	job->plan->submitted = 0;
+	diti_job_destroy_plan(job);
+	memset((unsigned char *)job + begin, 0, size);
+}
+
+static void diti_resume_drop(diti_device *device, diti_plan *rest) {
+	if (rest->timeline) device->vk.DestroySemaphore(device->device, rest->timeline, device->callbacks);
+}
+
+static void diti_resume_take_over(dit_job *job, diti_plan *rest) {
+	VkSemaphore other = rest->timeline;
+	uint64_t submitted = job->plan->submitted;
+	bool same = rest->device == job->device;
+	if (!same) rest->timeline = job->plan->timeline;
+	diti_plan_continue(job->plan, rest);
+	if (same) return;
+	job->plan->submitted = submitted;
+	rest->timeline = other;
+}
+
+static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
+	dit_result result = diti_job_plan(job, &job->context->progress, err);
+	if (result == DIT_OK) result = diti_job_add_shares(job, &job->context->progress, err);
+	if (result == DIT_OK && moves) result = diti_job_images_create(job, err);
+	if (result == DIT_OK) result = diti_job_record_copies(job, err);
+	return result;
+}
+
+static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
+	diti_device *before = job->device;
+	uint32_t devices = job->share_total - 1, i;
+	bool moves = failed == 0;
+	double total_us = job->total_us;
+	diti_plan rest;
+	dit_result result;
+	diti_resume_choose(job, diti_resume_has_weights(job) ? devices : 1, &job->request.shape.split);
+	memset(job->request.shape.shares, 0, sizeof job->request.shape.shares);
+	diti_job_drop_shares(job);
+	if (moves) diti_job_images_destroy(job);
+	diti_resume_leave_plan(job, &rest);
+	diti_buffer_destroy(before, &job->keep.buffer);
+	job->keep.values[0] = job->keep.values[1] = 0;
+	for (i = failed; i < devices; i++) job->places[i] = job->places[i + 1];
+	job->device = job->context->devices[job->places[0]];
+	job->resumed = true;
+	job->begins_at = job->keep.valid ? job->keep.step : 0;
+	diti_job_assign(job, 0, diti_split_ranks(&job->request.shape.split));
+	result = diti_resume_plan(job, moves, err);
+	if (result == DIT_OK) diti_resume_take_over(job, &rest);
+	diti_resume_drop(before, &rest);
+	for (i = 0; i < job->share_count; i++) job->shares[i]->begins_at = job->begins_at;
+	if (result == DIT_OK) result = diti_job_write_inputs(job, err);
+	for (i = 0; i < job->share_count && job->keep.valid && result == DIT_OK; i++)
+		result = diti_resume_write_states(job->shares[i], &job->keep, err);
+	for (i = 0; i < job->share_count && result == DIT_OK; i++)
+		diti_resume_set_out(job->shares[i], job->begins_at, total_us);
+	return result;
+}
+
+static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
+	const diti_job_shape *shape = &job->request.shape;
+	uint32_t i, failed = UINT32_MAX;
+	if (!shape->resumes || job->resumed || job->recording) return UINT32_MAX;
+	if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
+	for (i = 0; i < job->share_count; i++)
+		if (job->places[i] + 1 == why->device) failed = i;
+	if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX;
+	return shape->starts && !job->keep.valid ? UINT32_MAX : failed;
+}
+
+static dit_result diti_job_resume(dit_job *job, dit_error *why) {
+	uint32_t failed = diti_resume_failed(job, why), i;
+	dit_error other = DITI_ZERO;
+	char name[DITI_SPLIT_NAME];
+	dit_result result;
+	if (failed == UINT32_MAX) return why->result;
+	diti_job_settle(job);
+	for (i = 0; i < job->share_count; i++) {
+		if (i == failed || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
+		return diti_fail(why, DIT_ERROR_DEVICE_LOST,
+			"devices %u and %u failed; a job goes on without one device, not without two",
+			job->places[failed], job->places[i]);
+	}
+	if (diti_device_check(job->device, NULL) >= 0) diti_keep_poll(job, job->plan->submitted);
+	result = diti_resume_without(job, failed, &other);
+	if (result != DIT_OK) {
+		if (result < 0) *why = other;
+		return why->result;
+	}
+	diti_log(&job->env, DITI_LOG_WARNING, "%s; going on at step %u with split %s", why->message, job->begins_at + 1,
+		diti_split_print(&job->request.shape.split, name));
+	diti_lock(&job->status_lock);
+	job->status.failed_devices++;
+	diti_unlock(&job->status_lock);
+	return DIT_OK;
 }
 
 /* ==== src/job/inspect.c ==== */
@@ -34069,7 +34522,8 @@ static uint32_t diti_job_step_segment(const dit_job *job, uint32_t step) {
 
 static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
 	bool step = diti_job_is_step(job, segment);
-	if (segment + 1 < job->step_segment) return segment + 1;
+	uint32_t skipped = job->resumed && segment + 1 == job->start_segment ? 1 : 0;
+	if (segment + 1 + skipped < job->step_segment) return segment + 1 + skipped;
 	if (segment >= job->decode_segment) return segment + 1;
 	if (step && diti_job_preview_due(job, repeat)) return job->preview_segment;
 	return repeat < job->request.shape.steps ? diti_job_step_segment(job, repeat) : job->decode_segment;
@@ -34112,6 +34566,10 @@ static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) 
 static dit_result diti_run_fail(dit_job *job, const dit_error *why) {
 	diti_run_end(job, why->result, why);
 	return why->result;
+}
+
+static dit_result diti_run_falter(dit_job *job, dit_error *why) {
+	return diti_job_resume(job, why) == DIT_OK ? DIT_WORKING : diti_run_fail(job, why);
 }
 
 static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
@@ -34245,7 +34703,9 @@ static dit_result diti_run_poll(dit_job *job, dit_error *err) {
 	if (result < 0) return result;
 	diti_plan_learn(job->plan);
 	diti_guard_read(job->plan, &job->health);
+	diti_keep_poll(job, done);
 	while (job->flight_count && job->flight[job->flight_first].value <= done) {
+		job->moved_us = diti_clock_us();
 		diti_run_report(job, &job->flight[job->flight_first]);
 		job->flight_first = diti_run_flight_index(job, 1);
 		job->flight_count--;
@@ -34262,6 +34722,7 @@ static float diti_run_flight_us(const dit_job *job) {
 
 static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
 	if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
+	if (diti_keep_busy(job)) return false;
 	if (job->mesh && !diti_run_at_end(job) &&
 		!diti_mesh_ready(job->mesh, job->member, job->cursor.segment, job->cursor.slice))
 		return false;
@@ -34295,13 +34756,15 @@ static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, d
 	dit_result result = DIT_OK;
 	uint64_t value = 0;
 	*flight = diti_run_take(job);
-	if (job->start_copy && at.segment == job->start_segment && at.slice == 0)
+	if (job->resumes_states && at.segment >= job->step_segment) result = diti_job_submit_states(job, &value, err);
+	if (result >= 0 && job->start_copy && at.segment == job->start_segment && at.slice == 0)
 		result = diti_plan_submit_commands(job->plan, job->start_copy, &value, err);
 	if (result >= 0)
 		result = job->mesh ? diti_mesh_submit(job->mesh, job->member, at.segment, at.slice, &value, err)
 			: diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
 	if (result >= 0 && flight->preview && job->share == 0)
 		result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
+	if (result >= 0 && job->cursor.slice == 0) result = diti_keep_submit(job, at.segment, &value, err);
 	flight->value = value;
 	return result;
 }
@@ -34355,6 +34818,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
 		diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
 		return diti_run_fail(job, &error);
 	}
+	if (!job->begun) job->moved_us = diti_clock_us();
 	job->begun = true;
 	job->recording = recording;
 	return DIT_WORKING;
@@ -34370,18 +34834,41 @@ static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *byt
 	return result;
 }
 
+static diti_device *diti_run_waits(const dit_job *job) {
+	uint32_t i;
+	for (i = 0; i < job->share_count; i++) {
+		diti_device *device = job->shares[i]->device;
+		if (job->shares[i]->flight_count && !(job->mesh && diti_mesh_awaits(job->mesh, device))) return device;
+	}
+	return job->mesh ? diti_mesh_waits(job->mesh) : NULL;
+}
+
+static dit_result diti_run_watch(dit_job *job, bool moved, dit_error *err) {
+	uint64_t now = diti_clock_us(), newest = moved ? now : job->moved_us;
+	diti_device *waits = diti_run_waits(job);
+	uint32_t i;
+	for (i = 0; i < job->share_count; i++)
+		if (job->shares[i]->moved_us > newest) newest = job->shares[i]->moved_us;
+	if (newest > now || (!waits && job->share_count < job->share_total) || (!waits && !job->mesh)) newest = now;
+	job->moved_us = newest;
+	if (now - newest < job->device->patience_us) return DIT_OK;
+	if (waits) return diti_device_stalled(waits, err);
+	return diti_fail(err, DIT_ERROR_TRANSPORT, "the devices of the job wait for each other");
+}
+
 static dit_result diti_run_shares(dit_job *job, uint32_t budget_us, uint64_t *bytes, dit_error *err) {
 	dit_result result = DIT_OK;
-	bool moved = true;
+	bool moved = true, ever = false;
 	uint32_t i;
 	while (moved && result >= 0) {
 		moved = false;
 		if (job->mesh) result = diti_mesh_pump(job->mesh, &moved, err);
 		for (i = 0; i < job->share_count && result >= 0; i++)
 			result = diti_run_share(job->shares[i], budget_us, bytes, &moved, err);
+		ever = ever || moved;
 		moved = moved && job->mesh;
 	}
-	return result;
+	return result < 0 ? result : diti_run_watch(job, ever, err);
 }
 
 static bool diti_run_over(const dit_job *job) {
@@ -34402,7 +34889,7 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
 	result = diti_run_load_ahead(job, &bytes, &error);
 	if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);
 	if (result >= 0) result = diti_run_load_ahead(job, &bytes, &error);
-	if (result < 0) return diti_run_fail(job, &error);
+	if (result < 0) return diti_run_falter(job, &error);
 	if (!diti_run_over(job)) return DIT_WORKING;
 	result = diti_run_check_health(job);
 	if (result >= 0) diti_run_end(job, DIT_OK, NULL);
@@ -34438,7 +34925,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 	dit_result result;
 	dit_error error;
 	if (!job) return DIT_ERROR_INVALID_ARGUMENT;
-	glance_ns = diti_plan_streams(job->plan) ? 1000000u : job->mesh ? 500000u : 10000000u;
+	glance_ns = job->plan && diti_plan_streams(job->plan) ? 1000000u : job->mesh ? 500000u : 10000000u;
 	for (;;) {
 		result = dit_job_step(job, job->device->max_dispatch_us);
 		left = diti_run_time_left(timeout_ns, &begin);
@@ -34446,7 +34933,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 		if (job->loading) continue;
 		memset(&error, 0, sizeof error);
 		result = diti_run_rest(job, left < glance_ns ? left : glance_ns, &error);
-		if (result < 0) return diti_run_fail(job, &error);
+		if (result < 0 && diti_run_falter(job, &error) < 0) return error.result;
 	}
 }
 

@@ -217,7 +217,10 @@ static dit_result diti_replica_read_file(const diti_streamed *streamed, uint64_t
 static dit_result diti_replica_read(const diti_weight_part *part, uint64_t from, uint64_t size, unsigned char *out,
                                     dit_error *err) {
     const diti_buffer *buffer = part->buffer;
+    dit_result result;
     if (part->streamed) return diti_replica_read_file(part->streamed, from, size, out, err);
+    result = diti_device_check(buffer->replicas->home, err);
+    if (result < 0) return result;
     if (size > buffer->size - from) size = buffer->size - from; /* whole words */
     if (!buffer->block.mapped)
         return diti_buffer_read(buffer->replicas->home, (diti_buffer *)(uintptr_t)buffer, from, out, size, err);

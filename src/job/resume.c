@@ -156,6 +156,14 @@ DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) {
 
 /* --- going on --- */
 
+/* Whether every share can get at all weights that a plan of other devices asks it for: without the first device they
+   are only where they were needed before. */
+static bool diti_resume_has_weights(const dit_job *job) {
+    const uint32_t *degree = job->request.shape.split.degree;
+    if (diti_device_check(job->model->device, NULL) >= 0) return true;
+    return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
+}
+
 /* The largest split in the same ways that so many devices allow; guidance first, as it sends least. */
 static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split *best) {
     const diti_split *before = &job->request.shape.split;
@@ -259,7 +267,7 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     double total_us = job->total_us;
     diti_plan rest;
     dit_result result;
-    diti_resume_choose(job, devices, &job->request.shape.split);
+    diti_resume_choose(job, diti_resume_has_weights(job) ? devices : 1, &job->request.shape.split);
     memset(job->request.shape.shares, 0, sizeof job->request.shape.shares);
     diti_job_drop_shares(job);
     if (moves) diti_job_images_destroy(job);

@@ -360,8 +360,10 @@ static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *byt
 /* A device that has something to finish; NULL: none has. */
 static diti_device *diti_run_waits(const dit_job *job) {
     uint32_t i;
-    for (i = 0; i < job->share_count; i++)
-        if (job->shares[i]->flight_count) return job->shares[i]->device;
+    for (i = 0; i < job->share_count; i++) {
+        diti_device *device = job->shares[i]->device;
+        if (job->shares[i]->flight_count && !(job->mesh && diti_mesh_awaits(job->mesh, device))) return device;
+    }
     return job->mesh ? diti_mesh_waits(job->mesh) : NULL;
 }
 

@@ -135,6 +135,7 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
 
 DIT_INTERNAL void diti_job_settle(dit_job *job) {
     uint32_t i;
+    if (job->mesh) diti_mesh_release(job->mesh);
     for (i = 0; i < job->share_count; i++) diti_plan_wait(job->shares[i]->plan);
     if (job->mesh) diti_mesh_settle(job->mesh);
 }

@@ -18,8 +18,6 @@ static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t ch
     return diti_lane_shares(lane) ? &slot->shared.buffers[side] : &slot->buffers[side];
 }
 
-#define DITI_LANE_BRIDGE_NS 1000000000u /* what was sent when the sending device has nothing left to do is there */
-
 /* --- making --- */
 
 static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit_error *err) {
@@ -451,32 +449,37 @@ static void diti_lane_settle_application(diti_lane *lane, diti_lane_side *side) 
     while (side->finished < side->submitted && result >= 0) result = diti_lane_poll_application(lane, side, NULL);
 }
 
-/* What is submitted ends, for a driver gives up what does not; but a device that waits for one that was lost may wait
-   for ever: the host signals in its place. */
-static void diti_lane_settle_device(diti_lane *lane, diti_lane_side *side) {
-    bool waits = lane->bridge && side == &lane->sides[DITI_LANE_IN];
-    uint64_t timeout_ns = waits ? DITI_LANE_BRIDGE_NS : UINT64_MAX;
+/* The host signals in the place of a device that was lost. */
+DIT_INTERNAL void diti_lane_release(diti_lane *lane) {
+    const diti_lane_side *in = &lane->sides[DITI_LANE_IN];
+    diti_device *from = lane->sides[DITI_LANE_OUT].device;
     VkSemaphoreSignalInfo info = DITI_ZERO;
-    dit_result result = diti_timeline_wait(side->device, side->timeline, side->signals, timeout_ns, NULL);
-    if (result == DIT_WORKING) {
-        info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO;
-        info.semaphore = lane->bridge;
-        info.value = side->signals;
-        side->device->vk.SignalSemaphore(side->device->device, &info);
-    }
-    if (result != DIT_OK) diti_queue_idle(side->device);
+    uint64_t value = 0;
+    if (!lane->bridge || from == in->device || diti_device_check(from, NULL) >= 0) return;
+    if (diti_timeline_value(in->device, lane->bridge, &value, NULL) < 0 || value >= in->signals) return;
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO;
+    info.semaphore = lane->bridge;
+    info.value = in->signals;
+    in->device->vk.SignalSemaphore(in->device->device, &info);
+}
+
+/* What is submitted ends, or its device is given up. */
+static void diti_lane_settle_device(diti_lane_side *side) {
+    if (diti_timeline_wait(side->device, side->timeline, side->signals, UINT64_MAX, NULL) != DIT_OK)
+        diti_queue_idle(side->device);
 }
 
 DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
     uint64_t number = lane->sides[DITI_LANE_OUT].submitted;
     uint32_t i;
     if (lane->sides[DITI_LANE_IN].submitted > number) number = lane->sides[DITI_LANE_IN].submitted;
+    diti_lane_release(lane);
     for (i = 0; i < DITI_LANE_SIDES; i++) {
         diti_lane_side *side = &lane->sides[i];
         if (!side->device)
             diti_lane_settle_application(lane, side);
         else if (side->signals)
-            diti_lane_settle_device(lane, side);
+            diti_lane_settle_device(side);
         side->opened = side->submitted = side->finished = number;
         side->first = side->count = side->chunk = 0;
     }

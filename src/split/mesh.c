@@ -314,15 +314,29 @@ DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh) {
     return true;
 }
 
+DIT_INTERNAL bool diti_mesh_awaits(const diti_mesh *mesh, const diti_device *device) {
+    size_t i;
+    for (i = 0; i < mesh->lane_count; i++) {
+        const diti_lane *lane = mesh->lanes[i];
+        const diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
+        if (lane->bridge && in->device == device && out->device != device && out->finished < in->submitted) return true;
+    }
+    return false;
+}
+
 DIT_INTERNAL diti_device *diti_mesh_waits(const diti_mesh *mesh) {
-    size_t i, side;
+    size_t i;
     for (i = 0; i < 2 * mesh->lane_count; i++) {
-        const diti_lane *lane = mesh->lanes[i / 2];
-        side = i % 2;
-        if (lane->sides[side].device && lane->sides[side].finished < lane->sides[side].submitted)
-            return lane->sides[side].device;
+        const diti_lane_side *side = &mesh->lanes[i / 2]->sides[i % 2];
+        if (side->device && side->finished < side->submitted && !diti_mesh_awaits(mesh, side->device))
+            return side->device;
     }
     return NULL;
+}
+
+DIT_INTERNAL void diti_mesh_release(diti_mesh *mesh) {
+    size_t i;
+    for (i = 0; i < mesh->lane_count; i++) diti_lane_release(mesh->lanes[i]);
 }
 
 DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err) {

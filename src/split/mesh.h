@@ -119,6 +119,8 @@ DIT_INTERNAL bool diti_lane_idle(const diti_lane *lane); /* nothing is open or o
 /* Waits until something that is on its way has moved on, or the time is over. *waited becomes true unless nothing is.
  */
 DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, bool *waited, dit_error *err);
+/* The receiving device waits no more for a sending one that was lost. */
+DIT_INTERNAL void diti_lane_release(diti_lane *lane);
 /* Waits for what was submitted and forgets what is open. */
 DIT_INTERNAL void diti_lane_settle(diti_lane *lane);
 
@@ -191,8 +193,12 @@ DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t member, uint32_t seg
 DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice,
                                          uint64_t *value, dit_error *err);
 DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err);
-/* A device that has a copy to finish; NULL: none has. */
+/* A device that has a copy to finish, and waits for no other one that has; NULL: there is none. */
 DIT_INTERNAL diti_device *diti_mesh_waits(const diti_mesh *mesh);
+/* Whether copies to a device wait, on it, for what another one has not sent yet. */
+DIT_INTERNAL bool diti_mesh_awaits(const diti_mesh *mesh, const diti_device *device);
+/* No device waits for one that was lost any more; before anything is waited for. */
+DIT_INTERNAL void diti_mesh_release(diti_mesh *mesh);
 DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh);
 /* Waits a while for one of the copies that are on their way; *waited: whether there was one. */
 DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err);
