@@ -416,7 +416,7 @@ static uint64_t decode_bytes(const dit_job *job) {
     uint32_t i;
     group.count = job->share_total;
     for (i = 0; i < group.count; i++)
-        bytes += vae_strip_bytes(job->model->vae, &group, i, request->latent_height, request->latent_width) +
+        bytes += vae_strip_bytes(job->model->vae, 4, &group, i, request->latent_height, request->latent_width) +
                  vae_picture_bytes(job->model->vae, &group, i, request->latent_height, request->latent_width);
     return bytes;
 }

@@ -19,6 +19,7 @@ typedef struct setup {
     diti_vae *vae;
     uint32_t height, width; /* of the latent */
     float *latent;
+    bool halves; /* activations */
 } setup;
 
 typedef struct member {
@@ -83,13 +84,12 @@ static dit_result run(diti_mesh *mesh, member *members, uint32_t count) {
 static void check_bytes(const setup *s, const diti_mesh *mesh, const member *members, uint32_t tile) {
     uint32_t i;
     for (i = 0; i < mesh->count; i++) {
-        uint64_t planned = diti_plan_exchange_bytes(members[i].plan, 0, UINT32_MAX);
+        uint64_t planned = diti_plan_exchange_bytes(members[i].plan, 0, UINT32_MAX), formula;
         CHECK_MESSAGE(planned == diti_mesh_bytes(mesh, i, UINT32_MAX), "member %u", i);
         if (tile) continue;
-        CHECK_MESSAGE(planned == vae_strip_bytes(s->vae, &members[i].group, i, s->height, s->width),
-                      "member %u of %u plans %llu bytes, the closed form says %llu", i, mesh->count,
-                      (unsigned long long)planned,
-                      (unsigned long long)vae_strip_bytes(s->vae, &members[i].group, i, s->height, s->width));
+        formula = vae_strip_bytes(s->vae, s->halves ? 2 : 4, &members[i].group, i, s->height, s->width);
+        CHECK_MESSAGE(planned == formula, "member %u of %u plans %llu bytes, the closed form says %llu", i, mesh->count,
+                      (unsigned long long)planned, (unsigned long long)formula);
     }
 }
 
@@ -111,8 +111,8 @@ static uint64_t decode(const setup *s, uint32_t count, const float *weights, uin
         good = good && make(s, &members[i], tile);
         plans[i] = members[i].plan;
     }
-    good = good &&
-           CHECK_MESSAGE(diti_mesh_create(s->context->peers, plans, NULL, count, &mesh, &err) == DIT_OK, "%s", err.message);
+    good = good && CHECK_MESSAGE(diti_mesh_create(s->context->peers, plans, NULL, count, &mesh, &err) == DIT_OK, "%s",
+                                 err.message);
     good = good && CHECK_MESSAGE(run(mesh, members, count) == DIT_OK, "%s", err.message);
     for (i = 0; i < count && good; i++) {
         const member *m = &members[i];
@@ -142,19 +142,20 @@ static double difference(const float *a, const float *b, size_t count) {
 
 /* --- cases --- */
 
-static bool open_setup(setup *s, const char *devices, const char *path) {
+static bool open_setup(setup *s, const char *devices, const char *path, const char *overrides) {
     dit_context_desc desc = DITI_ZERO;
     dit_source source = DITI_ZERO;
     uint32_t i;
     memset(s, 0, sizeof *s);
     desc.devices = devices;
-    desc.overrides = "rung=base";
+    desc.overrides = overrides;
     source.path = path;
     if (!CHECK_MESSAGE(dit_context_create(&desc, &s->context, &err) == DIT_OK &&
                            diti_checkpoint_open(&env, &source, &s->file, &err) == DIT_OK &&
                            diti_vae_load(s->context->device, &env, NULL, s->file, "", NULL, &s->vae, &err) == DIT_OK,
                        "%s", err.message))
         return false;
+    s->halves = s->context->device->rung != DITI_RUNG_BASE;
     for (i = 1; i < s->context->device_count; i++)
         CHECK_MESSAGE(diti_weights_replicate(&s->vae->weights, s->context->device, s->context->devices[i], &err) ==
                           DIT_OK,
@@ -191,62 +192,64 @@ static void check(setup *s, uint32_t count, uint32_t height, uint32_t width, con
            : weights ? ", unequal"
                      : "",
            error, (unsigned long long)sent);
-    CHECK_MESSAGE(error <= 1e-5, "%ux%u on %u devices: %g", height, width, count, error);
+    /* halves are rounded from floats that differ in their last bits */
+    CHECK_MESSAGE(error <= (s->halves ? 2e-3 : 1e-5), "%ux%u on %u devices: %g", height, width, count, error);
     CHECK(sent > 0);
 }
 
 static const float unequal[DITI_MAX_DEVICES] = {1, 2.5f, 0.6f, 1, 1, 3, 1, 0.2f};
 
-static void sweep(const char *devices, const char *path) {
+static void sweep(const char *devices, const char *path, const char *overrides) {
     static const uint32_t sizes[][2] = {{8, 5}, {13, 7}, {9, 12}, {3, 5}}, counts[] = {2, 3, 4, 8};
     uint32_t i, k;
     setup s;
-    if (open_setup(&s, devices, path))
+    if (open_setup(&s, devices, path, overrides))
         for (k = 0; k < 4; k++)
             for (i = 0; i < 4; i++) {
-                check(&s, counts[k], sizes[i][0], sizes[i][1], NULL, 0);
-                check(&s, counts[k], sizes[i][0], sizes[i][1], unequal, 0);
+                check(&s, counts[k], sizes[i][0], sizes[i][1], (i + k) % 2 ? unequal : NULL, 0);
                 if (i == 2) check(&s, counts[k], sizes[i][0], sizes[i][1], NULL, 8);
             }
     close_setup(&s);
 }
 
-/* Eight devices of two drivers in turn; empty where there is one. */
-static void mixed_devices(char *out, size_t size) {
+/* Eight devices, every third of another driver, where there is one. */
+static bool mix(char *out, size_t size) {
     dit_device_info list[8];
-    uint32_t count = 8, i;
-    out[0] = 0;
-    if (dit_device_list(list, &count, &err) < 0) return;
-    for (i = 1; i < count && !strcmp(list[i].name, list[0].name); i++) {
-    }
-    if (i < count)
-        snprintf(out, size, "%s,%s,%s,%s,%s,%s,%s,%s", list[0].name, list[i].name, list[0].name, list[i].name,
-                 list[i].name, list[0].name, list[0].name, list[i].name);
+    uint32_t count = 8, other = 0, i;
+    if (dit_device_list(list, &count, &err) < 0) return false;
+    while (other < count && strstr(list[other].name, "llvmpipe")) other++;
+    for (i = 0, out[0] = 0; i < 8 && other < count; i++)
+        snprintf(out + strlen(out), size - strlen(out), "%s%s", i ? "," : "",
+                 i % 3 == 1 ? list[other].name : "llvmpipe");
+    return other < count;
+}
+
+/* Sizes that are odd and not square, more devices than lines, slices by a small storage range, halves, two drivers. */
+static void test_all(void) {
+    static const char eight[] = "llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe";
+    char mixed[8 * 300];
+    sweep(eight, KL, "rung=base,storage_range=192K");
+    sweep(eight, TINY, "rung=base");
+    sweep(eight, KL, "rung=fp16");
+    if (mix(mixed, sizeof mixed)) sweep(mixed, KL, "rung=base");
 }
 
 int main(void) {
-    const char *all = getenv("DIT_TEST_ALL"),
-               *eight = "llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe,llvmpipe";
-    char mixed[8 * 300];
+    static const char three[] = "llvmpipe,llvmpipe,llvmpipe";
+    const char *all = getenv("DIT_TEST_ALL");
     setup s;
     test_vulkan_begin();
     CHECK(diti_env_init(&env, NULL, NULL, NULL) == DIT_OK);
-    if (open_setup(&s, "llvmpipe,llvmpipe,llvmpipe", KL)) {
+    if (open_setup(&s, three, KL, "rung=base")) {
         check(&s, 2, 5, 4, NULL, 0);
         check(&s, 3, 7, 5, unequal, 0);
         check(&s, 3, 2, 3, NULL, 0); /* one has nothing to do */
         check(&s, 2, 9, 10, NULL, 8);
     }
     close_setup(&s);
-    if (open_setup(&s, "llvmpipe,llvmpipe,llvmpipe", TINY)) check(&s, 3, 5, 3, NULL, 0);
+    if (open_setup(&s, three, TINY, "rung=base")) check(&s, 3, 5, 3, NULL, 0);
     close_setup(&s);
-    if (all && *all == '1') {
-        mixed_devices(mixed, sizeof mixed);
-        sweep(eight, KL);
-        sweep(eight, TINY);
-        if (mixed[0]) sweep(mixed, KL);
-        if (mixed[0]) sweep(mixed, TINY);
-    }
+    if (all && *all == '1') test_all();
     test_vulkan_end();
     return TEST_END("split_vae");
 }

@@ -38,9 +38,9 @@ static inline uint64_t vae_tiny_lines(const diti_vae *vae, uint32_t width) {
     return values;
 }
 
-/* Of the base rung, which computes in F32. members: how many have lines of the latent, which is height x width. */
-static inline uint64_t vae_strip_bytes(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
-                                       uint32_t width) {
+/* element: bytes of an activation. members: how many have lines of the latent, which is height x width. */
+static inline uint64_t vae_strip_bytes(const diti_vae *vae, uint32_t element, const diti_group *group, uint32_t member,
+                                       uint32_t height, uint32_t width) {
     diti_group all = *group;
     uint32_t members = all.count = group->count < height ? group->count : height, norms = 0;
     uint32_t neighbours = (member > 0 ? 1u : 0u) + (member + 1 < members ? 1u : 0u);
@@ -48,8 +48,9 @@ static inline uint64_t vae_strip_bytes(const diti_vae *vae, const diti_group *gr
     if (member >= members || members == 1) return 0;
     others = (uint64_t)norms * 16 * vae->groups;
     if (vae->decoder.attention.present)
-        others += (uint64_t)diti_group_size(&all, member, height) * width * 8 * vae->decoder.attention.out.weight.rows;
-    return neighbours * 4 * lines + (members - 1) * others;
+        others += (uint64_t)diti_group_size(&all, member, height) * width * 2 * element *
+                  vae->decoder.attention.out.weight.rows;
+    return neighbours * (vae->wide ? 4 : element) * lines + (members - 1) * others;
 }
 
 /* And its pixels, to the first member. */

@@ -4,19 +4,20 @@
 DIT_INTERNAL uint32_t diti_group_count(const diti_group *group) { return group && group->count > 1 ? group->count : 1; }
 
 DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total) {
-    uint32_t count = diti_group_count(group), i, first;
+    uint32_t count = diti_group_count(group), i, first = 0;
     double before = 0, all = 0;
     if (count == 1) return index ? total : 0;
     if (index >= count) return total;
-    for (i = 0; i < count; i++) {
-        if (i < index) before += (double)group->weights[i];
-        all += (double)group->weights[i];
-    }
+    for (i = 0; i < count; i++) all += (double)group->weights[i];
     if (!(all > 0)) return (uint32_t)((uint64_t)total * index / count);
-    first = (uint32_t)((double)total * (before / all) + 0.5);
-    if (total < count) return first < total ? first : total;
-    if (first < index) first = index;
-    return first > total - (count - index) ? total - (count - index) : first;
+    for (i = 0; i <= index; i++) {
+        uint32_t least = total < count || i == 0 ? first : first + 1,
+                 most = total < count ? total : total - (count - i);
+        first = (uint32_t)((double)total * (before / all) + 0.5);
+        first = first < least ? least : first > most ? most : first;
+        before += (double)group->weights[i];
+    }
+    return first;
 }
 
 DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total) {
