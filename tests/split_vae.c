@@ -145,7 +145,6 @@ static double difference(const float *a, const float *b, size_t count) {
 static bool open_setup(setup *s, const char *devices, const char *path, const char *overrides) {
     dit_context_desc desc = DITI_ZERO;
     dit_source source = DITI_ZERO;
-    uint32_t i;
     memset(s, 0, sizeof *s);
     desc.devices = devices;
     desc.overrides = overrides;
@@ -156,10 +155,6 @@ static bool open_setup(setup *s, const char *devices, const char *path, const ch
                        "%s", err.message))
         return false;
     s->halves = s->context->device->rung != DITI_RUNG_BASE;
-    for (i = 1; i < s->context->device_count; i++)
-        CHECK_MESSAGE(diti_weights_replicate(&s->vae->weights, s->context->device, s->context->devices[i], &err) ==
-                          DIT_OK,
-                      "%s", err.message);
     return true;
 }
 
