@@ -130,8 +130,10 @@
      devices and links are measured once, when the first such job is made (dit_memory tells what was chosen);
    - "@FILE", or a text that begins with a brace: a plan as build/dit-plan -o writes it. Its shares say how much of the
      work each device gets. Without a plan, unequal devices get parts of rows and heads as their rates are measured.
-   Other devices get weights of the transformer when the first such job is made; text encoders and autoencoder stay on
-   the first. dit_job_shares tells what each device does. What the model cannot be split into is refused in a sentence.
+   Other devices get weights of transformer and autoencoder when the first such job is made; text encoders stay on the
+   first. dit_job_shares tells what each device does. What the model cannot be split into is refused in a sentence.
+   All devices of a job decode its pictures: each a strip of lines, for which it gets the lines next to it and what
+   norms and attention need of other strips, or some of the tiles of vae_tile. The first alone makes previews.
    Results are those of one device, but for rounding where drivers differ. Between devices bytes go the best way that
    proves itself when the context is made: memory in common (by file descriptor, between devices of one driver), pages
    of the host that both import, or copies by the host; what fails its test is left out, with a warning. Or
@@ -14443,19 +14445,20 @@ static void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba
 static uint32_t diti_group_count(const diti_group *group) { return group && group->count > 1 ? group->count : 1; }
 
 static uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total) {
-	uint32_t count = diti_group_count(group), i, first;
+	uint32_t count = diti_group_count(group), i, first = 0;
 	double before = 0, all = 0;
 	if (count == 1) return index ? total : 0;
 	if (index >= count) return total;
-	for (i = 0; i < count; i++) {
-		if (i < index) before += (double)group->weights[i];
-		all += (double)group->weights[i];
-	}
+	for (i = 0; i < count; i++) all += (double)group->weights[i];
 	if (!(all > 0)) return (uint32_t)((uint64_t)total * index / count);
-	first = (uint32_t)((double)total * (before / all) + 0.5);
-	if (total < count) return first < total ? first : total;
-	if (first < index) first = index;
-	return first > total - (count - index) ? total - (count - index) : first;
+	for (i = 0; i <= index; i++) {
+		uint32_t least = total < count || i == 0 ? first : first + 1,
+			most = total < count ? total : total - (count - i);
+		first = (uint32_t)((double)total * (before / all) + 0.5);
+		first = first < least ? least : first > most ? most : first;
+		before += (double)group->weights[i];
+	}
+	return first;
 }
 
 static uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total) {
