@@ -379,14 +379,12 @@ static dit_result finish(maker *m, outcome *out) {
 /* What a run will send, summed before it. */
 static uint64_t planned_bytes(const dit_job *job) {
     uint64_t bytes = 0;
-    uint32_t i, segment, step;
+    uint32_t i, segment;
     for (i = 0; i < job->share_count; i++) {
         const dit_job *share = job->shares[i];
-        for (segment = 0; segment < share->step_segment; segment++)
-            bytes += diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
-        for (step = 0; step < share->request.shape.steps; step++)
-            bytes += diti_plan_exchange_bytes(share->plan, diti_job_step_segment(share, step), UINT32_MAX);
-        bytes += diti_plan_exchange_bytes(share->plan, share->decode_segment, UINT32_MAX);
+        for (segment = 0; segment < share->plan->segment_count; segment++)
+            bytes +=
+                diti_job_runs(share, segment, UINT32_MAX) * diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
     }
     return bytes;
 }

@@ -420,22 +420,12 @@ static dit_job_desc request(const row *r, const char *split, uint32_t steps, gen
     return desc;
 }
 
-/* How often a run submits a segment. */
-static uint32_t runs_of(const dit_job *share, uint32_t segment) {
-    uint32_t step, kind, count = 0;
-    bool steps = false;
-    for (kind = 0; kind < DITI_STEP_KINDS; kind++) steps = steps || share->step_segments[kind] == segment;
-    for (step = 0; steps && step < share->request.shape.steps; step++)
-        count += diti_job_step_segment(share, step) == segment;
-    return steps ? count : segment == share->preview_segment ? 0 : 1;
-}
-
 static void sum_planned(const dit_job *job, outcome *out) {
     uint32_t i, to, segment;
     for (i = 0; i < job->share_count; i++) {
         const dit_job *share = job->shares[i];
         for (segment = 0; segment < share->plan->segment_count; segment++) {
-            uint32_t runs = runs_of(share, segment);
+            uint32_t runs = diti_job_runs(share, segment, UINT32_MAX);
             for (to = 0; to < LINKS; to++)
                 out->planned[i][to] += runs * diti_plan_exchange_bytes(share->plan, segment, to);
             if (segment < share->decode_segment)

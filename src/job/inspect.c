@@ -112,18 +112,6 @@ static void diti_inspection_live(const diti_graph *graph, uint64_t *live) {
     for (i = 1; i < graph->dispatch_count; i++) live[i] += live[i - 1];
 }
 
-static uint32_t diti_inspection_runs(const dit_job *job, uint32_t segment) {
-    const diti_job_shape *shape = &job->request.shape;
-    uint32_t step, runs = 0;
-    if (segment < job->step_segment || segment >= job->decode_segment) return 1;
-    for (step = 0; step < shape->steps; step++) {
-        bool due = segment == job->preview_segment ? diti_job_preview_due(job, step + 1)
-                                                   : segment == diti_job_step_segment(job, step);
-        runs += due ? 1u : 0u;
-    }
-    return runs;
-}
-
 static void diti_inspection_names(const diti_graph *graph, const diti_dispatch *dispatch, dit_op_info *out) {
     uint32_t i;
     out->weight = out->output = "";
@@ -148,7 +136,7 @@ static bool diti_inspection_tell_op(const diti_inspection *inspection, uint32_t 
     op.name = dispatch->name;
     op.segment = inspection->graph.segments[dispatch->segment].name;
     op.index = index;
-    op.runs = diti_inspection_runs(inspection->job, dispatch->segment);
+    op.runs = diti_job_runs(inspection->job, dispatch->segment, UINT32_MAX);
     op.kind = kinds[dispatch->cost_kind];
     memcpy(op.shape, dispatch->shape, sizeof op.shape);
     op.flops = dispatch->flops;

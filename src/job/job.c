@@ -13,20 +13,17 @@ static double diti_segment_us(const dit_job *job, uint32_t segment) {
 
 DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps) {
     double us = 0;
-    uint32_t step;
-    for (step = 0; step < steps; step++) us += diti_segment_us(job, diti_job_step_segment(job, step));
+    uint32_t segment;
+    for (segment = job->step_segment; segment < job->decode_segment; segment++)
+        if (diti_job_is_step(job, segment)) us += diti_job_runs(job, segment, steps) * diti_segment_us(job, segment);
     return us;
 }
 
 static double diti_job_predict_us(const dit_job *job) {
-    double us = diti_job_steps_us(job, job->request.shape.steps);
-    uint32_t segment, step;
-    for (segment = 0; segment < job->plan->segment_count; segment++) {
-        if (segment < job->step_segment || segment >= job->decode_segment) us += diti_segment_us(job, segment);
-    }
-    for (step = 0; step < job->request.shape.steps; step++) {
-        if (diti_job_preview_due(job, step + 1)) us += diti_segment_us(job, job->preview_segment);
-    }
+    double us = 0;
+    uint32_t segment;
+    for (segment = 0; segment < job->plan->segment_count; segment++)
+        us += diti_job_runs(job, segment, UINT32_MAX) * diti_segment_us(job, segment);
     return us;
 }
 

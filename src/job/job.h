@@ -127,6 +127,18 @@ typedef struct diti_job_shape {
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
+/* What one segment does of a step. Where stages pass patches on (patches.c), the solver's part of a step is done by a
+   later segment than its evaluation. */
+typedef enum diti_step_form {
+    DITI_FORM_WHOLE,   /* all of it */
+    DITI_FORM_PATCHES, /* the same patch by patch; of stages without the solver's part */
+    DITI_FORM_NEXT,    /* that of the step before, and this step's evaluation */
+    DITI_FORM_REST,    /* that of the step before, where no such step follows */
+    DITI_STEP_FORMS
+} diti_step_form;
+#define DITI_JOB_MAX_PATCHES 64u
+enum { DITI_STRIP_FIRST, DITI_STRIP_LAST, DITI_STRIP_BOTH, DITI_STRIPS }; /* branches of guidance: one is the last */
+
 #define DITI_JOB_MAX_IMAGES 64u
 
 typedef struct diti_job_request {
@@ -232,7 +244,9 @@ struct dit_job {
     diti_denoise denoise;
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
         decode_segment; /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
-    uint32_t step_segments[DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: no such steps */
+    uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
+    diti_stale stale;
+    diti_tensor strips[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
@@ -347,6 +361,18 @@ DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* of all s
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
 DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind);
+/* patches.c */
+DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape);
+DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step); /* it is evaluated all at once */
+DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form);
+/* What must follow a segment after so many steps; UINT32_MAX: nothing particular. */
+DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps);
+DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form);
+DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph); /* job->denoise is there */
+/* false: it is done as steps usually are. */
+DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+                                    const diti_solver_desc *states);
+DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph); /* that first stages alone have */
 /* start.c */
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err);
@@ -369,7 +395,9 @@ DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* of all pictur
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
 DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment);
-DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step); /* counted from 0 */
+DIT_INTERNAL bool diti_job_counts(const dit_job *job, uint32_t segment); /* as one step more */
+/* How often a run comes to a segment before it has counted so many steps; UINT32_MAX: in all. */
+DIT_INTERNAL uint32_t diti_job_runs(const dit_job *job, uint32_t segment, uint32_t steps);
 DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* split.c: the shares of a job on several devices */
 /* Which part of the work is whose; before anything is emitted. context: NULL: in thought. */

@@ -178,6 +178,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     denoise->axes = job->share_total > 1 ? &job->axes : NULL;
     denoise->variance = request->shape.learned;
     family->prepare(job->model->transformer, graph, denoise);
+    diti_patches_begin(job, graph);
 }
 
 static void diti_emit_step(dit_job *job, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
@@ -198,17 +199,24 @@ static void diti_emit_step(dit_job *job, diti_graph *graph, diti_step_kind kind,
     diti_advance_step(graph, job->step);
 }
 
-/* Every kind of step that there is, one loop together. */
+/* Every kind of step that there is, in every form, one loop together. */
 static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
-    static const char *const names[] = {"step", "step with skipped blocks", "step without guidance"};
-    int kind;
-    job->step_segment = UINT32_MAX;
-    for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
-        job->step_segments[kind] = UINT32_MAX;
-        if (!(job->request.shape.kinds >> kind & 1u)) continue;
-        job->step_segments[kind] = diti_graph_segment(graph, names[kind], true);
-        if (job->step_segment == UINT32_MAX) job->step_segment = job->step_segments[kind];
-        diti_emit_step(job, graph, (diti_step_kind)kind, states);
+    static const char *const kinds[] = {"", " with skipped blocks", " without guidance"}, *const forms[] = {
+                                                                                              "step", "patches",
+                                                                                              "next patches",
+                                                                                              "last patches"};
+    int kind, form;
+    job->step_segment = graph->segment_count;
+    for (form = 0; form < (int)DITI_STEP_FORMS; form++) {
+        for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
+            char name[32];
+            job->step_segments[form][kind] = UINT32_MAX;
+            if (!diti_patches_has(job, (diti_step_kind)kind, (diti_step_form)form)) continue;
+            diti_format(name, sizeof name, "%s%s", forms[form], kinds[kind]);
+            job->step_segments[form][kind] = diti_graph_segment(graph, name, true);
+            if (!diti_patches_emit(job, graph, (diti_step_kind)kind, (diti_step_form)form, states))
+                diti_emit_step(job, graph, (diti_step_kind)kind, states);
+        }
     }
 }
 
@@ -216,7 +224,8 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     diti_solver_desc states;
     graph->int8_payload = shape->int8_payload && job->share_total > 1;
-    if (job->share_total == 1) diti_guard_begin(graph); /* no share knows what another one would have to do again */
+    /* no share knows what another one would have to do again, and of patches what was kept is not the same then */
+    if (job->share_total == 1 && !diti_patches_used(shape)) diti_guard_begin(graph);
     diti_emit_states(job, graph, &states);
     job->encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(job, graph);
@@ -241,6 +250,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
         diti_guard_judge(graph);
     }
     job->decode_segment = diti_graph_segment(graph, "decode", false); /* all shares have the same segments */
+    diti_patches_share_latent(job, graph);
     diti_decode_emit(job, graph);
     diti_guard_judge(graph);
 }

@@ -494,7 +494,8 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
     const diti_split *split = &request->shape.split;
-    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1) return "this version has no PipeFusion";
+    if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
+        return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (request->guidance.skip_layer > 0 && split->degree[DITI_SPLIT_CFG] > 1)
         return "this version has no skip-layer guidance there; skip_layer must be 0";
     if (request->shape.starts) return "this version begins with noise there; init_image must be NULL";
@@ -511,6 +512,27 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
     for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 
+/* PipeFusion, on one device too: strips of whole rows of tokens, each for all devices of a sequence. */
+static dit_result diti_request_check_patches(const dit_model *model, const diti_job_request *request,
+                                             const diti_split_plan *plan, dit_error *err) {
+    uint32_t rows = request->latent_height / model->transformer->traits.patch, patches = request->shape.patches;
+    uint32_t columns = request->latent_width / model->transformer->traits.patch;
+    uint32_t ranks = plan->split.degree[DITI_SPLIT_ULYSSES] * plan->split.degree[DITI_SPLIT_RING];
+    char name[DITI_SPLIT_NAME];
+    const char *why = NULL;
+    if (!diti_patches_used(&request->shape)) return DIT_OK;
+    if (request->guidance.skip_layer > 0)
+        why = "PipeFusion keeps nothing of evaluations without some blocks; skip_layer must be 0";
+    else if (request->shape.warmup == 0)
+        why = "PipeFusion needs a step of warm-up at least";
+    diti_split_print_plan(plan, name);
+    if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", name, why);
+    if (patches <= rows && patches <= DITI_JOB_MAX_PATCHES && ranks <= rows / patches * columns) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "split %s: %u patches of %u rows of %u tokens; at most %u, of a row or more, are possible", name,
+                     patches, rows, columns, DITI_JOB_MAX_PATCHES);
+}
+
 static dit_result diti_request_split(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                      diti_job_request *out, dit_error *err) {
     diti_split *split = &out->shape.split;
@@ -522,6 +544,8 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     dit_result result = diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err);
     if (result < 0) return result;
     diti_request_take_plan(&plan, &out->shape);
+    result = diti_request_check_patches(model, out, &plan, err);
+    if (result < 0) return result;
     if (diti_split_ranks(split) == 1) return DIT_OK;
     why = diti_job_unsplit(model, out);
     if (!split->degree[0]) { /* auto */

@@ -118,25 +118,33 @@ DIT_INTERNAL void diti_keep_forget(dit_job *job) {
     job->keep.valid = false;
 }
 
-/* Steps, and what comes before the first one. */
+/* Steps, and what comes before the first one; not patches that are still on their way. */
 static bool diti_keep_wants(const dit_job *job, uint32_t segment) {
-    return job->keep.buffer.buffer && (segment + 1 == job->step_segment || diti_job_is_step(job, segment));
+    return job->keep.buffer.buffer && (segment + 1 == job->step_segment || diti_job_is_step(job, segment)) &&
+           !diti_patches_is(job, segment, DITI_FORM_PATCHES);
+}
+
+/* Steps whose outcome is there behind a segment, when so many are counted. */
+static uint32_t diti_keep_steps(const dit_job *job, uint32_t segment, uint32_t counted) {
+    return diti_patches_is(job, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
 }
 
 DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
     const diti_job_cursor *at = &job->cursor;
     if (at->segment > job->decode_segment || !diti_keep_wants(job, at->segment)) return false;
-    return job->keep.values[(at->repeat + (diti_job_is_step(job, at->segment) ? 1u : 0u)) % 2] != 0;
+    return job->keep
+               .values[diti_keep_steps(job, at->segment, at->repeat + (diti_job_counts(job, at->segment) ? 1u : 0u)) %
+                       2] != 0;
 }
 
 DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
-    uint32_t place = job->cursor.repeat % 2;
+    uint32_t steps = diti_keep_steps(job, segment, job->cursor.repeat), place = steps % 2;
     dit_result result;
     if (!diti_keep_wants(job, segment)) return DIT_OK;
     result = diti_plan_submit_commands(job->plan, job->keep_copies[place], value, err);
     if (result < 0) return result;
     job->keep.values[place] = *value;
-    job->keep.steps[place] = job->cursor.repeat;
+    job->keep.steps[place] = steps;
     return DIT_OK;
 }
 

@@ -12,25 +12,45 @@ DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment) {
     return segment >= job->step_segment && segment < job->decode_segment && segment != job->preview_segment;
 }
 
-DIT_INTERNAL uint32_t diti_job_step_segment(const dit_job *job, uint32_t step) {
-    return job->step_segments[diti_job_step_kind(&job->request, step)];
+DIT_INTERNAL bool diti_job_counts(const dit_job *job, uint32_t segment) {
+    return diti_job_is_step(job, segment) && !diti_patches_is(job, segment, DITI_FORM_REST);
+}
+
+static uint32_t diti_run_step_segment(const dit_job *job, uint32_t step) {
+    diti_step_form form = diti_patches_whole(job, step) ? DITI_FORM_WHOLE : DITI_FORM_PATCHES;
+    return job->step_segments[form][diti_job_step_kind(&job->request, step)];
 }
 
 /* What comes after a segment, if all that was submitted has the effect that is hoped for. */
 static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
     bool step = diti_job_is_step(job, segment);
+    uint32_t next = diti_patches_after(job, segment, repeat);
     uint32_t skipped = job->resumed && segment + 1 == job->start_segment ? 1 : 0; /* its outcome was kept */
     if (segment + 1 + skipped < job->step_segment) return segment + 1 + skipped;
     if (segment >= job->decode_segment) return segment + 1;
+    if (next != UINT32_MAX) return next;
     if (step && diti_job_preview_due(job, repeat)) return job->preview_segment;
-    return repeat < job->request.shape.steps ? diti_job_step_segment(job, repeat) : job->decode_segment;
+    return repeat < job->request.shape.steps ? diti_run_step_segment(job, repeat) : job->decode_segment;
+}
+
+static void diti_run_next(const dit_job *job, diti_job_cursor *cursor) {
+    cursor->slice = 0;
+    if (diti_job_counts(job, cursor->segment)) cursor->repeat++;
+    cursor->segment = diti_run_after(job, cursor->segment, cursor->repeat);
 }
 
 static void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
-    if (++cursor->slice < diti_plan_slice_count(job->plan, cursor->segment)) return;
-    cursor->slice = 0;
-    if (diti_job_is_step(job, cursor->segment)) cursor->repeat++;
-    cursor->segment = diti_run_after(job, cursor->segment, cursor->repeat);
+    if (++cursor->slice >= diti_plan_slice_count(job->plan, cursor->segment)) diti_run_next(job, cursor);
+}
+
+DIT_INTERNAL uint32_t diti_job_runs(const dit_job *job, uint32_t segment, uint32_t steps) {
+    diti_job_cursor cursor = DITI_ZERO;
+    uint32_t runs = 0;
+    while (cursor.segment <= job->decode_segment && cursor.repeat < steps) {
+        runs += cursor.segment == segment;
+        diti_run_next(job, &cursor);
+    }
+    return runs;
 }
 
 /* The slice at the cursor was submitted. */

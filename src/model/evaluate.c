@@ -4,20 +4,23 @@
 
 /* ---- rows ---- */
 
-/* Strip `number` of the picture, in rows of tokens. */
-static uint32_t diti_strip_first(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number) {
-    uint32_t rows = denoise->height / transformer->traits.patch;
-    return denoise->patches ? (uint32_t)((uint64_t)rows * number / denoise->patches) : number ? rows : 0;
+DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
+                                             uint32_t patch, uint32_t patches, uint32_t *first) {
+    uint32_t rows = denoise->height / transformer->traits.patch, line = denoise->width * transformer->traits.patch;
+    *first = (uint32_t)((uint64_t)rows * patch / patches) * line;
+    return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
 }
 
 static void diti_stretch_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
                                diti_stretch *stretch) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
-    uint32_t row = denoise->width / transformer->traits.patch, self = sequence ? sequence->index : 0;
-    stretch->all = denoise->height / transformer->traits.patch * row;
+    uint32_t area = transformer->traits.patch * transformer->traits.patch, self = sequence ? sequence->index : 0;
+    uint32_t pixels = diti_transformer_strip(transformer, denoise, number, denoise->patches ? denoise->patches : 1,
+                                             &stretch->patch_first);
+    stretch->all = denoise->height * denoise->width / area;
     stretch->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-    stretch->patch_first = diti_strip_first(transformer, denoise, number) * row;
-    stretch->patch_rows = diti_strip_first(transformer, denoise, number + 1) * row - stretch->patch_first;
+    stretch->patch_first /= area;
+    stretch->patch_rows = pixels / area;
     stretch->patch_text = number ? 0 : stretch->all_text;
     stretch->first = stretch->patch_first + diti_group_first(sequence, self, stretch->patch_rows);
     stretch->rows = diti_group_size(sequence, self, stretch->patch_rows);

@@ -152,6 +152,9 @@ DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NU
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
 /* Devices that divide the blocks, the first of which embeds and the last of which predicts; NULL: there are none. */
 DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
+/* A patch's pixels in every plane: their number, and the first. */
+DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
+                                             uint32_t patch, uint32_t patches, uint32_t *first);
 /* Of patch denoise->patch alone, those before it having been done: planar, of the strip; 0 on stages before the last.
  */
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
