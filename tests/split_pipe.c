@@ -1,0 +1,317 @@
+/* Blocks over several devices: as layers, exactly, and as PipeFusion, whose patches read keys and values of other
+   patches that are one step old. Several stages make what one device makes of the same patches, in every order of
+   segments that a run has; the error against the exact picture is told. Bytes are those of the closed forms.
+
+   make test runs the small pipeline; DIT_TEST_ALL=1 every family. By hand: build/tests/split_pipe FAMILY.
+   test-runs: lavapipe */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "generated_model.h"
+#include "vulkan_test.h"
+
+static dit_error err;
+
+/* A run on one device and one on several differ by the order of sums alone. */
+#define TOLERANCE 1e-4
+
+static const generated_model shapes[] = {
+    {"pixart", "pixart", 4, 16, 6, 0, 0, false}, {"sd3", "sd3", 4, 16, 6, 0, 2, true},
+    {"flux", "flux", 4, 16, 3, 5, 0, true},      {"hunyuan", "hunyuandit", 4, 16, 8, 0, 0, false},
+    {"dit", "dit", 4, 16, 6, 0, 0, false},
+};
+
+static struct {
+    dit_context *context;
+    dit_model *model;
+    generated_files files;
+    bool generated;
+} at;
+
+static void close_model(void) {
+    dit_model_destroy(at.model);
+    dit_context_destroy(at.context);
+    if (at.generated) generated_free(&at.files);
+    memset(&at, 0, sizeof at);
+}
+
+static bool open_model(const generated_model *shape, uint32_t devices) {
+    dit_context_desc context = DITI_ZERO;
+    dit_model_desc desc = DITI_ZERO;
+    char list[300] = "";
+    uint32_t i;
+    for (i = 0; i < devices; i++) strcat(list, i ? ",llvmpipe" : "llvmpipe");
+    context.devices = list;
+    context.overrides = "rung=base";
+    desc.source.path = "tests/fixtures/pipe_pixart_sigma";
+    desc.parts = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE;
+    if (shape) {
+        generated_make(&at.files, shape);
+        at.generated = true;
+        memset(&desc, 0, sizeof desc);
+        desc.components = at.files.components;
+        desc.component_count = at.files.component_count;
+    }
+    if (!CHECK_MESSAGE(dit_context_create(&context, &at.context, &err) == DIT_OK &&
+                           dit_model_load(at.context, &desc, &at.model, &err) == DIT_OK,
+                       "%s", err.message))
+        return false;
+    if (shape && at.model->fixed_text && !diti_encoders_mask(at.model))
+        at.model->texts[DITI_TEXT_FIRST].tokens = GENERATED_TOKENS2;
+    return true;
+}
+
+/* ---- runs ---- */
+
+enum { LATENTS = 16 * 64 * 64 };
+typedef struct outcome {
+    float latent[LATENTS];
+    size_t count;
+    uint64_t sent, in_steps;
+} outcome;
+
+typedef struct asked { /* what differs between runs */
+    uint32_t columns, rows, images, steps, preview;
+    float first, last; /* of guidance */
+    const char *sampler;
+} asked;
+
+static dit_job_desc request(const asked *a, const char *split, generated_inputs *inputs) {
+    static const int32_t labels[2] = {3, 7};
+    dit_job_desc desc = DITI_ZERO;
+    bool classes = at.model->transformer->traits.class_count > 0;
+    bool guided = at.model->transformer->traits.default_guidance != 1.0f;
+    memset(inputs, 0, sizeof *inputs);
+    if (!classes) generated_texts(inputs, at.model, GENERATED_TOKENS2, guided);
+    desc.model = at.model;
+    desc.inputs = inputs->list;
+    desc.input_count = inputs->count;
+    desc.class_labels = classes ? labels : NULL;
+    desc.width = a->columns * at.model->info.size_multiple;
+    desc.height = a->rows * at.model->info.size_multiple;
+    desc.image_count = a->images;
+    desc.steps = a->steps;
+    desc.preview_interval = a->preview;
+    desc.seed = 5;
+    desc.sampler = a->sampler;
+    desc.guidance.scale = guided ? 3 : 0;
+    desc.guidance.first = guided ? a->first : 0;
+    desc.guidance.last = guided ? a->last : 0;
+    desc.split = split;
+    return desc;
+}
+
+static uint64_t planned(const dit_job *job, bool steps) {
+    uint64_t bytes = 0;
+    uint32_t i, segment;
+    for (i = 0; i < job->share_count; i++)
+        for (segment = 0; segment < job->plan->segment_count; segment++)
+            if (!steps || diti_job_is_step(job, segment))
+                bytes +=
+                    diti_job_runs(job, segment) * diti_plan_exchange_bytes(job->shares[i]->plan, segment, UINT32_MAX);
+    return bytes;
+}
+
+static dit_result wait_for(dit_job *job, outcome *out) {
+    dit_counters counters;
+    uint32_t image, images = job->request.shape.image_count;
+    uint64_t before, values = diti_job_latent_values(job) / images;
+    dit_result result;
+    dit_job_get_counters(job, &counters);
+    before = counters.peer_bytes;
+    result = dit_job_wait(job, 60000000000u);
+    dit_job_status(job, NULL, &err);
+    if (result != DIT_OK) return result;
+    dit_job_get_counters(job, &counters);
+    out->sent = counters.peer_bytes - before;
+    out->in_steps = planned(job, true);
+    out->count = (size_t)values * images;
+    CHECK_MESSAGE(out->sent == planned(job, false), "%llu bytes were sent, %llu planned", (unsigned long long)out->sent,
+                  (unsigned long long)planned(job, false));
+    for (image = 0; image < images && CHECK(out->count <= LATENTS); image++)
+        CHECK(dit_job_read(job, DIT_READ_LATENT_F32, image, 0, out->latent + image * values, values * sizeof(float), 0,
+                           &err) == DIT_OK);
+    return DIT_OK;
+}
+
+static bool run(const asked *a, const char *split, outcome *out) {
+    generated_inputs inputs;
+    dit_job_desc desc = request(a, split, &inputs);
+    dit_job *job = NULL;
+    dit_result result = dit_job_create(at.context, &desc, &job, &err);
+    if (result == DIT_OK) result = wait_for(job, out);
+    dit_job_destroy(job);
+    generated_free_inputs(&inputs);
+    return CHECK_MESSAGE(result == DIT_OK, "%s: %s", split ? split : "alone", err.message);
+}
+
+static double difference(const outcome *a, const outcome *b) {
+    double error = 0, norm = 0;
+    size_t i;
+    for (i = 0; i < b->count; i++) {
+        error += ((double)a->latent[i] - b->latent[i]) * ((double)a->latent[i] - b->latent[i]);
+        norm += (double)b->latent[i] * b->latent[i];
+    }
+    return a->count == b->count && norm > 0 ? sqrt(error / norm) : INFINITY;
+}
+
+/* ---- what stages send, from the shapes alone ---- */
+
+/* Of one evaluation of some branches: the residual stream over every boundary, F32, text rows once; skips whose taker
+   is on another device, in the format of activations, F32 here. */
+static uint64_t stage_bytes(const asked *a, uint32_t stages, uint32_t branches) {
+    const diti_model_traits *traits = &at.model->transformer->traits;
+    uint64_t rows = (uint64_t)a->columns * a->rows + (traits->joint ? at.model->texts[DITI_TEXT_FIRST].tokens : 0);
+    uint64_t hops = stages - 1;
+    uint32_t i, leaver, taker;
+    for (i = 0; traits->skips && i + 1 < traits->layers / 2; i++) {
+        for (leaver = 0; (leaver + 1) * traits->layers / stages <= i; leaver++) {
+        }
+        for (taker = 0; (taker + 1) * traits->layers / stages <= traits->layers - 1 - i; taker++) {
+        }
+        hops += leaver != taker;
+    }
+    return hops * branches * a->images * rows * traits->width * sizeof(float);
+}
+
+static uint64_t latent_bytes(const asked *a) {
+    const dit_model_info *info = &at.model->info;
+    return (uint64_t)a->images * info->latent_channels * a->columns * a->rows * info->patch * info->patch *
+           sizeof(float);
+}
+
+/* ---- checks ---- */
+
+static outcome exact, stale, split_;
+
+static void check_layers(const asked *a, const char *const *splits) {
+    for (; *splits; splits++) {
+        if (!run(a, *splits, &split_)) continue;
+        printf("  %s: relative L2 %.2g, %llu bytes\n", *splits, difference(&split_, &exact),
+               (unsigned long long)split_.sent);
+        CHECK(difference(&split_, &exact) <= TOLERANCE);
+    }
+}
+
+/* Several stages against one device with the same patches. */
+static void check_patches(const asked *a, const char *patches, const char *const *splits) {
+    char name[80];
+    snprintf(name, sizeof name, "pipefusion1%s", patches);
+    if (!run(a, name, &stale)) return;
+    printf("  %s: relative L2 %.2g from the exact latent\n", name, difference(&stale, &exact));
+    CHECK(difference(&stale, &exact) > 1e-6);
+    for (; *splits; splits++) {
+        snprintf(name, sizeof name, "%s%s", *splits, patches);
+        if (!run(a, name, &split_)) continue;
+        printf("  %s: relative L2 %.2g, %llu bytes\n", name, difference(&split_, &stale),
+               (unsigned long long)split_.sent);
+        CHECK(difference(&split_, &stale) <= TOLERANCE);
+    }
+}
+
+static void check_bytes(const asked *a) {
+    uint32_t branches = at.model->transformer->traits.default_guidance != 1.0f ? 2 : 1;
+    uint64_t step = stage_bytes(a, 2, branches) + branches * latent_bytes(a) *
+                                                      (uint64_t)at.model->transformer->traits.out_channels /
+                                                      at.model->transformer->traits.latent_channels;
+    if (at.model->transformer->traits.out_channels != at.model->transformer->traits.latent_channels)
+        step = stage_bytes(a, 2, branches) + branches * latent_bytes(a); /* what is predicted of variances stays */
+    if (run(a, "layers2", &split_))
+        CHECK_MESSAGE(split_.in_steps == a->steps * step, "layers2: %llu bytes in steps, the closed form says %llu",
+                      (unsigned long long)split_.in_steps, (unsigned long long)(a->steps * step));
+    if (run(a, "pipefusion2:m3w1", &split_))
+        CHECK_MESSAGE(split_.in_steps == a->steps * step, "pipefusion2: %llu bytes in steps, the closed form says %llu",
+                      (unsigned long long)split_.in_steps, (unsigned long long)(a->steps * step));
+}
+
+/* In the middle of a run, and then again. */
+static void check_cancel(const asked *a, const char *split, const char *alone) {
+    generated_inputs inputs;
+    dit_job_desc desc = request(a, split, &inputs);
+    dit_job *job = NULL;
+    uint32_t i;
+    if (CHECK_MESSAGE(dit_job_create(at.context, &desc, &job, &err) == DIT_OK, "%s", err.message)) {
+        for (i = 0; i < 40; i++) CHECK(dit_job_step(job, 0) >= 0);
+        dit_job_cancel(job);
+        CHECK(dit_job_wait(job, UINT64_MAX) == DIT_CANCELLED);
+        CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK && wait_for(job, &split_) == DIT_OK, "%s",
+                      err.message);
+    }
+    dit_job_destroy(job);
+    generated_free_inputs(&inputs);
+    if (run(a, alone, &stale))
+        CHECK_MESSAGE(difference(&split_, &stale) <= TOLERANCE, "after a cancel: %g", difference(&split_, &stale));
+}
+
+static void check_refused(const asked *a, const char *split, const char *words) {
+    generated_inputs inputs;
+    dit_job_desc desc = request(a, split, &inputs);
+    dit_job *job = NULL;
+    CHECK_MESSAGE(dit_job_create(at.context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+                      strstr(err.message, words),
+                  "%s: '%s' does not say %s", split, err.message, words);
+    dit_job_destroy(job);
+    generated_free_inputs(&inputs);
+}
+
+/* ---- all ---- */
+
+static void test_small(void) {
+    static const char *const two[] = {"pipefusion2", NULL}, *const all[] = {"pipefusion2", "cfg2,pipefusion2",
+                                                                            "ulysses2,pipefusion2", NULL};
+    asked a = {5, 4, 1, 4, 0, 0, 0, "euler"};
+    if (open_model(NULL, 4)) {
+        printf("the small pipeline\n");
+        if (run(&a, NULL, &exact)) check_patches(&a, ":m2w1", all);
+        a.first = 0.2f; /* branches that come and go, previews that wait for patches */
+        a.last = 0.8f;
+        a.steps = 6;
+        a.preview = 2;
+        a.sampler = "dpm++2m";
+        if (run(&a, NULL, &exact)) check_patches(&a, ":m4w1", two);
+        check_cancel(&a, "pipefusion2:m4w1", "pipefusion1:m4w1");
+        check_refused(&a, "pipefusion2:m5", "5 patches of 4 rows");
+        check_refused(&a, "pipefusion2:w0", "warm-up");
+        check_refused(&a, "pipefusion3", "layers");
+    }
+    close_model();
+}
+
+static void test_family(const generated_model *shape) {
+    static const char *const layers[] = {"layers2", "layers3", "layers2,ulysses2", NULL},
+                             *const few[] = {"pipefusion2", "pipefusion3", "ulysses2,pipefusion2", "ring2,pipefusion2",
+                                             NULL},
+                             *const many[] = {"pipefusion4", NULL}, *const guided[] = {"cfg2,pipefusion2", NULL};
+    asked a = {8, 7, 1, 5, 0, 0, 0, "euler"};
+    if (open_model(shape, 4)) {
+        bool branches = at.model->transformer->traits.default_guidance != 1.0f;
+        printf("%s\n", shape->name);
+        if (run(&a, NULL, &exact)) {
+            check_layers(&a, layers);
+            check_patches(&a, ":m3w1", few);
+            check_patches(&a, ":m7w2", many);
+            if (branches) check_patches(&a, ":m2w1", guided);
+        }
+        check_bytes(&a);
+        a.images = 2;
+        a.first = 0.3f;
+        a.last = 0.8f;
+        if (run(&a, NULL, &exact)) check_patches(&a, ":m2w1", branches ? guided : many);
+    }
+    close_model();
+}
+
+int main(int argc, char **argv) {
+    const char *all = getenv("DIT_TEST_ALL");
+    bool full = all && *all == '1';
+    size_t i;
+    int k;
+    test_vulkan_begin();
+    if (argc < 2) test_small();
+    for (i = 0; i < DITI_COUNT(shapes); i++) {
+        bool wanted = full && argc < 2;
+        for (k = 1; k < argc; k++) wanted = wanted || !strcmp(argv[k], shapes[i].name);
+        if (wanted) test_family(&shapes[i]);
+    }
+    test_vulkan_end();
+    return TEST_END("split_pipe");
+}
