@@ -106,8 +106,8 @@ static uint64_t planned(const dit_job *job, bool steps) {
     for (i = 0; i < job->share_count; i++)
         for (segment = 0; segment < job->plan->segment_count; segment++)
             if (!steps || diti_job_is_step(job, segment))
-                bytes +=
-                    diti_job_runs(job, segment) * diti_plan_exchange_bytes(job->shares[i]->plan, segment, UINT32_MAX);
+                bytes += diti_job_runs(job, segment, UINT32_MAX) *
+                         diti_plan_exchange_bytes(job->shares[i]->plan, segment, UINT32_MAX);
     return bytes;
 }
 
