@@ -20866,19 +20866,23 @@ static diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group,
 
 /* ==== src/model/evaluate.c ==== */
 
-static uint32_t diti_strip_first(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number) {
-	uint32_t rows = denoise->height / transformer->traits.patch;
-	return denoise->patches ? (uint32_t)((uint64_t)rows * number / denoise->patches) : number ? rows : 0;
+static uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
+	uint32_t patch, uint32_t patches, uint32_t *first) {
+	uint32_t rows = denoise->height / transformer->traits.patch, line = denoise->width * transformer->traits.patch;
+	*first = (uint32_t)((uint64_t)rows * patch / patches) * line;
+	return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
 }
 
 static void diti_stretch_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
 	diti_stretch *stretch) {
 	const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
-	uint32_t row = denoise->width / transformer->traits.patch, self = sequence ? sequence->index : 0;
-	stretch->all = denoise->height / transformer->traits.patch * row;
+	uint32_t area = transformer->traits.patch * transformer->traits.patch, self = sequence ? sequence->index : 0;
+	uint32_t pixels = diti_transformer_strip(transformer, denoise, number, denoise->patches ? denoise->patches : 1,
+		&stretch->patch_first);
+	stretch->all = denoise->height * denoise->width / area;
 	stretch->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-	stretch->patch_first = diti_strip_first(transformer, denoise, number) * row;
-	stretch->patch_rows = diti_strip_first(transformer, denoise, number + 1) * row - stretch->patch_first;
+	stretch->patch_first /= area;
+	stretch->patch_rows = pixels / area;
 	stretch->patch_text = number ? 0 : stretch->all_text;
 	stretch->first = stretch->patch_first + diti_group_first(sequence, self, stretch->patch_rows);
 	stretch->rows = diti_group_size(sequence, self, stretch->patch_rows);
@@ -29204,6 +29208,16 @@ typedef struct diti_job_shape {
 	double shares[DITI_MAX_DEVICES];
 } diti_job_shape;
 
+typedef enum diti_step_form {
+	DITI_FORM_WHOLE,
+	DITI_FORM_PATCHES,
+	DITI_FORM_NEXT,
+	DITI_FORM_REST,
+	DITI_STEP_FORMS
+} diti_step_form;
+#define DITI_JOB_MAX_PATCHES 64u
+enum { DITI_STRIP_FIRST, DITI_STRIP_LAST, DITI_STRIP_BOTH, DITI_STRIPS };
+
 #define DITI_JOB_MAX_IMAGES 64u
 
 typedef struct diti_job_request {
@@ -29302,7 +29316,9 @@ struct dit_job {
 	diti_denoise denoise;
 	uint32_t encode_segment, start_segment, step_segment, preview_segment,
 		decode_segment;
-	uint32_t step_segments[DITI_STEP_KINDS];
+	uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS];
+	diti_stale stale;
+	diti_tensor strips[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS];
 	diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
 		preview, start_rgba, start_coefficients, start_noise, mask, history[2];
 	diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
@@ -29348,7 +29364,8 @@ static void diti_job_request_free(const diti_env *env, diti_job_request *request
 static size_t diti_job_latent_values(const dit_job *job);
 static bool diti_job_must_repeat(const dit_job *job);
 static bool diti_job_is_step(const dit_job *job, uint32_t segment);
-static uint32_t diti_job_step_segment(const dit_job *job, uint32_t step);
+static bool diti_job_counts(const dit_job *job, uint32_t segment);
+static uint32_t diti_job_runs(const dit_job *job, uint32_t segment, uint32_t steps);
 static bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
 static void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out);
@@ -31619,6 +31636,196 @@ static diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step
 	return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(job, graph, prediction) : prediction;
 }
 
+/* ==== src/job/patches.c ==== */
+
+static bool diti_patches_used(const diti_job_shape *shape) {
+	return shape->split.degree[DITI_SPLIT_PIPEFUSION] > 1 || shape->patches > 1;
+}
+
+static bool diti_patches_whole(const dit_job *job, uint32_t step) {
+	const diti_job_request *request = &job->request;
+	if (!diti_patches_used(&request->shape) || step < job->begins_at + request->shape.warmup) return true;
+	return request->shape.guided && diti_job_step_kind(request, step) != DITI_STEP_ALONE &&
+		diti_job_step_kind(request, step - 1) == DITI_STEP_ALONE;
+}
+
+static bool diti_patches_piped(const dit_job *job) { return diti_group_count(&job->axes.pipefusion) > 1; }
+
+static uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps) {
+	const diti_job_request *request = &job->request;
+	uint32_t form, kind;
+	bool more = steps < request->shape.steps && !diti_job_preview_due(job, steps) && !diti_patches_whole(job, steps);
+	if (!diti_patches_piped(job)) return UINT32_MAX;
+	for (form = DITI_FORM_PATCHES; form <= DITI_FORM_NEXT; form++) {
+		for (kind = 0; kind < DITI_STEP_KINDS; kind++) {
+			if (job->step_segments[form][kind] != segment) continue;
+			more = more && diti_job_step_kind(request, steps) == (diti_step_kind)kind;
+			return job->step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][kind];
+		}
+	}
+	return UINT32_MAX;
+}
+
+static bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form) {
+	uint32_t kind;
+	for (kind = 0; kind < DITI_STEP_KINDS && diti_patches_piped(job); kind++)
+		if (job->step_segments[form][kind] == segment) return true;
+	return false;
+}
+
+typedef struct diti_patching {
+	diti_step_kind kind;
+	uint32_t first, count;
+} diti_patching;
+
+static diti_tensor diti_patches_view(const dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t first_row,
+	uint32_t rows, uint32_t patch, uint32_t patches) {
+	uint32_t first, count = diti_transformer_strip(job->model->transformer, &job->denoise, patch, patches, &first);
+	return planes ? diti_tensor_view(graph, planes, first_row, rows, first, count) : 0;
+}
+
+static void diti_patches_strips(dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t patch, uint32_t patches,
+	diti_tensor *strips) {
+	uint32_t all = diti_tensor_get(graph, planes)->rows, rows = job->request.shape.guided ? all / 2 : all;
+	strips[DITI_STRIP_FIRST] = diti_patches_view(job, graph, planes, 0, rows, patch, patches);
+	strips[DITI_STRIP_LAST] = diti_patches_view(job, graph, planes, all - rows, rows, patch, patches);
+	strips[DITI_STRIP_BOTH] = diti_patches_view(job, graph, planes, 0, all, patch, patches);
+}
+
+static void diti_patches_begin(dit_job *job, diti_graph *graph) {
+	const diti_job_shape *shape = &job->request.shape;
+	uint32_t rows, patch;
+	diti_tensor planes;
+	memset(&job->stale, 0, sizeof job->stale);
+	job->denoise.stale = diti_patches_used(shape) ? &job->stale : NULL;
+	if (!diti_patches_piped(job) || job->axes.pipefusion.index || diti_graph_failed(graph)) return;
+	rows = diti_tensor_get(graph, job->latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
+	planes = diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->latent)->columns, "predictions");
+	for (patch = 0; patch < shape->patches && !diti_graph_failed(graph); patch++)
+		diti_patches_strips(job, graph, planes, patch, shape->patches, job->strips[patch]);
+	if (!diti_graph_failed(graph)) diti_patches_strips(job, graph, planes, 0, 1, job->strips[shape->patches]);
+}
+
+static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch, uint32_t *strip,
+	uint32_t *device) {
+	const diti_group *stages = &job->axes.pipefusion, *guidance = &job->guidance;
+	bool alone = kind == DITI_STEP_ALONE || !job->request.shape.guided;
+	*device = stages->devices[stage];
+	*strip = alone ? (uint32_t)DITI_STRIP_LAST : (uint32_t)DITI_STRIP_BOTH;
+	if (guidance->count < 2) return true;
+	*device += guidance->devices[branch] - guidance->devices[guidance->index];
+	*strip = branch;
+	return branch == 1 || !alone;
+}
+
+static void diti_patches_send(const dit_job *job, diti_graph *graph, diti_tensor prediction) {
+	uint32_t branch, strip, device;
+	for (branch = 0; branch < diti_group_count(&job->guidance); branch++) {
+		diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &strip, &device);
+		diti_exchange_begin(graph, prediction, device, true);
+	}
+}
+
+static void diti_patches_receive(const dit_job *job, diti_graph *graph, const diti_patching *p) {
+	uint32_t patch, branch, strip, device, last = job->axes.pipefusion.count - 1;
+	for (patch = 0; patch < p->count; patch++)
+		for (branch = 0; branch < diti_group_count(&job->guidance); branch++)
+			if (diti_patches_peer(job, p->kind, last, branch, &strip, &device))
+				diti_exchange_carry(graph,
+					diti_exchange_begin(graph, job->strips[p->first + patch][strip], device, false));
+}
+
+static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_patching *p, uint32_t patch) {
+	uint32_t branch, strip, device;
+	for (branch = 0; branch < diti_group_count(&job->guidance); branch++)
+		if (diti_patches_peer(job, p->kind, 0, branch, &strip, &device))
+			diti_exchange_join(graph, job->strips[p->first + patch][strip]);
+}
+
+static void diti_patches_select(const dit_job *job, diti_graph *graph, diti_step_kind kind, diti_solver_desc *solver) {
+	const diti_tensor_info latent = *diti_tensor_get(graph, job->latent);
+	solver->guided = job->request.shape.guided && kind != DITI_STEP_ALONE;
+	if (job->step_noise)
+		solver->noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
+			latent.rows, latent.columns);
+	solver->coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
+}
+
+static void diti_patches_solve(const dit_job *job, diti_graph *graph, const diti_patching *p,
+	const diti_solver_desc *whole, uint32_t patch) {
+	diti_solver_desc solver = *whole;
+	uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, job->latent)->rows;
+	diti_patches_join(job, graph, p, patch);
+	solver.x = diti_patches_view(job, graph, whole->x, 0, rows, patch, p->count);
+	solver.h1 = diti_patches_view(job, graph, whole->h1, 0, rows, patch, p->count);
+	solver.h2 = diti_patches_view(job, graph, whole->h2, 0, rows * diti_solver_planes(whole), patch, p->count);
+	solver.x0 = diti_patches_view(job, graph, whole->x0, 0, rows, patch, p->count);
+	solver.noise = diti_patches_view(job, graph, whole->noise, 0, rows, patch, p->count);
+	diti_solver_step(graph, job->strips[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST], &solver);
+}
+
+static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_patching *p,
+	const diti_solver_desc *solver) {
+	diti_denoise *denoise = &job->denoise;
+	bool alone = p->kind == DITI_STEP_ALONE, idle = alone && job->guidance.count > 1 && job->guidance.index == 0;
+	denoise->patches = p->count;
+	denoise->first_copy = alone ? denoise->copies - 1 : 0;
+	if (job->input_scales && !job->axes.pipefusion.index)
+		denoise->input_scale = diti_select_row(graph, job->input_scales, job->step, "select input scale");
+	for (denoise->patch = 0; denoise->patch < p->count && !diti_graph_failed(graph); denoise->patch++) {
+		diti_tensor prediction = 0;
+		if (solver) diti_patches_solve(job, graph, p, solver, denoise->patch);
+		if (!idle) prediction = diti_transformer_patch(job->model->transformer, graph, denoise);
+		if (prediction) diti_patches_send(job, graph, prediction);
+	}
+	denoise->patch = denoise->first_copy = 0;
+	if (!job->axes.pipefusion.index) diti_patches_receive(job, graph, p);
+}
+
+static void diti_patches_step(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+	const diti_solver_desc *states) {
+	bool first = job->axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
+	diti_solver_desc solver = *states;
+	diti_patching p;
+	uint32_t patch;
+	p.kind = kind;
+	p.first = form == DITI_FORM_WHOLE ? job->request.shape.patches : 0;
+	p.count = form == DITI_FORM_WHOLE ? 1 : job->request.shape.patches;
+	if (first && form != DITI_FORM_PATCHES) diti_patches_select(job, graph, kind, &solver);
+	if (late) diti_advance_step(graph, job->step);
+	if (form != DITI_FORM_REST) diti_patches_evaluate(job, graph, &p, first && late ? &solver : NULL);
+	for (patch = 0; patch < p.count && first && (form == DITI_FORM_WHOLE || form == DITI_FORM_REST); patch++)
+		diti_patches_solve(job, graph, &p, &solver, patch);
+	if (form == DITI_FORM_WHOLE) diti_advance_step(graph, job->step);
+}
+
+static bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+	const diti_solver_desc *states) {
+	job->denoise.patches = form == DITI_FORM_PATCHES ? job->request.shape.patches : 0;
+	if (diti_patches_piped(job) && !diti_graph_failed(graph)) diti_patches_step(job, graph, kind, form, states);
+	return diti_patches_piped(job);
+}
+
+static bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form) {
+	const diti_job_request *request = &job->request;
+	uint32_t step, patched = 0;
+	if (form == DITI_FORM_WHOLE) return request->shape.kinds >> kind & 1u;
+	for (step = request->shape.warmup; step < request->shape.steps; step++)
+		patched += diti_job_step_kind(request, step) == kind;
+	if (!diti_patches_used(&request->shape)) return false;
+	return form == DITI_FORM_PATCHES ? patched > 0
+		: diti_patches_piped(job) && patched > (form == DITI_FORM_NEXT ? 1u : 0u);
+}
+
+static void diti_patches_share_latent(dit_job *job, diti_graph *graph) {
+	const diti_group *stages = &job->axes.pipefusion;
+	uint32_t i;
+	if (!diti_patches_piped(job)) return;
+	if (stages->index) diti_exchange_end(graph, diti_exchange_begin(graph, job->latent, stages->devices[0], false));
+	for (i = 1; i < stages->count && !stages->index; i++)
+		diti_exchange_begin(graph, job->latent, stages->devices[i], true);
+}
+
 /* ==== src/job/start.c ==== */
 
 static dit_result diti_start_check_image(const char *name, const dit_image *image, const diti_job_shape *shape,
@@ -32340,7 +32547,8 @@ static bool diti_request_guided(const dit_model *model, const diti_env *env, con
 
 static const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request) {
 	const diti_split *split = &request->shape.split;
-	if (split->degree[DITI_SPLIT_PIPEFUSION] > 1) return "this version has no PipeFusion";
+	if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
+		return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
 	if (request->guidance.skip_layer > 0 && split->degree[DITI_SPLIT_CFG] > 1)
 		return "this version has no skip-layer guidance there; skip_layer must be 0";
 	if (request->shape.starts) return "this version begins with noise there; init_image must be NULL";
@@ -32357,6 +32565,26 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
 	for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 
+static dit_result diti_request_check_patches(const dit_model *model, const diti_job_request *request,
+	const diti_split_plan *plan, dit_error *err) {
+	uint32_t rows = request->latent_height / model->transformer->traits.patch, patches = request->shape.patches;
+	uint32_t columns = request->latent_width / model->transformer->traits.patch;
+	uint32_t ranks = plan->split.degree[DITI_SPLIT_ULYSSES] * plan->split.degree[DITI_SPLIT_RING];
+	char name[DITI_SPLIT_NAME];
+	const char *why = NULL;
+	if (!diti_patches_used(&request->shape)) return DIT_OK;
+	if (request->guidance.skip_layer > 0)
+		why = "PipeFusion keeps nothing of evaluations without some blocks; skip_layer must be 0";
+	else if (request->shape.warmup == 0)
+		why = "PipeFusion needs a step of warm-up at least";
+	diti_split_print_plan(plan, name);
+	if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", name, why);
+	if (patches <= rows && patches <= DITI_JOB_MAX_PATCHES && ranks <= rows / patches * columns) return DIT_OK;
+	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+		"split %s: %u patches of %u rows of %u tokens; at most %u, of a row or more, are possible", name,
+		patches, rows, columns, DITI_JOB_MAX_PATCHES);
+}
+
 static dit_result diti_request_split(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
 	diti_job_request *out, dit_error *err) {
 	diti_split *split = &out->shape.split;
@@ -32368,6 +32596,8 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
 	dit_result result = diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err);
 	if (result < 0) return result;
 	diti_request_take_plan(&plan, &out->shape);
+	result = diti_request_check_patches(model, out, &plan, err);
+	if (result < 0) return result;
 	if (diti_split_ranks(split) == 1) return DIT_OK;
 	why = diti_job_unsplit(model, out);
 	if (!split->degree[0]) {
@@ -32688,6 +32918,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
 	denoise->axes = job->share_total > 1 ? &job->axes : NULL;
 	denoise->variance = request->shape.learned;
 	family->prepare(job->model->transformer, graph, denoise);
+	diti_patches_begin(job, graph);
 }
 
 static void diti_emit_step(dit_job *job, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
@@ -32709,15 +32940,22 @@ static void diti_emit_step(dit_job *job, diti_graph *graph, diti_step_kind kind,
 }
 
 static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
-	static const char *const names[] = {"step", "step with skipped blocks", "step without guidance"};
-	int kind;
-	job->step_segment = UINT32_MAX;
-	for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
-		job->step_segments[kind] = UINT32_MAX;
-		if (!(job->request.shape.kinds >> kind & 1u)) continue;
-		job->step_segments[kind] = diti_graph_segment(graph, names[kind], true);
-		if (job->step_segment == UINT32_MAX) job->step_segment = job->step_segments[kind];
-		diti_emit_step(job, graph, (diti_step_kind)kind, states);
+	static const char *const kinds[] = {"", " with skipped blocks", " without guidance"}, *const forms[] = {
+		"step", "patches",
+		"next patches",
+		"last patches"};
+	int kind, form;
+	job->step_segment = graph->segment_count;
+	for (form = 0; form < (int)DITI_STEP_FORMS; form++) {
+		for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
+			char name[32];
+			job->step_segments[form][kind] = UINT32_MAX;
+			if (!diti_patches_has(job, (diti_step_kind)kind, (diti_step_form)form)) continue;
+			diti_format(name, sizeof name, "%s%s", forms[form], kinds[kind]);
+			job->step_segments[form][kind] = diti_graph_segment(graph, name, true);
+			if (!diti_patches_emit(job, graph, (diti_step_kind)kind, (diti_step_form)form, states))
+				diti_emit_step(job, graph, (diti_step_kind)kind, states);
+		}
 	}
 }
 
@@ -32725,7 +32963,7 @@ static void diti_job_emit(dit_job *job, diti_graph *graph) {
 	const diti_job_shape *shape = &job->request.shape;
 	diti_solver_desc states;
 	graph->int8_payload = shape->int8_payload && job->share_total > 1;
-	if (job->share_total == 1) diti_guard_begin(graph);
+	if (job->share_total == 1 && !diti_patches_used(shape)) diti_guard_begin(graph);
 	diti_emit_states(job, graph, &states);
 	job->encode_segment = diti_graph_segment(graph, "encode", false);
 	diti_emit_text(job, graph);
@@ -32750,6 +32988,7 @@ static void diti_job_emit(dit_job *job, diti_graph *graph) {
 		diti_guard_judge(graph);
 	}
 	job->decode_segment = diti_graph_segment(graph, "decode", false);
+	diti_patches_share_latent(job, graph);
 	diti_decode_emit(job, graph);
 	diti_guard_judge(graph);
 }
@@ -33521,20 +33760,17 @@ static double diti_segment_us(const dit_job *job, uint32_t segment) {
 
 static double diti_job_steps_us(const dit_job *job, uint32_t steps) {
 	double us = 0;
-	uint32_t step;
-	for (step = 0; step < steps; step++) us += diti_segment_us(job, diti_job_step_segment(job, step));
+	uint32_t segment;
+	for (segment = job->step_segment; segment < job->decode_segment; segment++)
+		if (diti_job_is_step(job, segment)) us += diti_job_runs(job, segment, steps) * diti_segment_us(job, segment);
 	return us;
 }
 
 static double diti_job_predict_us(const dit_job *job) {
-	double us = diti_job_steps_us(job, job->request.shape.steps);
-	uint32_t segment, step;
-	for (segment = 0; segment < job->plan->segment_count; segment++) {
-		if (segment < job->step_segment || segment >= job->decode_segment) us += diti_segment_us(job, segment);
-	}
-	for (step = 0; step < job->request.shape.steps; step++) {
-		if (diti_job_preview_due(job, step + 1)) us += diti_segment_us(job, job->preview_segment);
-	}
+	double us = 0;
+	uint32_t segment;
+	for (segment = 0; segment < job->plan->segment_count; segment++)
+		us += diti_job_runs(job, segment, UINT32_MAX) * diti_segment_us(job, segment);
 	return us;
 }
 
@@ -34041,23 +34277,30 @@ static void diti_keep_forget(dit_job *job) {
 }
 
 static bool diti_keep_wants(const dit_job *job, uint32_t segment) {
-	return job->keep.buffer.buffer && (segment + 1 == job->step_segment || diti_job_is_step(job, segment));
+	return job->keep.buffer.buffer && (segment + 1 == job->step_segment || diti_job_is_step(job, segment)) &&
+		!diti_patches_is(job, segment, DITI_FORM_PATCHES);
+}
+
+static uint32_t diti_keep_steps(const dit_job *job, uint32_t segment, uint32_t counted) {
+	return diti_patches_is(job, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
 }
 
 static bool diti_keep_busy(const dit_job *job) {
 	const diti_job_cursor *at = &job->cursor;
 	if (at->segment > job->decode_segment || !diti_keep_wants(job, at->segment)) return false;
-	return job->keep.values[(at->repeat + (diti_job_is_step(job, at->segment) ? 1u : 0u)) % 2] != 0;
+	return job->keep
+		.values[diti_keep_steps(job, at->segment, at->repeat + (diti_job_counts(job, at->segment) ? 1u : 0u)) %
+		2] != 0;
 }
 
 static dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
-	uint32_t place = job->cursor.repeat % 2;
+	uint32_t steps = diti_keep_steps(job, segment, job->cursor.repeat), place = steps % 2;
 	dit_result result;
 	if (!diti_keep_wants(job, segment)) return DIT_OK;
 	result = diti_plan_submit_commands(job->plan, job->keep_copies[place], value, err);
 	if (result < 0) return result;
 	job->keep.values[place] = *value;
-	job->keep.steps[place] = job->cursor.repeat;
+	job->keep.steps[place] = steps;
 	return DIT_OK;
 }
 
@@ -34348,18 +34591,6 @@ static void diti_inspection_live(const diti_graph *graph, uint64_t *live) {
 	for (i = 1; i < graph->dispatch_count; i++) live[i] += live[i - 1];
 }
 
-static uint32_t diti_inspection_runs(const dit_job *job, uint32_t segment) {
-	const diti_job_shape *shape = &job->request.shape;
-	uint32_t step, runs = 0;
-	if (segment < job->step_segment || segment >= job->decode_segment) return 1;
-	for (step = 0; step < shape->steps; step++) {
-		bool due = segment == job->preview_segment ? diti_job_preview_due(job, step + 1)
-			: segment == diti_job_step_segment(job, step);
-		runs += due ? 1u : 0u;
-	}
-	return runs;
-}
-
 static void diti_inspection_names(const diti_graph *graph, const diti_dispatch *dispatch, dit_op_info *out) {
 	uint32_t i;
 	out->weight = out->output = "";
@@ -34384,7 +34615,7 @@ static bool diti_inspection_tell_op(const diti_inspection *inspection, uint32_t 
 	op.name = dispatch->name;
 	op.segment = inspection->graph.segments[dispatch->segment].name;
 	op.index = index;
-	op.runs = diti_inspection_runs(inspection->job, dispatch->segment);
+	op.runs = diti_job_runs(inspection->job, dispatch->segment, UINT32_MAX);
 	op.kind = kinds[dispatch->cost_kind];
 	memcpy(op.shape, dispatch->shape, sizeof op.shape);
 	op.flops = dispatch->flops;
@@ -34519,24 +34750,44 @@ static bool diti_job_is_step(const dit_job *job, uint32_t segment) {
 	return segment >= job->step_segment && segment < job->decode_segment && segment != job->preview_segment;
 }
 
-static uint32_t diti_job_step_segment(const dit_job *job, uint32_t step) {
-	return job->step_segments[diti_job_step_kind(&job->request, step)];
+static bool diti_job_counts(const dit_job *job, uint32_t segment) {
+	return diti_job_is_step(job, segment) && !diti_patches_is(job, segment, DITI_FORM_REST);
+}
+
+static uint32_t diti_run_step_segment(const dit_job *job, uint32_t step) {
+	diti_step_form form = diti_patches_whole(job, step) ? DITI_FORM_WHOLE : DITI_FORM_PATCHES;
+	return job->step_segments[form][diti_job_step_kind(&job->request, step)];
 }
 
 static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
 	bool step = diti_job_is_step(job, segment);
+	uint32_t next = diti_patches_after(job, segment, repeat);
 	uint32_t skipped = job->resumed && segment + 1 == job->start_segment ? 1 : 0;
 	if (segment + 1 + skipped < job->step_segment) return segment + 1 + skipped;
 	if (segment >= job->decode_segment) return segment + 1;
+	if (next != UINT32_MAX) return next;
 	if (step && diti_job_preview_due(job, repeat)) return job->preview_segment;
-	return repeat < job->request.shape.steps ? diti_job_step_segment(job, repeat) : job->decode_segment;
+	return repeat < job->request.shape.steps ? diti_run_step_segment(job, repeat) : job->decode_segment;
+}
+
+static void diti_run_next(const dit_job *job, diti_job_cursor *cursor) {
+	cursor->slice = 0;
+	if (diti_job_counts(job, cursor->segment)) cursor->repeat++;
+	cursor->segment = diti_run_after(job, cursor->segment, cursor->repeat);
 }
 
 static void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
-	if (++cursor->slice < diti_plan_slice_count(job->plan, cursor->segment)) return;
-	cursor->slice = 0;
-	if (diti_job_is_step(job, cursor->segment)) cursor->repeat++;
-	cursor->segment = diti_run_after(job, cursor->segment, cursor->repeat);
+	if (++cursor->slice >= diti_plan_slice_count(job->plan, cursor->segment)) diti_run_next(job, cursor);
+}
+
+static uint32_t diti_job_runs(const dit_job *job, uint32_t segment, uint32_t steps) {
+	diti_job_cursor cursor = DITI_ZERO;
+	uint32_t runs = 0;
+	while (cursor.segment <= job->decode_segment && cursor.repeat < steps) {
+		runs += cursor.segment == segment;
+		diti_run_next(job, &cursor);
+	}
+	return runs;
 }
 
 static void diti_run_pass(dit_job *job) {
