@@ -1,5 +1,5 @@
 /* What lies under splits: lanes and meshes of plans that are made here, with values that are known beforehand. */
-/* test-runs: lavapipe sanitize */
+/* test-runs: lavapipe */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "vulkan_test.h"
@@ -79,6 +79,7 @@ static dit_result run(mesh *m) {
             }
             all = all && !m->runs[i][at[i]];
         }
+        if (result >= 0) result = diti_mesh_watch(m->mesh, moved, &err);
         if (diti_clock_us() - begin > 20000000) return DIT_WORKING;
     }
     for (i = 0; i < m->count; i++) diti_plan_wait(m->plans[i]);
@@ -251,6 +252,168 @@ static void test_mismatches(void) {
     dit_context_destroy(context);
 }
 
+/* --- members that wait for each other, or for what nobody sends --- */
+
+static void emit_stuck(mesh *m, uint32_t self, diti_graph *graph) {
+    start(m, self, graph, 1);
+    if (m->runs[self][1] == '1') { /* each receives before it sends */
+        diti_graph_segment(graph, "step", false);
+        diti_exchange_end(graph, diti_exchange_begin(graph, m->x[self], 1 - self, false));
+        scaled(graph, m->x[self], 1, 0, m->y[self]);
+        diti_exchange_begin(graph, m->y[self], 1 - self, true);
+    } else if (self == 0) {
+        diti_exchange_carry(graph, diti_exchange_begin(graph, m->x[self], 1, true));
+    } else {
+        diti_graph_segment(graph, "step", false);
+        diti_graph_segment(graph, "unused", false);
+        diti_exchange_begin(graph, m->x[self], 0, false);
+    }
+}
+
+static void test_stuck(void) {
+    static const char *const messages[] = {"device 0 waits to receive x from device 1, for 50 ms",
+                                           "device 0 waits to send x to device 1, for 50 ms"};
+    dit_context *context = open_context(PAIR, "transport_ms=50");
+    uint32_t i;
+    for (i = 0; i < 2 && context; i++) {
+        mesh m = {0};
+        m.runs[0] = i ? "0" : "01";
+        m.runs[1] = i ? "0" : "01";
+        if (CHECK_MESSAGE(make(&m, context, emit_stuck, 2, NULL) == DIT_OK, "%s", err.message)) {
+            CHECK(run(&m) == DIT_ERROR_TRANSPORT);
+            CHECK_MESSAGE(!strcmp(err.message, messages[i]), "%s", err.message);
+        }
+        drop(&m);
+    }
+    dit_context_destroy(context);
+}
+
+/* --- calls that fail in the middle of exchanges --- */
+
+enum { FAIL_SEND, FAIL_RECEIVE, FAIL_GATHER, FAIL_REDUCE, FAIL_PLAN, FAILS };
+static int failing;             /* what runs */
+static VkSemaphore fails_at[2]; /* a submission that signals one of these fails */
+static unsigned fails_after;    /* not 0: or the n-th from now on */
+static unsigned submissions;
+static VkResult fails_with;
+static PFN_vkQueueSubmit plain_submit;
+static PFN_vkQueueWaitIdle plain_wait;
+
+static VKAPI_ATTR VkResult VKAPI_CALL failing_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *info,
+                                                     VkFence fence) {
+    uint32_t i;
+    bool fails = ++submissions == fails_after;
+    for (i = 0; i < info->signalSemaphoreCount; i++)
+        fails = fails || info->pSignalSemaphores[i] == fails_at[0] || info->pSignalSemaphores[i] == fails_at[1];
+    if (fails && fails_with == VK_ERROR_DEVICE_LOST) plain_wait(queue); /* nothing runs on a device that is lost */
+    return fails ? fails_with : plain_submit(queue, count, info, fence);
+}
+
+static void emit_failing(mesh *m, uint32_t self, diti_graph *graph) {
+    diti_group group = DITI_ZERO;
+    diti_tensor part;
+    group.count = 2;
+    group.index = self;
+    group.devices[1] = 1;
+    start(m, self, graph, (float)(self + 1));
+    diti_graph_segment(graph, "step", true);
+    if (failing == FAIL_REDUCE) {
+        diti_all_reduce(graph, &group, m->x[self], "sum");
+    } else if (failing == FAIL_GATHER) {
+        part = diti_tensor_view(graph, m->x[self], 0, diti_group_size(&group, self, ROWS), 0, COLUMNS);
+        diti_copy(graph, diti_all_gather(graph, &group, part, 1, ROWS, "whole"), m->y[self], "gathered");
+    } else {
+        diti_exchange_both(graph, m->x[self], m->y[self], 1 - self);
+    }
+    scaled(graph, m->x[self], 1, 0, m->x[self]);
+}
+
+/* An error that names the device, and nothing that hangs or is lost; memory that was out may be there the next time. */
+static void check_failure(mesh *m, diti_device *device, VkResult code) {
+    dit_result wanted = code == VK_ERROR_DEVICE_LOST ? DIT_ERROR_DEVICE_LOST : DIT_ERROR_OUT_OF_DEVICE_MEMORY, result;
+    char name[16];
+    uint64_t begin = diti_clock_us();
+    snprintf(name, sizeof name, "device %u", device->ordinal);
+    fails_with = code;
+    plain_submit = device->vk.QueueSubmit;
+    plain_wait = device->vk.QueueWaitIdle;
+    device->vk.QueueSubmit = failing_submit;
+    result = run(m);
+    device->vk.QueueSubmit = plain_submit;
+    if (fails_after > submissions) /* so many there are not */
+        CHECK(result == DIT_OK);
+    else
+        CHECK_MESSAGE(result == wanted && strstr(err.message, name), "%d: %d, %s", failing, (int)result, err.message);
+    diti_mesh_settle(m->mesh);
+    CHECK(diti_clock_us() - begin < 5000000);
+    if (code == VK_ERROR_DEVICE_LOST) return;
+    CHECK_MESSAGE(run(m) == DIT_OK, "%s", err.message);
+    diti_mesh_settle(m->mesh);
+}
+
+static void test_failures(void) {
+    const char *all = getenv("DIT_TEST_ALL");
+    bool full = all && *all == '1';
+    VkDeviceSize used[2];
+    dit_context *context = NULL;
+    uint32_t i, k;
+    for (failing = 0; failing < FAILS; failing++) {
+        for (k = 0; k < 2; k++) { /* out of memory, lost: the latter ends the context */
+            mesh m = {0};
+            if (!context) context = open_context(PAIR, "chunk=512");
+            if (!context) return;
+            for (i = 0; i < 2; i++) used[i] = context->devices[i]->memory_used;
+            m.runs[0] = m.runs[1] = "0111";
+            if (CHECK_MESSAGE(make(&m, context, emit_failing, 2, NULL) == DIT_OK, "%s", err.message)) {
+                diti_lane **lanes = m.mesh->lanes;
+                fails_at[0] = failing == FAIL_PLAN ? m.plans[1]->timeline : VK_NULL_HANDLE;
+                fails_at[1] = failing == FAIL_PLAN                             ? VK_NULL_HANDLE
+                              : failing == FAIL_SEND || failing == FAIL_REDUCE ? lanes[1]->sides[DITI_LANE_OUT].timeline
+                                                                               : lanes[0]->sides[DITI_LANE_IN].timeline;
+                check_failure(&m, context->devices[1], k ? VK_ERROR_DEVICE_LOST : VK_ERROR_OUT_OF_DEVICE_MEMORY);
+                fails_at[0] = fails_at[1] = VK_NULL_HANDLE;
+                for (fails_after = 1; full && k == 0; fails_after++) { /* every submission of either device */
+                    submissions = 0;
+                    check_failure(&m, context->devices[fails_after % 2], VK_ERROR_OUT_OF_DEVICE_MEMORY);
+                    if (submissions < fails_after) break;
+                }
+                fails_after = 0;
+            }
+            drop(&m);
+            for (i = 0; i < 2; i++) CHECK(context->devices[i]->memory_used == used[i]);
+            if (k) dit_context_destroy(context);
+            if (k) context = NULL;
+        }
+    }
+}
+
+/* --- the cache blob has a part for each device --- */
+
+static void test_cache(void) {
+    dit_context_desc desc = DITI_ZERO;
+    dit_context *context = open_context(PAIR, NULL);
+    unsigned char *blob;
+    size_t size = 0, small = 0;
+    uint32_t choice = 0, cut;
+    if (!context) return;
+    diti_tuned_add(context->devices[1], 12345, 2);
+    CHECK(dit_context_save_cache(context, NULL, &size, &err) == DIT_OK);
+    blob = malloc(size);
+    CHECK(blob && dit_context_save_cache(context, blob, &small, &err) == DIT_ERROR_INVALID_ARGUMENT && small == size);
+    CHECK(dit_context_save_cache(context, blob, &size, &err) == DIT_OK);
+    dit_context_destroy(context);
+    desc.devices = PAIR;
+    desc.cache = blob;
+    for (cut = 0; cut < 2; cut++) { /* the second part cut off: nothing is taken over */
+        desc.cache_size = size - cut;
+        CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message);
+        CHECK(diti_tuned_find(context->devices[1], 12345, &choice) == !cut && (cut || choice == 2));
+        CHECK(!diti_tuned_find(context->devices[0], 12345, &choice));
+        dit_context_destroy(context);
+    }
+    free(blob);
+}
+
 int main(void) {
     static const uint32_t one[] = {0, 0, 0}, two[] = {0, 1, 1};
     test_vulkan_begin();
@@ -261,6 +424,9 @@ int main(void) {
     test_relay(NULL, two);
     test_relay("chunk=512", one);
     test_mismatches();
+    test_stuck();
+    test_failures();
+    test_cache();
     test_vulkan_end();
     return TEST_END("split_lanes");
 }

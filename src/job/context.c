@@ -426,9 +426,26 @@ DIT_API dit_result dit_context_devices(const dit_context *ctx, dit_device_info *
 }
 
 DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *size, dit_error *err) {
+    dit_result result = DIT_OK;
+    size_t room, need = 0, used = 0, part;
+    uint32_t i;
     if (!ctx || !size)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_save_cache: ctx and size must be given");
-    return diti_cache_save(ctx->device, blob, size, err);
+    room = *size;
+    for (i = 0; i < ctx->device_count && result >= 0; i++, need += part)
+        result = diti_cache_save(ctx->devices[i], NULL, &part, err);
+    if (result < 0) return result;
+    *size = need;
+    if (!blob) return DIT_OK;
+    if (room < need)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob needs %llu bytes, only %llu were given",
+                         (unsigned long long)need, (unsigned long long)room);
+    for (i = 0; i < ctx->device_count && result >= 0; i++, used += part) {
+        part = room - used;
+        result = diti_cache_save(ctx->devices[i], (unsigned char *)blob + used, &part, err);
+    }
+    if (result >= 0) *size = used;
+    return result;
 }
 
 DIT_API void dit_context_destroy(dit_context *ctx) {

@@ -427,7 +427,7 @@ static bool diti_run_over(const dit_job *job) {
 }
 
 DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
-    uint64_t bytes = diti_run_load_bytes(budget_us);
+    uint64_t bytes = diti_run_load_bytes(budget_us), before = bytes;
     dit_error error;
     dit_result result;
     memset(&error, 0, sizeof error);
@@ -437,6 +437,7 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     result = diti_run_load_ahead(job, &bytes, &error); /* first: a driver may read timestamps only when nothing runs */
     if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);
     if (result >= 0) result = diti_run_load_ahead(job, &bytes, &error);
+    if (result >= 0 && job->mesh) result = diti_mesh_watch(job->mesh, bytes != before, &error);
     if (result < 0) return diti_run_falter(job, &error);
     if (!diti_run_over(job)) return DIT_WORKING;
     result = diti_run_check_health(job);

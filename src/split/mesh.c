@@ -192,6 +192,7 @@ DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *pl
     if (!mesh) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a mesh of devices");
     mesh->env = peers->env;
     mesh->count = count;
+    mesh->limit_us = peers->limit_us;
     mesh->first = places ? peers->first / peers->count * count : peers->first;
     mesh->all = places ? ranks * count : peers->all;
     mesh->each = mesh->all / ranks;
@@ -347,9 +348,56 @@ DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, boo
     return result;
 }
 
+/* What happened so far, in any order; *busy: something is on its way. */
+static dit_result diti_mesh_moves(const diti_mesh *mesh, uint64_t *moves, bool *busy, dit_error *err) {
+    uint64_t done = 0;
+    uint32_t i;
+    size_t k;
+    *moves = 0;
+    *busy = false;
+    for (k = 0; k < mesh->lane_count; k++) {
+        const diti_lane_side *out = &mesh->lanes[k]->sides[DITI_LANE_OUT], *in = &mesh->lanes[k]->sides[DITI_LANE_IN];
+        *moves += out->submitted + out->finished + in->submitted + in->finished;
+        *busy = *busy || out->finished < out->submitted || in->finished < in->submitted;
+    }
+    for (i = 0; i < mesh->count && !*busy; i++) {
+        const diti_plan *plan = mesh->members[i].plan;
+        dit_result result = diti_timeline_value(plan->device, plan->timeline, &done, err);
+        if (result < 0) return result;
+        *moves += plan->submitted;
+        *busy = done < plan->submitted;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *err) {
+    uint64_t now = diti_clock_us(), moves, passed_us = now - mesh->watched_us;
+    bool busy;
+    uint32_t i;
+    dit_result result = diti_mesh_moves(mesh, &moves, &busy, err);
+    if (result < 0) return result;
+    mesh->still_us += passed_us < 1000000u ? passed_us : 1000000u;
+    if (moved || busy || moves != mesh->moves) mesh->still_us = 0;
+    mesh->watched_us = now;
+    mesh->moves = moves;
+    if (mesh->still_us <= mesh->limit_us) return DIT_OK;
+    for (i = 0; i < mesh->count; i++) {
+        const diti_mesh_member *member = &mesh->members[i];
+        const diti_exchange *exchange = member->open_count ? &member->plan->exchanges[member->open[0]] : NULL;
+        if (exchange)
+            return diti_fail(err, DIT_ERROR_TRANSPORT, "device %u waits to %s %s %s device %u, for %llu ms",
+                             mesh->first + i, exchange->sends ? "send" : "receive",
+                             member->plan->tensors[exchange->tensor].name, exchange->sends ? "to" : "from",
+                             exchange->peer, (unsigned long long)(mesh->limit_us / 1000));
+    }
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "nothing moved on any device for %llu ms",
+                     (unsigned long long)(mesh->limit_us / 1000));
+}
+
 DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
     uint32_t i;
     size_t k;
+    mesh->still_us = 0;
     for (k = 0; k < mesh->lane_count; k++) diti_lane_settle(mesh->lanes[k]);
     for (i = 0; i < mesh->count; i++) {
         diti_mesh_member *member = &mesh->members[i];

@@ -182,6 +182,9 @@ typedef struct diti_mesh {
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
     size_t lane_count, lane_capacity;
+    uint64_t limit_us;             /* of standing still */
+    uint64_t moves;                /* how often something moved, as it was seen */
+    uint64_t watched_us, still_us; /* when that was; how long nothing had */
 } diti_mesh;
 /* plans: one for each member. places: index of the context's device that each is on; NULL: member i is on device i. */
 DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
@@ -202,6 +205,9 @@ DIT_INTERNAL void diti_mesh_release(diti_mesh *mesh);
 DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh);
 /* Waits a while for one of the copies that are on their way; *waited: whether there was one. */
 DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err);
+/* An error, once nothing was on its way and nothing moved for longer than the peers' limit: members wait for each
+   other. To be called often: what passes between two calls counts as a second at most. moved: something else did. */
+DIT_INTERNAL dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *err);
 DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh); /* the run is over, whatever is open; the next begins anew */
 /* Bytes that left a member so far, for all other devices or (to < UINT32_MAX) for one. */
 DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to);

@@ -1,7 +1,7 @@
 #include "vk/vk.h"
 
-/* The cache blob: this header, then tuned choices, then what vkGetPipelineCacheData gave. It is only good for the
-   driver that made it, on the machine that made it, so the header is stored as it lies in memory. */
+/* The cache blob: for each device a part: this header, then tuned choices, then what vkGetPipelineCacheData gave. It is
+   only good for the driver that made it, on the machine that made it, so the header is stored as it lies in memory. */
 #define DITI_CACHE_MAGIC 0x63746964u /* "ditc" */
 #define DITI_CACHE_VERSION 2u
 typedef struct diti_cache_header {
@@ -93,37 +93,72 @@ static const char *diti_cache_check(diti_device *device, const unsigned char *bl
     return NULL;
 }
 
-/* Takes over what the blob knows; *data: where the driver's part begins. */
-static bool diti_cache_accept(diti_device *device, const void *blob, size_t size, size_t *data) {
+/* Bytes of the first of several parts; 0: it is none, or not whole. */
+static size_t diti_cache_part(const unsigned char *blob, size_t size) {
     diti_cache_header header;
-    const char *problem = diti_cache_check(device, (const unsigned char *)blob, size, &header);
-    uint32_t i;
-    if (problem) {
-        diti_log(&device->env, DITI_LOG_INFO, "the cache blob is ignored: %s", problem);
-        return false;
+    size_t tuned;
+    if (size < sizeof header) return 0;
+    memcpy(&header, blob, sizeof header);
+    tuned = diti_cache_tuned_size(&header);
+    if (header.magic != DITI_CACHE_MAGIC || header.version != DITI_CACHE_VERSION ||
+        header.tuned_count > DITI_TUNED_MOST || tuned > size - sizeof header ||
+        header.data_size > size - sizeof header - tuned)
+        return 0;
+    return sizeof header + tuned + (size_t)header.data_size;
+}
+
+/* The device's part: the one in its place if that is its own, else the first that is. NULL: there is none. */
+static const unsigned char *diti_cache_find(diti_device *device, const unsigned char *blob, size_t size,
+                                            size_t *part_size) {
+    const char *problem = NULL;
+    const unsigned char *found = NULL;
+    diti_cache_header header;
+    uint32_t place = 0;
+    while (size) {
+        size_t part = diti_cache_part(blob, size);
+        const char *wrong = diti_cache_check(device, blob, part ? part : size, &header);
+        if (!wrong && (!found || place == device->ordinal)) {
+            found = blob;
+            *part_size = part;
+        }
+        if (!problem || !part) problem = wrong;
+        if (!part) found = NULL;
+        if (!part) break;
+        blob += part;
+        size -= part;
+        place++;
     }
+    if (!found) diti_log(&device->env, DITI_LOG_INFO, "the cache blob is ignored: %s", problem);
+    return found;
+}
+
+/* Takes over what a part knows; *data: where the driver's own begins. */
+static void diti_cache_accept(diti_device *device, const void *blob, size_t size, size_t *data) {
+    diti_cache_header header;
+    uint32_t i;
+    memcpy(&header, blob, sizeof header);
     if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) device->us_per_gflop = header.us_per_gflop;
     *data = size - (size_t)header.data_size;
     for (i = 0; i < header.tuned_count; i++) {
         diti_tuned tuned = diti_cache_tuned((const unsigned char *)blob, i);
         diti_tuned_add(device, tuned.shapes, tuned.choice);
     }
-    return true;
 }
 
 DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err) {
     VkPipelineCacheCreateInfo info = DITI_ZERO;
     size_t data = 0;
-    bool use = blob && size && diti_cache_accept(device, blob, size, &data);
+    const unsigned char *part = blob ? diti_cache_find(device, (const unsigned char *)blob, size, &size) : NULL;
     VkResult vr;
+    if (part) diti_cache_accept(device, part, size, &data);
     if (device->pipeline_cache) return DIT_OK; /* the application's */
     info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
-    if (use) {
+    if (part) {
         info.initialDataSize = size - data;
-        info.pInitialData = (const unsigned char *)blob + data;
+        info.pInitialData = part + data;
     }
     vr = device->vk.CreatePipelineCache(device->device, &info, device->callbacks, &device->pipeline_cache);
-    if (vr < 0 && use) { /* start empty rather than fail */
+    if (vr < 0 && part) { /* start empty rather than fail */
         diti_log(&device->env, DITI_LOG_WARNING, "the driver refused the cache blob: %s", diti_vk_name(vr));
         info.initialDataSize = 0;
         info.pInitialData = NULL;
