@@ -8248,36 +8248,69 @@ static const char *diti_cache_check(diti_device *device, const unsigned char *bl
 	return NULL;
 }
 
-static bool diti_cache_accept(diti_device *device, const void *blob, size_t size, size_t *data) {
+static size_t diti_cache_part(const unsigned char *blob, size_t size) {
 	diti_cache_header header;
-	const char *problem = diti_cache_check(device, (const unsigned char *)blob, size, &header);
-	uint32_t i;
-	if (problem) {
-		diti_log(&device->env, DITI_LOG_INFO, "the cache blob is ignored: %s", problem);
-		return false;
+	size_t tuned;
+	if (size < sizeof header) return 0;
+	memcpy(&header, blob, sizeof header);
+	tuned = diti_cache_tuned_size(&header);
+	if (header.magic != DITI_CACHE_MAGIC || header.version != DITI_CACHE_VERSION ||
+		header.tuned_count > DITI_TUNED_MOST || tuned > size - sizeof header ||
+		header.data_size > size - sizeof header - tuned)
+		return 0;
+	return sizeof header + tuned + (size_t)header.data_size;
+}
+
+static const unsigned char *diti_cache_find(diti_device *device, const unsigned char *blob, size_t size,
+	size_t *part_size) {
+	const char *problem = NULL;
+	const unsigned char *found = NULL;
+	diti_cache_header header;
+	uint32_t place = 0;
+	while (size) {
+		size_t part = diti_cache_part(blob, size);
+		const char *wrong = diti_cache_check(device, blob, part ? part : size, &header);
+		if (!wrong && (!found || place == device->ordinal)) {
+			found = blob;
+			*part_size = part;
+		}
+		if (!problem || !part) problem = wrong;
+		if (!part) found = NULL;
+		if (!part) break;
+		blob += part;
+		size -= part;
+		place++;
 	}
+	if (!found) diti_log(&device->env, DITI_LOG_INFO, "the cache blob is ignored: %s", problem);
+	return found;
+}
+
+static void diti_cache_accept(diti_device *device, const void *blob, size_t size, size_t *data) {
+	diti_cache_header header;
+	uint32_t i;
+	memcpy(&header, blob, sizeof header);
 	if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) device->us_per_gflop = header.us_per_gflop;
 	*data = size - (size_t)header.data_size;
 	for (i = 0; i < header.tuned_count; i++) {
 		diti_tuned tuned = diti_cache_tuned((const unsigned char *)blob, i);
 		diti_tuned_add(device, tuned.shapes, tuned.choice);
 	}
-	return true;
 }
 
 static dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err) {
 	VkPipelineCacheCreateInfo info = DITI_ZERO;
 	size_t data = 0;
-	bool use = blob && size && diti_cache_accept(device, blob, size, &data);
+	const unsigned char *part = blob ? diti_cache_find(device, (const unsigned char *)blob, size, &size) : NULL;
 	VkResult vr;
+	if (part) diti_cache_accept(device, part, size, &data);
 	if (device->pipeline_cache) return DIT_OK;
 	info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
-	if (use) {
+	if (part) {
 		info.initialDataSize = size - data;
-		info.pInitialData = (const unsigned char *)blob + data;
+		info.pInitialData = part + data;
 	}
 	vr = device->vk.CreatePipelineCache(device->device, &info, device->callbacks, &device->pipeline_cache);
-	if (vr < 0 && use) {
+	if (vr < 0 && part) {
 		diti_log(&device->env, DITI_LOG_WARNING, "the driver refused the cache blob: %s", diti_vk_name(vr));
 		info.initialDataSize = 0;
 		info.pInitialData = NULL;
@@ -27223,6 +27256,9 @@ typedef struct diti_mesh {
 	diti_mesh_member members[DITI_MAX_MEMBERS];
 	diti_lane **lanes;
 	size_t lane_count, lane_capacity;
+	uint64_t limit_us;
+	uint64_t moves;
+	uint64_t watched_us, still_us;
 } diti_mesh;
 static void diti_mesh_destroy(diti_mesh *mesh);
 #endif
@@ -28321,6 +28357,7 @@ static dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, c
 	if (!mesh) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a mesh of devices");
 	mesh->env = peers->env;
 	mesh->count = count;
+	mesh->limit_us = peers->limit_us;
 	mesh->first = places ? peers->first / peers->count * count : peers->first;
 	mesh->all = places ? ranks * count : peers->all;
 	mesh->each = mesh->all / ranks;
@@ -28469,9 +28506,55 @@ static dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *wai
 	return result;
 }
 
+static dit_result diti_mesh_moves(const diti_mesh *mesh, uint64_t *moves, bool *busy, dit_error *err) {
+	uint64_t done = 0;
+	uint32_t i;
+	size_t k;
+	*moves = 0;
+	*busy = false;
+	for (k = 0; k < mesh->lane_count; k++) {
+		const diti_lane_side *out = &mesh->lanes[k]->sides[DITI_LANE_OUT], *in = &mesh->lanes[k]->sides[DITI_LANE_IN];
+		*moves += out->submitted + out->finished + in->submitted + in->finished;
+		*busy = *busy || out->finished < out->submitted || in->finished < in->submitted;
+	}
+	for (i = 0; i < mesh->count && !*busy; i++) {
+		const diti_plan *plan = mesh->members[i].plan;
+		dit_result result = diti_timeline_value(plan->device, plan->timeline, &done, err);
+		if (result < 0) return result;
+		*moves += plan->submitted;
+		*busy = done < plan->submitted;
+	}
+	return DIT_OK;
+}
+
+static dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *err) {
+	uint64_t now = diti_clock_us(), moves, passed_us = now - mesh->watched_us;
+	bool busy;
+	uint32_t i;
+	dit_result result = diti_mesh_moves(mesh, &moves, &busy, err);
+	if (result < 0) return result;
+	mesh->still_us += passed_us < 1000000u ? passed_us : 1000000u;
+	if (moved || busy || moves != mesh->moves) mesh->still_us = 0;
+	mesh->watched_us = now;
+	mesh->moves = moves;
+	if (mesh->still_us <= mesh->limit_us) return DIT_OK;
+	for (i = 0; i < mesh->count; i++) {
+		const diti_mesh_member *member = &mesh->members[i];
+		const diti_exchange *exchange = member->open_count ? &member->plan->exchanges[member->open[0]] : NULL;
+		if (exchange)
+			return diti_fail(err, DIT_ERROR_TRANSPORT, "device %u waits to %s %s %s device %u, for %llu ms",
+				mesh->first + i, exchange->sends ? "send" : "receive",
+				member->plan->tensors[exchange->tensor].name, exchange->sends ? "to" : "from",
+				exchange->peer, (unsigned long long)(mesh->limit_us / 1000));
+	}
+	return diti_fail(err, DIT_ERROR_TRANSPORT, "nothing moved on any device for %llu ms",
+		(unsigned long long)(mesh->limit_us / 1000));
+}
+
 static void diti_mesh_settle(diti_mesh *mesh) {
 	uint32_t i;
 	size_t k;
+	mesh->still_us = 0;
 	for (k = 0; k < mesh->lane_count; k++) diti_lane_settle(mesh->lanes[k]);
 	for (i = 0; i < mesh->count; i++) {
 		diti_mesh_member *member = &mesh->members[i];
@@ -29906,9 +29989,26 @@ DIT_API dit_result dit_context_devices(const dit_context *ctx, dit_device_info *
 }
 
 DIT_API dit_result dit_context_save_cache(dit_context *ctx, void *blob, size_t *size, dit_error *err) {
+	dit_result result = DIT_OK;
+	size_t room, need = 0, used = 0, part;
+	uint32_t i;
 	if (!ctx || !size)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_save_cache: ctx and size must be given");
-	return diti_cache_save(ctx->device, blob, size, err);
+	room = *size;
+	for (i = 0; i < ctx->device_count && result >= 0; i++, need += part)
+		result = diti_cache_save(ctx->devices[i], NULL, &part, err);
+	if (result < 0) return result;
+	*size = need;
+	if (!blob) return DIT_OK;
+	if (room < need)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "the cache blob needs %llu bytes, only %llu were given",
+			(unsigned long long)need, (unsigned long long)room);
+	for (i = 0; i < ctx->device_count && result >= 0; i++, used += part) {
+		part = room - used;
+		result = diti_cache_save(ctx->devices[i], (unsigned char *)blob + used, &part, err);
+	}
+	if (result >= 0) *size = used;
+	return result;
 }
 
 DIT_API void dit_context_destroy(dit_context *ctx) {
@@ -35133,7 +35233,7 @@ static bool diti_run_over(const dit_job *job) {
 }
 
 DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
-	uint64_t bytes = diti_run_load_bytes(budget_us);
+	uint64_t bytes = diti_run_load_bytes(budget_us), before = bytes;
 	dit_error error;
 	dit_result result;
 	memset(&error, 0, sizeof error);
@@ -35143,6 +35243,7 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
 	result = diti_run_load_ahead(job, &bytes, &error);
 	if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);
 	if (result >= 0) result = diti_run_load_ahead(job, &bytes, &error);
+	if (result >= 0 && job->mesh) result = diti_mesh_watch(job->mesh, bytes != before, &error);
 	if (result < 0) return diti_run_falter(job, &error);
 	if (!diti_run_over(job)) return DIT_WORKING;
 	result = diti_run_check_health(job);
