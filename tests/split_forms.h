@@ -13,9 +13,12 @@ typedef struct form_shape {
     uint64_t heads, head_dim;
     uint64_t image, text; /* rows of an item; text: of those that attend with the image */
     uint64_t layers;
-    uint64_t dual;  /* bit i: block i has an attention of the image's rows besides */
-    bool skips;     /* block i leaves its rows for block layers - 1 - i (i + 1 < layers / 2) */
-    uint64_t items; /* images, of one branch of guidance */
+    uint64_t dual;    /* bit i: block i has an attention of the image's rows besides */
+    bool skips;       /* block i leaves its rows for block layers - 1 - i (i + 1 < layers / 2) */
+    uint64_t sums;    /* over devices that divide matrices, in a block: over the rows of all items together */
+    uint64_t singles; /* so many last blocks have one */
+    bool last_image;  /* those of the last block are over the image's rows, item by item */
+    uint64_t items;   /* images, of one branch of guidance */
     uint64_t branches;
     uint64_t out_columns; /* of the last layer, per row */
     uint64_t latent;      /* values of all images */
@@ -32,9 +35,10 @@ static inline uint64_t form_part(uint64_t total, uint64_t i, uint64_t members) {
     return form_first(total, i + 1, members) - form_first(total, i, members);
 }
 
-typedef struct form_rank {  /* a rank's place, innermost axis first, and what it sends in a step */
-    uint64_t ulysses, ring; /* places */
-    uint64_t u, r;          /* degrees */
+typedef struct form_rank {          /* a rank's place, innermost axis first, and what it sends in a step */
+    uint64_t tensor, ulysses, ring; /* places */
+    uint64_t t, u, r;               /* degrees */
+    uint64_t heads;                 /* of its matrices */
 } form_rank;
 
 static inline uint64_t form_rows(const form_shape *shape, const form_rank *rank, uint64_t member, bool text) {
@@ -44,9 +48,9 @@ static inline uint64_t form_rows(const form_shape *shape, const form_rank *rank,
 
 /* Of one attention and one item: rows against heads, keys and values round the ring, heads against rows. */
 static inline uint64_t form_attention(const form_shape *shape, const form_rank *rank, bool text) {
-    uint64_t width = shape->heads * shape->head_dim, self = rank->ring * rank->u + rank->ulysses, sum = 0, i, k;
+    uint64_t width = rank->heads * shape->head_dim, self = rank->ring * rank->u + rank->ulysses, sum = 0, i, k;
     uint64_t own = form_rows(shape, rank, self, text);
-    uint64_t own_width = form_part(shape->heads, rank->ulysses, rank->u) * shape->head_dim;
+    uint64_t own_width = form_part(rank->heads, rank->ulysses, rank->u) * shape->head_dim;
     uint64_t gathered = 0, all = 0, next = 0;
     for (i = 0; i < rank->r; i++) {
         for (k = 0; k < rank->u; k++) {
@@ -61,6 +65,27 @@ static inline uint64_t form_attention(const form_shape *shape, const form_rank *
     return sum + (gathered - own) * own_width;            /* outputs of rows that are others' */
 }
 
+/* Every member's part of the rows to that member, its sum to all (in F32, as wide as the residual stream). */
+static inline uint64_t form_sum(const form_shape *shape, const form_rank *rank, uint64_t rows) {
+    uint64_t own = form_part(rows, rank->tensor, rank->t);
+    return ((rows - own) + (rank->t - 1) * own) * shape->heads * shape->head_dim;
+}
+
+static inline uint64_t form_sums(const form_shape *shape, const form_rank *rank, uint64_t items, uint64_t image,
+                                 uint64_t text, uint64_t block) {
+    uint64_t sum = shape->sums * form_sum(shape, rank, items * (image + text));
+    if (rank->t == 1) return 0;
+    if (block + shape->singles >= shape->layers) sum = form_sum(shape, rank, items * (image + text));
+    if (block + 1 == shape->layers && shape->last_image) sum = shape->sums * items * form_sum(shape, rank, image);
+    return sum + (shape->dual >> block & 1) * items * form_sum(shape, rank, image);
+}
+
+/* Columns of a matrix, by fours, of which each member has some and all come to have all. */
+static inline uint64_t form_columns(uint64_t columns, uint64_t tensor, uint64_t members) {
+    uint64_t own = 4 * form_part(columns / 4, tensor, members);
+    return columns / 4 < members ? 0 : own * (members - 1);
+}
+
 /* Between stages that have some of the layers each, for one item: the rows to the next one, skips to those that take
    them, and from the last one the prediction to all. */
 static inline uint64_t form_stage(const form_shape *shape, uint64_t rows, uint64_t stage, uint64_t stages) {
@@ -71,23 +96,28 @@ static inline uint64_t form_stage(const form_shape *shape, uint64_t rows, uint64
     return stage + 1 < stages ? sum : (stages - 1) * shape->latent / shape->items;
 }
 
-/* Of what divides guidance, rows and layers; false: the split divides more. */
+/* Of what divides guidance, rows, layers and matrices; false: the split divides more. */
 static inline bool form_step(const form_shape *shape, const diti_split *split, uint64_t index, uint64_t *bytes) {
     uint64_t items = shape->items * shape->branches / split->degree[DITI_SPLIT_CFG], members, self, i, rows;
     uint64_t stages = split->degree[DITI_SPLIT_LAYERS], stage;
     form_rank rank;
+    rank.t = split->degree[DITI_SPLIT_TENSOR];
     rank.u = split->degree[DITI_SPLIT_ULYSSES];
     rank.r = split->degree[DITI_SPLIT_RING];
-    rank.ulysses = index % rank.u;
-    rank.ring = index / rank.u % rank.r;
+    rank.tensor = index % rank.t;
+    rank.ulysses = index / rank.t % rank.u;
+    rank.ring = index / (rank.t * rank.u) % rank.r;
+    rank.heads = form_part(shape->heads, rank.tensor, rank.t);
     members = rank.u * rank.r;
-    stage = index / members % stages;
+    stage = index / (rank.t * members) % stages;
     self = rank.ring * rank.u + rank.ulysses;
     rows = form_rows(shape, &rank, self, true);
     *bytes = 0;
-    if (diti_split_ranks(split) != members * stages * split->degree[DITI_SPLIT_CFG]) return false;
+    if (diti_split_ranks(split) != rank.t * members * stages * split->degree[DITI_SPLIT_CFG]) return false;
     for (i = form_first(shape->layers, stage, stages); i < form_first(shape->layers, stage + 1, stages); i++) {
         *bytes += items * form_attention(shape, &rank, true);
+        *bytes += form_sums(shape, &rank, items, form_rows(shape, &rank, self, false),
+                            rows - form_rows(shape, &rank, self, false), i);
         if (shape->dual >> i & 1) *bytes += items * form_attention(shape, &rank, false);
     }
     if (stage + 1 == stages) /* all members of the last stage come to have all rows */
@@ -108,9 +138,12 @@ static inline bool form_document(const form_shape *shape, const diti_split *spli
     document.rows = (uint32_t)shape->image;
     *bytes = (double)(shape->layers * shape->items * shape->branches / split->degree[DITI_SPLIT_CFG]) *
              (diti_split_bytes(&document, split, DITI_SPLIT_ULYSSES, FORM_ELEMENT) +
-              diti_split_bytes(&document, split, DITI_SPLIT_RING, FORM_ELEMENT));
+              diti_split_bytes(&document, split, DITI_SPLIT_RING, FORM_ELEMENT) +
+              diti_split_bytes(&document, split, DITI_SPLIT_TENSOR, FORM_ELEMENT));
     return !shape->text && !shape->dual && shape->image % members == 0 &&
-           shape->heads % split->degree[DITI_SPLIT_ULYSSES] == 0 &&
-           diti_split_ranks(split) == members * split->degree[DITI_SPLIT_CFG];
+           shape->heads % (split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_TENSOR]) == 0 &&
+           (split->degree[DITI_SPLIT_TENSOR] == 1 ||
+            (shape->sums == 2 && shape->image / members % split->degree[DITI_SPLIT_TENSOR] == 0)) &&
+           diti_split_ranks(split) == members * split->degree[DITI_SPLIT_TENSOR] * split->degree[DITI_SPLIT_CFG];
 }
 #endif

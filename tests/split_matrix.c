@@ -557,6 +557,9 @@ static form_shape shape_of(const row *r) {
     shape.layers = traits->layers;
     shape.skips = traits->skips;
     if (diti_equal(traits->family, "sd3")) shape.dual = diti_sd3_of(at.model->transformer)->config.dual;
+    shape.sums = traits->joint || traits->class_count ? 2 : 3; /* the third: attention to a text of its own */
+    shape.singles = traits->single_layers;
+    shape.last_image = diti_equal(traits->family, "sd3");
     shape.items = r->images;
     shape.branches = traits->default_guidance != 1.0f ? 2 : 1;
     shape.out_columns = traits->out_channels * area;
@@ -579,9 +582,35 @@ static uint64_t text_form(const row *r, const diti_split *split, const outcome *
     return values * FORM_ELEMENT * (diti_split_ranks(split) - 1);
 }
 
+/* Devices that divide matrices make some columns of each modulation for all steps, and send them to each other. */
+static uint64_t modulation_form(const row *r, const diti_split *split, uint64_t index, uint32_t steps) {
+    const diti_model_traits *traits = &at.model->transformer->traits;
+    form_shape shape = shape_of(r);
+    uint64_t tensor = split->degree[DITI_SPLIT_TENSOR], stages = split->degree[DITI_SPLIT_LAYERS], sum = 0, i;
+    uint64_t width = traits->width, doubles = shape.layers - shape.singles;
+    uint64_t rows = steps * shape.branches / split->degree[DITI_SPLIT_CFG];
+    uint64_t stage = index / (tensor * split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING]) % stages;
+    bool adaln = traits->class_count || diti_equal(traits->family, "hunyuandit");
+    if (tensor == 1 || diti_equal(traits->family, "pixart")) return 0; /* PixArt's are one, and small */
+    for (i = form_first(shape.layers, stage, stages); i < form_first(shape.layers, stage + 1, stages); i++) {
+        if (adaln) {
+            sum += form_columns((traits->class_count ? 6 : 1) * width, index % tensor, tensor);
+        } else if (diti_equal(traits->family, "flux")) {
+            sum += i < doubles ? 2 * form_columns(6 * width, index % tensor, tensor)
+                               : form_columns(3 * width, index % tensor, tensor);
+        } else {
+            sum += form_columns((shape.dual >> i & 1 ? 9 : 6) * width, index % tensor, tensor);
+            sum += i + 1 < shape.layers ? form_columns(6 * width, index % tensor, tensor)
+                                        : 2 * form_columns(width, index % tensor, tensor);
+        }
+    }
+    if (adaln) sum += form_columns(2 * width, index % tensor, tensor);
+    return sum * rows * (traits->class_count ? r->images : 1) * FORM_ELEMENT;
+}
+
 static void check_forms(const row *r, const diti_split *split, const outcome *out, uint32_t steps) {
     form_shape shape = shape_of(r), layers = shape;
-    uint64_t bytes;
+    uint64_t bytes, before;
     double document;
     uint32_t i;
     layers.out_columns = layers.latent = 0;
@@ -589,9 +618,9 @@ static void check_forms(const row *r, const diti_split *split, const outcome *ou
         CHECK_MESSAGE(out->in_steps[i] == steps * bytes,
                       "device %u sends %llu bytes in %u steps, the closed form says %llu", i,
                       (unsigned long long)out->in_steps[i], steps, (unsigned long long)(steps * bytes));
-        CHECK_MESSAGE(out->before[i] == (i ? 0 : text_form(r, split, out)),
-                      "device %u sends %llu bytes before, not %llu", i, (unsigned long long)out->before[i],
-                      (unsigned long long)text_form(r, split, out));
+        before = (i ? 0 : text_form(r, split, out)) + modulation_form(r, split, i, steps);
+        CHECK_MESSAGE(out->before[i] == before, "device %u sends %llu bytes before, not %llu", i,
+                      (unsigned long long)out->before[i], (unsigned long long)before);
         if (!form_document(&shape, split, &document)) continue;
         form_step(&layers, split, i, &bytes);
         CHECK_MESSAGE((double)bytes == document, "%llu bytes in a step, %g by the document's formula",
