@@ -1017,27 +1017,31 @@ static void test_memory_runs_out(void) {
     CHECK(relieved(&o, true, false, false) && exists(less));
 }
 
-/* dit-plan on this machine: a table that it reads again, and one rank of two alone. */
+/* dit-plan on this machine: a table that it reads again, a plan of it that build/dit runs, and one rank of two alone.
+ */
 static void test_planner(void) {
     const char *usual = program;
-    char table[320];
+    char table[320], plan[320];
     outcome o;
     snprintf(table, sizeof table, "@%s", in_work("table.json"));
+    snprintf(plan, sizeof plan, "@%s", in_work("plan.json"));
     program = "build/dit-plan";
     o = RUN("--measure", table + 1, "-d", "0,0");
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "device 1, ") && strstr(o.out, "all to all"), "%d: %s", o.code, o.err);
-    o = RUN("-m", "flux", "-d", table);
+    o = RUN("-m", "flux", "-d", table, "--methods", "ulysses", "-o", plan + 1);
     CHECK_MESSAGE(o.code == 0 && strstr(o.out, "2 devices, measured") && strstr(o.out, "ulysses2"), "%s", o.err);
     o = RUN("--run-rank", "1", "--split", "cfg2", "-m", MODEL, "-W", "32", "-H", "32", "--steps", "3", "-d", "0");
-    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "rank 1 of 2, cfg2 on ") && strstr(o.out, "ms a step"), "%s", o.err);
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "rank 1 of 2, cfg2 on ") && strstr(o.out, "ms of arithmetic a step"),
+                  "%s", o.err);
     o = RUN("--run-rank", "1", "--split", "cfg2", "-m", "absent.gguf", "-d", "0");
     CHECK_MESSAGE(o.code == 3 && strstr(o.err, "absent.gguf"), "%d: %s", o.code, o.err);
     o = RUN("--measure", table + 1, "-d", "no such device");
     CHECK_MESSAGE(o.code == 5 && strstr(o.err, "no such device"), "%d: %s", o.code, o.err);
     program = usual;
-    o = RUN("-m", MODEL, "-p", "apple", "-W", "32", "-H", "32", "--steps", "1", "--devices", "0,0", "--split",
-            "ulysses2", "-o", in_work("split.png"));
-    CHECK_MESSAGE(o.code == 0 && strstr(o.err, "dit: device 0, ") && strstr(o.err, "heads 1-1 of 2; 50 % of the work"),
+    o = RUN("-m", MODEL, "-p", "apple", "-W", "32", "-H", "32", "--steps", "1", "--devices", "0,0", "--split", plan,
+            "-o", in_work("split.png"));
+    CHECK_MESSAGE(o.code == 0 && strstr(o.err, "dit: device 0, ") && strstr(o.err, "heads 1-1 of 2; ") &&
+                      strstr(o.err, " % of the work, sends "),
                   "%d: %s", o.code, o.err);
     o = RUN("-m", MODEL, "-p", "apple", "--devices", "0", "--split", "@absent.json");
     CHECK_MESSAGE(o.code != 0 && strstr(o.err, "absent.json"), "%d: %s", o.code, o.err);

@@ -606,10 +606,11 @@ static int time_rank(planner *p) {
                                                                                  : EXIT_DEVICE,
                         "%s", err.message);
     fprintf(p->out,
-            "rank %u of %u, %s on %s: %.2f ms a step (median of %u), %.2f s in all; it sends %.2f MB a picture\n"
-            "Its peers were left out: the picture is none, and what waits for their bytes is not in these times.\n",
-            run.rank, run.ranks, run.split, run.device, run.step_seconds * 1e3, run.steps_done, run.all_seconds,
-            (double)run.sent * 1e-6);
+            "rank %u of %u, %s on %s: %.2f ms of arithmetic a step (%u of %u slices by the device's clock)\n"
+            "With its own half of each copy %.2f ms (median of %u steps), %.2f s in all; it sends %.2f MB a picture.\n"
+            "Its peers were left out: the picture is none, and no byte of theirs was waited for.\n",
+            run.rank, run.ranks, run.split, run.device, run.compute_seconds * 1e3, run.measured, run.slices,
+            run.step_seconds * 1e3, run.steps_done, run.all_seconds, (double)run.sent * 1e-6);
     return EXIT_GOOD;
 }
 
