@@ -240,10 +240,22 @@ static void check_cancel(maker *m, const char *split, uint32_t times) {
     for (steps = random_below(20); steps; steps--) dit_job_step(m->job, 100000);
 }
 
-/* --- the programs --- */
+/* --- sweeps --- */
+
+/* Submissions of a run to a device. */
+static uint32_t count_submits(maker *m, const char *split, uint32_t device) {
+    dit_job_desc desc = request(m, split);
+    if (!make_job(m, &desc)) return 0;
+    set_trap(m, device, RUNS_OUT, 0, 0);
+    CHECK(dit_job_wait(m->job, UINT64_MAX) == DIT_OK);
+    return trap.count;
+}
+
+enum { POINTS = 24 }; /* of a run at which a device fails: every submission would take hours */
 
 static void test_whole_devices(void) {
-    static const char *const splits[] = {"ulysses2", "ring2", "cfg2", "ring3", "cfg2,ulysses2", "ulysses2,ring2"};
+    static const char *const splits[] = {"ulysses2",       "ring2",   "cfg2",    "ring3",       "cfg2,ulysses2",
+                                         "ulysses2,ring2", "tensor2", "layers2", "cfg2,layers2"};
     uint32_t i, device, at, submits;
     maker m;
     dit_job_desc desc;
@@ -257,10 +269,9 @@ static void test_whole_devices(void) {
         if (full || i == 0) check_resume(&m, splits[i], i % 2, RUNS_OUT, 1 + i % STEPS);
         for (device = 0; full && device < m.job->share_total; device++) {
             check_creation(&m, splits[i], device);
-            desc.split = splits[i];
-            set_trap(&m, device, RUNS_OUT, 0, 0);
-            submits = make_job(&m, &desc) && CHECK(finish(&m) == DIT_OK) ? trap.count : 0;
-            for (at = 1; at <= submits; at++) check_failure(&m, splits[i], device, RUNS_OUT, at);
+            submits = count_submits(&m, splits[i], device);
+            for (at = 1 + random_below(3); at <= submits; at += 1 + submits / POINTS)
+                check_failure(&m, splits[i], device, RUNS_OUT, at);
         }
     }
     if (full) check_no_resume(&m);
@@ -283,21 +294,15 @@ static void check_gone(const char *split, uint32_t devices, uint32_t device, how
     close_maker(&m);
 }
 
-/* Every submission of a run. */
 static void sweep_gone(const char *split, uint32_t devices) {
     uint32_t device, at, submits;
-    dit_job_desc desc;
     maker m;
     for (device = 0; device < devices; device++) {
         if (!open_maker(&m, devices)) return;
-        desc = request(&m, split);
-        submits = 0;
-        if (make_job(&m, &desc)) {
-            set_trap(&m, device, LOSES, 0, 0);
-            if (CHECK(finish(&m) == DIT_OK)) submits = trap.count;
-        }
+        submits = count_submits(&m, split, device);
         close_maker(&m);
-        for (at = 1; at <= submits; at++) check_gone(split, devices, device, LOSES, false, at);
+        for (at = 1 + random_below(9); at <= submits; at += 1 + 3 * submits / POINTS)
+            check_gone(split, devices, device, LOSES, false, at);
         for (at = 1; at < STEPS; at++) check_gone(split, devices, device, LOSES, true, at);
         check_gone(split, devices, device, STALLS, true, 1);
     }

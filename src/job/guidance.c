@@ -79,18 +79,39 @@ static diti_tensor diti_guidance_sum(diti_graph *graph, diti_tensor x, float sca
     return diti_elementwise(graph, x, &desc);
 }
 
-/* u + scale * (c - u) + k * (c - s), s without the blocks: the solver makes it of both branches when each has
-   k * (c - s) added. */
-static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tensor prediction) {
+/* k * (c - s), c the conditional prediction, s the same without the blocks. */
+static diti_tensor diti_guidance_skipped(dit_job *job, diti_graph *graph, diti_tensor conditional) {
     float k = job->request.guidance.skip_layer;
-    diti_tensor skipped = diti_guidance_run(job, graph, job->request.guidance.skip_blocks), conditional;
+    diti_tensor skipped = diti_guidance_run(job, graph, job->request.guidance.skip_blocks);
+    if (diti_graph_failed(graph)) return 0;
+    return diti_guidance_sum(graph, conditional, k, diti_guidance_sum(graph, skipped, -k, 0, 0), 0);
+}
+
+/* u + scale * (c - u) + k * (c - s): the solver makes it of both branches when each has k * (c - s) added. */
+static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tensor prediction) {
     uint32_t rows, columns;
     if (diti_graph_failed(graph)) return 0;
-    rows = diti_tensor_get(graph, skipped)->rows;
-    columns = diti_tensor_get(graph, skipped)->columns;
-    conditional = diti_tensor_view(graph, prediction, rows, rows, 0, columns);
-    skipped = diti_guidance_sum(graph, conditional, k, diti_guidance_sum(graph, skipped, -k, 0, 0), 0);
-    return diti_guidance_sum(graph, prediction, 1, skipped, 0);
+    rows = diti_tensor_get(graph, prediction)->rows / 2;
+    columns = diti_tensor_get(graph, prediction)->columns;
+    return diti_guidance_sum(
+        graph, prediction, 1,
+        diti_guidance_skipped(job, graph, diti_tensor_view(graph, prediction, rows, rows, 0, columns)), 0);
+}
+
+/* The same, where the conditional branch has a device of its own. */
+static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, diti_tensor all,
+                                              diti_tensor conditional) {
+    uint32_t device = job->guidance.devices[1 - job->guidance.index];
+    const diti_tensor_info *both = diti_tensor_get(graph, all);
+    diti_tensor skipped;
+    if (job->guidance.index) {
+        skipped = diti_guidance_skipped(job, graph, conditional);
+        if (!diti_graph_failed(graph)) diti_exchange_begin(graph, skipped, device, true);
+    } else {
+        skipped = diti_tensor_new(graph, DITI_F32, both->rows / 2, both->columns, "skipped");
+        diti_exchange_end(graph, diti_exchange_begin(graph, skipped, device, false));
+    }
+    return diti_graph_failed(graph) ? 0 : diti_guidance_sum(graph, all, 1, skipped, 0);
 }
 
 /* Each branch on devices of its own: one prediction goes either way, or, of the conditional branch alone, one way. */
@@ -114,7 +135,7 @@ static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_s
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
     diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &job->denoise), 1, 0, mine);
     diti_exchange_both(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
-    return all;
+    return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(job, graph, all, mine) : all;
 }
 
 DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {

@@ -496,9 +496,6 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     const diti_split *split = &request->shape.split;
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
-    if (request->guidance.skip_layer > 0 && split->degree[DITI_SPLIT_CFG] > 1)
-        return "this version has no skip-layer guidance there; skip_layer must be 0";
-    if (request->shape.starts) return "this version begins with noise there; init_image must be NULL";
     if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
     return NULL;
 }

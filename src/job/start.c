@@ -132,24 +132,39 @@ static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, 
     diti_elementwise(graph, from, &desc);
 }
 
-DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
+/* The picture's latents, one for each picture that is made. */
+static void diti_start_latents(dit_job *job, diti_graph *graph, const diti_solver_desc *states, diti_tensor latents) {
     const diti_job_shape *shape = &job->request.shape;
     const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
-    uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+    diti_tensor moments = diti_start_encode(job, graph);
     uint32_t i;
-    diti_solver_desc plain = *states;
-    diti_tensor moments = diti_start_encode(job, graph), latents;
     if (diti_graph_failed(graph)) return;
+    if (shape->draws_start) diti_start_draw(job, graph, states, moments);
+    for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
+        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->latent, i) : moments,
+                       diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
+}
+
+/* The first share has the picture, the others get its latents. */
+static void diti_start_share(const dit_job *job, diti_graph *graph, diti_tensor latents) {
+    uint32_t i;
+    if (job->share) diti_exchange_end(graph, diti_exchange_begin(graph, latents, 0, false));
+    for (i = 1; i < job->share_total && !job->share && !diti_graph_failed(graph); i++)
+        diti_exchange_begin(graph, latents, i, true);
+}
+
+DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
+    uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+    diti_solver_desc plain = *states;
+    diti_tensor latents;
     plain.guided = plain.mixed = plain.corrects = plain.keeps = false;
     plain.x0 = 0;
     plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
     job->start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
     latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
                             : diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
-    if (shape->draws_start) diti_start_draw(job, graph, &plain, moments);
-    for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
-        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->latent, i) : moments,
-                       diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
+    if (!job->share) diti_start_latents(job, graph, &plain, latents);
+    diti_start_share(job, graph, latents);
     diti_start_mix(job, graph, 1, &plain, latents, job->noise, false);
     if (!states->keeps) return;
     job->mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
@@ -207,7 +222,7 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
     float rows[2][DITI_COEFFICIENTS] = DITI_ZERO;
-    dit_result result = diti_start_write_pixels(job, err);
+    dit_result result = job->share ? DIT_OK : diti_start_write_pixels(job, err);
     rows[0][2] = rows[1][2] = (float)INFINITY; /* no clipping */
     rows[0][4] = rows[0][8] = 1;               /* mean + noise * */
     rows[0][11] = 0.5f;                        /* exp(logvar / 2) */
