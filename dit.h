@@ -31692,16 +31692,36 @@ static diti_tensor diti_guidance_sum(diti_graph *graph, diti_tensor x, float sca
 	return diti_elementwise(graph, x, &desc);
 }
 
-static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tensor prediction) {
+static diti_tensor diti_guidance_skipped(dit_job *job, diti_graph *graph, diti_tensor conditional) {
 	float k = job->request.guidance.skip_layer;
-	diti_tensor skipped = diti_guidance_run(job, graph, job->request.guidance.skip_blocks), conditional;
+	diti_tensor skipped = diti_guidance_run(job, graph, job->request.guidance.skip_blocks);
+	if (diti_graph_failed(graph)) return 0;
+	return diti_guidance_sum(graph, conditional, k, diti_guidance_sum(graph, skipped, -k, 0, 0), 0);
+}
+
+static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tensor prediction) {
 	uint32_t rows, columns;
 	if (diti_graph_failed(graph)) return 0;
-	rows = diti_tensor_get(graph, skipped)->rows;
-	columns = diti_tensor_get(graph, skipped)->columns;
-	conditional = diti_tensor_view(graph, prediction, rows, rows, 0, columns);
-	skipped = diti_guidance_sum(graph, conditional, k, diti_guidance_sum(graph, skipped, -k, 0, 0), 0);
-	return diti_guidance_sum(graph, prediction, 1, skipped, 0);
+	rows = diti_tensor_get(graph, prediction)->rows / 2;
+	columns = diti_tensor_get(graph, prediction)->columns;
+	return diti_guidance_sum(
+		graph, prediction, 1,
+		diti_guidance_skipped(job, graph, diti_tensor_view(graph, prediction, rows, rows, 0, columns)), 0);
+}
+
+static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, diti_tensor all,
+	diti_tensor conditional) {
+	uint32_t device = job->guidance.devices[1 - job->guidance.index];
+	const diti_tensor_info *both = diti_tensor_get(graph, all);
+	diti_tensor skipped;
+	if (job->guidance.index) {
+		skipped = diti_guidance_skipped(job, graph, conditional);
+		if (!diti_graph_failed(graph)) diti_exchange_begin(graph, skipped, device, true);
+	} else {
+		skipped = diti_tensor_new(graph, DITI_F32, both->rows / 2, both->columns, "skipped");
+		diti_exchange_end(graph, diti_exchange_begin(graph, skipped, device, false));
+	}
+	return diti_graph_failed(graph) ? 0 : diti_guidance_sum(graph, all, 1, skipped, 0);
 }
 
 static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_step_kind kind) {
@@ -31724,7 +31744,7 @@ static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_s
 	mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
 	diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &job->denoise), 1, 0, mine);
 	diti_exchange_both(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
-	return all;
+	return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(job, graph, all, mine) : all;
 }
 
 static diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
@@ -32046,24 +32066,37 @@ static void diti_start_map(diti_graph *graph, diti_tensor from, diti_tensor to, 
 	diti_elementwise(graph, from, &desc);
 }
 
-static void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
+static void diti_start_latents(dit_job *job, diti_graph *graph, const diti_solver_desc *states, diti_tensor latents) {
 	const diti_job_shape *shape = &job->request.shape;
 	const diti_vae_traits *vae = diti_vae_get_traits(job->model->vae);
-	uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+	diti_tensor moments = diti_start_encode(job, graph);
 	uint32_t i;
-	diti_solver_desc plain = *states;
-	diti_tensor moments = diti_start_encode(job, graph), latents;
 	if (diti_graph_failed(graph)) return;
+	if (shape->draws_start) diti_start_draw(job, graph, states, moments);
+	for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
+		diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->latent, i) : moments,
+			diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
+}
+
+static void diti_start_share(const dit_job *job, diti_graph *graph, diti_tensor latents) {
+	uint32_t i;
+	if (job->share) diti_exchange_end(graph, diti_exchange_begin(graph, latents, 0, false));
+	for (i = 1; i < job->share_total && !job->share && !diti_graph_failed(graph); i++)
+		diti_exchange_begin(graph, latents, i, true);
+}
+
+static void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
+	uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+	diti_solver_desc plain = *states;
+	diti_tensor latents;
 	plain.guided = plain.mixed = plain.corrects = plain.keeps = false;
 	plain.x0 = 0;
 	plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
 	job->start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
 	latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
 		: diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
-	if (shape->draws_start) diti_start_draw(job, graph, &plain, moments);
-	for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
-		diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->latent, i) : moments,
-			diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
+	if (!job->share) diti_start_latents(job, graph, &plain, latents);
+	diti_start_share(job, graph, latents);
 	diti_start_mix(job, graph, 1, &plain, latents, job->noise, false);
 	if (!states->keeps) return;
 	job->mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
@@ -32116,7 +32149,7 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
 static dit_result diti_start_write(dit_job *job, dit_error *err) {
 	const diti_job_request *request = &job->request;
 	float rows[2][DITI_COEFFICIENTS] = DITI_ZERO;
-	dit_result result = diti_start_write_pixels(job, err);
+	dit_result result = job->share ? DIT_OK : diti_start_write_pixels(job, err);
 	rows[0][2] = rows[1][2] = (float)INFINITY;
 	rows[0][4] = rows[0][8] = 1;
 	rows[0][11] = 0.5f;
@@ -32649,9 +32682,8 @@ static const char *diti_job_unsplit(const dit_model *model, const diti_job_reque
 	const diti_split *split = &request->shape.split;
 	if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
 		return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
-	if (request->guidance.skip_layer > 0 && split->degree[DITI_SPLIT_CFG] > 1)
-		return "this version has no skip-layer guidance there; skip_layer must be 0";
-	if (request->shape.starts) return "this version begins with noise there; init_image must be NULL";
+	if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
+		return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
 	if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
 	return NULL;
 }
@@ -35203,11 +35235,9 @@ static dit_result diti_run_watch(dit_job *job, bool moved, dit_error *err) {
 	uint32_t i;
 	for (i = 0; i < job->share_count; i++)
 		if (job->shares[i]->moved_us > newest) newest = job->shares[i]->moved_us;
-	if (newest > now || (!waits && job->share_count < job->share_total) || (!waits && !job->mesh)) newest = now;
+	if (newest > now || !waits) newest = now;
 	job->moved_us = newest;
-	if (now - newest < job->device->patience_us) return DIT_OK;
-	if (waits) return diti_device_stalled(waits, err);
-	return diti_fail(err, DIT_ERROR_TRANSPORT, "the devices of the job wait for each other");
+	return waits && now - newest >= job->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
 }
 
 static dit_result diti_run_shares(dit_job *job, uint32_t budget_us, uint64_t *bytes, dit_error *err) {

@@ -112,7 +112,8 @@ static dit_job_desc request(const maker *m) {
 }
 
 static void test_pictures(void) {
-    static const char *const both[] = {"cfg2", "ulysses2", NULL}, *const ring[] = {"ring2", NULL};
+    static const char *const both[] = {"cfg2", "ulysses2", NULL}, *const ring[] = {"ring2", NULL},
+                             *const stages[] = {"layers2", "tensor2", "pipefusion2:w3", NULL};
     static uint8_t pixels[SIDE * SIDE * 4], white[SIDE * SIDE * 4];
     dit_image image = DITI_ZERO, mask = DITI_ZERO;
     dit_job_desc desc;
@@ -132,10 +133,12 @@ static void test_pictures(void) {
     desc.strength = 0.7f;
     desc.preview_interval = 1;
     check(&m, "start picture", &desc, both);
+    if (full) check(&m, "start picture", &desc, stages);
     desc.mask = &mask;
     desc.image_count = 2;
     check(&m, "two with a mask", &desc, full ? both : ring);
     if (full) check(&m, "two with a mask", &desc, ring);
+    if (full) check(&m, "two with a mask", &desc, stages);
     close_maker(&m);
 }
 
@@ -157,7 +160,7 @@ static void test_classes(void) {
 
 /* A diffusers folder: prompts of several encoders, and skip-layer guidance where the family has it. */
 static void test_folder(const char *path) {
-    static const char *const splits[] = {"cfg2", "ulysses2", "ring2", NULL};
+    static const char *const splits[] = {"cfg2", "ulysses2", "ring2", "layers2", "tensor2", NULL};
     dit_job_desc desc;
     maker m;
     if (!open_maker(&m, 2, path)) return;

@@ -496,6 +496,8 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     const diti_split *split = &request->shape.split;
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1 && request->shape.mixed)
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
+    if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
+        return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
     if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
     return NULL;
 }

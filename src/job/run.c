@@ -387,20 +387,16 @@ static diti_device *diti_run_waits(const dit_job *job) {
     return job->mesh ? diti_mesh_waits(job->mesh) : NULL;
 }
 
-/* A device that finishes nothing of what it was given for long is lost, even if the driver does not say so. Other
-   processes have a limit of their own, and other jobs may have the memory for streamed weights for as long as they
-   like. */
+/* A device that finishes nothing of what it was given for long is lost, even if the driver does not say so. */
 static dit_result diti_run_watch(dit_job *job, bool moved, dit_error *err) {
     uint64_t now = diti_clock_us(), newest = moved ? now : job->moved_us;
     diti_device *waits = diti_run_waits(job);
     uint32_t i;
     for (i = 0; i < job->share_count; i++)
         if (job->shares[i]->moved_us > newest) newest = job->shares[i]->moved_us;
-    if (newest > now || (!waits && job->share_count < job->share_total) || (!waits && !job->mesh)) newest = now;
+    if (newest > now || !waits) newest = now;
     job->moved_us = newest;
-    if (now - newest < job->device->patience_us) return DIT_OK;
-    if (waits) return diti_device_stalled(waits, err);
-    return diti_fail(err, DIT_ERROR_TRANSPORT, "the devices of the job wait for each other");
+    return waits && now - newest >= job->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
 }
 
 /* What one device has submitted may be what another one's slices or copies have waited for. */
