@@ -878,6 +878,7 @@ typedef struct conv_case {
     uint32_t batch, height, width, in, out, kernel, stride, before, after;
     dit_type type;
     bool upsample, bias, residual, residual_f32;
+    uint32_t above, below; /* lines of x beside the image's */
 } conv_case;
 
 static void check_conv(diti_device *device, const conv_case *c) {
@@ -887,7 +888,7 @@ static void check_conv(diti_device *device, const conv_case *c) {
              oh = (height + c->before + c->after - c->kernel) / c->stride + 1;
     uint32_t ow = (width + c->before + c->after - c->kernel) / c->stride + 1, taps = c->kernel * c->kernel,
              rows = c->batch * oh * ow;
-    matrix x = matrix_random(c->batch * c->height * c->width, c->in, 1, act),
+    matrix x = matrix_random(c->batch * (c->above + c->height + c->below) * c->width, c->in, 1, act),
            bias = matrix_random(1, c->out, 1, DITI_F32);
     matrix residual = matrix_random(rows, c->out, 1, c->residual_f32 ? DITI_F32 : act);
     weight_values w = weight_random(c->type, c->out, c->in * taps, c->kernel, 1), b = bias_weight(&bias);
@@ -902,6 +903,8 @@ static void check_conv(diti_device *device, const conv_case *c) {
     desc.pad_before = c->before;
     desc.pad_after = c->after;
     desc.upsample = c->upsample;
+    desc.above = c->above;
+    desc.below = c->below;
     if (c->bias) desc.bias = &b.weight;
     if (c->residual) desc.residual = input(&residual, c->residual_f32 ? DITI_F32 : act, 0, "residual");
     out = diti_conv2d(graph, input(&x, act, c->in % 4 ? 0 : 4, "x"), &w.weight, &desc);
@@ -914,7 +917,9 @@ static void check_conv(diti_device *device, const conv_case *c) {
                 for (uint32_t kx = 0; kx < c->kernel; kx++) {
                     int y = (int)(oy * c->stride + ky) - (int)c->before,
                         px = (int)(ox * c->stride + kx) - (int)c->before;
-                    if (y < 0 || px < 0 || y >= (int)height || px >= (int)width) continue;
+                    y += (int)(c->above * up);
+                    if (y < 0 || px < 0 || y >= (int)(height + (c->above + c->below) * up) || px >= (int)width)
+                        continue;
                     for (uint32_t i = 0; i < c->in; i++)
                         v += (double)at(&x, (item * c->height + (uint32_t)y / up) * c->width + (uint32_t)px / up, i) *
                              w.values[((size_t)n * c->in + i) * taps + ky * c->kernel + kx];
@@ -937,18 +942,21 @@ static void check_conv(diti_device *device, const conv_case *c) {
 
 static void test_conv(diti_device *device) {
     static const conv_case cases[] = {
-        {1, 9, 7, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false},
-        {2, 6, 5, 8, 33, 3, 1, 1, 1, DIT_TYPE_F32, false, true, true, true},
-        {1, 8, 8, 3, 16, 3, 1, 1, 1, DIT_TYPE_F32, false, true, false, false},
-        {1, 8, 6, 16, 3, 3, 1, 1, 1, DIT_TYPE_BF16, false, true, false, false},
-        {2, 8, 10, 12, 24, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false},
-        {2, 5, 4, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false},
-        {2, 4, 6, 16, 40, 1, 1, 0, 0, DIT_TYPE_F16, false, true, true, false},
-        {1, 7, 7, 6, 10, 1, 2, 0, 0, DIT_TYPE_F32, false, false, false, false},
-        {1, 4, 4, 32, 36, 3, 1, 1, 1, DIT_TYPE_Q8_0, false, true, false, false},
-        {1, 3, 3, 256, 8, 3, 1, 1, 1, DIT_TYPE_Q4_K, false, true, false, false},
+        {1, 9, 7, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false, 0, 0},
+        {2, 6, 5, 8, 33, 3, 1, 1, 1, DIT_TYPE_F32, false, true, true, true, 0, 0},
+        {1, 8, 8, 3, 16, 3, 1, 1, 1, DIT_TYPE_F32, false, true, false, false, 0, 0},
+        {1, 8, 6, 16, 3, 3, 1, 1, 1, DIT_TYPE_BF16, false, true, false, false, 0, 0},
+        {2, 8, 10, 12, 24, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false, 0, 0},
+        {2, 5, 4, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false, 0, 0},
+        {2, 4, 6, 16, 40, 1, 1, 0, 0, DIT_TYPE_F16, false, true, true, false, 0, 0},
+        {1, 7, 7, 6, 10, 1, 2, 0, 0, DIT_TYPE_F32, false, false, false, false, 0, 0},
+        {1, 4, 4, 32, 36, 3, 1, 1, 1, DIT_TYPE_Q8_0, false, true, false, false, 0, 0},
+        {1, 3, 3, 256, 8, 3, 1, 1, 1, DIT_TYPE_Q4_K, false, true, false, false, 0, 0},
+        {1, 5, 6, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, true, false, 1, 1},
+        {1, 4, 5, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false, 1, 1},
+        {1, 4, 6, 12, 24, 3, 2, 0, 1, DIT_TYPE_F32, false, true, false, false, 0, 1},
     };
-    for (int i = 0; i < 10; i++) {
+    for (size_t i = 0; i < DITI_COUNT(cases); i++) {
         if (!thorough && i % 3 != 2) continue;
         conv_case c = cases[i];
         if (device->rung >= DITI_RUNG_FP16 && c.out % 2) c.out++; /* F16 pixels begin at even elements */
@@ -958,8 +966,24 @@ static void test_conv(diti_device *device) {
 
 /* --- GroupNorm --- */
 
+/* As devices that have a part each would make them. */
+static diti_tensor moments_of_parts(diti_graph *graph, diti_tensor x, uint32_t first_part,
+                                    const diti_group_norm_desc *desc) {
+    diti_tensor_info info = *diti_tensor_get(graph, x);
+    uint32_t columns = DITI_GROUP_MOMENTS * desc->groups, i;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, 2, columns, "moments");
+    for (i = 0; i < 2; i++)
+        diti_copy(graph,
+                  diti_group_moments(graph,
+                                     diti_tensor_view(graph, x, i ? first_part : 0,
+                                                      i ? info.rows - first_part : first_part, 0, info.columns),
+                                     desc),
+                  diti_tensor_view(graph, all, i, 1, 0, columns), "moments");
+    return all;
+}
+
 static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixels, uint32_t columns, uint32_t groups,
-                             bool silu, float offset) {
+                             bool silu, float offset, uint32_t first_part) {
     diti_graph *graph = begin(device);
     diti_element act = graph->activation;
     matrix x = matrix_random(batch * pixels, columns, 2, act), weight = matrix_random(1, columns, 1, DITI_F32),
@@ -975,7 +999,9 @@ static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixel
         x.data[i] += offset;
         if (act == DITI_F16) x.data[i] = diti_half_to_float(diti_float_to_half(x.data[i]));
     }
-    out = diti_group_norm(graph, input(&x, act, 0, "x"), &desc);
+    out = input(&x, act, 0, "x");
+    if (first_part) desc.moments = moments_of_parts(graph, out, first_part, &desc);
+    out = diti_group_norm(graph, out, &desc);
     for (uint32_t item = 0; item < batch && !only_bytes; item++)
         for (uint32_t g = 0; g < groups; g++) {
             double mean = 0, var = 0, n = (double)pixels * width;
@@ -991,8 +1017,8 @@ static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixel
                                 silu ? activated(DITI_ACTIVATION_SILU, v) : v;
                     }
         }
-    snprintf(what, sizeof what, "group norm %s cpu %d %u x [%u, %u] %u groups offset %g", diti_rung_name(device->rung),
-             device->is_cpu, batch, pixels, columns, groups, (double)offset);
+    snprintf(what, sizeof what, "group norm %s cpu %d %u x [%u, %u] %u groups offset %g part %u",
+             diti_rung_name(device->rung), device->is_cpu, batch, pixels, columns, groups, (double)offset, first_part);
     if (run_plan()) {
         matrix got = read_tensor(out);
         close_to(&got, wanted, tolerance_of(act), what);
@@ -1053,11 +1079,12 @@ static void test_weigh(diti_device *device) {
 }
 
 static void test_group_norm(diti_device *device) {
-    check_group_norm(device, 2, 300, 32, 8, true, 0);
-    check_group_norm(device, 1, 65, 96, 32, false, 0);
-    check_group_norm(device, 1, 700, 16, 8, true, 1e4f);
-    check_group_norm(device, 3, 1, 64, 32, false, 0);
-    if (device->rung == DITI_RUNG_BASE) check_group_norm(device, 2, 10, 9, 3, true, 0);
+    check_group_norm(device, 2, 300, 32, 8, true, 0, 0);
+    check_group_norm(device, 1, 65, 96, 32, false, 0, 0);
+    check_group_norm(device, 1, 700, 16, 8, true, 1e4f, 0);
+    check_group_norm(device, 1, 700, 16, 8, true, 1e4f, 231);
+    check_group_norm(device, 3, 1, 64, 32, false, 0, 0);
+    if (device->rung == DITI_RUNG_BASE) check_group_norm(device, 2, 10, 9, 3, true, 0, 0);
 }
 
 /* --- equal bytes: again, in slices, within tiny limits, without the optimiser --- */
@@ -1073,7 +1100,7 @@ static void run_everything(diti_device *device) {
                           .gate = true,
                           .residual = true,
                           .rows_per_gate = 150};
-    conv_case conv = {2, 40, 36, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, true, true};
+    conv_case conv = {2, 40, 36, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, true, true, 0, 0};
     attention_case attention = {
         .batch = 2, .heads = 2, .head_dim = 72, .queries = 150, .keys = 100, .lengths = true, .lse = true};
     norm_case norm = {.rows = 200, .columns = 320, .modulate = true, .size = 1};
@@ -1086,13 +1113,13 @@ static void run_everything(diti_device *device) {
     linear.m = 3; /* few rows */
     check_linear(device, &linear);
     check_conv(device, &conv);
-    conv = (conv_case){1, 30, 24, 64, 16, 3, 1, 1, 1, DIT_TYPE_Q8_0, true, true, false, false};
+    conv = (conv_case){1, 30, 24, 64, 16, 3, 1, 1, 1, DIT_TYPE_Q8_0, true, true, false, false, 0, 0};
     check_conv(device, &conv);
-    conv = (conv_case){1, 60, 66, 12, 36, 3, 2, 0, 1, DIT_TYPE_F32, false, true, false, false};
+    conv = (conv_case){1, 60, 66, 12, 36, 3, 2, 0, 1, DIT_TYPE_F32, false, true, false, false, 0, 0};
     check_conv(device, &conv);
     check_attention(device, &attention);
     check_norm(device, &norm);
-    check_group_norm(device, 2, 1000, 32, 8, true, 0);
+    check_group_norm(device, 2, 1000, 32, 8, true, 0, 0);
     check_qkv(device, 3, 64, DITI_QKV_RMS, true, false, true, 0);
 }
 
@@ -1282,9 +1309,9 @@ static void test_unit_all(diti_device *device, const char *module) {
     static const uint32_t m[] = {9, 16, 63, 64, 65, 77, 257}, n[] = {4, 36, 64, 68, 256, 12, 20},
                           k[] = {8, 64, 200, 24, 32, 256, 72};
     static const dit_type types[] = {DIT_TYPE_F32, DIT_TYPE_BF16, DIT_TYPE_Q8_0, DIT_TYPE_Q4_K};
-    static const conv_case convs[] = {{1, 9, 7, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false},
-                                      {2, 8, 10, 24, 24, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false},
-                                      {2, 5, 4, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false}};
+    static const conv_case convs[] = {{1, 9, 7, 16, 20, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false, 1, 1},
+                                      {2, 8, 10, 24, 24, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false, 0, 0},
+                                      {2, 5, 4, 16, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false, 0, 0}};
     for (size_t i = 0; i < DITI_COUNT(m); i++)
         check_unit(device, module, &(linear_case){.m = m[i], .n = n[i], .k = k[i], .type = DIT_TYPE_F16, .bias = true},
                    1);
