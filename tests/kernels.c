@@ -1381,7 +1381,7 @@ static bool test_unit(const char *rung, const char *module) {
 int main(void) {
     dit_error err = {0};
     uint64_t hashes[2];
-    bool units, everything;
+    bool units;
     sweep = getenv("DIT_TEST_ALL") && !strcmp(getenv("DIT_TEST_ALL"), "1");
     test_vulkan_begin();
     CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
@@ -1392,17 +1392,16 @@ int main(void) {
         test_vulkan_end();
         return TEST_END("kernels");
     }
-    thorough = sweep || !getenv("DIT_TEST_WAY") || !strcmp(getenv("DIT_TEST_WAY"), "lavapipe"); /* on one driver */
+    thorough = test_everything();
     test_device("cpu=1", DITI_RUNG_BASE);
     if (thorough) test_split_k(DITI_RUNG_BASE);
-    everything = thorough;
     thorough = sweep;
     test_device("cpu=1", DITI_RUNG_FP16);
     test_device("cpu=0", DITI_RUNG_BASE);
     test_device("cpu=0", DITI_RUNG_FP16);
     hashes[0] = test_same_bytes("1", DITI_RUNG_BASE);
     hashes[1] = test_same_bytes("0", DITI_RUNG_FP16);
-    for (int i = 0; i < 2 && !units && everything; i++) /* those drivers fuse what the optimizer joins */
+    for (int i = 0; i < 2 && !units && test_everything(); i++) /* those drivers fuse what the optimizer joins */
         test_unoptimised(i ? "0" : "1", i ? DITI_RUNG_FP16 : DITI_RUNG_BASE, hashes[i]);
     test_vulkan_end();
     return TEST_END("kernels");
