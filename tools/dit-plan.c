@@ -409,11 +409,10 @@ static void show_costs(const planner *p) {
             p->out);
 }
 
-/* What goes from rank to rank in a step with nothing skipped; folded stages hand rows on and back again. */
+/* What goes from rank to rank in a step with nothing skipped. */
 static void add_axis(const planner *p, const diti_split *split, diti_split_axis axis, bool mirror, double *bytes) {
     const diti_split_shape *shape = &p->request.shape;
     uint32_t ranks = diti_split_ranks(split), stride = diti_split_stride(split, axis), degree = split->degree[axis];
-    bool folded = axis == DITI_SPLIT_PIPEFUSION && shape->skips && !p->request.system.skips_sent;
     double sent = diti_split_bytes(shape, split, axis, p->request.system.element);
     if (axis != DITI_SPLIT_CFG && shape->guided && split->degree[DITI_SPLIT_CFG] == 1) sent *= 2;
     if (axis <= DITI_SPLIT_RING)
@@ -425,7 +424,6 @@ static void add_axis(const planner *p, const diti_split *split, diti_split_axis 
             uint32_t other = rank + peer * stride - place * stride;
             double part = sent * diti_split_peer(axis, degree, place, peer, mirror);
             bytes[rank * ranks + other] += part;
-            if (folded) bytes[other * ranks + rank] += part;
         }
     }
 }

@@ -139,7 +139,7 @@ static diti_split_system system_xdit(const known_model *model) {
     system.overlap = 0.1;
     system.merge = 38;
     system.text_per_patch = true;
-    system.skips_sent = true;
+    system.skips_wait = true;
     system.launch = model->launch;
     return system;
 }

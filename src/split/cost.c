@@ -190,20 +190,21 @@ static void diti_cost_whole(const diti_cost *c, diti_cost_step *step) {
 /* Skips that go to the mirrored stage: (skips / (p / 2)) s d e. */
 DIT_INTERNAL double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split) {
     diti_cost c = diti_cost_begin(request, split);
-    if (c.p < 2 || !request->system.skips_sent) return 0;
+    if (c.p < 2) return 0;
     return request->shape.skips / (c.p / 2) * diti_cost_bytes(&c, DITI_SPLIT_PIPEFUSION);
 }
 
-/* A full pipeline: max(C f / (p eta), link) + copies of its layers + skips, which are waited for; fewer patches than
- * stages leave stages idle. f = (s + m t) / (s + t) where the text is computed for each patch, else 1; eta: small
- * patches run less efficiently. */
+/* A full pipeline: max(C f / (p eta), link) + copies of its layers; skips are waited for, or share the link; fewer
+ * patches than stages leave stages idle. f = (s + m t) / (s + t) where the text is computed for each patch, else 1;
+ * eta: small patches run less efficiently. */
 static void diti_cost_pipeline(const diti_cost *c, diti_cost_step *step) {
     bool again = c->q->shape.joint && c->q->system.text_per_patch;
     double rows = (c->s / c->m + (again ? c->t : 0)) / (c->u * c->r), idle = c->m < c->p ? c->p / c->m : 1;
     double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
     double compute = diti_cost_compute(c, step->layers);
     step->exchange = step->layers / c->p * diti_cost_layer(c, c->m, compute * c->p / step->layers, &step->hidden);
-    step->exchange += diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, diti_split_skip_bytes(c->q, c->split));
+    *(c->q->system.skips_wait ? &step->exchange : &link) +=
+        diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, diti_split_skip_bytes(c->q, c->split));
     step->compute = compute * idle * (again ? (c->s + c->m * c->t) / c->n : 1) * (1 + c->q->system.patch_rows / rows);
     step->hidden = step->hidden * step->layers / c->p + (link < step->compute ? link : step->compute);
     if (link > step->compute) step->exchange += link - step->compute;
@@ -249,14 +250,12 @@ static double diti_cost_memory(const diti_cost *c) {
            rows * (4 * c->d + 2 * (4 * c->d + feed) / c->k + 4 * c->d * shape->skips / stages);
 }
 
-/* Per step of a stage with a successor, and with a predecessor too where stages fold. */
+/* Per step of a stage with a successor. */
 static double diti_cost_sent(const diti_cost *c) {
-    bool folded = c->q->shape.skips && !c->q->system.skips_sent && c->p > 2;
     double sent = diti_split_skip_bytes(c->q, c->split);
     uint32_t i;
     for (i = 0; i < DITI_SPLIT_AXES; i++) {
         double times = i <= DITI_SPLIT_RING ? c->layers / (c->p * c->l) : 1;
-        if (i == DITI_SPLIT_PIPEFUSION && folded) times = 2;
         sent += times * diti_cost_bytes(c, (diti_split_axis)i);
     }
     return sent;
