@@ -27049,7 +27049,7 @@ typedef struct diti_split_system {
 	double patch_rows;
 	double launch;
 	bool text_per_patch;
-	bool skips_sent;
+	bool skips_wait;
 	uint32_t warmup;
 	uint32_t patches;
 	uint32_t steps;
@@ -28906,7 +28906,7 @@ static void diti_cost_whole(const diti_cost *c, diti_cost_step *step) {
 
 static double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split) {
 	diti_cost c = diti_cost_begin(request, split);
-	if (c.p < 2 || !request->system.skips_sent) return 0;
+	if (c.p < 2) return 0;
 	return request->shape.skips / (c.p / 2) * diti_cost_bytes(&c, DITI_SPLIT_PIPEFUSION);
 }
 
@@ -28916,7 +28916,8 @@ static void diti_cost_pipeline(const diti_cost *c, diti_cost_step *step) {
 	double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
 	double compute = diti_cost_compute(c, step->layers);
 	step->exchange = step->layers / c->p * diti_cost_layer(c, c->m, compute * c->p / step->layers, &step->hidden);
-	step->exchange += diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, diti_split_skip_bytes(c->q, c->split));
+	*(c->q->system.skips_wait ? &step->exchange : &link) +=
+		diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, diti_split_skip_bytes(c->q, c->split));
 	step->compute = compute * idle * (again ? (c->s + c->m * c->t) / c->n : 1) * (1 + c->q->system.patch_rows / rows);
 	step->hidden = step->hidden * step->layers / c->p + (link < step->compute ? link : step->compute);
 	if (link > step->compute) step->exchange += link - step->compute;
@@ -28956,12 +28957,10 @@ static double diti_cost_memory(const diti_cost *c) {
 }
 
 static double diti_cost_sent(const diti_cost *c) {
-	bool folded = c->q->shape.skips && !c->q->system.skips_sent && c->p > 2;
 	double sent = diti_split_skip_bytes(c->q, c->split);
 	uint32_t i;
 	for (i = 0; i < DITI_SPLIT_AXES; i++) {
 		double times = i <= DITI_SPLIT_RING ? c->layers / (c->p * c->l) : 1;
-		if (i == DITI_SPLIT_PIPEFUSION && folded) times = 2;
 		sent += times * diti_cost_bytes(c, (diti_split_axis)i);
 	}
 	return sent;
