@@ -785,7 +785,11 @@ static void check_run(const row *r, const char *name) {
         printf("%s: call %.2g, latent %.2g, picture %.2g, %llu bytes as planned, %.1f s\n", name, call, latent, picture,
                (unsigned long long)total(some.sent), (double)(diti_clock_us() - begin) / 1e6);
         CHECK_MESSAGE(call <= CALL_TOLERANCE, "%s: one call differs by %g", name, call);
-        if (r->kind == EXACT) CHECK_MESSAGE(latent <= LATENT_TOLERANCE, "%s: the latent differs by %g", name, latent);
+        if (r->kind == EXACT)
+            CHECK_MESSAGE(latent <= LATENT_TOLERANCE && picture <= LATENT_TOLERANCE,
+                          "%s: the latent differs by %g, the picture by %g", name, latent, picture);
+        else if (has_emulation(r))
+            check_stale(r, name, &plan, &some);
     }
     drop(&one);
     drop(&some);
