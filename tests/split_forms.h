@@ -39,6 +39,7 @@ typedef struct form_rank {          /* a rank's place, innermost axis first, and
     uint64_t tensor, ulysses, ring; /* places */
     uint64_t t, u, r;               /* degrees */
     uint64_t heads;                 /* of its matrices */
+    bool stale;                     /* PipeFusion, which keeps keys and values */
 } form_rank;
 
 static inline uint64_t form_rows(const form_shape *shape, const form_rank *rank, uint64_t member, bool text) {
@@ -60,9 +61,12 @@ static inline uint64_t form_attention(const form_shape *shape, const form_rank *
             if (i == (rank->ring + 1) % rank->r) next += rows;
         }
     }
-    sum += own * 3 * (width - own_width);                 /* queries, keys, values of heads that are others' */
-    if (rank->r > 1) sum += 2 * (all - next) * own_width; /* all but what the next member has by itself */
-    return sum + (gathered - own) * own_width;            /* outputs of rows that are others' */
+    sum += own * 3 * (width - own_width); /* queries, keys, values of heads that are others' */
+    if (rank->stale)                      /* everyone's to everyone, as all are kept */
+        sum += 2 * gathered * own_width * (rank->r - 1);
+    else if (rank->r > 1)
+        sum += 2 * (all - next) * own_width;   /* all but what the next member has by itself */
+    return sum + (gathered - own) * own_width; /* outputs of rows that are others' */
 }
 
 /* Every member's part of the rows to that member, its sum to all (in F32, as wide as the residual stream). */
@@ -73,11 +77,12 @@ static inline uint64_t form_sum(const form_shape *shape, const form_rank *rank, 
 
 static inline uint64_t form_sums(const form_shape *shape, const form_rank *rank, uint64_t items, uint64_t image,
                                  uint64_t text, uint64_t block) {
-    uint64_t sum = shape->sums * form_sum(shape, rank, items * (image + text));
+    uint64_t together = form_sum(shape, rank, items * (image + text)), one = items * form_sum(shape, rank, image);
+    uint64_t sum = shape->sums * together;
     if (rank->t == 1) return 0;
-    if (block + shape->singles >= shape->layers) sum = form_sum(shape, rank, items * (image + text));
-    if (block + 1 == shape->layers && shape->last_image) sum = shape->sums * items * form_sum(shape, rank, image);
-    return sum + (shape->dual >> block & 1) * items * form_sum(shape, rank, image);
+    if (block + shape->singles >= shape->layers) sum = together;
+    if (block + 1 == shape->layers && shape->last_image) sum = (text ? one : together) + one;
+    return sum + (shape->dual >> block & 1) * one;
 }
 
 /* Columns of a matrix, by fours, of which each member has some and all come to have all. */
@@ -87,19 +92,21 @@ static inline uint64_t form_columns(uint64_t columns, uint64_t tensor, uint64_t 
 }
 
 /* Between stages that have some of the layers each, for one item: the rows to the next one, skips to those that take
-   them, and from the last one the prediction to all. */
-static inline uint64_t form_stage(const form_shape *shape, uint64_t rows, uint64_t stage, uint64_t stages) {
+   them, and from the last one the prediction to `last` others. */
+static inline uint64_t form_stage(const form_shape *shape, uint64_t rows, uint64_t stage, uint64_t stages,
+                                  uint64_t last) {
     uint64_t width = shape->heads * shape->head_dim, sum = stage + 1 < stages ? rows * width : 0, i;
     uint64_t first = form_first(shape->layers, stage, stages), end = form_first(shape->layers, stage + 1, stages);
     for (i = first; shape->skips && i < end && i + 1 < shape->layers / 2; i++)
         if (shape->layers - 1 - i >= end) sum += rows * width;
-    return stage + 1 < stages ? sum : (stages - 1) * shape->latent / shape->items;
+    return stage + 1 < stages ? sum : last * shape->latent / shape->items;
 }
 
-/* Of what divides guidance, rows, layers and matrices; false: the split divides more. */
+/* Of one evaluation; false: the split is none. */
 static inline bool form_step(const form_shape *shape, const diti_split *split, uint64_t index, uint64_t *bytes) {
     uint64_t items = shape->items * shape->branches / split->degree[DITI_SPLIT_CFG], members, self, i, rows;
-    uint64_t stages = split->degree[DITI_SPLIT_LAYERS], stage;
+    uint64_t piped = split->degree[DITI_SPLIT_PIPEFUSION], stages = split->degree[DITI_SPLIT_LAYERS] * piped, stage;
+    uint64_t branches = split->degree[DITI_SPLIT_CFG];
     form_rank rank;
     rank.t = split->degree[DITI_SPLIT_TENSOR];
     rank.u = split->degree[DITI_SPLIT_ULYSSES];
@@ -107,6 +114,7 @@ static inline bool form_step(const form_shape *shape, const diti_split *split, u
     rank.tensor = index % rank.t;
     rank.ulysses = index / rank.t % rank.u;
     rank.ring = index / (rank.t * rank.u) % rank.r;
+    rank.stale = piped > 1;
     rank.heads = form_part(shape->heads, rank.tensor, rank.t);
     members = rank.u * rank.r;
     stage = index / (rank.t * members) % stages;
@@ -122,10 +130,31 @@ static inline bool form_step(const form_shape *shape, const diti_split *split, u
     }
     if (stage + 1 == stages) /* all members of the last stage come to have all rows */
         *bytes += items * form_part(shape->image, self, members) * shape->out_columns * (members - 1);
-    if (stages > 1) *bytes += items * form_stage(shape, rows, stage, stages);
-    if (split->degree[DITI_SPLIT_CFG] == 2) *bytes += shape->latent; /* the prediction, to the other branch */
+    if (stages > 1) /* layers: to all other stages; PipeFusion: to the first one of each branch */
+        *bytes += items * form_stage(shape, rows, stage, stages, piped > 1 ? branches : stages - 1);
+    if (branches == 2 && piped == 1) *bytes += shape->latent; /* the prediction, to the other branch */
     *bytes *= FORM_ELEMENT;
     return true;
+}
+
+/* Of all steps; columns, rows: of tokens. PipeFusion's are patch by patch behind the warm-up: strips of whole rows, the
+   text's with the first. */
+static inline bool form_steps(const form_shape *shape, const diti_split_plan *plan, uint64_t index, uint64_t columns,
+                              uint64_t rows, uint64_t steps, uint64_t *bytes) {
+    uint64_t whole = plan->split.degree[DITI_SPLIT_PIPEFUSION] < 2 || steps < plan->warmup ? steps : plan->warmup, i,
+             one;
+    bool known = form_step(shape, &plan->split, index, bytes);
+    *bytes *= whole;
+    for (i = 0; i < plan->patches && whole < steps; i++) {
+        form_shape patch = *shape;
+        uint64_t count = rows * (i + 1) / plan->patches - rows * i / plan->patches;
+        patch.image = count * columns;
+        patch.latent = shape->latent * count / rows;
+        if (i) patch.text = 0;
+        form_step(&patch, &plan->split, index, &one);
+        *bytes += one * (steps - whole);
+    }
+    return known;
 }
 
 /* The layers alone, of one attention each: what the closed form must come to where everything divides. */

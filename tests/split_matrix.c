@@ -586,7 +586,8 @@ static uint64_t text_form(const row *r, const diti_split *split, const outcome *
 static uint64_t modulation_form(const row *r, const diti_split *split, uint64_t index, uint32_t steps) {
     const diti_model_traits *traits = &at.model->transformer->traits;
     form_shape shape = shape_of(r);
-    uint64_t tensor = split->degree[DITI_SPLIT_TENSOR], stages = split->degree[DITI_SPLIT_LAYERS], sum = 0, i;
+    uint64_t tensor = split->degree[DITI_SPLIT_TENSOR], sum = 0, i;
+    uint64_t stages = split->degree[DITI_SPLIT_LAYERS] * split->degree[DITI_SPLIT_PIPEFUSION];
     uint64_t width = traits->width, doubles = shape.layers - shape.singles;
     uint64_t rows = steps * shape.branches / split->degree[DITI_SPLIT_CFG];
     uint64_t stage = index / (tensor * split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING]) % stages;
@@ -608,16 +609,17 @@ static uint64_t modulation_form(const row *r, const diti_split *split, uint64_t 
     return sum * rows * (traits->class_count ? r->images : 1) * FORM_ELEMENT;
 }
 
-static void check_forms(const row *r, const diti_split *split, const outcome *out, uint32_t steps) {
+static void check_forms(const row *r, const diti_split_plan *plan, const outcome *out, uint32_t steps) {
+    const diti_split *split = &plan->split;
     form_shape shape = shape_of(r), layers = shape;
     uint64_t bytes, before;
     double document;
     uint32_t i;
     layers.out_columns = layers.latent = 0;
-    for (i = 0; i < out->devices && form_step(&shape, split, i, &bytes); i++) {
-        CHECK_MESSAGE(out->in_steps[i] == steps * bytes,
-                      "device %u sends %llu bytes in %u steps, the closed form says %llu", i,
-                      (unsigned long long)out->in_steps[i], steps, (unsigned long long)(steps * bytes));
+    for (i = 0; i < out->devices && !plan->int8 && form_steps(&shape, plan, i, r->columns, r->rows, steps, &bytes);
+         i++) {
+        CHECK_MESSAGE(out->in_steps[i] == bytes, "device %u sends %llu bytes in %u steps, the closed form says %llu", i,
+                      (unsigned long long)out->in_steps[i], steps, (unsigned long long)bytes);
         before = (i ? 0 : text_form(r, split, out)) + modulation_form(r, split, i, steps);
         CHECK_MESSAGE(out->before[i] == before, "device %u sends %llu bytes before, not %llu", i,
                       (unsigned long long)out->before[i], (unsigned long long)before);
@@ -630,15 +632,16 @@ static void check_forms(const row *r, const diti_split *split, const outcome *ou
     counts.forms += i > 0;
 }
 
-static void check_bytes(const row *r, const diti_split *split, const outcome *out, uint32_t steps) {
+static void check_bytes(const row *r, const diti_split_plan *plan, const outcome *out, uint32_t steps) {
     uint32_t i, to;
     for (i = 0; i < LINKS; i++)
         for (to = 0; to < LINKS; to++)
             if (out->planned[i][to] != out->sent[i][to])
                 CHECK_MESSAGE(false, "%llu bytes were planned from %u to %u, %llu sent",
                               (unsigned long long)out->planned[i][to], i, to, (unsigned long long)out->sent[i][to]);
-    CHECK_MESSAGE(total(out->planned) > 0 && out->devices == diti_split_ranks(split), "%u devices", out->devices);
-    check_forms(r, split, out, steps);
+    CHECK_MESSAGE(total(out->planned) > 0 && out->devices == diti_split_ranks(&plan->split), "%u devices",
+                  out->devices);
+    check_forms(r, plan, out, steps);
 }
 
 /* ---- pipefusion: against doubles ---- */
@@ -714,20 +717,37 @@ static void check_emulation(const char *model) {
     free(stale);
 }
 
-/* Behind the warm-up by one step, relative to how far that step went; and after all steps. */
+/* What the same patches come to on one device: in doubles, else in the library's own graphs. */
+static double *patches_alone(const row *r, const outcome *from, uint32_t steps, const diti_split_plan *plan) {
+    char split[64];
+    outcome one;
+    double *out = NULL;
+    size_t i;
+    if (has_emulation(r)) return emulate(r, from, steps, plan->patches, plan->warmup);
+    snprintf(split, sizeof split, "pipefusion1:m%uw%u", (unsigned)plan->patches, (unsigned)plan->warmup);
+    if (!CHECK_MESSAGE(run(r, split, steps, &one) == DIT_OK, "%s: %s", split, err.message)) return NULL;
+    out = stale_new(one.count);
+    for (i = 0; i < one.count; i++) out[i] = one.latent[i];
+    drop(&one);
+    return out;
+}
+
+/* Behind the warm-up by one step, relative to how far that went from the start; and after all steps. */
 static void check_stale(const row *r, const char *name, const diti_split_plan *plan, const outcome *some) {
-    double *emulated = emulate(r, some, some_steps, plan->patches, plan->warmup), call = 0, latent;
+    double *alone = patches_alone(r, some, some_steps, plan), call = INFINITY, latent;
     uint32_t first = plan->warmup + 1;
     outcome one;
-    latent = distance(some, emulated, NULL);
-    free(emulated);
+    if (!alone) return;
+    latent = distance(some, alone, NULL);
+    free(alone);
     if (CHECK_MESSAGE(run(r, r->split, first, &one) == DIT_OK, "%s: %s", name, err.message)) {
-        emulated = emulate(r, &one, first, plan->patches, plan->warmup);
-        call = distance(&one, emulated, one.start);
-        free(emulated);
+        alone = patches_alone(r, &one, first, plan);
+        if (alone) call = distance(&one, alone, one.start);
+        free(alone);
         drop(&one);
     }
-    printf("    from its emulation: call %.2g, latent %.2g\n", call, latent);
+    printf("    from the same patches %s: call %.2g, latent %.2g\n", has_emulation(r) ? "in doubles" : "on one device",
+           call, latent);
     CHECK_MESSAGE(call <= CALL_TOLERANCE, "%s: the first patches differ by %g from their emulation", name, call);
     CHECK_MESSAGE(latent <= LATENT_TOLERANCE, "%s: the latent differs by %g from its emulation", name, latent);
 }
@@ -776,10 +796,10 @@ static void check_run(const row *r, const char *name) {
         return;
     }
     call = difference(&one, &reference.alone[0], true);
-    check_bytes(r, &plan.split, &one, 1);
+    check_bytes(r, &plan, &one, 1);
     if (CHECK_MESSAGE(run(r, r->split, some_steps, &some) == DIT_OK, "%s: %s", name, err.message)) {
         latent = difference(&some, &reference.alone[1], false);
-        check_bytes(r, &plan.split, &some, some_steps);
+        check_bytes(r, &plan, &some, some_steps);
         counts.run++;
         picture = picture_difference(&some, &reference.alone[1]);
         printf("%s: call %.2g, latent %.2g, picture %.2g, %llu bytes as planned, %.1f s\n", name, call, latent, picture,
@@ -788,7 +808,7 @@ static void check_run(const row *r, const char *name) {
         if (r->kind == EXACT)
             CHECK_MESSAGE(latent <= LATENT_TOLERANCE && picture <= LATENT_TOLERANCE,
                           "%s: the latent differs by %g, the picture by %g", name, latent, picture);
-        else if (has_emulation(r))
+        else
             check_stale(r, name, &plan, &some);
     }
     drop(&one);
