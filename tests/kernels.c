@@ -460,6 +460,45 @@ static void test_linear_items(diti_device *device) {
 
 static bool wanted_type(int type) { return thorough || type == DIT_TYPE_BF16 || type == DIT_TYPE_Q8_0; }
 
+/* Rows 8 to 51 of a weight in three parts, of their columns the second and the fourth quarter side by side. */
+static void check_cut(diti_device *device, dit_type type) {
+    enum { M = 21, N = 44, K = 512, ROWS = 72, COLUMNS = 1024 };
+    diti_graph *graph = begin(device);
+    matrix x = matrix_random(M, K, 1, graph->activation), got = {0, 0, NULL};
+    weight_values w = weight_random(type, ROWS, COLUMNS, 1, 3);
+    diti_replicas *replicas = diti_replicas_create(&env, device);
+    linear_case c = {.m = M, .n = N, .k = K};
+    diti_linear_desc desc = {0};
+    float *part = malloc(N * K * sizeof *part);
+    double *wanted = malloc(M * N * sizeof *wanted);
+    diti_tensor out;
+    for (int i = 0; i < bench.buffer_count; i++) bench.buffers[i].replicas = replicas;
+    desc.cut.row = 8;
+    desc.cut.rows = N;
+    desc.cut.columns[0].first = 256;
+    desc.cut.columns[1].first = 768;
+    desc.cut.columns[0].count = desc.cut.columns[1].count = 256;
+    desc.out_f32 = true;
+    out = diti_linear(graph, input(&x, graph->activation, 0, "x"), &w.weight, &desc);
+    CHECK(diti_linear(graph, out, &w.weight, &desc) == 0); /* of other columns */
+    memset(&graph->error, 0, sizeof graph->error);
+    round_weights(&w, graph->activation);
+    for (int r = 0; r < N; r++)
+        for (int k = 0; k < K; k++)
+            part[r * K + k] = w.values[(8 + r) * COLUMNS + (k < 256 ? 256 + k : 512 + k)];
+    reference_linear(&c, &x, part, NULL, NULL, NULL, NULL, wanted);
+    if (run_plan()) {
+        uint64_t bytes = diti_replicas_bytes(replicas, device), row = 0;
+        got = read_tensor(out);
+        close_to(&got, wanted, tolerance_of(DITI_F32), diti_type_name(type));
+        CHECK(diti_type_bytes(type, 1, K, &row) && bytes >= N * row && bytes <= N * row + 3 * 16);
+    }
+    end();
+    diti_replicas_free(replicas);
+    weight_free(&w);
+    free(got.data), free(x.data), free(part), free(wanted);
+}
+
 static void test_linear_types(diti_device *device) {
     for (int type = DIT_TYPE_F32; type <= DIT_TYPE_Q6_K; type++) {
         if (!wanted_type(type)) continue;
@@ -467,6 +506,7 @@ static void test_linear_types(diti_device *device) {
         c.parts = 3;
         c.bias = true;
         check_linear(device, &c);
+        if (diti_weight_bytes(c.type, 1, 512, &(uint64_t){0})) check_cut(device, c.type);
     }
 }
 

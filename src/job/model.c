@@ -34,6 +34,7 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     options.keep = model->keep[part];
     if (options.keep < options.matrices) options.stream = model->stream;
     options.int8_attention = desc->int8_attention;
+    options.by_need = desc->weights_by_need && part == DITI_PART_TRANSFORMER;
     return options;
 }
 
@@ -472,6 +473,10 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
     if (desc->type_count && !desc->types)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types is NULL, type_count is %u",
                          desc->type_count);
+    if (desc->weights_by_need && (desc->weight_budget || desc->release_text_encoders))
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_model_desc: weights_by_need cannot be had together with weight_budget or "
+                         "release_text_encoders");
     if (diti_model_check_types(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
     return DIT_OK;
 }
@@ -501,7 +506,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     model->device = ctx && !desc->dry_run ? ctx->device : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
     result = diti_model_load_parts(model, desc, err);
-    if (!model->stream) diti_model_close_packages(model); /* everything is on the device or copied */
+    if (!model->stream && !desc->weights_by_need) diti_model_close_packages(model); /* everything is on the device or copied */
     if (result != DIT_OK) {
         dit_model_destroy(model);
         return result;

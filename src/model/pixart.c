@@ -372,9 +372,9 @@ static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_gra
 }
 
 /* Modulation of all steps (models.md 3.2, 2, 3 and 6): F32 [steps, 8D]. */
-static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *graph, const diti_pixart_state *state,
-                                          uint32_t steps) {
-    uint32_t i, width = model->config.width;
+static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
+                                          const diti_pixart_state *state) {
+    uint32_t i, steps = denoise->steps, width = model->config.width;
     diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
     diti_tensor time = diti_embed(graph, &model->time, state->sinusoids, 0);
     diti_tensor active, final_rows = diti_tensor_weight(graph, &model->final_table, 0);
@@ -382,8 +382,8 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
         time = diti_add_rows(graph, time, diti_pixart_size_embedding(model, graph, state->sizes), 0, "add_sizes");
     }
     active = diti_silu(graph, time, "modulation_silu");
-    diti_layer_run(graph, active, &model->modulation, DITI_ACTIVATION_NONE,
-                   diti_tensor_view(graph, all, 0, steps, 0, 6 * width), true, "modulation");
+    diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active, &model->modulation,
+                      diti_tensor_view(graph, all, 0, steps, 0, 6 * width), "modulation");
     for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
         diti_add_rows(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
                       diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
@@ -452,7 +452,7 @@ static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph 
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
     if (model->config.sized) state->sizes = diti_tensor_input(graph, DITI_F32, 3, 256, "sizes");
-    state->modulation = diti_pixart_modulation(model, graph, state, denoise->steps);
+    state->modulation = diti_pixart_modulation(model, graph, denoise, state);
     state->tables = diti_pixart_all_tables(model, graph, state->modulation, denoise->steps);
     diti_pixart_project_text(model, graph, denoise, state);
 }

@@ -1,0 +1,345 @@
+/* Matrices divided among devices, and weights that are only where they are needed: W8A8 and packed types against one
+   device, memory of each device, bytes against their closed form, what cannot be divided; a model that no device holds.
+   By hand: an argument is a folder with more packed models (gguf_sd35m_q8_0, gguf_flux_q4_k).
+   test-runs: lavapipe */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "generated_model.h"
+#include "vulkan_test.h"
+
+#define BUNDLED "models/emoji-q8_0.gguf"
+#define CALL_TOLERANCE 1e-5 /* the order of sums */
+#define LATENT_TOLERANCE 1e-3
+/* int8: sums in another order differ by 1e-7, and for that a value in ten thousand rounds to the next step, of 1 / 127 of
+   its row's largest. Scales are the same to the bit (test_scales). */
+#define INT8_TOLERANCE 1e-2
+
+static dit_error err;
+static bool full;
+
+/* Rotated rows are cut between groups of 256 channels: heads of 32 have two such parts in 512. */
+static const generated_model wide = {"pixart16", "pixart", 16, 32, 2, 0, 0, false},
+                             narrow = {"pixart4", "pixart", 4, 32, 1, 0, 0, false};
+static const generated_model joint = {"flux16", "flux", 16, 32, 1, 1, 0, true};
+
+/* ---- a model on devices ---- */
+
+typedef struct setup {
+    const generated_model *shape; /* NULL: a file */
+    const char *file;
+    uint32_t devices;
+    const char *overrides;
+    VkDeviceSize limit; /* of each device */
+    dit_type type;      /* of linear layers */
+    bool by_need;
+} setup;
+
+static struct {
+    dit_context *context;
+    dit_model *model;
+    generated_files files;
+    bool generated;
+} at;
+
+static void close_model(void) {
+    dit_model_destroy(at.model);
+    if (at.generated) generated_free(&at.files);
+    dit_context_destroy(at.context);
+    memset(&at, 0, sizeof at);
+}
+
+static bool open_context(const setup *s) {
+    dit_context_desc desc = DITI_ZERO;
+    char devices[256] = "";
+    uint32_t i;
+    for (i = 0; i < s->devices; i++) strcat(devices, i ? ",llvmpipe" : "llvmpipe");
+    desc.devices = devices;
+    desc.overrides = s->overrides ? s->overrides : "rung=base";
+    desc.device_memory_limit = s->limit;
+    return CHECK_MESSAGE(dit_context_create(&desc, &at.context, &err) == DIT_OK, "%s", err.message);
+}
+
+static dit_result open_model(const setup *s) {
+    dit_type_rule rule = {"transformer.*blocks.*", DIT_TYPE_STORED};
+    dit_model_desc desc = DITI_ZERO;
+    memset(&at, 0, sizeof at);
+    if (!open_context(s)) return err.result;
+    rule.type = s->type;
+    desc.types = s->type ? &rule : NULL;
+    desc.type_count = s->type ? 1 : 0;
+    desc.weights_by_need = s->by_need;
+    desc.source.path = s->file;
+    desc.parts = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE;
+    if (s->shape) {
+        generated_make(&at.files, s->shape);
+        at.generated = true;
+        desc.components = at.files.components;
+        desc.component_count = at.files.component_count;
+    }
+    return dit_model_load(at.context, &desc, &at.model, &err);
+}
+
+/* ---- runs ---- */
+
+enum { COLUMNS = 5, ROWS = 3 };
+
+typedef struct outcome {
+    float *latent;
+    size_t count;
+    uint64_t planned, sent, in_step; /* bytes */
+    uint64_t weights[DITI_MAX_DEVICES];
+} outcome;
+
+static void tell(const dit_job *job, outcome *out) {
+    const diti_weights *weights = &at.model->transformer->weights;
+    uint32_t i, segment, step;
+    for (i = 0; i < job->share_count; i++) {
+        const dit_job *share = job->shares[i];
+        out->weights[i] = diti_replicas_bytes(weights->replicas, share->device) + (i ? 0 : weights->bytes);
+        for (segment = 0; segment < share->step_segment; segment++)
+            out->planned += diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
+        for (segment = share->decode_segment; segment < share->plan->segment_count; segment++)
+            out->planned += diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
+        for (step = 0; step < share->request.shape.steps; step++) {
+            uint64_t bytes = diti_plan_exchange_bytes(share->plan, diti_job_step_segment(share, step), UINT32_MAX);
+            out->planned += bytes;
+            if (!step) out->in_step += bytes;
+        }
+    }
+}
+
+static dit_result run(const char *split, uint32_t steps, outcome *out) {
+    generated_inputs inputs;
+    dit_job_desc desc = DITI_ZERO;
+    dit_counters counters;
+    dit_job *job = NULL;
+    dit_result result;
+    bool guided = at.model->transformer->traits.default_guidance != 1.0f;
+    memset(out, 0, sizeof *out);
+    memset(&inputs, 0, sizeof inputs);
+    generated_texts(&inputs, at.model, GENERATED_TOKENS2, guided);
+    desc.model = at.model;
+    desc.inputs = inputs.list;
+    desc.input_count = inputs.count;
+    desc.width = COLUMNS * at.model->info.size_multiple;
+    desc.height = ROWS * at.model->info.size_multiple;
+    desc.steps = steps;
+    desc.seed = 5;
+    desc.sampler = "euler";
+    desc.guidance.scale = guided ? 3 : 0;
+    desc.split = split;
+    result = dit_job_create(at.context, &desc, &job, &err);
+    if (result == DIT_OK) {
+        tell(job, out);
+        result = dit_job_wait(job, 120000000000u);
+        if (result < 0) dit_job_status(job, NULL, &err);
+    }
+    if (result == DIT_OK) {
+        out->count = diti_job_latent_values(job);
+        out->latent = (float *)calloc(out->count, sizeof *out->latent);
+        result = dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, out->latent, out->count * sizeof *out->latent, 0, &err);
+        dit_job_get_counters(job, &counters);
+        out->sent = counters.peer_bytes;
+    }
+    dit_job_destroy(job);
+    generated_free_inputs(&inputs);
+    return result;
+}
+
+static double difference(const outcome *a, const outcome *b) {
+    double error = 0, norm = 0;
+    size_t i;
+    for (i = 0; i < b->count; i++) {
+        error += ((double)a->latent[i] - b->latent[i]) * ((double)a->latent[i] - b->latent[i]);
+        norm += (double)b->latent[i] * b->latent[i];
+    }
+    return a->count == b->count && norm > 0 ? sqrt(error / norm) : INFINITY;
+}
+
+/* What all devices send in a step: every sum over devices moves 2 (N - 1) n D values, and where layers are int8 the
+   largest magnitudes of n rows go from each to each. Sums: of PixArt 3 in a block, of FLUX 2 and 1. */
+static uint64_t closed_form(const setup *s, uint32_t members) {
+    const diti_model_traits *traits = &at.model->transformer->traits;
+    uint64_t rows = traits->joint ? COLUMNS * ROWS + at.model->texts[DITI_TEXT_FIRST].tokens
+                                  : COLUMNS * ROWS * 2, /* branches of guidance */
+        sums = traits->joint ? 2 * (traits->layers - traits->single_layers) + traits->single_layers : 3 * traits->layers;
+    uint64_t bytes = sums * 2 * (members - 1) * rows * traits->width * sizeof(float);
+    if (s->type) bytes += sums * members * (members - 1) * rows * sizeof(float);
+    return bytes;
+}
+
+/* One call and some, against one device; bytes; and of what is divided among devices each has its part. */
+static void check_split(const setup *s, const char *split, uint32_t members, double most_weights) {
+    outcome one, other;
+    uint32_t steps, i;
+    uint64_t all;
+    if (CHECK_MESSAGE(open_model(s) == DIT_OK, "%s", err.message)) {
+        const diti_weights *weights = &at.model->transformer->weights;
+        all = weights->bytes + (weights->streamed ? weights->streamed->bytes : 0);
+        for (steps = 1; steps <= (full ? 3 : 1); steps += 2) {
+            double tolerance = s->type ? INT8_TOLERANCE : steps == 1 ? CALL_TOLERANCE : LATENT_TOLERANCE;
+            CHECK_MESSAGE(run(split, steps, &other) == DIT_OK, "%s: %s", split, err.message);
+            for (i = s->by_need ? 0 : 1; i < members && steps == 1; i++) {
+                printf("device %u of %u has %.3f of the weights\n", i, members, (double)other.weights[i] / (double)all);
+                CHECK((double)other.weights[i] <= most_weights * (double)all && other.weights[i] * 8 > all / members);
+            }
+            CHECK_MESSAGE(run(NULL, steps, &one) == DIT_OK, "alone: %s", err.message);
+            printf("%s%s of %s: %u steps, relative L2 %.2g, %llu bytes\n", split, s->by_need ? ", by need" : "",
+                   s->shape ? s->shape->name : s->file, steps, difference(&other, &one), (unsigned long long)other.sent);
+            CHECK(difference(&other, &one) <= tolerance);
+            CHECK_MESSAGE(other.planned == other.sent, "%llu bytes were planned", (unsigned long long)other.planned);
+            if (!strchr(split, ','))
+                CHECK_MESSAGE(other.in_step == closed_form(s, members), "a step sends %llu bytes, not %llu",
+                              (unsigned long long)other.in_step, (unsigned long long)closed_form(s, members));
+            free(one.latent);
+            free(other.latent);
+        }
+    }
+    close_model();
+}
+
+/* ---- tests ---- */
+
+static void test_int8(void) {
+    setup s = {&narrow, NULL, 2, NULL, 0, DIT_TYPE_I8_ROW, false};
+    check_split(&s, "tensor2", 2, 0.65);
+    if (!full) return;
+    s.shape = &wide;
+    check_split(&s, "tensor2", 2, 0.6);
+    s.type = DIT_TYPE_I8_ROW_ROTATED;
+    check_split(&s, "tensor2", 2, 0.6);
+    s.shape = &joint;
+    check_split(&s, "tensor2", 2, 0.6);
+    s.type = DIT_TYPE_I8_ROW;
+    s.overrides = "rung=base,mapped=0,staging=8K,allocation=1M";
+    s.devices = 4;
+    s.by_need = true;
+    check_split(&s, "tensor4", 4, 0.35);
+    check_split(&s, "tensor2,ulysses2", 4, 0.6);
+}
+
+/* Halves of rows that agree in their largest values are quantized as whole rows are. */
+static void check_scales(bool rotated) {
+    enum { LINES = 5, WIDTH = 512 };
+    static float x[LINES][WIDTH];
+    static unsigned char whole[LINES][WIDTH + 16], part[LINES][WIDTH / 2 + 16];
+    diti_tensor input, table, made[3];
+    diti_plan *plan = NULL;
+    diti_graph graph;
+    uint32_t i, r, c, wrong = 0;
+    for (r = 0; r < LINES; r++)
+        for (c = 0; c < WIDTH; c++) x[r][c] = r == 4 ? 0 : sinf((float)(r * 977 + c * 31)) * (c == 37 + 90 * r ? 9 : 1);
+    diti_graph_init(&graph, at.context->device);
+    diti_graph_segment(&graph, "scales", false);
+    input = diti_tensor_input(&graph, DITI_F32, LINES, WIDTH, "x");
+    table = diti_tensor_new(&graph, DITI_F32, 2, LINES, "largest");
+    for (i = 0; i < 2; i++)
+        diti_copy(&graph,
+                  diti_quantize_measure(&graph,
+                                        diti_tensor_view(&graph, input, 0, LINES, i * WIDTH / 2, WIDTH / 2), rotated,
+                                        "measure"),
+                  diti_tensor_view(&graph, table, i, 1, 0, LINES), "largest");
+    made[2] = diti_quantize(&graph, input, rotated, "quantize");
+    for (i = 0; i < 2; i++)
+        made[i] = diti_quantize_agreed(&graph, diti_tensor_view(&graph, input, 0, LINES, i * WIDTH / 2, WIDTH / 2),
+                                       rotated, table, "quantize");
+    if (CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK, "%s", err.message)) {
+        CHECK(diti_plan_write(plan, input, x, sizeof x, &err) == DIT_OK && diti_plan_run(plan, 0, 1, &err) == DIT_OK);
+        CHECK_MESSAGE(diti_plan_read(plan, made[2], whole, sizeof whole, &err) == DIT_OK, "%s", err.message);
+        for (i = 0; i < 2; i++) {
+            CHECK(diti_plan_read(plan, made[i], part, sizeof part, &err) == DIT_OK);
+            for (r = 0; r < LINES; r++)
+                wrong += memcmp(part[r], whole[r] + i * WIDTH / 2, WIDTH / 2) != 0 ||
+                         memcmp(part[r] + WIDTH / 2, whole[r] + WIDTH, 4) != 0;
+        }
+        CHECK_MESSAGE(wrong == 0, "%u of %u rows differ", wrong, 2 * LINES);
+    }
+    diti_plan_destroy(plan);
+    diti_graph_free(&graph);
+}
+
+static void test_scales(void) {
+    setup s = {NULL, NULL, 1, NULL, 0, DIT_TYPE_STORED, false};
+    memset(&at, 0, sizeof at);
+    if (open_context(&s)) {
+        check_scales(false);
+        check_scales(true);
+    }
+    close_model();
+}
+
+static void test_packed(void) {
+    setup s = {NULL, BUNDLED, 2, NULL, 0, DIT_TYPE_STORED, false};
+    check_split(&s, "tensor2", 2, 0.6);
+    s.devices = 3;
+    s.by_need = true;
+    if (full) check_split(&s, "tensor3", 3, 0.45);
+}
+
+/* Two devices hold what none of them can. */
+static void test_need(void) {
+    setup s = {&wide, NULL, 2, NULL, (VkDeviceSize)28 << 20, DIT_TYPE_STORED, false};
+    outcome out;
+    CHECK(open_model(&s) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
+    close_model();
+    s.by_need = true;
+    if (CHECK_MESSAGE(open_model(&s) == DIT_OK, "%s", err.message)) {
+        CHECK(at.model->info.streamed_bytes > s.limit - ((VkDeviceSize)8 << 20));
+        CHECK(run(NULL, 1, &out) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
+        free(out.latent);
+        CHECK_MESSAGE(run("tensor2", 1, &out) == DIT_OK, "%s", err.message);
+        free(out.latent);
+    }
+    close_model();
+    if (full && CHECK_MESSAGE(open_model(&s) == DIT_OK, "%s", err.message)) { /* blocks instead of parts of each */
+        CHECK_MESSAGE(run("layers2", 1, &out) == DIT_OK, "%s", err.message);
+        free(out.latent);
+    }
+    close_model();
+}
+
+static void test_refusals(void) {
+    setup s = {&wide, NULL, 4, NULL, 0, DIT_TYPE_I8_ROW_ROTATED, true};
+    dit_model_desc desc = DITI_ZERO;
+    dit_model *model = NULL;
+    outcome out;
+    if (CHECK_MESSAGE(open_model(&s) == DIT_OK, "%s", err.message)) {
+        CHECK(run("tensor4", 1, &out) == DIT_ERROR_INVALID_ARGUMENT);
+        CHECK_MESSAGE(strstr(err.message, "parted every 256") && !strchr(err.message, '\n'), "%s", err.message);
+        printf("%s\n", err.message);
+        desc.source.path = BUNDLED;
+        desc.weights_by_need = true;
+        desc.weight_budget = (VkDeviceSize)64 << 20;
+        CHECK(dit_model_load(at.context, &desc, &model, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+              strstr(err.message, "weights_by_need"));
+    }
+    close_model();
+}
+
+static void test_folder(const char *folder) {
+    static const char *const names[] = {"gguf_sd35m_q8_0", "gguf_flux_q8_0", "gguf_flux_q4_k", "gguf_sd35m_q6_k"};
+    char path[400];
+    size_t i;
+    for (i = 0; i < DITI_COUNT(names); i++) {
+        setup s = {NULL, path, 2, NULL, 0, DIT_TYPE_STORED, true};
+        snprintf(path, sizeof path, "%s/%s/model.gguf", folder, names[i]);
+        check_split(&s, "tensor2", 2, 0.9);
+    }
+}
+
+int main(int argc, char **argv) {
+    const char *all = getenv("DIT_TEST_ALL");
+    full = all && *all == '1';
+    test_vulkan_begin();
+    if (argc > 1) {
+        test_folder(argv[1]);
+    } else {
+        test_scales();
+        test_int8();
+        test_packed();
+        test_need();
+        test_refusals();
+    }
+    test_vulkan_end();
+    return TEST_END("split_tensor");
+}
