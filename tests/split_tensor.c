@@ -10,15 +10,15 @@
 #define BUNDLED "models/emoji-q8_0.gguf"
 #define CALL_TOLERANCE 1e-5 /* the order of sums */
 #define LATENT_TOLERANCE 1e-3
-/* int8: sums in another order differ by 1e-7, and for that a value in ten thousand rounds to the next step, of 1 / 127 of
-   its row's largest. Scales are the same to the bit (test_scales). */
+/* int8: sums in another order differ by 1e-7, and for that a value in ten thousand rounds to the next step, of 1 / 127
+   of its row's largest. Scales are the same to the bit (test_scales). */
 #define INT8_TOLERANCE 1e-2
 
 static dit_error err;
 static bool full;
 
 /* Rotated rows are cut between groups of 256 channels: heads of 32 have two such parts in 512. */
-static const generated_model wide = {"pixart16", "pixart", 16, 32, 2, 0, 0, false},
+static const generated_model wide = {"pixart16", "pixart", 16, 32, 1, 0, 0, false},
                              narrow = {"pixart4", "pixart", 4, 32, 1, 0, 0, false};
 static const generated_model joint = {"flux16", "flux", 16, 32, 1, 1, 0, true};
 
@@ -162,7 +162,8 @@ static uint64_t closed_form(const setup *s, uint32_t members) {
     const diti_model_traits *traits = &at.model->transformer->traits;
     uint64_t rows = traits->joint ? COLUMNS * ROWS + at.model->texts[DITI_TEXT_FIRST].tokens
                                   : COLUMNS * ROWS * 2, /* branches of guidance */
-        sums = traits->joint ? 2 * (traits->layers - traits->single_layers) + traits->single_layers : 3 * traits->layers;
+        sums =
+            traits->joint ? 2 * (traits->layers - traits->single_layers) + traits->single_layers : 3 * traits->layers;
     uint64_t bytes = sums * 2 * (members - 1) * rows * traits->width * sizeof(float);
     if (s->type) bytes += sums * members * (members - 1) * rows * sizeof(float);
     return bytes;
@@ -185,7 +186,8 @@ static void check_split(const setup *s, const char *split, uint32_t members, dou
             }
             CHECK_MESSAGE(run(NULL, steps, &one) == DIT_OK, "alone: %s", err.message);
             printf("%s%s of %s: %u steps, relative L2 %.2g, %llu bytes\n", split, s->by_need ? ", by need" : "",
-                   s->shape ? s->shape->name : s->file, steps, difference(&other, &one), (unsigned long long)other.sent);
+                   s->shape ? s->shape->name : s->file, steps, difference(&other, &one),
+                   (unsigned long long)other.sent);
             CHECK(difference(&other, &one) <= tolerance);
             CHECK_MESSAGE(other.planned == other.sent, "%llu bytes were planned", (unsigned long long)other.planned);
             if (!strchr(split, ','))
@@ -202,28 +204,28 @@ static void check_split(const setup *s, const char *split, uint32_t members, dou
 
 static void test_int8(void) {
     setup s = {&narrow, NULL, 2, NULL, 0, DIT_TYPE_I8_ROW, false};
-    check_split(&s, "tensor2", 2, 0.65);
+    check_split(&s, "tensor2", 2, 0.7);
     if (!full) return;
     s.shape = &wide;
-    check_split(&s, "tensor2", 2, 0.6);
+    check_split(&s, "tensor2", 2, 0.7);
     s.type = DIT_TYPE_I8_ROW_ROTATED;
-    check_split(&s, "tensor2", 2, 0.6);
+    check_split(&s, "tensor2", 2, 0.7);
     s.shape = &joint;
-    check_split(&s, "tensor2", 2, 0.6);
+    check_split(&s, "tensor2", 2, 0.7);
     s.type = DIT_TYPE_I8_ROW;
     s.overrides = "rung=base,mapped=0,staging=8K,allocation=1M";
     s.devices = 4;
     s.by_need = true;
-    check_split(&s, "tensor4", 4, 0.35);
-    check_split(&s, "tensor2,ulysses2", 4, 0.6);
+    check_split(&s, "tensor4", 4, 0.5);
+    check_split(&s, "tensor2,ulysses2", 4, 0.7);
 }
 
 /* Halves of rows that agree in their largest values are quantized as whole rows are. */
 static void check_scales(bool rotated) {
     enum { LINES = 5, WIDTH = 512 };
     static float x[LINES][WIDTH];
-    static unsigned char whole[LINES][WIDTH + 16], part[LINES][WIDTH / 2 + 16];
-    diti_tensor input, table, made[3];
+    static float whole[LINES][WIDTH], part[LINES][WIDTH / 2];
+    diti_tensor input, table, made[3], opened[3];
     diti_plan *plan = NULL;
     diti_graph graph;
     uint32_t i, r, c, wrong = 0;
@@ -235,22 +237,23 @@ static void check_scales(bool rotated) {
     table = diti_tensor_new(&graph, DITI_F32, 2, LINES, "largest");
     for (i = 0; i < 2; i++)
         diti_copy(&graph,
-                  diti_quantize_measure(&graph,
-                                        diti_tensor_view(&graph, input, 0, LINES, i * WIDTH / 2, WIDTH / 2), rotated,
-                                        "measure"),
+                  diti_quantize_measure(&graph, diti_tensor_view(&graph, input, 0, LINES, i * WIDTH / 2, WIDTH / 2),
+                                        rotated, "measure"),
                   diti_tensor_view(&graph, table, i, 1, 0, LINES), "largest");
     made[2] = diti_quantize(&graph, input, rotated, "quantize");
     for (i = 0; i < 2; i++)
         made[i] = diti_quantize_agreed(&graph, diti_tensor_view(&graph, input, 0, LINES, i * WIDTH / 2, WIDTH / 2),
                                        rotated, table, "quantize");
+    for (i = 0; i < 3; i++) {
+        opened[i] = diti_tensor_state(&graph, DITI_F32, LINES, i < 2 ? WIDTH / 2 : WIDTH, "values");
+        diti_dequantize(&graph, made[i], opened[i], "values");
+    }
     if (CHECK_MESSAGE(diti_plan_create(&graph, NULL, &plan, &err) == DIT_OK, "%s", err.message)) {
         CHECK(diti_plan_write(plan, input, x, sizeof x, &err) == DIT_OK && diti_plan_run(plan, 0, 1, &err) == DIT_OK);
-        CHECK_MESSAGE(diti_plan_read(plan, made[2], whole, sizeof whole, &err) == DIT_OK, "%s", err.message);
+        CHECK_MESSAGE(diti_plan_read(plan, opened[2], whole, sizeof whole, &err) == DIT_OK, "%s", err.message);
         for (i = 0; i < 2; i++) {
-            CHECK(diti_plan_read(plan, made[i], part, sizeof part, &err) == DIT_OK);
-            for (r = 0; r < LINES; r++)
-                wrong += memcmp(part[r], whole[r] + i * WIDTH / 2, WIDTH / 2) != 0 ||
-                         memcmp(part[r] + WIDTH / 2, whole[r] + WIDTH, 4) != 0;
+            CHECK(diti_plan_read(plan, opened[i], part, sizeof part, &err) == DIT_OK);
+            for (r = 0; r < LINES; r++) wrong += memcmp(part[r], whole[r] + i * WIDTH / 2, sizeof part[r]) != 0;
         }
         CHECK_MESSAGE(wrong == 0, "%u of %u rows differ", wrong, 2 * LINES);
     }
@@ -269,22 +272,21 @@ static void test_scales(void) {
 }
 
 static void test_packed(void) {
-    setup s = {NULL, BUNDLED, 2, NULL, 0, DIT_TYPE_STORED, false};
-    check_split(&s, "tensor2", 2, 0.6);
+    setup s = {NULL, BUNDLED, 2, NULL, 0, DIT_TYPE_STORED, true};
+    check_split(&s, "tensor2", 2, 0.55);
     s.devices = 3;
-    s.by_need = true;
-    if (full) check_split(&s, "tensor3", 3, 0.45);
+    if (full) check_split(&s, "tensor3", 3, 0.4);
 }
 
 /* Two devices hold what none of them can. */
 static void test_need(void) {
-    setup s = {&wide, NULL, 2, NULL, (VkDeviceSize)28 << 20, DIT_TYPE_STORED, false};
+    setup s = {NULL, BUNDLED, 2, NULL, (VkDeviceSize)13 << 20, DIT_TYPE_STORED, false};
     outcome out;
     CHECK(open_model(&s) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
     close_model();
     s.by_need = true;
     if (CHECK_MESSAGE(open_model(&s) == DIT_OK, "%s", err.message)) {
-        CHECK(at.model->info.streamed_bytes > s.limit - ((VkDeviceSize)8 << 20));
+        CHECK(at.model->info.streamed_bytes > s.limit - ((VkDeviceSize)4 << 20));
         CHECK(run(NULL, 1, &out) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
         free(out.latent);
         CHECK_MESSAGE(run("tensor2", 1, &out) == DIT_OK, "%s", err.message);
@@ -299,7 +301,7 @@ static void test_need(void) {
 }
 
 static void test_refusals(void) {
-    setup s = {&wide, NULL, 4, NULL, 0, DIT_TYPE_I8_ROW_ROTATED, true};
+    setup s = {NULL, BUNDLED, 4, NULL, 0, DIT_TYPE_I8_ROW_ROTATED, true};
     dit_model_desc desc = DITI_ZERO;
     dit_model *model = NULL;
     outcome out;
@@ -337,7 +339,7 @@ int main(int argc, char **argv) {
         test_scales();
         test_int8();
         test_packed();
-        test_need();
+        if (full) test_need();
         test_refusals();
     }
     test_vulkan_end();
