@@ -69,8 +69,8 @@
 
    Lifetime. Destroy jobs first, then their models, then the context; jobs among themselves in any order. Destroying
    waits for work that dit has submitted; work that you submitted must have finished. What a model's source points to
-   must stay until dit_model_load returns, or where weights are streamed until the model is destroyed; hooks until the
-   context is gone. Objects that you hand over are never destroyed or changed.
+   must stay until dit_model_load returns, or where weights are streamed or come by need until the model is destroyed;
+   hooks until the context is gone. Objects that you hand over are never destroyed or changed.
 
    Two ways to run, one state machine. dit_job_step and dit_job_wait submit to the queue by themselves.
    dit_job_record appends to your command buffer instead. Choose one per run of a job. Work is cut into slices of at
@@ -124,14 +124,17 @@
    what models are loaded to and jobs run on, unless dit_job_desc.split has more of them work on one picture:
    - "cfg2": the branches of guidance on two devices, which exchange a latent in every step;
    - "ulysses4": rows of the picture on a device each, heads of attention too; "ring4": rows, keys and values go round;
+   - "tensor2": matrices, each device a part of every one: heads, and columns of the feed-forward;
    - several with commas, whose numbers multiply: "cfg2,ulysses2" has four devices; ",int8" behind them: what is sent is
      int8 where it may be; "pipefusion4:m8w2": with 8 patches in place of 4, and 2 steps that begin in place of 1;
    - "auto": what is predicted to be fastest of all that leaves the picture as it is, on all devices or fewer. Rates of
      devices and links are measured once, when the first such job is made (dit_memory tells what was chosen);
    - "@FILE", or a text that begins with a brace: a plan as build/dit-plan -o writes it. Its shares say how much of the
      work each device gets. Without a plan, unequal devices get parts of rows and heads as their rates are measured.
-   Other devices get weights of transformer and autoencoder when the first such job is made; text encoders stay on the
-   first. dit_job_shares tells what each device does. What the model cannot be split into is refused in a sentence.
+   A device gets those weights, and parts of weights, that its part of the work reads when the first such job is made,
+   and keeps them as long as the model lives; text encoders stay on the first. With dit_model_desc.weights_by_need the
+   first has no more of the transformer than that, either. dit_job_shares tells what each device does. What the model
+   cannot be split into is refused in a sentence.
    All devices of a job decode its pictures: each a strip of lines, for which it gets the lines next to it and what
    norms and attention need of other strips, or some of the tiles of vae_tile. The first alone makes previews.
    Results are those of one device, but for rounding where drivers differ. Between devices bytes go the best way that
@@ -469,6 +472,10 @@ typedef struct dit_model_desc {
     VkDeviceSize weight_budget; /* device memory for weights, the rest is streamed; 0: all weights resident */
     bool release_text_encoders; /* text encoders take no device memory but while a prompt is encoded, when they
                                    are streamed; false: keep them */
+    bool weights_by_need; /* matrices of the transformer are read when a job is made, each to the devices that need it,
+                             or the part of it that they need: for models that no device can hold alone. The source
+                             must stay and not change; not together with the two above; false: all of it is read now,
+                             to the first device, and copied to others from there */
     uint32_t parts; /* bit 1 << role for each of transformer, text encoders and autoencoder that is loaded; the others
                        are only looked at, so that one device can encode prompts for another; 0: all that there are */
     bool dry_run;   /* read headers only, of safetensors and GGUF files that may end before their data: answers
@@ -495,7 +502,7 @@ typedef struct dit_model_info {
     char default_sampler[32];  /* what dit_job_desc.sampler NULL stands for */
     char default_schedule[32]; /* what dit_job_desc.schedule NULL stands for; empty: the scheduler's own file decides */
     uint64_t weight_bytes;     /* device memory that the weights take */
-    uint64_t streamed_bytes;   /* weights beyond that, read while jobs run; 0: all are resident */
+    uint64_t streamed_bytes;   /* weights beyond that, read while jobs run or are made; 0: all are resident */
     uint64_t absent_bytes;     /* that the files lack at their ends; dry runs only, since a load refuses such files */
     uint32_t layers;           /* blocks of the transformer */
     uint32_t single_layers;    /* of those: FLUX's blocks that text and image share */
@@ -21931,9 +21938,9 @@ static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_gra
 	return out;
 }
 
-static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *graph, const diti_pixart_state *state,
-	uint32_t steps) {
-	uint32_t i, width = model->config.width;
+static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
+	const diti_pixart_state *state) {
+	uint32_t i, steps = denoise->steps, width = model->config.width;
 	diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
 	diti_tensor time = diti_embed(graph, &model->time, state->sinusoids, 0);
 	diti_tensor active, final_rows = diti_tensor_weight(graph, &model->final_table, 0);
@@ -21941,8 +21948,8 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
 		time = diti_add_rows(graph, time, diti_pixart_size_embedding(model, graph, state->sizes), 0, "add_sizes");
 	}
 	active = diti_silu(graph, time, "modulation_silu");
-	diti_layer_run(graph, active, &model->modulation, DITI_ACTIVATION_NONE,
-		diti_tensor_view(graph, all, 0, steps, 0, 6 * width), true, "modulation");
+	diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active, &model->modulation,
+		diti_tensor_view(graph, all, 0, steps, 0, 6 * width), "modulation");
 	for (i = 0; i < 2; i++) {
 		diti_add_rows(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
 			diti_tensor_view(graph, all, 0, steps, (6 + i) * width, width), "final_modulation");
@@ -22008,7 +22015,7 @@ static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph 
 	state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
 	state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
 	if (model->config.sized) state->sizes = diti_tensor_input(graph, DITI_F32, 3, 256, "sizes");
-	state->modulation = diti_pixart_modulation(model, graph, state, denoise->steps);
+	state->modulation = diti_pixart_modulation(model, graph, denoise, state);
 	state->tables = diti_pixart_all_tables(model, graph, state->modulation, denoise->steps);
 	diti_pixart_project_text(model, graph, denoise, state);
 }
@@ -30700,6 +30707,7 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
 	options.keep = model->keep[part];
 	if (options.keep < options.matrices) options.stream = model->stream;
 	options.int8_attention = desc->int8_attention;
+	options.by_need = desc->weights_by_need && part == DITI_PART_TRANSFORMER;
 	return options;
 }
 
@@ -31121,6 +31129,10 @@ static dit_result diti_model_check_desc(dit_context *ctx, const dit_model_desc *
 	if (desc->type_count && !desc->types)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_desc: types is NULL, type_count is %u",
 			desc->type_count);
+	if (desc->weights_by_need && (desc->weight_budget || desc->release_text_encoders))
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+			"dit_model_desc: weights_by_need cannot be had together with weight_budget or "
+			"release_text_encoders");
 	if (diti_model_check_types(desc, err) < 0) return DIT_ERROR_INVALID_ARGUMENT;
 	return DIT_OK;
 }
@@ -31150,7 +31162,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
 	model->device = ctx && !desc->dry_run ? ctx->device : NULL;
 	model->parts = desc->parts ? desc->parts : UINT32_MAX;
 	result = diti_model_load_parts(model, desc, err);
-	if (!model->stream) diti_model_close_packages(model);
+	if (!model->stream && !desc->weights_by_need) diti_model_close_packages(model);
 	if (result != DIT_OK) {
 		dit_model_destroy(model);
 		return result;

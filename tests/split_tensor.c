@@ -92,18 +92,15 @@ typedef struct outcome {
 
 static void tell(const dit_job *job, outcome *out) {
     const diti_weights *weights = &at.model->transformer->weights;
-    uint32_t i, segment, step;
+    uint32_t i, segment;
     for (i = 0; i < job->share_count; i++) {
         const dit_job *share = job->shares[i];
         out->weights[i] = diti_replicas_bytes(weights->replicas, share->device) + (i ? 0 : weights->bytes);
-        for (segment = 0; segment < share->step_segment; segment++)
-            out->planned += diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
-        for (segment = share->decode_segment; segment < share->plan->segment_count; segment++)
-            out->planned += diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
-        for (step = 0; step < share->request.shape.steps; step++) {
-            uint64_t bytes = diti_plan_exchange_bytes(share->plan, diti_job_step_segment(share, step), UINT32_MAX);
-            out->planned += bytes;
-            if (!step) out->in_step += bytes;
+        for (segment = 0; segment < share->plan->segment_count; segment++) {
+            uint64_t bytes = diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
+            uint32_t runs = diti_job_runs(share, segment, UINT32_MAX);
+            out->planned += runs * bytes;
+            if (segment == share->step_segment) out->in_step += bytes;
         }
     }
 }
