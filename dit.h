@@ -40,8 +40,7 @@
    - encode PNG or JPEG: pixels in, pixels out;
    - filter prompts or pictures;
    - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - in this version: split a job but by guidance, LoRA and control adapters, reference images, video or caching
-     policies. The members for these are in place; setting one is refused by name, never ignored.
+   - in this version: LoRA and control adapters, reference images, video or caching policies. The members for these are in place; setting one is refused by name, never ignored.
      Families: PixArt-alpha and -Sigma, class-conditional DiT, Stable Diffusion 3 and 3.5, FLUX.1, HunyuanDiT.
 
    ---- The contract ------------------------------------------------------------------------------------------------
@@ -125,8 +124,12 @@
    - "cfg2": the branches of guidance on two devices, which exchange a latent in every step;
    - "ulysses4": rows of the picture on a device each, heads of attention too; "ring4": rows, keys and values go round;
    - "tensor2": matrices, each device a part of every one: heads, and columns of the feed-forward;
-   - several with commas, whose numbers multiply: "cfg2,ulysses2" has four devices; ",int8" behind them: what is sent is
-     int8 where it may be; "pipefusion4:m8w2": with 8 patches in place of 4, and 2 steps that begin in place of 1;
+   - "layers2": blocks on a device each, one device after the other, for memory;
+   - "pipefusion4": blocks on a device each, on which as many patches of the picture follow each other; keys and values of
+     other patches are a step old, so the picture is a slightly other one; "pipefusion4:m8w2": 8 patches, and 2 steps in
+     place of 1 on the whole picture before;
+   - several with commas, whose numbers multiply: "cfg2,ulysses2" has four devices; ",int8" behind them: heads, keys and
+     values are sent as int8;
    - "auto": what is predicted to be fastest of all that leaves the picture as it is, on all devices or fewer. Rates of
      devices and links are measured once, when the first such job is made (dit_memory tells what was chosen);
    - "@FILE", or a text that begins with a brace: a plan as build/dit-plan -o writes it. Its shares say how much of the
@@ -13699,7 +13702,7 @@ static dit_result diti_device_measure(diti_device *device, dit_error *err) {
 	if (result < 0) return result;
 	device->rate = rate;
 	device->stream = stream;
-	diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %.3f TFLOP/s of products, %.1f GB/s of memory",
+	diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %.3g TFLOP/s of products, %.3g GB/s of memory",
 		device->ordinal, device->info.name, rate * 1e-12, stream * 1e-9);
 	return DIT_OK;
 }

@@ -1043,6 +1043,8 @@ static void test_planner(void) {
     CHECK_MESSAGE(o.code == 0 && strstr(o.err, "dit: device 0, ") && strstr(o.err, "heads 1-1 of 2; ") &&
                       strstr(o.err, " % of the work, sends "),
                   "%d: %s", o.code, o.err);
+    o = RUN("--info", MODEL, "--devices", "0,0", "--split", "ulysses2,int8", "-W", "32", "-H", "32");
+    CHECK_MESSAGE(o.code == 0 && strstr(o.out, "\nsplit over devices: ulysses2,int8\n"), "%d: %s", o.code, o.err);
     o = RUN("-m", MODEL, "-p", "apple", "--devices", "0", "--split", "@absent.json");
     CHECK_MESSAGE(o.code != 0 && strstr(o.err, "absent.json"), "%d: %s", o.code, o.err);
 }

@@ -761,6 +761,44 @@ static void test_faults(void) {
     close_maker(&m);
 }
 
+/* Whatever fails while links are measured: an error or none, nothing left behind, and the next time it works. */
+static void test_measure_faults(void) {
+    dit_vulkan through[2] = {{0}, {0}};
+    dit_context_desc desc = DITI_ZERO;
+    dit_context *context = NULL;
+    const char *names[FAULT_MOST];
+    unsigned at, calls, failed = 0, tried = 0;
+    through[0].get_instance_proc_addr = plain_entry;
+    through[1].get_instance_proc_addr = fault_get_instance_proc_addr;
+    desc.vulkan = through;
+    desc.vulkan_count = 2;
+    desc.overrides = "rung=base,mapped=0";
+    fault_begin(0, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
+    fault_begin(0, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    CHECK(diti_peers_measure(context->peers, &err) == DIT_OK);
+    calls = fault_calls < FAULT_MOST ? fault_calls : FAULT_MOST;
+    memcpy(names, fault_names, sizeof names);
+    for (at = 0; at < calls; at++) { /* the first and the last of calls alike */
+        dit_result result;
+        if (at && at + 1 < calls && !strcmp(names[at], names[at - 1]) && !strcmp(names[at], names[at + 1])) continue;
+        if (tried > 60 && at + 1 < calls) continue;
+        fault_begin(at + 1, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+        context->peers->links.count = 0;
+        result = diti_peers_measure(context->peers, &err);
+        fault_at = 0;
+        failed += result < 0;
+        tried++;
+        CHECK_MESSAGE(result == DIT_OK || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY || result == DIT_ERROR_VULKAN,
+                      "call %u, %s: %d %s", at, names[at], (int)result, err.message);
+    }
+    printf("measuring failed at %u of %u calls\n", failed, tried);
+    CHECK(failed > 0);
+    context->peers->links.count = 0;
+    CHECK(diti_peers_measure(context->peers, &err) == DIT_OK && context->peers->links.inside.pair > 0);
+    dit_context_destroy(context);
+}
+
 /* --- ranks: two contexts that know of each other by the application's transport alone --- */
 
 enum { LETTERS = 64 };
@@ -901,6 +939,7 @@ int main(void) {
     test_refusals();
     test_lost();
     test_faults();
+    if (full) test_measure_faults();
     test_ranks();
     test_vulkan_end();
     return TEST_END("split");

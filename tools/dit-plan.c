@@ -562,7 +562,7 @@ static int measure(planner *p) {
     dit_result result = measure_context(p->o.devices, &p->context, &err);
     if (result < 0) code = complain(p, EXIT_DEVICE, "%s", err.message);
     for (uint32_t i = 0; !code && i < p->context->device_count; i++)
-        fprintf(p->out, "device %u, %s: %.3f TFLOP/s of products, %.1f GB/s of memory, %.1f GB\n", i,
+        fprintf(p->out, "device %u, %s: %.3g TFLOP/s of products, %.3g GB/s of memory, %.1f GB\n", i,
                 p->context->devices[i]->info.name, p->context->devices[i]->rate * 1e-12,
                 p->context->devices[i]->stream * 1e-9, (double)p->context->devices[i]->memory_limit * 1e-9);
     if (!code && p->context->peers) show_measured_links(p->out, &p->context->peers->links);

@@ -234,7 +234,7 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
     if (result < 0) return result;
     device->rate = rate;
     device->stream = stream;
-    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %.3f TFLOP/s of products, %.1f GB/s of memory",
+    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %.3g TFLOP/s of products, %.3g GB/s of memory",
              device->ordinal, device->info.name, rate * 1e-12, stream * 1e-9);
     return DIT_OK;
 }
