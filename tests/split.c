@@ -622,6 +622,34 @@ static void test_plans(void) {
     close_maker(&m);
 }
 
+/* Several pictures in tiles, which go to devices as a whole, and a preview, which is the first one's alone. */
+static void test_tiles(void) {
+    static float second[2][3 * SIDE * SIDE];
+    static uint8_t previews[2][4 * SIDE * SIDE];
+    static outcome out[2];
+    dit_model_info info;
+    dit_job_desc desc;
+    maker m;
+    uint32_t i;
+    if (!open_maker(&m, PAIR, "rung=base", tiny)) return;
+    dit_model_get_info(m.model, &info);
+    for (i = 0; i < 2; i++) {
+        desc = request(&m, i ? "cfg2" : NULL, SIDE, 2);
+        desc.vae_tile = 8 * info.latent_factor;
+        desc.preview_interval = 1;
+        desc.image_count = 2;
+        CHECK(desc.vae_tile < SIDE);
+        CHECK_MESSAGE(make_picture(&m, &desc, &out[i]) == DIT_OK, "%s", err.message);
+        CHECK(dit_job_read(m.job, DIT_READ_RGB_F32, 1, 0, second[i], sizeof second[i], 0, &err) == DIT_OK &&
+              dit_job_read(m.job, DIT_READ_PREVIEW, 0, 0, previews[i], sizeof previews[i], 0, &err) == DIT_OK);
+    }
+    CHECK(relative(out[1].picture, out[0].picture, out[0].pixels) <= 1e-5 &&
+          relative(second[1], second[0], out[0].pixels) <= 1e-5 &&
+          relative(second[1], out[1].picture, out[0].pixels) > 1e-2);
+    CHECK(!memcmp(previews[0], previews[1], sizeof previews[0]));
+    close_maker(&m);
+}
+
 /* Other prompts, with as many rows of text and with more, and steps without guidance. */
 static void test_restart(void) {
     static outcome alone, split;
@@ -935,6 +963,7 @@ int main(void) {
     test_sequences();
     test_int8_payload();
     test_plans();
+    test_tiles();
     test_restart();
     test_refusals();
     test_lost();
