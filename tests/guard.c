@@ -49,6 +49,16 @@ static const edit everywhere[] = {
     {VAE, "decoder.mid_block.attentions.0.to_out.0.weight", 1e-7f, 0},
     {NULL, NULL, 0, 0},
 };
+/* Of these what comes before the picture. */
+static const edit before_picture[] = {
+    {TRANSFORMER, "attn1.to_v", 1e7f, 0},
+    {TRANSFORMER, "attn1.to_out.0.weight", 1e-7f, 0},
+    {TRANSFORMER, "caption_projection.linear_1", 1e6f, 0},
+    {TRANSFORMER, "caption_projection.linear_2.weight", 1e-6f, 0},
+    {ENCODER, "wi_1", 3e6f, 0},
+    {ENCODER, "DenseReluDense.wo", 3e-7f, 0},
+    {NULL, NULL, 0, 0},
+};
 static const edit nan_in_step[] = {{TRANSFORMER, "blocks.1.ff.net.2.weight", 0, NAN}, {NULL, NULL, 0, 0}};
 static const edit infinity_in_text[] = {{ENCODER, "block.1.layer.1.DenseReluDense.wi_0", 0, INFINITY},
                                         {NULL, NULL, 0, 0}};
@@ -260,6 +270,46 @@ static void test_unguarded(const edit *edits) {
     static outcome got;
     run_model(unguarded, edits, &got);
     CHECK_MESSAGE(got.err.result == DIT_ERROR_NOT_FINITE, "it is not needed");
+}
+
+/* Branches of guidance on a device each: what one of them has to do again both do again. */
+static void test_split(const char *name, const edit *edits, const char *error) {
+    static outcome right, got, again;
+    dit_context_desc desc = DITI_ZERO;
+    dit_job_desc split = DITI_ZERO;
+    dit_context *both = NULL;
+    dit_model *model;
+    dit_job *job = NULL;
+    dit_error err = DITI_ZERO;
+    if (!*error) run_model(base, edits, &right);
+    desc.devices = "llvmpipe,llvmpipe";
+    desc.overrides = "rung=fp16";
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &both, &err) == DIT_OK, "%s", err.message)) return;
+    model = load(both, edits);
+    split.model = model;
+    split.prompt = "a red heart";
+    split.width = split.height = side;
+    split.steps = STEPS;
+    split.seed = 7;
+    split.split = name;
+    CHECK_MESSAGE(dit_job_create(both, &split, &job, &err) == DIT_OK, "%s", err.message);
+    if (job && *error) {
+        run(job, &got);
+        CHECK_MESSAGE(got.err.result == DIT_ERROR_NOT_FINITE && strstr(got.err.message, error), "%s", got.err.message);
+    } else if (job) {
+        run(job, &got);
+        CHECK_MESSAGE(got.err.result == DIT_OK && got.status.reruns >= 1, "%u reruns: %s", got.status.reruns,
+                      got.err.message);
+        CHECK_MESSAGE(distance(&got, &right) <= 2e-2, "%g from fp32", distance(&got, &right));
+        printf("%s: %u reruns, the last for %s; %.2g from fp32\n", name, got.status.reruns, got.op,
+               distance(&got, &right));
+        CHECK_MESSAGE(dit_job_restart(job, &split, &err) == DIT_OK, "%s", err.message);
+        run(job, &again);
+        CHECK_MESSAGE(same(&got, &again) && again.status.reruns == got.status.reruns, "restarted, it differs");
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(both);
 }
 
 /* Cut into the smallest slices, and with previews in between, the bytes are the same. */
@@ -510,6 +560,13 @@ static void test_fp16(engine *e) {
     test_overflow("feed-forward", half, overflowing);
     side = 32;
     test_overflow("everywhere", half, everywhere);
+    test_split("cfg2", before_picture, "");
+    if (test_all) {
+        test_split("layers2", before_picture, "");
+        test_split("tensor2", before_picture, "");
+        test_split("cfg2", overflowing, "");
+        test_split("cfg2", nan_in_step, "the result of ff_out of block 1 is not finite in step 1 of 2");
+    }
     test_unguarded(overflowing);
     test_unguarded(everywhere);
     test_slices();

@@ -150,7 +150,7 @@ static void check_resume(maker *m, const char *split, uint32_t device, how kind,
     CHECK_MESSAGE(result == DIT_OK && status.failed_devices == 1 && status.step == STEPS, "%s, device %u %s: %s", split,
                   device, how_names[kind], err.message);
     CHECK(difference() <= 1e-3 && m->job->share_total < before);
-    CHECK(m->job->begins_at + 1 >= step && m->job->begins_at <= step);
+    CHECK(m->job->begins_at + 2 >= step && m->job->begins_at <= step);
     CHECK(dit_job_output(m->job, 0, 0, &output) == DIT_OK && output.device == (device ? 0u : 1u));
     CHECK(status.preview_id <= 1 && dit_job_restart(m->job, &desc, &err) < 0);
 }
@@ -262,11 +262,11 @@ static void test_whole_devices(void) {
     if (!open_maker(&m, full ? 4 : 2)) return;
     desc = request(&m, NULL);
     if (make_job(&m, &desc) && CHECK(finish(&m) == DIT_OK)) memcpy(reference, latent, sizeof reference);
-    for (i = 0; i < (full ? DITI_COUNT(splits) : 2); i++) {
+    for (i = 0; i < (full ? DITI_COUNT(splits) : 1); i++) {
         check_cancel(&m, splits[i], full ? 20 : 3);
         check_creation(&m, splits[i], 1 - i % 2);
         check_failure(&m, splits[i], i % 2, RUNS_OUT, 9 + 8 * i);
-        if (full || i == 0) check_resume(&m, splits[i], i % 2, RUNS_OUT, 1 + i % STEPS);
+        check_resume(&m, splits[i], i % 2, RUNS_OUT, 1 + i % STEPS);
         for (device = 0; full && device < m.job->share_total; device++) {
             check_creation(&m, splits[i], device);
             submits = count_submits(&m, splits[i], device);

@@ -406,7 +406,8 @@ typedef struct diti_graph {
     diti_tensor guards; /* U32 [records, words]; 0: nothing is guarded */
     diti_guard_record *guard_records;
     size_t guard_count, guard_capacity;
-    uint32_t guard_judged; /* records of earlier segments, and the first */
+    uint32_t guard_judged;            /* records of earlier segments, and the first */
+    uint32_t guard_self, guard_peers; /* this device and how many others agree with it on what must run again */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
@@ -597,6 +598,9 @@ typedef struct diti_health { /* what the device tells of a run */
 #define DITI_HEALTH_WORDS 4u
 /* Before the first segment. */
 DIT_INTERNAL void diti_guard_begin(diti_graph *graph);
+/* Right after it: what one of so many devices has to do again all do again. Each tells the others with every
+   judgement, so that nobody must ask later; what else they exchange must have no exponent. */
+DIT_INTERNAL void diti_guard_join(diti_graph *graph, uint32_t self, uint32_t devices);
 /* Words of diti_health in a guarded graph: U32 [1, words]. */
 DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);
 /* After a segment's ops, and before what must not happen twice. */

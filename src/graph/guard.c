@@ -46,6 +46,21 @@ DIT_INTERNAL void diti_guard_begin(diti_graph *graph) {
     if (!diti_graph_failed(graph)) diti_guard_add(graph, "", "");
 }
 
+/* The first records stand for the other devices: what they say arrives where peaks are. */
+DIT_INTERNAL void diti_guard_join(diti_graph *graph, uint32_t self, uint32_t devices) {
+    uint32_t i;
+    if (!graph->guards) return;
+    for (i = 1; i < devices && !diti_graph_failed(graph); i++) {
+        uint32_t record = diti_guard_add(graph, "", "");
+        graph->guard_records[record].segment = UINT32_MAX;
+    }
+    if (diti_graph_failed(graph)) return;
+    diti_format(graph->guard_records[0].name, sizeof graph->guard_records[0].name, "an op of another device");
+    graph->guard_self = self;
+    graph->guard_peers = devices - 1;
+    graph->guard_judged = devices;
+}
+
 DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words) {
     return diti_tensor_view(graph, graph->guards, 0, 1, first, words);
 }
@@ -116,20 +131,42 @@ DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint3
     diti_guard_bind(graph, dispatch, binding, word, DITI_GATED, diti_guard_health(graph, 0, DITI_HEALTH_WORDS));
 }
 
-DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
+/* Looks at records [first, end). */
+static void diti_guard_look(diti_graph *graph, uint32_t first, uint32_t end) {
     const uint32_t group = 64;
     diti_dispatch dispatch;
-    if (!graph->guards || !diti_op_begin(graph, &dispatch, "judge", "elementwise", group)) return;
+    if (!diti_op_begin(graph, &dispatch, "judge", "elementwise", group)) return;
     dispatch.constants[1] = DITI_OP_JUDGE;
     dispatch.constant_count = 2;
-    dispatch.push[3] = graph->guard_judged ? graph->guard_judged : 1;
+    dispatch.push[3] = first;
     dispatch.push[4] = diti_tensor_get(graph, graph->guards)->pitch / 4;
-    dispatch.push[5] = (uint32_t)graph->guard_count;
+    dispatch.push[5] = end;
     dispatch.push[7] = graph->segment_count;
     diti_op_bind(graph, &dispatch, 7, graph->guards, 16, true, true);
     dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
     diti_op_emit(graph, &dispatch, 1, 17);
+}
+
+/* Every device's verdict goes to all others: 4 bytes each. */
+static void diti_guard_agree(diti_graph *graph) {
+    const uint32_t blocked = (uint32_t)(offsetof(diti_health, blocked) / sizeof(uint32_t));
+    diti_tensor own = diti_guard_health(graph, blocked, 1);
+    uint32_t exchanges[2 * DITI_MAX_DEVICES], i;
+    for (i = 0; i < graph->guard_peers; i++) {
+        uint32_t device = i < graph->guard_self ? i : i + 1;
+        exchanges[2 * i] = diti_exchange_begin(graph, own, device, true);
+        exchanges[2 * i + 1] = diti_exchange_begin(
+            graph, diti_tensor_view(graph, graph->guards, i + 1, 1, DITI_RECORD_PEAK, 1), device, false);
+    }
+    for (i = 0; i < 2 * graph->guard_peers; i++) diti_exchange_end(graph, exchanges[i]);
+    diti_guard_look(graph, 1, 1 + graph->guard_peers);
+}
+
+DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
+    if (!graph->guards || diti_graph_failed(graph)) return;
+    diti_guard_look(graph, graph->guard_judged ? graph->guard_judged : 1, (uint32_t)graph->guard_count);
     graph->guard_judged = (uint32_t)graph->guard_count;
+    if (graph->guard_peers) diti_guard_agree(graph);
 }
 
 /* --- on the host --- */

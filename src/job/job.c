@@ -351,7 +351,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
         return result;
     }
     diti_job_settle(job);
-    diti_guard_forget(job->plan);
+    for (i = 0; i < job->share_count; i++) diti_guard_forget(job->shares[i]->plan);
     result = diti_job_take_request(job, &request, err);
     if (result != DIT_OK) return result;
     result = diti_job_write_inputs(job, err);

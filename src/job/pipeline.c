@@ -220,12 +220,34 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
     }
 }
 
+/* Whether the devices of a job can tell each other what must run again: all of them compute with F16, and what they
+   exchange is F32, for other tensors have exponents that only their own device knows. */
+static bool diti_emit_agrees(const dit_job *job) {
+    const dit_context *context = job->context;
+    const uint32_t *degree = job->request.shape.split.degree;
+    uint32_t i;
+    if (degree[DITI_SPLIT_CFG] * degree[DITI_SPLIT_LAYERS] * degree[DITI_SPLIT_TENSOR] != job->share_total)
+        return false;
+    if (degree[DITI_SPLIT_LAYERS] > 1 && job->model->transformer->traits.skips) return false;
+    if (!context || context->device_count < job->share_total) return false; /* others are in another process */
+    for (i = 0; i < job->share_total; i++)
+        if (context->devices[job->places[i]]->rung < DITI_RUNG_FP16) return false;
+    return true;
+}
+
+/* Of patches what was kept is not the same when a step runs again. */
+static void diti_emit_guards(const dit_job *job, diti_graph *graph) {
+    if (diti_patches_used(&job->request.shape) || (job->share_total > 1 && !diti_emit_agrees(job))) return;
+    diti_guard_begin(graph);
+    if (job->share_total > 1) diti_guard_join(graph, job->share, job->share_total);
+}
+
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     diti_solver_desc states;
+    diti_tensor guards;
     graph->int8_payload = shape->int8_payload && job->share_total > 1;
-    /* no share knows what another one would have to do again, and of patches what was kept is not the same then */
-    if (job->share_total == 1 && !diti_patches_used(shape)) diti_guard_begin(graph);
+    diti_emit_guards(job, graph);
     diti_emit_states(job, graph, &states);
     job->encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(job, graph);
@@ -245,6 +267,8 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     if (shape->preview_interval && job->model->vae) {
         job->preview_segment = diti_graph_segment(graph, "preview", true);
     }
+    guards = graph->guards;
+    if (job->share_total > 1) graph->guards = 0; /* pictures are made but once */
     if (job->preview_segment != UINT32_MAX && job->share == 0) {
         diti_decode_emit_preview(job, graph);
         diti_guard_judge(graph);
@@ -253,6 +277,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     diti_patches_share_latent(job, graph);
     diti_decode_emit(job, graph);
     diti_guard_judge(graph);
+    graph->guards = guards;
 }
 
 /* --- host inputs --- */

@@ -154,11 +154,12 @@ DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) {
     for (i = 0; i < 2; i++) {
         place = keep->steps[0] <= keep->steps[1] ? i : 1 - i; /* the older one first */
         if (!keep->values[place] || keep->values[place] > done) continue;
+        keep->values[place] = 0;
+        if (job->health.blocked) continue; /* it runs again */
         diti_buffer_invalidate(job->device, &keep->buffer);
         memcpy(keep->states, (const unsigned char *)keep->buffer.block.mapped + place * keep->bytes, keep->bytes);
         keep->step = keep->steps[place];
         keep->valid = true;
-        keep->values[place] = 0;
     }
 }
 

@@ -123,10 +123,11 @@ static diti_job_flight diti_run_take(dit_job *job) {
 
 /* --- what the guards say --- */
 
-/* Steps may follow each other unseen; everything else waits for what is said about the segment before it. */
+/* Steps of one device may follow each other unseen; everything else waits for what is said about the segment before it,
+   so that devices that agree go back from the same place. */
 static bool diti_run_must_wait(const dit_job *job) {
     bool steps = diti_job_is_step(job, job->last_segment) && diti_job_is_step(job, job->cursor.segment);
-    return job->unjudged && job->cursor.slice == 0 && (!steps || job->health.blocked);
+    return job->unjudged && job->cursor.slice == 0 && (job->mesh || !steps || job->health.blocked);
 }
 
 /* A segment overflowed: an error if running it again does not help. */
