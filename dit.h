@@ -40,8 +40,9 @@
    - encode PNG or JPEG: pixels in, pixels out;
    - filter prompts or pictures;
    - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - in this version: LoRA and control adapters, reference images, video or caching policies. The members for these are in place; setting one is refused by name, never ignored.
-     Families: PixArt-alpha and -Sigma, class-conditional DiT, Stable Diffusion 3 and 3.5, FLUX.1, HunyuanDiT.
+   - in this version: LoRA and control adapters, reference images, video or caching policies. The members for these are
+     in place; setting one is refused by name, never ignored. Families: PixArt-alpha and -Sigma, class-conditional DiT,
+     Stable Diffusion 3 and 3.5, FLUX.1, HunyuanDiT.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
@@ -146,11 +147,13 @@
    dit_transport takes them to other processes, of which each has as many devices and makes the same calls; rank 0 has
    the picture.
    The host's part happens in dit_job_step and dit_job_wait, which a split job needs often; dit_job_record refuses it,
-   and so are streamed weights. fp16 that overflows ends a split job with DIT_ERROR_NOT_FINITE, nothing is run again.
+   and so are streamed weights. Work whose fp16 overflowed is run again (see "Overflow") on all devices of a job in one
+   process that divides branches, layers or matrices; else, and where the picture is decoded, it ends the job with
+   DIT_ERROR_NOT_FINITE.
    When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. A device that has
    finished nothing for five minutes counts as lost, whatever its driver says. With resume_on_loss a job goes on without
    a device that is lost or runs out of memory: the step that was under way begins again on those that are left, divided
-   in the same ways as far as they allow. For that the second device gets text encoders and autoencoder, too, and after
+   in the same ways as far as they allow. For that the second device gets all weights, text encoders, too, and behind
    every step the latents are copied to the host. The call that meets the failure plans the job anew. The picture may
    then be on another device (dit_output.device), a run goes on once, and its job cannot be restarted. A device that
    fails with an image of yours on it, or a second one, ends the run. device_memory_limit is meant for each.
@@ -9654,6 +9657,7 @@ typedef struct diti_graph {
 	diti_guard_record *guard_records;
 	size_t guard_count, guard_capacity;
 	uint32_t guard_judged;
+	uint32_t guard_self, guard_peers;
 	diti_exchange *exchanges;
 	size_t exchange_count, exchange_capacity;
 	diti_exchange_event *events;
@@ -11982,6 +11986,9 @@ static uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint3
 	if (diti_graph_failed(graph)) return 0;
 	if (!tensor || diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->storage == DITI_STORAGE_WEIGHT)
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "only tensors of a plan are exchanged");
+	if (graph->guard_peers && diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard)
+		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has an exponent, which other devices do not know",
+			diti_tensor_get(graph, tensor)->name);
 	if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,
 		sizeof *graph->exchanges))
 		return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
@@ -13746,6 +13753,20 @@ static void diti_guard_begin(diti_graph *graph) {
 	if (!diti_graph_failed(graph)) diti_guard_add(graph, "", "");
 }
 
+static void diti_guard_join(diti_graph *graph, uint32_t self, uint32_t devices) {
+	uint32_t i;
+	if (!graph->guards) return;
+	for (i = 1; i < devices && !diti_graph_failed(graph); i++) {
+		uint32_t record = diti_guard_add(graph, "", "");
+		graph->guard_records[record].segment = UINT32_MAX;
+	}
+	if (diti_graph_failed(graph)) return;
+	diti_format(graph->guard_records[0].name, sizeof graph->guard_records[0].name, "an op of another device");
+	graph->guard_self = self;
+	graph->guard_peers = devices - 1;
+	graph->guard_judged = devices;
+}
+
 static diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words) {
 	return diti_tensor_view(graph, graph->guards, 0, 1, first, words);
 }
@@ -13814,20 +13835,40 @@ static void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t bi
 	diti_guard_bind(graph, dispatch, binding, word, DITI_GATED, diti_guard_health(graph, 0, DITI_HEALTH_WORDS));
 }
 
-static void diti_guard_judge(diti_graph *graph) {
+static void diti_guard_look(diti_graph *graph, uint32_t first, uint32_t end) {
 	const uint32_t group = 64;
 	diti_dispatch dispatch;
-	if (!graph->guards || !diti_op_begin(graph, &dispatch, "judge", "elementwise", group)) return;
+	if (!diti_op_begin(graph, &dispatch, "judge", "elementwise", group)) return;
 	dispatch.constants[1] = DITI_OP_JUDGE;
 	dispatch.constant_count = 2;
-	dispatch.push[3] = graph->guard_judged ? graph->guard_judged : 1;
+	dispatch.push[3] = first;
 	dispatch.push[4] = diti_tensor_get(graph, graph->guards)->pitch / 4;
-	dispatch.push[5] = (uint32_t)graph->guard_count;
+	dispatch.push[5] = end;
 	dispatch.push[7] = graph->segment_count;
 	diti_op_bind(graph, &dispatch, 7, graph->guards, 16, true, true);
 	dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
 	diti_op_emit(graph, &dispatch, 1, 17);
+}
+
+static void diti_guard_agree(diti_graph *graph) {
+	const uint32_t blocked = (uint32_t)(offsetof(diti_health, blocked) / sizeof(uint32_t));
+	diti_tensor own = diti_guard_health(graph, blocked, 1);
+	uint32_t exchanges[2 * DITI_MAX_DEVICES], i;
+	for (i = 0; i < graph->guard_peers; i++) {
+		uint32_t device = i < graph->guard_self ? i : i + 1;
+		exchanges[2 * i] = diti_exchange_begin(graph, own, device, true);
+		exchanges[2 * i + 1] = diti_exchange_begin(
+			graph, diti_tensor_view(graph, graph->guards, i + 1, 1, DITI_RECORD_PEAK, 1), device, false);
+	}
+	for (i = 0; i < 2 * graph->guard_peers; i++) diti_exchange_end(graph, exchanges[i]);
+	diti_guard_look(graph, 1, 1 + graph->guard_peers);
+}
+
+static void diti_guard_judge(diti_graph *graph) {
+	if (!graph->guards || diti_graph_failed(graph)) return;
+	diti_guard_look(graph, graph->guard_judged ? graph->guard_judged : 1, (uint32_t)graph->guard_count);
 	graph->guard_judged = (uint32_t)graph->guard_count;
+	if (graph->guard_peers) diti_guard_agree(graph);
 }
 
 static uint32_t diti_guard_power(uint32_t up, uint32_t down) { return (127u + up - down) << 23; }
@@ -33105,11 +33146,31 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
 	}
 }
 
+static bool diti_emit_agrees(const dit_job *job) {
+	const dit_context *context = job->context;
+	const uint32_t *degree = job->request.shape.split.degree;
+	uint32_t i;
+	if (degree[DITI_SPLIT_CFG] * degree[DITI_SPLIT_LAYERS] * degree[DITI_SPLIT_TENSOR] != job->share_total)
+		return false;
+	if (degree[DITI_SPLIT_LAYERS] > 1 && job->model->transformer->traits.skips) return false;
+	if (!context || context->device_count < job->share_total) return false;
+	for (i = 0; i < job->share_total; i++)
+		if (context->devices[job->places[i]]->rung < DITI_RUNG_FP16) return false;
+	return true;
+}
+
+static void diti_emit_guards(const dit_job *job, diti_graph *graph) {
+	if (diti_patches_used(&job->request.shape) || (job->share_total > 1 && !diti_emit_agrees(job))) return;
+	diti_guard_begin(graph);
+	if (job->share_total > 1) diti_guard_join(graph, job->share, job->share_total);
+}
+
 static void diti_job_emit(dit_job *job, diti_graph *graph) {
 	const diti_job_shape *shape = &job->request.shape;
 	diti_solver_desc states;
+	diti_tensor guards;
 	graph->int8_payload = shape->int8_payload && job->share_total > 1;
-	if (job->share_total == 1 && !diti_patches_used(shape)) diti_guard_begin(graph);
+	diti_emit_guards(job, graph);
 	diti_emit_states(job, graph, &states);
 	job->encode_segment = diti_graph_segment(graph, "encode", false);
 	diti_emit_text(job, graph);
@@ -33129,6 +33190,8 @@ static void diti_job_emit(dit_job *job, diti_graph *graph) {
 	if (shape->preview_interval && job->model->vae) {
 		job->preview_segment = diti_graph_segment(graph, "preview", true);
 	}
+	guards = graph->guards;
+	if (job->share_total > 1) graph->guards = 0;
 	if (job->preview_segment != UINT32_MAX && job->share == 0) {
 		diti_decode_emit_preview(job, graph);
 		diti_guard_judge(graph);
@@ -33137,6 +33200,7 @@ static void diti_job_emit(dit_job *job, diti_graph *graph) {
 	diti_patches_share_latent(job, graph);
 	diti_decode_emit(job, graph);
 	diti_guard_judge(graph);
+	graph->guards = guards;
 }
 
 static void diti_inputs_item(uint32_t *item, uint32_t first_query, uint32_t queries, uint32_t first_key,
@@ -34236,7 +34300,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 		return result;
 	}
 	diti_job_settle(job);
-	diti_guard_forget(job->plan);
+	for (i = 0; i < job->share_count; i++) diti_guard_forget(job->shares[i]->plan);
 	result = diti_job_take_request(job, &request, err);
 	if (result != DIT_OK) return result;
 	result = diti_job_write_inputs(job, err);
@@ -34456,17 +34520,19 @@ static void diti_keep_poll(dit_job *job, uint64_t done) {
 	for (i = 0; i < 2; i++) {
 		place = keep->steps[0] <= keep->steps[1] ? i : 1 - i;
 		if (!keep->values[place] || keep->values[place] > done) continue;
+		keep->values[place] = 0;
+		if (job->health.blocked) continue;
 		diti_buffer_invalidate(job->device, &keep->buffer);
 		memcpy(keep->states, (const unsigned char *)keep->buffer.block.mapped + place * keep->bytes, keep->bytes);
 		keep->step = keep->steps[place];
 		keep->valid = true;
-		keep->values[place] = 0;
 	}
 }
 
 static bool diti_resume_has_weights(const dit_job *job) {
 	const uint32_t *degree = job->request.shape.split.degree;
 	if (diti_device_check(job->model->device, NULL) >= 0) return true;
+	if (job->model->transformer->weights.streamed) return true;
 	return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
 }
 
@@ -35001,7 +35067,7 @@ static diti_job_flight diti_run_take(dit_job *job) {
 
 static bool diti_run_must_wait(const dit_job *job) {
 	bool steps = diti_job_is_step(job, job->last_segment) && diti_job_is_step(job, job->cursor.segment);
-	return job->unjudged && job->cursor.slice == 0 && (!steps || job->health.blocked);
+	return job->unjudged && job->cursor.slice == 0 && (job->mesh || !steps || job->health.blocked);
 }
 
 static dit_result diti_run_weigh(dit_job *job, const diti_verdict *verdict, dit_error *err) {
