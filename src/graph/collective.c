@@ -8,6 +8,7 @@ DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, 
     double before = 0, all = 0;
     if (count == 1) return index ? total : 0;
     if (index >= count) return total;
+    if (group->mirrored && 2 * index > count) return total - diti_group_first(group, count - index, total);
     for (i = 0; i < count; i++) all += (double)group->weights[i];
     if (!(all > 0)) return (uint32_t)((uint64_t)total * index / count);
     for (i = 0; i <= index; i++) {
@@ -222,16 +223,17 @@ static void diti_heads_open(diti_graph *graph, const diti_exchange_heads *desc, 
                             uint32_t kind, uint32_t columns, uint32_t member) {
     uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member], item;
     for (item = 0; item < desc->items; item++)
-        diti_payload_open(graph, diti_group_rows(graph, payload, item * rows, rows),
-                          diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, member), rows, kind * columns,
-                                           columns));
+        diti_payload_open(
+            graph, diti_group_rows(graph, payload, item * rows, rows),
+            diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, member), rows, kind * columns, columns));
 }
 
 DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
                                            uint32_t kinds) {
     const diti_group *group = desc->group;
     uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), i, kind, item;
-    uint32_t columns = diti_heads_columns(desc, self), pieces = graph->int8_payload ? kinds : 1; /* scales of their own */
+    uint32_t columns = diti_heads_columns(desc, self),
+             pieces = graph->int8_payload ? kinds : 1; /* scales of their own */
     diti_tensor out, payloads[DITI_MAX_DEVICES][4];
     size_t begun;
     if (diti_graph_failed(graph)) return 0;
@@ -246,10 +248,10 @@ DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchang
     }
     for (item = 0; item < desc->items && own; item++) {
         for (kind = 0; kind < kinds; kind++)
-            diti_copy(graph, diti_heads_of(graph, desc, x, item * own, own, kind, self),
-                      diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, self), own, kind * columns,
-                                       columns),
-                      "own heads");
+            diti_copy(
+                graph, diti_heads_of(graph, desc, x, item * own, own, kind, self),
+                diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, self), own, kind * columns, columns),
+                "own heads");
     }
     diti_group_end(graph, begun);
     for (i = 0; i < group->count && graph->int8_payload; i++) {

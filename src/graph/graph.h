@@ -466,6 +466,7 @@ DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /
 typedef struct diti_group {
     uint32_t count, index;              /* count 0 and 1: this device alone; index: of this one among them */
     uint32_t devices[DITI_MAX_DEVICES]; /* their numbers, as exchanges have them */
+    bool mirrored;                      /* the last has as much as the first, the last but one as the second, … */
     float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */
 } diti_group;
 DIT_INTERNAL uint32_t diti_group_count(const diti_group *group); /* at least 1; NULL is fine */

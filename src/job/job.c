@@ -377,6 +377,15 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
     diti_unlock(&shared->status_lock);
 }
 
+/* What a share sent to other devices. */
+static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
+    uint64_t bytes = diti_mesh_bytes(job->mesh, share, UINT32_MAX);
+    uint32_t i;
+    for (i = 0; i < job->share_count && job->folded; i++)
+        if (i != share && job->places[i] == job->places[share]) bytes -= diti_mesh_bytes(job->mesh, share, i);
+    return bytes;
+}
+
 DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
     uint32_t i;
     if (!out) return;
@@ -391,7 +400,7 @@ DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
         out->allocations += more->allocations;
         out->pipelines += more->pipelines;
     }
-    for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_mesh_bytes(job->mesh, i, UINT32_MAX);
+    for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_job_peer_bytes(job, i);
 }
 
 static dit_result diti_job_give(const dit_job *job, const diti_job_image *image, uint64_t value, dit_output *out) {

@@ -224,6 +224,7 @@ struct dit_job {
        first share is the caller's job and makes the picture (split.c) */
     uint32_t share, share_total;              /* the number of this one, and how many there are */
     uint32_t share_count;                     /* of those in shares: 1 in all but the caller's job */
+    bool folded;                              /* every device has two stages (diti_job_folds) */
     uint32_t places[DITI_MAX_DEVICES];        /* index of the context's device that each share is on */
     bool resumed;                             /* it has gone on without a device */
     uint32_t begins_at;                       /* steps that were finished before: their outcome is in states */

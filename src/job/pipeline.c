@@ -61,6 +61,7 @@ static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) 
         dit_job share = DITI_ZERO;
         share.model = job->model;
         share.request.shape = job->request.shape;
+        share.folded = job->folded;
         diti_job_assign(&share, i, job->share_total);
         rows = diti_emit_share_rows(&share, text, &first);
         diti_exchange_begin(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i, true);

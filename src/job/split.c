@@ -19,47 +19,72 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->weight_bytes = (double)model->transformer->weights.bytes;
 }
 
+/* Stages are folded where blocks leave their results for mirrored ones: a device has the stages s and 2 N - 1 - s of
+   2 N, so that these results stay on it, and what goes on comes back from device to device. Each stage is a share. */
+static bool diti_job_folds(const dit_job *job, const dit_context *context) {
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_model_traits *traits = &job->model->transformer->traits;
+    uint32_t stages = 2 * shape->split.degree[DITI_SPLIT_PIPEFUSION];
+    return traits->skips && stages > 2 && stages <= traits->layers && shape->shares[0] <= 0 && !shape->resumes &&
+           2 * diti_split_ranks(&shape->split) <= DITI_MAX_DEVICES && context && context->peers &&
+           context->peers->all == context->device_count;
+}
+
+/* Shares that differ by one along an axis. */
+static uint32_t diti_job_stride(const dit_job *job, uint32_t axis) {
+    uint32_t stride = axis > DITI_SPLIT_PIPEFUSION && job->folded ? 2 : 1;
+    while (axis-- > 0) stride *= job->request.shape.split.degree[axis];
+    return stride;
+}
+
+/* The device of a share of a job whose stages are folded. */
+static uint32_t diti_job_fold(const dit_job *job, uint32_t share) {
+    uint32_t stages = 2 * job->request.shape.split.degree[DITI_SPLIT_PIPEFUSION];
+    uint32_t inner = diti_job_stride(job, DITI_SPLIT_PIPEFUSION), stage = share / inner % stages;
+    uint32_t half = stage < stages / 2 ? stage : stages - 1 - stage;
+    return (share / inner / stages * (stages / 2) + half) * inner + share % inner;
+}
+
 /* The members of axes [first, end) of the mesh, of which `self` is one. */
-static void diti_job_group(const diti_job_shape *shape, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
-    const diti_split *split = &shape->split;
-    uint32_t stride = 1, axis, i;
+static void diti_job_group(const dit_job *job, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t stride = diti_job_stride(job, first), i;
     memset(out, 0, sizeof *out);
-    for (axis = 0; axis < first; axis++) stride *= split->degree[axis];
-    for (out->count = 1; axis < end; axis++) out->count *= split->degree[axis];
+    out->count = diti_job_stride(job, end) / stride;
     out->index = self / stride % out->count;
     for (i = 0; i < out->count; i++) out->devices[i] = self - (out->index - i) * stride;
-    if (end < DITI_SPLIT_AXES) diti_split_weights(split, shape->shares, self, first, end, out->weights);
+    out->mirrored = job->folded && first == DITI_SPLIT_PIPEFUSION;
+    if (end < DITI_SPLIT_AXES && !job->folded)
+        diti_split_weights(&shape->split, shape->shares, self, first, end, out->weights);
 }
 
 DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
-    const diti_job_shape *shape = &job->request.shape;
-    uint32_t copies = shape->guided ? 2u : 1u;
+    uint32_t copies = job->request.shape.guided ? 2u : 1u;
     diti_axes *axes = &job->axes;
     job->share = share;
     job->share_total = total;
     memset(axes, 0, sizeof *axes);
     memset(&job->guidance, 0, sizeof job->guidance);
     if (total > 1) {
-        diti_job_group(shape, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
-        diti_job_group(shape, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
-        diti_job_group(shape, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
-        diti_job_group(shape, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
-        diti_job_group(shape, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
-        diti_job_group(shape, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
-        diti_job_group(shape, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
+        diti_job_group(job, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
+        diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
+        diti_job_group(job, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
+        diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
+        diti_job_group(job, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
+        diti_job_group(job, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
+        diti_job_group(job, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
     }
     job->first_branch = job->guidance.count > 1 ? job->guidance.index : 0;
     job->branches = job->guidance.count > 1 ? 1 : copies;
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
-    uint32_t first = context && context->peers ? context->peers->first : 0, total;
+    uint32_t first = context && context->peers ? context->peers->first : 0, total, shares;
     uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
     char name[DITI_SPLIT_NAME];
     dit_result result;
     job->shares[0] = job;
     job->share_count = 1;
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = i;
     result = diti_job_choose(job->model, context, &job->request, err);
     if (result < 0) return result;
     total = diti_split_ranks(&job->request.shape.split);
@@ -73,7 +98,10 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     if (job->request.shape.resumes && context && context->peers && all > context->peers->count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "resume_on_loss: devices of several processes cannot go on without one; it must be false");
-    diti_job_assign(job, total > 1 ? first : 0, total);
+    job->folded = diti_job_folds(job, context);
+    shares = job->folded ? 2 * total : total;
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = job->folded ? diti_job_fold(job, i) : i;
+    diti_job_assign(job, total > 1 ? first : 0, shares);
     return DIT_OK;
 }
 
@@ -94,6 +122,7 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
     share->member = index;
     memcpy(share->places, job->places, sizeof share->places);
     share->resumed = job->resumed;
+    share->folded = job->folded;
     diti_job_assign(share, job->share + index, job->share_total);
     result = diti_job_plan(share, progress, &why);
     if (result >= 0 || !err) return result;
@@ -121,12 +150,12 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     dit_result result = DIT_OK;
     if (job->share_total == 1) return DIT_OK;
     count = job->share_total - job->share;
-    if (count > job->context->device_count) count = job->context->device_count;
+    if (count > job->context->device_count && !job->folded) count = job->context->device_count;
     for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
     for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
     if (result == DIT_OK)
-        result =
-            diti_mesh_create(job->context->peers, plans, job->resumed ? job->places : NULL, count, &job->mesh, err);
+        result = diti_mesh_create(job->context->peers, plans, job->resumed || job->folded ? job->places : NULL, count,
+                                  &job->mesh, err);
     for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
     for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);
