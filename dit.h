@@ -9674,6 +9674,7 @@ static const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_ten
 typedef struct diti_group {
 	uint32_t count, index;
 	uint32_t devices[DITI_MAX_DEVICES];
+	bool mirrored;
 	float weights[DITI_MAX_DEVICES];
 } diti_group;
 typedef struct diti_exchange_heads {
@@ -14533,6 +14534,7 @@ static uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32
 	double before = 0, all = 0;
 	if (count == 1) return index ? total : 0;
 	if (index >= count) return total;
+	if (group->mirrored && 2 * index > count) return total - diti_group_first(group, count - index, total);
 	for (i = 0; i < count; i++) all += (double)group->weights[i];
 	if (!(all > 0)) return (uint32_t)((uint64_t)total * index / count);
 	for (i = 0; i <= index; i++) {
@@ -14734,16 +14736,17 @@ static void diti_heads_open(diti_graph *graph, const diti_exchange_heads *desc, 
 	uint32_t kind, uint32_t columns, uint32_t member) {
 	uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member], item;
 	for (item = 0; item < desc->items; item++)
-		diti_payload_open(graph, diti_group_rows(graph, payload, item * rows, rows),
-			diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, member), rows, kind * columns,
-			columns));
+		diti_payload_open(
+			graph, diti_group_rows(graph, payload, item * rows, rows),
+			diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, member), rows, kind * columns, columns));
 }
 
 static diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
 	uint32_t kinds) {
 	const diti_group *group = desc->group;
 	uint32_t self = group->index, own = desc->rows[self], all = diti_heads_rows(desc, group->count), i, kind, item;
-	uint32_t columns = diti_heads_columns(desc, self), pieces = graph->int8_payload ? kinds : 1;
+	uint32_t columns = diti_heads_columns(desc, self),
+		pieces = graph->int8_payload ? kinds : 1;
 	diti_tensor out, payloads[DITI_MAX_DEVICES][4];
 	size_t begun;
 	if (diti_graph_failed(graph)) return 0;
@@ -14758,9 +14761,9 @@ static diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_head
 	}
 	for (item = 0; item < desc->items && own; item++) {
 		for (kind = 0; kind < kinds; kind++)
-			diti_copy(graph, diti_heads_of(graph, desc, x, item * own, own, kind, self),
-				diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, self), own, kind * columns,
-				columns),
+			diti_copy(
+				graph, diti_heads_of(graph, desc, x, item * own, own, kind, self),
+				diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, self), own, kind * columns, columns),
 				"own heads");
 	}
 	diti_group_end(graph, begun);
@@ -29431,6 +29434,7 @@ struct dit_job {
 	dit_target target;
 	uint32_t share, share_total;
 	uint32_t share_count;
+	bool folded;
 	uint32_t places[DITI_MAX_DEVICES];
 	bool resumed;
 	uint32_t begins_at;
@@ -32991,6 +32995,7 @@ static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) 
 		dit_job share = DITI_ZERO;
 		share.model = job->model;
 		share.request.shape = job->request.shape;
+		share.folded = job->folded;
 		diti_job_assign(&share, i, job->share_total);
 		rows = diti_emit_share_rows(&share, text, &first);
 		diti_exchange_begin(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i, true);
@@ -33827,46 +33832,67 @@ static void diti_job_split_shape(const dit_model *model, const diti_job_request 
 	out->weight_bytes = (double)model->transformer->weights.bytes;
 }
 
-static void diti_job_group(const diti_job_shape *shape, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
-	const diti_split *split = &shape->split;
-	uint32_t stride = 1, axis, i;
+static bool diti_job_folds(const dit_job *job, const dit_context *context) {
+	const diti_job_shape *shape = &job->request.shape;
+	const diti_model_traits *traits = &job->model->transformer->traits;
+	uint32_t stages = 2 * shape->split.degree[DITI_SPLIT_PIPEFUSION];
+	return traits->skips && stages > 2 && stages <= traits->layers && shape->shares[0] <= 0 && !shape->resumes &&
+		2 * diti_split_ranks(&shape->split) <= DITI_MAX_DEVICES && context && context->peers &&
+		context->peers->all == context->device_count;
+}
+
+static uint32_t diti_job_stride(const dit_job *job, uint32_t axis) {
+	uint32_t stride = axis > DITI_SPLIT_PIPEFUSION && job->folded ? 2 : 1;
+	while (axis-- > 0) stride *= job->request.shape.split.degree[axis];
+	return stride;
+}
+
+static uint32_t diti_job_fold(const dit_job *job, uint32_t share) {
+	uint32_t stages = 2 * job->request.shape.split.degree[DITI_SPLIT_PIPEFUSION];
+	uint32_t inner = diti_job_stride(job, DITI_SPLIT_PIPEFUSION), stage = share / inner % stages;
+	uint32_t half = stage < stages / 2 ? stage : stages - 1 - stage;
+	return (share / inner / stages * (stages / 2) + half) * inner + share % inner;
+}
+
+static void diti_job_group(const dit_job *job, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
+	const diti_job_shape *shape = &job->request.shape;
+	uint32_t stride = diti_job_stride(job, first), i;
 	memset(out, 0, sizeof *out);
-	for (axis = 0; axis < first; axis++) stride *= split->degree[axis];
-	for (out->count = 1; axis < end; axis++) out->count *= split->degree[axis];
+	out->count = diti_job_stride(job, end) / stride;
 	out->index = self / stride % out->count;
 	for (i = 0; i < out->count; i++) out->devices[i] = self - (out->index - i) * stride;
-	if (end < DITI_SPLIT_AXES) diti_split_weights(split, shape->shares, self, first, end, out->weights);
+	out->mirrored = job->folded && first == DITI_SPLIT_PIPEFUSION;
+	if (end < DITI_SPLIT_AXES && !job->folded)
+		diti_split_weights(&shape->split, shape->shares, self, first, end, out->weights);
 }
 
 static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
-	const diti_job_shape *shape = &job->request.shape;
-	uint32_t copies = shape->guided ? 2u : 1u;
+	uint32_t copies = job->request.shape.guided ? 2u : 1u;
 	diti_axes *axes = &job->axes;
 	job->share = share;
 	job->share_total = total;
 	memset(axes, 0, sizeof *axes);
 	memset(&job->guidance, 0, sizeof job->guidance);
 	if (total > 1) {
-		diti_job_group(shape, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
-		diti_job_group(shape, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
-		diti_job_group(shape, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
-		diti_job_group(shape, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
-		diti_job_group(shape, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
-		diti_job_group(shape, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
-		diti_job_group(shape, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
+		diti_job_group(job, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
+		diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
+		diti_job_group(job, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
+		diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
+		diti_job_group(job, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
+		diti_job_group(job, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
+		diti_job_group(job, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
 	}
 	job->first_branch = job->guidance.count > 1 ? job->guidance.index : 0;
 	job->branches = job->guidance.count > 1 ? 1 : copies;
 }
 
 static dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
-	uint32_t first = context && context->peers ? context->peers->first : 0, total;
+	uint32_t first = context && context->peers ? context->peers->first : 0, total, shares;
 	uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
 	char name[DITI_SPLIT_NAME];
 	dit_result result;
 	job->shares[0] = job;
 	job->share_count = 1;
-	for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = i;
 	result = diti_job_choose(job->model, context, &job->request, err);
 	if (result < 0) return result;
 	total = diti_split_ranks(&job->request.shape.split);
@@ -33880,7 +33906,10 @@ static dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_
 	if (job->request.shape.resumes && context && context->peers && all > context->peers->count)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 			"resume_on_loss: devices of several processes cannot go on without one; it must be false");
-	diti_job_assign(job, total > 1 ? first : 0, total);
+	job->folded = diti_job_folds(job, context);
+	shares = job->folded ? 2 * total : total;
+	for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = job->folded ? diti_job_fold(job, i) : i;
+	diti_job_assign(job, total > 1 ? first : 0, shares);
 	return DIT_OK;
 }
 
@@ -33901,6 +33930,7 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
 	share->member = index;
 	memcpy(share->places, job->places, sizeof share->places);
 	share->resumed = job->resumed;
+	share->folded = job->folded;
 	diti_job_assign(share, job->share + index, job->share_total);
 	result = diti_job_plan(share, progress, &why);
 	if (result >= 0 || !err) return result;
@@ -33927,12 +33957,12 @@ static dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress
 	dit_result result = DIT_OK;
 	if (job->share_total == 1) return DIT_OK;
 	count = job->share_total - job->share;
-	if (count > job->context->device_count) count = job->context->device_count;
+	if (count > job->context->device_count && !job->folded) count = job->context->device_count;
 	for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
 	for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
 	if (result == DIT_OK)
-		result =
-			diti_mesh_create(job->context->peers, plans, job->resumed ? job->places : NULL, count, &job->mesh, err);
+		result = diti_mesh_create(job->context->peers, plans, job->resumed || job->folded ? job->places : NULL, count,
+			&job->mesh, err);
 	for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
 	for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
 	if (result != DIT_OK) diti_job_drop_shares(job);
@@ -34324,6 +34354,14 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
 	diti_unlock(&shared->status_lock);
 }
 
+static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
+	uint64_t bytes = diti_mesh_bytes(job->mesh, share, UINT32_MAX);
+	uint32_t i;
+	for (i = 0; i < job->share_count && job->folded; i++)
+		if (i != share && job->places[i] == job->places[share]) bytes -= diti_mesh_bytes(job->mesh, share, i);
+	return bytes;
+}
+
 DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
 	uint32_t i;
 	if (!out) return;
@@ -34338,7 +34376,7 @@ DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
 		out->allocations += more->allocations;
 		out->pipelines += more->pipelines;
 	}
-	for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_mesh_bytes(job->mesh, i, UINT32_MAX);
+	for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_job_peer_bytes(job, i);
 }
 
 static dit_result diti_job_give(const dit_job *job, const diti_job_image *image, uint64_t value, dit_output *out) {
