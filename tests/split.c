@@ -573,6 +573,28 @@ static void check_auto(maker *m, dit_job_desc *desc, const outcome *one) {
                   "%u, %u, %u rows", rows_of(m, 0), rows_of(m, 1), rows_of(m, 2));
 }
 
+/* Where the weights fill no device whole, auto divides them. */
+static void check_auto_memory(maker *m) {
+    dit_job_desc desc = request(m, "auto", 32, 1);
+    VkDeviceSize limits[2], bytes = m->model->transformer->weights.bytes;
+    dit_memory memory;
+    uint32_t i;
+    for (i = 0; i < 2; i++) {
+        diti_device *device = m->context->devices[i];
+        limits[i] = device->memory_limit;
+        device->memory_limit = device->memory_used + bytes * 8 / 10 - (i ? 0 : bytes);
+    }
+    pretend(m, 1e13, 1e4);
+    CHECK_MESSAGE(dit_job_memory(m->context, &desc, &memory, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE((strstr(memory.split, "tensor2") || strstr(memory.split, "layers2")) && memory.seconds > 0, "%s",
+                  memory.split);
+    for (i = 0; i < 2; i++) {
+        m->context->devices[i]->memory_limit = limits[i];
+        m->context->devices[i]->rate = 0;
+    }
+    m->context->peers->links.count = 0;
+}
+
 static void check_plan_refusals(maker *m) {
     static const char *const cases[][2] = {{"@" PLAN_FILE, "split ring3 needs 3 devices"},
                                            {"@build/no_such_plan.json", "no_such_plan.json"},
@@ -603,6 +625,9 @@ static void test_plans(void) {
     close_maker(&m);
     if (!open_maker(&m, PAIR, "rung=base", tiny)) return;
     check_plan_refusals(&m);
+    dit_job_destroy(m.job);
+    m.job = NULL;
+    check_auto_memory(&m);
     desc = request(&m, "auto", 32, 2); /* measured in earnest */
     CHECK_MESSAGE(make_picture(&m, &desc, &out) == DIT_OK && difference(&out, &reference) <= 1e-5, "%s", err.message);
     CHECK_MESSAGE(m.context->peers->links.count == 2 && m.context->peers->links.inside.pair > 1e6 &&

@@ -4,6 +4,7 @@
 
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
     const diti_model_traits *traits = &model->transformer->traits;
+    const diti_weights *weights = &model->transformer->weights;
     memset(out, 0, sizeof *out);
     out->layers = traits->layers;
     out->hidden = traits->width;
@@ -16,7 +17,7 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->joint = traits->joint;
     out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
     out->guided = request->shape.guided;
-    out->weight_bytes = (double)model->transformer->weights.bytes;
+    out->weight_bytes = (double)weights->bytes + (weights->streamed ? (double)weights->streamed->bytes : 0);
 }
 
 /* Stages are folded where blocks leave their results for mirrored ones: a device has the stages s and 2 N - 1 - s of
