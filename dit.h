@@ -33817,6 +33817,7 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
 
 static void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
 	const diti_model_traits *traits = &model->transformer->traits;
+	const diti_weights *weights = &model->transformer->weights;
 	memset(out, 0, sizeof *out);
 	out->layers = traits->layers;
 	out->hidden = traits->width;
@@ -33829,7 +33830,7 @@ static void diti_job_split_shape(const dit_model *model, const diti_job_request 
 	out->joint = traits->joint;
 	out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
 	out->guided = request->shape.guided;
-	out->weight_bytes = (double)model->transformer->weights.bytes;
+	out->weight_bytes = (double)weights->bytes + (weights->streamed ? (double)weights->streamed->bytes : 0);
 }
 
 static bool diti_job_folds(const dit_job *job, const dit_context *context) {
