@@ -185,6 +185,14 @@ static uint64_t latent_bytes(const asked *a) {
 
 static outcome exact, stale, split_;
 
+/* A quarter of the stream's bytes and a scale for each row; an error that is told. */
+static void check_int8(const asked *a, const char *split, const char *as_int8) {
+    if (!run(a, split, &stale) || !run(a, as_int8, &split_)) return;
+    printf("  %s: relative L2 %.2g, %llu bytes instead of %llu\n", as_int8, difference(&split_, &stale),
+           (unsigned long long)split_.sent, (unsigned long long)stale.sent);
+    CHECK(difference(&split_, &stale) > 0 && difference(&split_, &stale) <= 0.05 && split_.in_steps < stale.in_steps);
+}
+
 /* The first stage begins a step's patches while the last one has some of the step before to do: how often that was
    seen, which depends on how fast both are. */
 static void check_overlap(const asked *a, const char *split) {
@@ -291,6 +299,7 @@ static void test_small(void) {
     if (open_model(NULL, 4)) {
         printf("the small pipeline\n");
         if (run(&a, NULL, &exact)) check_patches(&a, ":m2w1", all);
+        check_int8(&a, "pipefusion2:m2w1", "pipefusion2:m2w1,int8");
         check_overlap(&a, "pipefusion2:m4w1");
         a.first = 0.2f; /* branches that come and go, previews that wait for patches */
         a.last = 0.8f;
