@@ -21090,6 +21090,17 @@ static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_
 	return text + diti_group_size(sequence, i, denoise->stretch.patch_rows);
 }
 
+static diti_tensor diti_evaluate_open(diti_graph *graph, uint32_t exchange, diti_tensor payload, diti_element format) {
+	diti_tensor_info info;
+	diti_tensor out;
+	diti_exchange_end(graph, exchange);
+	if (diti_graph_failed(graph) || !graph->int8_payload) return payload;
+	info = *diti_tensor_get(graph, payload);
+	out = diti_tensor_new(graph, format, info.rows, info.columns, info.name);
+	diti_payload_open(graph, payload, out);
+	return out;
+}
+
 static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
 	diti_tensor kv, uint32_t first, uint32_t members, diti_tensor kept) {
 	const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
@@ -21120,19 +21131,20 @@ static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, con
 	diti_tensor parts[DITI_MAX_DEVICES];
 	uint32_t sent[DITI_MAX_DEVICES], received[DITI_MAX_DEVICES];
 	diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, kv)->format;
+	diti_tensor payload = diti_payload(graph, kv);
 	for (i = 0; i < count; i++) {
 		uint32_t rows = 0;
 		if (i == ring->index) continue;
 		for (k = 0; k < inner; k++) rows += diti_attend_rows(denoise, desc, i * inner + k);
-		parts[i] =
-			diti_tensor_new(graph, format, desc->items * rows, 2 * desc->heads * desc->head_dim, "keys and values");
-		sent[i] = diti_exchange_begin(graph, kv, ring->devices[i], true);
+		parts[i] = diti_tensor_new(graph, diti_payload_format(graph, kv), desc->items * rows,
+			2 * desc->heads * desc->head_dim, "keys and values");
+		sent[i] = diti_exchange_begin(graph, payload, ring->devices[i], true);
 		received[i] = diti_exchange_begin(graph, parts[i], ring->devices[i], false);
 	}
 	for (i = 0; i < count; i++) {
 		if (i == ring->index) continue;
 		diti_exchange_end(graph, sent[i]);
-		diti_exchange_end(graph, received[i]);
+		parts[i] = diti_evaluate_open(graph, received[i], parts[i], format);
 		diti_stale_keep(graph, denoise, desc, parts[i], i * inner, inner, kept);
 	}
 }
@@ -21226,12 +21238,14 @@ static void diti_skip_leave(diti_graph *graph, diti_denoise *denoise, uint32_t l
 	diti_tensor skip) {
 	uint32_t device = diti_stage_device(denoise, layers, layers - 1 - index);
 	denoise->arrivals[denoise->patch % 2].skips[index] = skip;
-	if (device != UINT32_MAX) diti_exchange_begin(graph, skip, device, true);
+	if (device != UINT32_MAX) diti_exchange_begin(graph, diti_payload(graph, skip), device, true);
 }
 
 static diti_tensor diti_skip_take(diti_graph *graph, diti_denoise *denoise, uint32_t index) {
 	diti_arrival *arrival = &denoise->arrivals[denoise->patch % 2];
-	if (arrival->exchanges[index]) diti_exchange_end(graph, arrival->exchanges[index] - 1);
+	if (arrival->exchanges[index])
+		arrival->skips[index] =
+			diti_evaluate_open(graph, arrival->exchanges[index] - 1, arrival->skips[index], graph->activation);
 	arrival->exchanges[index] = 0;
 	return arrival->skips[index];
 }
@@ -21250,11 +21264,12 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
 	for (i = 0; traits->skips && i + 1 < traits->layers / 2 && i < first; i++) {
 		uint32_t taker = traits->layers - 1 - i;
 		if (taker < first || taker >= end) continue;
-		arrival->skips[i] = diti_tensor_new(graph, graph->activation, rows, traits->width, "skip of an earlier stage");
+		arrival->skips[i] = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : graph->activation, rows,
+			traits->width, "skip of an earlier stage");
 		arrival->exchanges[i] =
 			1 + diti_exchange_begin(graph, arrival->skips[i], diti_stage_device(denoise, traits->layers, i), false);
 	}
-	arrival->x = diti_tensor_new(graph, DITI_F32, rows, traits->width, "residual");
+	arrival->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
 	arrival->exchange = diti_exchange_begin(graph, arrival->x, stages->devices[stages->index - 1], false);
 }
 
@@ -21267,8 +21282,7 @@ static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_gr
 	}
 	if (denoise->patch == 0) diti_stage_await(transformer, graph, denoise, 0);
 	if (denoise->patch + 1 < denoise->patches) diti_stage_await(transformer, graph, denoise, denoise->patch + 1);
-	diti_exchange_end(graph, arrival->exchange);
-	return arrival->x;
+	return diti_evaluate_open(graph, arrival->exchange, arrival->x, DITI_F32);
 }
 
 static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, diti_graph *graph,
@@ -21303,7 +21317,7 @@ static diti_tensor diti_transformer_patch(const diti_transformer *transformer, d
 	}
 	diti_graph_scope(graph, NULL, 0);
 	if (stages && stages->index + 1 < stages->count) {
-		diti_exchange_begin(graph, x, stages->devices[stages->index + 1], true);
+		diti_exchange_begin(graph, diti_payload(graph, x), stages->devices[stages->index + 1], true);
 		return 0;
 	}
 	x = family->final(transformer, graph, denoise, x);
