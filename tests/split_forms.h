@@ -75,6 +75,12 @@ static inline uint64_t form_sum(const form_shape *shape, const form_rank *rank, 
     return ((rows - own) + (rank->t - 1) * own) * shape->heads * shape->head_dim;
 }
 
+/* Columns of a matrix, by fours, of which each member has some and all come to have all. */
+static inline uint64_t form_columns(uint64_t columns, uint64_t tensor, uint64_t members) {
+    uint64_t own = 4 * form_part(columns / 4, tensor, members);
+    return columns / 4 < members ? 0 : own * (members - 1);
+}
+
 static inline uint64_t form_sums(const form_shape *shape, const form_rank *rank, uint64_t items, uint64_t image,
                                  uint64_t text, uint64_t block) {
     uint64_t together = form_sum(shape, rank, items * (image + text)), one = items * form_sum(shape, rank, image);
@@ -82,13 +88,9 @@ static inline uint64_t form_sums(const form_shape *shape, const form_rank *rank,
     if (rank->t == 1) return 0;
     if (block + shape->singles >= shape->layers) sum = together;
     if (block + 1 == shape->layers && shape->last_image) sum = (text ? one : together) + one;
+    if (shape->skips && block > shape->layers / 2) /* a layer for itself, whose columns all come to have */
+        sum += items * image * form_columns(shape->heads * shape->head_dim, rank->tensor, rank->t);
     return sum + (shape->dual >> block & 1) * one;
-}
-
-/* Columns of a matrix, by fours, of which each member has some and all come to have all. */
-static inline uint64_t form_columns(uint64_t columns, uint64_t tensor, uint64_t members) {
-    uint64_t own = 4 * form_part(columns / 4, tensor, members);
-    return columns / 4 < members ? 0 : own * (members - 1);
 }
 
 /* Between stages that have some of the layers each, for one item: the rows to the next one, skips to those that take

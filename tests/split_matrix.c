@@ -594,7 +594,9 @@ static uint64_t modulation_form(const row *r, const diti_split *split, uint64_t 
     uint64_t rows = steps * shape.branches / split->degree[DITI_SPLIT_CFG];
     uint64_t stage = index / (tensor * split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING]) % stages;
     bool adaln = traits->class_count || diti_equal(traits->family, "hunyuandit");
-    if (tensor == 1 || diti_equal(traits->family, "pixart")) return 0; /* PixArt's are one, and small */
+    if (tensor == 1) return 0;
+    if (diti_equal(traits->family, "pixart")) /* one for all blocks and branches */
+        return steps * form_columns(6 * width, index % tensor, tensor) * FORM_ELEMENT;
     for (i = form_first(shape.layers, stage, stages); i < form_first(shape.layers, stage + 1, stages); i++) {
         if (adaln) {
             sum += form_columns((traits->class_count ? 6 : 1) * width, index % tensor, tensor);

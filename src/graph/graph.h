@@ -981,6 +981,8 @@ DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t
                                                  VkBuffer *buffer);
 /* Sees to it that the device has what dispatches read of weights (replica.c). */
 DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err);
+/* How many bytes that would be, had none come yet. */
+DIT_INTERNAL uint64_t diti_graph_fetches(const diti_graph *graph);
 DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part); /* through slots, while the plan runs */
 /* Before and after a slice of a group is submitted: what it reads is in its slot, or on its way there, which submission
    then waits for. submitted: whether it was. */

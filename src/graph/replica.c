@@ -431,6 +431,25 @@ static dit_result diti_fetch_component(diti_plan *plan, diti_replicas *replicas,
     return result;
 }
 
+DIT_INTERNAL uint64_t diti_graph_fetches(const diti_graph *graph) {
+    uint64_t bytes = 0;
+    size_t i, j;
+    for (i = 1; i < graph->tensor_count; i++) {
+        const diti_tensor_info *tensor = &graph->tensors[i];
+        if (tensor->parent != i || !diti_fetch_wants(tensor) || diti_replica_needless(graph->device, tensor->part))
+            continue;
+        for (j = 1; j < i; j++) { /* steps of several kinds read the same */
+            const diti_tensor_info *other = &graph->tensors[j];
+            if (other->storage == DITI_STORAGE_WEIGHT && other->parent == j && other->bytes == tensor->bytes &&
+                other->part->offset == tensor->part->offset && other->part->pieces == tensor->part->pieces &&
+                diti_replica_source(other->part) == diti_replica_source(tensor->part))
+                break;
+        }
+        if (j == i) bytes += (tensor->bytes + 15u) & ~(uint64_t)15u;
+    }
+    return bytes;
+}
+
 DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err) {
     dit_result result = DIT_OK;
     size_t i;

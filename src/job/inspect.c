@@ -72,8 +72,8 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
     size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
                    request->latent_width * request->latent_height;
     VkDeviceSize pictures = (VkDeviceSize)request->shape.image_count * request->shape.width * request->shape.height * 4;
-    out->weights = diti_model_weight_bytes(job->model, &streamed);
-    out->streamed = streamed;
+    out->weights = diti_model_weight_bytes(job->model, &streamed) + diti_graph_fetches(&inspection->graph);
+    out->streamed = job->model->stream ? streamed : 0;
     diti_job_print_split(&request->shape, out->split);
     out->seconds = request->predicted_seconds;
     out->activations = inspection->memory.activations + inspection->memory.inputs + pictures;

@@ -745,14 +745,15 @@ static diti_tensor diti_hunyuandit_text_attention(const diti_hunyuandit *model, 
 }
 
 /* skip_linear(LN(x, skip)): the new residual stream, F32 [batch * rows, D]. */
-static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit_state *state,
+static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_denoise *denoise,
                                         const diti_hunyuandit_block *block, diti_tensor x, diti_tensor skip) {
+    const diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
     uint32_t width = block->skip.weight.rows, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
     diti_tensor both = diti_tensor_new(graph, DITI_F32, rows, 2 * width, "skip");
     diti_add_rows(graph, x, 0, diti_tensor_view(graph, both, 0, rows, 0, width), "skip");
     diti_add_rows(graph, skip, 0, diti_tensor_view(graph, both, 0, rows, width, width), "skip");
     both = diti_hunyuandit_norm(graph, state, both, &block->skip_norm, 0, 0, &block->skip.weight, "skip_norm");
-    return diti_layer_run(graph, both, &block->skip, DITI_ACTIVATION_NONE, 0, true, "residual");
+    return diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, both, &block->skip, 0, "residual");
 }
 
 /* A copy of x, which later blocks change; in the format of activations, since there are many. */
@@ -777,7 +778,7 @@ static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer
     feed = diti_stripe_feed(graph, denoise, &feed_reader, 1, block->ff_in.weight.rows);
     shift = diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, index));
     if (diti_hunyuandit_takes_skip(config, index))
-        x = diti_hunyuandit_join(graph, state, block, x, diti_skip_take(graph, denoise, config->blocks - 1 - index));
+        x = diti_hunyuandit_join(graph, denoise, block, x, diti_skip_take(graph, denoise, config->blocks - 1 - index));
     h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
     h = diti_hunyuandit_self_attention(model, graph, denoise, block, &heads, h);
     diti_layer_add(graph, denoise, x, h, &block->self.out, &heads, 0, 0, "attention_out");

@@ -229,7 +229,7 @@ DIT_INTERNAL void diti_stripe_sum(diti_graph *graph, const diti_denoise *denoise
 DIT_INTERNAL void diti_layer_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor x, diti_tensor h,
                                  const diti_layer *layer, const diti_stripe *stripe, diti_tensor gate,
                                  uint32_t rows_per_gate, const char *name);
-/* layer(x), F32, of few rows: every member of the group makes some columns, which then go to all. */
+/* layer(x), F32: every member of the group makes some columns, which then go to all. */
 DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
                                            const diti_layer *layer, diti_tensor out, const char *name);
 /* x + add, F32; add's rows are repeated, 0: a copy. */

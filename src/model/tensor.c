@@ -3,7 +3,8 @@
    Each device adds its part to the residual stream, the first one bias and stream besides, and the sum of these, in
    F32, becomes everyone's stream. Of n rows in total that sum sends 2 (N - 1) / N * n * D * 4 bytes per device of N
    that have as many rows each, else 4 D ((n - r) + (N - 1) r) from a device whose rows are r: twice a block, three
-   times where a block attends a text of its own. int8 layers send 4 (N - 1) n bytes more, the largest of each row. */
+   times where a block attends a text of its own. HunyuanDiT's skips, layers for themselves, send (N - 1) / N * n * D *
+   4, the columns that each has made. int8 layers send 4 (N - 1) n bytes more, the largest of each row. */
 #include "model/model.h"
 
 static const diti_group *diti_tensor_group(const diti_denoise *denoise) {
