@@ -11720,6 +11720,25 @@ static dit_result diti_fetch_component(diti_plan *plan, diti_replicas *replicas,
 	return result;
 }
 
+static uint64_t diti_graph_fetches(const diti_graph *graph) {
+	uint64_t bytes = 0;
+	size_t i, j;
+	for (i = 1; i < graph->tensor_count; i++) {
+		const diti_tensor_info *tensor = &graph->tensors[i];
+		if (tensor->parent != i || !diti_fetch_wants(tensor) || diti_replica_needless(graph->device, tensor->part))
+			continue;
+		for (j = 1; j < i; j++) {
+			const diti_tensor_info *other = &graph->tensors[j];
+			if (other->storage == DITI_STORAGE_WEIGHT && other->parent == j && other->bytes == tensor->bytes &&
+				other->part->offset == tensor->part->offset && other->part->pieces == tensor->part->pieces &&
+				diti_replica_source(other->part) == diti_replica_source(tensor->part))
+				break;
+		}
+		if (j == i) bytes += (tensor->bytes + 15u) & ~(uint64_t)15u;
+	}
+	return bytes;
+}
+
 static dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err) {
 	dit_result result = DIT_OK;
 	size_t i;
@@ -23331,14 +23350,15 @@ static diti_tensor diti_hunyuandit_text_attention(const diti_hunyuandit *model, 
 		config->head_dim, 1.0f / sqrtf((float)config->head_dim), "text_attention");
 }
 
-static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_hunyuandit_state *state,
+static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_denoise *denoise,
 	const diti_hunyuandit_block *block, diti_tensor x, diti_tensor skip) {
+	const diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
 	uint32_t width = block->skip.weight.rows, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
 	diti_tensor both = diti_tensor_new(graph, DITI_F32, rows, 2 * width, "skip");
 	diti_add_rows(graph, x, 0, diti_tensor_view(graph, both, 0, rows, 0, width), "skip");
 	diti_add_rows(graph, skip, 0, diti_tensor_view(graph, both, 0, rows, width, width), "skip");
 	both = diti_hunyuandit_norm(graph, state, both, &block->skip_norm, 0, 0, &block->skip.weight, "skip_norm");
-	return diti_layer_run(graph, both, &block->skip, DITI_ACTIVATION_NONE, 0, true, "residual");
+	return diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, both, &block->skip, 0, "residual");
 }
 
 static diti_tensor diti_hunyuandit_keep(diti_graph *graph, diti_tensor x) {
@@ -23361,7 +23381,7 @@ static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer
 	feed = diti_stripe_feed(graph, denoise, &feed_reader, 1, block->ff_in.weight.rows);
 	shift = diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, index));
 	if (diti_hunyuandit_takes_skip(config, index))
-		x = diti_hunyuandit_join(graph, state, block, x, diti_skip_take(graph, denoise, config->blocks - 1 - index));
+		x = diti_hunyuandit_join(graph, denoise, block, x, diti_skip_take(graph, denoise, config->blocks - 1 - index));
 	h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
 	h = diti_hunyuandit_self_attention(model, graph, denoise, block, &heads, h);
 	diti_layer_add(graph, denoise, x, h, &block->self.out, &heads, 0, 0, "attention_out");
@@ -34819,8 +34839,8 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
 	size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
 		request->latent_width * request->latent_height;
 	VkDeviceSize pictures = (VkDeviceSize)request->shape.image_count * request->shape.width * request->shape.height * 4;
-	out->weights = diti_model_weight_bytes(job->model, &streamed);
-	out->streamed = streamed;
+	out->weights = diti_model_weight_bytes(job->model, &streamed) + diti_graph_fetches(&inspection->graph);
+	out->streamed = job->model->stream ? streamed : 0;
 	diti_job_print_split(&request->shape, out->split);
 	out->seconds = request->predicted_seconds;
 	out->activations = inspection->memory.activations + inspection->memory.inputs + pictures;
