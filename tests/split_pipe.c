@@ -260,6 +260,31 @@ static void check_bytes(const asked *a) {
                       (unsigned long long)split_.in_steps, (unsigned long long)(a->steps * step));
 }
 
+/* A stage is lost: the other device goes on with the patches, and a step of warm-up. */
+static void check_lost(const asked *a, const char *split, uint32_t submit) {
+    generated_inputs inputs;
+    dit_job_desc desc = request(a, split, &inputs);
+    dit_job *job = NULL;
+    dit_status status;
+    desc.resume_on_loss = true;
+    at.context->devices[1]->submits = 0;
+    if (CHECK_MESSAGE(dit_job_create(at.context, &desc, &job, &err) == DIT_OK, "%s", err.message)) {
+        at.context->devices[1]->submits = 0;
+        at.context->devices[1]->fail_submit_after = submit;
+        CHECK_MESSAGE(dit_job_wait(job, 60000000000u) == DIT_OK, "submit %u: %s", submit, err.message);
+        dit_job_status(job, &status, &err);
+        CHECK_MESSAGE(status.failed_devices == 1 && job->begins_at > 0, "%u devices failed, went on at %u: %s",
+                      status.failed_devices, job->begins_at, err.message);
+        CHECK(dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, split_.latent, sizeof split_.latent, 0, &err) == DIT_OK);
+        split_.count = exact.count;
+        printf("  %s, a device lost in step %u: relative L2 %.2g from the exact latent, %.2g without a loss\n", split,
+               job->begins_at, difference(&split_, &exact), difference(&stale, &exact));
+        CHECK(difference(&split_, &exact) <= 2 * difference(&stale, &exact));
+    }
+    dit_job_destroy(job);
+    generated_free_inputs(&inputs);
+}
+
 /* In the middle of a run, and then again. */
 static void check_cancel(const asked *a, const char *split, const char *alone) {
     generated_inputs inputs;
@@ -311,6 +336,10 @@ static void test_small(void) {
         check_refused(&a, "pipefusion2:m5", "5 patches of 4 rows");
         check_refused(&a, "pipefusion2:w0", "warm-up");
         check_refused(&a, "pipefusion3", "layers");
+        a.first = a.last = 0;
+        a.preview = 0;
+        a.sampler = "euler";
+        if (run(&a, NULL, &exact) && run(&a, "pipefusion1:m4w1", &stale)) check_lost(&a, "pipefusion2:m4w1", 40);
     }
     close_model();
 }
