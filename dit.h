@@ -31244,7 +31244,8 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
 	model->device = ctx && !desc->dry_run ? ctx->device : NULL;
 	model->parts = desc->parts ? desc->parts : UINT32_MAX;
 	result = diti_model_load_parts(model, desc, err);
-	if (!model->stream && !desc->weights_by_need) diti_model_close_packages(model);
+	if (!model->stream && !desc->weights_by_need)
+		diti_model_close_packages(model);
 	if (result != DIT_OK) {
 		dit_model_destroy(model);
 		return result;
