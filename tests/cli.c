@@ -1039,7 +1039,7 @@ static void test_planner(void) {
     CHECK_MESSAGE(o.code == 5 && strstr(o.err, "no such device"), "%d: %s", o.code, o.err);
     program = usual;
     o = RUN("-m", MODEL, "-p", "apple", "-W", "32", "-H", "32", "--steps", "1", "--devices", "0,0", "--split", plan,
-            "--resume-on-loss", "-o", in_work("split.png"));
+            "--resume-on-loss", "-o", (char *)in_work("split.png"));
     CHECK_MESSAGE(o.code == 0 && strstr(o.err, "dit: device 0, ") && strstr(o.err, "heads 1-1 of 2; ") &&
                       strstr(o.err, " % of the work, sends "),
                   "%d: %s", o.code, o.err);
