@@ -140,8 +140,8 @@ typedef struct diti_buffer {
     dit_block block; /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
-    VkDeviceSize charged;          /* counted in memory_used */
-    void *hook_mapped;             /* block.mapped as the application's allocator gave it, for its free */
+    VkDeviceSize charged;           /* counted in memory_used */
+    void *hook_mapped;              /* block.mapped as the application's allocator gave it, for its free */
     struct diti_replicas *replicas; /* of loaded weights: where else they are; NULL: no weights */
 } diti_buffer;
 
