@@ -126,9 +126,9 @@
    - "ulysses4": rows of the picture on a device each, heads of attention too; "ring4": rows, keys and values go round;
    - "tensor2": matrices, each device a part of every one: heads, and columns of the feed-forward;
    - "layers2": blocks on a device each, one device after the other, for memory;
-   - "pipefusion4": blocks on a device each, on which as many patches of the picture follow each other; keys and values of
-     other patches are a step old, so the picture is a slightly other one; "pipefusion4:m8w2": 8 patches, and 2 steps in
-     place of 1 on the whole picture before;
+   - "pipefusion4": blocks on a device each, on which as many patches of the picture follow each other; keys and
+     values of other patches are a step old, so the picture is a slightly other one; "pipefusion4:m8w2": 8 patches, and
+     2 steps in place of 1 on the whole picture before;
    - several with commas, whose numbers multiply: "cfg2,ulysses2" has four devices; ",int8" behind them: heads, keys and
      values are sent as int8;
    - "auto": what is predicted to be fastest of all that leaves the picture as it is, on all devices or fewer. Rates of
