@@ -318,8 +318,7 @@ static void check_refused(const asked *a, const char *split, const char *words) 
 /* ---- all ---- */
 
 static void test_small(void) {
-    static const char *const two[] = {"pipefusion2", NULL}, *const all[] = {"pipefusion2", "cfg2,pipefusion2",
-                                                                            "ulysses2,pipefusion2", NULL};
+    static const char *const two[] = {"pipefusion2", NULL}, *const all[] = {"cfg2,pipefusion2", NULL};
     asked a = {3, 4, 1, 4, 0, 0, 0, "euler"};
     if (open_model(NULL, 4)) {
         printf("the small pipeline\n");
@@ -344,8 +343,12 @@ static void test_small(void) {
     close_model();
 }
 
+#define PLAN "{\"format\": \"dit-split-plan\", \"version\": 1, "
+#define UNEQUAL "\"patches\": 3, \"shares\": [0.1, 0.2, 0.35, 0.35]}"
+
 static void test_family(const generated_model *shape) {
-    static const char *const layers[] = {"layers2", "layers3", "layers2,ulysses2", NULL},
+    static const char *const layers[] = {"layers2", "layers3", "layers2,ulysses2",
+                                         PLAN "\"split\": \"layers2,ulysses2\", " UNEQUAL, NULL},
                              *const few[] = {"pipefusion2", "pipefusion3", "ulysses2,pipefusion2", "ring2,pipefusion2",
                                              NULL},
                              *const many[] = {"pipefusion4", NULL}, *const guided[] = {"cfg2,pipefusion2", NULL};
@@ -356,6 +359,9 @@ static void test_family(const generated_model *shape) {
         if (run(&a, NULL, &exact)) {
             check_layers(&a, layers);
             check_patches(&a, ":m3w1", few);
+            if (run(&a, PLAN "\"split\": \"pipefusion2,ring2\", " UNEQUAL, &split_))
+                CHECK_MESSAGE(difference(&split_, &stale) <= TOLERANCE, "unequal shares: %g",
+                              difference(&split_, &stale));
             check_patches(&a, ":m7w2", many);
             if (branches) check_patches(&a, ":m2w1", guided);
         }

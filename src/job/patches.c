@@ -4,7 +4,8 @@
 #include "job/job.h"
 
 DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape) {
-    return shape->split.degree[DITI_SPLIT_PIPEFUSION] > 1 || shape->patches > 1;
+    const uint32_t *degree = shape->split.degree;
+    return degree[DITI_SPLIT_PIPEFUSION] > 1 || (shape->patches > 1 && degree[DITI_SPLIT_LAYERS] == 1);
 }
 
 /* Steps that need keys and values which the step before has not kept: those of a branch that it left out, or of a run
