@@ -31853,7 +31853,8 @@ static diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step
 /* ==== src/job/patches.c ==== */
 
 static bool diti_patches_used(const diti_job_shape *shape) {
-	return shape->split.degree[DITI_SPLIT_PIPEFUSION] > 1 || shape->patches > 1;
+	const uint32_t *degree = shape->split.degree;
+	return degree[DITI_SPLIT_PIPEFUSION] > 1 || (shape->patches > 1 && degree[DITI_SPLIT_LAYERS] == 1);
 }
 
 static bool diti_patches_whole(const dit_job *job, uint32_t step) {
