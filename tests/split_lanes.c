@@ -3,9 +3,15 @@
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "vulkan_test.h"
+#include "overlap.h"
 
 static dit_error err;
 #define PAIR "llvmpipe,llvmpipe"
+
+static bool full(void) { /* the sweeps of make test-all */
+    const char *all = getenv("DIT_TEST_ALL");
+    return all && *all == '1';
+}
 
 static dit_context *open_context(const char *devices, const char *overrides) {
     dit_context_desc desc = DITI_ZERO;
@@ -352,8 +358,6 @@ static void check_failure(mesh *m, diti_device *device, VkResult code) {
 }
 
 static void test_failures(void) {
-    const char *all = getenv("DIT_TEST_ALL");
-    bool full = all && *all == '1';
     VkDeviceSize used[2];
     dit_context *context = NULL;
     uint32_t i, k;
@@ -372,7 +376,7 @@ static void test_failures(void) {
                                                                                : lanes[0]->sides[DITI_LANE_IN].timeline;
                 check_failure(&m, context->devices[1], k ? VK_ERROR_DEVICE_LOST : VK_ERROR_OUT_OF_DEVICE_MEMORY);
                 fails_at[0] = fails_at[1] = VK_NULL_HANDLE;
-                for (fails_after = 1; full && k == 0; fails_after++) { /* every submission of either device */
+                for (fails_after = 1; full() && k == 0; fails_after++) { /* every submission of either device */
                     submissions = 0;
                     check_failure(&m, context->devices[fails_after % 2], VK_ERROR_OUT_OF_DEVICE_MEMORY);
                     if (submissions < fails_after) break;
@@ -414,6 +418,40 @@ static void test_cache(void) {
     free(blob);
 }
 
+/* --- Ring on four devices: keys and values travel while others are attended to --- */
+
+static void test_overlap(void) {
+    dit_context_desc desc = DITI_ZERO;
+    dit_model_desc source = DITI_ZERO;
+    dit_job_desc request = DITI_ZERO;
+    dit_context *context = NULL;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    overlap o;
+    desc.devices = PAIR "," PAIR;
+    desc.overrides = "rung=base";
+    desc.trace = true;
+    source.source.path = "tests/fixtures/pipe_pixart_sigma";
+    request.prompt = "a red fox";
+    request.width = request.height = 64;
+    request.steps = 2;
+    request.split = "ring4";
+    CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK &&
+                      dit_model_load(context, &source, &model, &err) == DIT_OK,
+                  "%s", err.message);
+    request.model = model;
+    if (model && CHECK_MESSAGE(dit_job_create(context, &request, &job, &err) == DIT_OK, "%s", err.message)) {
+        CHECK(dit_job_wait(job, 60000000000u) == DIT_OK);
+        o = overlap_of(context->trace);
+        printf("ring4: %u chunks took %.1f ms, of which the receiving device computed in %.1f (%.0f %%)\n", o.copies,
+               o.copies_ms, o.hidden_ms, o.copies_ms > 0 ? 100 * o.hidden_ms / o.copies_ms : 0);
+        CHECK(o.copies > 0 && o.hidden_ms > 0 && o.hidden_ms <= o.copies_ms);
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+}
+
 int main(void) {
     static const uint32_t one[] = {0, 0, 0}, two[] = {0, 1, 1};
     test_vulkan_begin();
@@ -427,6 +465,7 @@ int main(void) {
     test_stuck();
     test_failures();
     test_cache();
+    if (full()) test_overlap();
     test_vulkan_end();
     return TEST_END("split_lanes");
 }
