@@ -484,8 +484,7 @@ static void check_cut(diti_device *device, dit_type type) {
     memset(&graph->error, 0, sizeof graph->error);
     round_weights(&w, graph->activation);
     for (int r = 0; r < N; r++)
-        for (int k = 0; k < K; k++)
-            part[r * K + k] = w.values[(8 + r) * COLUMNS + (k < 256 ? 256 + k : 512 + k)];
+        for (int k = 0; k < K; k++) part[r * K + k] = w.values[(8 + r) * COLUMNS + (k < 256 ? 256 + k : 512 + k)];
     reference_linear(&c, &x, part, NULL, NULL, NULL, NULL, wanted);
     if (run_plan()) {
         uint64_t bytes = diti_replicas_bytes(replicas, device), row = 0;
