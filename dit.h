@@ -128,7 +128,7 @@
    - "layers2": blocks on a device each, one device after the other, for memory;
    - "pipefusion4": blocks on a device each, on which as many patches of the picture follow each other; keys and
      values of other patches are a step old, so the picture is a slightly other one; "pipefusion4:m8w2": 8 patches, and
-     2 steps in place of 1 on the whole picture before;
+     2 steps in place of 1 on the whole picture before; with "k8" behind them these keys and values are kept as int8;
    - several with commas, whose numbers multiply: "cfg2,ulysses2" has four devices; ",int8" behind them: heads, keys and
      values are sent as int8;
    - "auto": what is predicted to be fastest of all that leaves the picture as it is, on all devices or fewer. Rates of
@@ -16469,6 +16469,18 @@ static diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *gro
 	return diti_quantize_agreed(graph, x, rotated, most, name);
 }
 
+static void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {
+	diti_norm_desc desc = DITI_ZERO;
+	diti_norm_op op = DITI_ZERO;
+	if (!diti_norm_check(graph, x, &desc, name)) return;
+	op.name = name;
+	op.x = x;
+	op.desc = &desc;
+	op.parts = DITI_NORM_PART_PLAIN;
+	op.out = out;
+	diti_norm_emit(graph, &op);
+}
+
 enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, DITI_GROUP_NORM_MOMENTS };
 
 typedef struct diti_group_norm_plan {
@@ -20502,6 +20514,8 @@ typedef struct diti_stretch {
 #define DITI_MAX_BLOCKS 256u
 typedef struct diti_stale {
 	diti_tensor kept[2][DITI_MAX_BLOCKS];
+	bool int8;
+	diti_tensor values[2][DITI_MAX_BLOCKS];
 } diti_stale;
 typedef struct diti_arrival {
 	diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
@@ -21120,31 +21134,40 @@ static diti_tensor diti_evaluate_open(diti_graph *graph, uint32_t exchange, diti
 	return out;
 }
 
+typedef struct diti_stale_rows {
+	diti_tensor floats, int8[2];
+} diti_stale_rows;
+
+static void diti_stale_put(diti_graph *graph, diti_tensor kv, uint32_t row, uint32_t rows, uint32_t width,
+	const diti_stale_rows *kept, uint32_t to) {
+	uint32_t i;
+	if (!rows) return;
+	diti_copy(graph, diti_tensor_view(graph, kv, row, rows, 0, 2 * width),
+		diti_tensor_view(graph, kept->floats, to, rows, 0, 2 * width), "keep keys and values");
+	for (i = 0; i < 2 && kept->int8[i]; i++)
+		diti_quantize_to(graph, diti_tensor_view(graph, kv, row, rows, i * width, width),
+			diti_tensor_view(graph, kept->int8[i], to, rows, 0, width), "keep keys and values");
+}
+
 static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-	diti_tensor kv, uint32_t first, uint32_t members, diti_tensor kept) {
+	diti_tensor kv, uint32_t first, uint32_t members, const diti_stale_rows *kept) {
 	const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
 	const diti_stretch *at = &denoise->stretch;
-	uint32_t width = 2 * desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
+	uint32_t width = desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
 	for (item = 0; item < desc->items; item++) {
 		for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
 			uint32_t text = desc->text ? diti_group_size(sequence, i, at->patch_text) : 0;
 			uint32_t rows = diti_group_size(sequence, i, at->patch_rows), to = item * (texts + at->all);
-			if (text)
-				diti_copy(
-					graph, diti_tensor_view(graph, kv, row, text, 0, width),
-					diti_tensor_view(graph, kept, to + diti_group_first(sequence, i, at->patch_text), text, 0, width),
-					"keep keys and values");
+			diti_stale_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->patch_text));
 			to += texts + at->patch_first + diti_group_first(sequence, i, at->patch_rows);
-			if (rows)
-				diti_copy(graph, diti_tensor_view(graph, kv, row + text, rows, 0, width),
-					diti_tensor_view(graph, kept, to, rows, 0, width), "keep keys and values");
+			diti_stale_put(graph, kv, row + text, rows, width, kept, to);
 			row += text + rows;
 		}
 	}
 }
 
 static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-	diti_tensor kv, diti_tensor kept) {
+	diti_tensor kv, const diti_stale_rows *kept) {
 	const diti_group *ring = &denoise->axes->ring;
 	uint32_t inner = diti_group_count(&denoise->axes->ulysses), count = diti_group_count(ring), i, k;
 	diti_tensor parts[DITI_MAX_DEVICES];
@@ -21168,24 +21191,47 @@ static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, con
 	}
 }
 
+static diti_stale_rows diti_stale_at(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+	diti_element format) {
+	uint32_t kind = desc->text || !denoise->stretch.all_text ? 0 : 1, width = desc->heads * desc->head_dim, i;
+	uint32_t all = (desc->text ? denoise->stretch.all_text : 0) + denoise->stretch.all, rows = desc->items * all;
+	bool int8 = denoise->stale->int8;
+	diti_stale_rows at = DITI_ZERO;
+	for (i = 0; i < (int8 ? 2u : 1u); i++) {
+		diti_tensor *kept = (i ? denoise->stale->values : denoise->stale->kept)[kind] + denoise->block, part;
+		uint32_t columns = int8 ? width : 2 * width;
+		if (!*kept)
+			*kept = diti_tensor_state(graph, int8 ? DITI_I8 : format, denoise->copies * denoise->batch * all, columns,
+				"kept keys and values");
+		part = diti_tensor_view(graph, *kept, denoise->first_copy * denoise->batch * all, rows, 0, columns);
+		if (int8)
+			at.int8[i] = part;
+		else
+			at.floats = part;
+	}
+	if (!int8) return at;
+	at.floats = diti_tensor_new(graph, format, rows, 2 * width, "keys and values");
+	for (i = 0; i < 2 && !diti_graph_failed(graph); i++)
+		diti_dequantize(graph, at.int8[i], diti_tensor_view(graph, at.floats, 0, rows, i * width, width),
+			"kept keys and values");
+	return at;
+}
+
 static diti_tensor diti_stale_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
 	diti_tensor qkv) {
-	diti_tensor *kept = &denoise->stale->kept[desc->text || !denoise->stretch.all_text ? 0 : 1][denoise->block], kv;
+	diti_stale_rows kept;
+	diti_tensor kv;
 	uint32_t inner = denoise->axes ? diti_group_count(&denoise->axes->ulysses) : 1,
 		width = desc->heads * desc->head_dim;
-	uint32_t ring = denoise->axes ? diti_group_count(&denoise->axes->ring) : 1, place, rows, all;
+	uint32_t ring = denoise->axes ? diti_group_count(&denoise->axes->ring) : 1, place, rows;
 	if (diti_graph_failed(graph)) return 0;
 	rows = diti_tensor_get(graph, qkv)->rows;
-	all = (desc->text ? denoise->stretch.all_text : 0) + denoise->stretch.all;
-	if (!*kept)
-		*kept = diti_tensor_state(graph, diti_tensor_get(graph, qkv)->format, denoise->copies * denoise->batch * all,
-			2 * width, "kept keys and values");
-	kv = diti_tensor_view(graph, *kept, denoise->first_copy * denoise->batch * all, desc->items * all, 0, 2 * width);
+	kept = diti_stale_at(graph, denoise, desc, diti_tensor_get(graph, qkv)->format);
+	kv = diti_tensor_view(graph, qkv, 0, rows, width, 2 * width);
 	place = ring > 1 ? denoise->axes->ring.index : 0;
-	diti_stale_keep(graph, denoise, desc, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), place * inner, inner,
-		kv);
-	if (ring > 1) diti_stale_share(graph, denoise, desc, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), kv);
-	return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kv, 0, desc->out, 0);
+	diti_stale_keep(graph, denoise, desc, kv, place * inner, inner, &kept);
+	if (ring > 1) diti_stale_share(graph, denoise, desc, kv, &kept);
+	return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out, 0);
 }
 
 static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
@@ -27169,6 +27215,7 @@ typedef struct diti_split_plan {
 	diti_split split;
 	uint32_t patches, warmup;
 	bool int8;
+	bool kept_int8;
 	double shares[DITI_SPLIT_DEVICES];
 } diti_split_plan;
 
@@ -28678,17 +28725,14 @@ static bool diti_split_parse_number(const char **at, uint32_t least, uint32_t mo
 }
 
 static bool diti_split_parse_patches(const char **at, diti_split_plan *out) {
-	bool any = false;
+	const char *first = *at + 1;
 	if (**at != ':') return true;
 	++*at;
-	if (**at == 'm') {
-		++*at;
-		any = diti_split_parse_number(at, 1, DITI_SPLIT_LARGEST, &out->patches);
-		if (!any) return false;
-	}
-	if (**at != 'w') return any;
-	++*at;
-	return diti_split_parse_number(at, 0, DITI_SPLIT_LARGEST, &out->warmup);
+	if (**at == 'm' && (++*at, !diti_split_parse_number(at, 1, DITI_SPLIT_LARGEST, &out->patches))) return false;
+	if (**at == 'w' && (++*at, !diti_split_parse_number(at, 0, DITI_SPLIT_LARGEST, &out->warmup))) return false;
+	out->kept_int8 = (*at)[0] == 'k' && (*at)[1] == '8';
+	if (out->kept_int8) *at += 2;
+	return *at > first;
 }
 
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
@@ -28765,13 +28809,13 @@ static const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT
 }
 
 static const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]) {
-	char patches[32] = "", warmup[16] = "";
+	bool counted = plan->patches != plan->split.degree[DITI_SPLIT_PIPEFUSION], warm = plan->warmup != 1;
+	char count[16] = "", warmup[16] = "", patches[40];
 	size_t length;
-	if (plan->patches != plan->split.degree[DITI_SPLIT_PIPEFUSION])
-		diti_format(patches, sizeof patches, ":m%u", (unsigned)plan->patches);
-	if (plan->warmup != 1) diti_format(warmup, sizeof warmup, "%sw%u", patches[0] ? "" : ":", (unsigned)plan->warmup);
-	length = strlen(patches);
-	diti_format(patches + length, sizeof patches - length, "%s", warmup);
+	if (counted) diti_format(count, sizeof count, "m%u", (unsigned)plan->patches);
+	if (warm) diti_format(warmup, sizeof warmup, "w%u", (unsigned)plan->warmup);
+	diti_format(patches, sizeof patches, "%s%s%s%s", counted || warm || plan->kept_int8 ? ":" : "", count, warmup,
+		plan->kept_int8 ? "k8" : "");
 	diti_split_print_axes(&plan->split, patches, out);
 	length = strlen(out);
 	if (plan->int8) diti_format(out + length, DITI_SPLIT_NAME - length, ",int8");
@@ -29157,9 +29201,10 @@ static dit_result diti_split_write(const diti_env *env, const diti_split_plan *p
 	if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "plan: out of memory");
 	diti_format(out, size,
 		"{\n  \"format\": \"dit-split-plan\",\n  \"version\": 1,\n  \"note\": \"%s\",\n  \"split\": \"%s\",\n"
-		"  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"shares\": [",
+		"  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"kept\": \"%s\",\n"
+		"  \"shares\": [",
 		plan->note, diti_split_print(&plan->split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
-		plan->int8 ? "i8" : "f16");
+		plan->int8 ? "i8" : "f16", plan->kept_int8 ? "i8" : "f16");
 	for (rank = 0; rank < ranks; rank++) {
 		at = strlen(out);
 		diti_print_double(plan->shares[rank], 17, share, sizeof share);
@@ -29180,12 +29225,15 @@ static bool diti_split_read_number(const diti_json *root, const char *key, uint3
 
 static const char *diti_split_read_values(const diti_json *root, diti_split_plan *plan) {
 	const char *payload = diti_json_string(root, "payload", "f16"), *note = diti_json_string(root, "note", "");
+	const char *kept = diti_json_string(root, "kept", "f16");
 	double version = diti_json_number(root, "version", 0);
 	if (!diti_equal(diti_json_string(root, "format", ""), "dit-split-plan"))
 		return "it does not say \"format\": \"dit-split-plan\", so dit-plan did not write it";
 	if (version < 1 || version > 1) return "its version is not 1, the one that is known";
 	plan->int8 = diti_equal(payload, "i8");
 	if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is neither f16 nor i8";
+	plan->kept_int8 = diti_equal(kept, "i8");
+	if (!plan->kept_int8 && !diti_equal(kept, "f16")) return "what it keeps is neither f16 nor i8";
 	if (!diti_split_read_number(root, "patches", &plan->patches) || plan->patches < 1)
 		return "patches must be a whole number from 1 to 65536";
 	if (!diti_split_read_number(root, "warmup", &plan->warmup)) return "warmup must be a whole number from 0 to 65536";
@@ -29375,6 +29423,7 @@ typedef struct diti_job_shape {
 	bool resumes;
 	uint32_t patches, warmup;
 	bool int8_payload;
+	bool int8_kept;
 	double shares[DITI_MAX_DEVICES];
 } diti_job_shape;
 
@@ -31912,6 +31961,7 @@ static void diti_patches_begin(dit_job *job, diti_graph *graph) {
 	uint32_t rows, patch;
 	diti_tensor planes;
 	memset(&job->stale, 0, sizeof job->stale);
+	job->stale.int8 = shape->int8_kept;
 	job->denoise.stale = diti_patches_used(shape) ? &job->stale : NULL;
 	if (!diti_patches_piped(job) || job->axes.pipefusion.index || diti_graph_failed(graph)) return;
 	rows = diti_tensor_get(graph, job->latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
@@ -32789,6 +32839,7 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
 	out->patches = plan->patches;
 	out->warmup = plan->warmup;
 	out->int8_payload = plan->int8;
+	out->int8_kept = plan->kept_int8;
 	for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 
@@ -33802,6 +33853,7 @@ static const char *diti_job_print_split(const diti_job_shape *shape, char out[DI
 	plan.patches = shape->patches;
 	plan.warmup = shape->warmup;
 	plan.int8 = shape->int8_payload;
+	plan.kept_int8 = shape->int8_kept;
 	if (diti_split_ranks(&plan.split) == 1) plan.patches = plan.warmup = 1;
 	return diti_split_print_plan(&plan, out);
 }
@@ -34273,7 +34325,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 		what = "clip_skip";
 	else if (memcmp(&now->split, &then->split, sizeof now->split) != 0 || now->patches != then->patches ||
 		now->warmup != then->warmup || now->int8_payload != then->int8_payload ||
-		memcmp(now->shares, then->shares, sizeof now->shares) != 0)
+		now->int8_kept != then->int8_kept || memcmp(now->shares, then->shares, sizeof now->shares) != 0)
 		what = "split";
 	else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
 		what = "which prompts are given as embeddings";

@@ -466,6 +466,8 @@ static void test_plan_names(void) {
         {"pipefusion4", "pipefusion4", 4, 1, false},
         {"pipefusion4:m4w1", "pipefusion4", 4, 1, false},
         {"pipefusion4:m8", "pipefusion4:m8", 8, 1, false},
+        {"pipefusion4:w0k8", "pipefusion4:w0k8", 4, 0, false},
+        {"pipefusion4:k8", "pipefusion4:k8", 4, 1, false},
         {"pipefusion4:w0", "pipefusion4:w0", 4, 0, false},
         {"ulysses2,pipefusion4:m8w2,int8,cfg2", "cfg2,pipefusion4:m8w2,ulysses2,int8", 8, 2, true},
     };
@@ -481,6 +483,7 @@ static void test_plan_names(void) {
                                       "pipefusion4:w65537",
                                       "pipefusion4:w1m8",
                                       "pipefusion4:m8w",
+                                      "pipefusion4:k",
                                       "pipefusion:m8",
                                       "auto,int8,int8",
                                       "pipefusion4:m4294967300",

@@ -193,6 +193,17 @@ static void check_int8(const asked *a, const char *split, const char *as_int8) {
     CHECK(difference(&split_, &stale) > 0 && difference(&split_, &stale) <= 0.05 && split_.in_steps < stale.in_steps);
 }
 
+/* What is kept of other patches as int8: memory for an error that is told, the same on one device and on several. */
+static void check_kept(const asked *a) {
+    static outcome kept;
+    if (!run(a, "pipefusion1:m2w1", &stale) || !run(a, "pipefusion1:m2w1k8", &kept) ||
+        !run(a, "pipefusion2:m2w1k8", &split_))
+        return;
+    printf("  pipefusion1:m2w1k8: relative L2 %.2g from the same with floats\n", difference(&kept, &stale));
+    CHECK(difference(&kept, &stale) > 0 && difference(&kept, &stale) <= 0.02);
+    CHECK_MESSAGE(difference(&split_, &kept) <= TOLERANCE, "two stages: %g", difference(&split_, &kept));
+}
+
 /* The first stage begins a step's patches while the last one has some of the step before to do: how often that was
    seen, which depends on how fast both are. */
 static void check_overlap(const asked *a, const char *split) {
@@ -322,6 +333,7 @@ static void test_small(bool full) {
     if (open_model(NULL, 4)) {
         printf("the small pipeline\n");
         if (run(&a, NULL, &exact)) check_patches(&a, ":m2w1", all);
+        check_kept(&a);
         if (full) check_int8(&a, "pipefusion2:m2w1", "pipefusion2:m2w1,int8");
         if (full) check_overlap(&a, "pipefusion2:m4w1");
         a.first = 0.2f; /* branches that come and go, previews that wait for patches */

@@ -195,6 +195,18 @@ DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_grou
     return diti_quantize_agreed(graph, x, rotated, most, name);
 }
 
+DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    diti_norm_op op = DITI_ZERO;
+    if (!diti_norm_check(graph, x, &desc, name)) return;
+    op.name = name;
+    op.x = x;
+    op.desc = &desc;
+    op.parts = DITI_NORM_PART_PLAIN;
+    op.out = out;
+    diti_norm_emit(graph, &op);
+}
+
 /* --- GroupNorm --- */
 
 enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, DITI_GROUP_NORM_MOMENTS };

@@ -124,6 +124,7 @@ typedef struct diti_job_shape {
     bool resumes;                    /* goes on without one of them that fails */
     uint32_t patches, warmup;        /* of PipeFusion */
     bool int8_payload;               /* what goes between devices is int8 */
+    bool int8_kept;                  /* and what PipeFusion keeps of other patches */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 

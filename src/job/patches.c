@@ -71,6 +71,7 @@ DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) {
     uint32_t rows, patch;
     diti_tensor planes;
     memset(&job->stale, 0, sizeof job->stale);
+    job->stale.int8 = shape->int8_kept;
     job->denoise.stale = diti_patches_used(shape) ? &job->stale : NULL;
     if (!diti_patches_piped(job) || job->axes.pipefusion.index || diti_graph_failed(graph)) return;
     rows = diti_tensor_get(graph, job->latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);

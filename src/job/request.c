@@ -508,6 +508,7 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
     out->patches = plan->patches;
     out->warmup = plan->warmup;
     out->int8_payload = plan->int8;
+    out->int8_kept = plan->kept_int8;
     for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 

@@ -164,26 +164,37 @@ static diti_tensor diti_evaluate_open(diti_graph *graph, uint32_t exchange, diti
 
 /* ---- PipeFusion: attention to all rows, of which those of other patches are one step old ---- */
 
+/* Where they are kept: as floats [items * all rows, 2 * width] and, where that is asked for, as int8 for the next step,
+   [items * all rows, width] each. */
+typedef struct diti_stale_rows {
+    diti_tensor floats, int8[2];
+} diti_stale_rows;
+
+static void diti_stale_put(diti_graph *graph, diti_tensor kv, uint32_t row, uint32_t rows, uint32_t width,
+                           const diti_stale_rows *kept, uint32_t to) {
+    uint32_t i;
+    if (!rows) return;
+    diti_copy(graph, diti_tensor_view(graph, kv, row, rows, 0, 2 * width),
+              diti_tensor_view(graph, kept->floats, to, rows, 0, 2 * width), "keep keys and values");
+    for (i = 0; i < 2 && kept->int8[i]; i++)
+        diti_quantize_to(graph, diti_tensor_view(graph, kv, row, rows, i * width, width),
+                         diti_tensor_view(graph, kept->int8[i], to, rows, 0, width), "keep keys and values");
+}
+
 /* Keys and values at hand, [items * rows of members [first, first + members) of the sequence, 2 * width], to their
    places among all: in every item its text's, then its image's. */
 static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                            diti_tensor kv, uint32_t first, uint32_t members, diti_tensor kept) {
+                            diti_tensor kv, uint32_t first, uint32_t members, const diti_stale_rows *kept) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
     const diti_stretch *at = &denoise->stretch;
-    uint32_t width = 2 * desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
+    uint32_t width = desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
     for (item = 0; item < desc->items; item++) {
         for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
             uint32_t text = desc->text ? diti_group_size(sequence, i, at->patch_text) : 0;
             uint32_t rows = diti_group_size(sequence, i, at->patch_rows), to = item * (texts + at->all);
-            if (text)
-                diti_copy(
-                    graph, diti_tensor_view(graph, kv, row, text, 0, width),
-                    diti_tensor_view(graph, kept, to + diti_group_first(sequence, i, at->patch_text), text, 0, width),
-                    "keep keys and values");
+            diti_stale_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->patch_text));
             to += texts + at->patch_first + diti_group_first(sequence, i, at->patch_rows);
-            if (rows)
-                diti_copy(graph, diti_tensor_view(graph, kv, row + text, rows, 0, width),
-                          diti_tensor_view(graph, kept, to, rows, 0, width), "keep keys and values");
+            diti_stale_put(graph, kv, row + text, rows, width, kept, to);
             row += text + rows;
         }
     }
@@ -192,7 +203,7 @@ static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, cons
 /* The members of a ring all keep what each of them has computed: 2 * its rows * heads * head_dim elements go to every
    other one. */
 static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                             diti_tensor kv, diti_tensor kept) {
+                             diti_tensor kv, const diti_stale_rows *kept) {
     const diti_group *ring = &denoise->axes->ring;
     uint32_t inner = diti_group_count(&denoise->axes->ulysses), count = diti_group_count(ring), i, k;
     diti_tensor parts[DITI_MAX_DEVICES];
@@ -216,25 +227,49 @@ static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, con
     }
 }
 
+/* What is kept for the attention at hand, of its items. */
+static diti_stale_rows diti_stale_at(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                     diti_element format) {
+    uint32_t kind = desc->text || !denoise->stretch.all_text ? 0 : 1, width = desc->heads * desc->head_dim, i;
+    uint32_t all = (desc->text ? denoise->stretch.all_text : 0) + denoise->stretch.all, rows = desc->items * all;
+    bool int8 = denoise->stale->int8;
+    diti_stale_rows at = DITI_ZERO;
+    for (i = 0; i < (int8 ? 2u : 1u); i++) {
+        diti_tensor *kept = (i ? denoise->stale->values : denoise->stale->kept)[kind] + denoise->block, part;
+        uint32_t columns = int8 ? width : 2 * width;
+        if (!*kept)
+            *kept = diti_tensor_state(graph, int8 ? DITI_I8 : format, denoise->copies * denoise->batch * all, columns,
+                                      "kept keys and values");
+        part = diti_tensor_view(graph, *kept, denoise->first_copy * denoise->batch * all, rows, 0, columns);
+        if (int8)
+            at.int8[i] = part;
+        else
+            at.floats = part;
+    }
+    if (!int8) return at;
+    at.floats = diti_tensor_new(graph, format, rows, 2 * width, "keys and values");
+    for (i = 0; i < 2 && !diti_graph_failed(graph); i++)
+        diti_dequantize(graph, at.int8[i], diti_tensor_view(graph, at.floats, 0, rows, i * width, width),
+                        "kept keys and values");
+    return at;
+}
+
 /* qkv: of the rows of this member of the ring. */
 static diti_tensor diti_stale_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
-    diti_tensor *kept = &denoise->stale->kept[desc->text || !denoise->stretch.all_text ? 0 : 1][denoise->block], kv;
+    diti_stale_rows kept;
+    diti_tensor kv;
     uint32_t inner = denoise->axes ? diti_group_count(&denoise->axes->ulysses) : 1,
              width = desc->heads * desc->head_dim;
-    uint32_t ring = denoise->axes ? diti_group_count(&denoise->axes->ring) : 1, place, rows, all;
+    uint32_t ring = denoise->axes ? diti_group_count(&denoise->axes->ring) : 1, place, rows;
     if (diti_graph_failed(graph)) return 0;
     rows = diti_tensor_get(graph, qkv)->rows;
-    all = (desc->text ? denoise->stretch.all_text : 0) + denoise->stretch.all;
-    if (!*kept)
-        *kept = diti_tensor_state(graph, diti_tensor_get(graph, qkv)->format, denoise->copies * denoise->batch * all,
-                                  2 * width, "kept keys and values");
-    kv = diti_tensor_view(graph, *kept, denoise->first_copy * denoise->batch * all, desc->items * all, 0, 2 * width);
+    kept = diti_stale_at(graph, denoise, desc, diti_tensor_get(graph, qkv)->format);
+    kv = diti_tensor_view(graph, qkv, 0, rows, width, 2 * width);
     place = ring > 1 ? denoise->axes->ring.index : 0;
-    diti_stale_keep(graph, denoise, desc, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), place * inner, inner,
-                    kv);
-    if (ring > 1) diti_stale_share(graph, denoise, desc, diti_tensor_view(graph, qkv, 0, rows, width, 2 * width), kv);
-    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kv, 0, desc->out, 0);
+    diti_stale_keep(graph, denoise, desc, kv, place * inner, inner, &kept);
+    if (ring > 1) diti_stale_share(graph, denoise, desc, kv, &kept);
+    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out, 0);
 }
 
 /* ---- and of the rows that devices divide ---- */

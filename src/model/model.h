@@ -68,6 +68,8 @@ typedef struct diti_stretch {
 #define DITI_MAX_BLOCKS 256u
 typedef struct diti_stale {
     diti_tensor kept[2][DITI_MAX_BLOCKS];
+    bool int8; /* in kept are the keys as int8 rows with a scale each, here their values */
+    diti_tensor values[2][DITI_MAX_BLOCKS];
 } diti_stale;
 /* What comes of a patch from the devices that have earlier blocks, or is left by blocks here for later ones. */
 typedef struct diti_arrival {

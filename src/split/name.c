@@ -13,19 +13,16 @@ static bool diti_split_parse_number(const char **at, uint32_t least, uint32_t mo
     return *at > first && *out >= least && *out <= most;
 }
 
-/* Behind pipefusion4: ":m8", ":w2" or ":m8w2". */
+/* Behind pipefusion4: ":" and some of m8, w2 and k8, in this order. */
 static bool diti_split_parse_patches(const char **at, diti_split_plan *out) {
-    bool any = false;
+    const char *first = *at + 1;
     if (**at != ':') return true;
     ++*at;
-    if (**at == 'm') {
-        ++*at;
-        any = diti_split_parse_number(at, 1, DITI_SPLIT_LARGEST, &out->patches);
-        if (!any) return false;
-    }
-    if (**at != 'w') return any;
-    ++*at;
-    return diti_split_parse_number(at, 0, DITI_SPLIT_LARGEST, &out->warmup);
+    if (**at == 'm' && (++*at, !diti_split_parse_number(at, 1, DITI_SPLIT_LARGEST, &out->patches))) return false;
+    if (**at == 'w' && (++*at, !diti_split_parse_number(at, 0, DITI_SPLIT_LARGEST, &out->warmup))) return false;
+    out->kept_int8 = (*at)[0] == 'k' && (*at)[1] == '8';
+    if (out->kept_int8) *at += 2;
+    return *at > first;
 }
 
 /* One AXIS DEGREE, or int8; at is moved behind it. What is wrong with it; NULL: nothing. */
@@ -104,13 +101,13 @@ DIT_INTERNAL const char *diti_split_print(const diti_split *split, char out[DITI
 }
 
 DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]) {
-    char patches[32] = "", warmup[16] = "";
+    bool counted = plan->patches != plan->split.degree[DITI_SPLIT_PIPEFUSION], warm = plan->warmup != 1;
+    char count[16] = "", warmup[16] = "", patches[40];
     size_t length;
-    if (plan->patches != plan->split.degree[DITI_SPLIT_PIPEFUSION])
-        diti_format(patches, sizeof patches, ":m%u", (unsigned)plan->patches);
-    if (plan->warmup != 1) diti_format(warmup, sizeof warmup, "%sw%u", patches[0] ? "" : ":", (unsigned)plan->warmup);
-    length = strlen(patches);
-    diti_format(patches + length, sizeof patches - length, "%s", warmup);
+    if (counted) diti_format(count, sizeof count, "m%u", (unsigned)plan->patches);
+    if (warm) diti_format(warmup, sizeof warmup, "w%u", (unsigned)plan->warmup);
+    diti_format(patches, sizeof patches, "%s%s%s%s", counted || warm || plan->kept_int8 ? ":" : "", count, warmup,
+                plan->kept_int8 ? "k8" : "");
     diti_split_print_axes(&plan->split, patches, out);
     length = strlen(out);
     if (plan->int8) diti_format(out + length, DITI_SPLIT_NAME - length, ",int8");

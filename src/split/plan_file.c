@@ -1,6 +1,6 @@
 /* Plans as JSON: {"format": "dit-split-plan", "version": 1, "note": "for the reader", "split": "cfg2,ulysses2",
- * "patches": 1, "warmup": 1, "payload": "f16" or "i8", "shares": [0.5, 0.5, 0.5, 0.5]}. Format, version, split and
- * shares must be there; other keys are ignored. */
+ * "patches": 1, "warmup": 1, "payload": "f16" or "i8", "kept": "f16" or "i8", "shares": [0.5, 0.5, 0.5, 0.5]}. Format,
+ * version, split and shares must be there; other keys are ignored. */
 #include "io/io.h"
 #include "split/split.h"
 
@@ -13,9 +13,10 @@ DIT_INTERNAL dit_result diti_split_write(const diti_env *env, const diti_split_p
     if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "plan: out of memory");
     diti_format(out, size,
                 "{\n  \"format\": \"dit-split-plan\",\n  \"version\": 1,\n  \"note\": \"%s\",\n  \"split\": \"%s\",\n"
-                "  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"shares\": [",
+                "  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"kept\": \"%s\",\n"
+                "  \"shares\": [",
                 plan->note, diti_split_print(&plan->split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
-                plan->int8 ? "i8" : "f16");
+                plan->int8 ? "i8" : "f16", plan->kept_int8 ? "i8" : "f16");
     for (rank = 0; rank < ranks; rank++) {
         at = strlen(out);
         diti_print_double(plan->shares[rank], 17, share, sizeof share);
@@ -37,12 +38,15 @@ static bool diti_split_read_number(const diti_json *root, const char *key, uint3
 /* What is wrong with the text of a plan; NULL: nothing. */
 static const char *diti_split_read_values(const diti_json *root, diti_split_plan *plan) {
     const char *payload = diti_json_string(root, "payload", "f16"), *note = diti_json_string(root, "note", "");
+    const char *kept = diti_json_string(root, "kept", "f16");
     double version = diti_json_number(root, "version", 0);
     if (!diti_equal(diti_json_string(root, "format", ""), "dit-split-plan"))
         return "it does not say \"format\": \"dit-split-plan\", so dit-plan did not write it";
     if (version < 1 || version > 1) return "its version is not 1, the one that is known";
     plan->int8 = diti_equal(payload, "i8");
     if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is neither f16 nor i8";
+    plan->kept_int8 = diti_equal(kept, "i8");
+    if (!plan->kept_int8 && !diti_equal(kept, "f16")) return "what it keeps is neither f16 nor i8";
     if (!diti_split_read_number(root, "patches", &plan->patches) || plan->patches < 1)
         return "patches must be a whole number from 1 to 65536";
     if (!diti_split_read_number(root, "warmup", &plan->warmup)) return "warmup must be a whole number from 0 to 65536";

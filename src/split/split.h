@@ -93,13 +93,14 @@ typedef struct diti_split_plan {
     diti_split split;
     uint32_t patches, warmup;          /* of PipeFusion */
     bool int8;                         /* what is sent */
+    bool kept_int8;                    /* what PipeFusion keeps of other patches */
     double shares[DITI_SPLIT_DEVICES]; /* of each rank in the work of its branch of guidance, where they sum to 1; all
                                           0: as the devices' rates */
 } diti_split_plan;
 
 /* --- names: auto | ITEM {, ITEM}, ITEM: AXIS DEGREE | int8. What is not named has degree 1. Behind pipefusion may
- * stand
- * ":mPATCHES", ":wWARMUP" or both, ":m8w2"; else there are as many patches as stages, and one step of warm-up. --- */
+ * stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more of them, ":m8w2k8"; else there are as
+ * many patches as stages, and one step of warm-up. --- */
 DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err);
 DIT_INTERNAL DITI_UNUSED const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]);
