@@ -45,7 +45,7 @@ static inline int test_end(const char *name) {
     return test_failed != 0;
 }
 /* What a slow driver need not repeat in make test: true in one way alone, in all with DIT_TEST_ALL=1. */
-static inline int test_everything(void) {
+static inline int test_first_driver(void) {
     const char *all = getenv("DIT_TEST_ALL"), *way = getenv("DIT_TEST_WAY");
     return (all && !strcmp(all, "1")) || !way || !strcmp(way, "lavapipe");
 }
