@@ -189,6 +189,28 @@ static uint64_t closed_form(const setup *s, uint32_t members) {
     return bytes;
 }
 
+/* The same of a grid of so many rows of `inputs` devices: the D columns that seconds of pairs make, in sums of `members
+   / inputs` devices, then gathered by all of a row; those of firsts (PixArt 3 D, D and 4 D; FLUX 3 D and 4 D; SD3 as
+   many, 3 D more where image rows attend twice), in sums of `inputs` devices. */
+static uint64_t grid_form(const setup *s, uint32_t members, uint32_t inputs) {
+    const diti_model_traits *traits = &at.model->transformer->traits;
+    uint64_t items = traits->default_guidance != 1.0f ? 2 : 1, image = items * COLUMNS * ROWS, i;
+    uint64_t text = traits->joint ? items * at.model->texts[DITI_TEXT_FIRST].tokens : 0, outs = members / inputs;
+    uint64_t element = traits->width * sizeof(float), seconds = closed_form(s, 2) / (2 * element);
+    uint64_t firsts = (traits->joint ? 7 : 8) * traits->layers * (image + text);
+    if (!strcmp(traits->family, "sd3")) {
+        const diti_sd3 *model = diti_sd3_of(at.model->transformer);
+        firsts -= 4 * text;
+        for (i = 0; i < traits->layers; i++) firsts += diti_sd3_is_dual(&model->config, (uint32_t)i) ? 3 * image : 0;
+    }
+    return (seconds * (2 * (outs - 1) + outs * (inputs - 1)) + firsts * 2 * (inputs - 1)) * element;
+}
+
+static uint64_t split_form(const setup *s, const char *split, uint32_t members) {
+    const char *grid = strchr(split, 'x');
+    return grid ? grid_form(s, members, (uint32_t)atoi(grid + 1)) : closed_form(s, members);
+}
+
 /* One call and some, against one device; bytes; and of what is divided among devices each has its part. */
 static void check_split(const setup *s, const char *split, uint32_t members, double most_weights) {
     outcome one, other;
@@ -211,8 +233,8 @@ static void check_split(const setup *s, const char *split, uint32_t members, dou
             CHECK(difference(&other, &one) <= tolerance);
             CHECK_MESSAGE(other.planned == other.sent, "%llu bytes were planned", (unsigned long long)other.planned);
             if (!strchr(split, ','))
-                CHECK_MESSAGE(other.in_step == closed_form(s, members), "a step sends %llu bytes, not %llu",
-                              (unsigned long long)other.in_step, (unsigned long long)closed_form(s, members));
+                CHECK_MESSAGE(other.in_step == split_form(s, split, members), "a step sends %llu bytes, not %llu",
+                              (unsigned long long)other.in_step, (unsigned long long)split_form(s, split, members));
             free(one.latent);
             free(other.latent);
         }
@@ -298,6 +320,21 @@ static void test_packed(void) {
     if (full) check_split(&s, "tensor3", 3, 0.45);
 }
 
+/* Two dimensions: each device has a quarter of every matrix, in both of them. */
+static void test_grid(void) {
+    setup s = {&narrow, NULL, 4, NULL, 0, DIT_TYPE_STORED, false, false};
+    check_split(&s, "tensor2x2", 4, 0.5);
+    if (!full) return;
+    check_split(&s, "tensor1x3", 3, 0.6);
+    check_split(&s, "cfg2,tensor1x2", 4, 0.8);
+    s.shape = &joint;
+    check_split(&s, "tensor2x2", 4, 0.5);
+    s.shape = NULL;
+    s.file = BUNDLED;
+    s.by_need = true;
+    check_split(&s, "tensor2x2", 4, 0.4);
+}
+
 /* Two devices hold what none of them can. */
 static void test_need(void) {
     setup s = {NULL, BUNDLED, 2, NULL, (VkDeviceSize)13 << 20, DIT_TYPE_STORED, false, false};
@@ -329,6 +366,10 @@ static void test_refusals(void) {
         CHECK(run("tensor4", 1, &out) == DIT_ERROR_INVALID_ARGUMENT);
         CHECK_MESSAGE(strstr(err.message, "parted every 256") && !strchr(err.message, '\n'), "%s", err.message);
         printf("%s\n", err.message);
+        CHECK(run("tensor1x2", 1, &out) == DIT_ERROR_INVALID_ARGUMENT);
+        CHECK_MESSAGE(strstr(err.message, "int8") && !strchr(err.message, '\n'), "%s", err.message);
+        printf("%s\n", err.message);
+        CHECK(run("tensor9x1", 1, &out) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "heads"));
         desc.source.path = BUNDLED;
         desc.weights_by_need = true;
         desc.weight_budget = (VkDeviceSize)64 << 20;
@@ -358,6 +399,7 @@ int main(int argc, char **argv) {
     } else {
         test_scales();
         test_int8();
+        test_grid();
         test_packed();
         if (full) test_need();
         test_refusals();

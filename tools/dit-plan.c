@@ -305,6 +305,8 @@ static int take_split(planner *p) {
     dit_error err = {0};
     if (diti_split_take(&p->env, p->o.split, &plan, &err) < 0)
         return complain(p, p->o.split[0] == '@' ? EXIT_INPUT : EXIT_USAGE, "%s", err.message);
+    if (plan.split.inputs)
+        return complain(p, EXIT_USAGE, "--split %s: what a grid of tensor costs is not known here", p->o.split);
     if (plan.int8) system->element = 1;
     if (!diti_split_ranks(&plan.split)) return EXIT_GOOD;
     if (diti_split_ranks(&plan.split) != p->request.box.count)

@@ -639,6 +639,7 @@ typedef struct diti_linear_desc {
     diti_cut cut;           /* of weight, and its rows of bias; K and N are what it leaves */
     uint32_t kinds; /* diti_linear_joined: not 0: the rows of cut are meant of each of so many equal stretches of all */
     bool out_f32;   /* new tensors: F32 instead of the activation format */
+    bool unbiased;  /* without any bias: someone else adds it */
     const char *name;
 } diti_linear_desc;
 /* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
@@ -647,8 +648,8 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
                                      const diti_linear_desc *desc);
 /* The weight that stands for all of joined where it is int8, for diti_norm_desc.reader; else NULL. */
 DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
-/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, rows, kinds with cut's
-   rows and name. */
+/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, unbiased, rows, cut
+   (its rows with kinds) and name. */
 DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
                                             const diti_linear_desc *desc);
 

@@ -604,7 +604,7 @@ DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const dit
     gemm.x = diti_linear_input(graph, x, weight, name);
     gemm.rows = diti_tensor_get(graph, x)->rows;
     gemm.depth = weight->columns;
-    gemm.bias = diti_op_vector_weight(graph, desc->bias, all_rows, name);
+    gemm.bias = diti_op_vector_weight(graph, desc->unbiased ? NULL : desc->bias, all_rows, name);
     if (gemm.bias && desc->cut.rows) gemm.bias = diti_tensor_view(graph, gemm.bias, 0, 1, desc->cut.row, weight->rows);
     gemm.activation = (uint32_t)desc->activation;
     gemm.multiply = desc->multiply;

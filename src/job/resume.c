@@ -87,6 +87,7 @@ DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progres
     whole->model = job->model;
     whole->request = job->request;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
+    whole->request.shape.split.inputs = 0;
     diti_job_assign(whole, 0, 1);
     result = diti_job_plan(whole, progress, err);
     diti_job_destroy_plan(whole);
@@ -181,6 +182,7 @@ static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split 
     diti_split split;
     uint32_t axis, most[DITI_SPLIT_AXES], ranks = 0;
     diti_job_split_shape(job->model, &job->request, &shape);
+    split.inputs = best->inputs = 0;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
         most[axis] = before->degree[axis] == 1 ? 1 : axis == DITI_SPLIT_CFG ? 2 : devices;
         split.degree[axis] = best->degree[axis] = 1;

@@ -34,7 +34,8 @@ static void diti_share_tell(const dit_job *share, dit_share *out) {
     if (branches > 1) diti_format(out->work, sizeof out->work, "branch %u of %u", share->guidance.index + 1, branches);
     diti_share_append(out->work, sizeof out->work, &axes->sequence, "rows", split.rows);
     diti_share_append(out->work, sizeof out->work, &axes->ulysses, "heads", split.heads);
-    diti_share_append(out->work, sizeof out->work, &axes->tensor, "matrices of heads", split.heads);
+    diti_share_append(out->work, sizeof out->work, &axes->tensor_out, "matrices of heads", split.heads);
+    diti_share_append(out->work, sizeof out->work, &axes->tensor_in, "their columns", split.hidden);
     diti_share_append(out->work, sizeof out->work, diti_axes_stages(axes), "blocks", split.layers);
     if (!out->work[0]) diti_format(out->work, sizeof out->work, "everything");
     out->part = (float)(shape->shares[0] > 0 ? shape->shares[share->share] / branches : 1.0 / ranks);

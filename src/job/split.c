@@ -59,6 +59,23 @@ static void diti_job_group(const dit_job *job, uint32_t first, uint32_t end, uin
         diti_split_weights(&shape->split, shape->shares, self, first, end, out->weights);
 }
 
+/* Those of all in which its device is number `index` of `count`, every `stride` places one. */
+static void diti_job_subgroup(const diti_group *all, uint32_t index, uint32_t count, uint32_t stride, diti_group *out) {
+    uint32_t i, own = all->index - index * stride;
+    memset(out, 0, sizeof *out);
+    out->count = count;
+    out->index = index;
+    for (i = 0; i < count; i++) out->devices[i] = all->devices[own + i * stride];
+    for (i = 0; i < all->count; i++) out->weights[i / stride % count] += all->weights[i];
+}
+
+static void diti_job_grid(const dit_job *job, diti_axes *axes) {
+    const diti_group *all = &axes->tensor;
+    uint32_t in = job->request.shape.split.inputs > 1 ? job->request.shape.split.inputs : 1;
+    diti_job_subgroup(all, all->index / in, all->count / in, in, &axes->tensor_out);
+    diti_job_subgroup(all, all->index % in, in, 1, &axes->tensor_in);
+}
+
 DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
     uint32_t copies = job->request.shape.guided ? 2u : 1u;
     diti_axes *axes = &job->axes;
@@ -68,6 +85,7 @@ DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) 
     memset(&job->guidance, 0, sizeof job->guidance);
     if (total > 1) {
         diti_job_group(job, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
+        diti_job_grid(job, axes);
         diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
         diti_job_group(job, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
         diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);

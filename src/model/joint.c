@@ -189,20 +189,27 @@ DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joi
     return all;
 }
 
+/* For a stripe, or for parts of its sum. */
+static diti_tensor diti_joint_made(diti_graph *graph, const diti_joint *joint, const diti_stripe *stripe,
+                                   uint32_t columns, const char *name) {
+    diti_element format = diti_group_count(stripe->in) > 1 ? DITI_F32 : graph->activation;
+    return diti_tensor_new(graph, format, diti_joint_all(joint), columns, name);
+}
+
 DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
                                         const diti_joined_pair *layers, const diti_stripe *heads) {
     uint32_t i;
-    diti_tensor qkv = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), 3 * heads->count, "qkv");
+    diti_tensor qkv = diti_joint_made(graph, joint, heads, 3 * heads->count, "qkv"), own;
     for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
         diti_linear_desc desc = DITI_ZERO;
         desc.rows = diti_joint_rows(joint, i);
         desc.out = qkv;
         desc.name = i == DITI_JOINT_TEXT ? "text_qkv" : "qkv";
-        diti_stripe_rows(&desc, heads);
+        own = diti_stripe_begin(graph, h, layers->streams[i].layers, layers->streams[i].count, heads, &desc);
         if (desc.cut.rows) desc.kinds = 3;
-        diti_linear_joined(graph, h, &layers->streams[i], &desc);
+        diti_linear_joined(graph, own, &layers->streams[i], &desc);
     }
-    return qkv;
+    return diti_stripe_end(graph, heads, qkv, DITI_ACTIVATION_NONE, 0, "qkv");
 }
 
 /* h, quantized once where both layers are int8. */
@@ -219,7 +226,7 @@ DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *j
                                           const diti_pair *layers, const diti_stripe *stripe,
                                           diti_activation activation, const char *name) {
     uint32_t i;
-    diti_tensor out = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), stripe->count, name);
+    diti_tensor out = diti_joint_made(graph, joint, stripe, stripe->count, name), own;
     h = diti_joint_input(graph, h, layers);
     for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
         diti_linear_desc desc = DITI_ZERO;
@@ -228,10 +235,10 @@ DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *j
         desc.rows = diti_joint_rows(joint, i);
         desc.out = out;
         desc.name = name;
-        diti_stripe_rows(&desc, stripe);
-        diti_linear(graph, h, &layers->streams[i].weight, &desc);
+        own = diti_stripe_begin(graph, h, &layers->streams[i], 1, stripe, &desc);
+        diti_linear(graph, own, &layers->streams[i].weight, &desc);
     }
-    return out;
+    return diti_stripe_end(graph, stripe, out, activation, 0, name);
 }
 
 DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise, diti_tensor x,

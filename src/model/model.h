@@ -50,9 +50,11 @@ typedef struct diti_model_traits {
 } diti_model_traits;
 
 /* Devices among which evaluations are divided, along each axis of their mesh. Those of `sequence` divide rows: its
-   member r * (members of ulysses) + u is number u of a ulysses group and number r of a ring. */
+   member r * (members of ulysses) + u is number u of a ulysses group and number r of a ring. Those of `tensor` are a
+   grid: member a * (members of tensor_in) + b is number a of a tensor_out and number b of a tensor_in. */
 typedef struct diti_axes {
     diti_group tensor, ulysses, ring, sequence, pipefusion, layers;
+    diti_group tensor_out, tensor_in; /* divide rows and columns of the first matrix of a pair */
 } diti_axes;
 /* The rows at hand: of the `all` tokens of each image those from `first` on, of the all_text tokens of each prompt that
    stand before an image (joint attention) those from first_text on. */
@@ -204,6 +206,7 @@ DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const 
 /* Those of so many columns between two layers, heads' or a feed-forward's, that this device computes; it alone: all. */
 typedef struct diti_stripe {
     uint32_t first, count, all;
+    const diti_group *in; /* devices that divide what these are made of; NULL: this one has it all */
 } diti_stripe;
 /* Stripes of whole steps (heads) that the types of readers, which read columns, allow. */
 DIT_INTERNAL diti_stripe diti_stripe_make(diti_graph *graph, const diti_denoise *denoise, uint32_t all, uint32_t step,
@@ -211,6 +214,12 @@ DIT_INTERNAL diti_stripe diti_stripe_make(diti_graph *graph, const diti_denoise 
 DIT_INTERNAL diti_stripe diti_stripe_feed(diti_graph *graph, const diti_denoise *denoise,
                                           const diti_weight *const *readers, uint32_t reader_count, uint32_t all);
 DIT_INTERNAL void diti_stripe_rows(diti_linear_desc *desc, const diti_stripe *stripe); /* that make these columns */
+/* Before a product that makes a stripe by any of layers, which read the same: what this device reads of x, and desc
+   becomes that of its part of the sum, in F32 where there are others. Behind it, of x, that part: the whole. */
+DIT_INTERNAL diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
+                                           const diti_stripe *stripe, diti_linear_desc *desc);
+DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *stripe, diti_tensor x,
+                                         diti_activation activation, diti_tensor out, const char *name);
 /* activation(layer(x)), and all of joined: the stripe's columns, of each of `kinds` that joined has side by side. */
 DIT_INTERNAL diti_tensor diti_stripe_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
                                          const diti_stripe *stripe, diti_activation activation, diti_tensor out,

@@ -4,11 +4,21 @@
    F32, becomes everyone's stream. Of n rows in total that sum sends 2 (N - 1) / N * n * D * 4 bytes per device of N
    that have as many rows each, else 4 D ((n - r) + (N - 1) r) from a device whose rows are r: twice a block, three
    times where a block attends a text of its own. HunyuanDiT's skips, layers for themselves, send (N - 1) / N * n * D *
-   4, the columns that each has made. int8 layers send 4 (N - 1) n bytes more, the largest of each row. */
+   4, the columns that each has made. int8 layers send 4 (N - 1) n bytes more, the largest of each row.
+
+   In two dimensions, a grid of A x B devices: a device has of the first matrix the rows of its place of A and, of
+   them, the columns of its place of B; of the second one these columns and those rows. So w columns between the two
+   (3 D / A of queries, keys and values, 4 D / A of a feed-forward) are summed over B devices, 4 w ((n - r) + (B - 1) r)
+   bytes from a device, r = n / B; the D / B columns that the second one makes are summed over A devices, 4 D / B ((n -
+   s) + (A - 1) s), s = n / A, and then go to the B - 1 that lack them, 4 (B - 1) n D / B. */
 #include "model/model.h"
 
 static const diti_group *diti_tensor_group(const diti_denoise *denoise) {
-    return denoise->axes ? &denoise->axes->tensor : NULL;
+    return denoise->axes ? &denoise->axes->tensor_out : NULL;
+}
+
+static const diti_group *diti_tensor_inputs(const diti_denoise *denoise) {
+    return denoise->axes ? &denoise->axes->tensor_in : NULL;
 }
 
 static uint32_t diti_stripe_common(uint32_t a, uint32_t b) { /* least common multiple */
@@ -28,6 +38,10 @@ DIT_INTERNAL diti_stripe diti_stripe_make(diti_graph *graph, const diti_denoise 
     diti_stripe stripe;
     stripe.first = 0;
     stripe.count = stripe.all = all;
+    stripe.in = diti_tensor_inputs(denoise);
+    if (readers[0]->rows / 4 < diti_group_count(stripe.in))
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "split tensor%ux%u: %.100s has %u rows, too few to divide",
+                        count, stripe.in->count, readers[0]->name ? readers[0]->name : "a matrix", readers[0]->rows);
     if (count == 1) return stripe;
     for (i = 0; i < reader_count; i++)
         if (readers[i]->part_count) unit = diti_stripe_common(unit, diti_weight_unit(readers[i]));
@@ -58,25 +72,75 @@ DIT_INTERNAL void diti_stripe_rows(diti_linear_desc *desc, const diti_stripe *st
     desc->cut.rows = stripe->count;
 }
 
+/* The columns of x that are multiplied here: of layers [rows, columns of x] the same, between their groups. */
+static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
+                                     const diti_group *in, diti_linear_desc *desc) {
+    const diti_weight *weight = &layers->weight;
+    uint32_t i, all = weight->columns, unit = all % 16 == 0 && all / 16 >= in->count ? 16 : 4, first, end;
+    for (i = 0; i < count; i++) {
+        if (diti_type_is_i8(layers[i].weight.type))
+            return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                                   "split: tensor with an x divides rows of inputs, which int8 layers such as %.100s "
+                                   "read whole; tensor with one number divides these",
+                                   weight->name ? weight->name : "a matrix");
+        unit = diti_stripe_common(unit, diti_weight_unit(&layers[i].weight));
+    }
+    if (all / unit < in->count)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                               "split: %.100s: its %u columns can be parted every %u only, as its type %s groups them, "
+                               "which is not enough for %u devices",
+                               weight->name ? weight->name : "a matrix", all, unit, diti_type_name(weight->type),
+                               in->count);
+    first = unit * diti_group_first(in, in->index, all / unit);
+    end = in->index + 1 == in->count ? all : unit * diti_group_first(in, in->index + 1, all / unit);
+    desc->cut.columns[0].first = first;
+    desc->cut.columns[0].count = end - first;
+    return diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, end - first);
+}
+
+DIT_INTERNAL diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
+                                           const diti_stripe *stripe, diti_linear_desc *desc) {
+    diti_stripe_rows(desc, stripe);
+    if (diti_graph_failed(graph) || diti_group_count(stripe->in) == 1) return x;
+    desc->unbiased = stripe->in->index > 0; /* one of them adds it */
+    desc->activation = DITI_ACTIVATION_NONE;
+    desc->out_f32 = true;
+    return diti_stripe_reads(graph, x, layers, count, stripe->in, desc);
+}
+
+DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *stripe, diti_tensor x,
+                                         diti_activation activation, diti_tensor out, const char *name) {
+    diti_elementwise_desc desc = DITI_ZERO;
+    if (diti_graph_failed(graph) || diti_group_count(stripe->in) == 1) return x;
+    diti_all_reduce(graph, stripe->in, x, name);
+    desc.activation = activation;
+    desc.out = out;
+    desc.name = name;
+    if (!out && !activation && graph->activation == DITI_F32) return x;
+    return diti_elementwise(graph, x, &desc);
+}
+
 DIT_INTERNAL diti_tensor diti_stripe_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
                                          const diti_stripe *stripe, diti_activation activation, diti_tensor out,
                                          const char *name) {
     diti_linear_desc desc = DITI_ZERO;
     desc.bias = &layer->bias;
     desc.activation = activation;
-    desc.out = out;
+    desc.out = diti_group_count(stripe->in) == 1 ? out : 0;
     desc.name = name;
-    diti_stripe_rows(&desc, stripe);
-    return diti_linear(graph, x, &layer->weight, &desc);
+    x = diti_stripe_begin(graph, x, layer, 1, stripe, &desc);
+    x = diti_linear(graph, x, &layer->weight, &desc);
+    return diti_stripe_end(graph, stripe, x, activation, out, name);
 }
 
 DIT_INTERNAL diti_tensor diti_stripe_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
                                             const diti_stripe *stripe, uint32_t kinds, const char *name) {
     diti_linear_desc desc = DITI_ZERO;
     desc.name = name;
-    diti_stripe_rows(&desc, stripe);
+    x = diti_stripe_begin(graph, x, joined->layers, joined->count, stripe, &desc);
     if (desc.cut.rows) desc.kinds = kinds;
-    return diti_linear_joined(graph, x, joined, &desc);
+    x = diti_linear_joined(graph, x, joined, &desc);
+    return diti_stripe_end(graph, stripe, x, DITI_ACTIVATION_NONE, 0, name);
 }
 
 DIT_INTERNAL diti_tensor diti_stripe_input(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
@@ -87,6 +151,26 @@ DIT_INTERNAL diti_tensor diti_stripe_input(diti_graph *graph, const diti_denoise
                                 "quantize");
 }
 
+/* The columns of x, as wide as the residual stream, that this device makes; of one row of it, too. */
+static diti_tensor diti_stripe_made(diti_graph *graph, const diti_denoise *denoise, diti_tensor x) {
+    const diti_group *in = diti_tensor_inputs(denoise);
+    diti_tensor_info info;
+    uint32_t first, end;
+    if (!x || diti_graph_failed(graph) || diti_group_count(in) == 1) return x;
+    info = *diti_tensor_get(graph, x);
+    first = diti_group_column(in, in->index, info.columns);
+    end = diti_group_column(in, in->index + 1, info.columns);
+    return diti_tensor_view(graph, x, 0, info.rows, first, end - first);
+}
+
+/* Rows of weight that make them. */
+static void diti_stripe_makes(const diti_denoise *denoise, const diti_weight *weight, diti_cut *cut) {
+    const diti_group *in = diti_tensor_inputs(denoise);
+    if (diti_group_count(in) == 1) return;
+    cut->row = diti_group_column(in, in->index, weight->rows);
+    cut->rows = diti_group_column(in, in->index + 1, weight->rows) - cut->row;
+}
+
 DIT_INTERNAL void diti_stripe_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
                                   const diti_layer *layer, const diti_stripe *stripes, uint32_t stripe_count,
                                   diti_linear_desc *desc) {
@@ -94,6 +178,9 @@ DIT_INTERNAL void diti_stripe_add(diti_graph *graph, const diti_denoise *denoise
     uint32_t i, column = 0;
     bool leads = diti_group_count(group) == 1 || group->index == 0;
     desc->bias = leads ? &layer->bias : NULL;
+    desc->out = diti_stripe_made(graph, denoise, desc->out);
+    desc->gate = diti_stripe_made(graph, denoise, desc->gate);
+    diti_stripe_makes(denoise, &layer->weight, &desc->cut);
     desc->residual = leads ? desc->out : 0;
     for (i = 0; i < stripe_count && diti_group_count(group) > 1; i++) {
         desc->cut.columns[i].first = column + stripes[i].first;
@@ -104,7 +191,8 @@ DIT_INTERNAL void diti_stripe_add(diti_graph *graph, const diti_denoise *denoise
 }
 
 DIT_INTERNAL void diti_stripe_sum(diti_graph *graph, const diti_denoise *denoise, diti_tensor x) {
-    diti_all_reduce(graph, diti_tensor_group(denoise), x, "sum over devices");
+    diti_all_reduce(graph, diti_tensor_group(denoise), diti_stripe_made(graph, denoise, x), "sum over devices");
+    diti_gather_columns(graph, diti_tensor_inputs(denoise), x);
 }
 
 DIT_INTERNAL void diti_layer_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor x, diti_tensor h,

@@ -25,11 +25,22 @@ static bool diti_split_parse_patches(const char **at, diti_split_plan *out) {
     return *at > first;
 }
 
+/* Behind tensor2, degree: "x2". */
+static bool diti_split_parse_grid(const char **at, uint32_t *degree, diti_split_plan *out) {
+    uint32_t inputs;
+    if (**at != 'x') return true;
+    ++*at;
+    if (!diti_split_parse_number(at, 1, DITI_SPLIT_DEVICES, &inputs)) return false;
+    out->split.inputs = inputs > 1 ? inputs : 0;
+    *degree *= inputs;
+    return *degree <= DITI_SPLIT_DEVICES;
+}
+
 /* One AXIS DEGREE, or int8; at is moved behind it. What is wrong with it; NULL: nothing. */
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
     static const char *const usage =
         "write auto, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
-        "and int8 behind them: cfg2,ulysses2 or pipefusion4:m8w1,int8";
+        "and int8 behind them: cfg2,ulysses2 or pipefusion4:m8w1,int8 or tensor2x2";
     uint32_t axis = 0, degree;
     if (diti_starts_with(*at, "int8")) {
         *at += 4;
@@ -42,6 +53,7 @@ static const char *diti_split_parse_item(const char **at, diti_split_plan *out) 
     *at += strlen(diti_split_axis_name(axis));
     if (!diti_split_parse_number(at, 1, DITI_SPLIT_DEVICES, &degree)) return usage;
     if (axis == DITI_SPLIT_PIPEFUSION && !diti_split_parse_patches(at, out)) return usage;
+    if (axis == DITI_SPLIT_TENSOR && !diti_split_parse_grid(at, &degree, out)) return usage;
     if (**at != ',' && **at != 0) return usage;
     if (out->split.degree[axis]) return "a method stands in it twice";
     out->split.degree[axis] = degree;
@@ -86,11 +98,18 @@ DIT_INTERNAL dit_result diti_split_parse(const char *text, diti_split *out, dit_
 static void diti_split_print_axes(const diti_split *split, const char *patches, char out[DITI_SPLIT_NAME]) {
     size_t length = 0;
     uint32_t axis = DITI_SPLIT_AXES;
+    char inputs[16] = "";
     diti_format(out, DITI_SPLIT_NAME, split->degree[0] ? "cfg1" : "auto");
     while (axis-- > 0) {
-        if (split->degree[axis] < 2) continue;
+        uint32_t degree = split->degree[axis];
+        bool grid = axis == DITI_SPLIT_TENSOR && split->inputs > 1;
+        if (degree < 2) continue;
+        if (grid) diti_format(inputs, sizeof inputs, "x%u", (unsigned)split->inputs);
         diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s%u%s", length ? "," : "", diti_split_axis_name(axis),
-                    (unsigned)split->degree[axis], axis == DITI_SPLIT_PIPEFUSION ? patches : "");
+                    (unsigned)(grid ? degree / split->inputs : degree),
+                    grid                            ? inputs
+                    : axis == DITI_SPLIT_PIPEFUSION ? patches
+                                                    : "");
         length = strlen(out);
     }
 }
@@ -130,7 +149,7 @@ DIT_INTERNAL dit_result diti_split_check(const diti_split *split, const diti_spl
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: cfg%u, but this model computes %s", name,
                          (unsigned)degree[DITI_SPLIT_CFG],
                          shape->guided ? "two branches of guidance" : "without classifier-free guidance");
-    if (degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_ULYSSES] > shape->heads)
+    if (degree[DITI_SPLIT_TENSOR] / (split->inputs ? split->inputs : 1) * degree[DITI_SPLIT_ULYSSES] > shape->heads)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split %s: tensor and ulysses divide heads, of which this "
                          "model has %u",

@@ -20,6 +20,8 @@ typedef enum diti_split_axis {
 
 typedef struct diti_split {
     uint32_t degree[DITI_SPLIT_AXES]; /* each at least 1; all 0: auto, the planner chooses */
+    uint32_t inputs; /* not 0: tensor is a grid, so many of whose devices divide the other dimension of matrices; the
+                        planner knows of none */
 } diti_split;
 
 typedef struct diti_split_shape { /* of a denoiser at one size of picture */
@@ -98,9 +100,9 @@ typedef struct diti_split_plan {
                                           0: as the devices' rates */
 } diti_split_plan;
 
-/* --- names: auto | ITEM {, ITEM}, ITEM: AXIS DEGREE | int8. What is not named has degree 1. Behind pipefusion may
- * stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more of them, ":m8w2k8"; else there are as
- * many patches as stages, and one step of warm-up. --- */
+/* --- names: auto | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8. What is not named has degree 1. Behind
+ * pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more of them, ":m8w2k8";
+ * else there are as many patches as stages, and one step of warm-up. --- */
 DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err);
 DIT_INTERNAL DITI_UNUSED const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]);
