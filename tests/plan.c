@@ -463,6 +463,9 @@ static void test_plan_names(void) {
         {"auto,int8", "auto,int8", 0, 1, true},
         {"cfg2,ulysses2", "cfg2,ulysses2", 1, 1, false},
         {"int8,ring3", "ring3,int8", 1, 1, true},
+        {"tensor2x3,cfg2", "cfg2,tensor2x3", 1, 1, false},
+        {"tensor4x1", "tensor4", 1, 1, false},
+        {"tensor1x4", "tensor1x4", 1, 1, false},
         {"pipefusion4", "pipefusion4", 4, 1, false},
         {"pipefusion4:m4w1", "pipefusion4", 4, 1, false},
         {"pipefusion4:m8", "pipefusion4:m8", 8, 1, false},
@@ -488,6 +491,11 @@ static void test_plan_names(void) {
                                       "auto,int8,int8",
                                       "pipefusion4:m4294967300",
                                       "pipefusion2,pipefusion2:m8",
+                                      "tensor2x",
+                                      "tensor2x0",
+                                      "tensor2x2x2",
+                                      "tensor16x8",
+                                      "ulysses2x2",
                                       "int8,auto"};
     char name[DITI_SPLIT_NAME];
     diti_split_plan plan, again;

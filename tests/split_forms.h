@@ -38,6 +38,7 @@ static inline uint64_t form_part(uint64_t total, uint64_t i, uint64_t members) {
 typedef struct form_rank {          /* a rank's place, innermost axis first, and what it sends in a step */
     uint64_t tensor, ulysses, ring; /* places */
     uint64_t t, u, r;               /* degrees */
+    uint64_t in, b;                 /* of a grid of those of tensor, its place in a row of so many */
     uint64_t heads;                 /* of its matrices */
     bool stale;                     /* PipeFusion, which keeps keys and values */
 } form_rank;
@@ -69,10 +70,32 @@ static inline uint64_t form_attention(const form_shape *shape, const form_rank *
     return sum + (gathered - own) * own_width; /* outputs of rows that are others' */
 }
 
-/* Every member's part of the rows to that member, its sum to all (in F32, as wide as the residual stream). */
+/* Every member's part of the rows to that member, its sum to all (in F32). */
+static inline uint64_t form_reduce(uint64_t rows, uint64_t columns, uint64_t member, uint64_t members) {
+    uint64_t own = form_part(rows, member, members);
+    return ((rows - own) + (members - 1) * own) * columns;
+}
+
+/* Of the residual stream; of a grid, of the columns that its rows' members make, and those to all of the row. */
 static inline uint64_t form_sum(const form_shape *shape, const form_rank *rank, uint64_t rows) {
-    uint64_t own = form_part(rows, rank->tensor, rank->t);
-    return ((rows - own) + (rank->t - 1) * own) * shape->heads * shape->head_dim;
+    uint64_t width = shape->heads * shape->head_dim;
+    uint64_t columns = rank->b > 1 ? 4 * form_part(width / 4, rank->in, rank->b) : width;
+    return form_reduce(rows, columns, rank->tensor / rank->b, rank->t / rank->b) + rows * columns * (rank->b - 1);
+}
+
+/* Of a grid: what a pair's first matrix makes, in a block: queries, keys and values (the text's own apart), then the
+   feed-forward. */
+static inline uint64_t form_firsts(const form_shape *shape, const form_rank *rank, uint64_t items, uint64_t image,
+                                   uint64_t text, uint64_t block) {
+    uint64_t width = rank->heads * shape->head_dim, all = 4 * shape->heads * shape->head_dim, rows, sum;
+    uint64_t unit = all % 16 == 0 && all / 16 >= rank->t / rank->b ? 16 : 4;
+    uint64_t feed = unit * form_part(all / unit, rank->tensor / rank->b, rank->t / rank->b);
+    rows = items * (image + text);
+    sum = form_reduce(rows, 3 * width, rank->in, rank->b);
+    if (shape->sums == 3) sum += form_reduce(rows, width, rank->in, rank->b);
+    if (shape->dual >> block & 1) sum += form_reduce(items * image, 3 * width, rank->in, rank->b);
+    if (shape->last_image && block + 1 == shape->layers) rows = items * image;
+    return sum + form_reduce(rows, feed, rank->in, rank->b);
 }
 
 /* Columns of a matrix, by fours, of which each member has some and all come to have all. */
@@ -90,6 +113,7 @@ static inline uint64_t form_sums(const form_shape *shape, const form_rank *rank,
     if (block + 1 == shape->layers && shape->last_image) sum = (text ? one : together) + one;
     if (shape->skips && block > shape->layers / 2) /* a layer for itself, whose columns all come to have */
         sum += items * image * form_columns(shape->heads * shape->head_dim, rank->tensor, rank->t);
+    if (rank->b > 1) sum += form_firsts(shape, rank, items, image, text, block);
     return sum + (shape->dual >> block & 1) * one;
 }
 
@@ -117,7 +141,9 @@ static inline bool form_step(const form_shape *shape, const diti_split *split, u
     rank.ulysses = index / rank.t % rank.u;
     rank.ring = index / (rank.t * rank.u) % rank.r;
     rank.stale = piped > 1;
-    rank.heads = form_part(shape->heads, rank.tensor, rank.t);
+    rank.b = split->inputs ? split->inputs : 1;
+    rank.in = rank.tensor % rank.b;
+    rank.heads = form_part(shape->heads, rank.tensor / rank.b, rank.t / rank.b);
     members = rank.u * rank.r;
     stage = index / (rank.t * members) % stages;
     self = rank.ring * rank.u + rank.ulysses;
@@ -171,7 +197,7 @@ static inline bool form_document(const form_shape *shape, const diti_split *spli
              (diti_split_bytes(&document, split, DITI_SPLIT_ULYSSES, FORM_ELEMENT) +
               diti_split_bytes(&document, split, DITI_SPLIT_RING, FORM_ELEMENT) +
               diti_split_bytes(&document, split, DITI_SPLIT_TENSOR, FORM_ELEMENT));
-    return !shape->text && !shape->dual && shape->image % members == 0 &&
+    return !split->inputs && !shape->text && !shape->dual && shape->image % members == 0 &&
            shape->heads % (split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_TENSOR]) == 0 &&
            (split->degree[DITI_SPLIT_TENSOR] == 1 ||
             (shape->sums == 2 && shape->image / members % split->degree[DITI_SPLIT_TENSOR] == 0)) &&

@@ -90,6 +90,7 @@ static const row quick[] = {
         {model, "tensor2", "2", columns, rows, 1, NULL, NULL, EXACT},                                                  \
         {model, "tensor4", "4", columns, rows, 1, NULL, NULL, EXACT},                                                  \
         {model, "tensor2,ulysses2", "4", columns, rows, 1, NULL, NULL, EXACT},                                         \
+        {model, "tensor2x2", "4", columns, rows, 1, NULL, NULL, EXACT},                                                \
         {model, "layers2", "2", columns, rows, 1, NULL, NULL, EXACT},                                                  \
         {model, "layers3", "3", columns, rows, 1, NULL, NULL, EXACT},                                                  \
         {model, "layers4", "4", columns, rows, 1, NULL, NULL, EXACT},                                                  \
@@ -135,7 +136,11 @@ static const row quick[] = {
         {model, "ulysses9", "9", 8, 8, 1, "heads", NULL, EXACT},                                                       \
         {model, "layers9", "9", 8, 8, 1, "layers", NULL, EXACT},                                                       \
         {model, "pipefusion9", "9", 8, 8, 1, "layers", NULL, STALE},                                                   \
-        {model, "tensor9", "9", 8, 8, 1, "heads", NULL, EXACT}, {                                                      \
+        {model, "tensor9", "9", 8, 8, 1, "heads", NULL, EXACT}, {model, "tensor2x3", "6", 9, 7, 1, NULL, NULL, EXACT}, \
+        {model, "tensor4x2", "8", 8, 8, 2, NULL, NULL, EXACT},                                                         \
+        {model, "tensor2x2,ulysses2", "8", 8, 8, 1, NULL, NULL, EXACT},                                                \
+        {model, "tensor2x2,layers2", "8", 8, 8, 1, NULL, NULL, EXACT},                                                 \
+        {model, "tensor9x1", "9", 8, 8, 1, "heads", NULL, EXACT}, {                                                    \
         model, "ulysses2", "1", 8, 8, 1, "needs 2 devices, the context has 1", NULL, EXACT                             \
     }
 
@@ -148,6 +153,7 @@ static const row quick[] = {
         {model, "cfg2,pipefusion4", "8", 8, 8, 1, NULL, NULL, STALE},                                                  \
         {model, "cfg2,pipefusion2,ring2", "8", 8, 8, 1, NULL, NULL, STALE},                                            \
         {model, "cfg2,layers4", "8", 8, 8, 1, NULL, NULL, EXACT},                                                      \
+        {model, "cfg2,tensor2x2", "8", 8, 8, 1, NULL, NULL, EXACT},                                                    \
         {model, "cfg2,ulysses3", "6", 9, 7, 1, NULL, NULL, EXACT}, {model, "cfg2", "2+", 8, 8, 1, NULL, NULL, EXACT},  \
         {model, "cfg2,ulysses2", "4+", 9, 7, 1, NULL, NULL, EXACT}, {                                                  \
         model, "cfg3", "3", 8, 8, 1, "two branches", NULL, EXACT                                                       \
@@ -636,6 +642,22 @@ static uint64_t modulation_form(const row *r, const diti_split *split, uint64_t 
     return sum * rows * (traits->class_count ? r->images : 1) * FORM_ELEMENT;
 }
 
+/* Of a grid, what sums of keys and values of a text that is attended by itself come to. */
+static uint64_t text_keys_form(const row *r, const diti_split *split, uint64_t index, const outcome *out) {
+    const diti_model_traits *traits = &at.model->transformer->traits;
+    uint64_t rows = out->given_rows, b = split->inputs, a = split->degree[DITI_SPLIT_TENSOR] / (b ? b : 1), stage;
+    uint64_t stages = split->degree[DITI_SPLIT_LAYERS] * split->degree[DITI_SPLIT_PIPEFUSION], blocks;
+    form_shape shape = shape_of(r);
+    if (!b || traits->joint || traits->class_count) return 0;
+    if (diti_equal(traits->family, "hunyuandit"))
+        rows = shape.branches / split->degree[DITI_SPLIT_CFG] * (at.model->texts[0].tokens + at.model->texts[1].tokens);
+    stage = index / (a * b * split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING]) % stages;
+    blocks = form_part(shape.layers, stage, stages);
+    return blocks *
+           form_reduce(rows, 2 * form_part(shape.heads, index % (a * b) / b, a) * shape.head_dim, index % b, b) *
+           FORM_ELEMENT;
+}
+
 static void check_forms(const row *r, const diti_split_plan *plan, const outcome *out, uint32_t steps) {
     const diti_split *split = &plan->split;
     form_shape shape = shape_of(r), layers = shape;
@@ -647,7 +669,8 @@ static void check_forms(const row *r, const diti_split_plan *plan, const outcome
     for (i = 0; i < out->devices && form_steps(&shape, plan, i, r->columns, r->rows, steps, &bytes); i++) {
         CHECK_MESSAGE(out->in_steps[i] == bytes, "device %u sends %llu bytes in %u steps, the closed form says %llu", i,
                       (unsigned long long)out->in_steps[i], steps, (unsigned long long)bytes);
-        before = (i ? 0 : text_form(r, split, out)) + modulation_form(r, split, i, steps);
+        before =
+            (i ? 0 : text_form(r, split, out)) + modulation_form(r, split, i, steps) + text_keys_form(r, split, i, out);
         CHECK_MESSAGE(out->before[i] == before, "device %u sends %llu bytes before, not %llu", i,
                       (unsigned long long)out->before[i], (unsigned long long)before);
         if (!form_document(&shape, split, &document)) continue;
