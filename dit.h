@@ -124,7 +124,8 @@
    what models are loaded to and jobs run on, unless dit_job_desc.split has more of them work on one picture:
    - "cfg2": the branches of guidance on two devices, which exchange a latent in every step;
    - "ulysses4": rows of the picture on a device each, heads of attention too; "ring4": rows, keys and values go round;
-   - "tensor2": matrices, each device a part of every one: heads, and columns of the feed-forward;
+   - "tensor2": matrices, each device a part of every one: heads, and columns of the feed-forward; "tensor2x2": rows and
+     columns of every matrix, a quarter on each of four devices, where fewer devices take part in each sum;
    - "layers2": blocks on a device each, one device after the other, for memory;
    - "pipefusion4": blocks on a device each, on which as many patches of the picture follow each other; keys and
      values of other patches are a step old, so the picture is a slightly other one; "pipefusion4:m8w2": 8 patches, and
@@ -9754,6 +9755,7 @@ typedef struct diti_linear_desc {
 	diti_cut cut;
 	uint32_t kinds;
 	bool out_f32;
+	bool unbiased;
 	const char *name;
 } diti_linear_desc;
 
@@ -15543,7 +15545,7 @@ static diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weig
 	gemm.x = diti_linear_input(graph, x, weight, name);
 	gemm.rows = diti_tensor_get(graph, x)->rows;
 	gemm.depth = weight->columns;
-	gemm.bias = diti_op_vector_weight(graph, desc->bias, all_rows, name);
+	gemm.bias = diti_op_vector_weight(graph, desc->unbiased ? NULL : desc->bias, all_rows, name);
 	if (gemm.bias && desc->cut.rows) gemm.bias = diti_tensor_view(graph, gemm.bias, 0, 1, desc->cut.row, weight->rows);
 	gemm.activation = (uint32_t)desc->activation;
 	gemm.multiply = desc->multiply;
@@ -20505,6 +20507,7 @@ typedef struct diti_model_traits {
 
 typedef struct diti_axes {
 	diti_group tensor, ulysses, ring, sequence, pipefusion, layers;
+	diti_group tensor_out, tensor_in;
 } diti_axes;
 typedef struct diti_stretch {
 	uint32_t first, rows, all, first_text, text, all_text;
@@ -20586,6 +20589,7 @@ static diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_l
 	diti_activation activation, diti_tensor out, bool out_f32, const char *name);
 typedef struct diti_stripe {
 	uint32_t first, count, all;
+	const diti_group *in;
 } diti_stripe;
 static diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
 	const diti_layer *layer, diti_tensor out, const char *name);
@@ -20854,7 +20858,11 @@ static diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoi
 /* ==== src/model/tensor.c ==== */
 
 static const diti_group *diti_tensor_group(const diti_denoise *denoise) {
-	return denoise->axes ? &denoise->axes->tensor : NULL;
+	return denoise->axes ? &denoise->axes->tensor_out : NULL;
+}
+
+static const diti_group *diti_tensor_inputs(const diti_denoise *denoise) {
+	return denoise->axes ? &denoise->axes->tensor_in : NULL;
 }
 
 static uint32_t diti_stripe_common(uint32_t a, uint32_t b) {
@@ -20874,6 +20882,10 @@ static diti_stripe diti_stripe_make(diti_graph *graph, const diti_denoise *denoi
 	diti_stripe stripe;
 	stripe.first = 0;
 	stripe.count = stripe.all = all;
+	stripe.in = diti_tensor_inputs(denoise);
+	if (readers[0]->rows / 4 < diti_group_count(stripe.in))
+		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "split tensor%ux%u: %.100s has %u rows, too few to divide",
+			count, stripe.in->count, readers[0]->name ? readers[0]->name : "a matrix", readers[0]->rows);
 	if (count == 1) return stripe;
 	for (i = 0; i < reader_count; i++)
 		if (readers[i]->part_count) unit = diti_stripe_common(unit, diti_weight_unit(readers[i]));
@@ -20903,25 +20915,74 @@ static void diti_stripe_rows(diti_linear_desc *desc, const diti_stripe *stripe) 
 	desc->cut.rows = stripe->count;
 }
 
+static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
+	const diti_group *in, diti_linear_desc *desc) {
+	const diti_weight *weight = &layers->weight;
+	uint32_t i, all = weight->columns, unit = all % 16 == 0 && all / 16 >= in->count ? 16 : 4, first, end;
+	for (i = 0; i < count; i++) {
+		if (diti_type_is_i8(layers[i].weight.type))
+			return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+				"split: tensor with an x divides rows of inputs, which int8 layers such as %.100s "
+				"read whole; tensor with one number divides these",
+				weight->name ? weight->name : "a matrix");
+		unit = diti_stripe_common(unit, diti_weight_unit(&layers[i].weight));
+	}
+	if (all / unit < in->count)
+		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+			"split: %.100s: its %u columns can be parted every %u only, as its type %s groups them, "
+			"which is not enough for %u devices",
+			weight->name ? weight->name : "a matrix", all, unit, diti_type_name(weight->type),
+			in->count);
+	first = unit * diti_group_first(in, in->index, all / unit);
+	end = in->index + 1 == in->count ? all : unit * diti_group_first(in, in->index + 1, all / unit);
+	desc->cut.columns[0].first = first;
+	desc->cut.columns[0].count = end - first;
+	return diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, end - first);
+}
+
+static diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
+	const diti_stripe *stripe, diti_linear_desc *desc) {
+	diti_stripe_rows(desc, stripe);
+	if (diti_graph_failed(graph) || diti_group_count(stripe->in) == 1) return x;
+	desc->unbiased = stripe->in->index > 0;
+	desc->activation = DITI_ACTIVATION_NONE;
+	desc->out_f32 = true;
+	return diti_stripe_reads(graph, x, layers, count, stripe->in, desc);
+}
+
+static diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *stripe, diti_tensor x,
+	diti_activation activation, diti_tensor out, const char *name) {
+	diti_elementwise_desc desc = DITI_ZERO;
+	if (diti_graph_failed(graph) || diti_group_count(stripe->in) == 1) return x;
+	diti_all_reduce(graph, stripe->in, x, name);
+	desc.activation = activation;
+	desc.out = out;
+	desc.name = name;
+	if (!out && !activation && graph->activation == DITI_F32) return x;
+	return diti_elementwise(graph, x, &desc);
+}
+
 static diti_tensor diti_stripe_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
 	const diti_stripe *stripe, diti_activation activation, diti_tensor out,
 	const char *name) {
 	diti_linear_desc desc = DITI_ZERO;
 	desc.bias = &layer->bias;
 	desc.activation = activation;
-	desc.out = out;
+	desc.out = diti_group_count(stripe->in) == 1 ? out : 0;
 	desc.name = name;
-	diti_stripe_rows(&desc, stripe);
-	return diti_linear(graph, x, &layer->weight, &desc);
+	x = diti_stripe_begin(graph, x, layer, 1, stripe, &desc);
+	x = diti_linear(graph, x, &layer->weight, &desc);
+	return diti_stripe_end(graph, stripe, x, activation, out, name);
 }
 
 static diti_tensor diti_stripe_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
 	const diti_stripe *stripe, uint32_t kinds, const char *name) {
 	diti_linear_desc desc = DITI_ZERO;
 	desc.name = name;
-	diti_stripe_rows(&desc, stripe);
+	x = diti_stripe_begin(graph, x, joined->layers, joined->count, stripe, &desc);
 	if (desc.cut.rows) desc.kinds = kinds;
-	return diti_linear_joined(graph, x, joined, &desc);
+	x = diti_linear_joined(graph, x, joined, &desc);
+	return diti_stripe_end(graph, stripe, x, DITI_ACTIVATION_NONE, 0, name);
 }
 
 static diti_tensor diti_stripe_input(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
@@ -20932,6 +20993,24 @@ static diti_tensor diti_stripe_input(diti_graph *graph, const diti_denoise *deno
 		"quantize");
 }
 
+static diti_tensor diti_stripe_made(diti_graph *graph, const diti_denoise *denoise, diti_tensor x) {
+	const diti_group *in = diti_tensor_inputs(denoise);
+	diti_tensor_info info;
+	uint32_t first, end;
+	if (!x || diti_graph_failed(graph) || diti_group_count(in) == 1) return x;
+	info = *diti_tensor_get(graph, x);
+	first = diti_group_column(in, in->index, info.columns);
+	end = diti_group_column(in, in->index + 1, info.columns);
+	return diti_tensor_view(graph, x, 0, info.rows, first, end - first);
+}
+
+static void diti_stripe_makes(const diti_denoise *denoise, const diti_weight *weight, diti_cut *cut) {
+	const diti_group *in = diti_tensor_inputs(denoise);
+	if (diti_group_count(in) == 1) return;
+	cut->row = diti_group_column(in, in->index, weight->rows);
+	cut->rows = diti_group_column(in, in->index + 1, weight->rows) - cut->row;
+}
+
 static void diti_stripe_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
 	const diti_layer *layer, const diti_stripe *stripes, uint32_t stripe_count,
 	diti_linear_desc *desc) {
@@ -20939,6 +21018,9 @@ static void diti_stripe_add(diti_graph *graph, const diti_denoise *denoise, diti
 	uint32_t i, column = 0;
 	bool leads = diti_group_count(group) == 1 || group->index == 0;
 	desc->bias = leads ? &layer->bias : NULL;
+	desc->out = diti_stripe_made(graph, denoise, desc->out);
+	desc->gate = diti_stripe_made(graph, denoise, desc->gate);
+	diti_stripe_makes(denoise, &layer->weight, &desc->cut);
 	desc->residual = leads ? desc->out : 0;
 	for (i = 0; i < stripe_count && diti_group_count(group) > 1; i++) {
 		desc->cut.columns[i].first = column + stripes[i].first;
@@ -20949,7 +21031,8 @@ static void diti_stripe_add(diti_graph *graph, const diti_denoise *denoise, diti
 }
 
 static void diti_stripe_sum(diti_graph *graph, const diti_denoise *denoise, diti_tensor x) {
-	diti_all_reduce(graph, diti_tensor_group(denoise), x, "sum over devices");
+	diti_all_reduce(graph, diti_tensor_group(denoise), diti_stripe_made(graph, denoise, x), "sum over devices");
+	diti_gather_columns(graph, diti_tensor_inputs(denoise), x);
 }
 
 static void diti_layer_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor x, diti_tensor h,
@@ -21606,20 +21689,26 @@ static diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *jo
 	return all;
 }
 
+static diti_tensor diti_joint_made(diti_graph *graph, const diti_joint *joint, const diti_stripe *stripe,
+	uint32_t columns, const char *name) {
+	diti_element format = diti_group_count(stripe->in) > 1 ? DITI_F32 : graph->activation;
+	return diti_tensor_new(graph, format, diti_joint_all(joint), columns, name);
+}
+
 static diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
 	const diti_joined_pair *layers, const diti_stripe *heads) {
 	uint32_t i;
-	diti_tensor qkv = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), 3 * heads->count, "qkv");
+	diti_tensor qkv = diti_joint_made(graph, joint, heads, 3 * heads->count, "qkv"), own;
 	for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
 		diti_linear_desc desc = DITI_ZERO;
 		desc.rows = diti_joint_rows(joint, i);
 		desc.out = qkv;
 		desc.name = i == DITI_JOINT_TEXT ? "text_qkv" : "qkv";
-		diti_stripe_rows(&desc, heads);
+		own = diti_stripe_begin(graph, h, layers->streams[i].layers, layers->streams[i].count, heads, &desc);
 		if (desc.cut.rows) desc.kinds = 3;
-		diti_linear_joined(graph, h, &layers->streams[i], &desc);
+		diti_linear_joined(graph, own, &layers->streams[i], &desc);
 	}
-	return qkv;
+	return diti_stripe_end(graph, heads, qkv, DITI_ACTIVATION_NONE, 0, "qkv");
 }
 
 static diti_tensor diti_joint_input(diti_graph *graph, diti_tensor h, const diti_pair *layers) {
@@ -21635,7 +21724,7 @@ static diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, 
 	const diti_pair *layers, const diti_stripe *stripe,
 	diti_activation activation, const char *name) {
 	uint32_t i;
-	diti_tensor out = diti_tensor_new(graph, graph->activation, diti_joint_all(joint), stripe->count, name);
+	diti_tensor out = diti_joint_made(graph, joint, stripe, stripe->count, name), own;
 	h = diti_joint_input(graph, h, layers);
 	for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
 		diti_linear_desc desc = DITI_ZERO;
@@ -21644,10 +21733,10 @@ static diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, 
 		desc.rows = diti_joint_rows(joint, i);
 		desc.out = out;
 		desc.name = name;
-		diti_stripe_rows(&desc, stripe);
-		diti_linear(graph, h, &layers->streams[i].weight, &desc);
+		own = diti_stripe_begin(graph, h, &layers->streams[i], 1, stripe, &desc);
+		diti_linear(graph, own, &layers->streams[i].weight, &desc);
 	}
-	return out;
+	return diti_stripe_end(graph, stripe, out, activation, 0, name);
 }
 
 static void diti_joint_add(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise, diti_tensor x,
@@ -27143,6 +27232,7 @@ typedef enum diti_split_axis {
 
 typedef struct diti_split {
 	uint32_t degree[DITI_SPLIT_AXES];
+	uint32_t inputs;
 } diti_split;
 
 typedef struct diti_split_shape {
@@ -28735,10 +28825,20 @@ static bool diti_split_parse_patches(const char **at, diti_split_plan *out) {
 	return *at > first;
 }
 
+static bool diti_split_parse_grid(const char **at, uint32_t *degree, diti_split_plan *out) {
+	uint32_t inputs;
+	if (**at != 'x') return true;
+	++*at;
+	if (!diti_split_parse_number(at, 1, DITI_SPLIT_DEVICES, &inputs)) return false;
+	out->split.inputs = inputs > 1 ? inputs : 0;
+	*degree *= inputs;
+	return *degree <= DITI_SPLIT_DEVICES;
+}
+
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
 	static const char *const usage =
 		"write auto, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
-		"and int8 behind them: cfg2,ulysses2 or pipefusion4:m8w1,int8";
+		"and int8 behind them: cfg2,ulysses2 or pipefusion4:m8w1,int8 or tensor2x2";
 	uint32_t axis = 0, degree;
 	if (diti_starts_with(*at, "int8")) {
 		*at += 4;
@@ -28751,6 +28851,7 @@ static const char *diti_split_parse_item(const char **at, diti_split_plan *out) 
 	*at += strlen(diti_split_axis_name(axis));
 	if (!diti_split_parse_number(at, 1, DITI_SPLIT_DEVICES, &degree)) return usage;
 	if (axis == DITI_SPLIT_PIPEFUSION && !diti_split_parse_patches(at, out)) return usage;
+	if (axis == DITI_SPLIT_TENSOR && !diti_split_parse_grid(at, &degree, out)) return usage;
 	if (**at != ',' && **at != 0) return usage;
 	if (out->split.degree[axis]) return "a method stands in it twice";
 	out->split.degree[axis] = degree;
@@ -28794,11 +28895,18 @@ static dit_result diti_split_parse(const char *text, diti_split *out, dit_error 
 static void diti_split_print_axes(const diti_split *split, const char *patches, char out[DITI_SPLIT_NAME]) {
 	size_t length = 0;
 	uint32_t axis = DITI_SPLIT_AXES;
+	char inputs[16] = "";
 	diti_format(out, DITI_SPLIT_NAME, split->degree[0] ? "cfg1" : "auto");
 	while (axis-- > 0) {
-		if (split->degree[axis] < 2) continue;
+		uint32_t degree = split->degree[axis];
+		bool grid = axis == DITI_SPLIT_TENSOR && split->inputs > 1;
+		if (degree < 2) continue;
+		if (grid) diti_format(inputs, sizeof inputs, "x%u", (unsigned)split->inputs);
 		diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s%u%s", length ? "," : "", diti_split_axis_name(axis),
-			(unsigned)split->degree[axis], axis == DITI_SPLIT_PIPEFUSION ? patches : "");
+			(unsigned)(grid ? degree / split->inputs : degree),
+			grid                            ? inputs
+			: axis == DITI_SPLIT_PIPEFUSION ? patches
+			: "");
 		length = strlen(out);
 	}
 }
@@ -28837,7 +28945,7 @@ static dit_result diti_split_check(const diti_split *split, const diti_split_sha
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: cfg%u, but this model computes %s", name,
 			(unsigned)degree[DITI_SPLIT_CFG],
 			shape->guided ? "two branches of guidance" : "without classifier-free guidance");
-	if (degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_ULYSSES] > shape->heads)
+	if (degree[DITI_SPLIT_TENSOR] / (split->inputs ? split->inputs : 1) * degree[DITI_SPLIT_ULYSSES] > shape->heads)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 			"split %s: tensor and ulysses divide heads, of which this "
 			"model has %u",
@@ -33878,7 +33986,8 @@ static void diti_share_tell(const dit_job *share, dit_share *out) {
 	if (branches > 1) diti_format(out->work, sizeof out->work, "branch %u of %u", share->guidance.index + 1, branches);
 	diti_share_append(out->work, sizeof out->work, &axes->sequence, "rows", split.rows);
 	diti_share_append(out->work, sizeof out->work, &axes->ulysses, "heads", split.heads);
-	diti_share_append(out->work, sizeof out->work, &axes->tensor, "matrices of heads", split.heads);
+	diti_share_append(out->work, sizeof out->work, &axes->tensor_out, "matrices of heads", split.heads);
+	diti_share_append(out->work, sizeof out->work, &axes->tensor_in, "their columns", split.hidden);
 	diti_share_append(out->work, sizeof out->work, diti_axes_stages(axes), "blocks", split.layers);
 	if (!out->work[0]) diti_format(out->work, sizeof out->work, "everything");
 	out->part = (float)(shape->shares[0] > 0 ? shape->shares[share->share] / branches : 1.0 / ranks);
@@ -33955,6 +34064,22 @@ static void diti_job_group(const dit_job *job, uint32_t first, uint32_t end, uin
 		diti_split_weights(&shape->split, shape->shares, self, first, end, out->weights);
 }
 
+static void diti_job_subgroup(const diti_group *all, uint32_t index, uint32_t count, uint32_t stride, diti_group *out) {
+	uint32_t i, own = all->index - index * stride;
+	memset(out, 0, sizeof *out);
+	out->count = count;
+	out->index = index;
+	for (i = 0; i < count; i++) out->devices[i] = all->devices[own + i * stride];
+	for (i = 0; i < all->count; i++) out->weights[i / stride % count] += all->weights[i];
+}
+
+static void diti_job_grid(const dit_job *job, diti_axes *axes) {
+	const diti_group *all = &axes->tensor;
+	uint32_t in = job->request.shape.split.inputs > 1 ? job->request.shape.split.inputs : 1;
+	diti_job_subgroup(all, all->index / in, all->count / in, in, &axes->tensor_out);
+	diti_job_subgroup(all, all->index % in, in, 1, &axes->tensor_in);
+}
+
 static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
 	uint32_t copies = job->request.shape.guided ? 2u : 1u;
 	diti_axes *axes = &job->axes;
@@ -33964,6 +34089,7 @@ static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
 	memset(&job->guidance, 0, sizeof job->guidance);
 	if (total > 1) {
 		diti_job_group(job, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
+		diti_job_grid(job, axes);
 		diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
 		diti_job_group(job, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
 		diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
@@ -34582,6 +34708,7 @@ static dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *pro
 	whole->model = job->model;
 	whole->request = job->request;
 	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
+	whole->request.shape.split.inputs = 0;
 	diti_job_assign(whole, 0, 1);
 	result = diti_job_plan(whole, progress, err);
 	diti_job_destroy_plan(whole);
@@ -34669,6 +34796,7 @@ static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split 
 	diti_split split;
 	uint32_t axis, most[DITI_SPLIT_AXES], ranks = 0;
 	diti_job_split_shape(job->model, &job->request, &shape);
+	split.inputs = best->inputs = 0;
 	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
 		most[axis] = before->degree[axis] == 1 ? 1 : axis == DITI_SPLIT_CFG ? 2 : devices;
 		split.degree[axis] = best->degree[axis] = 1;
