@@ -196,14 +196,18 @@ static uint64_t grid_form(const setup *s, uint32_t members, uint32_t inputs) {
     const diti_model_traits *traits = &at.model->transformer->traits;
     uint64_t items = traits->default_guidance != 1.0f ? 2 : 1, image = items * COLUMNS * ROWS, i;
     uint64_t text = traits->joint ? items * at.model->texts[DITI_TEXT_FIRST].tokens : 0, outs = members / inputs;
-    uint64_t element = traits->width * sizeof(float), seconds = closed_form(s, 2) / (2 * element);
+    uint64_t element = traits->width * sizeof(float), bytes, seconds;
+    setup floats = *s;
     uint64_t firsts = (traits->joint ? 7 : 8) * traits->layers * (image + text);
     if (!strcmp(traits->family, "sd3")) {
         const diti_sd3 *model = diti_sd3_of(at.model->transformer);
         firsts -= 4 * text;
         for (i = 0; i < traits->layers; i++) firsts += diti_sd3_is_dual(&model->config, (uint32_t)i) ? 3 * image : 0;
     }
-    return (seconds * (2 * (outs - 1) + outs * (inputs - 1)) + firsts * 2 * (inputs - 1)) * element;
+    floats.type = DIT_TYPE_STORED;
+    seconds = closed_form(&floats, 2) / (2 * element);
+    bytes = (seconds * (2 * (outs - 1) + outs * (inputs - 1)) + firsts * 2 * (inputs - 1)) * element;
+    return bytes + (s->type ? seconds * members * (outs - 1) * sizeof(float) : 0);
 }
 
 static uint64_t split_form(const setup *s, const char *split, uint32_t members) {
@@ -324,11 +328,19 @@ static void test_packed(void) {
 static void test_grid(void) {
     setup s = {&narrow, NULL, 4, NULL, 0, DIT_TYPE_STORED, false, false};
     check_split(&s, "tensor2x2", 4, 0.5);
+    s.type = DIT_TYPE_I8_ROW;
+    check_split(&s, "tensor2x2", 4, 0.6);
+    s.type = DIT_TYPE_STORED;
     if (!full) return;
     check_split(&s, "tensor1x3", 3, 0.6);
     check_split(&s, "cfg2,tensor1x2", 4, 0.8);
     s.shape = &joint;
     check_split(&s, "tensor2x2", 4, 0.5);
+    s.type = DIT_TYPE_I8_ROW_ROTATED;
+    check_split(&s, "tensor2x2", 4, 0.6);
+    s.shape = &wide;
+    check_split(&s, "tensor2x2", 4, 0.6);
+    s.type = DIT_TYPE_STORED;
     s.shape = NULL;
     s.file = BUNDLED;
     s.by_need = true;
@@ -367,7 +379,7 @@ static void test_refusals(void) {
         CHECK_MESSAGE(strstr(err.message, "parted every 256") && !strchr(err.message, '\n'), "%s", err.message);
         printf("%s\n", err.message);
         CHECK(run("tensor1x2", 1, &out) == DIT_ERROR_INVALID_ARGUMENT);
-        CHECK_MESSAGE(strstr(err.message, "int8") && !strchr(err.message, '\n'), "%s", err.message);
+        CHECK_MESSAGE(strstr(err.message, "parted every 256") && !strchr(err.message, '\n'), "%s", err.message);
         printf("%s\n", err.message);
         CHECK(run("tensor9x1", 1, &out) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "heads"));
         desc.source.path = BUNDLED;

@@ -681,6 +681,10 @@ DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_grou
 /* The same into rows of an I8 tensor of as many columns, not rotated. */
 DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name);
 
+/* Of x, quantized so, columns [first, first + count): with the scales that whole rows have. */
+DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
+                                               bool rotated, const char *name);
+
 /* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [rows, heads *
    head_dim] with any pitch. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
    no item names is never read; q is equal batches still, or packed. */

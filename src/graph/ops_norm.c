@@ -207,6 +207,14 @@ DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor
     diti_norm_emit(graph, &op);
 }
 
+DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
+                                               bool rotated, const char *name) {
+    diti_tensor most = diti_quantize_measure(graph, x, rotated, "largest of rows");
+    if (diti_graph_failed(graph)) return 0;
+    x = diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, count);
+    return diti_quantize_agreed(graph, x, rotated, most, name);
+}
+
 /* --- GroupNorm --- */
 
 enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, DITI_GROUP_NORM_MOMENTS };

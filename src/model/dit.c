@@ -407,11 +407,13 @@ static diti_tensor diti_dit_run_block(const diti_transformer *transformer, diti_
     desc.heads = heads.count / config->head_dim;
     desc.head_dim = config->head_dim;
     desc.int8 = model->int8_attention;
-    h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
+    h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f,
+                      diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)), "norm1");
     h = diti_attend(graph, denoise, &desc, diti_stripe_joined(graph, h, &block->qkv, &heads, 3, "qkv"));
     diti_layer_add(graph, denoise, x, h, &block->out, &heads,
                    diti_dit_chunk(graph, state, modulation, config->width, 2), rows, "attention_out");
-    h = diti_dit_norm(graph, state, x, modulation, 3, config->eps2, &block->ff_in.weight, "norm2");
+    h = diti_dit_norm(graph, state, x, modulation, 3, config->eps2, diti_stripe_reader(&feed, &block->ff_in.weight),
+                      "norm2");
     h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
     diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed,
                    diti_dit_chunk(graph, state, modulation, config->width, 5), rows, "ff_out");

@@ -518,14 +518,15 @@ static void diti_flux_run_double(const diti_flux *model, diti_graph *graph, cons
     for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->out.streams[i].weight;
     stripe = diti_stripe_make(graph, denoise, joint->width, model->config.head_dim, readers, 2);
     diti_flux_heads(model, &state->step, &stripe, &block->norms, true, &heads);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
+    for (i = 0; i < DITI_JOINT_STREAMS; i++)
+        readers[i] = diti_stripe_reader(&stripe, diti_joined_reader(&block->qkv.streams[i]));
     h = diti_joint_norm(graph, joint, x, &m, 0, readers, "norm1");
     h = diti_joint_qkv(graph, joint, h, &block->qkv, &stripe);
     h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
     diti_joint_add(graph, joint, denoise, x, h, &block->out, &stripe, &m, 2, "attention_out");
     for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_out.streams[i].weight;
     stripe = diti_stripe_feed(graph, denoise, readers, 2, block->ff_in.streams[DITI_JOINT_IMAGE].weight.rows);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_stripe_reader(&stripe, &block->ff_in.streams[i].weight);
     h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
     h = diti_joint_layer(graph, joint, h, &block->ff_in, &stripe, DITI_ACTIVATION_GELU_TANH, "ff_in");
     diti_joint_add(graph, joint, denoise, x, h, &block->ff_out, &stripe, &m, 5, "ff_out");
@@ -533,8 +534,8 @@ static void diti_flux_run_double(const diti_flux *model, diti_graph *graph, cons
 
 /* LN(x) * (1 + scale) + shift, all rows of a prompt alike. */
 static diti_tensor diti_flux_norm(diti_graph *graph, const diti_joint *joint, const diti_flux_single *block,
-                                  const diti_modulation *m, diti_tensor x) {
-    const diti_weight *reader = diti_joined_reader(&block->qkv);
+                                  const diti_stripe *stripe, const diti_modulation *m, diti_tensor x) {
+    const diti_weight *reader = diti_stripe_reader(stripe, diti_joined_reader(&block->qkv));
     diti_norm_desc desc = DITI_ZERO;
     desc.eps = joint->eps;
     desc.shift = diti_tensor_view(graph, m->rows, 0, joint->prompts, 0, joint->width);
@@ -563,7 +564,7 @@ static void diti_flux_run_single(const diti_flux *model, diti_graph *graph, cons
     stripes[0] = diti_stripe_make(graph, denoise, width, model->config.head_dim, &reader, 1);
     stripes[1] = diti_stripe_feed(graph, denoise, &reader, 1, block->ff_in.weight.rows);
     diti_flux_heads(model, &state->step, &stripes[0], &block->norms, false, &heads);
-    h = diti_flux_norm(graph, joint, block, &m, x);
+    h = diti_flux_norm(graph, joint, block, stripes, &m, x);
     both = diti_tensor_new(graph, graph->activation, rows, stripes[0].count + stripes[1].count, "attention_and_ff");
     diti_joint_attention(graph, joint, denoise, diti_stripe_joined(graph, h, &block->qkv, stripes, 3, "qkv"), &heads,
                          diti_tensor_view(graph, both, 0, rows, 0, stripes[0].count));

@@ -779,13 +779,16 @@ static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer
     shift = diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, index));
     if (diti_hunyuandit_takes_skip(config, index))
         x = diti_hunyuandit_join(graph, denoise, block, x, diti_skip_take(graph, denoise, config->blocks - 1 - index));
-    h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
+    h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift,
+                             diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)), "norm1");
     h = diti_hunyuandit_self_attention(model, graph, denoise, block, &heads, h);
     diti_layer_add(graph, denoise, x, h, &block->self.out, &heads, 0, 0, "attention_out");
-    h = diti_hunyuandit_norm(graph, state, x, &block->norm2, 0, 0, &block->text_q.weight, "norm2");
+    h = diti_hunyuandit_norm(graph, state, x, &block->norm2, 0, 0, diti_stripe_reader(&heads, &block->text_q.weight),
+                             "norm2");
     h = diti_hunyuandit_text_attention(model, graph, state, block, &heads, h, state->text[index]);
     diti_layer_add(graph, denoise, x, h, &block->cross.out, &heads, 0, 0, "text_out");
-    h = diti_hunyuandit_norm(graph, state, x, &block->norm3, 0, 0, &block->ff_in.weight, "norm3");
+    h = diti_hunyuandit_norm(graph, state, x, &block->norm3, 0, 0, diti_stripe_reader(&feed, &block->ff_in.weight),
+                             "norm3");
     h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
     diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed, 0, 0, "ff_out");
     if (diti_hunyuandit_leaves_skip(config, index))

@@ -213,10 +213,11 @@ DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joi
 }
 
 /* h, quantized once where both layers are int8. */
-static diti_tensor diti_joint_input(diti_graph *graph, diti_tensor h, const diti_pair *layers) {
+static diti_tensor diti_joint_input(diti_graph *graph, diti_tensor h, const diti_pair *layers,
+                                    const diti_stripe *stripe) {
     const diti_weight *readers[DITI_JOINT_STREAMS], *reader;
     uint32_t i;
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &layers->streams[i].weight;
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_stripe_reader(stripe, &layers->streams[i].weight);
     reader = diti_joint_reader(readers);
     if (diti_graph_failed(graph) || !reader || diti_tensor_get(graph, h)->format == DITI_I8) return h;
     return diti_quantize(graph, h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
@@ -227,7 +228,7 @@ DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *j
                                           diti_activation activation, const char *name) {
     uint32_t i;
     diti_tensor out = diti_joint_made(graph, joint, stripe, stripe->count, name), own;
-    h = diti_joint_input(graph, h, layers);
+    h = diti_joint_input(graph, h, layers, stripe);
     for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
         diti_linear_desc desc = DITI_ZERO;
         desc.bias = &layers->streams[i].bias;

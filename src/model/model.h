@@ -214,6 +214,8 @@ DIT_INTERNAL diti_stripe diti_stripe_make(diti_graph *graph, const diti_denoise 
 DIT_INTERNAL diti_stripe diti_stripe_feed(diti_graph *graph, const diti_denoise *denoise,
                                           const diti_weight *const *readers, uint32_t reader_count, uint32_t all);
 DIT_INTERNAL void diti_stripe_rows(diti_linear_desc *desc, const diti_stripe *stripe); /* that make these columns */
+/* For a norm whose result is read to make a stripe: where devices divide that, each quantizes its columns later. */
+DIT_INTERNAL const diti_weight *diti_stripe_reader(const diti_stripe *stripe, const diti_weight *reader);
 /* Before a product that makes a stripe by any of layers, which read the same: what this device reads of x, and desc
    becomes that of its part of the sum, in F32 where there are others. Behind it, of x, that part: the whole. */
 DIT_INTERNAL diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,

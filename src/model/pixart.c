@@ -571,13 +571,14 @@ static diti_tensor diti_pixart_run_block(const diti_transformer *transformer, di
     feed = diti_stripe_feed(graph, denoise, &feed_reader, 1, block->ff_in.weight.rows);
     gate1 = diti_tensor_view(graph, tables, first + 2, 1, 0, width);
     gate2 = diti_tensor_view(graph, tables, first + 5, 1, 0, width);
-    h = diti_pixart_norm(graph, x, tables, first, eps, diti_joined_reader(&block->qkv), "norm1");
+    h = diti_pixart_norm(graph, x, tables, first, eps, diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)),
+                         "norm1");
     h = diti_pixart_self_attention(model, graph, denoise, block, &heads, h);
     diti_layer_add(graph, denoise, x, h, &block->out, &heads, gate1, 0, "attention_out");
     /* no norm, no gate */
     h = diti_pixart_text_attention(model, graph, denoise, block, &heads, x, diti_pixart_at(denoise)->text[index]);
     diti_layer_add(graph, denoise, x, h, &block->text_out, &heads, 0, 0, "text_out");
-    h = diti_pixart_norm(graph, x, tables, first + 3, eps, &block->ff_in.weight, "norm2");
+    h = diti_pixart_norm(graph, x, tables, first + 3, eps, diti_stripe_reader(&feed, &block->ff_in.weight), "norm2");
     h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
     diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed, gate2, 0, "ff_out");
     return x;

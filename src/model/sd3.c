@@ -478,7 +478,8 @@ static void diti_sd3_attend(const diti_sd3 *model, diti_graph *graph, const diti
     for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->out.streams[DITI_JOINT_IMAGE - i].weight;
     readers[i] = &block->image_out.weight;
     stripe = diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, dual ? 3 : 2);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
+    for (i = 0; i < DITI_JOINT_STREAMS; i++)
+        readers[i] = diti_stripe_reader(&stripe, diti_joined_reader(&block->qkv.streams[i]));
     diti_sd3_heads(model, &stripe, &block->norms, true, &heads);
     h = diti_joint_norm(graph, joint, x, m, 0, readers, "norm1");
     h = diti_joint_qkv(graph, joint, h, &block->qkv, &stripe);
@@ -515,7 +516,7 @@ static diti_tensor diti_sd3_run_block(const diti_transformer *transformer, diti_
                              "ff_out");
         return x;
     }
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_stripe_reader(&feed, &block->ff_in.streams[i].weight);
     h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
     h = diti_joint_layer(graph, joint, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, "ff_in");
     diti_joint_add(graph, joint, denoise, x, h, &block->ff_out, &feed, &m, 5, "ff_out");

@@ -78,11 +78,11 @@ static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const dit
     const diti_weight *weight = &layers->weight;
     uint32_t i, all = weight->columns, unit = all % 16 == 0 && all / 16 >= in->count ? 16 : 4, first, end;
     for (i = 0; i < count; i++) {
-        if (diti_type_is_i8(layers[i].weight.type))
+        if (layers[i].weight.type != weight->type && diti_type_is_i8(layers[i].weight.type))
             return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                                   "split: tensor with an x divides rows of inputs, which int8 layers such as %.100s "
-                                   "read whole; tensor with one number divides these",
-                                   weight->name ? weight->name : "a matrix");
+                                   "split: %.100s is int8, and must be of the type of the matrix beside it to be "
+                                   "divided by columns",
+                                   layers[i].weight.name ? layers[i].weight.name : "a matrix");
         unit = diti_stripe_common(unit, diti_weight_unit(&layers[i].weight));
     }
     if (all / unit < in->count)
@@ -95,7 +95,13 @@ static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const dit
     end = in->index + 1 == in->count ? all : unit * diti_group_first(in, in->index + 1, all / unit);
     desc->cut.columns[0].first = first;
     desc->cut.columns[0].count = end - first;
+    if (diti_type_is_i8(weight->type))
+        return diti_quantize_columns(graph, x, first, end - first, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
     return diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, end - first);
+}
+
+DIT_INTERNAL const diti_weight *diti_stripe_reader(const diti_stripe *stripe, const diti_weight *reader) {
+    return diti_group_count(stripe->in) > 1 ? NULL : reader;
 }
 
 DIT_INTERNAL diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
