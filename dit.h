@@ -16483,6 +16483,14 @@ static void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor out, 
 	diti_norm_emit(graph, &op);
 }
 
+static diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
+	bool rotated, const char *name) {
+	diti_tensor most = diti_quantize_measure(graph, x, rotated, "largest of rows");
+	if (diti_graph_failed(graph)) return 0;
+	x = diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, count);
+	return diti_quantize_agreed(graph, x, rotated, most, name);
+}
+
 enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, DITI_GROUP_NORM_MOMENTS };
 
 typedef struct diti_group_norm_plan {
@@ -20920,11 +20928,11 @@ static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const dit
 	const diti_weight *weight = &layers->weight;
 	uint32_t i, all = weight->columns, unit = all % 16 == 0 && all / 16 >= in->count ? 16 : 4, first, end;
 	for (i = 0; i < count; i++) {
-		if (diti_type_is_i8(layers[i].weight.type))
+		if (layers[i].weight.type != weight->type && diti_type_is_i8(layers[i].weight.type))
 			return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-				"split: tensor with an x divides rows of inputs, which int8 layers such as %.100s "
-				"read whole; tensor with one number divides these",
-				weight->name ? weight->name : "a matrix");
+				"split: %.100s is int8, and must be of the type of the matrix beside it to be "
+				"divided by columns",
+				layers[i].weight.name ? layers[i].weight.name : "a matrix");
 		unit = diti_stripe_common(unit, diti_weight_unit(&layers[i].weight));
 	}
 	if (all / unit < in->count)
@@ -20937,7 +20945,13 @@ static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const dit
 	end = in->index + 1 == in->count ? all : unit * diti_group_first(in, in->index + 1, all / unit);
 	desc->cut.columns[0].first = first;
 	desc->cut.columns[0].count = end - first;
+	if (diti_type_is_i8(weight->type))
+		return diti_quantize_columns(graph, x, first, end - first, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
 	return diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, end - first);
+}
+
+static const diti_weight *diti_stripe_reader(const diti_stripe *stripe, const diti_weight *reader) {
+	return diti_group_count(stripe->in) > 1 ? NULL : reader;
 }
 
 static diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
@@ -21711,10 +21725,11 @@ static diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, di
 	return diti_stripe_end(graph, heads, qkv, DITI_ACTIVATION_NONE, 0, "qkv");
 }
 
-static diti_tensor diti_joint_input(diti_graph *graph, diti_tensor h, const diti_pair *layers) {
+static diti_tensor diti_joint_input(diti_graph *graph, diti_tensor h, const diti_pair *layers,
+	const diti_stripe *stripe) {
 	const diti_weight *readers[DITI_JOINT_STREAMS], *reader;
 	uint32_t i;
-	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &layers->streams[i].weight;
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_stripe_reader(stripe, &layers->streams[i].weight);
 	reader = diti_joint_reader(readers);
 	if (diti_graph_failed(graph) || !reader || diti_tensor_get(graph, h)->format == DITI_I8) return h;
 	return diti_quantize(graph, h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
@@ -21725,7 +21740,7 @@ static diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, 
 	diti_activation activation, const char *name) {
 	uint32_t i;
 	diti_tensor out = diti_joint_made(graph, joint, stripe, stripe->count, name), own;
-	h = diti_joint_input(graph, h, layers);
+	h = diti_joint_input(graph, h, layers, stripe);
 	for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
 		diti_linear_desc desc = DITI_ZERO;
 		desc.bias = &layers->streams[i].bias;
@@ -22343,12 +22358,13 @@ static diti_tensor diti_pixart_run_block(const diti_transformer *transformer, di
 	feed = diti_stripe_feed(graph, denoise, &feed_reader, 1, block->ff_in.weight.rows);
 	gate1 = diti_tensor_view(graph, tables, first + 2, 1, 0, width);
 	gate2 = diti_tensor_view(graph, tables, first + 5, 1, 0, width);
-	h = diti_pixart_norm(graph, x, tables, first, eps, diti_joined_reader(&block->qkv), "norm1");
+	h = diti_pixart_norm(graph, x, tables, first, eps, diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)),
+		"norm1");
 	h = diti_pixart_self_attention(model, graph, denoise, block, &heads, h);
 	diti_layer_add(graph, denoise, x, h, &block->out, &heads, gate1, 0, "attention_out");
 	h = diti_pixart_text_attention(model, graph, denoise, block, &heads, x, diti_pixart_at(denoise)->text[index]);
 	diti_layer_add(graph, denoise, x, h, &block->text_out, &heads, 0, 0, "text_out");
-	h = diti_pixart_norm(graph, x, tables, first + 3, eps, &block->ff_in.weight, "norm2");
+	h = diti_pixart_norm(graph, x, tables, first + 3, eps, diti_stripe_reader(&feed, &block->ff_in.weight), "norm2");
 	h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
 	diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed, gate2, 0, "ff_out");
 	return x;
@@ -22755,11 +22771,13 @@ static diti_tensor diti_dit_run_block(const diti_transformer *transformer, diti_
 	desc.heads = heads.count / config->head_dim;
 	desc.head_dim = config->head_dim;
 	desc.int8 = model->int8_attention;
-	h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, diti_joined_reader(&block->qkv), "norm1");
+	h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f,
+		diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)), "norm1");
 	h = diti_attend(graph, denoise, &desc, diti_stripe_joined(graph, h, &block->qkv, &heads, 3, "qkv"));
 	diti_layer_add(graph, denoise, x, h, &block->out, &heads,
 		diti_dit_chunk(graph, state, modulation, config->width, 2), rows, "attention_out");
-	h = diti_dit_norm(graph, state, x, modulation, 3, config->eps2, &block->ff_in.weight, "norm2");
+	h = diti_dit_norm(graph, state, x, modulation, 3, config->eps2, diti_stripe_reader(&feed, &block->ff_in.weight),
+		"norm2");
 	h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
 	diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed,
 		diti_dit_chunk(graph, state, modulation, config->width, 5), rows, "ff_out");
@@ -23517,13 +23535,16 @@ static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer
 	shift = diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, index));
 	if (diti_hunyuandit_takes_skip(config, index))
 		x = diti_hunyuandit_join(graph, denoise, block, x, diti_skip_take(graph, denoise, config->blocks - 1 - index));
-	h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift, diti_joined_reader(&block->qkv), "norm1");
+	h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift,
+		diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)), "norm1");
 	h = diti_hunyuandit_self_attention(model, graph, denoise, block, &heads, h);
 	diti_layer_add(graph, denoise, x, h, &block->self.out, &heads, 0, 0, "attention_out");
-	h = diti_hunyuandit_norm(graph, state, x, &block->norm2, 0, 0, &block->text_q.weight, "norm2");
+	h = diti_hunyuandit_norm(graph, state, x, &block->norm2, 0, 0, diti_stripe_reader(&heads, &block->text_q.weight),
+		"norm2");
 	h = diti_hunyuandit_text_attention(model, graph, state, block, &heads, h, state->text[index]);
 	diti_layer_add(graph, denoise, x, h, &block->cross.out, &heads, 0, 0, "text_out");
-	h = diti_hunyuandit_norm(graph, state, x, &block->norm3, 0, 0, &block->ff_in.weight, "norm3");
+	h = diti_hunyuandit_norm(graph, state, x, &block->norm3, 0, 0, diti_stripe_reader(&feed, &block->ff_in.weight),
+		"norm3");
 	h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
 	diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed, 0, 0, "ff_out");
 	if (diti_hunyuandit_leaves_skip(config, index))
@@ -24055,22 +24076,23 @@ static void diti_flux_run_double(const diti_flux *model, diti_graph *graph, cons
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->out.streams[i].weight;
 	stripe = diti_stripe_make(graph, denoise, joint->width, model->config.head_dim, readers, 2);
 	diti_flux_heads(model, &state->step, &stripe, &block->norms, true, &heads);
-	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
+	for (i = 0; i < DITI_JOINT_STREAMS; i++)
+		readers[i] = diti_stripe_reader(&stripe, diti_joined_reader(&block->qkv.streams[i]));
 	h = diti_joint_norm(graph, joint, x, &m, 0, readers, "norm1");
 	h = diti_joint_qkv(graph, joint, h, &block->qkv, &stripe);
 	h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
 	diti_joint_add(graph, joint, denoise, x, h, &block->out, &stripe, &m, 2, "attention_out");
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_out.streams[i].weight;
 	stripe = diti_stripe_feed(graph, denoise, readers, 2, block->ff_in.streams[DITI_JOINT_IMAGE].weight.rows);
-	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_stripe_reader(&stripe, &block->ff_in.streams[i].weight);
 	h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
 	h = diti_joint_layer(graph, joint, h, &block->ff_in, &stripe, DITI_ACTIVATION_GELU_TANH, "ff_in");
 	diti_joint_add(graph, joint, denoise, x, h, &block->ff_out, &stripe, &m, 5, "ff_out");
 }
 
 static diti_tensor diti_flux_norm(diti_graph *graph, const diti_joint *joint, const diti_flux_single *block,
-	const diti_modulation *m, diti_tensor x) {
-	const diti_weight *reader = diti_joined_reader(&block->qkv);
+	const diti_stripe *stripe, const diti_modulation *m, diti_tensor x) {
+	const diti_weight *reader = diti_stripe_reader(stripe, diti_joined_reader(&block->qkv));
 	diti_norm_desc desc = DITI_ZERO;
 	desc.eps = joint->eps;
 	desc.shift = diti_tensor_view(graph, m->rows, 0, joint->prompts, 0, joint->width);
@@ -24098,7 +24120,7 @@ static void diti_flux_run_single(const diti_flux *model, diti_graph *graph, cons
 	stripes[0] = diti_stripe_make(graph, denoise, width, model->config.head_dim, &reader, 1);
 	stripes[1] = diti_stripe_feed(graph, denoise, &reader, 1, block->ff_in.weight.rows);
 	diti_flux_heads(model, &state->step, &stripes[0], &block->norms, false, &heads);
-	h = diti_flux_norm(graph, joint, block, &m, x);
+	h = diti_flux_norm(graph, joint, block, stripes, &m, x);
 	both = diti_tensor_new(graph, graph->activation, rows, stripes[0].count + stripes[1].count, "attention_and_ff");
 	diti_joint_attention(graph, joint, denoise, diti_stripe_joined(graph, h, &block->qkv, stripes, 3, "qkv"), &heads,
 		diti_tensor_view(graph, both, 0, rows, 0, stripes[0].count));
@@ -24600,7 +24622,8 @@ static void diti_sd3_attend(const diti_sd3 *model, diti_graph *graph, const diti
 	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->out.streams[DITI_JOINT_IMAGE - i].weight;
 	readers[i] = &block->image_out.weight;
 	stripe = diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, dual ? 3 : 2);
-	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_joined_reader(&block->qkv.streams[i]);
+	for (i = 0; i < DITI_JOINT_STREAMS; i++)
+		readers[i] = diti_stripe_reader(&stripe, diti_joined_reader(&block->qkv.streams[i]));
 	diti_sd3_heads(model, &stripe, &block->norms, true, &heads);
 	h = diti_joint_norm(graph, joint, x, m, 0, readers, "norm1");
 	h = diti_joint_qkv(graph, joint, h, &block->qkv, &stripe);
@@ -24636,7 +24659,7 @@ static diti_tensor diti_sd3_run_block(const diti_transformer *transformer, diti_
 			"ff_out");
 		return x;
 	}
-	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_in.streams[i].weight;
+	for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_stripe_reader(&feed, &block->ff_in.streams[i].weight);
 	h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
 	h = diti_joint_layer(graph, joint, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, "ff_in");
 	diti_joint_add(graph, joint, denoise, x, h, &block->ff_out, &feed, &m, 5, "ff_out");
