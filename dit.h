@@ -131,7 +131,9 @@
      values of other patches are a step old, so the picture is a slightly other one; "pipefusion4:m8w2": 8 patches, and
      2 steps in place of 1 on the whole picture before; with "k8" behind them these keys and values are kept as int8;
    - several with commas, whose numbers multiply: "cfg2,ulysses2" has four devices; ",int8" behind them: heads, keys and
-     values are sent as int8;
+     values are sent as int8; ",shard" behind cfg, ulysses and ring: each device keeps the matrices of every N-th block,
+     and gets the others' from their devices one block ahead of their use: a block of N, and room for two, in place of
+     all of them, for sending all weights to everyone in each step;
    - "auto": what is predicted to be fastest of all that leaves the picture as it is, on all devices or fewer. Rates of
      devices and links are measured once, when the first such job is made (dit_memory tells what was chosen);
    - "@FILE", or a text that begins with a brace: a plan as build/dit-plan -o writes it. Its shares say how much of the
@@ -9631,6 +9633,12 @@ typedef struct diti_exchange_event {
 	diti_tensor tensor;
 	uint32_t segment, place;
 } diti_exchange_event;
+#define DITI_NO_BLOCK UINT32_MAX
+typedef struct diti_mark {
+	uint32_t block, segment;
+	uint32_t place, event;
+	diti_tensor tensor;
+} diti_mark;
 typedef struct diti_guard_record {
 	char name[64];
 	uint32_t segment;
@@ -9665,12 +9673,16 @@ typedef struct diti_graph {
 	size_t event_count, event_capacity;
 	struct diti_cut_weight **cuts;
 	size_t cut_count, cut_capacity;
+	diti_mark *marks;
+	size_t mark_count, mark_capacity;
 } diti_graph;
 
 static bool diti_graph_failed(const diti_graph *graph);
 static diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
 	DITI_PRINTF(3, 4);
 static const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
+
+static void diti_graph_mark(diti_graph *graph, uint32_t block);
 
 typedef struct diti_group {
 	uint32_t count, index;
@@ -10724,8 +10736,8 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
 	size_t i;
 	for (i = 0; i < loader->weights.block_count; i++) {
 		diti_weight_block *block = loader->weights.blocks[i];
-		dit_result result = diti_buffer_create(loader->device, block->used, DITI_MEMORY_DEVICE, loader->what,
-			&block->buffer, &loader->error);
+		dit_result result =
+			diti_buffer_create_shared(loader->device, block->used, loader->what, &block->buffer, &loader->error);
 		if (result != DIT_OK) return result;
 		if (!block->buffer.block.mapped) mapped = false;
 	}
@@ -11645,7 +11657,7 @@ static dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err) {
 		diti_replica_block *block = replicas->blocks[i];
 		VkDeviceSize size = block->buffer.size;
 		memset(&block->buffer, 0, sizeof block->buffer);
-		result = diti_buffer_create(block->device, size, DITI_MEMORY_DEVICE, "weights", &block->buffer, err);
+		result = diti_buffer_create_shared(block->device, size, "weights", &block->buffer, err);
 	}
 	return result;
 }
@@ -11783,6 +11795,7 @@ static void diti_graph_free(diti_graph *graph) {
 	diti_free(&graph->device->env, graph->exchanges);
 	diti_cuts_free(&graph->device->env, graph->cuts, graph->cut_count);
 	diti_free(&graph->device->env, graph->events);
+	diti_free(&graph->device->env, graph->marks);
 	memset(graph, 0, sizeof *graph);
 }
 
@@ -11808,11 +11821,14 @@ static uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool rep
 	diti_format(segment->name, sizeof segment->name, "%s", name);
 	segment->first = (uint32_t)graph->dispatch_count;
 	segment->repeated = repeated;
-	return graph->segment_count++;
+	graph->segment_count++;
+	diti_graph_mark(graph, DITI_NO_BLOCK);
+	return graph->segment_count - 1;
 }
 
 static void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index) {
 	graph->scope[0] = 0;
+	diti_graph_mark(graph, what ? index : DITI_NO_BLOCK);
 	if (what) diti_format(graph->scope, sizeof graph->scope, "%s %u", what, index);
 }
 
@@ -12078,6 +12094,192 @@ static uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment
 			bytes += tensor->rows * diti_exchange_row_bytes(tensor);
 	}
 	return bytes;
+}
+
+/* ==== src/graph/shard.c ==== */
+
+enum { DITI_SHARD_ROWS = 16 };
+
+static void diti_graph_mark(diti_graph *graph, uint32_t block) {
+	diti_mark *mark;
+	if (diti_graph_failed(graph) || !graph->segment_count) return;
+	if (!diti_grow(&graph->device->env, (void **)&graph->marks, &graph->mark_capacity, graph->mark_count,
+		sizeof *graph->marks)) {
+		diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+		return;
+	}
+	mark = &graph->marks[graph->mark_count++];
+	mark->block = block;
+	mark->segment = graph->segment_count - 1;
+	mark->place = (uint32_t)graph->dispatch_count;
+	mark->event = (uint32_t)graph->event_count;
+	mark->tensor = (uint32_t)graph->tensor_count;
+}
+
+typedef struct diti_shard {
+	diti_graph *graph;
+	uint32_t self, devices, segment;
+	diti_tensor end;
+	uint32_t *received;
+} diti_shard;
+
+static bool diti_shard_has(const diti_shard *shard, const diti_mark *mark) {
+	return mark->block != DITI_NO_BLOCK && mark->segment >= shard->segment;
+}
+
+static diti_tensor diti_shard_end(const diti_shard *shard, const diti_mark *mark) {
+	const diti_graph *graph = shard->graph;
+	return mark + 1 < graph->marks + graph->mark_count ? mark[1].tensor : shard->end;
+}
+
+static bool diti_shard_is_matrix(const diti_graph *graph, diti_tensor tensor) {
+	const diti_tensor_info *info = &graph->tensors[tensor];
+	return info->part && info->parent == tensor && info->rows >= DITI_SHARD_ROWS && info->first_use != DITI_UNUSED_YET;
+}
+
+static void diti_shard_join(const diti_shard *shard, const diti_mark *mark) {
+	diti_tensor_info *tensors = shard->graph->tensors;
+	diti_tensor end = diti_shard_end(shard, mark), i, k;
+	for (i = mark->tensor; i < end; i++) {
+		for (k = mark->tensor; k < i && diti_shard_is_matrix(shard->graph, i); k++) {
+			if (tensors[k].part != tensors[i].part || !diti_shard_is_matrix(shard->graph, k)) continue;
+			if (tensors[k].last_use < tensors[i].last_use) tensors[k].last_use = tensors[i].last_use;
+			tensors[i].parent = k;
+		}
+	}
+	for (i = mark->tensor; i < shard->end; i++) {
+		diti_tensor parent = tensors[i].parent;
+		if (parent >= mark->tensor && parent < end) tensors[i].parent = tensors[parent].parent;
+	}
+}
+
+static diti_exchange_event *diti_shard_note(const diti_shard *shard, const diti_mark *mark,
+	diti_exchange_event_kind kind, uint32_t exchange) {
+	diti_graph *graph = shard->graph;
+	diti_exchange_event *event;
+	if (!diti_grow(&graph->device->env, (void **)&graph->events, &graph->event_capacity, graph->event_count,
+		sizeof *graph->events)) {
+		diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+		return NULL;
+	}
+	event = &graph->events[graph->event_count++];
+	event->kind = kind;
+	event->exchange = exchange;
+	event->tensor = graph->exchanges[exchange].tensor;
+	event->segment = mark->segment;
+	event->place = mark->place;
+	return event;
+}
+
+static diti_exchange *diti_shard_add(diti_graph *graph, const diti_exchange *exchange) {
+	if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,
+		sizeof *graph->exchanges)) {
+		diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+		return NULL;
+	}
+	graph->exchanges[graph->exchange_count] = *exchange;
+	return &graph->exchanges[graph->exchange_count++];
+}
+
+static diti_tensor diti_shard_words(diti_graph *graph, diti_tensor matrix) {
+	diti_tensor words = diti_tensor_view(graph, matrix, 0, 1, 0, 1);
+	diti_tensor_info *info;
+	if (!words) return 0;
+	info = &graph->tensors[words];
+	info->format = DITI_U32;
+	info->columns = info->pitch = (uint32_t)(graph->tensors[matrix].bytes / 4);
+	return words;
+}
+
+static void diti_shard_begin(const diti_shard *shard, const diti_mark *mark, uint32_t owner, diti_tensor matrix) {
+	diti_graph *graph = shard->graph;
+	diti_exchange exchange = DITI_ZERO;
+	uint32_t i;
+	exchange.tensor = diti_shard_words(graph, matrix);
+	exchange.segment = mark->segment;
+	exchange.sends = owner == shard->self;
+	exchange.ended = !exchange.sends;
+	for (i = 0; i < shard->devices && !diti_graph_failed(graph); i++) {
+		if (i == shard->self || (i != owner && !exchange.sends)) continue;
+		exchange.peer = i;
+		shard->received[matrix] = (uint32_t)graph->exchange_count;
+		if (diti_shard_add(graph, &exchange))
+			diti_shard_note(shard, mark, DITI_EXCHANGE_BEGINS, (uint32_t)graph->exchange_count - 1);
+	}
+	if (exchange.sends) return;
+	graph->tensors[matrix].storage = DITI_STORAGE_ARENA;
+	graph->tensors[matrix].first_use = mark->place;
+}
+
+static const diti_mark *diti_shard_next(const diti_shard *shard, const diti_mark *mark) {
+	const diti_mark *all = shard->graph->marks, *end = all + shard->graph->mark_count, *next;
+	bool first = mark == all || mark[-1].segment != mark->segment;
+	if (mark->block == DITI_NO_BLOCK && !first) return NULL;
+	for (next = mark + 1; next < end && next->segment == mark->segment; next++)
+		if (diti_shard_has(shard, next)) return next;
+	return NULL;
+}
+
+static void diti_shard_meet(const diti_shard *shard, const diti_mark *mark) {
+	const diti_mark *next = diti_shard_next(shard, mark);
+	diti_graph *graph = shard->graph;
+	diti_tensor i;
+	if (diti_shard_has(shard, mark) && mark->block % shard->devices != shard->self)
+		for (i = mark->tensor; i < diti_shard_end(shard, mark); i++)
+			if (diti_shard_is_matrix(graph, i)) diti_shard_note(shard, mark, DITI_EXCHANGE_ENDS, shard->received[i]);
+	if (!next) return;
+	diti_shard_join(shard, next);
+	for (i = next->tensor; i < diti_shard_end(shard, next) && !diti_graph_failed(graph); i++)
+		if (diti_shard_is_matrix(graph, i)) diti_shard_begin(shard, mark, next->block % shard->devices, i);
+}
+
+static void diti_shard_merge(const diti_shard *shard, const diti_exchange *exchanges, diti_exchange_event *events,
+	size_t count, uint32_t *numbers) {
+	diti_graph *graph = shard->graph;
+	size_t at = 0, mark = 0;
+	for (; at <= count && !diti_graph_failed(graph); at++) {
+		for (; mark < graph->mark_count && graph->marks[mark].event <= at; mark++)
+			diti_shard_meet(shard, &graph->marks[mark]);
+		if (at == count || diti_graph_failed(graph)) continue;
+		if (events[at].kind == DITI_EXCHANGE_BEGINS) {
+			numbers[events[at].exchange] = (uint32_t)graph->exchange_count;
+			diti_shard_add(graph, &exchanges[events[at].exchange]);
+		}
+		if (events[at].kind != DITI_EXCHANGE_JOINS) events[at].exchange = numbers[events[at].exchange];
+		if (!diti_grow(&graph->device->env, (void **)&graph->events, &graph->event_capacity, graph->event_count,
+			sizeof *graph->events))
+			diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+		else
+			graph->events[graph->event_count++] = events[at];
+	}
+}
+
+static void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t devices, uint32_t segment) {
+	const diti_env *env = &graph->device->env;
+	diti_exchange *exchanges = graph->exchanges;
+	diti_exchange_event *events = graph->events;
+	size_t exchange_count = graph->exchange_count, event_count = graph->event_count;
+	diti_shard shard;
+	uint32_t *numbers;
+	if (diti_graph_failed(graph)) return;
+	numbers = (uint32_t *)diti_alloc_array(env, exchange_count + graph->tensor_count, sizeof *numbers);
+	if (!numbers) {
+		diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+		return;
+	}
+	shard.graph = graph;
+	shard.self = self;
+	shard.devices = devices;
+	shard.segment = segment;
+	shard.end = (diti_tensor)graph->tensor_count;
+	shard.received = numbers + exchange_count;
+	graph->exchanges = NULL;
+	graph->events = NULL;
+	graph->exchange_count = graph->exchange_capacity = graph->event_count = graph->event_capacity = 0;
+	diti_shard_merge(&shard, exchanges, events, event_count, numbers);
+	diti_free(env, exchanges);
+	diti_free(env, events);
+	diti_free(env, numbers);
 }
 
 /* ==== src/graph/arena.c ==== */
@@ -12691,7 +12893,7 @@ static const diti_tensor_info *diti_profile_subject(const diti_plan *plan, const
 	for (i = 0; i < source->binding_count; i++) {
 		const diti_tensor_info *tensor = &plan->tensors[source->bindings[i].tensor];
 		if (!source->bindings[i].tensor) continue;
-		if (plan->tensors[tensor->parent].storage == DITI_STORAGE_WEIGHT) return tensor;
+		if (tensor->part) return tensor;
 		if (source->bindings[i].writes && !written) written = tensor;
 	}
 	return written;
@@ -13471,6 +13673,10 @@ static VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDe
 	VkDeviceSize element = diti_element_size(info->format);
 	*offset = info->offset + info->first * element;
 	*size = ((VkDeviceSize)(info->rows - 1) * info->pitch + info->columns) * element;
+	if (plan->tensors[info->parent].storage == DITI_STORAGE_WEIGHT) {
+		*offset = plan->tensors[info->parent].offset + info->first * element;
+		return plan->tensors[info->parent].buffer;
+	}
 	return plan->blocks[info->block].buffer.buffer;
 }
 
@@ -20795,10 +21001,12 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
 	table = diti_tensor_new(graph, DITI_F32, rows, adaln->columns, "modulation");
 	for (i = 0; i < adaln->count && !diti_graph_failed(graph); i++) {
 		uint32_t columns = adaln->layers[i]->weight.rows;
+		diti_graph_scope(graph, "block", i);
 		diti_layer_spread(graph, adaln->group, active, adaln->layers[i],
 			diti_tensor_view(graph, table, 0, rows, column, columns), "modulation");
 		column += columns;
 	}
+	diti_graph_scope(graph, NULL, 0);
 	return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
@@ -23939,9 +24147,11 @@ static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, con
 	if (!state->kept) return;
 	diti_axes_blocks(denoise->axes, config->doubles + config->singles, &i, &end);
 	for (; i < end; i++) {
+		diti_graph_scope(graph, "block", i);
 		table = diti_flux_block_modulation(model, graph, denoise, active, i);
 		state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * (i < config->doubles ? 12 : 3) * width);
 	}
+	diti_graph_scope(graph, NULL, 0);
 	table = diti_flux_final_modulation(model, graph, active);
 	state->final_table = diti_tensor_reshape(graph, table, steps, prompts * 2 * width);
 }
@@ -24508,9 +24718,11 @@ static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, const
 	if (!state->kept) return;
 	for (diti_axes_blocks(denoise->axes, config->blocks, &i, &end); i < end; i++) {
 		chunks = diti_sd3_chunks(config, i);
+		diti_graph_scope(graph, "block", i);
 		table = diti_joint_modulate(graph, denoise, active, &model->blocks[i].modulation, chunks);
 		state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * 2 * chunks * width);
 	}
+	diti_graph_scope(graph, NULL, 0);
 	table = diti_sd3_final_modulation(model, graph, active);
 	state->final_table = diti_tensor_reshape(graph, table, steps, prompts * 2 * width);
 }
@@ -27329,6 +27541,7 @@ typedef struct diti_split_plan {
 	uint32_t patches, warmup;
 	bool int8;
 	bool kept_int8;
+	bool shard;
 	double shares[DITI_SPLIT_DEVICES];
 } diti_split_plan;
 
@@ -28861,12 +29074,18 @@ static bool diti_split_parse_grid(const char **at, uint32_t *degree, diti_split_
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
 	static const char *const usage =
 		"write auto, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
-		"and int8 behind them: cfg2,ulysses2 or pipefusion4:m8w1,int8 or tensor2x2";
+		"and int8 or shard behind them: cfg2,ulysses2,shard or pipefusion4:m8w1,int8 or tensor2x2";
 	uint32_t axis = 0, degree;
 	if (diti_starts_with(*at, "int8")) {
 		*at += 4;
 		if (out->int8) return "int8 stands in it twice";
 		out->int8 = true;
+		return **at == ',' || **at == 0 ? NULL : usage;
+	}
+	if (diti_starts_with(*at, "shard")) {
+		*at += 5;
+		if (out->shard) return "shard stands in it twice";
+		out->shard = true;
 		return **at == ',' || **at == 0 ? NULL : usage;
 	}
 	while (!diti_starts_with(*at, diti_split_axis_name(axis)))
@@ -28909,7 +29128,7 @@ static dit_result diti_split_parse(const char *text, diti_split *out, dit_error 
 	diti_split_plan plan;
 	dit_result result = diti_split_parse_plan(text, &plan, err);
 	*out = plan.split;
-	if (result >= 0 && (plan.int8 || strchr(text, ':')))
+	if (result >= 0 && (plan.int8 || plan.shard || strchr(text, ':')))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 			"split '%.64s': methods and their degrees alone can stand here", text);
 	return result;
@@ -28949,7 +29168,7 @@ static const char *diti_split_print_plan(const diti_split_plan *plan, char out[D
 		plan->kept_int8 ? "k8" : "");
 	diti_split_print_axes(&plan->split, patches, out);
 	length = strlen(out);
-	if (plan->int8) diti_format(out + length, DITI_SPLIT_NAME - length, ",int8");
+	diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s", plan->shard ? ",shard" : "", plan->int8 ? ",int8" : "");
 	return out;
 }
 
@@ -28989,6 +29208,12 @@ static dit_result diti_split_check_plan(const diti_split_plan *plan, const diti_
 	const uint32_t *degree = plan->split.degree;
 	char name[DITI_SPLIT_NAME];
 	dit_result result = diti_split_check(&plan->split, shape, err);
+	if (result >= 0 && plan->shard &&
+		degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] > 1)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+			"split %s: shard is for devices that compute all blocks whole: it goes with cfg, ulysses and "
+			"ring alone",
+			diti_split_print_plan(plan, name));
 	if (result < 0 || degree[DITI_SPLIT_PIPEFUSION] < 2) return result;
 	if ((uint64_t)plan->patches * degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] <= shape->rows) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -29332,10 +29557,10 @@ static dit_result diti_split_write(const diti_env *env, const diti_split_plan *p
 	if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "plan: out of memory");
 	diti_format(out, size,
 		"{\n  \"format\": \"dit-split-plan\",\n  \"version\": 1,\n  \"note\": \"%s\",\n  \"split\": \"%s\",\n"
-		"  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"kept\": \"%s\",\n"
+		"  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"kept\": \"%s\",\n  \"shard\": %s,\n"
 		"  \"shares\": [",
 		plan->note, diti_split_print(&plan->split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
-		plan->int8 ? "i8" : "f16", plan->kept_int8 ? "i8" : "f16");
+		plan->int8 ? "i8" : "f16", plan->kept_int8 ? "i8" : "f16", plan->shard ? "true" : "false");
 	for (rank = 0; rank < ranks; rank++) {
 		at = strlen(out);
 		diti_print_double(plan->shares[rank], 17, share, sizeof share);
@@ -29365,6 +29590,7 @@ static const char *diti_split_read_values(const diti_json *root, diti_split_plan
 	if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is neither f16 nor i8";
 	plan->kept_int8 = diti_equal(kept, "i8");
 	if (!plan->kept_int8 && !diti_equal(kept, "f16")) return "what it keeps is neither f16 nor i8";
+	plan->shard = diti_json_bool(root, "shard", false);
 	if (!diti_split_read_number(root, "patches", &plan->patches) || plan->patches < 1)
 		return "patches must be a whole number from 1 to 65536";
 	if (!diti_split_read_number(root, "warmup", &plan->warmup)) return "warmup must be a whole number from 0 to 65536";
@@ -29555,6 +29781,7 @@ typedef struct diti_job_shape {
 	uint32_t patches, warmup;
 	bool int8_payload;
 	bool int8_kept;
+	bool shard;
 	double shares[DITI_MAX_DEVICES];
 } diti_job_shape;
 
@@ -32960,6 +33187,12 @@ static const char *diti_job_unsplit(const dit_model *model, const diti_job_reque
 		return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
 	if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
 		return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
+	if (request->shape.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
+		(request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0))
+		return "shard needs both branches of guidance in every step: without an interval, and without skip_layer";
+	if (request->shape.shard && model->transformer->traits.joint &&
+		model->texts[DITI_TEXT_FIRST].tokens < split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING])
+		return "shard needs a row of the text on every device";
 	if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
 	return NULL;
 }
@@ -32971,6 +33204,7 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
 	out->warmup = plan->warmup;
 	out->int8_payload = plan->int8;
 	out->int8_kept = plan->kept_int8;
+	out->shard = plan->shard;
 	for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 
@@ -33392,6 +33626,7 @@ static void diti_job_emit(dit_job *job, diti_graph *graph) {
 	const diti_job_shape *shape = &job->request.shape;
 	diti_solver_desc states;
 	diti_tensor guards;
+	uint32_t prepare;
 	graph->int8_payload = shape->int8_payload && job->share_total > 1;
 	diti_emit_guards(job, graph);
 	diti_emit_states(job, graph, &states);
@@ -33405,7 +33640,7 @@ static void diti_job_emit(dit_job *job, diti_graph *graph) {
 		diti_start_emit(job, graph, &states);
 		diti_guard_judge(graph);
 	}
-	diti_graph_segment(graph, "prepare", false);
+	prepare = diti_graph_segment(graph, "prepare", false);
 	diti_emit_prepare(job, graph);
 	diti_guard_judge(graph);
 	diti_emit_steps(job, graph, &states);
@@ -33424,6 +33659,7 @@ static void diti_job_emit(dit_job *job, diti_graph *graph) {
 	diti_decode_emit(job, graph);
 	diti_guard_judge(graph);
 	graph->guards = guards;
+	if (shape->shard && job->share_total > 1) diti_shard_blocks(graph, job->share, job->share_total, prepare);
 }
 
 static void diti_inputs_item(uint32_t *item, uint32_t first_query, uint32_t queries, uint32_t first_key,
@@ -33985,6 +34221,7 @@ static const char *diti_job_print_split(const diti_job_shape *shape, char out[DI
 	plan.warmup = shape->warmup;
 	plan.int8 = shape->int8_payload;
 	plan.kept_int8 = shape->int8_kept;
+	plan.shard = shape->shard;
 	if (diti_split_ranks(&plan.split) == 1) plan.patches = plan.warmup = 1;
 	return diti_split_print_plan(&plan, out);
 }
@@ -34474,7 +34711,8 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 		what = "clip_skip";
 	else if (memcmp(&now->split, &then->split, sizeof now->split) != 0 || now->patches != then->patches ||
 		now->warmup != then->warmup || now->int8_payload != then->int8_payload ||
-		now->int8_kept != then->int8_kept || memcmp(now->shares, then->shares, sizeof now->shares) != 0)
+		now->int8_kept != then->int8_kept || now->shard != then->shard ||
+		memcmp(now->shares, then->shares, sizeof now->shares) != 0)
 		what = "split";
 	else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
 		what = "which prompts are given as embeddings";
@@ -34810,6 +35048,7 @@ static bool diti_resume_has_weights(const dit_job *job) {
 	const uint32_t *degree = job->request.shape.split.degree;
 	if (diti_device_check(job->model->device, NULL) >= 0) return true;
 	if (job->model->transformer->weights.streamed) return true;
+	if (job->request.shape.shard) return false;
 	return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
 }
 
@@ -35087,7 +35326,7 @@ static void diti_inspection_names(const diti_graph *graph, const diti_dispatch *
 	for (i = 0; i < dispatch->binding_count; i++) {
 		const diti_tensor_info *tensor = &graph->tensors[dispatch->bindings[i].tensor];
 		if (!dispatch->bindings[i].tensor) continue;
-		if (tensor->storage == DITI_STORAGE_WEIGHT && !out->weight[0]) out->weight = tensor->name;
+		if (tensor->part && !out->weight[0]) out->weight = tensor->name;
 		if (!dispatch->bindings[i].writes || out->output[0]) continue;
 		out->output = tensor->name;
 		if (dispatch->cost_kind != DITI_COST_MEMORY) continue;

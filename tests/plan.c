@@ -457,24 +457,30 @@ static void test_plan_names(void) {
     static const struct {
         const char *text, *printed;
         uint32_t patches, warmup;
-        bool int8;
+        bool int8, shard;
     } good[] = {
-        {"auto", "auto", 0, 1, false},
-        {"auto,int8", "auto,int8", 0, 1, true},
-        {"cfg2,ulysses2", "cfg2,ulysses2", 1, 1, false},
-        {"int8,ring3", "ring3,int8", 1, 1, true},
-        {"tensor2x3,cfg2", "cfg2,tensor2x3", 1, 1, false},
-        {"tensor4x1", "tensor4", 1, 1, false},
-        {"tensor1x4", "tensor1x4", 1, 1, false},
-        {"pipefusion4", "pipefusion4", 4, 1, false},
-        {"pipefusion4:m4w1", "pipefusion4", 4, 1, false},
-        {"pipefusion4:m8", "pipefusion4:m8", 8, 1, false},
-        {"pipefusion4:w0k8", "pipefusion4:w0k8", 4, 0, false},
-        {"pipefusion4:k8", "pipefusion4:k8", 4, 1, false},
-        {"pipefusion4:w0", "pipefusion4:w0", 4, 0, false},
-        {"ulysses2,pipefusion4:m8w2,int8,cfg2", "cfg2,pipefusion4:m8w2,ulysses2,int8", 8, 2, true},
+        {"auto", "auto", 0, 1, false, false},
+        {"auto,int8", "auto,int8", 0, 1, true, false},
+        {"cfg2,ulysses2", "cfg2,ulysses2", 1, 1, false, false},
+        {"int8,ring3", "ring3,int8", 1, 1, true, false},
+        {"shard,ulysses2,int8", "ulysses2,shard,int8", 1, 1, true, true},
+        {"cfg2,ring3,shard", "cfg2,ring3,shard", 1, 1, false, true},
+        {"tensor2x3,cfg2", "cfg2,tensor2x3", 1, 1, false, false},
+        {"tensor4x1", "tensor4", 1, 1, false, false},
+        {"tensor1x4", "tensor1x4", 1, 1, false, false},
+        {"pipefusion4", "pipefusion4", 4, 1, false, false},
+        {"pipefusion4:m4w1", "pipefusion4", 4, 1, false, false},
+        {"pipefusion4:m8", "pipefusion4:m8", 8, 1, false, false},
+        {"pipefusion4:w0k8", "pipefusion4:w0k8", 4, 0, false, false},
+        {"pipefusion4:k8", "pipefusion4:k8", 4, 1, false, false},
+        {"pipefusion4:w0", "pipefusion4:w0", 4, 0, false, false},
+        {"ulysses2,pipefusion4:m8w2,int8,cfg2", "cfg2,pipefusion4:m8w2,ulysses2,int8", 8, 2, true, false},
     };
     static const char *const bad[] = {"int8",
+                                      "shard",
+                                      "cfg2,shard,shard",
+                                      "cfg2,shard2",
+                                      "auto,shard",
                                       "int8,int8",
                                       "cfg2,int",
                                       "cfg2,int88",
@@ -503,7 +509,8 @@ static void test_plan_names(void) {
     dit_error err;
     for (size_t i = 0; i < DITI_COUNT(good); i++) {
         CHECK_MESSAGE(diti_split_parse_plan(good[i].text, &plan, NULL) == DIT_OK, "%s", good[i].text);
-        CHECK(plan.patches == good[i].patches && plan.warmup == good[i].warmup && plan.int8 == good[i].int8);
+        CHECK(plan.patches == good[i].patches && plan.warmup == good[i].warmup && plan.int8 == good[i].int8 &&
+              plan.shard == good[i].shard);
         CHECK_MESSAGE(strcmp(diti_split_print_plan(&plan, name), good[i].printed) == 0, "%s", name);
         CHECK(diti_split_parse_plan(name, &again, NULL) == DIT_OK && memcmp(&plan, &again, sizeof plan) == 0);
     }

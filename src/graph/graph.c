@@ -24,6 +24,7 @@ DIT_INTERNAL void diti_graph_free(diti_graph *graph) {
     diti_free(&graph->device->env, graph->exchanges);
     diti_cuts_free(&graph->device->env, graph->cuts, graph->cut_count);
     diti_free(&graph->device->env, graph->events);
+    diti_free(&graph->device->env, graph->marks);
     memset(graph, 0, sizeof *graph);
 }
 
@@ -49,11 +50,14 @@ DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bo
     diti_format(segment->name, sizeof segment->name, "%s", name);
     segment->first = (uint32_t)graph->dispatch_count;
     segment->repeated = repeated;
-    return graph->segment_count++;
+    graph->segment_count++;
+    diti_graph_mark(graph, DITI_NO_BLOCK);
+    return graph->segment_count - 1;
 }
 
 DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index) {
     graph->scope[0] = 0;
+    diti_graph_mark(graph, what ? index : DITI_NO_BLOCK);
     if (what) diti_format(graph->scope, sizeof graph->scope, "%s %u", what, index);
 }
 

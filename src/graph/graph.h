@@ -380,6 +380,12 @@ typedef struct diti_exchange_event { /* in the order of the graph */
     diti_tensor tensor;
     uint32_t segment, place; /* how much of the segment comes before: dispatches, in a plan slices */
 } diti_exchange_event;
+#define DITI_NO_BLOCK UINT32_MAX
+typedef struct diti_mark { /* a block of a model begins; or a segment, or what is behind blocks: DITI_NO_BLOCK */
+    uint32_t block, segment;
+    uint32_t place, event; /* dispatches and events before it */
+    diti_tensor tensor;    /* the first that is made behind it */
+} diti_mark;
 typedef struct diti_guard_record { /* of an op that is guarded (guard.c); in it numbers of records, 0: none */
     char name[64];
     uint32_t segment;                /* counted from 1 */
@@ -414,6 +420,8 @@ typedef struct diti_graph {
     size_t event_count, event_capacity;
     struct diti_cut_weight **cuts; /* weights that ops have made of larger ones */
     size_t cut_count, cut_capacity;
+    diti_mark *marks;
+    size_t mark_count, mark_capacity;
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -425,7 +433,7 @@ DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, c
     DITI_PRINTF(3, 4);
 /* Starts the next segment; its number counts from 0. */
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
-/* What the next ops belong to, for messages: "block", 3; NULL: nothing. */
+/* What the next ops belong to, for messages and diti_shard_blocks: "block", 3; NULL: nothing. */
 DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index);
 DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
                                          const char *name);
@@ -461,6 +469,14 @@ DIT_INTERNAL void diti_exchange_widen(diti_graph *graph); /* lives of tensors; b
 /* Sends one and receives the other at the same time, before anything else goes on. */
 DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer);
 DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
+
+/* --- weights of blocks that devices keep a part of (shard.c) --- */
+DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block);
+/* The last thing done to a graph: in segments from `segment` on, matrices of block i (diti_graph_scope) are kept by
+   device i modulo `devices` alone, which sends them to all others in every run of a segment, one block ahead of their
+   use: (devices - 1) * the bytes of its matrices, each in whole words. All devices' graphs must have the same blocks.
+ */
+DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t devices, uint32_t segment);
 
 /* --- several devices at one kind of work (collective.c) --- */
 typedef struct diti_group {

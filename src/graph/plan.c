@@ -339,6 +339,10 @@ DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor
     VkDeviceSize element = diti_element_size(info->format);
     *offset = info->offset + info->first * element;
     *size = ((VkDeviceSize)(info->rows - 1) * info->pitch + info->columns) * element;
+    if (plan->tensors[info->parent].storage == DITI_STORAGE_WEIGHT) {
+        *offset = plan->tensors[info->parent].offset + info->first * element;
+        return plan->tensors[info->parent].buffer;
+    }
     return plan->blocks[info->block].buffer.buffer;
 }
 

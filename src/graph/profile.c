@@ -147,7 +147,7 @@ static const diti_tensor_info *diti_profile_subject(const diti_plan *plan, const
     for (i = 0; i < source->binding_count; i++) {
         const diti_tensor_info *tensor = &plan->tensors[source->bindings[i].tensor];
         if (!source->bindings[i].tensor) continue;
-        if (plan->tensors[tensor->parent].storage == DITI_STORAGE_WEIGHT) return tensor;
+        if (tensor->part) return tensor;
         if (source->bindings[i].writes && !written) written = tensor;
     }
     return written;

@@ -351,7 +351,7 @@ static dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err) {
         diti_replica_block *block = replicas->blocks[i];
         VkDeviceSize size = block->buffer.size;
         memset(&block->buffer, 0, sizeof block->buffer);
-        result = diti_buffer_create(block->device, size, DITI_MEMORY_DEVICE, "weights", &block->buffer, err);
+        result = diti_buffer_create_shared(block->device, size, "weights", &block->buffer, err);
     }
     return result;
 }

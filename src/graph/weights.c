@@ -668,8 +668,8 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
     size_t i;
     for (i = 0; i < loader->weights.block_count; i++) {
         diti_weight_block *block = loader->weights.blocks[i];
-        dit_result result = diti_buffer_create(loader->device, block->used, DITI_MEMORY_DEVICE, loader->what,
-                                               &block->buffer, &loader->error);
+        dit_result result =
+            diti_buffer_create_shared(loader->device, block->used, loader->what, &block->buffer, &loader->error);
         if (result != DIT_OK) return result;
         if (!block->buffer.block.mapped) mapped = false;
     }

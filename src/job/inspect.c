@@ -118,7 +118,7 @@ static void diti_inspection_names(const diti_graph *graph, const diti_dispatch *
     for (i = 0; i < dispatch->binding_count; i++) {
         const diti_tensor_info *tensor = &graph->tensors[dispatch->bindings[i].tensor];
         if (!dispatch->bindings[i].tensor) continue;
-        if (tensor->storage == DITI_STORAGE_WEIGHT && !out->weight[0]) out->weight = tensor->name;
+        if (tensor->part && !out->weight[0]) out->weight = tensor->name;
         if (!dispatch->bindings[i].writes || out->output[0]) continue;
         out->output = tensor->name;
         if (dispatch->cost_kind != DITI_COST_MEMORY) continue;

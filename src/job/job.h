@@ -125,6 +125,7 @@ typedef struct diti_job_shape {
     uint32_t patches, warmup;        /* of PipeFusion */
     bool int8_payload;               /* what goes between devices is int8 */
     bool int8_kept;                  /* and what PipeFusion keeps of other patches */
+    bool shard;                      /* devices keep the weights of some blocks each */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 

@@ -247,6 +247,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     diti_solver_desc states;
     diti_tensor guards;
+    uint32_t prepare;
     graph->int8_payload = shape->int8_payload && job->share_total > 1;
     diti_emit_guards(job, graph);
     diti_emit_states(job, graph, &states);
@@ -260,7 +261,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
         diti_start_emit(job, graph, &states);
         diti_guard_judge(graph);
     }
-    diti_graph_segment(graph, "prepare", false);
+    prepare = diti_graph_segment(graph, "prepare", false);
     diti_emit_prepare(job, graph);
     diti_guard_judge(graph);
     diti_emit_steps(job, graph, &states);
@@ -279,6 +280,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     diti_decode_emit(job, graph);
     diti_guard_judge(graph);
     graph->guards = guards;
+    if (shape->shard && job->share_total > 1) diti_shard_blocks(graph, job->share, job->share_total, prepare);
 }
 
 /* --- host inputs --- */

@@ -498,6 +498,12 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
+    if (request->shape.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
+        (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0))
+        return "shard needs both branches of guidance in every step: without an interval, and without skip_layer";
+    if (request->shape.shard && model->transformer->traits.joint &&
+        model->texts[DITI_TEXT_FIRST].tokens < split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING])
+        return "shard needs a row of the text on every device";
     if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
     return NULL;
 }
@@ -509,6 +515,7 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
     out->warmup = plan->warmup;
     out->int8_payload = plan->int8;
     out->int8_kept = plan->kept_int8;
+    out->shard = plan->shard;
     for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 

@@ -141,10 +141,12 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     table = diti_tensor_new(graph, DITI_F32, rows, adaln->columns, "modulation");
     for (i = 0; i < adaln->count && !diti_graph_failed(graph); i++) {
         uint32_t columns = adaln->layers[i]->weight.rows;
+        diti_graph_scope(graph, "block", i);
         diti_layer_spread(graph, adaln->group, active, adaln->layers[i],
                           diti_tensor_view(graph, table, 0, rows, column, columns), "modulation");
         column += columns;
     }
+    diti_graph_scope(graph, NULL, 0);
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 

@@ -375,9 +375,11 @@ static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, con
     if (!state->kept) return;
     diti_axes_blocks(denoise->axes, config->doubles + config->singles, &i, &end);
     for (; i < end; i++) {
+        diti_graph_scope(graph, "block", i);
         table = diti_flux_block_modulation(model, graph, denoise, active, i);
         state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * (i < config->doubles ? 12 : 3) * width);
     }
+    diti_graph_scope(graph, NULL, 0);
     table = diti_flux_final_modulation(model, graph, active);
     state->final_table = diti_tensor_reshape(graph, table, steps, prompts * 2 * width);
 }

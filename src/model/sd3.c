@@ -358,9 +358,11 @@ static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, const
     if (!state->kept) return;
     for (diti_axes_blocks(denoise->axes, config->blocks, &i, &end); i < end; i++) {
         chunks = diti_sd3_chunks(config, i);
+        diti_graph_scope(graph, "block", i);
         table = diti_joint_modulate(graph, denoise, active, &model->blocks[i].modulation, chunks);
         state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * 2 * chunks * width);
     }
+    diti_graph_scope(graph, NULL, 0);
     table = diti_sd3_final_modulation(model, graph, active);
     state->final_table = diti_tensor_reshape(graph, table, steps, prompts * 2 * width);
 }

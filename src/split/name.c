@@ -36,16 +36,22 @@ static bool diti_split_parse_grid(const char **at, uint32_t *degree, diti_split_
     return *degree <= DITI_SPLIT_DEVICES;
 }
 
-/* One AXIS DEGREE, or int8; at is moved behind it. What is wrong with it; NULL: nothing. */
+/* One AXIS DEGREE, or int8, or shard; at is moved behind it. What is wrong with it; NULL: nothing. */
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
     static const char *const usage =
         "write auto, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
-        "and int8 behind them: cfg2,ulysses2 or pipefusion4:m8w1,int8 or tensor2x2";
+        "and int8 or shard behind them: cfg2,ulysses2,shard or pipefusion4:m8w1,int8 or tensor2x2";
     uint32_t axis = 0, degree;
     if (diti_starts_with(*at, "int8")) {
         *at += 4;
         if (out->int8) return "int8 stands in it twice";
         out->int8 = true;
+        return **at == ',' || **at == 0 ? NULL : usage;
+    }
+    if (diti_starts_with(*at, "shard")) {
+        *at += 5;
+        if (out->shard) return "shard stands in it twice";
+        out->shard = true;
         return **at == ',' || **at == 0 ? NULL : usage;
     }
     while (!diti_starts_with(*at, diti_split_axis_name(axis)))
@@ -88,7 +94,7 @@ DIT_INTERNAL dit_result diti_split_parse(const char *text, diti_split *out, dit_
     diti_split_plan plan;
     dit_result result = diti_split_parse_plan(text, &plan, err);
     *out = plan.split;
-    if (result >= 0 && (plan.int8 || strchr(text, ':')))
+    if (result >= 0 && (plan.int8 || plan.shard || strchr(text, ':')))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split '%.64s': methods and their degrees alone can stand here", text);
     return result;
@@ -129,7 +135,7 @@ DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char
                 plan->kept_int8 ? "k8" : "");
     diti_split_print_axes(&plan->split, patches, out);
     length = strlen(out);
-    if (plan->int8) diti_format(out + length, DITI_SPLIT_NAME - length, ",int8");
+    diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s", plan->shard ? ",shard" : "", plan->int8 ? ",int8" : "");
     return out;
 }
 
@@ -170,6 +176,12 @@ DIT_INTERNAL dit_result diti_split_check_plan(const diti_split_plan *plan, const
     const uint32_t *degree = plan->split.degree;
     char name[DITI_SPLIT_NAME];
     dit_result result = diti_split_check(&plan->split, shape, err);
+    if (result >= 0 && plan->shard &&
+        degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] > 1)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "split %s: shard is for devices that compute all blocks whole: it goes with cfg, ulysses and "
+                         "ring alone",
+                         diti_split_print_plan(plan, name));
     if (result < 0 || degree[DITI_SPLIT_PIPEFUSION] < 2) return result;
     if ((uint64_t)plan->patches * degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] <= shape->rows) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,

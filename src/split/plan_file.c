@@ -1,6 +1,6 @@
 /* Plans as JSON: {"format": "dit-split-plan", "version": 1, "note": "for the reader", "split": "cfg2,ulysses2",
- * "patches": 1, "warmup": 1, "payload": "f16" or "i8", "kept": "f16" or "i8", "shares": [0.5, 0.5, 0.5, 0.5]}. Format,
- * version, split and shares must be there; other keys are ignored. */
+ * "patches": 1, "warmup": 1, "payload": "f16" or "i8", "kept": "f16" or "i8", "shard": false, "shares": [0.5, 0.5, 0.5,
+ * 0.5]}. Format, version, split and shares must be there; other keys are ignored. */
 #include "io/io.h"
 #include "split/split.h"
 
@@ -13,10 +13,10 @@ DIT_INTERNAL dit_result diti_split_write(const diti_env *env, const diti_split_p
     if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "plan: out of memory");
     diti_format(out, size,
                 "{\n  \"format\": \"dit-split-plan\",\n  \"version\": 1,\n  \"note\": \"%s\",\n  \"split\": \"%s\",\n"
-                "  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"kept\": \"%s\",\n"
+                "  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"kept\": \"%s\",\n  \"shard\": %s,\n"
                 "  \"shares\": [",
                 plan->note, diti_split_print(&plan->split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
-                plan->int8 ? "i8" : "f16", plan->kept_int8 ? "i8" : "f16");
+                plan->int8 ? "i8" : "f16", plan->kept_int8 ? "i8" : "f16", plan->shard ? "true" : "false");
     for (rank = 0; rank < ranks; rank++) {
         at = strlen(out);
         diti_print_double(plan->shares[rank], 17, share, sizeof share);
@@ -47,6 +47,7 @@ static const char *diti_split_read_values(const diti_json *root, diti_split_plan
     if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is neither f16 nor i8";
     plan->kept_int8 = diti_equal(kept, "i8");
     if (!plan->kept_int8 && !diti_equal(kept, "f16")) return "what it keeps is neither f16 nor i8";
+    plan->shard = diti_json_bool(root, "shard", false);
     if (!diti_split_read_number(root, "patches", &plan->patches) || plan->patches < 1)
         return "patches must be a whole number from 1 to 65536";
     if (!diti_split_read_number(root, "warmup", &plan->warmup)) return "warmup must be a whole number from 0 to 65536";

@@ -96,11 +96,12 @@ typedef struct diti_split_plan {
     uint32_t patches, warmup;          /* of PipeFusion */
     bool int8;                         /* what is sent */
     bool kept_int8;                    /* what PipeFusion keeps of other patches */
+    bool shard;                        /* devices keep the weights of some blocks each */
     double shares[DITI_SPLIT_DEVICES]; /* of each rank in the work of its branch of guidance, where they sum to 1; all
                                           0: as the devices' rates */
 } diti_split_plan;
 
-/* --- names: auto | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8. What is not named has degree 1. Behind
+/* --- names: auto | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8 | shard. What is not named has degree 1. Behind
  * pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more of them, ":m8w2k8";
  * else there are as many patches as stages, and one step of warm-up. --- */
 DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
