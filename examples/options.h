@@ -174,7 +174,7 @@ static const char more_help_text[] =
     "      --clip-on-cpu           encode prompts on a Vulkan device of the CPU, such\n"
     "                              as lavapipe; brackets are text then\n"
     "      --devices LIST          several, as 0,1,2,3, for\n"
-    "      --split NAME            auto, cfg2,ulysses2, ulysses2,shard, ... or @plan.json of dit-plan\n"
+    "      --split NAME            auto; cfg2,ulysses2; ring4,shard; @plan.json; ...\n"
     "      --resume-on-loss        go on with the others where one fails\n"
     "      --tune                  measure kernels once; kept for later runs\n"
     "      --trace FILE            what ran when, as JSON for ui.perfetto.dev\n";
