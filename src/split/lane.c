@@ -449,13 +449,11 @@ static void diti_lane_settle_application(diti_lane *lane, diti_lane_side *side) 
     while (side->finished < side->submitted && result >= 0) result = diti_lane_poll_application(lane, side, NULL);
 }
 
-/* The host signals in the place of a device that was lost. */
-DIT_INTERNAL void diti_lane_release(diti_lane *lane) {
+/* The host signals in the place of the sending device. */
+static void diti_lane_signal(diti_lane *lane) {
     const diti_lane_side *in = &lane->sides[DITI_LANE_IN];
-    diti_device *from = lane->sides[DITI_LANE_OUT].device;
     VkSemaphoreSignalInfo info = DITI_ZERO;
     uint64_t value = 0;
-    if (!lane->bridge || from == in->device || diti_device_check(from, NULL) >= 0) return;
     if (diti_timeline_value(in->device, lane->bridge, &value, NULL) < 0 || value >= in->signals) return;
     info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO;
     info.semaphore = lane->bridge;
@@ -463,10 +461,25 @@ DIT_INTERNAL void diti_lane_release(diti_lane *lane) {
     in->device->vk.SignalSemaphore(in->device->device, &info);
 }
 
-/* What is submitted ends, or its device is given up. */
-static void diti_lane_settle_device(diti_lane_side *side) {
-    if (diti_timeline_wait(side->device, side->timeline, side->signals, UINT64_MAX, NULL) != DIT_OK)
-        diti_queue_idle(side->device);
+DIT_INTERNAL void diti_lane_release(diti_lane *lane) {
+    diti_device *from = lane->sides[DITI_LANE_OUT].device;
+    if (lane->bridge && from != lane->sides[DITI_LANE_IN].device && diti_device_check(from, NULL) < 0)
+        diti_lane_signal(lane);
+}
+
+#define DITI_LANE_BRIDGE_NS                                                                                            \
+    1000000000u /* what was sent is there when the sending device has had nothing to do so long */
+
+/* What is submitted ends, or its device is given up. The sending side comes first: one that waits for its signals
+   longer than it has anything to do would wait for ever. */
+static void diti_lane_settle_device(diti_lane *lane, diti_lane_side *side) {
+    bool waits = lane->bridge && side == &lane->sides[DITI_LANE_IN];
+    dit_result result = DIT_WORKING;
+    if (waits) result = diti_timeline_wait(side->device, side->timeline, side->signals, DITI_LANE_BRIDGE_NS, NULL);
+    if (waits && result == DIT_WORKING) diti_lane_signal(lane);
+    if (result == DIT_WORKING)
+        result = diti_timeline_wait(side->device, side->timeline, side->signals, UINT64_MAX, NULL);
+    if (result != DIT_OK) diti_queue_idle(side->device);
 }
 
 DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
@@ -479,7 +492,7 @@ DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
         if (!side->device)
             diti_lane_settle_application(lane, side);
         else if (side->signals)
-            diti_lane_settle_device(side);
+            diti_lane_settle_device(lane, side);
         side->opened = side->submitted = side->finished = number;
         side->first = side->count = side->chunk = 0;
     }
