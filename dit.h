@@ -6662,11 +6662,17 @@ static void diti_trace_destroy(diti_trace *trace) {
 	diti_free(&env, trace);
 }
 
-static uint64_t diti_trace_now(diti_trace *trace) {
+static uint64_t diti_trace_time(diti_trace *trace) {
 	uint64_t us = diti_clock_us(), ns = us > trace->start_us ? (us - trace->start_us) * 1000u : 0;
-	diti_lock(&trace->lock);
 	if (ns < trace->last_ns) ns = trace->last_ns;
 	trace->last_ns = ns;
+	return ns;
+}
+
+static uint64_t diti_trace_now(diti_trace *trace) {
+	uint64_t ns;
+	diti_lock(&trace->lock);
+	ns = diti_trace_time(trace);
 	diti_unlock(&trace->lock);
 	return ns;
 }
@@ -6806,9 +6812,9 @@ static diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane,
 	scope.trace = trace;
 	scope.name = name;
 	scope.lane = (uint8_t)lane;
-	scope.begin_ns = diti_trace_now(trace);
 	diti_lock(&trace->lock);
 	scope.row = diti_trace_take_row(trace, lane);
+	scope.begin_ns = diti_trace_time(trace);
 	diti_unlock(&trace->lock);
 	return scope;
 }
@@ -6850,7 +6856,6 @@ static void diti_trace_mark(diti_trace *trace, const char *text) {
 static uint64_t diti_trace_begin(diti_trace *trace, const char *text) {
 	diti_trace_range range = DITI_ZERO;
 	uint32_t slot = 0;
-	range.begin_ns = diti_trace_now(trace);
 	range.open = true;
 	diti_trace_copy_text(range.text, sizeof range.text, text);
 	diti_lock(&trace->lock);
@@ -6859,6 +6864,7 @@ static uint64_t diti_trace_begin(diti_trace *trace, const char *text) {
 		range.id = ++trace->range_count * DITI_TRACE_RANGES + slot;
 		range.first = trace->submitted + 1;
 		range.row = diti_trace_take_row(trace, DITI_LANE_APPLICATION);
+		range.begin_ns = diti_trace_time(trace);
 		trace->ranges[slot] = range;
 	} else {
 		trace->dropped++;
