@@ -14916,6 +14916,18 @@ static void diti_gather_columns(diti_graph *graph, const diti_group *group, diti
 	diti_group_end(graph, begun);
 }
 
+static diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
+	diti_element format) {
+	diti_tensor_info info;
+	diti_tensor out;
+	diti_exchange_end(graph, exchange);
+	if (diti_graph_failed(graph) || !graph->int8_payload) return payload;
+	info = *diti_tensor_get(graph, payload);
+	out = diti_tensor_new(graph, format, info.rows, info.columns, info.name);
+	diti_payload_open(graph, payload, out);
+	return out;
+}
+
 static uint32_t diti_heads_rows(const diti_exchange_heads *desc, uint32_t before) {
 	uint32_t i, rows = 0;
 	for (i = 0; i < before; i++) rows += desc->rows[i];
@@ -21295,61 +21307,7 @@ static diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group,
 	return out;
 }
 
-/* ==== src/model/evaluate.c ==== */
-
-static uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
-	uint32_t patch, uint32_t patches, uint32_t *first) {
-	uint32_t rows = denoise->height / transformer->traits.patch, line = denoise->width * transformer->traits.patch;
-	*first = (uint32_t)((uint64_t)rows * patch / patches) * line;
-	return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
-}
-
-static void diti_stretch_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
-	diti_stretch *stretch) {
-	const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
-	uint32_t area = transformer->traits.patch * transformer->traits.patch, self = sequence ? sequence->index : 0;
-	uint32_t pixels = diti_transformer_strip(transformer, denoise, number, denoise->patches ? denoise->patches : 1,
-		&stretch->patch_first);
-	stretch->all = denoise->height * denoise->width / area;
-	stretch->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-	stretch->patch_first /= area;
-	stretch->patch_rows = pixels / area;
-	stretch->patch_text = number ? 0 : stretch->all_text;
-	stretch->first = stretch->patch_first + diti_group_first(sequence, self, stretch->patch_rows);
-	stretch->rows = diti_group_size(sequence, self, stretch->patch_rows);
-	stretch->first_text = diti_group_first(sequence, self, stretch->patch_text);
-	stretch->text = diti_group_size(sequence, self, stretch->patch_text);
-}
-
-static uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t image) {
-	const diti_stretch *stretch = &denoise->stretch;
-	return image * stretch->patch_rows + stretch->first - stretch->patch_first;
-}
-
-static diti_tensor diti_stretch_patchify(diti_graph *graph, const diti_denoise *denoise, uint32_t channels,
-	uint32_t patch) {
-	const diti_stretch *stretch = &denoise->stretch;
-	uint32_t area = patch * patch, height = stretch->patch_rows * area / denoise->width;
-	diti_tensor latent = diti_tensor_view(graph, denoise->latent, 0, denoise->batch * channels,
-		stretch->patch_first * area, stretch->patch_rows * area);
-	return diti_patchify(graph, latent, denoise->batch, channels, height, denoise->width, patch, denoise->input_scale);
-}
-
-static diti_tensor diti_stretch_table(diti_graph *graph, const diti_denoise *denoise, diti_tensor table,
-	const char *name) {
-	const diti_stretch *stretch = &denoise->stretch;
-	uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, table)->columns;
-	diti_tensor image = diti_tensor_view(graph, table, stretch->all_text + stretch->first, stretch->rows, 0, columns);
-	diti_tensor both;
-	if (!stretch->text) return image;
-	if (stretch->first == 0 && stretch->first_text + stretch->text == stretch->all_text)
-		return diti_tensor_view(graph, table, stretch->first_text, stretch->text + stretch->rows, 0, columns);
-	both = diti_tensor_new(graph, DITI_F32, stretch->text + stretch->rows, columns, name);
-	diti_copy(graph, diti_tensor_view(graph, table, stretch->first_text, stretch->text, 0, columns),
-		diti_tensor_view(graph, both, 0, stretch->text, 0, columns), name);
-	diti_copy(graph, image, diti_tensor_view(graph, both, stretch->text, stretch->rows, 0, columns), name);
-	return both;
-}
+/* ==== src/model/attend.c ==== */
 
 static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
 	uint32_t first_column, diti_tensor out, diti_tensor lse) {
@@ -21434,17 +21392,6 @@ static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_
 	return text + diti_group_size(sequence, i, denoise->stretch.patch_rows);
 }
 
-static diti_tensor diti_evaluate_open(diti_graph *graph, uint32_t exchange, diti_tensor payload, diti_element format) {
-	diti_tensor_info info;
-	diti_tensor out;
-	diti_exchange_end(graph, exchange);
-	if (diti_graph_failed(graph) || !graph->int8_payload) return payload;
-	info = *diti_tensor_get(graph, payload);
-	out = diti_tensor_new(graph, format, info.rows, info.columns, info.name);
-	diti_payload_open(graph, payload, out);
-	return out;
-}
-
 typedef struct diti_stale_rows {
 	diti_tensor floats, int8[2];
 } diti_stale_rows;
@@ -21497,7 +21444,7 @@ static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, con
 	for (i = 0; i < count; i++) {
 		if (i == ring->index) continue;
 		diti_exchange_end(graph, sent[i]);
-		parts[i] = diti_evaluate_open(graph, received[i], parts[i], format);
+		parts[i] = diti_payload_take(graph, received[i], parts[i], format);
 		diti_stale_keep(graph, denoise, desc, parts[i], i * inner, inner, kept);
 	}
 }
@@ -21590,6 +21537,62 @@ static diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, c
 	return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
+/* ==== src/model/evaluate.c ==== */
+
+static uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
+	uint32_t patch, uint32_t patches, uint32_t *first) {
+	uint32_t rows = denoise->height / transformer->traits.patch, line = denoise->width * transformer->traits.patch;
+	*first = (uint32_t)((uint64_t)rows * patch / patches) * line;
+	return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
+}
+
+static void diti_stretch_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
+	diti_stretch *stretch) {
+	const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
+	uint32_t area = transformer->traits.patch * transformer->traits.patch, self = sequence ? sequence->index : 0;
+	uint32_t pixels = diti_transformer_strip(transformer, denoise, number, denoise->patches ? denoise->patches : 1,
+		&stretch->patch_first);
+	stretch->all = denoise->height * denoise->width / area;
+	stretch->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
+	stretch->patch_first /= area;
+	stretch->patch_rows = pixels / area;
+	stretch->patch_text = number ? 0 : stretch->all_text;
+	stretch->first = stretch->patch_first + diti_group_first(sequence, self, stretch->patch_rows);
+	stretch->rows = diti_group_size(sequence, self, stretch->patch_rows);
+	stretch->first_text = diti_group_first(sequence, self, stretch->patch_text);
+	stretch->text = diti_group_size(sequence, self, stretch->patch_text);
+}
+
+static uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t image) {
+	const diti_stretch *stretch = &denoise->stretch;
+	return image * stretch->patch_rows + stretch->first - stretch->patch_first;
+}
+
+static diti_tensor diti_stretch_patchify(diti_graph *graph, const diti_denoise *denoise, uint32_t channels,
+	uint32_t patch) {
+	const diti_stretch *stretch = &denoise->stretch;
+	uint32_t area = patch * patch, height = stretch->patch_rows * area / denoise->width;
+	diti_tensor latent = diti_tensor_view(graph, denoise->latent, 0, denoise->batch * channels,
+		stretch->patch_first * area, stretch->patch_rows * area);
+	return diti_patchify(graph, latent, denoise->batch, channels, height, denoise->width, patch, denoise->input_scale);
+}
+
+static diti_tensor diti_stretch_table(diti_graph *graph, const diti_denoise *denoise, diti_tensor table,
+	const char *name) {
+	const diti_stretch *stretch = &denoise->stretch;
+	uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, table)->columns;
+	diti_tensor image = diti_tensor_view(graph, table, stretch->all_text + stretch->first, stretch->rows, 0, columns);
+	diti_tensor both;
+	if (!stretch->text) return image;
+	if (stretch->first == 0 && stretch->first_text + stretch->text == stretch->all_text)
+		return diti_tensor_view(graph, table, stretch->first_text, stretch->text + stretch->rows, 0, columns);
+	both = diti_tensor_new(graph, DITI_F32, stretch->text + stretch->rows, columns, name);
+	diti_copy(graph, diti_tensor_view(graph, table, stretch->first_text, stretch->text, 0, columns),
+		diti_tensor_view(graph, both, 0, stretch->text, 0, columns), name);
+	diti_copy(graph, image, diti_tensor_view(graph, both, stretch->text, stretch->rows, 0, columns), name);
+	return both;
+}
+
 static const diti_group *diti_axes_stages(const diti_axes *axes) {
 	if (!axes) return NULL;
 	if (diti_group_count(&axes->pipefusion) > 1) return &axes->pipefusion;
@@ -21621,7 +21624,7 @@ static diti_tensor diti_skip_take(diti_graph *graph, diti_denoise *denoise, uint
 	diti_arrival *arrival = &denoise->arrivals[denoise->patch % 2];
 	if (arrival->exchanges[index])
 		arrival->skips[index] =
-			diti_evaluate_open(graph, arrival->exchanges[index] - 1, arrival->skips[index], graph->activation);
+			diti_payload_take(graph, arrival->exchanges[index] - 1, arrival->skips[index], graph->activation);
 	arrival->exchanges[index] = 0;
 	return arrival->skips[index];
 }
@@ -21658,7 +21661,7 @@ static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_gr
 	}
 	if (denoise->patch == 0) diti_stage_await(transformer, graph, denoise, 0);
 	if (denoise->patch + 1 < denoise->patches) diti_stage_await(transformer, graph, denoise, denoise->patch + 1);
-	return diti_evaluate_open(graph, arrival->exchange, arrival->x, DITI_F32);
+	return diti_payload_take(graph, arrival->exchange, arrival->x, DITI_F32);
 }
 
 static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, diti_graph *graph,

@@ -162,6 +162,18 @@ DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group
     diti_group_end(graph, begun);
 }
 
+DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
+                                           diti_element format) {
+    diti_tensor_info info;
+    diti_tensor out;
+    diti_exchange_end(graph, exchange);
+    if (diti_graph_failed(graph) || !graph->int8_payload) return payload;
+    info = *diti_tensor_get(graph, payload);
+    out = diti_tensor_new(graph, format, info.rows, info.columns, info.name);
+    diti_payload_open(graph, payload, out);
+    return out;
+}
+
 /* ---- Ulysses ---- */
 
 /* Rows of an item that members before this one have. */

@@ -500,6 +500,9 @@ DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, di
 /* x as it is sent, and from where it came to where it belongs. */
 DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
 DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out);
+/* Ends an exchange: the payload that has come by it, in that format. */
+DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
+                                           diti_element format);
 /* The format that payloads of a tensor have. */
 DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x);
 /* Columns of so many that are a member's, in whole fours: those from its first on. */

@@ -1,0 +1,250 @@
+/* Attention of every item to all its rows, wherever they are (parallel-cache-quant.md 1.1): on one device; on several
+   by Ulysses, by Ring, by both; with keys and values of other patches that are one step old, by PipeFusion. */
+#include "model/model.h"
+
+/* q: the first third of qkv's columns, k and v: those of kv [items * keys, 2 * heads * head_dim]. */
+static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
+                                    uint32_t first_column, diti_tensor out, diti_tensor lse) {
+    uint32_t width = desc->heads * desc->head_dim;
+    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
+    diti_attention_desc attention = DITI_ZERO;
+    attention.batch = desc->items;
+    attention.heads = desc->heads;
+    attention.head_dim = desc->head_dim;
+    attention.scale = 1.0f / sqrtf((float)desc->head_dim);
+    attention.int8 = desc->int8 && !lse; /* which moves keys by their mean, and logarithms with them */
+    attention.out = out;
+    attention.lse = lse;
+    attention.name = "attention";
+    return diti_attention(graph, q, diti_tensor_view(graph, kv, 0, rows, first_column, width),
+                          diti_tensor_view(graph, kv, 0, rows, first_column + width, width), &attention);
+}
+
+/* Keys and values that go round, each with scales of their own where payloads are int8: k and v, or both as one. */
+typedef struct diti_ring_block {
+    diti_tensor parts[2];
+    uint32_t count;
+} diti_ring_block;
+
+static void diti_ring_new(diti_graph *graph, diti_tensor like, uint32_t rows, uint32_t width, diti_ring_block *out) {
+    uint32_t i;
+    out->count = graph->int8_payload ? 2 : 1;
+    for (i = 0; i < out->count; i++)
+        out->parts[i] =
+            diti_tensor_new(graph, diti_payload_format(graph, like), rows, 2 * width / out->count, "keys and values");
+}
+
+/* As attention reads them: [rows, 2 * width]. */
+static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *block, diti_element format) {
+    uint32_t i, rows, width;
+    diti_tensor kv;
+    if (diti_graph_failed(graph) || block->count == 1) return block->parts[0];
+    rows = diti_tensor_get(graph, block->parts[0])->rows;
+    width = diti_tensor_get(graph, block->parts[0])->columns;
+    kv = diti_tensor_new(graph, format, rows, 2 * width, "keys and values");
+    for (i = 0; i < 2; i++)
+        diti_payload_open(graph, block->parts[i], diti_tensor_view(graph, kv, 0, rows, i * width, width));
+    return kv;
+}
+
+/* Keys and values go round: those of the member before this one come while those at hand are attended to. A member
+   sends the keys and values of all but one: 2 * their rows * heads * head_dim elements each. rows: of an item with each
+   member. */
+static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, const diti_attend_desc *desc,
+                                    const uint32_t *rows, diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim, count = ring->count, self = ring->index, turn;
+    uint32_t own = desc->items * rows[self], next = ring->devices[(self + 1) % count],
+             before = ring->devices[(self + count - 1) % count];
+    diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, qkv)->format;
+    diti_tensor q = diti_tensor_view(graph, qkv, 0, own, 0, width);
+    diti_tensor kv = diti_tensor_new(graph, format, own, 2 * width, "keys and values"), o = 0, lse = 0;
+    diti_ring_block block = DITI_ZERO, coming = DITI_ZERO;
+    diti_copy(graph, diti_tensor_view(graph, qkv, 0, own, width, 2 * width), kv, "keys and values");
+    block.parts[0] = kv;
+    for (block.count = 0; block.count < 2 && graph->int8_payload; block.count++)
+        block.parts[block.count] = diti_payload(graph, diti_tensor_view(graph, kv, 0, own, block.count * width, width));
+    if (!block.count) block.count = 1;
+    for (turn = 0; turn < count && !diti_graph_failed(graph); turn++) {
+        diti_tensor part = diti_tensor_new(graph, DITI_F32, own, width, "partial attention");
+        diti_tensor part_lse = diti_tensor_new(graph, DITI_F32, own, desc->heads, "log sum of exponentials");
+        uint32_t begun = (uint32_t)graph->exchange_count, end, i;
+        if (turn + 1 < count) {
+            diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
+            for (i = 0; i < block.count; i++) {
+                diti_exchange_begin(graph, block.parts[i], next, true);
+                diti_exchange_begin(graph, coming.parts[i], before, false);
+            }
+        }
+        diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
+        lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
+        if (!turn) o = part;
+        for (end = (uint32_t)graph->exchange_count; begun < end; begun++) diti_exchange_end(graph, begun);
+        block = coming;
+        if (turn + 1 < count) kv = diti_ring_open(graph, &block, format);
+    }
+    return o;
+}
+
+/* Rows of an item with member i of the sequence. */
+static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_desc *desc, uint32_t i) {
+    const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
+    uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->stretch.patch_text) : 0;
+    return text + diti_group_size(sequence, i, denoise->stretch.patch_rows);
+}
+
+/* ---- PipeFusion: attention to all rows, of which those of other patches are one step old ---- */
+
+/* Where they are kept: as floats [items * all rows, 2 * width] and, where that is asked for, as int8 for the next step,
+   [items * all rows, width] each. */
+typedef struct diti_stale_rows {
+    diti_tensor floats, int8[2];
+} diti_stale_rows;
+
+static void diti_stale_put(diti_graph *graph, diti_tensor kv, uint32_t row, uint32_t rows, uint32_t width,
+                           const diti_stale_rows *kept, uint32_t to) {
+    uint32_t i;
+    if (!rows) return;
+    diti_copy(graph, diti_tensor_view(graph, kv, row, rows, 0, 2 * width),
+              diti_tensor_view(graph, kept->floats, to, rows, 0, 2 * width), "keep keys and values");
+    for (i = 0; i < 2 && kept->int8[i]; i++)
+        diti_quantize_to(graph, diti_tensor_view(graph, kv, row, rows, i * width, width),
+                         diti_tensor_view(graph, kept->int8[i], to, rows, 0, width), "keep keys and values");
+}
+
+/* Keys and values at hand, [items * rows of members [first, first + members) of the sequence, 2 * width], to their
+   places among all: in every item its text's, then its image's. */
+static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                            diti_tensor kv, uint32_t first, uint32_t members, const diti_stale_rows *kept) {
+    const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
+    const diti_stretch *at = &denoise->stretch;
+    uint32_t width = desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
+    for (item = 0; item < desc->items; item++) {
+        for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
+            uint32_t text = desc->text ? diti_group_size(sequence, i, at->patch_text) : 0;
+            uint32_t rows = diti_group_size(sequence, i, at->patch_rows), to = item * (texts + at->all);
+            diti_stale_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->patch_text));
+            to += texts + at->patch_first + diti_group_first(sequence, i, at->patch_rows);
+            diti_stale_put(graph, kv, row + text, rows, width, kept, to);
+            row += text + rows;
+        }
+    }
+}
+
+/* The members of a ring all keep what each of them has computed: 2 * its rows * heads * head_dim elements go to every
+   other one. */
+static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                             diti_tensor kv, const diti_stale_rows *kept) {
+    const diti_group *ring = &denoise->axes->ring;
+    uint32_t inner = diti_group_count(&denoise->axes->ulysses), count = diti_group_count(ring), i, k;
+    diti_tensor parts[DITI_MAX_DEVICES];
+    uint32_t sent[DITI_MAX_DEVICES], received[DITI_MAX_DEVICES];
+    diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, kv)->format;
+    diti_tensor payload = diti_payload(graph, kv);
+    for (i = 0; i < count; i++) {
+        uint32_t rows = 0;
+        if (i == ring->index) continue;
+        for (k = 0; k < inner; k++) rows += diti_attend_rows(denoise, desc, i * inner + k);
+        parts[i] = diti_tensor_new(graph, diti_payload_format(graph, kv), desc->items * rows,
+                                   2 * desc->heads * desc->head_dim, "keys and values");
+        sent[i] = diti_exchange_begin(graph, payload, ring->devices[i], true);
+        received[i] = diti_exchange_begin(graph, parts[i], ring->devices[i], false);
+    }
+    for (i = 0; i < count; i++) {
+        if (i == ring->index) continue;
+        diti_exchange_end(graph, sent[i]);
+        parts[i] = diti_payload_take(graph, received[i], parts[i], format);
+        diti_stale_keep(graph, denoise, desc, parts[i], i * inner, inner, kept);
+    }
+}
+
+/* What is kept for the attention at hand, of its items. */
+static diti_stale_rows diti_stale_at(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                     diti_element format) {
+    uint32_t kind = desc->text || !denoise->stretch.all_text ? 0 : 1, width = desc->heads * desc->head_dim, i;
+    uint32_t all = (desc->text ? denoise->stretch.all_text : 0) + denoise->stretch.all, rows = desc->items * all;
+    bool int8 = denoise->stale->int8;
+    diti_stale_rows at = DITI_ZERO;
+    for (i = 0; i < (int8 ? 2u : 1u); i++) {
+        diti_tensor *kept = (i ? denoise->stale->values : denoise->stale->kept)[kind] + denoise->block, part;
+        uint32_t columns = int8 ? width : 2 * width;
+        if (!*kept)
+            *kept = diti_tensor_state(graph, int8 ? DITI_I8 : format, denoise->copies * denoise->batch * all, columns,
+                                      "kept keys and values");
+        part = diti_tensor_view(graph, *kept, denoise->first_copy * denoise->batch * all, rows, 0, columns);
+        if (int8)
+            at.int8[i] = part;
+        else
+            at.floats = part;
+    }
+    if (!int8) return at;
+    at.floats = diti_tensor_new(graph, format, rows, 2 * width, "keys and values");
+    for (i = 0; i < 2 && !diti_graph_failed(graph); i++)
+        diti_dequantize(graph, at.int8[i], diti_tensor_view(graph, at.floats, 0, rows, i * width, width),
+                        "kept keys and values");
+    return at;
+}
+
+/* qkv: of the rows of this member of the ring. */
+static diti_tensor diti_stale_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                     diti_tensor qkv) {
+    diti_stale_rows kept;
+    diti_tensor kv;
+    uint32_t inner = denoise->axes ? diti_group_count(&denoise->axes->ulysses) : 1,
+             width = desc->heads * desc->head_dim;
+    uint32_t ring = denoise->axes ? diti_group_count(&denoise->axes->ring) : 1, place, rows;
+    if (diti_graph_failed(graph)) return 0;
+    rows = diti_tensor_get(graph, qkv)->rows;
+    kept = diti_stale_at(graph, denoise, desc, diti_tensor_get(graph, qkv)->format);
+    kv = diti_tensor_view(graph, qkv, 0, rows, width, 2 * width);
+    place = ring > 1 ? denoise->axes->ring.index : 0;
+    diti_stale_keep(graph, denoise, desc, kv, place * inner, inner, &kept);
+    if (ring > 1) diti_stale_share(graph, denoise, desc, kv, &kept);
+    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out, 0);
+}
+
+/* ---- and of the rows that devices divide ---- */
+
+static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                        diti_tensor qkv) {
+    const diti_group *ulysses = &denoise->axes->ulysses, *ring = &denoise->axes->ring;
+    uint32_t inner = diti_group_count(ulysses), outer = diti_group_count(ring), i;
+    uint32_t rows[DITI_MAX_DEVICES], ring_rows[DITI_MAX_DEVICES] = DITI_ZERO;
+    diti_exchange_heads heads = DITI_ZERO;
+    diti_attend_desc local = *desc;
+    diti_tensor o;
+    for (i = 0; i < inner * outer; i++) {
+        uint32_t count = diti_attend_rows(denoise, desc, i);
+        ring_rows[i / inner] += count;
+        if (i / inner == ring->index) rows[i % inner] = count;
+    }
+    heads.group = ulysses;
+    heads.rows = rows;
+    heads.items = desc->items;
+    heads.heads = desc->heads;
+    heads.head_dim = desc->head_dim;
+    if (inner > 1) {
+        qkv = diti_gather_heads(graph, &heads, qkv, 3);
+        local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
+        local.out = 0;
+    }
+    if (denoise->stale)
+        o = diti_stale_attend(graph, denoise, &local, qkv);
+    else if (outer > 1)
+        o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
+    else
+        o = diti_attend(graph, NULL, &local, qkv);
+    if (inner > 1) return diti_scatter_heads(graph, &heads, o, desc->out);
+    if (!desc->out || o == desc->out) return o;
+    diti_copy(graph, o, desc->out, "attention");
+    return desc->out;
+}
+
+DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                     diti_tensor qkv) {
+    uint32_t width = desc->heads * desc->head_dim;
+    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
+    if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
+        return diti_attend_sequence(graph, denoise, desc, qkv);
+    if (denoise && denoise->stale) return diti_stale_attend(graph, denoise, desc, qkv);
+    return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
+}
