@@ -14,15 +14,16 @@ NAMES    =
 COMPILE  = $(CC) -std=gnu99 -Wall -Wextra -I. -Itests
 LIBS     = -lm -ldl -lpthread
 # Linked as C++, so that what drivers and layers allocate with new is seen as theirs.
-SANITIZE = clang++ -x c -std=gnu99 -I. -Itests -DDIT_API=static -Wno-unused-function -gline-tables-only \
+SANITIZE = clang++ -x c -std=gnu99 -I. -Itests -Wno-unused-function -gline-tables-only \
            -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 JOBS     = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN))
 
 SOURCES  = $(patsubst %,src/%,$(shell sed 's/\#.*//' src/ORDER))
 TESTS    = $(filter-out fuzz_%,$(patsubst tests/%.c,%,$(wildcard tests/*.c)))
 SANITIZED = $(filter $(TESTS),$(patsubst tests/%.c,%,$(shell grep -L 'test-runs:' tests/*.c; grep -l 'test-runs:.*sanitize' tests/*.c)))
-# What these compute themselves takes longer than compiling it well; drivers do the work of the others.
-COMPUTING = attention base bench bundled golden graph guard int8 io io_pytorch kernels layers model sample split_matrix text vae w8a8
+# These compile the library into themselves, dit.h or what is static in it; the others are linked with one object.
+WHOLE    = $(patsubst tests/%.c,%,$(shell grep -lE 'include "([^"]*\.c|dit\.h)"' tests/*.c))
+LINKED   = $(filter-out $(WHOLE),$(TESTS))
 FUZZERS  = $(patsubst tests/%.c,build/fuzz/%,$(wildcard tests/fuzz_*.c))
 PROGRAMS = $(patsubst examples/txt2img.c,build/dit,$(wildcard examples/txt2img.c)) \
            $(patsubst examples/%.c,build/%,$(wildcard examples/minimal.c)) \
@@ -43,18 +44,32 @@ build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) dit.h
 	$(COMPILE) $(CFLAGS) -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
 build/mpi_split: examples/mpi_split.c dit.h
 	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(CFLAGS) $< -o $@ $(LIBS)
-build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
+build/library.c: src/ORDER
+	@mkdir -p $(@D) && sed -n '/\.c$$\|\.inc$$/s/.*/#include "&"/p' $< >$@
+build/tests/library.o: build/library.c dit.h
 	@mkdir -p $(@D) && echo '  $@'
-	@$(COMPILE) $(if $(filter $*,$(COMPUTING)),-O1,-O0) -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
-build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
+	@$(COMPILE) -Isrc -O2 -c $< -o $@
+build/asan/library.o: build/library.c dit.h
 	@mkdir -p $(@D) && echo '  $@'
-	@$(SANITIZE) $< -x none -o $@ $(LIBS)
+	@$(SANITIZE) -Isrc -O1 -fsanitize=fuzzer-no-link -c $< -o $@
+$(WHOLE:%=build/tests/%): build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
+	@mkdir -p $(@D) && echo '  $@'
+	@$(COMPILE) -O1 -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
+$(LINKED:%=build/tests/%): build/tests/%: tests/%.c $(wildcard tests/*.h) build/tests/library.o
+	@echo '  $@'
+	@$(COMPILE) -Isrc -O1 -Wno-unused-function $< build/tests/library.o -o $@ $(LIBS)
+$(WHOLE:%=build/asan/%): build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
+	@mkdir -p $(@D) && echo '  $@'
+	@$(SANITIZE) -DDIT_API=static $< -x none -o $@ $(LIBS)
+$(LINKED:%=build/asan/%): build/asan/%: tests/%.c $(wildcard tests/*.h) build/asan/library.o
+	@echo '  $@'
+	@$(SANITIZE) -Isrc $< -x none build/asan/library.o -o $@ $(LIBS)
 build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc)
 build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h)
 build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c
-build/fuzz/%: tests/%.c $(wildcard tests/*.h) dit.h
+build/fuzz/fuzz_%: tests/fuzz_%.c $(wildcard tests/*.h) build/asan/library.o
 	@mkdir -p $(@D) && echo '  $@'
-	@$(SANITIZE) -O1 -fsanitize=fuzzer $< -x none -o $@ $(LIBS)
+	@$(SANITIZE) -Isrc -O1 -fsanitize=fuzzer $< -x none build/asan/library.o -o $@ $(LIBS)
 
 # Written only when the text changes, so that a fresh clone does not rebuild everything.
 dit.h: build/amalgamate src/ORDER $(SOURCES)

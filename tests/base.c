@@ -1,6 +1,5 @@
 /* base: JSON, and the conversions of small floats against their definitions in double precision. */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "test.h"
 #include "files.h"
 #include "model_files.h"

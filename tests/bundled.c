@@ -1,7 +1,6 @@
 /* The bundled model makes the pictures that its golden.json describes: latents and PSNR of every case, on every rung.
    test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "golden.h"
 #include "golden_pipe.h"
 #include "vulkan_test.h"

@@ -2,8 +2,7 @@
    back, batches, interruption, latents and noise, damaged models, and streams that are closed or full.
    Usage: cli [PROGRAM]; PROGRAM is build/dit unless given.   test-runs: lavapipe */
 #define _GNU_SOURCE
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "test.h"
 #include <fcntl.h>
 #include <ftw.h>

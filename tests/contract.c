@@ -2,8 +2,7 @@
  * determinism, counters, lifetime, the application's device, outputs and errors. Runs once per driver, under the
  * validation layers. */
 #define _GNU_SOURCE
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
 #include <pthread.h>

@@ -2,8 +2,7 @@
  * DIT_TEST_ALL=1), in everything from opening a context to reading the picture. Each such run must end in an error and
  * leave nothing behind. The same for device memory through the device allocator, and for pipelines. */
 #define _GNU_SOURCE
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
 #include <execinfo.h>

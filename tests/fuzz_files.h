@@ -1,8 +1,7 @@
 /* What the fuzz targets of both file formats share: the input as a package, every part of it asked for. */
 #ifndef FUZZ_FILES_H
 #define FUZZ_FILES_H
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 
 /* Every member of the folder is one small shard, so that an index finds what it names. */
 static dit_result fuzz_open(const char *member, dit_source *out, void *user) {
@@ -31,6 +30,7 @@ static void fuzz_tensors(const diti_env *env, const diti_checkpoint *checkpoint)
 
 static void fuzz_metadata(const diti_checkpoint *checkpoint) {
     static const char *const keys[] = {"general.architecture", "format", "k.array", "k.texts", "dit.file.config.json"};
+    static const uint8_t value_bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}; /* of GGUF's value types */
     volatile size_t sum = 0;
     for (size_t i = 0; i < DITI_COUNT(keys); i++) {
         const char *text = diti_checkpoint_text(checkpoint, keys[i]);
@@ -40,7 +40,7 @@ static void fuzz_metadata(const diti_checkpoint *checkpoint) {
         size_t length;
         if (text) sum += strlen(text);
         if (diti_checkpoint_array(checkpoint, keys[i], &data, &count, &type) && count) {
-            sum += ((const uint8_t *)data)[count * diti_gguf_value_bytes[type] - 1];
+            sum += ((const uint8_t *)data)[count * value_bytes[type] - 1];
         }
         for (uint64_t j = 0; (text = diti_checkpoint_array_text(checkpoint, keys[i], j, &length)) != NULL; j++) {
             if (text[length] != 0) abort();

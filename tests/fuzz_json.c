@@ -1,6 +1,5 @@
 /* libFuzzer: any bytes as JSON. A tree that comes out is walked whole. */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 
 static size_t walk(const diti_json *node) {
     size_t sum = node->count + node->text_length + node->key_length + (node->number > 0 ? 1u : 0u);

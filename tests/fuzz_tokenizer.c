@@ -1,7 +1,6 @@
 /* libFuzzer: any bytes as spiece.model, tokenizer.json or vocab.txt; behind an M as vocab.json, NUL, merges.txt; behind
    a P as a prompt with weights. What loads encodes a few texts and the input's own end. */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 
 static void encode(const diti_tokenizer *tokenizer, const char *text) {
     int32_t ids[24];

@@ -1,7 +1,6 @@
 /* The graph room: memory shared by liveness, slices within limits, replayed loops, barriers. Runs elementwise ops only.
  */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 
 static diti_env env;

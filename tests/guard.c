@@ -2,8 +2,7 @@
    exponents and give the picture of the base rung; nothing may change where nothing overflows; what no exponent helps
    is an error that names step and op. The models are a fixture with some tensors multiplied. */
 /* test-runs: sanitize newest */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "files.h"
 #include "vulkan_test.h"
 #include "engine.h"

@@ -1,7 +1,6 @@
 /* io: stored types bit for bit, safetensors (sharded too), GGUF (split too), packages; from paths, memory and
  * callbacks. `io DIR...` opens everything below other folders of fixtures instead and reads every tensor. */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "test.h"
 #include "files.h"
 #include "model_files.h"

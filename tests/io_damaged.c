@@ -1,7 +1,6 @@
 /* Damaged model files, made here: each must end in an error that names the culprit, in one line, with nothing leaked
  * and (in the build with AddressSanitizer) nothing read past the file. */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "test.h"
 #include "files.h"
 #include "model_files.h"

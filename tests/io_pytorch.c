@@ -1,7 +1,6 @@
 /* io: PyTorch checkpoints. What PyTorch wrote is read; what it would not write, and whatever a pickle wants to call, is
  * refused by name. */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "test.h"
 #include "files.h"
 #include "model_files.h"

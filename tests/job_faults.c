@@ -3,8 +3,7 @@
    left. By default each function fails where it is called first and last; DIT_TEST_ALL=1: every single call, and on
    the application's device, while it records, too. */
 /* test-runs: sanitize */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 #include "vulkan_faults.h"
 #include "engine.h"

@@ -2,8 +2,7 @@
    counts and which family it sees, in both namings, from headers alone; one step of a small one; and, with
    DIT_TEST_ALL=1 or with names as arguments, one step of each whole architecture at 256 pixels, streamed through 1.5
    GB. test-runs: plain sanitize */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "real_shapes.h"
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,7 +1,6 @@
 /* sample: noise, schedules and solvers. The trajectories themselves are compared by golden (tests/fixtures/schedulers).
  */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "test.h"
 #include "files.h"
 

@@ -1,6 +1,5 @@
 /* The embedded SPIR-V: every module decodes to what a driver can take, and all together stay within their budget. */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "test.h"
 
 enum {

@@ -2,8 +2,7 @@
    splits of a job. Every transport that the devices have is forced in turn; bytes counted by transports equal the sum
    of what the plans said beforehand. */
 /* test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 #include "vulkan_faults.h"
 #include "vae_bytes.h"

@@ -1,8 +1,7 @@
 /* Devices that fail, and runs that are cancelled, while several work on one picture: a job ends with an error that
    names the device, or goes on without it; it never hangs, and what comes after it works. */
 /* test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 
 static dit_error err;

@@ -4,8 +4,7 @@
    what they are about happens on the first device alone.
    Timelines that two devices have in common: a thread signals the one when the other is. */
 /* test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 
 static dit_error err;

@@ -1,8 +1,7 @@
 /* What a job may ask for is the same picture under a split: start pictures and masks, previews, several pictures,
    classes, other samplers. The whole sweep takes further pipelines as arguments. */
 /* test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 
 static dit_error err;

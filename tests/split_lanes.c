@@ -1,7 +1,6 @@
 /* What lies under splits: lanes and meshes of plans that are made here, with values that are known beforehand. */
 /* test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 #include "overlap.h"
 

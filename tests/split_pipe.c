@@ -4,8 +4,7 @@
 
    make test runs the small pipeline; DIT_TEST_ALL=1 all that is done with it, and every family. By hand:
    build/tests/split_pipe FAMILY. test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "generated_model.h"
 #include "vulkan_test.h"
 

@@ -1,8 +1,7 @@
 /* Autoencoders over several devices: strips of lines with what they need of each other, and tiles, against one device;
    the bytes that are sent against their closed form, the plans' sum and what transports counted. */
 /* test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 #include "vae_bytes.h"
 

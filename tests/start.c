@@ -2,8 +2,7 @@
    (tests/reference/start_pictures.py), batches, tiles, restarts, cancelling, both ways to run, images of the
    application's, what is refused, and how much work a gate saves. Usage: start [PIPE_SD3 [PIPE_FLUX]], folders of the
    shared fixtures, for the pipelines of those families.   test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
 #include "files.h"

@@ -2,8 +2,7 @@
  * or stops in between leaves nothing behind. On a device whose memory the host sees, on one where it does not, and on
  * one that the application made and gave a second queue for.
    test-runs: lavapipe swiftshader sanitize */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
 #include "files.h"

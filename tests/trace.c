@@ -1,8 +1,7 @@
 /* Traces: what dit_trace_write says about real jobs is complete, in order and valid JSON, in every mode; nothing is
  * done where no trace was asked for; pictures stay the same.
    test-runs: lavapipe sanitize */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
 #include "files.h"

@@ -1,7 +1,6 @@
 /* Autoencoders in tiles: how near they come to all at once, that no seam shows, and what memory they save.
    test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
 #include "files.h"
 #include "vulkan_test.h"
 

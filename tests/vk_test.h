@@ -26,7 +26,7 @@ static void test_log_line(int level, const char *message, void *user) {
 }
 
 static diti_env test_env(void) {
-    diti_env env = {{test_alloc, test_free, NULL}, {NULL, DITI_LOG_INFO, NULL}};
+    diti_env env = {{test_alloc, test_free, NULL}, {NULL, DITI_LOG_INFO, NULL}, false};
     env.logger.func = test_log_line;
     return env;
 }
