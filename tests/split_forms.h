@@ -1,11 +1,13 @@
 /* What a device sends in one step of a split job, in closed form, from shapes alone (parallel-cache-quant.md 1.1):
    beside what plans say and transports count, a third way to the same number. Every value that is sent has e = 4 bytes,
-   as on the fp32 rung.
+   as on the fp32 rung; a row of c values that goes as int8 has c bytes, zeros up to 16, and 16 for its scale: heads,
+   keys and values, their outputs, and rows between stages. Devices of unequal shares have parts by these: whichever
+   devices a member of an axis stands for, their shares sum to its own.
 
    Of N equal parts, where N divides rows and heads and there are no text rows, a layer comes to the document's
    formulas, which form_document has as the planner does.
 
-   Include it after dit.h's implementation. */
+   Include it after the library. */
 #ifndef SPLIT_FORMS_H
 #define SPLIT_FORMS_H
 
@@ -26,34 +28,98 @@ typedef struct form_shape {
 
 enum { FORM_ELEMENT = 4 };
 
-/* Member i of `members` has [i, i + 1) of so many parts, to the nearest whole one. */
-static inline uint64_t form_first(uint64_t total, uint64_t i, uint64_t members) {
-    return (2 * total * i + members) / (2 * members);
+typedef struct form_axis { /* who divides something among them; member i has weights[i] of it */
+    uint64_t members, weights[DITI_SPLIT_DEVICES];
+} form_axis;
+
+/* Member i has [form_first(i), form_first(i + 1)), each to the nearest whole one. */
+static inline uint64_t form_first(uint64_t total, uint64_t i, const form_axis *axis) {
+    uint64_t before = 0, all = 0, k;
+    for (k = 0; k < axis->members; k++) {
+        all += axis->weights[k];
+        if (k < i) before += axis->weights[k];
+    }
+    return (2 * total * before + all) / (2 * all);
 }
 
-static inline uint64_t form_part(uint64_t total, uint64_t i, uint64_t members) {
-    return form_first(total, i + 1, members) - form_first(total, i, members);
+static inline uint64_t form_part(uint64_t total, uint64_t i, const form_axis *axis) {
+    return form_first(total, i + 1, axis) - form_first(total, i, axis);
 }
 
-typedef struct form_rank {          /* a rank's place, innermost axis first, and what it sends in a step */
-    uint64_t tensor, ulysses, ring; /* places */
-    uint64_t t, u, r;               /* degrees */
-    uint64_t in, b;                 /* of a grid of those of tensor, its place in a row of so many */
-    uint64_t heads;                 /* of its matrices */
-    bool stale;                     /* PipeFusion, which keeps keys and values */
+/* Axes [first, end) of the mesh as one, for a rank: shares are those of all ranks; NULL: equal ones. */
+static inline form_axis form_axis_of(const diti_split *split, const uint32_t *shares, uint64_t rank, uint32_t first,
+                                     uint32_t end) {
+    uint64_t stride = 1, branch = 1, begin, i;
+    form_axis axis = DITI_ZERO;
+    uint32_t k;
+    axis.members = 1;
+    for (k = 0; k < DITI_SPLIT_CFG; k++) {
+        if (k < first) stride *= split->degree[k];
+        if (k >= first && k < end) axis.members *= split->degree[k];
+        branch *= split->degree[k];
+    }
+    begin = rank / branch * branch;
+    for (i = begin; i < begin + branch; i++) axis.weights[i / stride % axis.members] += shares ? shares[i] : 1;
+    return axis;
+}
+
+/* Of a grid: its members b apart (out), or those of one row of b (in). */
+static inline form_axis form_axis_part(const form_axis *all, uint64_t b, bool in) {
+    form_axis axis = DITI_ZERO;
+    uint64_t i;
+    axis.members = in ? b : all->members / b;
+    for (i = 0; i < all->members; i++) axis.weights[in ? i % b : i / b] += all->weights[i];
+    return axis;
+}
+
+typedef struct form_rank { /* a rank's place on each axis, innermost axis first, and what it sends in a step */
+    uint64_t tensor, ulysses, ring, stage;       /* places */
+    uint64_t u, r;                               /* degrees */
+    form_axis matrices, heads, sequence, stages; /* tensor; ulysses; ulysses and ring; pipefusion or layers */
+    form_axis out, in;                           /* of a grid of those of tensor */
+    uint64_t own_heads;                          /* of its matrices */
+    bool stale;                                  /* PipeFusion, which keeps keys and values */
+    bool int8;                                   /* payloads */
 } form_rank;
 
-static inline uint64_t form_rows(const form_shape *shape, const form_rank *rank, uint64_t member, bool text) {
-    uint64_t members = rank->u * rank->r;
-    return form_part(shape->image, member, members) + (text ? form_part(shape->text, member, members) : 0);
+static inline form_rank form_rank_of(const form_shape *shape, const diti_split_plan *plan, const uint32_t *shares,
+                                     uint64_t index) {
+    const diti_split *split = &plan->split;
+    form_rank rank = DITI_ZERO;
+    uint64_t b = split->inputs ? split->inputs : 1, t = split->degree[DITI_SPLIT_TENSOR];
+    rank.u = split->degree[DITI_SPLIT_ULYSSES];
+    rank.r = split->degree[DITI_SPLIT_RING];
+    rank.matrices = form_axis_of(split, shares, index, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES);
+    rank.heads = form_axis_of(split, shares, index, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING);
+    rank.sequence = form_axis_of(split, shares, index, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION);
+    rank.stages = form_axis_of(split, shares, index, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_CFG);
+    rank.out = form_axis_part(&rank.matrices, b, false);
+    rank.in = form_axis_part(&rank.matrices, b, true);
+    rank.tensor = index % t;
+    rank.ulysses = index / t % rank.u;
+    rank.ring = index / (t * rank.u) % rank.r;
+    rank.stage = index / (t * rank.u * rank.r) % rank.stages.members;
+    rank.own_heads = form_part(shape->heads, rank.tensor / b, &rank.out);
+    rank.stale = split->degree[DITI_SPLIT_PIPEFUSION] > 1;
+    rank.int8 = plan->int8;
+    return rank;
 }
 
-/* Of one attention and one item: rows against heads, keys and values round the ring, heads against rows. */
+/* Bytes of a row of so many values that may go as int8. */
+static inline uint64_t form_payload(const form_rank *rank, uint64_t columns) {
+    return !rank->int8 ? columns * FORM_ELEMENT : columns ? (columns + 15) / 16 * 16 + 16 : 0;
+}
+
+static inline uint64_t form_rows(const form_shape *shape, const form_rank *rank, uint64_t member, bool text) {
+    return form_part(shape->image, member, &rank->sequence) +
+           (text ? form_part(shape->text, member, &rank->sequence) : 0);
+}
+
+/* Bytes of one attention and one item: rows against heads, keys and values round the ring, heads against rows. */
 static inline uint64_t form_attention(const form_shape *shape, const form_rank *rank, bool text) {
-    uint64_t width = rank->heads * shape->head_dim, self = rank->ring * rank->u + rank->ulysses, sum = 0, i, k;
-    uint64_t own = form_rows(shape, rank, self, text);
-    uint64_t own_width = form_part(rank->heads, rank->ulysses, rank->u) * shape->head_dim;
-    uint64_t gathered = 0, all = 0, next = 0;
+    uint64_t self = rank->ring * rank->u + rank->ulysses, sum = 0, i, k;
+    uint64_t own = form_rows(shape, rank, self, text), gathered = 0, all = 0, next = 0;
+    uint64_t own_width = form_part(rank->own_heads, rank->ulysses, &rank->heads) * shape->head_dim;
     for (i = 0; i < rank->r; i++) {
         for (k = 0; k < rank->u; k++) {
             uint64_t rows = form_rows(shape, rank, i * rank->u + k, text);
@@ -62,116 +128,109 @@ static inline uint64_t form_attention(const form_shape *shape, const form_rank *
             if (i == (rank->ring + 1) % rank->r) next += rows;
         }
     }
-    sum += own * 3 * (width - own_width); /* queries, keys, values of heads that are others' */
-    if (rank->stale)                      /* everyone's to everyone, as all are kept */
-        sum += 2 * gathered * own_width * (rank->r - 1);
+    for (k = 0; k < rank->u; k++) /* queries, keys, values of heads that are others' */
+        if (k != rank->ulysses)
+            sum += own * 3 * form_payload(rank, form_part(rank->own_heads, k, &rank->heads) * shape->head_dim);
+    if (rank->stale) /* everyone's to everyone, as all are kept; keys and values as one */
+        sum += gathered * form_payload(rank, 2 * own_width) * (rank->r - 1);
     else if (rank->r > 1)
-        sum += 2 * (all - next) * own_width;   /* all but what the next member has by itself */
-    return sum + (gathered - own) * own_width; /* outputs of rows that are others' */
+        sum += (all - next) * 2 * form_payload(rank, own_width);   /* all but what the next member has by itself */
+    return sum + (gathered - own) * form_payload(rank, own_width); /* outputs of rows that are others' */
 }
 
 /* Every member's part of the rows to that member, its sum to all (in F32). */
-static inline uint64_t form_reduce(uint64_t rows, uint64_t columns, uint64_t member, uint64_t members) {
-    uint64_t own = form_part(rows, member, members);
-    return ((rows - own) + (members - 1) * own) * columns;
+static inline uint64_t form_reduce(uint64_t rows, uint64_t columns, uint64_t member, const form_axis *axis) {
+    uint64_t own = form_part(rows, member, axis);
+    return ((rows - own) + (axis->members - 1) * own) * columns;
 }
 
 /* Of the residual stream; of a grid, of the columns that its rows' members make, and those to all of the row. */
 static inline uint64_t form_sum(const form_shape *shape, const form_rank *rank, uint64_t rows) {
-    uint64_t width = shape->heads * shape->head_dim;
-    uint64_t columns = rank->b > 1 ? 4 * form_part(width / 4, rank->in, rank->b) : width;
-    return form_reduce(rows, columns, rank->tensor / rank->b, rank->t / rank->b) + rows * columns * (rank->b - 1);
+    uint64_t width = shape->heads * shape->head_dim, b = rank->in.members;
+    uint64_t columns = b > 1 ? 4 * form_part(width / 4, rank->tensor % b, &rank->in) : width;
+    return form_reduce(rows, columns, rank->tensor / b, &rank->out) + rows * columns * (b - 1);
 }
 
 /* Of a grid: what a pair's first matrix makes, in a block: queries, keys and values (the text's own apart), then the
    feed-forward. */
 static inline uint64_t form_firsts(const form_shape *shape, const form_rank *rank, uint64_t items, uint64_t image,
                                    uint64_t text, uint64_t block) {
-    uint64_t width = rank->heads * shape->head_dim, all = 4 * shape->heads * shape->head_dim, rows, sum;
-    uint64_t unit = all % 16 == 0 && all / 16 >= rank->t / rank->b ? 16 : 4;
-    uint64_t feed = unit * form_part(all / unit, rank->tensor / rank->b, rank->t / rank->b);
+    uint64_t width = rank->own_heads * shape->head_dim, all = 4 * shape->heads * shape->head_dim, rows, sum;
+    uint64_t unit = all % 16 == 0 && all / 16 >= rank->out.members ? 16 : 4, in = rank->tensor % rank->in.members;
+    uint64_t feed = unit * form_part(all / unit, rank->tensor / rank->in.members, &rank->out);
     rows = items * (image + text);
-    sum = form_reduce(rows, 3 * width, rank->in, rank->b);
-    if (shape->sums == 3) sum += form_reduce(rows, width, rank->in, rank->b);
-    if (shape->dual >> block & 1) sum += form_reduce(items * image, 3 * width, rank->in, rank->b);
+    sum = form_reduce(rows, 3 * width, in, &rank->in);
+    if (shape->sums == 3) sum += form_reduce(rows, width, in, &rank->in);
+    if (shape->dual >> block & 1) sum += form_reduce(items * image, 3 * width, in, &rank->in);
     if (shape->last_image && block + 1 == shape->layers) rows = items * image;
-    return sum + form_reduce(rows, feed, rank->in, rank->b);
+    return sum + form_reduce(rows, feed, in, &rank->in);
 }
 
 /* Columns of a matrix, by fours, of which each member has some and all come to have all. */
-static inline uint64_t form_columns(uint64_t columns, uint64_t tensor, uint64_t members) {
-    uint64_t own = 4 * form_part(columns / 4, tensor, members);
-    return columns / 4 < members ? 0 : own * (members - 1);
+static inline uint64_t form_columns(uint64_t columns, uint64_t member, const form_axis *axis) {
+    uint64_t own = 4 * form_part(columns / 4, member, axis);
+    return columns / 4 < axis->members ? 0 : own * (axis->members - 1);
 }
 
 static inline uint64_t form_sums(const form_shape *shape, const form_rank *rank, uint64_t items, uint64_t image,
                                  uint64_t text, uint64_t block) {
     uint64_t together = form_sum(shape, rank, items * (image + text)), one = items * form_sum(shape, rank, image);
     uint64_t sum = shape->sums * together;
-    if (rank->t == 1) return 0;
+    if (rank->matrices.members == 1) return 0;
     if (block + shape->singles >= shape->layers) sum = together;
     if (block + 1 == shape->layers && shape->last_image) sum = (text ? one : together) + one;
     if (shape->skips && block > shape->layers / 2) /* a layer for itself, whose columns all come to have */
-        sum += items * image * form_columns(shape->heads * shape->head_dim, rank->tensor, rank->t);
-    if (rank->b > 1) sum += form_firsts(shape, rank, items, image, text, block);
+        sum += items * image * form_columns(shape->heads * shape->head_dim, rank->tensor, &rank->matrices);
+    if (rank->in.members > 1) sum += form_firsts(shape, rank, items, image, text, block);
     return sum + (shape->dual >> block & 1) * one;
 }
 
-/* Between stages that have some of the layers each, for one item: the rows to the next one, skips to those that take
-   them, and from the last one the prediction to `last` others. */
-static inline uint64_t form_stage(const form_shape *shape, uint64_t rows, uint64_t stage, uint64_t stages,
-                                  uint64_t last) {
-    uint64_t width = shape->heads * shape->head_dim, sum = stage + 1 < stages ? rows * width : 0, i;
-    uint64_t first = form_first(shape->layers, stage, stages), end = form_first(shape->layers, stage + 1, stages);
+/* Bytes between stages that have some of the layers each, for one item: the rows to the next one, skips to those that
+   take them, and from the last one the prediction to `last` others. */
+static inline uint64_t form_stage(const form_shape *shape, const form_rank *rank, uint64_t rows, uint64_t last) {
+    uint64_t row = form_payload(rank, shape->heads * shape->head_dim), sum = rows * row, i;
+    uint64_t first = form_first(shape->layers, rank->stage, &rank->stages);
+    uint64_t end = form_first(shape->layers, rank->stage + 1, &rank->stages);
     for (i = first; shape->skips && i < end && i + 1 < shape->layers / 2; i++)
-        if (shape->layers - 1 - i >= end) sum += rows * width;
-    return stage + 1 < stages ? sum : last * shape->latent / shape->items;
+        if (shape->layers - 1 - i >= end) sum += rows * row;
+    return rank->stage + 1 < rank->stages.members ? sum : last * shape->latent / shape->items * FORM_ELEMENT;
 }
 
-/* Of one evaluation; false: the split is none. */
-static inline bool form_step(const form_shape *shape, const diti_split *split, uint64_t index, uint64_t *bytes) {
-    uint64_t items = shape->items * shape->branches / split->degree[DITI_SPLIT_CFG], members, self, i, rows;
-    uint64_t piped = split->degree[DITI_SPLIT_PIPEFUSION], stages = split->degree[DITI_SPLIT_LAYERS] * piped, stage;
-    uint64_t branches = split->degree[DITI_SPLIT_CFG];
-    form_rank rank;
-    rank.t = split->degree[DITI_SPLIT_TENSOR];
-    rank.u = split->degree[DITI_SPLIT_ULYSSES];
-    rank.r = split->degree[DITI_SPLIT_RING];
-    rank.tensor = index % rank.t;
-    rank.ulysses = index / rank.t % rank.u;
-    rank.ring = index / (rank.t * rank.u) % rank.r;
-    rank.stale = piped > 1;
-    rank.b = split->inputs ? split->inputs : 1;
-    rank.in = rank.tensor % rank.b;
-    rank.heads = form_part(shape->heads, rank.tensor / rank.b, rank.t / rank.b);
-    members = rank.u * rank.r;
-    stage = index / (rank.t * members) % stages;
+/* Of one evaluation; false: the split is none. shares: of all ranks, whole numbers; NULL: equal ones. */
+static inline bool form_step(const form_shape *shape, const diti_split_plan *plan, const uint32_t *shares,
+                             uint64_t index, uint64_t *bytes) {
+    const diti_split *split = &plan->split;
+    uint64_t branches = split->degree[DITI_SPLIT_CFG], piped = split->degree[DITI_SPLIT_PIPEFUSION];
+    uint64_t items = shape->items * shape->branches / branches, self, i, rows, image, sums = 0;
+    form_rank rank = form_rank_of(shape, plan, shares, index);
     self = rank.ring * rank.u + rank.ulysses;
     rows = form_rows(shape, &rank, self, true);
+    image = form_rows(shape, &rank, self, false);
     *bytes = 0;
-    if (diti_split_ranks(split) != rank.t * members * stages * split->degree[DITI_SPLIT_CFG]) return false;
-    for (i = form_first(shape->layers, stage, stages); i < form_first(shape->layers, stage + 1, stages); i++) {
+    if (diti_split_ranks(split) != rank.matrices.members * rank.u * rank.r * rank.stages.members * branches)
+        return false;
+    for (i = form_first(shape->layers, rank.stage, &rank.stages);
+         i < form_first(shape->layers, rank.stage + 1, &rank.stages); i++) {
         *bytes += items * form_attention(shape, &rank, true);
-        *bytes += form_sums(shape, &rank, items, form_rows(shape, &rank, self, false),
-                            rows - form_rows(shape, &rank, self, false), i);
+        sums += form_sums(shape, &rank, items, image, rows - image, i);
         if (shape->dual >> i & 1) *bytes += items * form_attention(shape, &rank, false);
     }
-    if (stage + 1 == stages) /* all members of the last stage come to have all rows */
-        *bytes += items * form_part(shape->image, self, members) * shape->out_columns * (members - 1);
-    if (stages > 1) /* layers: to all other stages; PipeFusion: to the first one of each branch */
-        *bytes += items * form_stage(shape, rows, stage, stages, piped > 1 ? branches : stages - 1);
-    if (branches == 2 && piped == 1) *bytes += shape->latent; /* the prediction, to the other branch */
-    *bytes *= FORM_ELEMENT;
+    if (rank.stage + 1 == rank.stages.members) /* all members of the last stage come to have all rows */
+        sums += items * image * shape->out_columns * (rank.u * rank.r - 1);
+    if (branches == 2 && piped == 1) sums += shape->latent; /* the prediction, to the other branch */
+    if (rank.stages.members > 1) /* layers: to all other stages; PipeFusion: to the first one of each branch */
+        *bytes += items * form_stage(shape, &rank, rows, piped > 1 ? branches : rank.stages.members - 1);
+    *bytes += sums * FORM_ELEMENT;
     return true;
 }
 
 /* Of all steps; columns, rows: of tokens. PipeFusion's are patch by patch behind the warm-up: strips of whole rows, the
    text's with the first. */
-static inline bool form_steps(const form_shape *shape, const diti_split_plan *plan, uint64_t index, uint64_t columns,
-                              uint64_t rows, uint64_t steps, uint64_t *bytes) {
+static inline bool form_steps(const form_shape *shape, const diti_split_plan *plan, const uint32_t *shares,
+                              uint64_t index, uint64_t columns, uint64_t rows, uint64_t steps, uint64_t *bytes) {
     uint64_t whole = plan->split.degree[DITI_SPLIT_PIPEFUSION] < 2 || steps < plan->warmup ? steps : plan->warmup, i,
              one;
-    bool known = form_step(shape, &plan->split, index, bytes);
+    bool known = form_step(shape, plan, shares, index, bytes);
     *bytes *= whole;
     for (i = 0; i < plan->patches && whole < steps; i++) {
         form_shape patch = *shape;
@@ -179,7 +238,7 @@ static inline bool form_steps(const form_shape *shape, const diti_split_plan *pl
         patch.image = count * columns;
         patch.latent = shape->latent * count / rows;
         if (i) patch.text = 0;
-        form_step(&patch, &plan->split, index, &one);
+        form_step(&patch, plan, shares, index, &one);
         *bytes += one * (steps - whole);
     }
     return known;

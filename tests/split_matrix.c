@@ -166,6 +166,18 @@ static const row quick[] = {
         model, split, devices, 8, 8, 1, NULL, "transport=staged,chunk=4K", kind                                        \
     }
 
+#define PLAN(split, values, shares)                                                                                    \
+    "{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"" split "\"" values ", \"shares\": [" shares "]}"
+#define UNEQUAL(model)                                                                                                 \
+    {model, PLAN("ulysses3", "", "0.47, 0.31, 0.22"), "3", 9, 7, 1, NULL, NULL, EXACT},                                   \
+        {model, PLAN("ring3", "", "0.45, 0.35, 0.2"), "3", 8, 8, 1, NULL, NULL, EXACT},                                \
+        {model, PLAN("tensor3", "", "0.47, 0.31, 0.22"), "3", 8, 8, 1, NULL, NULL, EXACT},                                \
+        {model, PLAN("layers3", "", "0.2, 0.3, 0.5"), "3", 8, 8, 1, NULL, NULL, EXACT},                                \
+        {model, PLAN("ulysses2,ring2", "", "0.1, 0.2, 0.32, 0.38"), "4", 9, 7, 1, NULL, NULL, EXACT},                  \
+        {model, PLAN("tensor2x2", "", "0.15, 0.2, 0.25, 0.4"), "4", 8, 8, 1, NULL, NULL, EXACT}, {                     \
+        model, PLAN("pipefusion2,ring2", ", \"patches\": 3", "0.1, 0.2, 0.32, 0.38"), "4", 8, 8, 1, NULL, NULL, STALE  \
+    }
+
 static const row table[] = {
     GUIDED("pixart8", 8, 8),
     EVERY("pixart8", 8, 8),
@@ -216,6 +228,14 @@ static const row table[] = {
     {"sd3-8", "cfg2,ring2,int8", "4", 8, 8, 1, NULL, NULL, LOSSY},
     {"flux8", "ulysses2,int8", "2", 8, 8, 1, NULL, NULL, LOSSY},
     {"hunyuan8", "ring2,int8", "2", 8, 8, 1, NULL, NULL, LOSSY},
+    {"hunyuan8", "layers3,int8", "3", 8, 8, 1, NULL, NULL, LOSSY},
+    {"sd3-8", "ulysses2,layers2,int8", "4", 8, 8, 1, NULL, NULL, LOSSY},
+    UNEQUAL("pixart8"),
+    {"pixart8", PLAN("cfg2,ulysses2", "", "0.6, 0.4, 0.3, 0.7"), "4", 8, 8, 1, NULL, NULL, EXACT},
+    UNEQUAL("dit8"),
+    UNEQUAL("sd3-8"),
+    UNEQUAL("flux8"),
+    UNEQUAL("hunyuan8"),
     {"pixart30", "cfg2,ulysses4", "8", 10, 13, 1, NULL, NULL, EXACT},
     {"pixart30", "tensor4,ulysses2", "8", 10, 13, 1, NULL, NULL, EXACT},
     {"pixart30", "tensor8", "8", 10, 13, 1, NULL, NULL, EXACT},
@@ -414,8 +434,8 @@ typedef struct outcome {
     uint64_t planned[LINKS][LINKS], sent[LINKS][LINKS]; /* bytes */
     uint64_t in_steps[LINKS], before[LINKS];            /* planned by each device for all steps; before them */
     uint32_t devices, given_rows;
-    bool folded;  /* two shares on each device */
-    bool unequal; /* devices have shares as they are fast */
+    uint32_t shares[LINKS]; /* in thousandths; all 0: equal ones */
+    bool folded;            /* two shares on each device */
     diti_step schedule[MOST_STEPS];
 } outcome;
 
@@ -463,8 +483,7 @@ static void sum_planned(const dit_job *job, outcome *out) {
     }
     for (i = 0; i < job->request.schedule.count && i < MOST_STEPS; i++)
         out->schedule[i] = job->request.schedule.steps[i];
-    for (i = 1; i < job->share_count; i++)
-        out->unequal = out->unequal || job->request.shape.shares[i] != job->request.shape.shares[0];
+    for (i = 0; i < job->share_count; i++) out->shares[i] = (uint32_t)(job->request.shape.shares[i] * 1000 + 0.5);
     out->devices = job->share_count;
     out->folded = job->folded;
     out->given_rows = job->request.shape.given_rows;
@@ -614,67 +633,62 @@ static uint64_t text_form(const row *r, const diti_split *split, const outcome *
 }
 
 /* Devices that divide matrices make some columns of each modulation for all steps, and send them to each other. */
-static uint64_t modulation_form(const row *r, const diti_split *split, uint64_t index, uint32_t steps) {
+static uint64_t modulation_form(const row *r, const diti_split *split, const form_rank *rank, uint32_t steps) {
     const diti_model_traits *traits = &at.model->transformer->traits;
     form_shape shape = shape_of(r);
-    uint64_t tensor = split->degree[DITI_SPLIT_TENSOR], sum = 0, i;
-    uint64_t stages = split->degree[DITI_SPLIT_LAYERS] * split->degree[DITI_SPLIT_PIPEFUSION];
-    uint64_t width = traits->width, doubles = shape.layers - shape.singles;
+    uint64_t sum = 0, i, width = traits->width, doubles = shape.layers - shape.singles;
     uint64_t rows = steps * shape.branches / split->degree[DITI_SPLIT_CFG];
-    uint64_t stage = index / (tensor * split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING]) % stages;
+    uint64_t end = form_first(shape.layers, rank->stage + 1, &rank->stages);
     bool adaln = traits->class_count || diti_equal(traits->family, "hunyuandit");
-    if (tensor == 1) return 0;
-    if (diti_equal(traits->family, "pixart")) /* one for all blocks and branches */
-        return steps * form_columns(6 * width, index % tensor, tensor) * FORM_ELEMENT;
-    for (i = form_first(shape.layers, stage, stages); i < form_first(shape.layers, stage + 1, stages); i++) {
+    if (rank->matrices.members == 1) return 0;
+#define COLUMNS(count) form_columns((count)*width, rank->tensor, &rank->matrices)
+    if (diti_equal(traits->family, "pixart")) return steps * COLUMNS(6) * FORM_ELEMENT; /* for all blocks, branches */
+    for (i = form_first(shape.layers, rank->stage, &rank->stages); i < end; i++) {
         if (adaln) {
-            sum += form_columns((traits->class_count ? 6 : 1) * width, index % tensor, tensor);
+            sum += COLUMNS(traits->class_count ? 6 : 1);
         } else if (diti_equal(traits->family, "flux")) {
-            sum += i < doubles ? 2 * form_columns(6 * width, index % tensor, tensor)
-                               : form_columns(3 * width, index % tensor, tensor);
+            sum += i < doubles ? 2 * COLUMNS(6) : COLUMNS(3);
         } else {
-            sum += form_columns((shape.dual >> i & 1 ? 9 : 6) * width, index % tensor, tensor);
-            sum += i + 1 < shape.layers ? form_columns(6 * width, index % tensor, tensor)
-                                        : 2 * form_columns(width, index % tensor, tensor);
+            sum += COLUMNS(shape.dual >> i & 1 ? 9 : 6);
+            sum += i + 1 < shape.layers ? COLUMNS(6) : 2 * COLUMNS(1);
         }
     }
-    if (adaln) sum += form_columns(2 * width, index % tensor, tensor);
+    if (adaln) sum += COLUMNS(2);
+#undef COLUMNS
     return sum * rows * (traits->class_count ? r->images : 1) * FORM_ELEMENT;
 }
 
 /* Of a grid, what sums of keys and values of a text that is attended by itself come to. */
-static uint64_t text_keys_form(const row *r, const diti_split *split, uint64_t index, const outcome *out) {
+static uint64_t text_keys_form(const row *r, const diti_split *split, const form_rank *rank, const outcome *out) {
     const diti_model_traits *traits = &at.model->transformer->traits;
-    uint64_t rows = out->given_rows, b = split->inputs, a = split->degree[DITI_SPLIT_TENSOR] / (b ? b : 1), stage;
-    uint64_t stages = split->degree[DITI_SPLIT_LAYERS] * split->degree[DITI_SPLIT_PIPEFUSION], blocks;
+    uint64_t rows = out->given_rows;
     form_shape shape = shape_of(r);
-    if (!b || traits->joint || traits->class_count) return 0;
+    if (rank->in.members == 1 || traits->joint || traits->class_count) return 0;
     if (diti_equal(traits->family, "hunyuandit"))
         rows = shape.branches / split->degree[DITI_SPLIT_CFG] * (at.model->texts[0].tokens + at.model->texts[1].tokens);
-    stage = index / (a * b * split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING]) % stages;
-    blocks = form_part(shape.layers, stage, stages);
-    return blocks *
-           form_reduce(rows, 2 * form_part(shape.heads, index % (a * b) / b, a) * shape.head_dim, index % b, b) *
+    return form_part(shape.layers, rank->stage, &rank->stages) *
+           form_reduce(rows, 2 * rank->own_heads * shape.head_dim, rank->tensor % rank->in.members, &rank->in) *
            FORM_ELEMENT;
 }
 
 static void check_forms(const row *r, const diti_split_plan *plan, const outcome *out, uint32_t steps) {
     const diti_split *split = &plan->split;
+    const uint32_t *shares = out->shares[0] ? out->shares : NULL;
     form_shape shape = shape_of(r), layers = shape;
     uint64_t bytes, before;
     double document;
     uint32_t i;
     layers.out_columns = layers.latent = 0;
-    if (out->unequal || plan->int8) return;
-    for (i = 0; i < out->devices && form_steps(&shape, plan, i, r->columns, r->rows, steps, &bytes); i++) {
+    for (i = 0; i < out->devices && form_steps(&shape, plan, shares, i, r->columns, r->rows, steps, &bytes); i++) {
+        form_rank rank = form_rank_of(&shape, plan, shares, i);
         CHECK_MESSAGE(out->in_steps[i] == bytes, "device %u sends %llu bytes in %u steps, the closed form says %llu", i,
                       (unsigned long long)out->in_steps[i], steps, (unsigned long long)bytes);
-        before =
-            (i ? 0 : text_form(r, split, out)) + modulation_form(r, split, i, steps) + text_keys_form(r, split, i, out);
+        before = (i ? 0 : text_form(r, split, out)) + modulation_form(r, split, &rank, steps) +
+                 text_keys_form(r, split, &rank, out);
         CHECK_MESSAGE(out->before[i] == before, "device %u sends %llu bytes before, not %llu", i,
                       (unsigned long long)out->before[i], (unsigned long long)before);
-        if (!form_document(&shape, split, &document)) continue;
-        form_step(&layers, split, i, &bytes);
+        if (shares || plan->int8 || !form_document(&shape, split, &document)) continue;
+        form_step(&layers, plan, NULL, i, &bytes);
         CHECK_MESSAGE((double)bytes == document, "%llu bytes in a step, %g by the document's formula",
                       (unsigned long long)bytes, document);
         counts.documents++;
@@ -837,7 +851,7 @@ static void check_run(const row *r, const char *name) {
     diti_split_plan plan;
     outcome one, some;
     dit_result result;
-    if (!CHECK_MESSAGE(diti_split_parse_plan(r->split, &plan, &err) == DIT_OK, "%s", err.message)) return;
+    if (!CHECK_MESSAGE(diti_split_take(&at.model->env, r->split, &plan, &err) == DIT_OK, "%s", err.message)) return;
     result = run(r, r->split, 1, &one);
     if (result < 0 && strstr(err.message, "this version")) {
         counts.unknown++;

@@ -59,4 +59,20 @@ static inline uint64_t vae_picture_bytes(const diti_vae *vae, const diti_group *
     uint32_t first, lines = diti_vae_lines(vae, group, member, height, width, 0, &first);
     return member ? 16 * (uint64_t)lines * width * vae->traits.factor : 0;
 }
+
+/* A side of `length` of a latent in pieces of at most `most` that overlap by a quarter of that: how many, how long. */
+static inline uint64_t vae_pieces(uint64_t length, uint64_t most, uint64_t *size) {
+    uint64_t overlap = most / 4, count = 1;
+    while (count * (most - overlap) + overlap < length) count++;
+    *size = length <= most ? length : (length + (count - 1) * overlap + count - 1) / count;
+    return count;
+}
+
+/* Of tiles: those that a member makes, to the first one; pixels of three floats on four. */
+static inline uint64_t vae_tile_bytes(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
+                                      uint32_t width, uint32_t tile) {
+    uint64_t factor = vae->traits.factor, size[2], count = vae_pieces(height, tile, &size[0]);
+    count *= vae_pieces(width, tile, &size[1]);
+    return member ? diti_group_size(group, member, (uint32_t)count) * factor * size[0] * factor * size[1] * 16 : 0;
+}
 #endif

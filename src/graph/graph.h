@@ -497,7 +497,8 @@ DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *gr
 /* x F32 becomes the sum of all members' x, added in the order of members, so that all have the same bytes. Each sends
    to each other one the rows that are that one's, of x and of the sum its own: of N equal parts 2 (N - 1) / N of x. */
 DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
-/* x as it is sent, and from where it came to where it belongs. */
+/* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
+   multiple of 16, and 16 for its scale. */
 DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
 DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out);
 /* Ends an exchange: the payload that has come by it, in that format. */

@@ -218,7 +218,8 @@ static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, c
     diti_vae_put_tile(tiles, graph, piece, i, j);
 }
 
-/* Each member runs some tiles after the other. group NULL: all are run here. */
+/* Each member runs some tiles after the other, and all but the first send 16 bytes for each pixel of theirs, overlaps
+   too. group NULL: all are run here. */
 static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group) {
     const diti_vae_traits *traits = &tiles->vae->traits;
     uint32_t channels = tiles->decode ? 3 : traits->tiny ? traits->latent_channels : 2 * traits->latent_channels;
