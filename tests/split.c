@@ -3,12 +3,12 @@
    of what the plans said beforehand. */
 /* test-runs: lavapipe */
 #include "library.h"
+#include "split_job.h"
 #include "vulkan_test.h"
 #include "vulkan_faults.h"
 #include "vae_bytes.h"
 #include <limits.h>
 
-static dit_error err;
 static bool full; /* the sweeps of make test-all */
 #define PAIR "llvmpipe,llvmpipe"
 
@@ -294,114 +294,42 @@ static void check_trace(dit_context *context) {
 
 /* --- splits of a job --- */
 
-enum { LATENTS = 16 * 16 * 16, SIDE = 96 };
-static const char tiny[] = "tests/fixtures/pipe_pixart_sigma", bundled[] = "models/emoji-q8_0.gguf";
-
-typedef struct outcome {
-    float latent[LATENTS], picture[3 * SIDE * SIDE];
-    size_t count, pixels;
-    dit_counters counters;
-} outcome;
-
-typedef struct maker {
-    dit_context *context;
-    dit_model *model;
-    dit_job *job;
-} maker;
-
-static double relative(const float *a, const float *b, size_t count) {
-    double error = 0, norm = 0;
-    size_t i;
-    for (i = 0; i < count; i++) {
-        error += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
-        norm += (double)b[i] * b[i];
-    }
-    return sqrt(error / norm);
-}
-
-static double difference(const outcome *a, const outcome *b) { return relative(a->latent, b->latent, b->count); }
-
-static dit_job_desc request(const maker *m, const char *split, uint32_t side, uint32_t steps) {
-    dit_job_desc desc = DITI_ZERO;
-    desc.model = m->model;
-    desc.prompt = "red apple";
-    desc.negative_prompt = "blue";
-    desc.width = desc.height = side;
-    desc.steps = steps;
-    desc.seed = 42;
-    desc.guidance.scale = 3;
-    desc.split = split;
-    return desc;
-}
+enum { SIDE = 96 };
 
 static bool open_maker(maker *m, const char *devices, const char *overrides, const char *path) {
-    dit_model_desc desc = DITI_ZERO;
     memset(m, 0, sizeof *m);
     m->context = open_context(devices, overrides);
-    desc.source.path = path;
-    if (!m->context) return false;
-    return CHECK_MESSAGE(dit_model_load(m->context, &desc, &m->model, &err) == DIT_OK, "%s", err.message);
+    return m->context && CHECK_MESSAGE(load_pipeline(m, path) == DIT_OK, "%s", err.message);
 }
 
-static void close_maker(maker *m) {
-    dit_job_destroy(m->job);
-    dit_model_destroy(m->model);
-    dit_context_destroy(m->context);
-}
-
-static void read_latent(maker *m, outcome *out) {
-    dit_model_info info;
+static void read_outcome(maker *m, outcome *out) {
     dit_output picture;
-    dit_model_get_info(m->model, &info);
     memset(out, 0, sizeof *out);
     CHECK(dit_job_output(m->job, 0, 0, &picture) == DIT_OK);
-    out->count =
-        (size_t)info.latent_channels * (picture.width / info.latent_factor) * (picture.height / info.latent_factor);
-    CHECK_MESSAGE(out->count <= LATENTS && dit_job_read(m->job, DIT_READ_LATENT_F32, 0, 0, out->latent,
-                                                        sizeof out->latent, 0, &err) == DIT_OK,
+    CHECK_MESSAGE(read_latent(m->job, 0, out) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(read_picture(m->job, out) == DIT_OK && out->pixels == (size_t)3 * picture.width * picture.height,
                   "%s", err.message);
-    out->pixels = (size_t)3 * picture.width * picture.height;
-    CHECK_MESSAGE(out->pixels <= 3 * SIDE * SIDE && dit_job_read(m->job, DIT_READ_RGB_F32, 0, 0, out->picture,
-                                                                 sizeof out->picture, 0, &err) == DIT_OK,
-                  "%s", err.message);
-    dit_job_get_counters(m->job, &out->counters);
+    out->sent = sent_bytes(m->job);
 }
 
 /* Runs the job; the latents, or the error in err. */
 static dit_result finish(maker *m, outcome *out) {
-    dit_result result = dit_job_wait(m->job, 60000000000u);
-    dit_job_status(m->job, NULL, &err);
-    if (result == DIT_OK && out) read_latent(m, out);
+    dit_result result = wait_for(m->job, 60);
+    if (result == DIT_OK && out) read_outcome(m, out);
     return result;
-}
-
-/* What a run will send, summed before it. */
-static uint64_t planned_bytes(const dit_job *job) {
-    uint64_t bytes = 0;
-    uint32_t i, segment;
-    for (i = 0; i < job->share_count; i++) {
-        const dit_job *share = job->shares[i];
-        for (segment = 0; segment < share->plan->segment_count; segment++)
-            bytes +=
-                diti_job_runs(share, segment, UINT32_MAX) * diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
-    }
-    return bytes;
 }
 
 static dit_result make_picture(maker *m, const dit_job_desc *desc, outcome *out) {
     dit_result result;
     uint64_t planned;
     memset(out, 0, sizeof *out);
-    dit_job_destroy(m->job);
-    m->job = NULL;
-    result = dit_job_create(m->context, desc, &m->job, &err);
+    result = make_job(m, desc);
     if (result < 0) return result;
-    planned = planned_bytes(m->job);
+    planned = planned_bytes(m->job, false);
     result = finish(m, out);
     if (result == DIT_OK)
-        CHECK_MESSAGE(planned == out->counters.peer_bytes && (m->job->share_total > 1) == (planned > 0),
-                      "%llu bytes were planned, %llu sent", (unsigned long long)planned,
-                      (unsigned long long)out->counters.peer_bytes);
+        CHECK_MESSAGE(planned == out->sent && (m->job->share_total > 1) == (planned > 0),
+                      "%llu bytes were planned, %llu sent", (unsigned long long)planned, (unsigned long long)out->sent);
     return result;
 }
 
@@ -438,15 +366,13 @@ static void check_cfg(const char *devices, const char *overrides, const char *pa
         desc.split = "cfg2";
         CHECK_MESSAGE(make_picture(&m, &desc, &two) == DIT_OK, "%s: %s", devices, err.message);
         printf("cfg2 on %s, %u steps: relative L2 %.2g, of the picture %.2g, %llu bytes\n", devices, steps,
-               difference(&two, &one), relative(two.picture, one.picture, one.pixels),
-               (unsigned long long)two.counters.peer_bytes);
+               difference(&two, &one), picture_difference(&two, &one), (unsigned long long)two.sent);
         CHECK(difference(&two, &one) <= (steps == 1 ? 1e-5 : 1e-3));
-        CHECK(relative(two.picture, one.picture, one.pixels) <= (steps == 1 ? 1e-5 : 1e-3));
+        CHECK(picture_difference(&two, &one) <= (steps == 1 ? 1e-5 : 1e-3));
         if (m.job && steps == 1) text = diti_plan_exchange_bytes(m.job->plan, m.job->encode_segment, 1);
         if (traced && steps == 1) check_trace(m.context);
         if (first) reference = one;
-        CHECK(text && m.job &&
-              two.counters.peer_bytes == text + 2 * steps * one.count * sizeof(float) + decode_bytes(m.job));
+        CHECK(text && m.job && two.sent == text + 2 * steps * one.count * sizeof(float) + decode_bytes(m.job));
     }
     close_maker(&m);
     traced = traced_lightly = false;
@@ -467,7 +393,7 @@ static void check_sequence(const char *devices, const char *path, uint32_t side,
             desc.split = *split;
             CHECK_MESSAGE(make_picture(&m, &desc, &two) == DIT_OK, "%s on %s: %s", *split, devices, err.message);
             printf("%s on %s, %u steps: relative L2 %.2g, %llu bytes\n", *split, devices, steps, difference(&two, &one),
-                   (unsigned long long)two.counters.peer_bytes);
+                   (unsigned long long)two.sent);
             CHECK(difference(&two, &one) <= (steps == 1 ? 1e-5 : 1e-3));
         }
     }
@@ -489,10 +415,9 @@ static void test_int8_payload(void) {
     for (i = 0; i < 2; i++) {
         desc.split = splits[i];
         CHECK_MESSAGE(make_picture(&m, &desc, &two) == DIT_OK, "%s: %s", splits[i], err.message);
-        printf("%s: relative L2 %.2g, %llu bytes\n", splits[i], difference(&two, &one),
-               (unsigned long long)two.counters.peer_bytes);
+        printf("%s: relative L2 %.2g, %llu bytes\n", splits[i], difference(&two, &one), (unsigned long long)two.sent);
         CHECK(difference(&two, &one) <= 1e-2 && difference(&two, &one) > 1e-6);
-        CHECK(two.counters.peer_bytes < exact.counters.peer_bytes);
+        CHECK(two.sent < exact.sent);
     }
     close_maker(&m);
 }
@@ -521,7 +446,7 @@ static void check_shares(maker *m, dit_job_desc *desc, const outcome *one, const
     desc->split = split;
     CHECK_MESSAGE(make_picture(m, desc, &two) == DIT_OK, "%.80s: %s", split, err.message);
     CHECK_MESSAGE(difference(&two, one) <= 1e-5, "%.80s: %g", split, difference(&two, one));
-    CHECK(two.pixels == one->pixels && relative(two.picture, one->picture, one->pixels) <= 1e-5);
+    CHECK(picture_difference(&two, one) <= 1e-5);
     for (i = 0; m->job && i < m->job->share_count; i++) all += rows_of(m, i);
     for (i = 0; m->job && i < m->job->share_count; i++)
         CHECK_MESSAGE(fabs(rows_of(m, i) - shares[i] * all) <= 1, "share %u: %u rows of %u", i, rows_of(m, i), all);
@@ -565,9 +490,7 @@ static void check_auto(maker *m, dit_job_desc *desc, const outcome *one) {
     m->context->devices[1]->rate /= 4;
     snprintf(m->context->devices[1]->info.name, sizeof m->context->devices[1]->info.name, "a slower one");
     desc->split = "ring3";
-    dit_job_destroy(m->job);
-    m->job = NULL;
-    CHECK_MESSAGE(dit_job_create(m->context, desc, &m->job, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(make_job(m, desc) == DIT_OK, "%s", err.message);
     CHECK_MESSAGE(rows_of(m, 0) == rows_of(m, 2) && rows_of(m, 1) * 3 < rows_of(m, 0) && rows_of(m, 1) > 0,
                   "%u, %u, %u rows", rows_of(m, 0), rows_of(m, 1), rows_of(m, 2));
 }
@@ -601,10 +524,7 @@ static void check_plan_refusals(maker *m) {
     size_t i;
     for (i = 0; i < DITI_COUNT(cases); i++) {
         dit_job_desc desc = request(m, cases[i][0], 32, 1);
-        dit_job_destroy(m->job);
-        m->job = NULL;
-        CHECK_MESSAGE(dit_job_create(m->context, &desc, &m->job, &err) < 0 && strstr(err.message, cases[i][1]),
-                      "%s: %s", cases[i][0], err.message);
+        CHECK_MESSAGE(make_job(m, &desc) < 0 && strstr(err.message, cases[i][1]), "%s: %s", cases[i][0], err.message);
     }
 }
 
@@ -666,9 +586,9 @@ static void test_tiles(void) {
         CHECK(dit_job_read(m.job, DIT_READ_RGB_F32, 1, 0, second[i], sizeof second[i], 0, &err) == DIT_OK &&
               dit_job_read(m.job, DIT_READ_PREVIEW, 0, 0, previews[i], sizeof previews[i], 0, &err) == DIT_OK);
     }
-    CHECK(relative(out[1].picture, out[0].picture, out[0].pixels) <= 1e-5 &&
-          relative(second[1], second[0], out[0].pixels) <= 1e-5 &&
-          relative(second[1], out[1].picture, out[0].pixels) > 1e-2);
+    CHECK(picture_difference(&out[1], &out[0]) <= 1e-5 &&
+          relative_l2(second[1], second[0], NULL, out[0].pixels) <= 1e-5 &&
+          relative_l2(second[1], out[1].picture, NULL, out[0].pixels) > 1e-2);
     CHECK(previews[0][3] == 255 && !memcmp(previews[0], previews[1], sizeof previews[0]));
     close_maker(&m);
 }
@@ -764,6 +684,19 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL plain_entry(VkInstance instance,
     return test_vulkan_function(instance, name);
 }
 
+/* The second device's calls can be made to fail. */
+static dit_result open_faulty(dit_context **out) {
+    dit_vulkan through[2] = {{0}, {0}};
+    dit_context_desc desc = DITI_ZERO;
+    through[0].get_instance_proc_addr = plain_entry;
+    through[1].get_instance_proc_addr = fault_get_instance_proc_addr;
+    desc.vulkan = through;
+    desc.vulkan_count = 2;
+    desc.overrides = "rung=base,mapped=0";
+    fault_begin(0, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    return dit_context_create(&desc, out, &err);
+}
+
 static dit_result faulty_picture(maker *m, const char *only, unsigned at, VkResult code, outcome *out) {
     dit_job_desc desc = request(m, failing_split, 32, 2);
     dit_result result;
@@ -790,21 +723,9 @@ static void test_faults(void) {
     static const char *const some[] = {"vkAllocateMemory", "vkQueueSubmit", "vkCreateCommandPool"};
     static outcome out;
     const char *names[FAULT_MOST];
-    dit_vulkan through[2] = {{0}, {0}};
-    dit_context_desc desc = DITI_ZERO;
-    dit_model_desc model = DITI_ZERO;
     maker m = DITI_ZERO;
     unsigned i, calls;
-    through[0].get_instance_proc_addr = plain_entry;
-    through[1].get_instance_proc_addr = fault_get_instance_proc_addr;
-    desc.vulkan = through;
-    desc.vulkan_count = 2;
-    desc.overrides = "rung=base,mapped=0";
-    model.source.path = tiny;
-    fault_begin(0, VK_ERROR_OUT_OF_DEVICE_MEMORY);
-    CHECK_MESSAGE(dit_context_create(&desc, &m.context, &err) == DIT_OK &&
-                      dit_model_load(m.context, &model, &m.model, &err) == DIT_OK,
-                  "%s", err.message);
+    CHECK_MESSAGE(open_faulty(&m.context) == DIT_OK && load_pipeline(&m, tiny) == DIT_OK, "%s", err.message);
     if (m.model && !full)
         for (i = 0; i < 2; i++) check_fault(&m, some[i], 1, VK_ERROR_OUT_OF_DEVICE_MEMORY);
     if (m.model && full && CHECK(faulty_picture(&m, NULL, 0, VK_ERROR_OUT_OF_DEVICE_MEMORY, &out) == DIT_OK)) {
@@ -820,18 +741,10 @@ static void test_faults(void) {
 
 /* Whatever fails while links are measured: an error or none, nothing left behind, and the next time it works. */
 static void test_measure_faults(void) {
-    dit_vulkan through[2] = {{0}, {0}};
-    dit_context_desc desc = DITI_ZERO;
     dit_context *context = NULL;
     const char *names[FAULT_MOST];
     unsigned at, calls, failed = 0, tried = 0;
-    through[0].get_instance_proc_addr = plain_entry;
-    through[1].get_instance_proc_addr = fault_get_instance_proc_addr;
-    desc.vulkan = through;
-    desc.vulkan_count = 2;
-    desc.overrides = "rung=base,mapped=0";
-    fault_begin(0, VK_ERROR_OUT_OF_DEVICE_MEMORY);
-    if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
+    if (!CHECK_MESSAGE(open_faulty(&context) == DIT_OK, "%s", err.message)) return;
     fault_begin(0, VK_ERROR_OUT_OF_DEVICE_MEMORY);
     CHECK(diti_peers_measure(context->peers, &err) == DIT_OK);
     calls = fault_calls < FAULT_MOST ? fault_calls : FAULT_MOST;
@@ -927,7 +840,6 @@ static int rank_poll(void *request_, void *user) {
 
 static bool open_rank(maker *m, uint32_t *rank, const char *overrides) {
     dit_context_desc desc = DITI_ZERO;
-    dit_model_desc model = DITI_ZERO;
     dit_job_desc job;
     memset(m, 0, sizeof *m);
     desc.devices = "llvmpipe";
@@ -938,10 +850,8 @@ static bool open_rank(maker *m, uint32_t *rank, const char *overrides) {
     desc.transport.receive = rank_receive;
     desc.transport.poll = rank_poll;
     desc.transport.user = rank;
-    model.source.path = tiny;
-    if (!CHECK_MESSAGE(dit_context_create(&desc, &m->context, &err) == DIT_OK &&
-                           dit_model_load(m->context, &model, &m->model, &err) == DIT_OK,
-                       "%s", err.message))
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &m->context, &err) == DIT_OK && load_pipeline(m, tiny) == DIT_OK, "%s",
+                       err.message))
         return false;
     job = request(m, "cfg2", 32, 2);
     return CHECK_MESSAGE(dit_job_create(m->context, &job, &m->job, &err) == DIT_OK, "%s", err.message);
@@ -951,7 +861,6 @@ static void test_ranks(void) {
     static uint32_t ranks[2] = {0, 1};
     static outcome out;
     dit_result results[2] = {DIT_WORKING, DIT_WORKING};
-    dit_counters counters[2];
     uint64_t begin;
     uint8_t pixels[32 * 32 * 4];
     maker m[2];
@@ -965,11 +874,10 @@ static void test_ranks(void) {
         dit_job_status(m[0].job, NULL, &err);
         CHECK_MESSAGE(results[0] == DIT_OK && results[1] == DIT_OK, "%d, %d: %s", (int)results[0], (int)results[1],
                       err.message);
-        if (results[0] == DIT_OK) read_latent(&m[0], &out);
+        if (results[0] == DIT_OK) read_outcome(&m[0], &out);
         CHECK(difference(&out, &reference) <= 1e-5);
-        dit_job_get_counters(m[0].job, &counters[0]);
-        dit_job_get_counters(m[1].job, &counters[1]);
-        CHECK(counters[0].peer_bytes == planned_bytes(m[0].job) && counters[1].peer_bytes == planned_bytes(m[1].job));
+        CHECK(sent_bytes(m[0].job) == planned_bytes(m[0].job, false) &&
+              sent_bytes(m[1].job) == planned_bytes(m[1].job, false));
         CHECK(dit_job_read(m[1].job, DIT_READ_RGBA8, 0, 0, pixels, sizeof pixels, 0, &err) < 0 &&
               strstr(err.message, "rank 0"));
         desc = request(&m[0], "cfg2", 32, 2); /* the other one sleeps */
@@ -990,8 +898,7 @@ static void test_ranks(void) {
 }
 
 int main(void) {
-    const char *all = getenv("DIT_TEST_ALL");
-    full = all && *all == '1';
+    full = whole_sweep();
     test_vulkan_begin();
     test_devices();
     test_transports();

@@ -2,90 +2,42 @@
    names the device, or goes on without it; it never hangs, and what comes after it works. */
 /* test-runs: lavapipe */
 #include "library.h"
+#include "split_job.h"
 #include "vulkan_test.h"
 
-static dit_error err;
 static bool full; /* the sweeps of make test-all */
-static const char tiny[] = "tests/fixtures/pipe_pixart_sigma";
-enum { LATENTS = 16 * 16 * 16, STEPS = 3, SIDE = 32 };
-
-typedef struct maker {
-    dit_context *context;
-    dit_model *model;
-    dit_job *job;
-} maker;
+enum { STEPS = 3, SIDE = 32 };
 
 static uint32_t patience_ms = 20000, bridge;
 
 static bool open_maker(maker *m, uint32_t devices) {
-    static const char name[] = ",llvmpipe";
-    char list[16 * sizeof name] = "", overrides[64];
-    dit_context_desc desc = DITI_ZERO;
-    dit_model_desc model = DITI_ZERO;
-    uint32_t i;
+    char overrides[64];
     memset(m, 0, sizeof *m);
-    for (i = 0; i < devices; i++) strcat(list, name);
-    desc.devices = list + 1;
     snprintf(overrides, sizeof overrides, "rung=base,device_ms=%u,bridge=%u", patience_ms, bridge);
-    desc.overrides = overrides;
-    model.source.path = tiny;
-    return CHECK_MESSAGE(dit_context_create(&desc, &m->context, &err) == DIT_OK &&
-                             dit_model_load(m->context, &model, &m->model, &err) == DIT_OK,
-                         "%s", err.message);
+    return CHECK_MESSAGE(open_devices(m, devices, overrides, 0) == DIT_OK && load_pipeline(m, tiny) == DIT_OK, "%s",
+                         err.message);
 }
 
-static void close_maker(maker *m) {
-    dit_job_destroy(m->job);
-    dit_model_destroy(m->model);
-    dit_context_destroy(m->context);
+static bool begin(maker *m, const dit_job_desc *desc) {
+    return CHECK_MESSAGE(make_job(m, desc) == DIT_OK, "%s: %s", desc->split ? desc->split : "alone", err.message);
 }
 
-static dit_job_desc request(const maker *m, const char *split) {
-    dit_job_desc desc = DITI_ZERO;
-    desc.model = m->model;
-    desc.prompt = "red apple";
-    desc.negative_prompt = "blue";
-    desc.width = desc.height = SIDE;
-    desc.steps = STEPS;
-    desc.seed = 42;
-    desc.guidance.scale = 3;
-    desc.split = split;
-    return desc;
-}
-
-static bool make_job(maker *m, const dit_job_desc *desc) {
-    dit_job_destroy(m->job);
-    m->job = NULL;
-    return CHECK_MESSAGE(dit_job_create(m->context, desc, &m->job, &err) == DIT_OK, "%s: %s",
-                         desc->split ? desc->split : "alone", err.message);
-}
-
-static float latent[LATENTS], reference[LATENTS];
+static outcome made, reference;
 
 static dit_result finish(maker *m) {
-    dit_result result = dit_job_wait(m->job, 60000000000u);
+    dit_result result = wait_for(m->job, 60);
     CHECK(result != DIT_WORKING);
-    dit_job_status(m->job, NULL, &err);
-    if (result == DIT_OK)
-        CHECK_MESSAGE(dit_job_read(m->job, DIT_READ_LATENT_F32, 0, 0, latent, sizeof latent, 0, &err) == DIT_OK, "%s",
-                      err.message);
+    made.count = 0;
+    if (result == DIT_OK) CHECK_MESSAGE(read_latent(m->job, 0, &made) == DIT_OK, "%s", err.message);
     return result;
 }
 
-/* Relative L2 of the latent to the reference. */
-static double difference(void) {
-    double error = 0, norm = 0;
-    size_t i;
-    for (i = 0; i < LATENTS; i++) {
-        error += ((double)latent[i] - reference[i]) * ((double)latent[i] - reference[i]);
-        norm += (double)reference[i] * reference[i];
-    }
-    return sqrt(error / norm);
-}
+/* Of what was made to the reference. */
+static double error_made(void) { return difference(&made, &reference); }
 
 static void take_reference(maker *m, const char *split) {
-    dit_job_desc desc = request(m, split);
-    if (make_job(m, &desc) && CHECK(finish(m) == DIT_OK)) memcpy(reference, latent, sizeof reference);
+    dit_job_desc desc = request(m, split, SIDE, STEPS);
+    if (begin(m, &desc) && CHECK(finish(m) == DIT_OK)) reference = made;
 }
 
 /* --- how a submission fails --- */
@@ -137,23 +89,23 @@ static void set_trap(maker *m, uint32_t device, how kind, uint32_t step, uint32_
 
 /* A device fails behind so many steps of a run that is allowed to go on. */
 static void check_resume(maker *m, const char *split, uint32_t device, how kind, uint32_t step) {
-    dit_job_desc desc = request(m, split);
+    dit_job_desc desc = request(m, split, SIDE, STEPS);
     dit_status status;
     dit_output output;
     dit_result result;
     uint32_t before;
     desc.resume_on_loss = true;
     desc.preview_interval = 2;
-    if (!make_job(m, &desc)) return;
+    if (!begin(m, &desc)) return;
     before = m->job->share_total;
     set_trap(m, device, kind, step, 3);
     result = finish(m);
     dit_job_status(m->job, &status, NULL);
     printf("%s, device %u %s: went on behind step %u with %u devices: relative L2 %.2g\n", split, device,
-           how_names[kind], m->job->begins_at, m->job->share_total, difference());
+           how_names[kind], m->job->begins_at, m->job->share_total, error_made());
     CHECK_MESSAGE(result == DIT_OK && status.failed_devices == 1 && status.step == STEPS, "%s, device %u %s: %s", split,
                   device, how_names[kind], err.message);
-    CHECK(difference() <= 1e-3 && m->job->share_total < before);
+    CHECK(error_made() <= 1e-3 && m->job->share_total < before);
     CHECK(m->job->begins_at + 2 >= step && m->job->begins_at <= step);
     CHECK(dit_job_output(m->job, 0, 0, &output) == DIT_OK && output.device == (device ? 0u : 1u));
     CHECK(status.preview_id <= 1 && dit_job_restart(m->job, &desc, &err) < 0);
@@ -161,10 +113,10 @@ static void check_resume(maker *m, const char *split, uint32_t device, how kind,
 
 /* A second failure, or one of the device with an image of the application's, ends the run. */
 static void check_no_resume(maker *m) {
-    dit_job_desc desc = request(m, "ring3");
+    dit_job_desc desc = request(m, "ring3", SIDE, STEPS);
     dit_result result;
     desc.resume_on_loss = true;
-    if (!make_job(m, &desc)) return;
+    if (!begin(m, &desc)) return;
     set_trap(m, 1, RUNS_OUT, 1, 1);
     while ((result = dit_job_step(m->job, 0)) == DIT_WORKING && !m->job->resumed) {
     }
@@ -178,10 +130,10 @@ static void check_no_resume(maker *m) {
 
 /* The error names the device; the job can be made or run again where the device has not gone. */
 static void check_failure(maker *m, const char *split, uint32_t device, how kind, uint32_t at) {
-    dit_job_desc desc = request(m, split);
+    dit_job_desc desc = request(m, split, SIDE, STEPS);
     dit_result result, wanted = kind == RUNS_OUT ? DIT_ERROR_OUT_OF_DEVICE_MEMORY : DIT_ERROR_DEVICE_LOST;
     char name[32];
-    if (!make_job(m, &desc)) return;
+    if (!begin(m, &desc)) return;
     snprintf(name, sizeof name, "device %u", device);
     set_trap(m, device, kind, 0, at);
     result = finish(m);
@@ -193,22 +145,22 @@ static void check_failure(maker *m, const char *split, uint32_t device, how kind
         CHECK(result == DIT_ERROR_DEVICE_LOST);
         return;
     }
-    CHECK_MESSAGE(result == DIT_OK && finish(m) == DIT_OK && difference() <= 1e-3, "%s again: %s", split, err.message);
+    CHECK_MESSAGE(result == DIT_OK && finish(m) == DIT_OK && error_made() <= 1e-3, "%s again: %s", split, err.message);
 }
 
 /* Without memory for the plan of a share. */
 static void check_creation(maker *m, const char *split, uint32_t device) {
     diti_device *poor = m->context->devices[device];
-    dit_job_desc desc = request(m, split);
+    dit_job_desc desc = request(m, split, SIDE, STEPS);
     VkDeviceSize limit = poor->memory_limit;
     dit_job_destroy(m->job);
     m->job = NULL;
     poor->memory_limit = poor->memory_used;
-    CHECK_MESSAGE(dit_job_create(m->context, &desc, &m->job, &err) == DIT_ERROR_OUT_OF_DEVICE_MEMORY && !m->job &&
+    CHECK_MESSAGE(make_job(m, &desc) == DIT_ERROR_OUT_OF_DEVICE_MEMORY && !m->job &&
                       (device == 0 || err.device == device + 1),
                   "%s without memory on device %u: %s", split, device, err.message);
     poor->memory_limit = limit;
-    CHECK(make_job(m, &desc) && finish(m) == DIT_OK && difference() <= 1e-3);
+    CHECK(begin(m, &desc) && finish(m) == DIT_OK && error_made() <= 1e-3);
 }
 
 /* --- cancelling --- */
@@ -222,9 +174,9 @@ static uint32_t random_below(uint32_t limit) {
 
 /* Somewhere in a run, whatever is on its way; then again, and at last to the end. */
 static void check_cancel(maker *m, const char *split, uint32_t times) {
-    dit_job_desc desc = request(m, split);
+    dit_job_desc desc = request(m, split, SIDE, STEPS);
     uint32_t i, steps, done = 0;
-    if (!make_job(m, &desc)) return;
+    if (!begin(m, &desc)) return;
     for (i = 0; i < times; i++) {
         dit_result result = DIT_WORKING;
         for (steps = random_below(40); steps && result == DIT_WORKING; steps--)
@@ -239,7 +191,7 @@ static void check_cancel(maker *m, const char *split, uint32_t times) {
             CHECK_MESSAGE(dit_job_restart(m->job, &desc, &err) == DIT_OK, "%s: %s", split, err.message);
         }
     }
-    CHECK(finish(m) == DIT_OK && difference() <= 1e-3 && done < times);
+    CHECK(finish(m) == DIT_OK && error_made() <= 1e-3 && done < times);
     CHECK(dit_job_restart(m->job, &desc, &err) == DIT_OK); /* and destroyed in the middle */
     for (steps = random_below(20); steps; steps--) dit_job_step(m->job, 100000);
 }
@@ -248,8 +200,8 @@ static void check_cancel(maker *m, const char *split, uint32_t times) {
 
 /* Submissions of a run to a device. */
 static uint32_t count_submits(maker *m, const char *split, uint32_t device) {
-    dit_job_desc desc = request(m, split);
-    if (!make_job(m, &desc)) return 0;
+    dit_job_desc desc = request(m, split, SIDE, STEPS);
+    if (!begin(m, &desc)) return 0;
     set_trap(m, device, RUNS_OUT, 0, 0);
     CHECK(dit_job_wait(m->job, UINT64_MAX) == DIT_OK);
     return trap.count;
@@ -260,7 +212,7 @@ static uint32_t count_submits(maker *m, const char *split, uint32_t device) {
 static void sweep_submits(maker *m, const char *split, uint32_t device, how kind) {
     dit_result result, wanted = kind == RUNS_OUT ? DIT_ERROR_OUT_OF_DEVICE_MEMORY : DIT_ERROR_DEVICE_LOST;
     diti_device *fails = m->context->devices[device];
-    dit_job_desc desc = request(m, split);
+    dit_job_desc desc = request(m, split, SIDE, STEPS);
     uint32_t at, submits = count_submits(m, split, device), failed = 0;
     for (at = 1; m->job && at <= submits; at++) {
         if (!CHECK_MESSAGE(dit_job_restart(m->job, &desc, &err) == DIT_OK, "%s: %s", split, err.message)) return;
@@ -273,7 +225,7 @@ static void sweep_submits(maker *m, const char *split, uint32_t device, how kind
         fails->lost = 0;
         fails->fail_submit_after = 0;
     }
-    CHECK(m->job && dit_job_restart(m->job, &desc, &err) == DIT_OK && finish(m) == DIT_OK && difference() <= 1e-3);
+    CHECK(m->job && dit_job_restart(m->job, &desc, &err) == DIT_OK && finish(m) == DIT_OK && error_made() <= 1e-3);
     printf("%s: device %u %s at %u of %u submits\n", split, device, how_names[kind], failed, submits);
     CHECK(failed > 0);
 }
@@ -281,8 +233,8 @@ static void sweep_submits(maker *m, const char *split, uint32_t device, how kind
 /* Nothing stays behind on any device. */
 static void sweep_split(maker *m, const char *split) {
     VkDeviceSize used[DITI_MAX_DEVICES];
-    dit_job_desc desc = request(m, split);
-    uint32_t device, i, devices = make_job(m, &desc) ? m->job->share_total : 0;
+    dit_job_desc desc = request(m, split, SIDE, STEPS);
+    uint32_t device, i, devices = begin(m, &desc) ? m->job->share_total : 0;
     dit_job_destroy(m->job);
     m->job = NULL;
     for (i = 0; i < m->context->device_count; i++) used[i] = m->context->devices[i]->memory_used;
@@ -328,12 +280,12 @@ static void check_gone(const char *split, uint32_t devices, uint32_t device, how
     maker m;
     patience_ms = kind == STALLS ? 1000 : 20000;
     if (!open_maker(&m, devices)) return;
-    desc = request(&m, NULL);
+    desc = request(&m, NULL, SIDE, STEPS);
     if (resumes) {
         check_resume(&m, split, device, kind, at);
     } else {
         check_failure(&m, split, device, kind, at);
-        if (device) CHECK(make_job(&m, &desc) && finish(&m) == DIT_OK && difference() <= 1e-3);
+        if (device) CHECK(begin(&m, &desc) && finish(&m) == DIT_OK && error_made() <= 1e-3);
     }
     close_maker(&m);
 }
@@ -353,8 +305,7 @@ static void sweep_gone(const char *split, uint32_t devices) {
 }
 
 int main(void) {
-    const char *all = getenv("DIT_TEST_ALL");
-    full = all && *all == '1';
+    full = whole_sweep();
     test_vulkan_begin();
     test_whole_devices();
     bridge = 1; /* devices wait for each other themselves, where the driver can have them */

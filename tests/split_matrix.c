@@ -9,8 +9,8 @@
    test-runs: lavapipe */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
-#include "generated_model.h"
 #include "split_forms.h"
+#include "split_job.h"
 #include "stale_model.h"
 #include "vulkan_test.h"
 #include <sys/stat.h>
@@ -42,8 +42,8 @@ typedef struct fixture { /* a file or folder, and what it lacks */
     uint32_t channels; /* 4 or 16: the decoder that is added; 0: it has one */
 } fixture;
 static const fixture fixtures[] = {
-    {"bundled", "models/emoji-q8_0.gguf", 0},
-    {"pixart-sigma", "tests/fixtures/pipe_pixart_sigma", 0},
+    {"bundled", bundled, 0},
+    {"pixart-sigma", tiny, 0},
     {"dit", "tests/fixtures/pipe_dit", 0},
     {"sd35-odd", "tests/fixtures/sd35_odd", 16},
     {"flux-sdcpp", "tests/fixtures/gguf_flux_sdcpp/model.gguf", 16},
@@ -169,9 +169,9 @@ static const row quick[] = {
 #define PLAN(split, values, shares)                                                                                    \
     "{\"format\": \"dit-split-plan\", \"version\": 1, \"split\": \"" split "\"" values ", \"shares\": [" shares "]}"
 #define UNEQUAL(model)                                                                                                 \
-    {model, PLAN("ulysses3", "", "0.47, 0.31, 0.22"), "3", 9, 7, 1, NULL, NULL, EXACT},                                   \
+    {model, PLAN("ulysses3", "", "0.47, 0.31, 0.22"), "3", 9, 7, 1, NULL, NULL, EXACT},                                \
         {model, PLAN("ring3", "", "0.45, 0.35, 0.2"), "3", 8, 8, 1, NULL, NULL, EXACT},                                \
-        {model, PLAN("tensor3", "", "0.47, 0.31, 0.22"), "3", 8, 8, 1, NULL, NULL, EXACT},                                \
+        {model, PLAN("tensor3", "", "0.47, 0.31, 0.22"), "3", 8, 8, 1, NULL, NULL, EXACT},                             \
         {model, PLAN("layers3", "", "0.2, 0.3, 0.5"), "3", 8, 8, 1, NULL, NULL, EXACT},                                \
         {model, PLAN("ulysses2,ring2", "", "0.1, 0.2, 0.32, 0.38"), "4", 9, 7, 1, NULL, NULL, EXACT},                  \
         {model, PLAN("tensor2x2", "", "0.15, 0.2, 0.25, 0.4"), "4", 8, 8, 1, NULL, NULL, EXACT}, {                     \
@@ -291,7 +291,6 @@ static const row table[] = {
 
 /* ---- devices: what is open now ---- */
 
-static dit_error err;
 static bool full;               /* the sweep of make test-all */
 static uint32_t some_steps = 2; /* behind which latents are compared */
 static char drivers[2][300];    /* a device of each of two drivers, the one that tests are quicker on first */
@@ -314,28 +313,10 @@ static void find_drivers(void) {
     }
 }
 
-typedef struct bench {
-    const char *model_name, *devices, *overrides; /* of the row that opened it */
-    dit_context *context;
-    dit_model *model;
-    generated_files files;
-    bool generated;
-} bench;
-static bench at;
-
-static void close_model(void) {
-    dit_model_destroy(at.model);
-    if (at.generated) generated_free(&at.files);
-    at.generated = false;
-    at.model = NULL;
-    at.model_name = NULL;
-}
-
-static void close_bench(void) {
-    close_model();
-    dit_context_destroy(at.context);
-    at.context = NULL;
-}
+static maker at;
+static struct { /* of the row that opened it */
+    const char *model, *devices, *overrides;
+} opened;
 
 static bool same_text(const char *a, const char *b) { return a && b ? !strcmp(a, b) : a == b; }
 
@@ -343,8 +324,8 @@ static bool open_context(const row *r) {
     char devices[LINKS * 300] = "", overrides[128];
     dit_context_desc desc = DITI_ZERO;
     uint32_t count = (uint32_t)atoi(r->devices), i;
-    if (at.context && same_text(at.devices, r->devices) && same_text(at.overrides, r->overrides)) return true;
-    close_bench();
+    if (at.context && same_text(opened.devices, r->devices) && same_text(opened.overrides, r->overrides)) return true;
+    close_maker(&at);
     for (i = 0; i < count; i++) {
         strcat(devices, i ? "," : "");
         strcat(devices, drivers[strchr(r->devices, '+') ? i % 2 : 0]);
@@ -352,8 +333,8 @@ static bool open_context(const row *r) {
     snprintf(overrides, sizeof overrides, "rung=base%s%s", r->overrides ? "," : "", r->overrides ? r->overrides : "");
     desc.devices = devices;
     desc.overrides = overrides;
-    at.devices = r->devices;
-    at.overrides = r->overrides;
+    opened.devices = r->devices;
+    opened.overrides = r->overrides;
     return dit_context_create(&desc, &at.context, &err) == DIT_OK;
 }
 
@@ -364,11 +345,11 @@ static const fixture *find_fixture(const char *name) {
     return NULL;
 }
 
-static bool load_model(const dit_component *components, uint32_t count) {
-    dit_model_desc desc = DITI_ZERO;
-    desc.components = components;
-    desc.component_count = count;
-    return CHECK_MESSAGE(dit_model_load(at.context, &desc, &at.model, &err) == DIT_OK, "%s", err.message);
+static const generated_model *find_shape(const char *name) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(shapes); i++)
+        if (!strcmp(shapes[i].name, name)) return &shapes[i];
+    return NULL;
 }
 
 static bool load_fixture(const fixture *f) {
@@ -376,14 +357,9 @@ static bool load_fixture(const fixture *f) {
     dit_component components[2];
     char path[300];
     bytes vae = DITI_ZERO;
-    bool good;
+    dit_result result;
     snprintf(path, sizeof path, "%s%s", f->path[0] == '/' ? fixture_folder : "", f->path);
     memset(components, 0, sizeof components);
-    if (!f->channels) {
-        desc.source.path = path;
-        desc.parts = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE; /* texts are given */
-        return CHECK_MESSAGE(dit_model_load(at.context, &desc, &at.model, &err) == DIT_OK, "%s", err.message);
-    }
     components[0].role = DIT_ROLE_TRANSFORMER;
     components[0].source.path = path;
     components[1].role = DIT_ROLE_VAE;
@@ -392,9 +368,15 @@ static bool load_fixture(const fixture *f) {
         vae = generated_wide_vae();
         components[1].source = memory_source(&vae);
     }
-    good = load_model(components, 2);
+    if (!f->channels) {
+        desc.source.path = path;
+    } else {
+        desc.components = components;
+        desc.component_count = 2;
+    }
+    result = load_denoiser(&at, NULL, DIT_TYPE_STORED, desc);
     bytes_free(&vae);
-    return good;
+    return CHECK_MESSAGE(result == DIT_OK, "%s", err.message);
 }
 
 /* Random weights predict no noise; in a flow's steps latents keep their size all the same. All are as long, so that
@@ -409,77 +391,49 @@ static bool take_flow(void) {
 
 static bool open_model(const row *r) {
     const fixture *f = find_fixture(r->model);
-    size_t i;
-    if (at.model && same_text(at.model_name, r->model)) return true;
-    close_model();
-    at.model_name = r->model;
+    const generated_model *shape = find_shape(r->model);
+    dit_model_desc desc = DITI_ZERO;
+    if (at.model && same_text(opened.model, r->model)) return true;
+    close_model(&at);
+    opened.model = r->model;
     if (f && !load_fixture(f)) return false;
-    for (i = 0; i < DITI_COUNT(shapes) && !at.model; i++) {
-        if (strcmp(shapes[i].name, r->model)) continue;
-        generated_make(&at.files, &shapes[i]);
-        at.generated = true;
-        if (!load_model(at.files.components, at.files.component_count) || !take_flow()) return false;
-    }
+    if (shape &&
+        (!CHECK_MESSAGE(load_denoiser(&at, shape, DIT_TYPE_STORED, desc) == DIT_OK, "%s", err.message) || !take_flow()))
+        return false;
     if (!CHECK_MESSAGE(at.model, "there is no model %s", r->model)) return false;
-    if (at.model->fixed_text && !diti_encoders_mask(at.model)) /* as a tokenizer of so many tokens would have it */
-        at.model->texts[DITI_TEXT_FIRST].tokens = GENERATED_TOKENS2;
+    shorten_texts(at.model);
     return true;
 }
 
 /* ---- runs ---- */
 
-typedef struct outcome {
-    float *start, *latent, *picture; /* of all images; the first one's, as floats */
-    size_t count, pixels;
+typedef struct observed {
+    outcome made;
+    float start[MOST_LATENTS];                          /* the noise */
     uint64_t planned[LINKS][LINKS], sent[LINKS][LINKS]; /* bytes */
     uint64_t in_steps[LINKS], before[LINKS];            /* planned by each device for all steps; before them */
     uint32_t devices, given_rows;
     uint32_t shares[LINKS]; /* in thousandths; all 0: equal ones */
     bool folded;            /* two shares on each device */
     diti_step schedule[MOST_STEPS];
-} outcome;
+} observed;
 
-static void drop(outcome *out) {
-    free(out->start);
-    free(out->latent);
-    free(out->picture);
-    memset(out, 0, sizeof *out);
+static asked asked_of(const row *r, uint32_t steps) {
+    asked a = {0, 0, 0, 0, 0, 0, 0, "euler", false};
+    a.columns = r->columns;
+    a.rows = r->rows;
+    a.images = r->images;
+    a.steps = steps;
+    return a;
 }
 
-static dit_job_desc request(const row *r, const char *split, uint32_t steps, generated_inputs *inputs) {
-    static const int32_t labels[2] = {3, 7};
-    dit_job_desc desc = DITI_ZERO;
-    bool classes = at.model->transformer->traits.class_count > 0;
-    bool guided = at.model->transformer->traits.default_guidance != 1.0f;
-    memset(inputs, 0, sizeof *inputs);
-    if (!classes) generated_texts(inputs, at.model, GENERATED_TOKENS2, guided);
-    desc.model = at.model;
-    desc.inputs = inputs->list;
-    desc.input_count = inputs->count;
-    desc.class_labels = classes ? labels : NULL;
-    desc.width = r->columns * at.model->info.size_multiple;
-    desc.height = r->rows * at.model->info.size_multiple;
-    desc.image_count = r->images;
-    desc.steps = steps;
-    desc.seed = 5;
-    desc.sampler = "euler";
-    desc.guidance.scale = guided ? 3 : 0;
-    desc.split = split;
-    return desc;
-}
-
-static void sum_planned(const dit_job *job, outcome *out) {
-    uint32_t i, to, segment;
+static void sum_planned(const dit_job *job, observed *out) {
+    uint32_t i, to;
     for (i = 0; i < job->share_count; i++) {
         const dit_job *share = job->shares[i];
-        for (segment = 0; segment < share->plan->segment_count; segment++) {
-            uint32_t runs = diti_job_runs(share, segment, UINT32_MAX);
-            for (to = 0; to < LINKS; to++)
-                out->planned[i][to] += runs * diti_plan_exchange_bytes(share->plan, segment, to);
-            if (segment < share->decode_segment)
-                *(segment < share->step_segment ? &out->before[i] : &out->in_steps[i]) +=
-                    runs * diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
-        }
+        for (to = 0; to < LINKS; to++) out->planned[i][to] = share_bytes(share, 0, share->plan->segment_count, to);
+        out->before[i] = share_bytes(share, 0, share->step_segment, UINT32_MAX);
+        out->in_steps[i] = share_bytes(share, share->step_segment, share->decode_segment, UINT32_MAX);
     }
     for (i = 0; i < job->request.schedule.count && i < MOST_STEPS; i++)
         out->schedule[i] = job->request.schedule.steps[i];
@@ -489,70 +443,38 @@ static void sum_planned(const dit_job *job, outcome *out) {
     out->given_rows = job->request.shape.given_rows;
 }
 
-static bool read_latents(dit_job *job, outcome *out) {
-    uint32_t image, images = job->request.shape.image_count;
-    out->count = diti_job_latent_values(job);
-    out->latent = (float *)calloc(out->count, sizeof *out->latent);
-    out->start = (float *)calloc(out->count, sizeof *out->start);
-    memcpy(out->start, job->request.noise, out->count * sizeof *out->start); /* scaled, once the job has begun */
-    for (image = 0; image < images; image++) {
-        size_t each = out->count / images;
-        if (!CHECK_MESSAGE(dit_job_read(job, DIT_READ_LATENT_F32, image, 0, out->latent + image * each,
-                                        each * sizeof(float), 0, &err) == DIT_OK,
-                           "%s", err.message))
-            return false;
-    }
-    out->pixels = 3 * (size_t)job->request.shape.width * job->request.shape.height;
-    out->picture = (float *)calloc(out->pixels, sizeof *out->picture);
-    return CHECK_MESSAGE(
-        dit_job_read(job, DIT_READ_RGB_F32, 0, 0, out->picture, out->pixels * sizeof(float), 0, &err) == DIT_OK, "%s",
-        err.message);
+static bool read_outcome(dit_job *job, observed *out) {
+    uint32_t image;
+    for (image = 0; image < job->request.shape.image_count; image++)
+        if (!CHECK_MESSAGE(read_latent(job, image, &out->made) == DIT_OK, "%s", err.message)) return false;
+    memcpy(out->start, job->request.noise, out->made.count * sizeof *out->start); /* scaled, once the job has begun */
+    return CHECK_MESSAGE(read_picture(job, &out->made) == DIT_OK, "%s", err.message);
 }
 
 /* The latents, or the error in err. */
-static dit_result run(const row *r, const char *split, uint32_t steps, outcome *out) {
-    generated_inputs inputs;
-    dit_job_desc desc = request(r, split, steps, &inputs);
+static dit_result run(const row *r, const char *split, uint32_t steps, observed *out) {
+    asked a = asked_of(r, steps);
     dit_job *job = NULL;
-    dit_result result;
+    dit_result result = make_asked(&at, &a, split, &job);
     uint32_t i, to;
     memset(out, 0, sizeof *out);
-    result = dit_job_create(at.context, &desc, &job, &err);
     if (result == DIT_OK) {
         sum_planned(job, out);
-        result = dit_job_wait(job, 300000000000u);
+        result = wait_for(job, 300);
         if (result == DIT_WORKING) result = diti_fail(&err, DIT_ERROR_TRANSPORT, "not finished after 300 s");
-        if (result < 0) dit_job_status(job, NULL, &err);
     }
-    if (result == DIT_OK && !read_latents(job, out)) result = err.result;
+    if (result == DIT_OK && !read_outcome(job, out)) result = err.result;
     for (i = 0; result == DIT_OK && job->mesh && i < job->share_count; i++)
         for (to = 0; to < LINKS; to++)
             if (to != i && to < job->share_count) out->sent[i][to] = diti_mesh_bytes(job->mesh, i, to);
     dit_job_destroy(job);
-    generated_free_inputs(&inputs);
     return result;
 }
 
 /* Relative to how far the reference went: of one step of Euler that is the prediction itself. */
-static double difference(const outcome *a, const outcome *b, bool from_start) {
-    double error = 0, norm = 0, base;
-    size_t i;
-    for (i = 0; i < b->count; i++) {
-        error += ((double)a->latent[i] - b->latent[i]) * ((double)a->latent[i] - b->latent[i]);
-        base = from_start ? (double)b->start[i] : 0;
-        norm += (b->latent[i] - base) * (b->latent[i] - base);
-    }
-    return a->count == b->count && norm > 0 ? sqrt(error / norm) : INFINITY;
-}
-
-static double picture_difference(const outcome *a, const outcome *b) {
-    double error = 0, norm = 0;
-    size_t i;
-    for (i = 0; i < b->pixels; i++) {
-        error += ((double)a->picture[i] - b->picture[i]) * ((double)a->picture[i] - b->picture[i]);
-        norm += (double)b->picture[i] * b->picture[i];
-    }
-    return a->pixels == b->pixels && norm > 0 ? sqrt(error / norm) : INFINITY;
+static double call_difference(const observed *a, const observed *b) {
+    if (a->made.count != b->made.count) return INFINITY;
+    return relative_l2(a->made.latent, b->made.latent, b->start, b->made.count);
 }
 
 /* ---- what one device makes, kept as long as rows ask for the same ---- */
@@ -560,16 +482,15 @@ static double picture_difference(const outcome *a, const outcome *b) {
 static struct { /* after one step, after some */
     const char *model;
     uint32_t columns, rows, images;
-    outcome alone[2];
+    observed alone[2];
 } reference;
 
 static bool find_reference(const row *r) {
     uint32_t i;
-    if (reference.alone[1].latent && same_text(reference.model, r->model) && reference.columns == r->columns &&
+    if (reference.alone[1].made.count && same_text(reference.model, r->model) && reference.columns == r->columns &&
         reference.rows == r->rows && reference.images == r->images)
         return true;
     for (i = 0; i < 2; i++) {
-        drop(&reference.alone[i]);
         if (!CHECK_MESSAGE(run(r, NULL, i ? some_steps : 1, &reference.alone[i]) == DIT_OK, "%s alone: %s", r->model,
                            err.message))
             return false;
@@ -618,7 +539,7 @@ static form_shape shape_of(const row *r) {
 }
 
 /* What the first device has of texts goes to all others: the rows of their branches, or all where they are packed. */
-static uint64_t text_form(const row *r, const diti_split *split, const outcome *out) {
+static uint64_t text_form(const row *r, const diti_split *split, const observed *out) {
     uint64_t values = 0, branches = shape_of(r).branches / split->degree[DITI_SPLIT_CFG];
     uint32_t i;
     for (i = 0; i < DITI_TEXTS; i++) {
@@ -659,7 +580,7 @@ static uint64_t modulation_form(const row *r, const diti_split *split, const for
 }
 
 /* Of a grid, what sums of keys and values of a text that is attended by itself come to. */
-static uint64_t text_keys_form(const row *r, const diti_split *split, const form_rank *rank, const outcome *out) {
+static uint64_t text_keys_form(const row *r, const diti_split *split, const form_rank *rank, const observed *out) {
     const diti_model_traits *traits = &at.model->transformer->traits;
     uint64_t rows = out->given_rows;
     form_shape shape = shape_of(r);
@@ -671,7 +592,7 @@ static uint64_t text_keys_form(const row *r, const diti_split *split, const form
            FORM_ELEMENT;
 }
 
-static void check_forms(const row *r, const diti_split_plan *plan, const outcome *out, uint32_t steps) {
+static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {
     const diti_split *split = &plan->split;
     const uint32_t *shares = out->shares[0] ? out->shares : NULL;
     form_shape shape = shape_of(r), layers = shape;
@@ -696,7 +617,7 @@ static void check_forms(const row *r, const diti_split_plan *plan, const outcome
     counts.forms += i > 0;
 }
 
-static void check_bytes(const row *r, const diti_split_plan *plan, const outcome *out, uint32_t steps) {
+static void check_bytes(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {
     uint32_t i, to;
     for (i = 0; i < LINKS; i++)
         for (to = 0; to < LINKS; to++)
@@ -710,13 +631,6 @@ static void check_bytes(const row *r, const diti_split_plan *plan, const outcome
 
 /* ---- pipefusion: against doubles ---- */
 
-static const generated_model *find_shape(const char *name) {
-    size_t i;
-    for (i = 0; i < DITI_COUNT(shapes); i++)
-        if (!strcmp(shapes[i].name, name)) return &shapes[i];
-    return NULL;
-}
-
 static bool has_emulation(const row *r) {
     const generated_model *m = find_shape(r->model);
     return m && r->images == 1 && (diti_equal(m->family, "pixart") || diti_equal(m->family, "sd3")) && !m->dual &&
@@ -724,12 +638,12 @@ static bool has_emulation(const row *r) {
 }
 
 /* The latent behind so many steps of a split; freed with free. */
-static double *emulate(const row *r, const outcome *from, uint32_t steps, uint32_t patches, uint32_t warmup) {
+static double *emulate(const row *r, const observed *from, uint32_t steps, uint32_t patches, uint32_t warmup) {
     stale_model model;
     stale_request request_ = DITI_ZERO;
     generated_inputs inputs;
     double *latent;
-    request(r, NULL, steps, &inputs);
+    generated_texts(&inputs, at.model, GENERATED_TOKENS2, true);
     request_.columns = r->columns;
     request_.rows = r->rows;
     request_.steps = steps;
@@ -747,12 +661,12 @@ static double *emulate(const row *r, const outcome *from, uint32_t steps, uint32
 }
 
 /* Relative to how far `to` is from another latent, or from nothing. */
-static double distance(const outcome *a, const double *to, const float *start, const double *before) {
+static double distance(const observed *a, const double *to, const float *start, const double *before) {
     double error = 0, norm = 0, from;
     size_t i;
-    for (i = 0; i < a->count; i++) {
+    for (i = 0; i < a->made.count; i++) {
         from = before ? before[i] : start ? (double)start[i] : 0;
-        error += (a->latent[i] - to[i]) * (a->latent[i] - to[i]);
+        error += (a->made.latent[i] - to[i]) * (a->made.latent[i] - to[i]);
         norm += (to[i] - from) * (to[i] - from);
     }
     return norm > 0 ? sqrt(error / norm) : INFINITY;
@@ -783,25 +697,24 @@ static void check_emulation(const char *model) {
 }
 
 /* What the same patches come to on one device: in doubles, else in the library's own graphs. */
-static double *patches_alone(const row *r, const outcome *from, uint32_t steps, const diti_split_plan *plan) {
+static double *patches_alone(const row *r, const observed *from, uint32_t steps, const diti_split_plan *plan) {
     char split[64];
-    outcome one;
+    static observed one;
     double *out = NULL;
     size_t i;
     if (has_emulation(r)) return emulate(r, from, steps, plan->patches, plan->warmup);
     snprintf(split, sizeof split, "pipefusion1:m%uw%u", (unsigned)plan->patches, (unsigned)plan->warmup);
     if (!CHECK_MESSAGE(run(r, split, steps, &one) == DIT_OK, "%s: %s", split, err.message)) return NULL;
-    out = stale_new(one.count);
-    for (i = 0; i < one.count; i++) out[i] = one.latent[i];
-    drop(&one);
+    out = stale_new(one.made.count);
+    for (i = 0; i < one.made.count; i++) out[i] = one.made.latent[i];
     return out;
 }
 
 /* Behind the warm-up by one step, relative to how far that went (on one device: from the start); and after all steps.
  */
-static void check_stale(const row *r, const char *name, const diti_split_plan *plan, const outcome *all) {
+static void check_stale(const row *r, const char *name, const diti_split_plan *plan, const observed *all) {
     double *alone = patches_alone(r, all, some_steps, plan), *before = NULL, call = INFINITY, latent;
-    outcome one;
+    static observed one;
     if (!alone) return;
     latent = distance(all, alone, NULL, NULL);
     free(alone);
@@ -811,7 +724,6 @@ static void check_stale(const row *r, const char *name, const diti_split_plan *p
         if (alone) call = distance(&one, alone, one.start, before);
         free(alone);
         free(before);
-        drop(&one);
     }
     printf("    from the same patches %s: call %.2g, latent %.2g\n", has_emulation(r) ? "in doubles" : "on one device",
            call, latent);
@@ -828,11 +740,9 @@ static void name_row(const row *r, char *out, size_t size) {
 }
 
 static void check_refused(const row *r, const char *name) {
-    generated_inputs inputs;
-    dit_job_desc desc = request(r, r->split, 1, &inputs);
+    asked a = asked_of(r, 1);
     dit_job *job = NULL;
-    dit_result result = dit_job_create(at.context, &desc, &job, &err);
-    generated_free_inputs(&inputs);
+    dit_result result = make_asked(&at, &a, r->split, &job);
     dit_job_destroy(job);
     if (result < 0 && strstr(err.message, "this version")) {
         counts.unknown++;
@@ -849,7 +759,7 @@ static void check_run(const row *r, const char *name) {
     uint64_t begin = diti_clock_us();
     double call, latent, picture;
     diti_split_plan plan;
-    outcome one, some;
+    static observed one, some;
     dit_result result;
     if (!CHECK_MESSAGE(diti_split_take(&at.model->env, r->split, &plan, &err) == DIT_OK, "%s", err.message)) return;
     result = run(r, r->split, 1, &one);
@@ -858,17 +768,14 @@ static void check_run(const row *r, const char *name) {
         printf("%s: not in this version\n", name);
         return;
     }
-    if (!CHECK_MESSAGE(result == DIT_OK, "%s: %s", name, err.message) || !find_reference(r)) {
-        drop(&one);
-        return;
-    }
-    call = difference(&one, &reference.alone[0], true);
+    if (!CHECK_MESSAGE(result == DIT_OK, "%s: %s", name, err.message) || !find_reference(r)) return;
+    call = call_difference(&one, &reference.alone[0]);
     check_bytes(r, &plan, &one, 1);
     if (CHECK_MESSAGE(run(r, r->split, some_steps, &some) == DIT_OK, "%s: %s", name, err.message)) {
-        latent = difference(&some, &reference.alone[1], false);
+        latent = difference(&some.made, &reference.alone[1].made);
         check_bytes(r, &plan, &some, some_steps);
         counts.run++;
-        picture = picture_difference(&some, &reference.alone[1]);
+        picture = picture_difference(&some.made, &reference.alone[1].made);
         printf("%s: call %.2g, latent %.2g, picture %.2g, %llu bytes as planned, %.1f s\n", name, call, latent, picture,
                (unsigned long long)total(some.sent), (double)(diti_clock_us() - begin) / 1e6);
         CHECK_MESSAGE(call <= (r->kind == LOSSY ? LOSSY_TOLERANCE : CALL_TOLERANCE), "%s: one call differs by %g", name,
@@ -881,8 +788,6 @@ static void check_run(const row *r, const char *name) {
         else
             check_stale(r, name, &plan, &some);
     }
-    drop(&one);
-    drop(&some);
 }
 
 static void check_row(const row *r, const char *name) {
@@ -959,9 +864,8 @@ static void check_rows(const row *rows, size_t count, const char *const *words, 
         check_row(&rows[i], name);
         if (full && !word_count && test_failed == failed) note_passed(name);
     }
-    close_bench();
-    drop(&reference.alone[0]);
-    drop(&reference.alone[1]);
+    close_maker(&at);
+    memset(&reference, 0, sizeof reference);
 }
 
 static void check_emulations(const char *const *words, int count) {
@@ -969,7 +873,7 @@ static void check_emulations(const char *const *words, int count) {
     size_t i;
     for (i = 0; i < DITI_COUNT(models) && driver_count == 1; i++)
         if (!count || (count == 1 && !strcmp(words[0], "emulation"))) check_emulation(models[i]);
-    close_bench();
+    close_maker(&at);
 }
 
 /* The ways in which other programs test kernels would take hours here and show nothing about splits. */
@@ -979,9 +883,9 @@ static bool is_usual_way(void) {
 }
 
 int main(int argc, char **argv) {
-    const char *all = getenv("DIT_TEST_ALL"), *words[16];
+    const char *words[16];
     int i, count = 0;
-    full = all && *all == '1' && is_usual_way();
+    full = whole_sweep() && is_usual_way();
     for (i = 1; i < argc && count < 16; i++) {
         if (strchr(argv[i], '/'))
             fixture_folder = argv[i];

@@ -5,10 +5,8 @@
    make test runs the small pipeline; DIT_TEST_ALL=1 all that is done with it, and every family. By hand:
    build/tests/split_pipe FAMILY. test-runs: lavapipe */
 #include "library.h"
-#include "generated_model.h"
+#include "split_job.h"
 #include "vulkan_test.h"
-
-static dit_error err;
 
 /* A run on one device and one on several differ by the order of sums alone. */
 #define TOLERANCE 1e-4
@@ -19,140 +17,42 @@ static const generated_model shapes[] = {
     {"dit", "dit", 4, 16, 6, 0, 0, false},
 };
 
-static struct {
-    dit_context *context;
-    dit_model *model;
-    generated_files files;
-    bool generated;
-} at;
-
-static void close_model(void) {
-    dit_model_destroy(at.model);
-    dit_context_destroy(at.context);
-    if (at.generated) generated_free(&at.files);
-    memset(&at, 0, sizeof at);
-}
+static maker at;
 
 static bool open_model(const generated_model *shape, uint32_t devices) {
-    dit_context_desc context = DITI_ZERO;
     dit_model_desc desc = DITI_ZERO;
-    char list[300] = "";
-    uint32_t i;
-    for (i = 0; i < devices; i++) strcat(list, i ? ",llvmpipe" : "llvmpipe");
-    context.devices = list;
-    context.overrides = "rung=base";
-    desc.source.path = "tests/fixtures/pipe_pixart_sigma";
-    desc.parts = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE;
-    if (shape) {
-        generated_make(&at.files, shape);
-        at.generated = true;
-        memset(&desc, 0, sizeof desc);
-        desc.components = at.files.components;
-        desc.component_count = at.files.component_count;
-    }
-    if (!CHECK_MESSAGE(dit_context_create(&context, &at.context, &err) == DIT_OK &&
-                           dit_model_load(at.context, &desc, &at.model, &err) == DIT_OK,
+    if (!shape) desc.source.path = tiny;
+    if (!CHECK_MESSAGE(open_devices(&at, devices, "rung=base", 0) == DIT_OK &&
+                           load_denoiser(&at, shape, DIT_TYPE_STORED, desc) == DIT_OK,
                        "%s", err.message))
         return false;
-    if (shape && at.model->fixed_text && !diti_encoders_mask(at.model))
-        at.model->texts[DITI_TEXT_FIRST].tokens = GENERATED_TOKENS2;
+    if (shape) shorten_texts(at.model);
     return true;
 }
 
 /* ---- runs ---- */
 
-enum { LATENTS = 16 * 64 * 64 };
-typedef struct outcome {
-    float latent[LATENTS];
-    size_t count;
-    uint64_t sent, in_steps;
-} outcome;
-
-typedef struct asked { /* what differs between runs */
-    uint32_t columns, rows, images, steps, preview;
-    float first, last; /* of guidance */
-    const char *sampler;
-} asked;
-
-static dit_job_desc request(const asked *a, const char *split, generated_inputs *inputs) {
-    static const int32_t labels[2] = {3, 7};
-    dit_job_desc desc = DITI_ZERO;
-    bool classes = at.model->transformer->traits.class_count > 0;
-    bool guided = at.model->transformer->traits.default_guidance != 1.0f;
-    memset(inputs, 0, sizeof *inputs);
-    if (!classes) generated_texts(inputs, at.model, GENERATED_TOKENS2, guided);
-    desc.model = at.model;
-    desc.inputs = inputs->list;
-    desc.input_count = inputs->count;
-    desc.class_labels = classes ? labels : NULL;
-    desc.width = a->columns * at.model->info.size_multiple;
-    desc.height = a->rows * at.model->info.size_multiple;
-    desc.image_count = a->images;
-    desc.steps = a->steps;
-    desc.preview_interval = a->preview;
-    desc.seed = 5;
-    desc.sampler = a->sampler;
-    desc.guidance.scale = guided ? 3 : 0;
-    desc.guidance.first = guided ? a->first : 0;
-    desc.guidance.last = guided ? a->last : 0;
-    desc.split = split;
-    return desc;
-}
-
-/* To other devices; of folded stages two shares are on one. */
-static uint64_t planned(const dit_job *job, bool steps) {
-    uint64_t bytes = 0;
-    uint32_t i, to, segment;
-    for (i = 0; i < job->share_count; i++)
-        for (to = 0; to < job->share_count; to++)
-            for (segment = 0; segment < job->plan->segment_count && job->places[i] != job->places[to]; segment++)
-                if (!steps || diti_job_is_step(job, segment))
-                    bytes += diti_job_runs(job, segment, UINT32_MAX) *
-                             diti_plan_exchange_bytes(job->shares[i]->plan, segment, to);
-    return bytes;
-}
-
-static dit_result wait_for(dit_job *job, outcome *out) {
-    dit_counters counters;
-    uint32_t image, images = job->request.shape.image_count;
-    uint64_t before, values = diti_job_latent_values(job) / images;
-    dit_result result;
-    dit_job_get_counters(job, &counters);
-    before = counters.peer_bytes;
-    result = dit_job_wait(job, 60000000000u);
-    dit_job_status(job, NULL, &err);
+static dit_result finish(dit_job *job, outcome *out) {
+    uint32_t image;
+    uint64_t before = sent_bytes(job);
+    dit_result result = wait_for(job, 60);
     if (result != DIT_OK) return result;
-    dit_job_get_counters(job, &counters);
-    out->sent = counters.peer_bytes - before;
-    out->in_steps = planned(job, true);
-    out->count = (size_t)values * images;
-    CHECK_MESSAGE(out->sent == planned(job, false), "%llu bytes were sent, %llu planned", (unsigned long long)out->sent,
-                  (unsigned long long)planned(job, false));
-    for (image = 0; image < images && CHECK(out->count <= LATENTS); image++)
-        CHECK(dit_job_read(job, DIT_READ_LATENT_F32, image, 0, out->latent + image * values, values * sizeof(float), 0,
-                           &err) == DIT_OK);
+    out->sent = sent_bytes(job) - before;
+    out->planned = planned_bytes(job, false);
+    out->in_steps = planned_bytes(job, true);
+    CHECK_MESSAGE(out->sent == out->planned, "%llu bytes were sent, %llu planned", (unsigned long long)out->sent,
+                  (unsigned long long)out->planned);
+    for (image = out->count = 0; image < job->request.shape.image_count && CHECK(out->count < MOST_LATENTS); image++)
+        CHECK(read_latent(job, image, out) == DIT_OK);
     return DIT_OK;
 }
 
 static bool run(const asked *a, const char *split, outcome *out) {
-    generated_inputs inputs;
-    dit_job_desc desc = request(a, split, &inputs);
     dit_job *job = NULL;
-    dit_result result = dit_job_create(at.context, &desc, &job, &err);
-    if (result == DIT_OK) result = wait_for(job, out);
+    dit_result result = make_asked(&at, a, split, &job);
+    if (result == DIT_OK) result = finish(job, out);
     dit_job_destroy(job);
-    generated_free_inputs(&inputs);
     return CHECK_MESSAGE(result == DIT_OK, "%s: %s", split ? split : "alone", err.message);
-}
-
-static double difference(const outcome *a, const outcome *b) {
-    double error = 0, norm = 0;
-    size_t i;
-    for (i = 0; i < b->count; i++) {
-        error += ((double)a->latent[i] - b->latent[i]) * ((double)a->latent[i] - b->latent[i]);
-        norm += (double)b->latent[i] * b->latent[i];
-    }
-    return a->count == b->count && norm > 0 ? sqrt(error / norm) : INFINITY;
 }
 
 /* ---- what stages send, from the shapes alone ---- */
@@ -206,13 +106,11 @@ static void check_kept(const asked *a) {
 /* The first stage begins a step's patches while the last one has some of the step before to do: how often that was
    seen, which depends on how fast both are. */
 static void check_overlap(const asked *a, const char *split) {
-    generated_inputs inputs;
-    dit_job_desc desc = request(a, split, &inputs);
     dit_job *job = NULL, *last;
     dit_result result = DIT_WORKING;
     uint32_t seen = 0, count = 0;
     bool behind;
-    if (CHECK_MESSAGE(dit_job_create(at.context, &desc, &job, &err) == DIT_OK, "%s", err.message)) {
+    if (CHECK_MESSAGE(make_asked(&at, a, split, &job) == DIT_OK, "%s", err.message)) {
         last = job->shares[job->share_count - 1];
         while (result == DIT_WORKING && seen < 1u << 20) {
             const diti_job_cursor *first = &job->cursor;
@@ -227,7 +125,6 @@ static void check_overlap(const asked *a, const char *split) {
     for (; seen; seen &= seen - 1) count++;
     printf("  %s: %u of %u steps were seen to begin before the one before had ended\n", split, count, a->steps);
     dit_job_destroy(job);
-    generated_free_inputs(&inputs);
 }
 
 static void check_layers(const asked *a, const char *const *splits) {
@@ -272,41 +169,36 @@ static void check_bytes(const asked *a) {
 
 /* A stage is lost: the other device goes on with the patches, and a step of warm-up. */
 static void check_lost(const asked *a, const char *split, uint32_t submit) {
-    generated_inputs inputs;
-    dit_job_desc desc = request(a, split, &inputs);
     dit_job *job = NULL;
     dit_status status;
-    desc.resume_on_loss = true;
     at.context->devices[1]->submits = 0;
-    if (CHECK_MESSAGE(dit_job_create(at.context, &desc, &job, &err) == DIT_OK, "%s", err.message)) {
+    if (CHECK_MESSAGE(make_asked(&at, a, split, &job) == DIT_OK, "%s", err.message)) {
         at.context->devices[1]->submits = 0;
         at.context->devices[1]->fail_submit_after = submit;
         CHECK_MESSAGE(dit_job_wait(job, 60000000000u) == DIT_OK, "submit %u: %s", submit, err.message);
         dit_job_status(job, &status, &err);
         CHECK_MESSAGE(status.failed_devices == 1 && job->begins_at > 0, "%u devices failed, went on at %u: %s",
                       status.failed_devices, job->begins_at, err.message);
-        CHECK(dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, split_.latent, sizeof split_.latent, 0, &err) == DIT_OK);
-        split_.count = exact.count;
+        split_.count = 0;
+        CHECK(read_latent(job, 0, &split_) == DIT_OK);
         printf("  %s, a device lost in step %u: relative L2 %.2g from the exact latent, %.2g without a loss\n", split,
                job->begins_at, difference(&split_, &exact), difference(&stale, &exact));
         CHECK(difference(&split_, &exact) <= 2 * difference(&stale, &exact));
     }
     dit_job_destroy(job);
-    generated_free_inputs(&inputs);
 }
 
 /* In the middle of a run, and then again; stale is what must come. */
 static void check_cancel(const asked *a, const char *split) {
     generated_inputs inputs;
-    dit_job_desc desc = request(a, split, &inputs);
+    dit_job_desc desc = request_asked(&at, a, split, &inputs);
     dit_job *job = NULL;
     uint32_t i;
     if (CHECK_MESSAGE(dit_job_create(at.context, &desc, &job, &err) == DIT_OK, "%s", err.message)) {
         for (i = 0; i < 40; i++) CHECK(dit_job_step(job, 0) >= 0);
         dit_job_cancel(job);
         CHECK(dit_job_wait(job, UINT64_MAX) == DIT_CANCELLED);
-        CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK && wait_for(job, &split_) == DIT_OK, "%s",
-                      err.message);
+        CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK && finish(job, &split_) == DIT_OK, "%s", err.message);
     }
     dit_job_destroy(job);
     generated_free_inputs(&inputs);
@@ -314,21 +206,17 @@ static void check_cancel(const asked *a, const char *split) {
 }
 
 static void check_refused(const asked *a, const char *split, const char *words) {
-    generated_inputs inputs;
-    dit_job_desc desc = request(a, split, &inputs);
     dit_job *job = NULL;
-    CHECK_MESSAGE(dit_job_create(at.context, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT &&
-                      strstr(err.message, words),
+    CHECK_MESSAGE(make_asked(&at, a, split, &job) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, words),
                   "%s: '%s' does not say %s", split, err.message, words);
     dit_job_destroy(job);
-    generated_free_inputs(&inputs);
 }
 
 /* ---- all ---- */
 
 static void test_small(bool full) {
     static const char *const two[] = {"pipefusion2", NULL}, *const all[] = {"cfg2,pipefusion2", NULL};
-    asked a = {3, 4, 1, 4, 0, 0, 0, "euler"};
+    asked a = {3, 4, 1, 4, 0, 0, 0, "euler", false};
     if (open_model(NULL, 4)) {
         printf("the small pipeline\n");
         if (run(&a, NULL, &exact)) check_patches(&a, ":m2w1", all);
@@ -348,10 +236,12 @@ static void test_small(bool full) {
         a.first = a.last = 0;
         a.preview = 0;
         a.sampler = "euler";
-        if (full && run(&a, NULL, &exact) && run(&a, "pipefusion1:m4w1", &stale))
+        if (full && run(&a, NULL, &exact) && run(&a, "pipefusion1:m4w1", &stale)) {
+            a.resumes = true;
             check_lost(&a, "pipefusion2:m4w1", 40);
+        }
     }
-    close_model();
+    close_maker(&at);
 }
 
 #define PLAN "{\"format\": \"dit-split-plan\", \"version\": 1, "
@@ -363,7 +253,7 @@ static void test_family(const generated_model *shape) {
                              *const few[] = {"pipefusion2", "pipefusion3", "ulysses2,pipefusion2", "ring2,pipefusion2",
                                              NULL},
                              *const many[] = {"pipefusion4", NULL}, *const guided[] = {"cfg2,pipefusion2", NULL};
-    asked a = {8, 7, 1, 5, 0, 0, 0, "euler"};
+    asked a = {8, 7, 1, 5, 0, 0, 0, "euler", false};
     if (open_model(shape, 4)) {
         bool branches = at.model->transformer->traits.default_guidance != 1.0f;
         printf("%s\n", shape->name);
@@ -382,12 +272,11 @@ static void test_family(const generated_model *shape) {
         a.last = 0.8f;
         if (run(&a, NULL, &exact)) check_patches(&a, ":m2w1", branches ? guided : many);
     }
-    close_model();
+    close_maker(&at);
 }
 
 int main(int argc, char **argv) {
-    const char *all = getenv("DIT_TEST_ALL");
-    bool full = all && *all == '1';
+    bool full = whole_sweep();
     size_t i;
     int k;
     test_vulkan_begin();

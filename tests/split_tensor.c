@@ -4,17 +4,15 @@
    test-runs: lavapipe */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
-#include "generated_model.h"
+#include "split_job.h"
 #include "vulkan_test.h"
 
-#define BUNDLED "models/emoji-q8_0.gguf"
 #define CALL_TOLERANCE 1e-5 /* the order of sums */
 #define LATENT_TOLERANCE 1e-3
 /* int8: sums in another order differ by 1e-7, and for that a value in ten thousand rounds to the next step, of 1 / 127
    of its row's largest. Scales are the same to the bit (test_scales). */
 #define INT8_TOLERANCE 1e-2
 
-static dit_error err;
 static bool full;
 
 /* Rotated rows are cut between groups of 256 channels: heads of 32 have two such parts in 512. */
@@ -34,46 +32,22 @@ typedef struct setup {
     bool by_need, wide_vae; /* wide_vae: the file has none */
 } setup;
 
-static struct {
-    dit_context *context;
-    dit_model *model;
-    generated_files files;
-    bool generated;
-} at;
-
-static void close_model(void) {
-    dit_model_destroy(at.model);
-    if (at.generated) generated_free(&at.files);
-    dit_context_destroy(at.context);
-    memset(&at, 0, sizeof at);
-}
+static maker at;
 
 static bool open_context(const setup *s) {
-    dit_context_desc desc = DITI_ZERO;
-    char devices[256] = "";
-    uint32_t i;
-    for (i = 0; i < s->devices; i++) strcat(devices, i ? ",llvmpipe" : "llvmpipe");
-    desc.devices = devices;
-    desc.overrides = s->overrides ? s->overrides : "rung=base";
-    desc.device_memory_limit = s->limit;
-    return CHECK_MESSAGE(dit_context_create(&desc, &at.context, &err) == DIT_OK, "%s", err.message);
+    const char *overrides = s->overrides ? s->overrides : "rung=base";
+    return CHECK_MESSAGE(open_devices(&at, s->devices, overrides, s->limit) == DIT_OK, "%s", err.message);
 }
 
 static dit_result open_model(const setup *s) {
-    dit_type_rule rule = {"transformer.*blocks.*", DIT_TYPE_STORED};
     dit_model_desc desc = DITI_ZERO;
     dit_component components[2];
     bytes vae = DITI_ZERO;
     dit_result result;
-    memset(&at, 0, sizeof at);
     memset(components, 0, sizeof components);
     if (!open_context(s)) return err.result;
-    rule.type = s->type;
-    desc.types = s->type ? &rule : NULL;
-    desc.type_count = s->type ? 1 : 0;
     desc.weights_by_need = s->by_need;
     desc.source.path = s->file;
-    desc.parts = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE;
     components[0].source.path = s->file;
     components[0].role = DIT_ROLE_TRANSFORMER;
     if (s->wide_vae) {
@@ -84,13 +58,7 @@ static dit_result open_model(const setup *s) {
         desc.components = components;
         desc.component_count = 2;
     }
-    if (s->shape) {
-        generated_make(&at.files, s->shape);
-        at.generated = true;
-        desc.components = at.files.components;
-        desc.component_count = at.files.component_count;
-    }
-    result = dit_model_load(at.context, &desc, &at.model, &err);
+    result = load_denoiser(&at, s->shape, s->type, desc);
     bytes_free(&vae);
     return result;
 }
@@ -99,74 +67,10 @@ static dit_result open_model(const setup *s) {
 
 enum { COLUMNS = 5, ROWS = 3 };
 
-typedef struct outcome {
-    float *latent;
-    size_t count;
-    uint64_t planned, sent, in_step; /* bytes */
-    uint64_t weights[DITI_MAX_DEVICES];
-} outcome;
-
-static void tell(const dit_job *job, outcome *out) {
-    const diti_weights *weights = &at.model->transformer->weights;
-    uint32_t i, segment;
-    for (i = 0; i < job->share_count; i++) {
-        const dit_job *share = job->shares[i];
-        out->weights[i] = diti_replicas_bytes(weights->replicas, share->device) + (i ? 0 : weights->bytes);
-        for (segment = 0; segment < share->plan->segment_count; segment++) {
-            uint64_t bytes = diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
-            uint32_t runs = diti_job_runs(share, segment, UINT32_MAX);
-            out->planned += runs * bytes;
-            if (segment == share->step_segment) out->in_step += bytes;
-        }
-    }
-}
-
 static dit_result run(const char *split, uint32_t steps, outcome *out) {
-    generated_inputs inputs;
-    dit_job_desc desc = DITI_ZERO;
-    dit_counters counters;
-    dit_job *job = NULL;
-    dit_result result;
-    bool guided = at.model->transformer->traits.default_guidance != 1.0f;
-    memset(out, 0, sizeof *out);
-    memset(&inputs, 0, sizeof inputs);
-    generated_texts(&inputs, at.model, GENERATED_TOKENS2, guided);
-    desc.model = at.model;
-    desc.inputs = inputs.list;
-    desc.input_count = inputs.count;
-    desc.width = COLUMNS * at.model->info.size_multiple;
-    desc.height = ROWS * at.model->info.size_multiple;
-    desc.steps = steps;
-    desc.seed = 5;
-    desc.sampler = "euler";
-    desc.guidance.scale = guided ? 3 : 0;
-    desc.split = split;
-    result = dit_job_create(at.context, &desc, &job, &err);
-    if (result == DIT_OK) {
-        tell(job, out);
-        result = dit_job_wait(job, 120000000000u);
-        if (result < 0) dit_job_status(job, NULL, &err);
-    }
-    if (result == DIT_OK) {
-        out->count = diti_job_latent_values(job);
-        out->latent = (float *)calloc(out->count, sizeof *out->latent);
-        result = dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, out->latent, out->count * sizeof *out->latent, 0, &err);
-        dit_job_get_counters(job, &counters);
-        out->sent = counters.peer_bytes;
-    }
-    dit_job_destroy(job);
-    generated_free_inputs(&inputs);
-    return result;
-}
-
-static double difference(const outcome *a, const outcome *b) {
-    double error = 0, norm = 0;
-    size_t i;
-    for (i = 0; i < b->count && a->latent; i++) {
-        error += ((double)a->latent[i] - b->latent[i]) * ((double)a->latent[i] - b->latent[i]);
-        norm += (double)b->latent[i] * b->latent[i];
-    }
-    return a->count == b->count && a->latent && norm > 0 ? sqrt(error / norm) : INFINITY;
+    asked a = {COLUMNS, ROWS, 1, 0, 0, 0, 0, "euler", false};
+    a.steps = steps;
+    return run_asked(&at, &a, split, out);
 }
 
 /* What all devices send in a step: every sum over devices moves 2 (N - 1) n D values, and where layers are int8 the
@@ -217,9 +121,9 @@ static uint64_t split_form(const setup *s, const char *split, uint32_t members) 
 
 /* One call and some, against one device; bytes; and of what is divided among devices each has its part. */
 static void check_split(const setup *s, const char *split, uint32_t members, double most_weights) {
-    outcome one, other;
+    static outcome one, other;
     uint32_t steps, i;
-    uint64_t all;
+    uint64_t all, own;
     if (CHECK_MESSAGE(open_model(s) == DIT_OK, "%s", err.message)) {
         const diti_weights *weights = &at.model->transformer->weights;
         all = weights->bytes + (weights->streamed ? weights->streamed->bytes : 0);
@@ -227,8 +131,9 @@ static void check_split(const setup *s, const char *split, uint32_t members, dou
             double tolerance = s->type ? INT8_TOLERANCE : steps == 1 ? CALL_TOLERANCE : LATENT_TOLERANCE;
             CHECK_MESSAGE(run(split, steps, &other) == DIT_OK, "%s: %s", split, err.message);
             for (i = s->by_need ? 0 : 1; i < members && steps == 1; i++) {
-                printf("device %u of %u has %.3f of the weights\n", i, members, (double)other.weights[i] / (double)all);
-                CHECK((double)other.weights[i] <= most_weights * (double)all && other.weights[i] * 8 > all / members);
+                own = other.weights[i] + (i ? 0 : weights->bytes);
+                printf("device %u of %u has %.3f of the weights\n", i, members, (double)own / (double)all);
+                CHECK((double)own <= most_weights * (double)all && own * 8 > all / members);
             }
             CHECK_MESSAGE(run(NULL, steps, &one) == DIT_OK, "alone: %s", err.message);
             printf("%s%s of %s: %u steps, relative L2 %.2g, %llu bytes\n", split, s->by_need ? ", by need" : "",
@@ -239,11 +144,9 @@ static void check_split(const setup *s, const char *split, uint32_t members, dou
             if (!strchr(split, ','))
                 CHECK_MESSAGE(other.in_step == split_form(s, split, members), "a step sends %llu bytes, not %llu",
                               (unsigned long long)other.in_step, (unsigned long long)split_form(s, split, members));
-            free(one.latent);
-            free(other.latent);
         }
     }
-    close_model();
+    close_maker(&at);
 }
 
 /* ---- tests ---- */
@@ -311,16 +214,15 @@ static void check_scales(bool rotated) {
 
 static void test_scales(void) {
     setup s = {NULL, NULL, 1, NULL, 0, DIT_TYPE_STORED, false, false};
-    memset(&at, 0, sizeof at);
     if (open_context(&s)) {
         check_scales(false);
         check_scales(true);
     }
-    close_model();
+    close_maker(&at);
 }
 
 static void test_packed(void) {
-    setup s = {NULL, BUNDLED, 2, NULL, 0, DIT_TYPE_STORED, true, false};
+    setup s = {NULL, bundled, 2, NULL, 0, DIT_TYPE_STORED, true, false};
     check_split(&s, "tensor2", 2, 0.55);
     s.devices = 3;
     if (full) check_split(&s, "tensor3", 3, 0.45);
@@ -340,38 +242,35 @@ static void test_grid(void) {
     check_split(&s, "tensor2x2", 4, 0.6);
     s.type = DIT_TYPE_STORED;
     s.shape = NULL;
-    s.file = BUNDLED;
+    s.file = bundled;
     s.by_need = true;
     check_split(&s, "tensor2x2", 4, 0.4);
 }
 
 /* Two devices hold what none of them can. */
 static void test_need(void) {
-    setup s = {NULL, BUNDLED, 2, NULL, (VkDeviceSize)13 << 20, DIT_TYPE_STORED, false, false};
-    outcome out;
+    setup s = {NULL, bundled, 2, NULL, (VkDeviceSize)13 << 20, DIT_TYPE_STORED, false, false};
+    static outcome out;
     CHECK(open_model(&s) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
-    close_model();
+    close_maker(&at);
     s.by_need = true;
     if (CHECK_MESSAGE(open_model(&s) == DIT_OK, "%s", err.message)) {
         CHECK(at.model->info.streamed_bytes > s.limit - ((VkDeviceSize)4 << 20));
         CHECK(run(NULL, 1, &out) == DIT_ERROR_OUT_OF_DEVICE_MEMORY);
-        free(out.latent);
         CHECK_MESSAGE(run("tensor2", 1, &out) == DIT_OK, "%s", err.message);
-        free(out.latent);
     }
-    close_model();
+    close_maker(&at);
     if (full && CHECK_MESSAGE(open_model(&s) == DIT_OK, "%s", err.message)) { /* blocks instead of parts of each */
         CHECK_MESSAGE(run("layers2", 1, &out) == DIT_OK, "%s", err.message);
-        free(out.latent);
     }
-    close_model();
+    close_maker(&at);
 }
 
 static void test_refusals(void) {
-    setup s = {NULL, BUNDLED, 4, NULL, 0, DIT_TYPE_I8_ROW_ROTATED, true, false};
+    setup s = {NULL, bundled, 4, NULL, 0, DIT_TYPE_I8_ROW_ROTATED, true, false};
     dit_model_desc desc = DITI_ZERO;
     dit_model *model = NULL;
-    outcome out;
+    static outcome out;
     if (CHECK_MESSAGE(open_model(&s) == DIT_OK, "%s", err.message)) {
         CHECK(run("tensor4", 1, &out) == DIT_ERROR_INVALID_ARGUMENT);
         CHECK_MESSAGE(strstr(err.message, "parted every 256") && !strchr(err.message, '\n'), "%s", err.message);
@@ -380,13 +279,13 @@ static void test_refusals(void) {
         CHECK_MESSAGE(strstr(err.message, "parted every 256") && !strchr(err.message, '\n'), "%s", err.message);
         printf("%s\n", err.message);
         CHECK(run("tensor9x1", 1, &out) == DIT_ERROR_INVALID_ARGUMENT && strstr(err.message, "heads"));
-        desc.source.path = BUNDLED;
+        desc.source.path = bundled;
         desc.weights_by_need = true;
         desc.weight_budget = (VkDeviceSize)64 << 20;
         CHECK(dit_model_load(at.context, &desc, &model, &err) == DIT_ERROR_INVALID_ARGUMENT &&
               strstr(err.message, "weights_by_need"));
     }
-    close_model();
+    close_maker(&at);
 }
 
 static void test_folder(const char *folder) {
@@ -401,8 +300,7 @@ static void test_folder(const char *folder) {
 }
 
 int main(int argc, char **argv) {
-    const char *all = getenv("DIT_TEST_ALL");
-    full = all && *all == '1';
+    full = whole_sweep();
     test_vulkan_begin();
     if (argc > 1) {
         test_folder(argv[1]);

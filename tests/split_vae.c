@@ -2,6 +2,7 @@
    the bytes that are sent against their closed form, the plans' sum and what transports counted. */
 /* test-runs: lavapipe */
 #include "library.h"
+#include "split_job.h"
 #include "vulkan_test.h"
 #include "vae_bytes.h"
 
@@ -9,7 +10,6 @@
 #define TINY "tests/fixtures/taesd/model.safetensors"
 enum { PIXELS = 1 << 17 };
 
-static dit_error err;
 static diti_env env;
 
 typedef struct setup {
@@ -129,16 +129,6 @@ static uint64_t decode(const setup *s, uint32_t count, const float *weights, uin
     return sent;
 }
 
-static double difference(const float *a, const float *b, size_t count) {
-    double error = 0, norm = 0;
-    size_t i;
-    for (i = 0; i < count; i++) {
-        error += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
-        norm += (double)b[i] * b[i];
-    }
-    return norm > 0 ? sqrt(error / norm) : 1;
-}
-
 /* --- cases --- */
 
 static bool open_setup(setup *s, const char *devices, const char *path, const char *overrides) {
@@ -179,7 +169,7 @@ static void check(setup *s, uint32_t count, uint32_t height, uint32_t width, con
     CHECK(decode(s, 1, NULL, tile, one) == 0);
     memset(several, 0, sizeof several);
     sent = decode(s, count, weights, tile, several);
-    error = difference(several, one, (size_t)3 * height * width * factor * factor);
+    error = relative_l2(several, one, NULL, (size_t)3 * height * width * factor * factor);
     printf("%s %ux%u on %u devices%s: relative L2 %.2g, %llu bytes\n", s->vae->traits.tiny ? "tiny" : "kl", height,
            width, count,
            tile      ? ", tiles"
@@ -230,7 +220,6 @@ static void test_all(void) {
 
 int main(void) {
     static const char three[] = "llvmpipe,llvmpipe,llvmpipe";
-    const char *all = getenv("DIT_TEST_ALL");
     setup s;
     test_vulkan_begin();
     CHECK(diti_env_init(&env, NULL, NULL, NULL) == DIT_OK);
@@ -243,7 +232,7 @@ int main(void) {
     close_setup(&s);
     if (open_setup(&s, three, TINY, "rung=base")) check(&s, 3, 5, 3, NULL, 0);
     close_setup(&s);
-    if (all && *all == '1') test_all();
+    if (whole_sweep()) test_all();
     test_vulkan_end();
     return TEST_END("split_vae");
 }
