@@ -81,6 +81,16 @@ static bool refused(dit_result result, const dit_error *err, const char *word) {
     return good;
 }
 
+/* SwiftShader takes seconds to compile a context's pipelines: what says nothing about the driver is then left to
+ * DIT_TEST_ALL. */
+static bool is_thorough(void) {
+    const char *all = getenv("DIT_TEST_ALL");
+    dit_device_info info;
+    uint32_t count = 1;
+    return (all && strcmp(all, "1") == 0) ||
+           (dit_device_list(&info, &count, NULL) == DIT_OK && !strstr(info.name, "SwiftShader"));
+}
+
 /* ---- Without a device ---- */
 
 static void test_versions_and_names(void) {
@@ -495,20 +505,10 @@ static void test_prompt_weights(void) {
 
 /* Every sampler makes a picture. Guidance from 0 to 1 is guidance; from the last step on it is another picture, and so
    are those that are rescaled or projected. */
-static void test_samplers_and_guidance(void) {
+static void test_guidance(void) {
     const dit_guidance none = {0};
     dit_guidance guidances[4] = {none, none, none, none};
     dit_error err = {0};
-    const char *sweep = getenv("DIT_TEST_ALL");
-    for (uint32_t i = 0; dit_sampler_name(i); i++) {
-        dit_job_desc desc = describe(shared_model, 7);
-        dit_job *job;
-        desc.sampler = dit_sampler_name(i);
-        if (!(sweep && !strcmp(sweep, "1")) && !strstr("unipc ddpm", desc.sampler)) continue; /* their own kernels */
-        job = create_job(shared, &desc);
-        CHECK_MESSAGE(job && finish(job), "%s", desc.sampler);
-        dit_job_destroy(job);
-    }
     guidances[0].last = 1;
     guidances[1].first = 0.9f, guidances[1].last = 1;
     guidances[2].rescale = 0.7f;
@@ -1185,6 +1185,7 @@ static void test_samplers(void) {
         dit_job *job = NULL;
         dit_result result;
         desc.sampler = dit_sampler_name(i);
+        if (!is_thorough() && !strstr("unipc ddpm", desc.sampler)) continue; /* their own kernels */
         result = dit_job_create(shared, &desc, &job, &err);
         if (CHECK_MESSAGE(result == DIT_OK, "%s: %s", desc.sampler, err.message)) finish(job);
         dit_job_destroy(job);
@@ -1472,16 +1473,6 @@ static void test_own_device(bool extend) {
     free(e);
 }
 
-/* SwiftShader takes seconds to compile a context's pipelines: what says nothing about the driver is then left to
- * DIT_TEST_ALL. */
-static bool is_thorough(void) {
-    const char *all = getenv("DIT_TEST_ALL");
-    dit_device_info info;
-    uint32_t count = 1;
-    return (all && strcmp(all, "1") == 0) ||
-           (dit_device_list(&info, &count, NULL) == DIT_OK && !strstr(info.name, "SwiftShader"));
-}
-
 int main(void) {
     dit_context_desc cd = {0};
     dit_job_desc desc;
@@ -1499,14 +1490,11 @@ int main(void) {
         dit_job_destroy(job);
         test_guards();
         test_job_refusals();
-        test_zero_job();
         test_dry_run();
         test_budgets();
         test_batch();
         test_restart();
-        test_restart_longer();
-        test_prompt_weights();
-        test_samplers_and_guidance();
+        test_guidance();
         test_learned_variance();
         test_new_sizes();
         test_interleaved();
@@ -1524,12 +1512,17 @@ int main(void) {
         test_previews();
         test_samplers();
         test_cache();
-        if (is_thorough()) test_tuning();
-        test_device_lost();
         if (is_thorough()) {
+            test_zero_job();
+            test_restart_longer();
+            test_prompt_weights();
+            test_device_lost();
+            test_host_hooks();
+        }
+        if (test_first_driver()) {
+            test_tuning();
             test_small_slices();
             test_two_threads(true);
-            test_host_hooks();
             test_memory_limit();
         }
         test_own_device(true);
