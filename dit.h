@@ -33260,9 +33260,7 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
 	dit_result result = diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err);
 	if (result < 0) return result;
 	diti_request_take_plan(&plan, &out->shape);
-	result = diti_request_check_patches(model, out, &plan, err);
-	if (result < 0) return result;
-	if (diti_split_ranks(split) == 1) return DIT_OK;
+	if (diti_split_ranks(split) == 1) return diti_request_check_patches(model, out, &plan, err);
 	why = diti_job_unsplit(model, out);
 	if (!split->degree[0]) {
 		for (axis = 0; axis < DITI_SPLIT_AXES && why; axis++) split->degree[axis] = 1;
@@ -33270,7 +33268,8 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
 	}
 	diti_job_split_shape(model, out, &shape);
 	if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print_plan(&plan, name), why);
-	return diti_split_check_plan(&plan, &shape, err);
+	result = diti_split_check_plan(&plan, &shape, err);
+	return result < 0 ? result : diti_request_check_patches(model, out, &plan, err);
 }
 
 static dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
