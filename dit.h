@@ -13374,6 +13374,8 @@ static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
 		"guards", &plan->report, err);
 	if (result < 0) return result;
 	plan->counters.allocations++;
+	memset(plan->report.block.mapped, 0, (size_t)plan->report.size);
+	diti_buffer_flush(plan->device, &plan->report);
 	return diti_guard_write(plan, 0, err);
 }
 
