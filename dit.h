@@ -11401,10 +11401,12 @@ static void diti_cut_parts(diti_cut_weight *made) {
 
 static bool diti_cut_fits(const diti_weight *weight, const diti_cut *cut) {
 	uint32_t i, unit = diti_weight_unit(weight);
+	bool whole = weight->type == DIT_TYPE_I8_ROW_ROTATED;
 	if (weight->kernel > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
 	for (i = 0; i < 2; i++) {
 		uint32_t first = cut->columns[i].first, count = cut->columns[i].count;
-		if (first > weight->columns || count > weight->columns - first || first % unit || count % unit) return false;
+		if (first > weight->columns || count > weight->columns - first || first % unit) return false;
+		if (count % unit && (whole || first + count < weight->columns)) return false;
 	}
 	return true;
 }

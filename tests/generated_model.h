@@ -209,8 +209,8 @@ static inline void generated_hunyuandit_block(real_file *file, const generated_m
         real_layer(file, width, GENERATED_TEXT, name, NULL, 0);
     }
     real_layer(file, width, width, "blocks.%u.attn2.to_out.0", NULL, i);
-    real_layer(file, 4 * width, width, "blocks.%u.ff.net.0.proj", NULL, i);
-    real_layer(file, width, 4 * width, "blocks.%u.ff.net.2", NULL, i);
+    real_layer(file, 4 * width + 3, width, "blocks.%u.ff.net.0.proj", NULL, i); /* published ratios are odd */
+    real_layer(file, width, 4 * width + 3, "blocks.%u.ff.net.2", NULL, i);
     if (i <= m->layers / 2) return;
     generated_norm(file, 2 * width, 1, true, "blocks.%u.skip_norm", i);
     real_layer(file, width, 2 * width, "blocks.%u.skip_linear", NULL, i);

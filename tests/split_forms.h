@@ -13,6 +13,7 @@
 
 typedef struct form_shape {
     uint64_t heads, head_dim;
+    uint64_t feed;        /* columns of a feed-forward */
     uint64_t image, text; /* rows of an item; text: of those that attend with the image */
     uint64_t layers;
     uint64_t dual;    /* bit i: block i has an attention of the image's rows besides */
@@ -155,9 +156,10 @@ static inline uint64_t form_sum(const form_shape *shape, const form_rank *rank, 
    feed-forward. */
 static inline uint64_t form_firsts(const form_shape *shape, const form_rank *rank, uint64_t items, uint64_t image,
                                    uint64_t text, uint64_t block) {
-    uint64_t width = rank->own_heads * shape->head_dim, all = 4 * shape->heads * shape->head_dim, rows, sum;
+    uint64_t width = rank->own_heads * shape->head_dim, all = shape->feed, rows, sum;
     uint64_t unit = all % 16 == 0 && all / 16 >= rank->out.members ? 16 : 4, in = rank->tensor % rank->in.members;
-    uint64_t feed = unit * form_part(all / unit, rank->tensor / rank->in.members, &rank->out);
+    uint64_t out = rank->tensor / rank->in.members, feed = unit * form_part(all / unit, out, &rank->out);
+    if (out + 1 == rank->out.members) feed += all % unit;
     rows = items * (image + text);
     sum = form_reduce(rows, 3 * width, in, &rank->in);
     if (shape->sums == 3) sum += form_reduce(rows, width, in, &rank->in);

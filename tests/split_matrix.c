@@ -504,6 +504,8 @@ static form_shape shape_of(const row *r) {
     form_shape shape = DITI_ZERO;
     shape.heads = traits->heads;
     shape.head_dim = traits->width / traits->heads;
+    shape.feed = 4 * (uint64_t)traits->width;
+    if (diti_equal(traits->family, "hunyuandit")) shape.feed = diti_hunyuandit_of(at.model->transformer)->config.inner;
     shape.image = (uint64_t)r->columns * r->rows;
     shape.text = traits->joint ? at.model->texts[DITI_TEXT_FIRST].tokens : 0;
     shape.layers = traits->layers;
