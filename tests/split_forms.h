@@ -30,17 +30,24 @@ typedef struct form_shape {
 enum { FORM_ELEMENT = 4 };
 
 typedef struct form_axis { /* who divides something among them; member i has weights[i] of it */
-    uint64_t members, weights[DITI_SPLIT_DEVICES];
+    uint64_t members;
+    double weights[DITI_SPLIT_DEVICES];
 } form_axis;
 
-/* Member i has [form_first(i), form_first(i + 1)), each to the nearest whole one. */
+/* Member i has [form_first(i), form_first(i + 1)), each to the nearest whole one; where there are enough for all, each
+   has one at least. */
 static inline uint64_t form_first(uint64_t total, uint64_t i, const form_axis *axis) {
-    uint64_t before = 0, all = 0, k;
-    for (k = 0; k < axis->members; k++) {
-        all += axis->weights[k];
-        if (k < i) before += axis->weights[k];
+    uint64_t first = 0, k, least, most, each = total >= axis->members;
+    double before = 0, all = 0;
+    for (k = 0; k < axis->members; k++) all += axis->weights[k];
+    for (k = 1; k <= i; k++) {
+        before += axis->weights[k - 1];
+        least = first + each;
+        most = each ? total - (axis->members - k) : total;
+        first = (uint64_t)((double)total * (before / all) + 0.5);
+        first = first < least ? least : first > most ? most : first;
     }
-    return (2 * total * before + all) / (2 * all);
+    return first;
 }
 
 static inline uint64_t form_part(uint64_t total, uint64_t i, const form_axis *axis) {
@@ -48,7 +55,7 @@ static inline uint64_t form_part(uint64_t total, uint64_t i, const form_axis *ax
 }
 
 /* Axes [first, end) of the mesh as one, for a rank: shares are those of all ranks; NULL: equal ones. */
-static inline form_axis form_axis_of(const diti_split *split, const uint32_t *shares, uint64_t rank, uint32_t first,
+static inline form_axis form_axis_of(const diti_split *split, const double *shares, uint64_t rank, uint32_t first,
                                      uint32_t end) {
     uint64_t stride = 1, branch = 1, begin, i;
     form_axis axis = DITI_ZERO;
@@ -83,7 +90,7 @@ typedef struct form_rank { /* a rank's place on each axis, innermost axis first,
     bool int8;                                   /* payloads */
 } form_rank;
 
-static inline form_rank form_rank_of(const form_shape *shape, const diti_split_plan *plan, const uint32_t *shares,
+static inline form_rank form_rank_of(const form_shape *shape, const diti_split_plan *plan, const double *shares,
                                      uint64_t index) {
     const diti_split *split = &plan->split;
     form_rank rank = DITI_ZERO;
@@ -198,9 +205,9 @@ static inline uint64_t form_stage(const form_shape *shape, const form_rank *rank
     return rank->stage + 1 < rank->stages.members ? sum : last * shape->latent / shape->items * FORM_ELEMENT;
 }
 
-/* Of one evaluation; false: the split is none. shares: of all ranks, whole numbers; NULL: equal ones. */
-static inline bool form_step(const form_shape *shape, const diti_split_plan *plan, const uint32_t *shares,
-                             uint64_t index, uint64_t *bytes) {
+/* Of one evaluation; false: the split is none. shares: of all ranks; NULL: equal ones. */
+static inline bool form_step(const form_shape *shape, const diti_split_plan *plan, const double *shares, uint64_t index,
+                             uint64_t *bytes) {
     const diti_split *split = &plan->split;
     uint64_t branches = split->degree[DITI_SPLIT_CFG], piped = split->degree[DITI_SPLIT_PIPEFUSION];
     uint64_t items = shape->items * shape->branches / branches, self, i, rows, image, sums = 0;
@@ -228,7 +235,7 @@ static inline bool form_step(const form_shape *shape, const diti_split_plan *pla
 
 /* Of all steps; columns, rows: of tokens. PipeFusion's are patch by patch behind the warm-up: strips of whole rows, the
    text's with the first. */
-static inline bool form_steps(const form_shape *shape, const diti_split_plan *plan, const uint32_t *shares,
+static inline bool form_steps(const form_shape *shape, const diti_split_plan *plan, const double *shares,
                               uint64_t index, uint64_t columns, uint64_t rows, uint64_t steps, uint64_t *bytes) {
     uint64_t whole = plan->split.degree[DITI_SPLIT_PIPEFUSION] < 2 || steps < plan->warmup ? steps : plan->warmup, i,
              one;

@@ -394,8 +394,8 @@ typedef struct observed {
     uint64_t planned[LINKS][LINKS], sent[LINKS][LINKS]; /* bytes */
     uint64_t in_steps[LINKS], before[LINKS];            /* planned by each device for all steps; before them */
     uint32_t devices, given_rows;
-    uint32_t shares[LINKS]; /* in thousandths; all 0: equal ones */
-    bool folded;            /* two shares on each device */
+    double shares[LINKS]; /* 0: equal ones */
+    bool folded;          /* two shares on each device */
     diti_step schedule[MOST_STEPS];
 } observed;
 
@@ -418,7 +418,7 @@ static void sum_planned(const dit_job *job, observed *out) {
     }
     for (i = 0; i < job->request.schedule.count && i < MOST_STEPS; i++)
         out->schedule[i] = job->request.schedule.steps[i];
-    for (i = 0; i < job->share_count; i++) out->shares[i] = (uint32_t)(job->request.shape.shares[i] * 1000 + 0.5);
+    for (i = 0; i < job->share_count; i++) out->shares[i] = job->request.shape.shares[i];
     out->devices = job->share_count;
     out->folded = job->folded;
     out->given_rows = job->request.shape.given_rows;
@@ -577,7 +577,7 @@ static uint64_t text_keys_form(const row *r, const diti_split *split, const form
 
 static void check_forms(const row *r, const diti_split_plan *plan, const observed *out, uint32_t steps) {
     const diti_split *split = &plan->split;
-    const uint32_t *shares = out->shares[0] ? out->shares : NULL;
+    const double *shares = out->shares[0] > 0 ? out->shares : NULL;
     form_shape shape = shape_of(r), layers = shape;
     uint64_t bytes, before;
     double document;
