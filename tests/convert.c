@@ -101,7 +101,7 @@ static size_t check_component(diti_package *from, diti_package *to, const char *
 }
 
 static void check_file(const diti_env *env, diti_package *from, diti_package *to, const char *path) {
-    char *a, *b;
+    char *a = NULL, *b = NULL;
     size_t a_size, b_size;
     dit_error err = {0};
     CHECK(diti_package_read(from, path, &a, &a_size, &err) == DIT_OK &&
