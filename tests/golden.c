@@ -50,36 +50,24 @@ static const char *const own_folders[] = {
     "tests/fixtures/tokenizers/bert", "tests/fixtures/torch_rng",     "tests/fixtures/gguf_types",
 };
 
+/* One of each network comes first: the drivers and builds that repeat what lavapipe has run do those. */
+enum { FEW_FOLDERS = 10, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS };
 static const char *const model_folders[] = {
+    "tests/fixtures/gguf_t5_q8_0",
+    "tests/fixtures/pixart_alpha_orig",
+    "tests/fixtures/vae_small_groups8_ldm",
+    "tests/fixtures/clip_l_proj",
+    "tests/fixtures/bert",
+    "tests/fixtures/taesd",
+    "tests/fixtures/dit_orig",
+    "tests/fixtures/hunyuandit_v12",
+    "tests/fixtures/sd35_odd",
+    "tests/fixtures/gguf_flux_sdcpp",
     "tests/fixtures/t5_encoder",
     "tests/fixtures/t5_encoder_sharded",
     "tests/fixtures/umt5_encoder",
-    "tests/fixtures/gguf_t5_q8_0",
-    "tests/fixtures/pixart_alpha_orig",
-    "tests/fixtures/vae_small_groups8_ldm",
-    "tests/fixtures/clip_l_proj",
-    "tests/fixtures/bert",
-    "tests/fixtures/taesd",
-    "tests/fixtures/dit_orig",
     "tests/fixtures/pipe_dit",
-    "tests/fixtures/hunyuandit_v12",
-    "tests/fixtures/sd35_odd",
-    "tests/fixtures/gguf_flux_sdcpp",
     "tests/fixtures/pipe_pixart_sigma",
-};
-
-/* Of these one of each network, for the drivers and builds that repeat what lavapipe has run. */
-static const char *const few_folders[] = {
-    "tests/fixtures/gguf_t5_q8_0",
-    "tests/fixtures/pixart_alpha_orig",
-    "tests/fixtures/vae_small_groups8_ldm",
-    "tests/fixtures/clip_l_proj",
-    "tests/fixtures/bert",
-    "tests/fixtures/taesd",
-    "tests/fixtures/dit_orig",
-    "tests/fixtures/hunyuandit_v12",
-    "tests/fixtures/sd35_odd",
-    "tests/fixtures/gguf_flux_sdcpp",
 };
 
 static const golden_family *find_family(const golden_folder *folder) {
@@ -222,14 +210,13 @@ static int read_arguments(golden *g, int argc, char **argv) {
 }
 
 static void run_models(golden *g, const char *rung) {
-    size_t i;
+    size_t i, first = 0, end = sizeof model_folders / sizeof *model_folders;
     g->rung = rung;
-    if (test_first_driver())
-        for (i = 0; i < sizeof model_folders / sizeof *model_folders; i++) run_path(g, model_folders[i]);
-    else if (!strcmp(rung, "base"))
-        for (i = 0; i < sizeof few_folders / sizeof *few_folders; i++) run_path(g, few_folders[i]);
-    else
-        run_path(g, few_folders[1]);
+    if (!test_first_driver()) {
+        end = !strcmp(rung, "base") ? FEW_FOLDERS : PIXART_FOLDER + 1;
+        first = end == FEW_FOLDERS ? 0 : PIXART_FOLDER;
+    }
+    for (i = first; i < end; i++) run_path(g, model_folders[i]);
     golden_close_device();
 }
 
@@ -246,7 +233,7 @@ static void run_own(golden *g) {
         printf("no fp16 on this device: the fp16 rung is not run\n");
     if (golden_has_rung(g, DITI_RUNG_HALF)) { /* a small model; all of them in full sweeps */
         g->rung = "half";
-        run_path(g, model_folders[0]);
+        run_path(g, model_folders[T5_FOLDER]);
         golden_close_device();
     }
     if (sweep && !strcmp(sweep, "1")) {
