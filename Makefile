@@ -88,7 +88,7 @@ image:
 	@$(MAKE) --no-print-directory build/dit
 	build/dit --prompt "fox, fluent style on a purple background" -o build/image.png
 test test-all: build/amalgamate build/spirv
-	@sh tools/setup.sh test
+	@sh tools/setup.sh $@
 	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
 check check-sync: build/amalgamate build/spirv

@@ -197,7 +197,31 @@
 #include <stdint.h>
 #include <stdbool.h>
 #ifndef VULKAN_CORE_H_
-#include <vulkan/vulkan_core.h> /* types only: dit never references a vk* symbol */
+/* The names of Vulkan that the declarations below use, as vulkan_core.h has them. Your own header of Vulkan may come
+   before this file or behind it, in any form: vulkan.h, volk.h, vulkan.hpp, with or without VK_NO_PROTOTYPES. Values of
+   Vulkan's enumerations are integers here, because C cannot declare an enumeration ahead. */
+#include <vulkan/vk_platform.h>
+#if defined(VK_USE_64_BIT_PTR_DEFINES) ? VK_USE_64_BIT_PTR_DEFINES : UINTPTR_MAX > 0xffffffffu
+typedef struct VkDeviceMemory_T *VkDeviceMemory;
+typedef struct VkImage_T *VkImage;
+typedef struct VkImageView_T *VkImageView;
+typedef struct VkPipelineCache_T *VkPipelineCache;
+typedef struct VkSemaphore_T *VkSemaphore;
+#else
+typedef uint64_t VkDeviceMemory, VkImage, VkImageView, VkPipelineCache, VkSemaphore;
+#endif
+typedef struct VkInstance_T *VkInstance;
+typedef struct VkPhysicalDevice_T *VkPhysicalDevice;
+typedef struct VkDevice_T *VkDevice;
+typedef struct VkQueue_T *VkQueue;
+typedef struct VkCommandBuffer_T *VkCommandBuffer;
+typedef struct VkAllocationCallbacks VkAllocationCallbacks;
+typedef struct VkDeviceCreateInfo VkDeviceCreateInfo;
+typedef struct VkMemoryRequirements VkMemoryRequirements;
+typedef uint32_t VkAccessFlags, VkMemoryPropertyFlags, VkPipelineStageFlags;
+typedef uint64_t VkDeviceSize;
+typedef void(VKAPI_PTR *PFN_vkVoidFunction)(void);
+typedef PFN_vkVoidFunction(VKAPI_PTR *PFN_vkGetInstanceProcAddr)(VkInstance instance, const char *pName);
 #endif
 #ifdef __cplusplus
 extern "C" {
@@ -234,7 +258,7 @@ typedef enum dit_result {
 typedef struct dit_error { /* yours; written only when a call fails */
     char message[504];     /* one line, no newline at its end */
     dit_result result;
-    VkResult vk;     /* of the Vulkan call at fault, else VK_SUCCESS */
+    int32_t vk;      /* the VkResult of the Vulkan call at fault, else 0 */
     uint32_t device; /* 1 + the index of the context's device at fault; 0: none in particular */
 } dit_error;
 
@@ -316,8 +340,8 @@ typedef struct dit_block { /* a piece of device memory */
 /* Device memory, e.g. three lines on top of VMA. Zero: vkAllocateMemory. */
 typedef struct dit_device_allocator {
     /* device: index in the context; required: flags that the memory must have; preferred: flags that help */
-    VkResult (*alloc)(uint32_t device, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
-                      VkMemoryPropertyFlags preferred, dit_block *out, void *user);
+    int32_t (*alloc)(uint32_t device, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
+                     VkMemoryPropertyFlags preferred, dit_block *out, void *user); /* returns a VkResult */
     void (*free)(uint32_t device, const dit_block *block, void *user);
     void *user; /* passed through */
 } dit_device_allocator;
@@ -537,8 +561,8 @@ typedef struct dit_image {  /* pixels of yours */
     const uint8_t *rgba;    /* [height][width][4], sRGB; NULL: image */
     size_t row_pitch;       /* bytes from row to row; 0: width * 4 */
     VkImage image;          /* or one on the device; VK_NULL_HANDLE: rgba */
-    VkImageLayout layout;   /* of image, which is left in it */
-    VkFormat format;        /* of image: 8-bit RGBA or BGRA; VK_FORMAT_UNDEFINED: VK_FORMAT_R8G8B8A8_UNORM */
+    uint32_t layout;        /* VkImageLayout of image, which is left in it */
+    uint32_t format;        /* VkFormat of image: 8-bit RGBA or BGRA; 0: VK_FORMAT_R8G8B8A8_UNORM */
 } dit_image;
 
 typedef struct dit_tensor { /* an input by its name in diffusers */
@@ -585,10 +609,10 @@ typedef enum dit_rng {
 /* Where the picture goes. All zero: dit creates a VkImage. */
 typedef struct dit_target {
     VkImage image;   /* yours, width x height with usage TRANSFER_DST, image_count 1; VK_NULL_HANDLE: dit creates one */
-    VkFormat format; /* of image; VK_FORMAT_UNDEFINED: VK_FORMAT_R8G8B8A8_UNORM (the values are sRGB) */
+    uint32_t format; /* VkFormat of image; 0: VK_FORMAT_R8G8B8A8_UNORM (the values are sRGB) */
     uint32_t dst_queue_family;      /* to which dit releases image; its own or VK_QUEUE_FAMILY_IGNORED: none. Not used
                                        for dit's own images */
-    VkImageLayout final_layout;     /* VK_IMAGE_LAYOUT_UNDEFINED: VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL */
+    uint32_t final_layout;          /* a VkImageLayout; 0: VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL */
     VkPipelineStageFlags dst_stage; /* that will use the image; 0: ALL_COMMANDS */
     VkAccessFlags dst_access;       /* how; 0: MEMORY_READ */
 } dit_target;
@@ -645,8 +669,8 @@ typedef struct dit_job_desc {
 typedef struct dit_output { /* a picture on the device; dit's own images live until the job is restarted or destroyed */
     VkImage image;
     VkImageView view; /* VK_NULL_HANDLE for an image of yours */
-    VkFormat format;
-    VkImageLayout layout;   /* that the image is left in */
+    uint32_t format;        /* VkFormat of image */
+    uint32_t layout;        /* VkImageLayout that the image is left in */
     uint32_t width, height; /* pixels */
     VkSemaphore timeline;   /* step mode: other queues wait until it reaches value; record mode: VK_NULL_HANDLE */
     uint64_t value;         /* of timeline */
@@ -947,6 +971,9 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 /* ==== src/base/base.h ==== */
 #ifndef DITI_BASE_H
 #define DITI_BASE_H
+#ifndef VULKAN_CORE_H_
+#include <vulkan/vulkan_core.h>
+#endif
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -3678,7 +3705,7 @@ static dit_result diti_zip_read_end(diti_zip_reader *reader, const unsigned char
 
 static dit_result diti_zip_find_end(diti_zip_reader *reader) {
 	uint64_t size = diti_file_size(reader->file);
-	uint64_t wanted = DITI_ZIP_END_SIZE + DITI_ZIP_MAX_COMMENT;
+	uint64_t wanted = (uint64_t)DITI_ZIP_END_SIZE + DITI_ZIP_MAX_COMMENT;
 	size_t tail = size < wanted ? (size_t)size : (size_t)wanted, i;
 	unsigned char *bytes = (unsigned char *)diti_alloc(reader->env, tail);
 	dit_result result;
@@ -7133,7 +7160,7 @@ static dit_result diti_block_hooked(diti_device *device, const VkMemoryRequireme
 	VkMemoryPropertyFlags preferred = host ? 0 : VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
 	VkResult vr;
 	if (out->kind == DITI_MEMORY_READBACK) preferred = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-	vr = hook->alloc(device->ordinal, need, required, preferred, &out->block, hook->user);
+	vr = (VkResult)hook->alloc(device->ordinal, need, required, preferred, &out->block, hook->user);
 	if (vr < 0) {
 		memset(&out->block, 0, sizeof out->block);
 		return diti_fail_vk(err, vr, "%s: the device_allocator refused %.1f MB: %s", what, (double)need->size / 1e6,
@@ -8988,7 +9015,7 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
 
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
 	diti_feature_chain chain;
-	const char **names, *added[DITI_SHARES + DITI_FEATURES];
+	const char **names, *added[(int)DITI_SHARES + (int)DITI_FEATURES];
 	uint32_t i, j, count;
 	diti_features_chain(&extend->missing, &chain);
 	extend->name_count = app->enabledExtensionCount;
@@ -18266,7 +18293,7 @@ static void diti_lost_append(diti_tokens *tokens, const char *text, size_t lengt
 	if (tokens->lost_more) return;
 	for (i = 0; i < length; i++) {
 		bool space = length - i >= 3 && memcmp(text + i, "\xe2\x96\x81", 3) == 0;
-		char c = space || (text[i] >= 0 && text[i] < ' ') ? ' ' : text[i];
+		char c = space || (uint8_t)text[i] < ' ' ? ' ' : text[i];
 		if (space) i += 2;
 		if (used == 0 && (c == ' ' || ((uint8_t)c & 0xc0u) == 0x80)) continue;
 		if (used + 1 == sizeof tokens->lost_text) {
@@ -19977,13 +20004,13 @@ static const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5) { return &t5-
 static const diti_weights *diti_t5_weights(const diti_t5 *t5) { return &t5->weights; }
 
 static uint32_t diti_t5_bucket(const diti_t5_config *config, int64_t relative) {
-	uint32_t half = config->buckets / 2, exact = half / 2, first = relative > 0 ? half : 0, far;
+	uint32_t half = config->buckets / 2, exact = half / 2, first = relative > 0 ? half : 0, beyond;
 	uint64_t distance = (uint64_t)(relative < 0 ? -relative : relative);
 	float place;
 	if (distance < exact) return first + (uint32_t)distance;
 	place = logf((float)distance / (float)exact) / (float)log((double)config->max_distance / exact);
-	far = exact + (uint32_t)(place * (float)(half - exact));
-	return first + (far < half ? far : half - 1);
+	beyond = exact + (uint32_t)(place * (float)(half - exact));
+	return first + (beyond < half ? beyond : half - 1);
 }
 
 static void diti_t5_fill_table(const diti_t5_config *config, const float *bias, uint32_t tokens, float *out) {
@@ -32506,7 +32533,7 @@ static dit_result diti_start_check_device(const dit_image *image, diti_job_reque
 			"init_image.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)image->format);
 	}
 	out->shape.start_image = image->image;
-	out->shape.start_layout = image->layout;
+	out->shape.start_layout = (VkImageLayout)image->layout;
 	return DIT_OK;
 }
 
@@ -33950,8 +33977,9 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
 }
 
 static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImage given, dit_error *err) {
-	image->format = job->target.format ? job->target.format : VK_FORMAT_R8G8B8A8_UNORM;
-	image->layout = job->target.final_layout ? job->target.final_layout : VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL;
+	image->format = job->target.format ? (VkFormat)job->target.format : VK_FORMAT_R8G8B8A8_UNORM;
+	image->layout =
+		job->target.final_layout ? (VkImageLayout)job->target.final_layout : VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL;
 	image->image = given;
 	return given ? DIT_OK : diti_image_create(job, image, err);
 }

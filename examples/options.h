@@ -37,6 +37,7 @@ typedef struct option_entry {
     size_t flag;
 } option_entry;
 
+#undef TEXT /* windows.h has another one */
 #define TEXT(member) offsetof(options, member) + 1, 0
 #define FLAG(member) 0, offsetof(options, member)
 static const option_entry option_table[] = {

@@ -80,13 +80,16 @@ static void on_signal(int number) {
 /* ---- Telling ---- */
 
 static double now(void) {
-    struct timespec t;
 #ifdef _WIN32
-    timespec_get(&t, TIME_UTC);
+    LARGE_INTEGER count, rate;
+    QueryPerformanceCounter(&count);
+    QueryPerformanceFrequency(&rate);
+    return (double)count.QuadPart / (double)rate.QuadPart;
 #else
+    struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-#endif
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+#endif
 }
 
 static void close_line(app *a) {
@@ -1313,7 +1316,9 @@ static bool answers_only(app *a, int *code) {
 
 static bool stderr_is_terminal(void) {
 #ifdef _WIN32
-    return _isatty(2) != 0;
+    HANDLE console = GetStdHandle(STD_ERROR_HANDLE); /* it understands the codes that redraw a line only if asked to */
+    DWORD mode;
+    return GetConsoleMode(console, &mode) && SetConsoleMode(console, mode | 4 /* virtual terminal */);
 #else
     const char *kind = getenv("TERM");
     return isatty(2) && !(kind && strcmp(kind, "dumb") == 0);

@@ -11,8 +11,8 @@
 #   gpuav                  on lavapipe with GPU-assisted validation
 #   newest                 on the newest lavapipe, which has cooperative matrices: what tools/newest.sh fetch unpacks
 #   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set
-# The names `check` and `fuzz` stand for tools/check.sh and tests/fuzz.sh. Without names fuzz runs as well, and with
-# DIT_TEST_ALL=1 check does, too.
+# The names `check`, `fuzz` and `wine` stand for tools/check.sh, tests/fuzz.sh and tests/wine.sh. Without names fuzz runs
+# as well, and with DIT_TEST_ALL=1 check and wine do, too.
 # As many programs run at a time as there are processors, or DIT_TEST_JOBS.
 # DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3, and
 # what has passed is remembered in build/all, so that a run which was stopped goes on where it stood.
@@ -133,20 +133,21 @@ run_part() { # run_part NAME WAY
     echo "$title|$log|$code|$taken"
 }
 
-run_tool() { # run_tool NAME COMMAND...: a script that ends with `NAME: N passed, N failed`
+run_tool() { # run_tool NAME COMMAND...: a script that ends with `NAME: N passed, N failed`, or a reason and exit code 77
     title=$1 log=$logs/$1.log
     shift
     start_clock
     "$@" >"$log" 2>&1
     code=$?
     stop_clock
-    echo "$title|$log|$code|$taken"
+    if [ $code = 77 ]; then echo "$title|skip|$(tail -n 1 "$log")"; else echo "$title|$log|$code|$taken"; fi
 }
 
 run_name() {
     case $1 in
     check) run_tool check sh tools/check.sh ;;
     fuzz) run_tool fuzz sh tests/fuzz.sh "${FUZZ_SECONDS:-10}" ;;
+    wine) run_tool wine sh tests/wine.sh ;;
     *) for way in $(ways_of "$1"); do run_part "$1" "$way"; done ;;
     esac
 }
@@ -174,7 +175,7 @@ judge() { # judge TITLE LOG EXIT_CODE TIME, as run_part says them
 # What takes longest comes first, so that no worker is left alone with it at the end.
 if [ $# = 0 ]; then
     set -- kernels contract int8 golden bench bundled fuzz
-    [ "$all" = 0 ] || set -- check "$@"
+    [ "$all" = 0 ] || set -- check wine "$@"
     for source in tests/*.c; do
         name=$(basename "$source" .c)
         case " $* " in *" $name "*) ;; *) case $name in fuzz_*) ;; *) set -- "$@" "$name" ;; esac ;; esac

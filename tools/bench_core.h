@@ -98,13 +98,16 @@ typedef struct bench {
 } bench;
 
 static double now(void) {
-    struct timespec t;
 #ifdef _WIN32
-    timespec_get(&t, TIME_UTC);
+    LARGE_INTEGER count, rate;
+    QueryPerformanceCounter(&count);
+    QueryPerformanceFrequency(&rate);
+    return (double)count.QuadPart / (double)rate.QuadPart;
 #else
+    struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-#endif
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+#endif
 }
 
 static double cpu_now(void) { return (double)clock() / CLOCKS_PER_SEC; }

@@ -64,14 +64,114 @@ matrix() { # matrix COMPILER LANGUAGE STANDARD [FLAG]
 for compiler in gcc clang; do
     have $compiler || { skip "$compiler" "not installed"; continue; }
     for standard in c99 c11; do check "$compiler $standard: no warnings" matrix $compiler c $standard; done
-    for standard in c++11 c++17; do check "$compiler $standard: no warnings" matrix $compiler c++ $standard; done
+    for standard in c++11 c++17 c++20; do check "$compiler $standard: no warnings" matrix $compiler c++ $standard; done
 done
-if echo '#include <stdint.h>' | gcc -m32 -E - >/dev/null 2>&1; then
-    check 'gcc c99 -m32: no warnings' matrix gcc c c99 -m32
-    check 'gcc c++11 -m32: no warnings' matrix gcc c++ c++11 -m32
+newest_cxx() { # the first compiler here that knows C++26
+    for compiler in g++ clang++ g++-15 g++-14 clang++-20 clang++-19 clang++-18 clang++-17; do
+        echo 'int main() {}' | $compiler -x c++ -std=c++2c -fsyntax-only - 2>/dev/null && echo $compiler && return
+    done
+    return 1
+}
+if cxx=$(newest_cxx); then
+    check "$cxx c++26: no warnings" matrix "$cxx" c++ c++2c
+else
+    skip 'c++26' 'no compiler here knows it'
+fi
+
+# --- other systems: foreign compilers see Vulkan's headers, and nothing else of this one ---
+mkdir -p $work/vulkan
+for folder in vulkan vk_video stb; do ln -sfn /usr/include/$folder $work/vulkan/$folder; done
+foreign() { # foreign TITLE PREFIX
+    if have "$2gcc" && have "$2g++"; then
+        check "$1 c99: no warnings" matrix "$2gcc" c c99 "-isystem $work/vulkan"
+        check "$1 c++17: no warnings" matrix "$2g++" c++ c++17 "-isystem $work/vulkan"
+    else
+        skip "$1" "$2gcc and $2g++ are not installed"
+    fi
+}
+foreign aarch64 aarch64-linux-gnu-
+mingw=x86_64-w64-mingw32
+have $mingw-gcc || skip Windows "$mingw-gcc is not installed"
+windows_programs() { # every program that is for users too, as MinGW builds it for Windows
+    for program in examples/minimal examples/txt2img tools/dit-convert tools/dit-plan tools/dit-bench; do
+        $mingw-gcc -std=gnu99 -Wall -Wextra -Werror -DDIT_API=static -Wno-unused-function -I. -isystem $work/vulkan -fsyntax-only $program.c || return 1
+    done
+}
+windows_dll() { # a DLL that exports what dit.h declares; it needs nothing that Windows lacks
+    printf '#define DIT_API __declspec(dllexport)\n#define DIT_IMPLEMENTATION\n#include "dit.h"\n' >$work/dll.c
+    $mingw-gcc -std=c99 -O1 -I. -isystem $work/vulkan -shared -static -o $work/dit.dll $work/dll.c || return 1
+    $mingw-objdump -p $work/dit.dll >$work/dll.txt
+    declared=$(grep -c '^DIT_API .*dit_' src/dit_api.h)
+    exported=$(sed -n '/Ordinal\/Name Pointer/,/^$/p' $work/dll.txt | grep -cw 'dit_[a-z_]*')
+    [ "$exported" -ge "$declared" ] || { echo "dit_api.h declares $declared functions, the DLL exports $exported"; return 1; }
+    echo "note: exports $exported functions, needs $(sed -n 's/.*DLL Name: //p' $work/dll.txt | tr '\n' ' ')"
+    ! sed -n 's/.*DLL Name: //p' $work/dll.txt | grep -viE '^(kernel32|msvcrt)\.dll$|^api-ms-win-'
+}
+if have $mingw-gcc; then
+    foreign Windows $mingw-
+    check 'Windows: programs compile without warnings' windows_programs
+    check 'Windows: dit.h as a DLL' windows_dll
+fi
+if folder=/usr/include/$(gcc -print-multiarch) && echo '#include <errno.h>' | gcc -m32 -idirafter "$folder" -E - >/dev/null 2>&1; then
+    check 'gcc c99 -m32: no warnings' matrix gcc c c99 "-m32 -idirafter $folder"
+    check 'gcc c++11 -m32: no warnings' matrix gcc c++ c++11 "-m32 -idirafter $folder"
 else
     skip '-m32' 'this compiler has no 32-bit C library'
 fi
+
+# Words that windows.h, X11 and others define as macros; a name of dit's that is one of them does not compile there.
+common_words() {
+    {
+        for header in vulkan/vulkan_core.h math.h stdarg.h stdio.h stdlib.h string.h errno.h fcntl.h sys/mman.h sys/stat.h unistd.h dlfcn.h time.h limits.h \
+            ctype.h dirent.h stddef.h stdint.h stdbool.h float.h sched.h; do
+            echo "#include <$header>"
+        done
+        for word in far near FAR NEAR IN OUT OPTIONAL CONST VOID ERROR NO_ERROR DELETE STRICT cdecl pascal huge hyper small interface ABSOLUTE RELATIVE OPAQUE \
+            TRANSPARENT IGNORE INFINITE DIFFERENCE THIS SIZE TEXT None Bool Status Success Always Expose Complex rad1 rad2 grp1 grp2 grp3 environ signals slots \
+            emit foreach unix linux I check verify require; do
+            echo "#undef $word"
+            echo "#define $word = \"a macro of the system's\" ="
+        done
+        for word in min max CreateSemaphore CreateEvent CreateFile DeleteFile CopyFile MoveFile CopyMemory MoveMemory FillMemory ZeroMemory Yield GetObject \
+            LoadImage GetMessage SendMessage DrawText major minor; do
+            echo "#undef $word"
+            echo "#define $word(...) = \"a macro of the system's\" ="
+        done
+        echo '#define DIT_IMPLEMENTATION'
+        echo '#include "dit.h"'
+    } >$work/words.c
+    gcc -std=gnu99 -I. -fsyntax-only $work/words.c
+}
+check 'no name is a macro of windows.h or X11' common_words
+
+# dit.h before or behind each of Vulkan's headers, with and without its prototypes. One order cannot work: volk.h behind
+# the implementation, where neither it nor the application said VK_NO_PROTOTYPES; README says so.
+vulkan_orders() {
+    count=0
+    for header in vulkan/vulkan.h volk.h vulkan/vulkan.hpp; do
+        echo "#include <$header>" | g++ -x c++ -DVK_NO_PROTOTYPES -E - >/dev/null 2>&1 || { echo "note: there is no $header"; continue; }
+        for prototypes in '' '#define VK_NO_PROTOTYPES'; do
+            for dit in '#include "dit.h"' '#define DIT_IMPLEMENTATION
+#include "dit.h"'; do
+                for order in "$dit
+#include <$header>" "#include <$header>
+$dit"; do
+                    case "$prototypes$order" in '#define DIT_IMPLEMENTATION'*volk.h*) continue ;; esac
+                    printf '%s\n%s\nint main(void) { dit_output out; out.view = 0; return out.view != 0; }\n' "$prototypes" "$order" >$work/order.c
+                    g++ -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -I. -fsyntax-only $work/order.c || { cat $work/order.c; return 1; }
+                    count=$((count + 1))
+                    [ "$header" != vulkan/vulkan.hpp ] || continue
+                    gcc -std=c99 -Wall -Wextra -Wpedantic -Werror -I. -fsyntax-only $work/order.c || { cat $work/order.c; return 1; }
+                    count=$((count + 1))
+                done
+            done
+        done
+    done
+    echo "note: $count orders"
+    [ $count -ge 15 ]
+}
+check 'dit.h before and behind vulkan.h, volk.h, vulkan.hpp' vulkan_orders
+
 optimised() { # some warnings need the optimiser to look
     # shellcheck disable=SC2086
     gcc -std=c99 -O2 $strict -c $work/implementation.c -o $work/optimised.o

@@ -270,16 +270,22 @@ static int case_copy(bench *b) {
 
 static const char *find_model(const bench *b, char *out, size_t size) {
     if (b->o.model) return b->o.model;
-#ifndef _WIN32
-    {
-        ssize_t length = readlink("/proc/self/exe", out, size - 64);
-        char *slash;
-        out[length > 0 ? length : 0] = 0;
-        slash = strrchr(out, '/');
-        if (slash) strcpy(slash, "/../models/emoji-q8_0.gguf");
-        if (slash && access(out, R_OK) == 0) return out;
-    }
+    char *slash;
+#ifdef _WIN32
+    DWORD length = GetModuleFileNameA(NULL, out, (DWORD)size - 64);
+    out[length] = 0;
+    slash = strrchr(out, '\\');
+#else
+    ssize_t length = readlink("/proc/self/exe", out, size - 64);
+    out[length > 0 ? length : 0] = 0;
+    slash = strrchr(out, '/');
 #endif
+    if (slash) {
+        FILE *file;
+        strcpy(slash, "/../models/emoji-q8_0.gguf");
+        file = fopen(out, "rb");
+        if (file) return fclose(file), out;
+    }
     return "models/emoji-q8_0.gguf";
 }
 

@@ -49,6 +49,7 @@ typedef struct options {
         *gantt, *output, *measure, *run_rank;
 } options;
 
+#undef TEXT /* windows.h has another one */
 #define TEXT(name, member)                                                                                             \
     { name, offsetof(options, member) }
 static const struct known_option {

@@ -1,9 +1,11 @@
 #!/bin/sh
-# tools/setup.sh image|test|shaders|list: makes sure that what `make image`, `make test` or `make shaders` needs is installed,
+# tools/setup.sh image|test|test-all|shaders|list: makes sure that what the make target of that name needs is installed,
 # with the distribution's own package manager. As root, or with sudo, it installs; else it prints the command and stops.
 # `list` only names what is missing for `make`.
 set -u
 purpose=${1:-test}
+everything=
+[ "$purpose" != test-all ] || { purpose=test everything=1; }
 missing=
 
 need() { # need THING COMMAND...: THING is missing when COMMAND fails
@@ -26,7 +28,7 @@ has_fuzzer() { ls "$(clang -print-resource-dir)"/lib/*/libclang_rt.fuzzer*.a; }
 has_sanitizers() { echo 'int main(void){return 0;}' | cc -fsanitize=address,undefined -x c - -o /dev/null; }
 has_mpi() { PATH=$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin command -v mpicc; }
 has_32_bit() {
-    [ "$(uname -m)" != x86_64 ] || echo '#include <stdint.h>' | cc -m32 -E -
+    [ "$(uname -m)" != x86_64 ] || echo '#include <errno.h>' | gcc -m32 -idirafter "/usr/include/$(gcc -print-multiarch)" -E -
 }
 
 need compiler has_header stdio.h
@@ -43,6 +45,14 @@ if [ "$purpose" = test ]; then
     need 32-bit has_32_bit
     need clang-format has clang-format
     need mpi has_mpi
+    need mingw has x86_64-w64-mingw32-g++
+    [ "$(uname -m)" = aarch64 ] || need aarch64 has aarch64-linux-gnu-g++
+    need volk has_header volk.h
+fi
+if [ -n "$everything" ]; then
+    [ "$(uname -m)" != x86_64 ] || need wine has wine
+    need x-server has xvfb-run
+    need spirv-cross has spirv-cross
 fi
 if [ "$purpose" = test ] || [ "$purpose" = shaders ]; then
     need glslang has glslangValidator
@@ -84,6 +94,15 @@ package() { # the packages that hold a thing
     apt-get:glslang) echo glslang-tools ;;
     apt-get:spirv-tools) echo spirv-tools ;;
     apt-get:mpi) echo libopenmpi-dev openmpi-bin ;;
+    apt-get:mingw) echo gcc-mingw-w64-x86-64-posix g++-mingw-w64-x86-64-posix ;;
+    apt-get:aarch64) echo gcc-aarch64-linux-gnu g++-aarch64-linux-gnu ;;
+    apt-get:volk) echo libvulkan-volk-dev ;;
+    apt-get:wine) echo wine wine64 ;;
+    apt-get:x-server) echo xvfb xauth ;;
+    apt-get:spirv-cross) echo spirv-cross ;;
+    dnf:mingw) echo mingw64-gcc mingw64-gcc-c++ ;;
+    pacman:mingw) echo mingw-w64-gcc ;;
+    pacman:volk) echo volk ;;
     dnf:mpi) echo openmpi-devel ;;
     pacman:mpi) echo openmpi ;;
     zypper:mpi) echo openmpi4-devel ;;
@@ -126,8 +145,20 @@ package() { # the packages that hold a thing
     esac
 }
 
-packages=
-for thing in $missing; do packages="$packages $(package "$thing")"; done
+# Foreign compilers and what only test-all runs have packages under Debian; elsewhere the checks that want them are skipped.
+packages= unknown=
+for thing in $missing; do
+    found=$(package "$thing")
+    case "$found:$thing" in
+    :mingw | :aarch64 | :volk | :wine | :x-server | :spirv-cross) unknown="$unknown $thing" ;;
+    *) packages="$packages $found" ;;
+    esac
+done
+[ -z "$unknown" ] || [ $manager = none ] || echo "setup: no package is known for$unknown; what needs it is skipped"
+if [ -z "$packages" ] && [ $manager != none ]; then
+    newest_glslang
+    exit 0
+fi
 packages=" $(echo $packages | tr ' ' '\n' | awk '!seen[$1]++' | tr '\n' ' ')"
 case $manager in
 apt-get) update='apt-get update' install="apt-get install -y --no-install-recommends$packages" ;;

@@ -2,6 +2,9 @@
 #ifndef DITI_BASE_H
 #define DITI_BASE_H
 #include "dit_api.h"
+#ifndef VULKAN_CORE_H_
+#include <vulkan/vulkan_core.h> /* types only: dit never references a vk* symbol */
+#endif
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -74,7 +74,7 @@ static dit_result diti_zip_read_end(diti_zip_reader *reader, const unsigned char
 /* It is the last thing in the file but for a comment whose length it tells. */
 static dit_result diti_zip_find_end(diti_zip_reader *reader) {
     uint64_t size = diti_file_size(reader->file);
-    uint64_t wanted = DITI_ZIP_END_SIZE + DITI_ZIP_MAX_COMMENT;
+    uint64_t wanted = (uint64_t)DITI_ZIP_END_SIZE + DITI_ZIP_MAX_COMMENT;
     size_t tail = size < wanted ? (size_t)size : (size_t)wanted, i;
     unsigned char *bytes = (unsigned char *)diti_alloc(reader->env, tail);
     dit_result result;

@@ -59,8 +59,9 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
 }
 
 static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImage given, dit_error *err) {
-    image->format = job->target.format ? job->target.format : VK_FORMAT_R8G8B8A8_UNORM;
-    image->layout = job->target.final_layout ? job->target.final_layout : VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL;
+    image->format = job->target.format ? (VkFormat)job->target.format : VK_FORMAT_R8G8B8A8_UNORM;
+    image->layout =
+        job->target.final_layout ? (VkImageLayout)job->target.final_layout : VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL;
     image->image = given;
     return given ? DIT_OK : diti_image_create(job, image, err);
 }

@@ -38,7 +38,7 @@ static dit_result diti_start_check_device(const dit_image *image, diti_job_reque
                          "init_image.format %d is not possible; use an 8-bit RGBA or BGRA format", (int)image->format);
     }
     out->shape.start_image = image->image;
-    out->shape.start_layout = image->layout;
+    out->shape.start_layout = (VkImageLayout)image->layout;
     return DIT_OK;
 }
 

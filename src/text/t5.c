@@ -218,13 +218,13 @@ DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5) { return &t5
 /* The bucket of key - query: half of them for keys behind the query, exact near it, logarithmic up to max_distance.
    The logarithm is float32 and truncated, as in the reference. */
 static uint32_t diti_t5_bucket(const diti_t5_config *config, int64_t relative) {
-    uint32_t half = config->buckets / 2, exact = half / 2, first = relative > 0 ? half : 0, far;
+    uint32_t half = config->buckets / 2, exact = half / 2, first = relative > 0 ? half : 0, beyond;
     uint64_t distance = (uint64_t)(relative < 0 ? -relative : relative);
     float place;
     if (distance < exact) return first + (uint32_t)distance;
     place = logf((float)distance / (float)exact) / (float)log((double)config->max_distance / exact);
-    far = exact + (uint32_t)(place * (float)(half - exact));
-    return first + (far < half ? far : half - 1);
+    beyond = exact + (uint32_t)(place * (float)(half - exact));
+    return first + (beyond < half ? beyond : half - 1);
 }
 
 /* out [heads, 2 * tokens - 1]: element key - query + tokens - 1. */

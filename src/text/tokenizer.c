@@ -154,7 +154,7 @@ static void diti_lost_append(diti_tokens *tokens, const char *text, size_t lengt
     if (tokens->lost_more) return;
     for (i = 0; i < length; i++) {
         bool space = length - i >= 3 && memcmp(text + i, "\xe2\x96\x81", 3) == 0;
-        char c = space || (text[i] >= 0 && text[i] < ' ') ? ' ' : text[i];
+        char c = space || (uint8_t)text[i] < ' ' ? ' ' : text[i];
         if (space) i += 2;
         if (used == 0 && (c == ' ' || ((uint8_t)c & 0xc0u) == 0x80)) continue; /* begins with a whole character */
         if (used + 1 == sizeof tokens->lost_text) {

@@ -130,7 +130,7 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
 /* The application's extensions, those of the missing features and those for sharing, if there are any of the latter. */
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
     diti_feature_chain chain;
-    const char **names, *added[DITI_SHARES + DITI_FEATURES];
+    const char **names, *added[(int)DITI_SHARES + (int)DITI_FEATURES];
     uint32_t i, j, count;
     diti_features_chain(&extend->missing, &chain);
     extend->name_count = app->enabledExtensionCount;

@@ -185,7 +185,7 @@ static dit_result diti_block_hooked(diti_device *device, const VkMemoryRequireme
     VkMemoryPropertyFlags preferred = host ? 0 : VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
     VkResult vr;
     if (out->kind == DITI_MEMORY_READBACK) preferred = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-    vr = hook->alloc(device->ordinal, need, required, preferred, &out->block, hook->user);
+    vr = (VkResult)hook->alloc(device->ordinal, need, required, preferred, &out->block, hook->user);
     if (vr < 0) {
         memset(&out->block, 0, sizeof out->block);
         return diti_fail_vk(err, vr, "%s: the device_allocator refused %.1f MB: %s", what, (double)need->size / 1e6,
