@@ -5,10 +5,10 @@
        #define DIT_IMPLEMENTATION
        #include "dit.h"
 
-   and a plain #include "dit.h" wherever else you use it. Build with `cc -std=c99 -O2 app.c -lm -ldl`. Nothing else
-   is linked: Vulkan is opened at run time or handed over by you, all shaders are inside this file. To compile it you
-   need Vulkan's vulkan_core.h, 1.3.239 or newer (Debian, Ubuntu: libvulkan-dev); to run it a Vulkan driver (no GPU:
-   mesa-vulkan-drivers).
+   and a plain #include "dit.h" wherever else you use it. Build with `cc -std=c99 -O2 app.c -lm -ldl`, on Windows
+   without the two libraries. Nothing else is linked: Vulkan is opened at run time or handed over by you, all shaders
+   are inside this file. To compile it you need Vulkan's vulkan_core.h, 1.3.239 or newer (Debian, Ubuntu:
+   libvulkan-dev); to run it a Vulkan driver (no GPU: mesa-vulkan-drivers).
 
    This file is generated; what you read now is src/dit_api.h. Every banner below names the file to edit, where the
    implementation's comments stand, too.
