@@ -130,9 +130,12 @@ static inline void test_layer_settings(int full) {
     fprintf(file, "khronos_validation.log_filename = /dev/fd/%d\n", test_layers.pipe[1]);
     if (test_layer_version() >= VK_MAKE_API_VERSION(0, 1, 4, 0)) { /* they warn of the older names */
         fprintf(file, "khronos_validation.validate_sync = true\n");
+        fprintf(file, "khronos_validation.syncval_shader_accesses_heuristic = true\n"); /* else dispatches touch nothing */
         fprintf(file, "khronos_validation.gpuav_enable = %s\n", full ? "true" : "false");
     } else {
-        fprintf(file, "khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT%s\n",
+        fprintf(file,
+                "khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT,"
+                "VALIDATION_CHECK_ENABLE_SYNCHRONIZATION_VALIDATION_QUEUE_SUBMIT%s\n",
                 full ? ",VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT" : "");
     }
     fclose(file);
