@@ -3,10 +3,12 @@
 #   tools/newest.sh fetch            lavapipe, the layers, glslang and spirv-tools (80 MB, once); says why it cannot
 #   tools/newest.sh run PROGRAM ...  runs a program, one of those or one built here, with that loader, driver and C library;
 #                                    fails where they were not fetched
+#   tools/newest.sh with MANIFEST PROGRAM ...  the same with another driver
 #   tools/newest.sh headers          prints a folder with the headers, fetched on first use; fails quietly
 set -u
 cache=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/dit
 root=$cache/newest/root
+manifest=
 
 fail() {
     echo "newest: $1" >&2
@@ -57,7 +59,7 @@ run() {
     if [ -x "$root/usr/bin/$program" ]; then
         program=$root/usr/bin/$program
     else
-        manifest=$cache/newest/lavapipe.json
+        manifest=${manifest:-$cache/newest/lavapipe.json}
         [ -f "$manifest" ] || printf '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s", "api_version": "1.4.0"}}\n' "$driver" >"$manifest"
         export VK_DRIVER_FILES="$manifest" VK_ICD_FILENAMES="$manifest" VK_LAYER_PATH="$root/usr/share/vulkan/explicit_layer.d"
     fi
@@ -77,6 +79,7 @@ headers() {
 case ${1:-} in
 fetch) fetch ;;
 run) [ $# -ge 2 ] && shift && run "$@" ;;
+with) [ $# -ge 3 ] && manifest=$2 && shift 2 && run "$@" ;;
 headers) headers ;;
-*) fail "fetch, run PROGRAM or headers" ;;
+*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM or headers" ;;
 esac

@@ -197,17 +197,32 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 
 /* --- a device of dit's own --- */
 
-/* A family that can only copy, where one is wanted and there is one; else that of the queue. */
-static uint32_t diti_device_transfer_family(const diti_device *device, const char *overrides) {
+/* A family that can only copy, where one is wanted and there is one; else that of the queue. A family that the override
+   names may compute as well. */
+static dit_result diti_device_transfer_family(diti_device *device, const char *overrides, dit_error *err) {
     VkQueueFamilyProperties families[64];
-    uint32_t i, count = DITI_COUNT(families);
-    if (!diti_override_number(overrides, "transfer", device->has_peers)) return device->queue_family;
+    uint32_t i, count = 0;
+    uint64_t named = diti_override_number(overrides, "transfer_family", UINT64_MAX);
+    device->transfer_family = device->queue_family;
+    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count,
+                                                      NULL); /* SwiftShader fills all places */
+    if (count > DITI_COUNT(families)) count = DITI_COUNT(families);
     device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
-    for (i = 0; i < count; i++) {
-        VkQueueFlags flags = families[i].queueFlags;
-        if ((flags & VK_QUEUE_TRANSFER_BIT) && !(flags & (VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT))) return i;
+    if (named != UINT64_MAX) {
+        if (named >= count)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "overrides: transfer_family: %s has %u queue families, counted from 0", device->info.name,
+                             count);
+        device->transfer_family = (uint32_t)named;
+        return DIT_OK;
     }
-    return device->queue_family;
+    if (!diti_override_number(overrides, "transfer", device->has_peers)) return DIT_OK;
+    for (i = 0; i < count && device->transfer_family == device->queue_family; i++) {
+        VkQueueFlags flags = families[i].queueFlags;
+        if ((flags & VK_QUEUE_TRANSFER_BIT) && !(flags & (VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT)))
+            device->transfer_family = i;
+    }
+    return DIT_OK;
 }
 
 /* synchronization2 and all that is not needed stays off: every enabled feature is one more thing a driver can get
@@ -278,7 +293,8 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
         result = diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err);
     if (result >= 0) result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
-    device->transfer_family = diti_device_transfer_family(device, desc->overrides);
+    result = diti_device_transfer_family(device, desc->overrides, err);
+    if (result < 0) return result;
     if (device->has_peers && (device->unverified || diti_override_is(desc->overrides, "transport", "group")))
         diti_device_group_find(device);
     if (device->first && diti_device_group_join(device, device->first))

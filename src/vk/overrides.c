@@ -5,17 +5,18 @@ static const char *const diti_override_keys[] = {
     "rung",       /* base, fp16, half, coop, coop2: no higher than this */
     "unverified", /* 1: also what has never run on any driver: bfloat16, workgroups' matrices, device groups, dma-buf */
     "loader",     /* file name of the Vulkan loader */
-    "storage_range", /* bytes in one storage buffer binding */
-    "allocation",    /* bytes in one device memory allocation */
-    "shared",        /* bytes of shared memory in a workgroup */
-    "groups",        /* workgroups in a dispatch */
-    "invocations",   /* invocations in a workgroup */
-    "cores",         /* multiprocessors of the device: products with fewer tiles are split along K */
-    "candidate",     /* 1 to 3: the tiles that every kernel takes, in place of the usual or tuned ones */
-    "staging",       /* bytes copied to or from the device at a time */
-    "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
-    "transfer",      /* 1: copy weights on a queue of a family that can only copy, where there is one */
-    "cpu",           /* 0 or 1: choose kernels as for a GPU or as for a software driver */
+    "storage_range",   /* bytes in one storage buffer binding */
+    "allocation",      /* bytes in one device memory allocation */
+    "shared",          /* bytes of shared memory in a workgroup */
+    "groups",          /* workgroups in a dispatch */
+    "invocations",     /* invocations in a workgroup */
+    "cores",           /* multiprocessors of the device: products with fewer tiles are split along K */
+    "candidate",       /* 1 to 3: the tiles that every kernel takes, in place of the usual or tuned ones */
+    "staging",         /* bytes copied to or from the device at a time */
+    "mapped",          /* 0: copy through a staging buffer even where device memory is visible to the host */
+    "transfer",        /* 1: copy weights on a queue of a family that can only copy, where there is one */
+    "transfer_family", /* copy weights on a queue of this family, whatever else it can do */
+    "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "guards",        /* 0: fp16 may overflow unseen */
     "timestamps",    /* 0: as on a queue without timestamps */
@@ -89,7 +90,7 @@ static bool diti_override_is_text(const char *key) {
 }
 
 static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {
-    char known[440];
+    char known[460];
     size_t i, used = 0;
     for (i = 0; i < DITI_COUNT(diti_override_keys); i++) {
         used += (size_t)snprintf(known + used, sizeof known - used, " %s", diti_override_keys[i]);

@@ -96,6 +96,17 @@ DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool 
     return result < 0 || value <= stage->finished ? result : DIT_WORKING;
 }
 
+/* The copies behind it come after those before it, which may have written the same bytes for nobody to read: the host
+   waited for them, but has made nothing visible. */
+static void diti_stage_barrier(const diti_stage *stage, VkCommandBuffer commands) {
+    VkMemoryBarrier barrier = DITI_ZERO;
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    stage->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1,
+                                         &barrier, 0, NULL, 0, NULL);
+}
+
 static dit_result diti_stage_open(diti_stage *stage, bool wait, dit_error *err) {
     diti_stage_buffer *buffer = &stage->buffers[stage->current];
     VkCommandBufferBeginInfo info = DITI_ZERO;
@@ -108,6 +119,7 @@ static dit_result diti_stage_open(diti_stage *stage, bool wait, dit_error *err) 
     info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
     vr = stage->device->vk.BeginCommandBuffer(buffer->commands, &info);
     if (vr < 0) return diti_device_fail(stage->device, vr, "vkBeginCommandBuffer", err);
+    diti_stage_barrier(stage, buffer->commands);
     buffer->open = true;
     buffer->used = 0;
     buffer->value = stage->submitted + 1;

@@ -71,6 +71,7 @@ DIT_INTERNAL void diti_queue_idle(diti_device *device) {
 static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSubmitInfo *info) {
     if (diti_atomic_load(&device->lost)) return VK_ERROR_DEVICE_LOST;
     device->submits++;
+    if (queue == device->transfer_queue) device->transfer_submits++;
     if (device->fail_submit_after && device->submits >= device->fail_submit_after) {
         diti_queue_wait_idle(device);
         diti_atomic_store(&device->lost, 1);

@@ -317,7 +317,7 @@ typedef struct diti_device {
     uint64_t patience_us;                          /* a device that finishes nothing for so long is lost */
     uint32_t fail_submit_after;                    /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
-    uint64_t submits;
+    uint64_t submits, transfer_submits;            /* of both queues; to transfer_queue */
     float us_per_gflop;  /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
     double rate, stream; /* operations and bytes of memory per second, once diti_device_measure was called; else 0 */
     diti_trace *trace;   /* the context's; NULL: none */
