@@ -3,6 +3,7 @@
 #   lavapipe.json     Mesa's software driver, as installed
 #   swiftshader.json  SwiftShader, nearly the least device that dit.h supports; unpacked, without root, from Debian's
 #                     chromium-common package and kept under XDG_CACHE_HOME
+#   families.json     SwiftShader behind tests/drivers/families.c: a device with queue families to compute and to copy
 #   devices3          a list of three lavapipe devices (the loader takes every file name for another driver)
 # Where SwiftShader cannot be had, swiftshader.skip (not Debian) or swiftshader.fail (Debian) gives the reason.
 set -u
@@ -76,6 +77,9 @@ find_swiftshader() {
         fi
     fi
     write_manifest "$out/swiftshader.json" "$cache/libvk_swiftshader.so"
+    cc -std=gnu99 -shared -fPIC -fvisibility=hidden -DDRIVER="\"$cache/libvk_swiftshader.so\"" tests/drivers/families.c \
+        -o "$out/libfamilies.so" -ldl -lpthread || exit 1
+    write_manifest "$out/families.json" "$out/libfamilies.so"
 }
 
 find_lavapipe || {

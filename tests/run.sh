@@ -10,11 +10,14 @@
 #   devices3               on three lavapipe devices and SwiftShader
 #   gpuav                  on lavapipe with GPU-assisted validation
 #   newest                 on the newest lavapipe, which has cooperative matrices: what tools/newest.sh fetch unpacks
+#   families               on SwiftShader with a second and a third queue family (tests/drivers/families.c), with the newest
+#                          loader and layers: older layers do not follow timeline semaphores from queue to queue
 #   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set
 # The names `check`, `fuzz` and `wine` stand for tools/check.sh, tests/fuzz.sh and tests/wine.sh. Without names fuzz runs
 # as well, and with DIT_TEST_ALL=1 check and wine do, too.
 # As many programs run at a time as there are processors, or DIT_TEST_JOBS.
-# DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3, and
+# DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3 and
+# families, and
 # what has passed is remembered in build/all, so that a run which was stopped goes on where it stood.
 set -u
 all=${DIT_TEST_ALL:-0}
@@ -58,8 +61,7 @@ ways_of() {
     fi
     case $ways in
     *lavapipe*)
-        [ "$all" = 0 ] || ways="$ways lavapipe4 lavapipe16 gpuav"
-        [ "$all$1" != 1golden ] || ways="$ways newest"
+        [ "$all" = 0 ] || ways="$ways lavapipe4 lavapipe16 gpuav newest"
         case $all$1 in 1split | 1split_matrix | 1split_vae) ways="$ways devices3" ;; esac
         [ -z "${DIT_TEST_DRIVER:-}" ] || ways="$ways driver"
         ;;
@@ -79,6 +81,7 @@ run_program() { # run_program NAME WAY LOG
     gpuav) layers=full ;;
     driver) driver=$DIT_TEST_DRIVER ;;
     newest) starter="sh tools/newest.sh run" ;;
+    families) driver=$PWD/build/drivers/families.json starter="sh tools/newest.sh with $PWD/build/drivers/families.json" ;;
     esac
     [ -x "build/$folder/$1" ] || { echo "build/$folder/$1 is not built" >"$3"; return 1; }
     VK_ICD_FILENAMES=$driver VK_DRIVER_FILES=$driver LP_NATIVE_VECTOR_WIDTH=$width DIT_TEST_LAYERS=$layers DIT_TEST_WAY=$2 \
@@ -110,22 +113,25 @@ count() { # count TITLE LOG EXIT_CODE TIME
 # place of the code for what cannot run.
 run_part() { # run_part NAME WAY
     title="$1 [$2]" log=$logs/$1.$2.log stamp=build/all/$1.$2
-    if [ "$2" = swiftshader ] || [ "$2" = devices3 ]; then
+    case $2 in swiftshader | families | devices3)
         for kind in skip fail; do
             if [ -f build/drivers/swiftshader.$kind ]; then echo "$title|$kind|$(cat build/drivers/swiftshader.$kind)"; return; fi
         done
-    fi
+        ;;
+    esac
     if [ "$all" = 1 ] && [ -f "$stamp" ] && [ -z "$(find "build/tests/$1" tests/fixtures -newer "$stamp" 2>/dev/null | head -n 1)" ]; then
         cp "$stamp" "$log"
         echo "$title|$log|0|done before"
         return
     fi
     rm -f "$stamp"
-    if [ "$2" = newest ] && ! sh tools/newest.sh fetch >"$log" 2>&1; then
-        echo "$title"
-        skip "$(tail -n 1 "$log")"
-        return
-    fi
+    case $2 in newest | families)
+        if ! sh tools/newest.sh fetch >"$log" 2>&1; then
+            echo "$title|skip|$(tail -n 1 "$log")"
+            return
+        fi
+        ;;
+    esac
     start_clock
     run_program "$1" "$2" "$log"
     code=$?

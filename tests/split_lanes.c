@@ -1,11 +1,13 @@
-/* What lies under splits: lanes and meshes of plans that are made here, with values that are known beforehand. */
-/* test-runs: lavapipe */
+/* What lies under splits: lanes and meshes of plans that are made here, with values that are known beforehand. With
+ * families (tests/drivers/families.c) all copies go by queues of a family that can only copy.
+   test-runs: lavapipe newest families */
 #include "library.h"
 #include "vulkan_test.h"
 #include "overlap.h"
 
 static dit_error err;
-#define PAIR "llvmpipe,llvmpipe"
+static bool families;
+static const char *pair = "llvmpipe,llvmpipe", *three = "llvmpipe,llvmpipe,llvmpipe";
 
 static bool full(void) { /* the sweeps of make test-all */
     const char *all = getenv("DIT_TEST_ALL");
@@ -62,6 +64,17 @@ static void drop(mesh *m) {
     uint32_t i;
     diti_mesh_destroy(m->mesh);
     for (i = 0; i < m->count; i++) diti_plan_destroy(m->plans[i]);
+}
+
+/* All copies of a run went by queues of the family that only copies. */
+static void check_families(const dit_context *context) {
+    uint32_t i;
+    for (i = 0; families && i < context->device_count; i++) {
+        const diti_device *device = context->devices[i];
+        CHECK(device->transfer_queue && device->transfer_family == 2 && device->queue_family == 0);
+        CHECK_MESSAGE(device->transfer_submits > 5, "device %u: %llu submissions of copies", i,
+                      (unsigned long long)device->transfer_submits);
+    }
 }
 
 /* As jobs do it: every member submits what is ready, lanes are pumped in between. */
@@ -156,7 +169,7 @@ static void test_carried(const char *overrides, const uint32_t *places, uint32_t
     static const char *const runs[][2] = {{"0112212", "01221"}, {"0212111", "0222"}, {"0111111", "0111111"}};
     mesh m = {0};
     uint32_t i, regions;
-    dit_context *context = open_context(PAIR, overrides);
+    dit_context *context = open_context(pair, overrides);
     if (!context) return;
     for (i = 0; i < 2; i++) {
         plain_copy = context->devices[i]->vk.CmdCopyBuffer;
@@ -175,6 +188,7 @@ static void test_carried(const char *overrides, const uint32_t *places, uint32_t
             diti_mesh_settle(m.mesh);
         }
     }
+    check_families(context);
     drop(&m);
     dit_context_destroy(context);
 }
@@ -198,7 +212,7 @@ static void emit_relay(mesh *m, uint32_t self, diti_graph *graph) {
 
 static void test_relay(const char *overrides, const uint32_t *places) {
     mesh m = {0};
-    dit_context *context = open_context(PAIR ",llvmpipe", overrides);
+    dit_context *context = open_context(three, overrides);
     float got[ROWS * COLUMNS];
     uint32_t r, c, wrong = 0;
     if (!context) return;
@@ -211,6 +225,7 @@ static void test_relay(const char *overrides, const uint32_t *places) {
                 wrong += got[r * COLUMNS + c] != (r < ROWS - 2 && c < COLUMNS - 7 ? 3 + 9 + 27 + 81 + 243 + 729 : 0);
         CHECK_MESSAGE(wrong == 0, "%u values are wrong", wrong);
     }
+    check_families(context);
     drop(&m);
     dit_context_destroy(context);
 }
@@ -234,7 +249,7 @@ static void test_mismatches(void) {
     static const char *const messages[] = {"differs in bytes", "(x) where device 1 is to receive 2688 (x)",
                                            "differs in number", "differs in its segment",
                                            "device 0 of 2 exchanges x with device 2"};
-    dit_context *context = open_context(PAIR, NULL);
+    dit_context *context = open_context(pair, NULL);
     diti_graph graph;
     diti_tensor tensor;
     if (!context) return;
@@ -278,7 +293,7 @@ static void emit_stuck(mesh *m, uint32_t self, diti_graph *graph) {
 static void test_stuck(void) {
     static const char *const messages[] = {"device 0 waits to receive x from device 1, for 50 ms",
                                            "device 0 waits to send x to device 1, for 50 ms"};
-    dit_context *context = open_context(PAIR, "transport_ms=50");
+    dit_context *context = open_context(pair, "transport_ms=50");
     uint32_t i;
     for (i = 0; i < 2 && context; i++) {
         mesh m = {0};
@@ -363,7 +378,7 @@ static void test_failures(void) {
     for (failing = 0; failing < FAILS; failing++) {
         for (k = 0; k < 2; k++) { /* out of memory, lost: the latter ends the context */
             mesh m = {0};
-            if (!context) context = open_context(PAIR, "chunk=512");
+            if (!context) context = open_context(pair, "chunk=512");
             if (!context) return;
             for (i = 0; i < 2; i++) used[i] = context->devices[i]->memory_used;
             m.runs[0] = m.runs[1] = "0111";
@@ -394,7 +409,7 @@ static void test_failures(void) {
 
 static void test_cache(void) {
     dit_context_desc desc = DITI_ZERO;
-    dit_context *context = open_context(PAIR, NULL);
+    dit_context *context = open_context(pair, NULL);
     unsigned char *blob;
     size_t size = 0, small = 0;
     uint32_t choice = 0, cut;
@@ -405,7 +420,7 @@ static void test_cache(void) {
     CHECK(blob && dit_context_save_cache(context, blob, &small, &err) == DIT_ERROR_INVALID_ARGUMENT && small == size);
     CHECK(dit_context_save_cache(context, blob, &size, &err) == DIT_OK);
     dit_context_destroy(context);
-    desc.devices = PAIR;
+    desc.devices = pair;
     desc.cache = blob;
     for (cut = 0; cut < 2; cut++) { /* the second part cut off: nothing is taken over */
         desc.cache_size = size - cut;
@@ -427,7 +442,7 @@ static void test_overlap(void) {
     dit_model *model = NULL;
     dit_job *job = NULL;
     overlap o;
-    desc.devices = PAIR "," PAIR;
+    desc.devices = "llvmpipe,llvmpipe,llvmpipe,llvmpipe";
     desc.overrides = "rung=base";
     desc.trace = true;
     source.source.path = "tests/fixtures/pipe_pixart_sigma";
@@ -453,9 +468,17 @@ static void test_overlap(void) {
 
 int main(void) {
     static const uint32_t one[] = {0, 0, 0}, two[] = {0, 1, 1};
+    const char *driver = getenv("VK_ICD_FILENAMES");
+    families = driver && strstr(driver, "families");
+    if (families) pair = "SwiftShader,SwiftShader", three = "SwiftShader,SwiftShader,SwiftShader";
     test_vulkan_begin();
     test_carried(NULL, NULL, 1);
     test_carried("transport=staged,chunk=1K", NULL, 3);
+    if (families) {
+        test_relay("chunk=512", NULL);
+        test_vulkan_end();
+        return TEST_END("split_lanes");
+    }
     test_carried(NULL, one, 1);
     test_relay("chunk=512", NULL);
     test_relay(NULL, two);
