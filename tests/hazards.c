@@ -1,0 +1,349 @@
+/* Every plan is ordered as what it does needs (hazards.h): of all models at their published sizes, of small ones whole,
+ * under every kind of split, with streamed weights, cut into many slices and into few. No device is needed: the plans
+ * are those of imaginary ones.
+   test-runs: plain */
+#include "library.h"
+#include "generated_model.h"
+#include "hazards.h"
+
+static uint64_t plans, dispatches, slices, exchanges, groups, pairs;
+static dit_error err;
+
+/* ---- imaginary devices ---- */
+
+typedef struct imaginary {
+    const char *name;
+    diti_rung rung;
+    bool cpu;
+    uint64_t alignment, storage_range;
+    uint32_t cores, max_dispatch_us;
+} imaginary;
+
+static const imaginary gpus[] = {
+    {"a GPU", DITI_RUNG_FP16, false, 256, 0xffffffffu, 0, 50000},
+    {"a GPU of small slices", DITI_RUNG_FP16, false, 16, 1u << 30, 64, 1000},
+    {"a processor", DITI_RUNG_BASE, true, 64, 0xffffffffu, 0, 50000},
+};
+
+static void make_device(const imaginary *like, const diti_env *env, diti_device *out) {
+    memset(out, 0, sizeof *out);
+    out->env = *env;
+    out->rung = like->rung;
+    out->is_cpu = like->cpu;
+    out->has_fp16 = like->rung >= DITI_RUNG_FP16;
+    out->limits.storage_range = like->storage_range;
+    out->limits.allocation = (VkDeviceSize)1 << 40;
+    out->limits.storage_alignment = like->alignment;
+    out->limits.group_count = 65535;
+    out->limits.group_invocations = 1024;
+    out->limits.shared_bytes = 32768;
+    out->limits.subgroup_size = like->cpu ? 8 : 32;
+    out->limits.cores = like->cores;
+    out->us_per_gflop = 10;
+    out->max_dispatch_us = like->max_dispatch_us;
+}
+
+/* ---- from a request to checked plans ---- */
+
+/* What diti_plan_create makes of a graph, but for all that belongs to a device. */
+static void check_graph(diti_graph *graph, const char *name) {
+    diti_plan plan = DITI_ZERO;
+    dit_result result;
+    size_t i;
+    if (!CHECK_MESSAGE(!diti_graph_failed(graph), "%s: %s", name, graph->error.message)) return;
+    plan.device = graph->device;
+    result = diti_plan_assign_memory(graph, &plan, &err);
+    for (i = 0; i < plan.block_count; i++) plan.blocks[i].buffer.buffer = (VkBuffer)(uintptr_t)(i + 1);
+    plan.tensors = graph->tensors;
+    plan.tensor_count = graph->tensor_count;
+    plan.sources = graph->dispatches;
+    plan.source_count = graph->dispatch_count;
+    plan.guards = graph->guards;
+    plan.exchanges = graph->exchanges;
+    plan.exchange_count = graph->exchange_count;
+    plan.events = graph->events;
+    plan.event_count = graph->event_count;
+    if (result >= 0) result = diti_plan_make_slices(&plan, graph, &err);
+    if (CHECK_MESSAGE(result == DIT_OK, "%s: %s", name, err.message)) {
+        pairs += hazard_check_plan(&plan, name);
+        plans++;
+        dispatches += plan.dispatch_count;
+        slices += plan.slice_count;
+        exchanges += plan.exchange_count;
+        groups += plan.group_count;
+    }
+    diti_free(&plan.device->env, plan.blocks);
+    diti_free(&plan.device->env, plan.dispatches);
+    diti_free(&plan.device->env, plan.slices);
+    diti_free(&plan.device->env, plan.items);
+    diti_free(&plan.device->env, plan.groups);
+    diti_free(&plan.device->env, plan.source_groups);
+}
+
+/* Devices in one process, as many as any split needs, that have never been measured. */
+typedef struct machine {
+    dit_context context;
+    diti_peers peers;
+    diti_device device;
+} machine;
+
+static void make_machine(const imaginary *like, const diti_env *env, machine *out) {
+    uint32_t i;
+    memset(out, 0, sizeof *out);
+    make_device(like, env, &out->device);
+    out->context.env = *env;
+    out->context.device = &out->device;
+    out->context.device_count = out->peers.all = out->peers.count = DITI_MAX_DEVICES;
+    for (i = 0; i < DITI_MAX_DEVICES; i++) out->context.devices[i] = &out->device;
+    out->context.peers = &out->peers;
+}
+
+/* The plans of all shares of a job. */
+static void check_job(const imaginary *like, const dit_job_desc *desc, const char *name) {
+    const diti_env *env = &desc->model->env;
+    static machine m;
+    static dit_job job;
+    dit_result result;
+    uint32_t i, total;
+    char title[200];
+    memset(&job, 0, sizeof job);
+    make_machine(like, env, &m);
+    job.env = *env;
+    job.model = desc->model;
+    job.context = &m.context;
+    job.device = &m.device;
+    result = diti_job_request_make(desc->model, env, desc, &job.request, &err);
+    if (result >= 0) result = diti_job_divide(&job, desc->split ? &m.context : NULL, &err);
+    if (!CHECK_MESSAGE(result == DIT_OK, "%s on %s: %s", name, like->name, err.message)) {
+        diti_job_request_free(env, &job.request);
+        return;
+    }
+    total = job.share_total;
+    for (i = 0; i < total; i++) {
+        diti_graph graph;
+        diti_job_assign(&job, i, total);
+        memset(&job.text, 0, sizeof job.text);
+        memset(&job.denoise, 0, sizeof job.denoise);
+        diti_graph_init(&graph, &m.device);
+        diti_job_emit(&job, &graph);
+        snprintf(title, sizeof title, "%s on %s, share %u of %u", name, like->name, i, total);
+        check_graph(&graph, title);
+        diti_graph_free(&graph);
+        diti_free(env, job.denoise.family);
+    }
+    diti_job_request_free(env, &job.request);
+}
+
+static void check_model(const dit_model *model, dit_job_desc desc, const char *name) {
+    size_t i;
+    desc.model = model;
+    for (i = 0; i < DITI_COUNT(gpus); i++) check_job(&gpus[i], &desc, name);
+}
+
+/* ---- published sizes ---- */
+
+static void dit_xl_2(real_file *file) { real_dit(file, 1152, 28, 16); }
+static void pixart_alpha(real_file *file) { real_pixart(file, 1152, 28, 120, 64, true); }
+static void pixart_sigma(real_file *file) { real_pixart(file, 1152, 28, 300, 64, false); }
+static void sd3_medium(real_file *file) { real_sd3(file, 24, 192, 0, false); }
+static void sd35_medium(real_file *file) { real_sd3(file, 24, 384, 13, true); }
+static void sd35_large(real_file *file) { real_sd3(file, 38, 192, 0, true); }
+static void flux_dev(real_file *file) { real_flux(file, 3072, 19, 38, true); }
+static void hunyuandit(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }
+static void clip_l(real_file *file) { real_clip(file, 768, 12, true); }
+static void clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
+static void clip_g(real_file *file) { real_clip(file, 1280, 32, true); }
+static void t5_xxl(real_file *file) { real_t5(file, 32128, 4096, 10240, 24, 64); }
+static void mt5_xl(real_file *file) { real_t5(file, 250112, 2048, 5120, 24, 32); }
+static void bert_large(real_file *file) { real_bert(file, 47020, 1024, 24); }
+static void vae_4(real_file *file) { real_vae(file, 4, true); }
+static void vae_16(real_file *file) { real_vae(file, 16, false); }
+
+typedef struct published {
+    const char *name;
+    struct {
+        dit_role role;
+        void (*make)(real_file *file);
+    } parts[5]; /* the transformer first */
+    const char *split;
+} published;
+
+static const published models[] = {
+    {"DiT-XL/2", {{DIT_ROLE_TRANSFORMER, dit_xl_2}, {DIT_ROLE_VAE, vae_4}}, "cfg2"},
+    {"PixArt-alpha",
+     {{DIT_ROLE_TRANSFORMER, pixart_alpha}, {DIT_ROLE_TEXT_1, t5_xxl}, {DIT_ROLE_VAE, vae_4}},
+     "cfg2,ulysses2"},
+    {"PixArt-Sigma", {{DIT_ROLE_TRANSFORMER, pixart_sigma}, {DIT_ROLE_TEXT_1, t5_xxl}, {DIT_ROLE_VAE, vae_4}}, "ring2"},
+    {"SD3-medium",
+     {{DIT_ROLE_TRANSFORMER, sd3_medium},
+      {DIT_ROLE_TEXT_1, clip_l},
+      {DIT_ROLE_TEXT_2, clip_g},
+      {DIT_ROLE_TEXT_3, t5_xxl},
+      {DIT_ROLE_VAE, vae_16}},
+     "layers2"},
+    {"SD3.5-medium",
+     {{DIT_ROLE_TRANSFORMER, sd35_medium},
+      {DIT_ROLE_TEXT_1, clip_l},
+      {DIT_ROLE_TEXT_2, clip_g},
+      {DIT_ROLE_TEXT_3, t5_xxl},
+      {DIT_ROLE_VAE, vae_16}},
+     "ulysses2"},
+    {"SD3.5-large",
+     {{DIT_ROLE_TRANSFORMER, sd35_large},
+      {DIT_ROLE_TEXT_1, clip_l},
+      {DIT_ROLE_TEXT_2, clip_g},
+      {DIT_ROLE_TEXT_3, t5_xxl},
+      {DIT_ROLE_VAE, vae_16}},
+     "tensor2"},
+    {"FLUX.1-dev",
+     {{DIT_ROLE_TRANSFORMER, flux_dev},
+      {DIT_ROLE_TEXT_1, clip_l_bare},
+      {DIT_ROLE_TEXT_2, t5_xxl},
+      {DIT_ROLE_VAE, vae_16}},
+     "ulysses2,shard"},
+    {"HunyuanDiT",
+     {{DIT_ROLE_TRANSFORMER, hunyuandit},
+      {DIT_ROLE_TEXT_1, bert_large},
+      {DIT_ROLE_TEXT_2, mt5_xl},
+      {DIT_ROLE_VAE, vae_4}},
+     "pipefusion2"},
+};
+
+static void check_published(const published *p) {
+    real_file files[5] = {{0}};
+    dit_component components[4] = {{{0}, DIT_ROLE_NONE, 0}};
+    const int32_t label = 207;
+    dit_model_desc source = {0};
+    dit_job_desc desc = {0};
+    dit_model *model = NULL;
+    size_t i;
+    for (i = 0; i < 5 && p->parts[i].make; i++) {
+        files[i].type = DIT_TYPE_Q8_0;
+        files[i].original = true;
+        p->parts[i].make(&files[i]);
+        if (i == 0) source.source = real_source(&files[i]);
+        if (i == 0) continue;
+        components[i - 1].source = real_source(&files[i]);
+        components[i - 1].role = p->parts[i].role;
+        source.component_count++;
+    }
+    source.components = components;
+    source.dry_run = true;
+    desc.class_labels = i == 2 ? &label : NULL;
+    desc.steps = 3;
+    for (i = 0; i < 2; i++) { /* with all weights on the device, and with few of them */
+        if (i) source.weight_budget = (uint64_t)2 << 30;
+        if (CHECK_MESSAGE(dit_model_load(NULL, &source, &model, &err) == DIT_OK, "%s: %s", p->name, err.message)) {
+            check_model(model, desc, p->name);
+            desc.split = i ? NULL : p->split;
+            if (!i) check_model(model, desc, p->name);
+            desc.split = NULL;
+        }
+        dit_model_destroy(model);
+        model = NULL;
+    }
+    for (i = 0; i < 5; i++) real_free(&files[i]);
+}
+
+/* ---- small models, whole: encoders, start pictures, previews, every kind of split ---- */
+
+static void test_small(const char *path, bool encodes) {
+    static uint8_t rgba[256 * 256 * 4];
+    dit_model_desc source = {0};
+    dit_job_desc desc = {0};
+    dit_image picture = {0};
+    dit_model *model = NULL;
+    size_t i, k;
+    source.source.path = path;
+    source.dry_run = true;
+    if (!CHECK_MESSAGE(dit_model_load(NULL, &source, &model, &err) == DIT_OK, "%s: %s", path, err.message)) return;
+    desc.prompt = encodes ? "a (red:1.3) fox" : NULL;
+    desc.negative_prompt = encodes ? "blue" : NULL;
+    desc.width = desc.height = 128;
+    desc.guidance.scale = 3;
+    desc.steps = 4;
+    picture.rgba = rgba;
+    picture.width = picture.height = 128;
+    for (i = 0; i < 3; i++) { /* plain; previews of a batch, with guidance for some steps; from a picture with a mask */
+        static const int32_t labels[2] = {1, 2};
+        desc.model = model;
+        desc.image_count = i == 1 ? 2 : 1;
+        desc.class_labels = encodes ? NULL : labels;
+        desc.preview_interval = i == 1;
+        desc.guidance.first = i == 1 ? 0.2f : 0;
+        desc.guidance.last = i == 1 ? 0.7f : 0;
+        desc.sampler = i == 1 ? "dpm++2m" : NULL;
+        desc.init_image = i == 2 ? &picture : NULL;
+        desc.mask = i == 2 ? &picture : NULL;
+        desc.vae_tile = i == 2 ? 64 : 0;
+        for (k = 0; k < DITI_COUNT(gpus); k++) check_job(&gpus[k], &desc, path);
+    }
+    dit_model_destroy(model);
+}
+
+static const generated_model shapes[] = {
+    {"pixart", "pixart", 24, 8, 8, 0, 0, false}, {"dit", "dit", 8, 16, 8, 0, 0, false},
+    {"sd3", "sd3", 8, 16, 8, 0, 0, false},       {"sd35", "sd3", 24, 8, 8, 0, 3, true},
+    {"flux", "flux", 24, 8, 3, 5, 0, true},      {"hunyuandit", "hunyuandit", 16, 8, 8, 0, 0, false},
+};
+
+static const char *const splits[] = {
+    "ulysses2",           "ulysses3",         "ring2",        "ring3",        "tensor2",        "tensor3",
+    "tensor2x2",          "layers2",          "layers3",      "layers2,int8", "pipefusion2:m4", "pipefusion4:m4w2",
+    "ulysses2,int8",      "ring3,int8",       "tensor2,int8", "ring2,shard",  "ulysses2,shard", "ulysses2,ring2",
+    "ulysses2,layers2",   "tensor2,ulysses2", "cfg2",         "cfg2,layers2", "cfg2,ulysses2",  "cfg2,pipefusion2",
+    "cfg2,ulysses2,ring2"};
+
+static void test_splits(const generated_model *shape) {
+    static uint32_t made;
+    generated_files files;
+    generated_inputs inputs;
+    dit_model_desc source = {0};
+    dit_job_desc desc = {0};
+    dit_model *model = NULL;
+    static const int32_t label = 3;
+    size_t i;
+    generated_make(&files, shape);
+    source.components = files.components;
+    source.component_count = files.component_count;
+    source.parts = 1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE;
+    source.dry_run = true;
+    if (CHECK_MESSAGE(dit_model_load(NULL, &source, &model, &err) == DIT_OK, "%s: %s", shape->name, err.message)) {
+        bool classes = model->transformer->traits.class_count > 0,
+             guided = model->transformer->traits.default_guidance != 1.0f;
+        for (i = 0; i < DITI_COUNT(splits); i++) {
+            char name[100];
+            if (!guided && !strncmp(splits[i], "cfg", 3)) continue;
+            memset(&inputs, 0, sizeof inputs);
+            if (!classes) generated_texts(&inputs, model, GENERATED_TOKENS2, guided);
+            memset(&desc, 0, sizeof desc);
+            desc.model = model;
+            desc.inputs = inputs.list;
+            desc.input_count = inputs.count;
+            desc.class_labels = classes ? &label : NULL;
+            desc.width = desc.height = 8 * model->info.size_multiple;
+            desc.steps = 5;
+            desc.guidance.scale = guided ? 3 : 0;
+            desc.split = splits[i];
+            snprintf(name, sizeof name, "%s, %s", shape->name, splits[i]);
+            check_job(&gpus[made++ % DITI_COUNT(gpus)], &desc, name);
+            generated_free_inputs(&inputs);
+        }
+    }
+    dit_model_destroy(model);
+    generated_free(&files);
+}
+
+int main(void) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(models); i++) check_published(&models[i]);
+    test_small("models/emoji-q8_0.gguf", true);
+    test_small("tests/fixtures/pipe_pixart_sigma", true);
+    test_small("tests/fixtures/pipe_dit", false);
+    for (i = 0; i < DITI_COUNT(shapes); i++) test_splits(&shapes[i]);
+    printf("%llu plans of %llu dispatches in %llu slices, %llu exchanges and %llu groups of streamed weights; "
+           "%llu pairs of uses compared\n",
+           (unsigned long long)plans, (unsigned long long)dispatches, (unsigned long long)slices,
+           (unsigned long long)exchanges, (unsigned long long)groups, (unsigned long long)pairs);
+    return TEST_END("hazards");
+}
