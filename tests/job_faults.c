@@ -7,6 +7,7 @@
 #include "vulkan_test.h"
 #include "vulkan_faults.h"
 #include "engine.h"
+#include <sys/wait.h>
 
 enum { SIDE = 32, BYTES = SIDE * SIDE * 4 };
 
@@ -16,7 +17,8 @@ static dit_job *job;
 static dit_error err;
 static uint8_t picture[BYTES], expected[BYTES];
 static bool all;
-static engine *app; /* NULL: dit opens its own device */
+static engine *app;                                      /* NULL: dit opens its own device */
+static const char *overrides = "mapped=0,allocation=1M"; /* as on a board whose memory the host does not see */
 
 /* --- the stages; each needs those before it --- */
 
@@ -32,7 +34,7 @@ static dit_result make_context(void) {
         desc.device_allocator.free = engine_free;
         desc.device_allocator.user = app;
     }
-    desc.overrides = "mapped=0,allocation=1M"; /* as on a board whose memory the host does not see */
+    desc.overrides = overrides;
     return dit_context_create(&desc, &context, &err);
 }
 
@@ -229,10 +231,65 @@ static void sweep_losses(void) {
     lose_at(calls);
 }
 
+/* --- a device that is slow for longer than it is waited for --- */
+
+/* The job is given up with a sentence, and nothing that the device may still use is destroyed with it. */
+static void give_up(void) {
+    overrides = "mapped=0,allocation=1M,device_ms=100";
+    fault_begin(0, VK_SUCCESS);
+    CHECK_MESSAGE(make_context() == DIT_OK && make_model() == DIT_OK && make_job() == DIT_OK, "%s", err.message);
+    fault_gate.shut = true;
+    CHECK(make_picture() == DIT_ERROR_DEVICE_LOST);
+    CHECK_MESSAGE(strstr(err.message, "has finished nothing for 100 ms"), "%s", err.message);
+    drop_job();
+    CHECK(make_job() == DIT_ERROR_DEVICE_LOST && !job);
+    CHECK(diti_device_keeps(context->device) && context->device->kept);
+}
+
+/* It answers: then all that was kept is destroyed, by the next thing that is or with the context. */
+static void test_slow(bool before_context) {
+    give_up();
+    if (before_context) fault_open_gate();
+    drop_model();
+    CHECK(before_context == !diti_device_keeps(context->device) && before_context == !context->device->kept);
+    if (!before_context) fault_open_gate();
+    drop_context();
+    CHECK_MESSAGE(!fault_gate.semaphore, "the device was not destroyed although it had answered");
+}
+
+#if defined(__SANITIZE_ADDRESS__) || (defined(__has_feature) && __has_feature(address_sanitizer))
+void __lsan_disable(void);
+#else
+static void __lsan_disable(void) {}
+#endif
+
+/* It does not, in a process of its own, which ends as any other. */
+static void silent_device(void) {
+    __lsan_disable(); /* what is kept is left on purpose */
+    give_up();
+    drop_model();
+    drop_context();
+    CHECK(fault_gate.semaphore); /* the device is still there */
+    fflush(stdout);
+    exit(test_failed != 0);
+}
+
+static void test_silent(void) {
+    int status = 1;
+    pid_t child = fork();
+    if (!child) silent_device();
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK_MESSAGE(status == 0, "a process with a device that does not answer ended with status %x", (unsigned)status);
+}
+
 int main(void) {
     const char *whole = getenv("DIT_TEST_ALL");
     all = whole && !strcmp(whole, "1");
+    test_silent(); /* before this process has drivers and threads */
     test_vulkan_begin();
+    test_slow(true);
+    test_slow(false);
+    overrides = "mapped=0,allocation=1M";
     sweep(stages, VK_ERROR_OUT_OF_DEVICE_MEMORY);
     if (all) sweep(stages, VK_ERROR_OUT_OF_HOST_MEMORY);
     if (all) sweep_wrapped();

@@ -123,6 +123,66 @@ static inline VkResult fault_result(const char *name, int loses) {
 FAULT_FUNCTIONS(FAULT_WRAPPER)
 #undef FAULT_WRAPPER
 
+/* A device that is merely slow: while the gate is shut, what is submitted to it waits. */
+static struct fault_gate {
+    bool shut;
+    VkSemaphore semaphore;
+} fault_gate;
+
+static inline PFN_vkVoidFunction fault_device_function(const char *name) {
+    return fault_real.GetDeviceProcAddr(fault_real.device, name);
+}
+
+static inline void fault_make_gate(void) {
+    VkSemaphoreTypeCreateInfo type = {VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO, NULL, VK_SEMAPHORE_TYPE_TIMELINE,
+                                      0};
+    VkSemaphoreCreateInfo info = {VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type, 0};
+    PFN_vkCreateSemaphore create = (PFN_vkCreateSemaphore)fault_device_function("vkCreateSemaphore");
+    CHECK(create(fault_real.device, &info, NULL, &fault_gate.semaphore) == VK_SUCCESS);
+}
+
+static inline void fault_open_gate(void) {
+    VkSemaphoreSignalInfo info = {VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, NULL, fault_gate.semaphore, 1};
+    fault_gate.shut = false;
+    CHECK(((PFN_vkSignalSemaphore)fault_device_function("vkSignalSemaphore"))(fault_real.device, &info) == VK_SUCCESS);
+    CHECK(fault_real.DeviceWaitIdle(fault_real.device) == VK_SUCCESS);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL fault_submit_behind_gate(VkQueue queue, uint32_t count,
+                                                               const VkSubmitInfo *submits, VkFence fence) {
+    VkTimelineSemaphoreSubmitInfo values = *(const VkTimelineSemaphoreSubmitInfo *)submits->pNext;
+    VkSubmitInfo info = *submits;
+    VkSemaphore waits[65];
+    VkPipelineStageFlags stages[65];
+    uint64_t wait_values[65];
+    uint32_t i;
+    if (!fault_gate.shut) return fault_QueueSubmit(queue, count, submits, fence);
+    if (!fault_gate.semaphore) fault_make_gate();
+    CHECK(count == 1 && info.waitSemaphoreCount < 65 && values.waitSemaphoreValueCount == info.waitSemaphoreCount);
+    for (i = 0; i < info.waitSemaphoreCount; i++) {
+        waits[i] = info.pWaitSemaphores[i];
+        stages[i] = info.pWaitDstStageMask[i];
+        wait_values[i] = values.pWaitSemaphoreValues[i];
+    }
+    waits[i] = fault_gate.semaphore;
+    stages[i] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    wait_values[i] = 1;
+    info.pNext = &values;
+    info.pWaitSemaphores = waits;
+    info.pWaitDstStageMask = stages;
+    info.waitSemaphoreCount = values.waitSemaphoreValueCount = i + 1;
+    values.pWaitSemaphoreValues = wait_values;
+    return fault_QueueSubmit(queue, 1, &info, fence);
+}
+
+static VKAPI_ATTR void VKAPI_CALL fault_destroy_device(VkDevice device, const VkAllocationCallbacks *callbacks) {
+    PFN_vkDestroyDevice destroy = (PFN_vkDestroyDevice)fault_device_function("vkDestroyDevice");
+    if (fault_gate.semaphore)
+        ((PFN_vkDestroySemaphore)fault_device_function("vkDestroySemaphore"))(device, fault_gate.semaphore, NULL);
+    fault_gate.semaphore = VK_NULL_HANDLE;
+    destroy(device, callbacks);
+}
+
 static inline PFN_vkVoidFunction fault_wrap(const char *name, PFN_vkVoidFunction real) {
 #define FAULT_WRAP(function, parameters, arguments, loses)                                                             \
     if (real && !strcmp(name, "vk" #function)) {                                                                       \
@@ -137,6 +197,11 @@ static inline PFN_vkVoidFunction fault_wrap(const char *name, PFN_vkVoidFunction
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL fault_get_device_proc_addr(VkDevice device, const char *name) {
     fault_real.device = device;
     fault_real.DeviceWaitIdle = (PFN_vkDeviceWaitIdle)fault_real.GetDeviceProcAddr(device, "vkDeviceWaitIdle");
+    if (!strcmp(name, "vkDestroyDevice")) return (PFN_vkVoidFunction)fault_destroy_device;
+    if (!strcmp(name, "vkQueueSubmit")) {
+        fault_wrap(name, fault_real.GetDeviceProcAddr(device, name));
+        return (PFN_vkVoidFunction)fault_submit_behind_gate;
+    }
     return fault_wrap(name, fault_real.GetDeviceProcAddr(device, name));
 }
 

@@ -246,10 +246,10 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_plan_wait(plan);
     diti_stream_forget(plan);
     diti_profile_free(plan);
-    if (plan->queries) device->vk.DestroyQueryPool(device->device, plan->queries, device->callbacks);
-    if (plan->commands) device->vk.DestroyCommandPool(device->device, plan->commands, device->callbacks);
-    if (plan->descriptors) device->vk.DestroyDescriptorPool(device->device, plan->descriptors, device->callbacks);
-    if (plan->timeline) device->vk.DestroySemaphore(device->device, plan->timeline, device->callbacks);
+    diti_destroy_QueryPool(device, plan->queries);
+    diti_destroy_CommandPool(device, plan->commands);
+    diti_destroy_DescriptorPool(device, plan->descriptors);
+    diti_destroy_Semaphore(device, plan->timeline);
     diti_plan_free_blocks(plan);
     diti_buffer_destroy(device, &plan->report);
     diti_free(&device->env, plan->guard_records);

@@ -80,8 +80,8 @@ DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
 static void diti_image_destroy(dit_job *job, diti_job_image *image) {
     diti_device *device = job->device;
     if (!image->owned) return;
-    if (image->view) device->vk.DestroyImageView(device->device, image->view, device->callbacks);
-    device->vk.DestroyImage(device->device, image->image, device->callbacks);
+    diti_destroy_ImageView(device, image->view);
+    diti_destroy_Image(device, image->image);
     diti_block_destroy(device, &image->memory);
     memset(image, 0, sizeof *image);
 }

@@ -195,9 +195,8 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
 }
 
 DIT_INTERNAL void diti_job_destroy_plan(dit_job *job) {
-    const diti_device *device = job->device;
     diti_free(&job->env, job->denoise.family);
-    if (job->command_pool) device->vk.DestroyCommandPool(device->device, job->command_pool, device->callbacks);
+    diti_destroy_CommandPool(job->device, job->command_pool);
     diti_plan_destroy(job->plan);
 }
 

@@ -248,9 +248,7 @@ static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
     memset((unsigned char *)job + begin, 0, size);
 }
 
-static void diti_resume_drop(diti_device *device, diti_plan *rest) {
-    if (rest->timeline) device->vk.DestroySemaphore(device->device, rest->timeline, device->callbacks);
-}
+static void diti_resume_drop(diti_device *device, diti_plan *rest) { diti_destroy_Semaphore(device, rest->timeline); }
 
 /* The same counters, and on the same device the same timeline. */
 static void diti_resume_take_over(dit_job *job, diti_plan *rest) {

@@ -104,10 +104,9 @@ static void diti_lane_free_side(diti_lane *lane, uint32_t index) {
     diti_free(&lane->env, side->copies);
     diti_free(&lane->env, side->chunks);
     if (!device) return;
-    if (side->timeline) device->vk.DestroySemaphore(device->device, side->timeline, device->callbacks);
-    if (index == DITI_LANE_IN && lane->bridge && lane->transport != DITI_TRANSPORT_LOCAL)
-        device->vk.DestroySemaphore(device->device, lane->bridge, device->callbacks);
-    if (side->pool) device->vk.DestroyCommandPool(device->device, side->pool, device->callbacks);
+    diti_destroy_Semaphore(device, side->timeline);
+    if (index == DITI_LANE_IN && lane->transport != DITI_TRANSPORT_LOCAL) diti_destroy_Semaphore(device, lane->bridge);
+    diti_destroy_CommandPool(device, side->pool);
     for (i = 0; i < DITI_LANE_SLOTS; i++) diti_buffer_destroy(device, &lane->slots[i].buffers[index]);
 }
 

@@ -490,9 +490,18 @@ DIT_INTERNAL void diti_device_close(diti_device *device) {
             device->vk.DeviceWaitIdle(device->device);
         diti_staging_free(device);
         diti_pipelines_free(device);
-        if (device->owns_device) device->vk.DestroyDevice(device->device, NULL);
+        if (diti_keep_end(device)) {
+            (device->first ? device->first : device)->instance_stays = true;
+            if (device->joined) device->first->device_stays = true;
+        } else if (device->device_stays) {
+            device->instance_stays = true;
+        } else if (device->owns_device) {
+            device->vk.DestroyDevice(device->device, NULL);
+        }
     }
-    if (device->owns_instance && !device->shares_instance) diti_instance_destroy(&device->vk, device->instance);
-    diti_vulkan_unload(&device->library);
+    if (!device->instance_stays) {
+        if (device->owns_instance && !device->shares_instance) diti_instance_destroy(&device->vk, device->instance);
+        diti_vulkan_unload(&device->library);
+    }
     diti_free(&env, device);
 }

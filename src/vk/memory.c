@@ -226,9 +226,9 @@ DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer) {
     if (!buffer->block.memory) return;
     if (device->allocator.free) {
         buffer->block.mapped = buffer->hook_mapped;
-        device->allocator.free(device->ordinal, &buffer->block, device->allocator.user);
-    } else { /* freeing unmaps */
-        device->vk.FreeMemory(device->device, buffer->block.memory, device->callbacks);
+        diti_destroy_block(device, &buffer->block);
+    } else {
+        diti_destroy_memory(device, buffer->block.memory);
     }
     diti_memory_release(device, buffer->charged);
     memset(&buffer->block, 0, sizeof buffer->block);
@@ -295,7 +295,7 @@ DIT_INTERNAL dit_result diti_buffer_create_shared(diti_device *device, VkDeviceS
 }
 
 DIT_INTERNAL void diti_buffer_destroy(diti_device *device, diti_buffer *buffer) {
-    if (buffer->buffer) device->vk.DestroyBuffer(device->device, buffer->buffer, device->callbacks);
+    diti_destroy_Buffer(device, buffer->buffer);
     diti_block_destroy(device, buffer);
     memset(buffer, 0, sizeof *buffer);
 }

@@ -217,15 +217,15 @@ DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_
     return result;
 }
 
-static void diti_shared_free(const diti_device *device, const diti_buffer *buffer) {
-    if (buffer->buffer) device->vk.DestroyBuffer(device->device, buffer->buffer, device->callbacks);
-    if (buffer->block.memory) device->vk.FreeMemory(device->device, buffer->block.memory, device->callbacks);
+static void diti_shared_free(diti_device *device, const diti_buffer *buffer) {
+    diti_destroy_Buffer(device, buffer->buffer);
+    diti_destroy_memory(device, buffer->block.memory);
 }
 
-DIT_INTERNAL void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared) {
+DIT_INTERNAL void diti_shared_destroy(diti_device *a, diti_device *b, diti_shared *shared) {
     diti_shared_free(a, &shared->buffers[0]);
     diti_shared_free(b, &shared->buffers[1]);
-    diti_free(&a->env, shared->pages);
+    diti_destroy_pages(a, b, shared->pages);
     memset(shared, 0, sizeof *shared);
 }
 

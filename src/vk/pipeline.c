@@ -171,18 +171,12 @@ DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, 
 DIT_INTERNAL void diti_pipelines_free(diti_device *device) {
     size_t i;
     for (i = 0; i < device->pipeline_count; i++) {
-        device->vk.DestroyPipeline(device->device, device->pipelines[i]->pipeline, device->callbacks);
+        diti_destroy_Pipeline(device, device->pipelines[i]->pipeline);
         diti_free(&device->env, device->pipelines[i]);
     }
     diti_free(&device->env, device->pipelines);
     diti_free(&device->env, device->tuned);
-    if (device->pipeline_layout) {
-        device->vk.DestroyPipelineLayout(device->device, device->pipeline_layout, device->callbacks);
-    }
-    if (device->set_layout) {
-        device->vk.DestroyDescriptorSetLayout(device->device, device->set_layout, device->callbacks);
-    }
-    if (device->pipeline_cache && device->owns_pipeline_cache) {
-        device->vk.DestroyPipelineCache(device->device, device->pipeline_cache, device->callbacks);
-    }
+    diti_destroy_PipelineLayout(device, device->pipeline_layout);
+    diti_destroy_DescriptorSetLayout(device, device->set_layout);
+    if (device->owns_pipeline_cache) diti_destroy_PipelineCache(device, device->pipeline_cache);
 }

@@ -62,8 +62,8 @@ DIT_INTERNAL void diti_stage_destroy(diti_stage *stage) {
         diti_trace_close(&stage->buffers[i].scope, (double)stage->buffers[i].used);
         diti_buffer_destroy(device, &stage->buffers[i].buffer);
     }
-    if (stage->timeline) device->vk.DestroySemaphore(device->device, stage->timeline, device->callbacks);
-    if (stage->pool) device->vk.DestroyCommandPool(device->device, stage->pool, device->callbacks);
+    diti_destroy_Semaphore(device, stage->timeline);
+    diti_destroy_CommandPool(device, stage->pool);
     diti_free(&device->env, stage);
 }
 

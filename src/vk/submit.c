@@ -1,13 +1,13 @@
 #include "vk/vk.h"
 
-static void diti_queue_lock(diti_device *device) {
+DIT_INTERNAL void diti_queue_lock(diti_device *device) {
     if (device->lock_queue)
         device->lock_queue(device->lock_user);
     else
         diti_lock(&device->queue_lock);
 }
 
-static void diti_queue_unlock(diti_device *device) {
+DIT_INTERNAL void diti_queue_unlock(diti_device *device) {
     if (device->unlock_queue)
         device->unlock_queue(device->lock_user);
     else
@@ -33,6 +33,7 @@ DIT_INTERNAL dit_result diti_device_stalled(diti_device *device, dit_error *err)
     dit_result result = diti_fail_vk(err, VK_ERROR_DEVICE_LOST,
                                      "the Vulkan device %u (%s) has finished nothing for %u ms and is given up",
                                      device->ordinal, device->info.name, (unsigned)(device->patience_us / 1000));
+    diti_keep_begin(device);
     diti_atomic_store(&device->lost, 1);
     return diti_device_blame(device, result, err);
 }
@@ -211,7 +212,7 @@ static dit_result diti_run_in_pool(diti_device *device, VkCommandPool pool, diti
         result = diti_timeline_wait(device, timeline, 1, UINT64_MAX, err);
         if (result < 0) diti_queue_idle(device); /* a wait that failed must not free what still runs */
     }
-    if (timeline) device->vk.DestroySemaphore(device->device, timeline, device->callbacks);
+    diti_destroy_Semaphore(device, timeline);
     return result;
 }
 
@@ -226,6 +227,6 @@ DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function r
     vr = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &pool);
     if (vr < 0) return diti_device_fail(device, vr, "vkCreateCommandPool", err);
     result = diti_run_in_pool(device, pool, record, user, err);
-    device->vk.DestroyCommandPool(device->device, pool, device->callbacks);
+    diti_destroy_CommandPool(device, pool);
     return result;
 }

@@ -99,7 +99,7 @@ DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device
         vr = device->vk.CreateQueryPool(device->device, &info, device->callbacks, &queries);
         if (vr < 0) return diti_device_fail(device, vr, "vkCreateQueryPool", err);
         result = diti_trace_calibrate(trace, device, queries, err);
-        device->vk.DestroyQueryPool(device->device, queries, device->callbacks);
+        diti_destroy_QueryPool(device, queries);
     }
     if (result >= 0) device->trace = trace;
     return result;

@@ -314,6 +314,10 @@ typedef struct diti_device {
     diti_buffer staging;                      /* a slot: whoever copies takes it out and puts it back */
     VkDeviceSize staging_bytes;
     int lost;                                      /* latched: nothing is submitted any more */
+    int stalled, asked;                            /* of keep.c; atomic */
+    bool instance_stays, device_stays;             /* another one that has the same instance, or VkDevice, keeps */
+    VkSemaphore answers[2];                        /* of the queue and the transfer queue */
+    struct diti_kept *kept, *kept_last;            /* a list, under the lock */
     uint64_t patience_us;                          /* a device that finishes nothing for so long is lost */
     uint32_t fail_submit_after;                    /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
@@ -390,6 +394,35 @@ DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
 /* Fills err for a failed Vulkan call and latches device loss. */
 DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err);
 DIT_INTERNAL void diti_queue_idle(diti_device *device);
+DIT_INTERNAL void diti_queue_lock(diti_device *device);
+DIT_INTERNAL void diti_queue_unlock(diti_device *device);
+
+/* --- what a slow device may still use (keep.c). These destroy an object, or keep it for later while the device does
+   not answer; VK_NULL_HANDLE is fine. --- */
+#define DITI_KEPT_OBJECTS(X)                                                                                           \
+    X(Buffer)                                                                                                          \
+    X(Image)                                                                                                           \
+    X(ImageView)                                                                                                       \
+    X(Pipeline)                                                                                                        \
+    X(PipelineLayout)                                                                                                  \
+    X(PipelineCache)                                                                                                   \
+    X(DescriptorSetLayout)                                                                                             \
+    X(DescriptorPool)                                                                                                  \
+    X(CommandPool)                                                                                                     \
+    X(QueryPool)                                                                                                       \
+    X(Semaphore)
+typedef struct diti_kept diti_kept;
+#define DITI_KEPT_DECLARATION(name) DIT_INTERNAL void diti_destroy_##name(diti_device *device, Vk##name object);
+DITI_KEPT_OBJECTS(DITI_KEPT_DECLARATION)
+#undef DITI_KEPT_DECLARATION
+DIT_INTERNAL void diti_destroy_memory(diti_device *device, VkDeviceMemory memory); /* freeing unmaps */
+DIT_INTERNAL void diti_destroy_block(diti_device *device, const dit_block *block); /* of the application's allocator */
+DIT_INTERNAL void diti_destroy_pages(diti_device *a, diti_device *b, void *pages); /* of the host, which both use */
+DIT_INTERNAL void diti_keep_begin(diti_device *device);                            /* it is given up */
+DIT_INTERNAL bool diti_device_keeps(diti_device *device); /* false: it never was given up, or has answered */
+/* Before the device is destroyed, when all else is. true: it does not answer and must stay, its instance and its
+   driver, too. */
+DIT_INTERNAL bool diti_keep_end(diti_device *device);
 
 /* --- atomics (C99 has none) --- */
 DIT_INTERNAL int diti_atomic_load(const int *value);
@@ -475,7 +508,7 @@ DIT_INTERNAL bool diti_timeline_shareable(const diti_device *signals, const diti
 /* out: the same timeline on either device. */
 DIT_INTERNAL dit_result diti_timeline_create_shared(diti_device *signals, diti_device *waits, VkSemaphore out[2],
                                                     dit_error *err);
-DIT_INTERNAL void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared);
+DIT_INTERNAL void diti_shared_destroy(diti_device *a, diti_device *b, diti_shared *shared);
 
 /* --- staging: a ring of pinned buffers. Room, put what was written there, submit; a copy is over when the ring's
    timeline reaches the value that put returned. What the copies write must not be in use. --- */
