@@ -51,4 +51,10 @@ static inline int test_first_driver(void) {
     return (all && !strcmp(all, "1")) || !way || !strcmp(way, "lavapipe") || !strcmp(way, "driver");
 }
 
+/* Whether that way, a name of tests/run.sh, is to be cheap: true in make test, when it is the one. */
+static inline int test_quick_way(const char *wanted) {
+    const char *all = getenv("DIT_TEST_ALL"), *way = getenv("DIT_TEST_WAY");
+    return !(all && !strcmp(all, "1")) && way && !strcmp(way, wanted);
+}
+
 #endif

@@ -1,6 +1,6 @@
 /* Traces: what dit_trace_write says about real jobs is complete, in order and valid JSON, in every mode; nothing is
  * done where no trace was asked for; pictures stay the same.
-   test-runs: lavapipe sanitize */
+   test-runs: lavapipe newest sanitize */
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"
@@ -787,6 +787,51 @@ static void test_threads(void) {
     free_trace();
 }
 
+/* ---- Several devices ---- */
+
+/* Chunks of one copy overlap, since one leaves while the one before it arrives: each needs a row of its own. */
+static void test_devices(const char *split) {
+    dit_context_desc desc = describe_context(NULL);
+    dit_job_desc jd;
+    dit_error err = {0};
+    run r = {0};
+    desc.devices = "0,0";
+    desc.overrides = "rung=base,chunk=1K";
+    r.ctx = open_context(&desc);
+    r.model = load_model(r.ctx);
+    jd = describe(r.model);
+    jd.split = split;
+    jd.guidance.scale = 3;
+    jd.steps = 2;
+    if (r.model && CHECK_MESSAGE(dit_job_create(r.ctx, &jd, &r.job, &err) == DIT_OK, "%s", err.message) && finish(&r) &&
+        read_trace(r.ctx)) {
+        CHECK(parsed.dropped == 0 && count_spans("copy") > 20 && has_lane("copy between devices"));
+        CHECK_MESSAGE(has_lane("copy between devices 2"), "no two chunks of %s were on their way at once", split);
+        check_lanes();
+        free_trace();
+    }
+    end(&r);
+}
+
+/* Rows are finite; what finds none is counted as dropped, and nothing overlaps. */
+static void test_rows(void) {
+    dit_context_desc desc = {0};
+    dit_context *ctx;
+    diti_trace_scope scopes[DITI_TRACE_ROWS + 3];
+    uint32_t i;
+    desc.trace = true;
+    ctx = open_context(&desc);
+    if (!ctx) return;
+    for (i = 0; i < DITI_COUNT(scopes); i++) scopes[i] = diti_trace_open(ctx->trace, DITI_LANE_PEER, "span");
+    for (i = 0; i < DITI_COUNT(scopes); i++) diti_trace_close(&scopes[i], 0);
+    if (read_trace(ctx)) {
+        CHECK_MESSAGE(parsed.dropped == 3, "%u were dropped", parsed.dropped);
+        check_lanes();
+        free_trace();
+    }
+    dit_context_destroy(ctx);
+}
+
 /* ---- Clocks ---- */
 
 /* Counters of few bits go round; the host's time tells how often. */
@@ -813,6 +858,12 @@ int main(void) {
     dit_context_desc desc = describe_context(&shared_memory);
     env = test_env(NULL);
     test_vulkan_begin();
+    if (test_quick_way("newest")) { /* what its layers see better */
+        test_devices("cfg2");
+        test_devices("ulysses2");
+        test_vulkan_end();
+        return TEST_END("trace");
+    }
     test_clock();
     test_arguments();
     test_untraced();
@@ -833,6 +884,11 @@ int main(void) {
     test_without_timestamps();
     test_recorded();
     test_limit();
+    test_rows();
+    if (test_first_driver()) {
+        test_devices("cfg2");
+        test_devices("ulysses2");
+    }
     test_vulkan_end();
     return TEST_END("trace");
 }

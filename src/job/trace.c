@@ -93,7 +93,7 @@ static void diti_write_name(diti_json_writer *writer, const char *what, unsigned
     diti_write_bytes(writer, "}},\n", 4);
 }
 
-static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned lane, uint32_t used) {
+static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned lane, uint64_t used) {
     static const char *const names[DITI_LANES] = {
         "application",       "load", "plan", "record", "submit", "wait", "copy", "copy between devices", "GPU",
         "application on GPU"};
@@ -106,12 +106,14 @@ static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned
 
 /* Names only the rows that something stands in. */
 static void diti_write_lanes(diti_json_writer *writer, const dit_context *ctx, const diti_trace_chunk *chunks) {
-    uint32_t host[DITI_LANES] = DITI_ZERO, used[DITI_MAX_DEVICES][DITI_LANES], lane, i;
+    uint64_t host[DITI_LANES] = DITI_ZERO, used[DITI_MAX_DEVICES][DITI_LANES];
+    uint32_t lane, i;
     memset(used, 0, sizeof used);
     for (; chunks; chunks = chunks->next) {
         for (i = 0; i < chunks->count; i++) {
             const diti_trace_event *event = &chunks->events[i];
-            *(event->lane < DITI_LANE_GPU ? &host[event->lane] : &used[event->device][event->lane]) |= 1u << event->row;
+            *(event->lane < DITI_LANE_GPU ? &host[event->lane] : &used[event->device][event->lane]) |= (uint64_t)1
+                                                                                                       << event->row;
         }
     }
     diti_write_name(writer, "process_name", 1, 0, "host", 1);

@@ -344,7 +344,7 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
         slot->name = copy->name;
         slot->bytes = chunk->bytes;
         slot->whole = copy->row_bytes * copy->rows;
-        if (lane->trace) slot->begin_ns = diti_trace_now(lane->trace);
+        slot->scope = diti_trace_open(lane->trace, DITI_LANE_PEER, NULL);
     } else if (slot->whole != copy->row_bytes * copy->rows) {
         return diti_lane_mismatch(lane, slot, copy, err);
     }
@@ -370,19 +370,15 @@ static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *si
                      lane->ranks[1], (unsigned long long)(lane->limit_us / 1000));
 }
 
-static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
-    const diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
-    diti_trace_event event = DITI_ZERO;
-    if (!lane->trace) return;
-    event.kind = DITI_TRACE_SPAN;
-    event.lane = DITI_LANE_PEER;
-    event.row = (uint8_t)((lane->from * DITI_MAX_DEVICES + lane->to) % DITI_TRACE_ROWS);
-    event.begin_ns = slot->begin_ns;
-    event.end_ns = diti_trace_now(lane->trace);
-    event.bytes = (double)slot->bytes;
-    diti_format(event.text, sizeof event.text, "%u to %u: %s, %s", lane->from, lane->to, slot->name,
+/* A slot's chunk has arrived, or is given up. */
+static void diti_lane_trace(diti_lane *lane, diti_lane_slot *slot) {
+    diti_trace_scope none = DITI_ZERO;
+    char text[64];
+    if (!slot->scope.trace) return;
+    diti_format(text, sizeof text, "%u to %u: %s, %s", lane->from, lane->to, slot->name,
                 diti_transport_name(lane->transport));
-    diti_trace_add(lane->trace, &event);
+    diti_trace_close_as(&slot->scope, text, (double)slot->bytes);
+    slot->scope = none;
 }
 
 /* What a side has finished. */
@@ -396,7 +392,8 @@ static dit_result diti_lane_poll(diti_lane *lane, uint32_t index, dit_error *err
         result = diti_timeline_value(side->device, side->timeline, &done, err);
         if (result >= 0 && done > side->finished) side->finished = done;
     }
-    for (; index == DITI_LANE_IN && before < side->finished; before++) diti_lane_trace(lane, before);
+    for (; index == DITI_LANE_IN && before < side->finished; before++)
+        diti_lane_trace(lane, &lane->slots[before % DITI_LANE_SLOTS]);
     return result;
 }
 
@@ -486,6 +483,7 @@ DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
     uint32_t i;
     if (lane->sides[DITI_LANE_IN].submitted > number) number = lane->sides[DITI_LANE_IN].submitted;
     diti_lane_release(lane);
+    for (i = 0; i < DITI_LANE_SLOTS; i++) diti_lane_trace(lane, &lane->slots[i]);
     for (i = 0; i < DITI_LANE_SIDES; i++) {
         diti_lane_side *side = &lane->sides[i];
         if (!side->device)

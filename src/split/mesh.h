@@ -38,8 +38,8 @@ typedef struct diti_lane_slot {
     diti_shared shared;
     diti_buffer buffers[DITI_LANE_SIDES]; /* where nothing is shared; of a device in another process none */
     void *request;                        /* the application's */
-    uint64_t begin_ns;
-    uint64_t bytes, whole; /* of the chunk that is in it, and of its copy */
+    diti_trace_scope scope;               /* from leaving to arriving */
+    uint64_t bytes, whole;                /* of the chunk that is in it, and of its copy */
     const char *name;
 } diti_lane_slot;
 typedef struct diti_lane_chunk {

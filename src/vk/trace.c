@@ -177,42 +177,51 @@ DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *drop
 
 /* --- what the host does --- */
 
-/* A row of the lane that nothing else uses now; with more at once than there are rows, the last is shared. Under the
- * lock. */
-static uint8_t diti_trace_take_row(diti_trace *trace, uint32_t lane) {
+/* A row of the lane that nothing else uses now, since what shares a row must nest. false: there is none left, and what
+   wanted one is dropped. Under the lock. */
+static bool diti_trace_take_row(diti_trace *trace, uint32_t lane, uint8_t *out) {
     uint8_t row = 0;
-    while (row + 1u < DITI_TRACE_ROWS && trace->rows[lane] >> row & 1u) row++;
-    trace->rows[lane] |= 1u << row;
-    return row;
+    while (row < DITI_TRACE_ROWS && trace->rows[lane] >> row & 1u) row++;
+    *out = row;
+    if (row < DITI_TRACE_ROWS)
+        trace->rows[lane] |= (uint64_t)1 << row;
+    else
+        trace->dropped++;
+    return row < DITI_TRACE_ROWS;
 }
 
 DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name) {
     diti_trace_scope scope = DITI_ZERO;
-    if (!trace || (trace->light && lane != DITI_LANE_APPLICATION && lane != DITI_LANE_COPY)) return scope;
-    scope.trace = trace;
+    if (!trace) return scope;
+    if (trace->light && lane != DITI_LANE_APPLICATION && lane != DITI_LANE_COPY && lane != DITI_LANE_PEER) return scope;
     scope.name = name;
     scope.lane = (uint8_t)lane;
     diti_lock(&trace->lock);
-    scope.row = diti_trace_take_row(trace, lane);
+    if (diti_trace_take_row(trace, lane, &scope.row)) scope.trace = trace;
     scope.begin_ns = diti_trace_time(trace);
     diti_unlock(&trace->lock);
     return scope;
 }
 
-DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes) {
+DIT_INTERNAL void diti_trace_close_as(const diti_trace_scope *scope, const char *text, double bytes) {
     diti_trace_event event = DITI_ZERO;
     if (!scope->trace) return;
     event.kind = DITI_TRACE_SPAN;
     event.name = scope->name;
+    if (text) diti_format(event.text, sizeof event.text, "%s", text);
     event.begin_ns = scope->begin_ns;
     event.end_ns = diti_trace_now(scope->trace);
     event.bytes = bytes;
     event.lane = scope->lane;
     event.row = scope->row;
     diti_lock(&scope->trace->lock);
-    scope->trace->rows[scope->lane] &= ~(1u << scope->row);
+    scope->trace->rows[scope->lane] &= ~((uint64_t)1 << scope->row);
     diti_unlock(&scope->trace->lock);
     diti_trace_add(scope->trace, &event);
+}
+
+DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes) {
+    diti_trace_close_as(scope, NULL, bytes);
 }
 
 /* --- what the application marks --- */
@@ -243,14 +252,13 @@ DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text) {
     diti_trace_copy_text(range.text, sizeof range.text, text);
     diti_lock(&trace->lock);
     while (slot < DITI_TRACE_RANGES && trace->ranges[slot].id) slot++;
-    if (slot < DITI_TRACE_RANGES) {
+    if (slot == DITI_TRACE_RANGES) {
+        trace->dropped++;
+    } else if (diti_trace_take_row(trace, DITI_LANE_APPLICATION, &range.row)) {
         range.id = ++trace->range_count * DITI_TRACE_RANGES + slot;
         range.first = trace->submitted + 1;
-        range.row = diti_trace_take_row(trace, DITI_LANE_APPLICATION);
         range.begin_ns = diti_trace_time(trace); /* behind the end of whatever had the row */
         trace->ranges[slot] = range;
-    } else {
-        trace->dropped++;
     }
     diti_unlock(&trace->lock);
     return range.id;
@@ -295,7 +303,7 @@ DIT_INTERNAL void diti_trace_end(diti_trace *trace, uint64_t range) {
     if (range && place->id == range && place->open) {
         place->open = false;
         place->last = trace->submitted;
-        trace->rows[DITI_LANE_APPLICATION] &= ~(1u << place->row);
+        trace->rows[DITI_LANE_APPLICATION] &= ~((uint64_t)1 << place->row);
         ended = *place;
         complete = diti_trace_range_complete(place);
         if (complete) place->id = 0;

@@ -201,7 +201,7 @@ typedef struct diti_trace_range {   /* of the application, until its end and tha
     char text[64];
 } diti_trace_range;
 #define DITI_TRACE_RANGES 64u
-#define DITI_TRACE_ROWS 32u /* things of one lane that may go on at once and still have rows of their own */
+#define DITI_TRACE_ROWS 64u /* things of one lane that may go on at once: each has a row of its own */
 typedef struct diti_trace {
     diti_env env;
     bool light;        /* the application's marks and ranges, and copies */
@@ -212,7 +212,7 @@ typedef struct diti_trace {
     diti_trace_chunk *first, *last;
     uint32_t count; /* of events in the chunks */
     uint64_t dropped;
-    uint32_t rows[DITI_LANES]; /* a bit for each row in use now */
+    uint64_t rows[DITI_LANES]; /* a bit for each row in use now */
     diti_trace_range ranges[DITI_TRACE_RANGES];
     uint64_t range_count, submitted; /* so far */
     uint32_t plans;
@@ -591,6 +591,8 @@ DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *drop
 DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks);
 DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name);
 DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes);
+/* The same of one that was opened without a name. */
+DIT_INTERNAL void diti_trace_close_as(const diti_trace_scope *scope, const char *text, double bytes);
 /* The application's. */
 DIT_INTERNAL void diti_trace_mark(diti_trace *trace, const char *text);
 DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text);
