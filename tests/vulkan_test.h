@@ -8,7 +8,8 @@
  *     }
  *
  * tests/run.sh runs every program that includes this header once per driver; one driver is chosen by hand with
- * VK_ICD_FILENAMES. DIT_TEST_LAYERS=0 leaves the layers out (debuggers, speed), =full adds GPU-assisted validation. */
+ * VK_ICD_FILENAMES. DIT_TEST_LAYERS=0 leaves the layers out (debuggers, speed), =full adds GPU-assisted validation,
+ * =best adds best practices, with those of all vendors, and prints every line: tests/README.md tells them. */
 #ifndef VULKAN_TEST_H
 #define VULKAN_TEST_H
 #include "test.h"
@@ -117,7 +118,9 @@ static inline int test_layer_messages(void) {
     return lines;
 }
 
-static inline void test_layer_settings(int full) {
+static inline void test_layer_settings(int full, int best) {
+    static const char *const vendors[] = {"arm", "amd", "img", "nvidia"};
+    size_t i;
     char folder[256], path[300];
     FILE *file;
     snprintf(folder, sizeof folder, "%s/dit-layers-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
@@ -130,13 +133,21 @@ static inline void test_layer_settings(int full) {
     fprintf(file, "khronos_validation.log_filename = /dev/fd/%d\n", test_layers.pipe[1]);
     if (test_layer_version() >= VK_MAKE_API_VERSION(0, 1, 4, 0)) { /* they warn of the older names */
         fprintf(file, "khronos_validation.validate_sync = true\n");
-        fprintf(file, "khronos_validation.syncval_shader_accesses_heuristic = true\n"); /* else dispatches touch nothing */
+        fprintf(file,
+                "khronos_validation.syncval_shader_accesses_heuristic = true\n"); /* else dispatches touch nothing */
         fprintf(file, "khronos_validation.gpuav_enable = %s\n", full ? "true" : "false");
+        if (best) fprintf(file, "khronos_validation.validate_best_practices = true\n");
+        for (i = 0; best && i < sizeof vendors / sizeof *vendors; i++)
+            fprintf(file, "khronos_validation.validate_best_practices_%s = true\n", vendors[i]);
     } else {
         fprintf(file,
                 "khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT,"
-                "VALIDATION_CHECK_ENABLE_SYNCHRONIZATION_VALIDATION_QUEUE_SUBMIT%s\n",
-                full ? ",VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT" : "");
+                "VALIDATION_CHECK_ENABLE_SYNCHRONIZATION_VALIDATION_QUEUE_SUBMIT%s%s\n",
+                full ? ",VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT" : "",
+                best ? ",VK_VALIDATION_FEATURE_ENABLE_BEST_PRACTICES_EXT,VALIDATION_CHECK_ENABLE_VENDOR_SPECIFIC_ARM,"
+                       "VALIDATION_CHECK_ENABLE_VENDOR_SPECIFIC_AMD,VALIDATION_CHECK_ENABLE_VENDOR_SPECIFIC_IMG,"
+                       "VALIDATION_CHECK_ENABLE_VENDOR_SPECIFIC_NVIDIA"
+                     : "");
     }
     fclose(file);
     setenv("VK_LAYER_SETTINGS_PATH", folder, 1);
@@ -175,8 +186,9 @@ static inline void test_vulkan_begin(void) {
     pthread_cond_init(&test_layers.marked, NULL);
     if (!CHECK(pipe(test_layers.pipe) == 0)) return;
     test_layers.on = CHECK(pthread_create(&test_layers.reader, NULL, test_layer_reader, NULL) == 0);
-    test_layer_settings(layers && !strcmp(layers, "full"));
+    test_layer_settings(layers && !strcmp(layers, "full"), layers && !strcmp(layers, "best"));
     test_layer_self_test();
+    if (layers && !strcmp(layers, "best")) test_layers.printed = 1000000;
 }
 
 static inline void test_vulkan_end(void) {

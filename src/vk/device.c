@@ -49,9 +49,8 @@ static void diti_device_properties(diti_device *device) {
 }
 
 static void diti_device_timestamps(diti_device *device, const char *overrides) {
-    VkQueueFamilyProperties families[64];
-    uint32_t count = DITI_COUNT(families);
-    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
+    VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
+    uint32_t count = diti_queue_families(&device->vk, device->physical, families);
     if (device->queue_family < count) device->limits.timestamp_bits = families[device->queue_family].timestampValidBits;
     if (!diti_override_number(overrides, "timestamps", 1)) device->limits.timestamp_bits = 0;
     if (!device->limits.timestamp_bits) device->limits.timestamp_period = 0;
@@ -200,14 +199,10 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 /* A family that can only copy, where one is wanted and there is one; else that of the queue. A family that the override
    names may compute as well. */
 static dit_result diti_device_transfer_family(diti_device *device, const char *overrides, dit_error *err) {
-    VkQueueFamilyProperties families[64];
-    uint32_t i, count = 0;
+    VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
+    uint32_t i, count = diti_queue_families(&device->vk, device->physical, families);
     uint64_t named = diti_override_number(overrides, "transfer_family", UINT64_MAX);
     device->transfer_family = device->queue_family;
-    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count,
-                                                      NULL); /* SwiftShader fills all places */
-    if (count > DITI_COUNT(families)) count = DITI_COUNT(families);
-    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
     if (named != UINT64_MAX) {
         if (named >= count)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -338,10 +333,9 @@ static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
 /* A family of the device with one of flags, of which device_info creates a queue. */
 static dit_result diti_wrap_family(diti_device *device, const dit_vulkan *given, uint32_t family, VkQueueFlags flags,
                                    const char *lacks, dit_error *err) {
-    VkQueueFamilyProperties families[64];
-    uint32_t i, count = DITI_COUNT(families);
+    VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
+    uint32_t i, count = diti_queue_families(&device->vk, device->physical, families);
     bool requested = !given->device_info;
-    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
     if (family >= count || !(families[family].queueFlags & flags)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: queue family %u of %s has no %s", family,
                          device->info.name, lacks);

@@ -6,9 +6,8 @@ DIT_INTERNAL const char *diti_rung_name(diti_rung rung) {
 }
 
 static bool diti_candidate_queue(const diti_vk_api *vk, VkPhysicalDevice physical, uint32_t *family) {
-    VkQueueFamilyProperties families[64];
-    uint32_t i, count = DITI_COUNT(families);
-    vk->GetPhysicalDeviceQueueFamilyProperties(physical, &count, families);
+    VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
+    uint32_t i, count = diti_queue_families(vk, physical, families);
     for (i = 0; i < count; i++) {
         if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
         *family = i;

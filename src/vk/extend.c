@@ -174,8 +174,8 @@ static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInf
 /* The device must be usable, and the application must create a queue that dit can use. */
 static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice gpu,
                                     const VkDeviceCreateInfo *app, dit_error *err) {
-    VkQueueFamilyProperties families[64];
-    uint32_t i, count = DITI_COUNT(families);
+    VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
+    uint32_t i, count;
     diti_candidate candidate;
     dit_result result = diti_candidate_fill(env, vk, gpu, &candidate, err);
     if (result < 0) return result;
@@ -183,7 +183,7 @@ static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, 
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", candidate.info.name,
                          candidate.reason);
     }
-    vk->GetPhysicalDeviceQueueFamilyProperties(gpu, &count, families);
+    count = diti_queue_families(vk, gpu, families);
     for (i = 0; i < app->queueCreateInfoCount; i++) {
         uint32_t family = app->pQueueCreateInfos[i].queueFamilyIndex;
         if (family < count && (families[family].queueFlags & VK_QUEUE_COMPUTE_BIT)) return DIT_OK;

@@ -168,6 +168,15 @@ DIT_INTERNAL dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, 
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan device has no %s; dit needs Vulkan 1.2", missing);
 }
 
+DIT_INTERNAL uint32_t diti_queue_families(const diti_vk_api *vk, VkPhysicalDevice physical,
+                                          VkQueueFamilyProperties out[DITI_QUEUE_FAMILIES]) {
+    uint32_t count = 0;
+    vk->GetPhysicalDeviceQueueFamilyProperties(physical, &count, NULL); /* SwiftShader fills all places it is given */
+    if (count > DITI_QUEUE_FAMILIES) count = DITI_QUEUE_FAMILIES;
+    vk->GetPhysicalDeviceQueueFamilyProperties(physical, &count, out);
+    return count;
+}
+
 DIT_INTERNAL const char *diti_vk_name(VkResult result) {
     switch ((int)result) {
     case VK_SUCCESS: return "VK_SUCCESS";

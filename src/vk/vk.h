@@ -328,6 +328,11 @@ typedef struct diti_device {
     diti_trace_clock clock;
 } diti_device;
 
+#define DITI_QUEUE_FAMILIES 64u /* more than any device has */
+/* Their number. */
+DIT_INTERNAL uint32_t diti_queue_families(const diti_vk_api *vk, VkPhysicalDevice physical,
+                                          VkQueueFamilyProperties out[DITI_QUEUE_FAMILIES]);
+
 /* "VK_ERROR_…" for messages. */
 DIT_INTERNAL const char *diti_vk_name(VkResult result);
 
