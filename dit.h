@@ -62,6 +62,13 @@
    text. After DIT_ERROR_DEVICE_LOST every call on that device fails the same way; destroy everything and start
    anew.
 
+   Slow devices. A device that has finished nothing for five minutes counts as lost, whatever its driver says. It may
+   only be slow, and still read and write what it was given: so nothing that it could use is destroyed with the jobs,
+   models and the context on it. All of that is destroyed when the device answers, as a later call that destroys
+   something finds out. If it has not by the time the context is destroyed, its Vulkan objects and memory, its VkDevice
+   and VkInstance where they are dit's, and the Vulkan loader stay until the process ends; so does memory of your
+   device_allocator, which is not told to free it, and your own VkDevice is yours to judge.
+
    Threads. "Any thread" means from any thread, at any time, also in parallel. "One thread" means one thread at a
    time for this object; different objects are independent. A context and a loaded model are safe to share: two jobs
    on one model may run in two threads. dit_vulkan.lock_queue is needed where you use that queue in other threads. dit
@@ -153,13 +160,13 @@
    and so are streamed weights. Work whose fp16 overflowed is run again (see "Overflow") on all devices of a job in one
    process that divides branches, layers or matrices; else, and where the picture is decoded, it ends the job with
    DIT_ERROR_NOT_FINITE.
-   When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. A device that has
-   finished nothing for five minutes counts as lost, whatever its driver says. With resume_on_loss a job goes on without
-   a device that is lost or runs out of memory: the step that was under way begins again on those that are left, divided
-   in the same ways as far as they allow. For that the second device gets all weights, text encoders, too, and behind
-   every step the latents are copied to the host. The call that meets the failure plans the job anew. The picture may
-   then be on another device (dit_output.device), a run goes on once, and its job cannot be restarted. A device that
-   fails with an image of yours on it, or a second one, ends the run. device_memory_limit is meant for each.
+   When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With resume_on_loss
+   a job goes on without a device that is lost or runs out of memory: the step that was under way begins again on those
+   that are left, divided in the same ways as far as they allow. For that the second device gets all weights, text
+   encoders, too, and behind every step the latents are copied to the host. The call that meets the failure plans the
+   job anew. The picture may then be on another device (dit_output.device), a run goes on once, and its job cannot be
+   restarted. A device that fails with an image of yours on it, or a second one, ends the run. device_memory_limit is
+   meant for each.
 
    Rungs. Kernels come in rungs, the highest that the device has features for is used: base (F32 arithmetic, any Vulkan
    1.2 device), fp16 (activations as halves: shaderFloat16, storageBuffer16BitAccess), half (products of halves in
@@ -5219,7 +5226,7 @@ typedef struct diti_trace_range {
 	char text[64];
 } diti_trace_range;
 #define DITI_TRACE_RANGES 64u
-#define DITI_TRACE_ROWS 32u
+#define DITI_TRACE_ROWS 64u
 typedef struct diti_trace {
 	diti_env env;
 	bool light;
@@ -5230,7 +5237,7 @@ typedef struct diti_trace {
 	diti_trace_chunk *first, *last;
 	uint32_t count;
 	uint64_t dropped;
-	uint32_t rows[DITI_LANES];
+	uint64_t rows[DITI_LANES];
 	diti_trace_range ranges[DITI_TRACE_RANGES];
 	uint64_t range_count, submitted;
 	uint32_t plans;
@@ -5329,15 +5336,21 @@ typedef struct diti_device {
 	diti_buffer staging;
 	VkDeviceSize staging_bytes;
 	int lost;
+	int stalled, asked;
+	bool instance_stays, device_stays;
+	VkSemaphore answers[2];
+	struct diti_kept *kept, *kept_last;
 	uint64_t patience_us;
 	uint32_t fail_submit_after;
 	uint32_t fail_pipeline_after, pipelines_tried;
-	uint64_t submits;
+	uint64_t submits, transfer_submits;
 	float us_per_gflop;
 	double rate, stream;
 	diti_trace *trace;
 	diti_trace_clock clock;
 } diti_device;
+
+#define DITI_QUEUE_FAMILIES 64u
 
 static const char *diti_vk_name(VkResult result);
 
@@ -5361,6 +5374,24 @@ typedef struct diti_candidate {
 	char reason[160];
 } diti_candidate;
 
+#define DITI_KEPT_OBJECTS(X)                                                                                           \
+	X(Buffer)                                                                                                          \
+	X(Image)                                                                                                           \
+	X(ImageView)                                                                                                       \
+	X(Pipeline)                                                                                                        \
+	X(PipelineLayout)                                                                                                  \
+	X(PipelineCache)                                                                                                   \
+	X(DescriptorSetLayout)                                                                                             \
+	X(DescriptorPool)                                                                                                  \
+	X(CommandPool)                                                                                                     \
+	X(QueryPool)                                                                                                       \
+	X(Semaphore)
+typedef struct diti_kept diti_kept;
+#define DITI_KEPT_DECLARATION(name) DIT_INTERNAL void diti_destroy_##name(diti_device *device, Vk##name object);
+DITI_KEPT_OBJECTS(DITI_KEPT_DECLARATION)
+#undef DITI_KEPT_DECLARATION
+static void diti_keep_begin(diti_device *device);
+
 typedef struct diti_device_place {
 	uint32_t ordinal, count;
 	const diti_device *first;
@@ -5380,7 +5411,7 @@ typedef struct diti_shared {
 	diti_buffer buffers[2];
 	void *pages;
 } diti_shared;
-static void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared);
+static void diti_shared_destroy(diti_device *a, diti_device *b, diti_shared *shared);
 
 #define DITI_STAGE_BUFFERS 3u
 typedef struct diti_stage_buffer {
@@ -5473,6 +5504,7 @@ static const char *const diti_override_keys[] = {
 	"staging",
 	"mapped",
 	"transfer",
+	"transfer_family",
 	"cpu",
 	"dot",
 	"guards",
@@ -5545,7 +5577,7 @@ static bool diti_override_is_text(const char *key) {
 }
 
 static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {
-	char known[440];
+	char known[460];
 	size_t i, used = 0;
 	for (i = 0; i < DITI_COUNT(diti_override_keys); i++) {
 		used += (size_t)snprintf(known + used, sizeof known - used, " %s", diti_override_keys[i]);
@@ -5749,6 +5781,15 @@ static dit_result diti_device_functions(diti_vk_api *vk, VkDevice device, dit_er
 #undef DITI_VK_LOAD
 	if (!missing) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "the Vulkan device has no %s; dit needs Vulkan 1.2", missing);
+}
+
+static uint32_t diti_queue_families(const diti_vk_api *vk, VkPhysicalDevice physical,
+	VkQueueFamilyProperties out[DITI_QUEUE_FAMILIES]) {
+	uint32_t count = 0;
+	vk->GetPhysicalDeviceQueueFamilyProperties(physical, &count, NULL);
+	if (count > DITI_QUEUE_FAMILIES) count = DITI_QUEUE_FAMILIES;
+	vk->GetPhysicalDeviceQueueFamilyProperties(physical, &count, out);
+	return count;
 }
 
 static const char *diti_vk_name(VkResult result) {
@@ -6191,9 +6232,8 @@ static const char *diti_rung_name(diti_rung rung) {
 }
 
 static bool diti_candidate_queue(const diti_vk_api *vk, VkPhysicalDevice physical, uint32_t *family) {
-	VkQueueFamilyProperties families[64];
-	uint32_t i, count = DITI_COUNT(families);
-	vk->GetPhysicalDeviceQueueFamilyProperties(physical, &count, families);
+	VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
+	uint32_t i, count = diti_queue_families(vk, physical, families);
 	for (i = 0; i < count; i++) {
 		if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
 		*family = i;
@@ -6467,6 +6507,7 @@ static dit_result diti_device_stalled(diti_device *device, dit_error *err) {
 	dit_result result = diti_fail_vk(err, VK_ERROR_DEVICE_LOST,
 		"the Vulkan device %u (%s) has finished nothing for %u ms and is given up",
 		device->ordinal, device->info.name, (unsigned)(device->patience_us / 1000));
+	diti_keep_begin(device);
 	diti_atomic_store(&device->lost, 1);
 	return diti_device_blame(device, result, err);
 }
@@ -6502,6 +6543,7 @@ static void diti_queue_idle(diti_device *device) {
 static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSubmitInfo *info) {
 	if (diti_atomic_load(&device->lost)) return VK_ERROR_DEVICE_LOST;
 	device->submits++;
+	if (queue == device->transfer_queue) device->transfer_submits++;
 	if (device->fail_submit_after && device->submits >= device->fail_submit_after) {
 		diti_queue_wait_idle(device);
 		diti_atomic_store(&device->lost, 1);
@@ -6640,7 +6682,7 @@ static dit_result diti_run_in_pool(diti_device *device, VkCommandPool pool, diti
 		result = diti_timeline_wait(device, timeline, 1, UINT64_MAX, err);
 		if (result < 0) diti_queue_idle(device);
 	}
-	if (timeline) device->vk.DestroySemaphore(device->device, timeline, device->callbacks);
+	diti_destroy_Semaphore(device, timeline);
 	return result;
 }
 
@@ -6655,8 +6697,185 @@ static dit_result diti_run_now(diti_device *device, diti_record_function record,
 	vr = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &pool);
 	if (vr < 0) return diti_device_fail(device, vr, "vkCreateCommandPool", err);
 	result = diti_run_in_pool(device, pool, record, user, err);
-	device->vk.DestroyCommandPool(device->device, pool, device->callbacks);
+	diti_destroy_CommandPool(device, pool);
 	return result;
+}
+
+/* ==== src/vk/keep.c ==== */
+
+enum { DITI_STALL_NONE, DITI_STALL_KEEPS, DITI_STALL_OVER };
+
+typedef enum diti_kept_kind {
+#define DITI_KEPT_KIND(name) DITI_KEPT_##name,
+	DITI_KEPT_OBJECTS(DITI_KEPT_KIND)
+#undef DITI_KEPT_KIND
+	DITI_KEPT_MEMORY,
+	DITI_KEPT_BLOCK,
+	DITI_KEPT_PAGES
+} diti_kept_kind;
+
+struct diti_kept {
+	struct diti_kept *next;
+	diti_kept_kind kind;
+	union {
+#define DITI_KEPT_MEMBER(name) Vk##name name;
+	DITI_KEPT_OBJECTS(DITI_KEPT_MEMBER)
+#undef DITI_KEPT_MEMBER
+	VkDeviceMemory memory;
+	dit_block block;
+	void *pages;
+	} object;
+};
+
+static void diti_kept_destroy(diti_device *device, const diti_kept *kept) {
+	switch (kept->kind) {
+#define DITI_KEPT_CASE(name)                                                                                           \
+	case DITI_KEPT_##name: device->vk.Destroy##name(device->device, kept->object.name, device->callbacks); break;
+		DITI_KEPT_OBJECTS(DITI_KEPT_CASE)
+#undef DITI_KEPT_CASE
+	case DITI_KEPT_MEMORY: device->vk.FreeMemory(device->device, kept->object.memory, device->callbacks); break;
+	case DITI_KEPT_BLOCK: device->allocator.free(device->ordinal, &kept->object.block, device->allocator.user); break;
+	case DITI_KEPT_PAGES: diti_free(&device->env, kept->object.pages); break;
+	}
+}
+
+static void diti_kept_end(diti_device *device, bool destroy) {
+	diti_kept *kept, *next;
+	diti_lock(&device->lock);
+	kept = device->kept;
+	device->kept = device->kept_last = NULL;
+	diti_unlock(&device->lock);
+	for (; kept; kept = next) {
+		next = kept->next;
+		if (destroy) diti_kept_destroy(device, kept);
+		diti_free(&device->env, kept);
+	}
+}
+
+static VkResult diti_device_ask_queue(diti_device *device, VkQueue queue, VkSemaphore *answer) {
+	const uint64_t one = 1;
+	VkTimelineSemaphoreSubmitInfo values = DITI_ZERO;
+	VkSubmitInfo info = DITI_ZERO;
+	VkResult vr;
+	if (diti_timeline_create(device, answer, NULL) < 0) {
+		*answer = VK_NULL_HANDLE;
+		return VK_ERROR_OUT_OF_HOST_MEMORY;
+	}
+	values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+	values.signalSemaphoreValueCount = 1;
+	values.pSignalSemaphoreValues = &one;
+	info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+	info.pNext = &values;
+	info.signalSemaphoreCount = 1;
+	info.pSignalSemaphores = answer;
+	diti_queue_lock(device);
+	vr = diti_device_group_submit(device, queue, &info);
+	diti_queue_unlock(device);
+	return vr;
+}
+
+static void diti_keep_begin(diti_device *device) {
+	VkResult vr;
+	bool first;
+	diti_lock(&device->lock);
+	first = device->stalled == DITI_STALL_NONE;
+	if (first) device->stalled = DITI_STALL_KEEPS;
+	diti_unlock(&device->lock);
+	if (!first) return;
+	vr = diti_device_ask_queue(device, device->queue, &device->answers[0]);
+	if (vr == VK_SUCCESS && device->transfer_queue)
+		vr = diti_device_ask_queue(device, device->transfer_queue, &device->answers[1]);
+	if (vr == VK_SUCCESS) diti_atomic_store(&device->asked, 1);
+	if (vr == VK_ERROR_DEVICE_LOST) diti_atomic_store(&device->stalled, DITI_STALL_OVER);
+}
+
+static bool diti_device_answers(diti_device *device) {
+	uint64_t value;
+	VkResult vr;
+	int i;
+	if (!diti_atomic_load(&device->asked)) return false;
+	for (i = 0; i < 2 && device->answers[i]; i++) {
+		value = 0;
+		vr = device->vk.GetSemaphoreCounterValue(device->device, device->answers[i], &value);
+		if (vr == VK_ERROR_DEVICE_LOST) return true;
+		if (vr != VK_SUCCESS || value < 1) return false;
+	}
+	return true;
+}
+
+static bool diti_device_keeps(diti_device *device) {
+	if (diti_atomic_load(&device->stalled) != DITI_STALL_KEEPS) return false;
+	if (!diti_device_answers(device)) return true;
+	diti_kept_end(device, true);
+	diti_atomic_store(&device->stalled, DITI_STALL_OVER);
+	return false;
+}
+
+static bool diti_keep_end(diti_device *device) {
+	int i;
+	bool keeps = diti_device_keeps(device);
+	diti_kept_end(device, !keeps);
+	for (i = 0; i < 2 && !keeps; i++)
+		if (device->answers[i]) device->vk.DestroySemaphore(device->device, device->answers[i], device->callbacks);
+	if (!keeps) return false;
+	diti_log(&device->env, DITI_LOG_WARNING,
+		"device %u (%s) does not answer: what it may still use is left to the end of the process", device->ordinal,
+		device->info.name);
+	return true;
+}
+
+static void diti_keep_or_destroy(diti_device *device, const diti_kept *kept) {
+	diti_kept *node;
+	if (!diti_device_keeps(device)) {
+		diti_kept_destroy(device, kept);
+		return;
+	}
+	node = (diti_kept *)diti_alloc(&device->env, sizeof *node);
+	if (!node) return;
+	*node = *kept;
+	node->next = NULL;
+	diti_lock(&device->lock);
+	if (device->kept_last)
+		device->kept_last->next = node;
+	else
+		device->kept = node;
+	device->kept_last = node;
+	diti_unlock(&device->lock);
+}
+
+#define DITI_KEPT_FUNCTION(name)                                                                                       \
+	DIT_INTERNAL void diti_destroy_##name(diti_device *device, Vk##name object) {                                      \
+		diti_kept kept = DITI_ZERO;                                                                                    \
+		if (!object) return;                                                                                           \
+		kept.kind = DITI_KEPT_##name;                                                                                  \
+		kept.object.name = object;                                                                                     \
+		diti_keep_or_destroy(device, &kept);                                                                           \
+	}
+DITI_KEPT_OBJECTS(DITI_KEPT_FUNCTION)
+#undef DITI_KEPT_FUNCTION
+
+static void diti_destroy_memory(diti_device *device, VkDeviceMemory memory) {
+	diti_kept kept = DITI_ZERO;
+	if (!memory) return;
+	kept.kind = DITI_KEPT_MEMORY;
+	kept.object.memory = memory;
+	diti_keep_or_destroy(device, &kept);
+}
+
+static void diti_destroy_block(diti_device *device, const dit_block *block) {
+	diti_kept kept = DITI_ZERO;
+	kept.kind = DITI_KEPT_BLOCK;
+	kept.object.block = *block;
+	diti_keep_or_destroy(device, &kept);
+}
+
+static void diti_destroy_pages(diti_device *a, diti_device *b, void *pages) {
+	bool kept_by_a = diti_device_keeps(a), kept_by_b = diti_device_keeps(b);
+	diti_kept kept = DITI_ZERO;
+	if (!pages || (kept_by_a && kept_by_b)) return;
+	kept.kind = DITI_KEPT_PAGES;
+	kept.object.pages = pages;
+	diti_keep_or_destroy(kept_by_b ? b : a, &kept);
 }
 
 /* ==== src/vk/trace.c ==== */
@@ -6754,7 +6973,7 @@ static dit_result diti_trace_attach(diti_trace *trace, diti_device *device, dit_
 		vr = device->vk.CreateQueryPool(device->device, &info, device->callbacks, &queries);
 		if (vr < 0) return diti_device_fail(device, vr, "vkCreateQueryPool", err);
 		result = diti_trace_calibrate(trace, device, queries, err);
-		device->vk.DestroyQueryPool(device->device, queries, device->callbacks);
+		diti_destroy_QueryPool(device, queries);
 	}
 	if (result >= 0) device->trace = trace;
 	return result;
@@ -6826,40 +7045,49 @@ static diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *dropped) {
 	return chunks;
 }
 
-static uint8_t diti_trace_take_row(diti_trace *trace, uint32_t lane) {
+static bool diti_trace_take_row(diti_trace *trace, uint32_t lane, uint8_t *out) {
 	uint8_t row = 0;
-	while (row + 1u < DITI_TRACE_ROWS && trace->rows[lane] >> row & 1u) row++;
-	trace->rows[lane] |= 1u << row;
-	return row;
+	while (row < DITI_TRACE_ROWS && trace->rows[lane] >> row & 1u) row++;
+	*out = row;
+	if (row < DITI_TRACE_ROWS)
+		trace->rows[lane] |= (uint64_t)1 << row;
+	else
+		trace->dropped++;
+	return row < DITI_TRACE_ROWS;
 }
 
 static diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name) {
 	diti_trace_scope scope = DITI_ZERO;
-	if (!trace || (trace->light && lane != DITI_LANE_APPLICATION && lane != DITI_LANE_COPY)) return scope;
-	scope.trace = trace;
+	if (!trace) return scope;
+	if (trace->light && lane != DITI_LANE_APPLICATION && lane != DITI_LANE_COPY && lane != DITI_LANE_PEER) return scope;
 	scope.name = name;
 	scope.lane = (uint8_t)lane;
 	diti_lock(&trace->lock);
-	scope.row = diti_trace_take_row(trace, lane);
+	if (diti_trace_take_row(trace, lane, &scope.row)) scope.trace = trace;
 	scope.begin_ns = diti_trace_time(trace);
 	diti_unlock(&trace->lock);
 	return scope;
 }
 
-static void diti_trace_close(const diti_trace_scope *scope, double bytes) {
+static void diti_trace_close_as(const diti_trace_scope *scope, const char *text, double bytes) {
 	diti_trace_event event = DITI_ZERO;
 	if (!scope->trace) return;
 	event.kind = DITI_TRACE_SPAN;
 	event.name = scope->name;
+	if (text) diti_format(event.text, sizeof event.text, "%s", text);
 	event.begin_ns = scope->begin_ns;
 	event.end_ns = diti_trace_now(scope->trace);
 	event.bytes = bytes;
 	event.lane = scope->lane;
 	event.row = scope->row;
 	diti_lock(&scope->trace->lock);
-	scope->trace->rows[scope->lane] &= ~(1u << scope->row);
+	scope->trace->rows[scope->lane] &= ~((uint64_t)1 << scope->row);
 	diti_unlock(&scope->trace->lock);
 	diti_trace_add(scope->trace, &event);
+}
+
+static void diti_trace_close(const diti_trace_scope *scope, double bytes) {
+	diti_trace_close_as(scope, NULL, bytes);
 }
 
 static void diti_trace_copy_text(char *out, size_t size, const char *text) {
@@ -6887,14 +7115,13 @@ static uint64_t diti_trace_begin(diti_trace *trace, const char *text) {
 	diti_trace_copy_text(range.text, sizeof range.text, text);
 	diti_lock(&trace->lock);
 	while (slot < DITI_TRACE_RANGES && trace->ranges[slot].id) slot++;
-	if (slot < DITI_TRACE_RANGES) {
+	if (slot == DITI_TRACE_RANGES) {
+		trace->dropped++;
+	} else if (diti_trace_take_row(trace, DITI_LANE_APPLICATION, &range.row)) {
 		range.id = ++trace->range_count * DITI_TRACE_RANGES + slot;
 		range.first = trace->submitted + 1;
-		range.row = diti_trace_take_row(trace, DITI_LANE_APPLICATION);
 		range.begin_ns = diti_trace_time(trace);
 		trace->ranges[slot] = range;
-	} else {
-		trace->dropped++;
 	}
 	diti_unlock(&trace->lock);
 	return range.id;
@@ -6937,7 +7164,7 @@ static void diti_trace_end(diti_trace *trace, uint64_t range) {
 	if (range && place->id == range && place->open) {
 		place->open = false;
 		place->last = trace->submitted;
-		trace->rows[DITI_LANE_APPLICATION] &= ~(1u << place->row);
+		trace->rows[DITI_LANE_APPLICATION] &= ~((uint64_t)1 << place->row);
 		ended = *place;
 		complete = diti_trace_range_complete(place);
 		if (complete) place->id = 0;
@@ -7201,9 +7428,9 @@ static void diti_block_destroy(diti_device *device, diti_buffer *buffer) {
 	if (!buffer->block.memory) return;
 	if (device->allocator.free) {
 		buffer->block.mapped = buffer->hook_mapped;
-		device->allocator.free(device->ordinal, &buffer->block, device->allocator.user);
+		diti_destroy_block(device, &buffer->block);
 	} else {
-		device->vk.FreeMemory(device->device, buffer->block.memory, device->callbacks);
+		diti_destroy_memory(device, buffer->block.memory);
 	}
 	diti_memory_release(device, buffer->charged);
 	memset(&buffer->block, 0, sizeof buffer->block);
@@ -7267,7 +7494,7 @@ static dit_result diti_buffer_create_shared(diti_device *device, VkDeviceSize si
 }
 
 static void diti_buffer_destroy(diti_device *device, diti_buffer *buffer) {
-	if (buffer->buffer) device->vk.DestroyBuffer(device->device, buffer->buffer, device->callbacks);
+	diti_destroy_Buffer(device, buffer->buffer);
 	diti_block_destroy(device, buffer);
 	memset(buffer, 0, sizeof *buffer);
 }
@@ -7501,8 +7728,8 @@ static void diti_stage_destroy(diti_stage *stage) {
 		diti_trace_close(&stage->buffers[i].scope, (double)stage->buffers[i].used);
 		diti_buffer_destroy(device, &stage->buffers[i].buffer);
 	}
-	if (stage->timeline) device->vk.DestroySemaphore(device->device, stage->timeline, device->callbacks);
-	if (stage->pool) device->vk.DestroyCommandPool(device->device, stage->pool, device->callbacks);
+	diti_destroy_Semaphore(device, stage->timeline);
+	diti_destroy_CommandPool(device, stage->pool);
 	diti_free(&device->env, stage);
 }
 
@@ -7534,6 +7761,15 @@ static dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool wait, 
 	return result < 0 || value <= stage->finished ? result : DIT_WORKING;
 }
 
+static void diti_stage_barrier(const diti_stage *stage, VkCommandBuffer commands) {
+	VkMemoryBarrier barrier = DITI_ZERO;
+	barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+	barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+	barrier.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+	stage->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1,
+		&barrier, 0, NULL, 0, NULL);
+}
+
 static dit_result diti_stage_open(diti_stage *stage, bool wait, dit_error *err) {
 	diti_stage_buffer *buffer = &stage->buffers[stage->current];
 	VkCommandBufferBeginInfo info = DITI_ZERO;
@@ -7546,6 +7782,7 @@ static dit_result diti_stage_open(diti_stage *stage, bool wait, dit_error *err) 
 	info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
 	vr = stage->device->vk.BeginCommandBuffer(buffer->commands, &info);
 	if (vr < 0) return diti_device_fail(stage->device, vr, "vkBeginCommandBuffer", err);
+	diti_stage_barrier(stage, buffer->commands);
 	buffer->open = true;
 	buffer->used = 0;
 	buffer->value = stage->submitted + 1;
@@ -7912,15 +8149,15 @@ static dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share 
 	return result;
 }
 
-static void diti_shared_free(const diti_device *device, const diti_buffer *buffer) {
-	if (buffer->buffer) device->vk.DestroyBuffer(device->device, buffer->buffer, device->callbacks);
-	if (buffer->block.memory) device->vk.FreeMemory(device->device, buffer->block.memory, device->callbacks);
+static void diti_shared_free(diti_device *device, const diti_buffer *buffer) {
+	diti_destroy_Buffer(device, buffer->buffer);
+	diti_destroy_memory(device, buffer->block.memory);
 }
 
-static void diti_shared_destroy(const diti_device *a, const diti_device *b, diti_shared *shared) {
+static void diti_shared_destroy(diti_device *a, diti_device *b, diti_shared *shared) {
 	diti_shared_free(a, &shared->buffers[0]);
 	diti_shared_free(b, &shared->buffers[1]);
-	diti_free(&a->env, shared->pages);
+	diti_destroy_pages(a, b, shared->pages);
 	memset(shared, 0, sizeof *shared);
 }
 
@@ -8162,20 +8399,14 @@ static dit_result diti_pipeline_get(diti_device *device, uint32_t module, const 
 static void diti_pipelines_free(diti_device *device) {
 	size_t i;
 	for (i = 0; i < device->pipeline_count; i++) {
-		device->vk.DestroyPipeline(device->device, device->pipelines[i]->pipeline, device->callbacks);
+		diti_destroy_Pipeline(device, device->pipelines[i]->pipeline);
 		diti_free(&device->env, device->pipelines[i]);
 	}
 	diti_free(&device->env, device->pipelines);
 	diti_free(&device->env, device->tuned);
-	if (device->pipeline_layout) {
-		device->vk.DestroyPipelineLayout(device->device, device->pipeline_layout, device->callbacks);
-	}
-	if (device->set_layout) {
-		device->vk.DestroyDescriptorSetLayout(device->device, device->set_layout, device->callbacks);
-	}
-	if (device->pipeline_cache && device->owns_pipeline_cache) {
-		device->vk.DestroyPipelineCache(device->device, device->pipeline_cache, device->callbacks);
-	}
+	diti_destroy_PipelineLayout(device, device->pipeline_layout);
+	diti_destroy_DescriptorSetLayout(device, device->set_layout);
+	if (device->owns_pipeline_cache) diti_destroy_PipelineCache(device, device->pipeline_cache);
 }
 
 /* ==== src/vk/tuned.c ==== */
@@ -8478,9 +8709,8 @@ static void diti_device_properties(diti_device *device) {
 }
 
 static void diti_device_timestamps(diti_device *device, const char *overrides) {
-	VkQueueFamilyProperties families[64];
-	uint32_t count = DITI_COUNT(families);
-	device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
+	VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
+	uint32_t count = diti_queue_families(&device->vk, device->physical, families);
 	if (device->queue_family < count) device->limits.timestamp_bits = families[device->queue_family].timestampValidBits;
 	if (!diti_override_number(overrides, "timestamps", 1)) device->limits.timestamp_bits = 0;
 	if (!device->limits.timestamp_bits) device->limits.timestamp_period = 0;
@@ -8618,16 +8848,26 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 	return DIT_OK;
 }
 
-static uint32_t diti_device_transfer_family(const diti_device *device, const char *overrides) {
-	VkQueueFamilyProperties families[64];
-	uint32_t i, count = DITI_COUNT(families);
-	if (!diti_override_number(overrides, "transfer", device->has_peers)) return device->queue_family;
-	device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
-	for (i = 0; i < count; i++) {
-		VkQueueFlags flags = families[i].queueFlags;
-		if ((flags & VK_QUEUE_TRANSFER_BIT) && !(flags & (VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT))) return i;
+static dit_result diti_device_transfer_family(diti_device *device, const char *overrides, dit_error *err) {
+	VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
+	uint32_t i, count = diti_queue_families(&device->vk, device->physical, families);
+	uint64_t named = diti_override_number(overrides, "transfer_family", UINT64_MAX);
+	device->transfer_family = device->queue_family;
+	if (named != UINT64_MAX) {
+		if (named >= count)
+			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+				"overrides: transfer_family: %s has %u queue families, counted from 0", device->info.name,
+				count);
+		device->transfer_family = (uint32_t)named;
+		return DIT_OK;
 	}
-	return device->queue_family;
+	if (!diti_override_number(overrides, "transfer", device->has_peers)) return DIT_OK;
+	for (i = 0; i < count && device->transfer_family == device->queue_family; i++) {
+		VkQueueFlags flags = families[i].queueFlags;
+		if ((flags & VK_QUEUE_TRANSFER_BIT) && !(flags & (VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT)))
+			device->transfer_family = i;
+	}
+	return DIT_OK;
 }
 
 static VkResult diti_device_create(diti_device *device) {
@@ -8696,7 +8936,8 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
 		result = diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err);
 	if (result >= 0) result = diti_device_describe(device, desc, err);
 	if (result < 0) return result;
-	device->transfer_family = diti_device_transfer_family(device, desc->overrides);
+	result = diti_device_transfer_family(device, desc->overrides, err);
+	if (result < 0) return result;
 	if (device->has_peers && (device->unverified || diti_override_is(desc->overrides, "transport", "group")))
 		diti_device_group_find(device);
 	if (device->first && diti_device_group_join(device, device->first))
@@ -8737,10 +8978,9 @@ static dit_result diti_wrap_check(const dit_vulkan *given, dit_error *err) {
 
 static dit_result diti_wrap_family(diti_device *device, const dit_vulkan *given, uint32_t family, VkQueueFlags flags,
 	const char *lacks, dit_error *err) {
-	VkQueueFamilyProperties families[64];
-	uint32_t i, count = DITI_COUNT(families);
+	VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
+	uint32_t i, count = diti_queue_families(&device->vk, device->physical, families);
 	bool requested = !given->device_info;
-	device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, families);
 	if (family >= count || !(families[family].queueFlags & flags)) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: queue family %u of %s has no %s", family,
 			device->info.name, lacks);
@@ -8885,10 +9125,19 @@ static void diti_device_close(diti_device *device) {
 			device->vk.DeviceWaitIdle(device->device);
 		diti_staging_free(device);
 		diti_pipelines_free(device);
-		if (device->owns_device) device->vk.DestroyDevice(device->device, NULL);
+		if (diti_keep_end(device)) {
+			(device->first ? device->first : device)->instance_stays = true;
+			if (device->joined) device->first->device_stays = true;
+		} else if (device->device_stays) {
+			device->instance_stays = true;
+		} else if (device->owns_device) {
+			device->vk.DestroyDevice(device->device, NULL);
+		}
 	}
-	if (device->owns_instance && !device->shares_instance) diti_instance_destroy(&device->vk, device->instance);
-	diti_vulkan_unload(&device->library);
+	if (!device->instance_stays) {
+		if (device->owns_instance && !device->shares_instance) diti_instance_destroy(&device->vk, device->instance);
+		diti_vulkan_unload(&device->library);
+	}
 	diti_free(&env, device);
 }
 
@@ -9058,8 +9307,8 @@ static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInf
 
 static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice gpu,
 	const VkDeviceCreateInfo *app, dit_error *err) {
-	VkQueueFamilyProperties families[64];
-	uint32_t i, count = DITI_COUNT(families);
+	VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
+	uint32_t i, count;
 	diti_candidate candidate;
 	dit_result result = diti_candidate_fill(env, vk, gpu, &candidate, err);
 	if (result < 0) return result;
@@ -9067,7 +9316,7 @@ static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, 
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", candidate.info.name,
 			candidate.reason);
 	}
-	vk->GetPhysicalDeviceQueueFamilyProperties(gpu, &count, families);
+	count = diti_queue_families(vk, gpu, families);
 	for (i = 0; i < app->queueCreateInfoCount; i++) {
 		uint32_t family = app->pQueueCreateInfos[i].queueFamilyIndex;
 		if (family < count && (families[family].queueFlags & VK_QUEUE_COMPUTE_BIT)) return DIT_OK;
@@ -13617,10 +13866,10 @@ static void diti_plan_destroy(diti_plan *plan) {
 	diti_plan_wait(plan);
 	diti_stream_forget(plan);
 	diti_profile_free(plan);
-	if (plan->queries) device->vk.DestroyQueryPool(device->device, plan->queries, device->callbacks);
-	if (plan->commands) device->vk.DestroyCommandPool(device->device, plan->commands, device->callbacks);
-	if (plan->descriptors) device->vk.DestroyDescriptorPool(device->device, plan->descriptors, device->callbacks);
-	if (plan->timeline) device->vk.DestroySemaphore(device->device, plan->timeline, device->callbacks);
+	diti_destroy_QueryPool(device, plan->queries);
+	diti_destroy_CommandPool(device, plan->commands);
+	diti_destroy_DescriptorPool(device, plan->descriptors);
+	diti_destroy_Semaphore(device, plan->timeline);
 	diti_plan_free_blocks(plan);
 	diti_buffer_destroy(device, &plan->report);
 	diti_free(&device->env, plan->guard_records);
@@ -27643,7 +27892,7 @@ typedef struct diti_lane_slot {
 	diti_shared shared;
 	diti_buffer buffers[DITI_LANE_SIDES];
 	void *request;
-	uint64_t begin_ns;
+	diti_trace_scope scope;
 	uint64_t bytes, whole;
 	const char *name;
 } diti_lane_slot;
@@ -27863,10 +28112,9 @@ static void diti_lane_free_side(diti_lane *lane, uint32_t index) {
 	diti_free(&lane->env, side->copies);
 	diti_free(&lane->env, side->chunks);
 	if (!device) return;
-	if (side->timeline) device->vk.DestroySemaphore(device->device, side->timeline, device->callbacks);
-	if (index == DITI_LANE_IN && lane->bridge && lane->transport != DITI_TRANSPORT_LOCAL)
-		device->vk.DestroySemaphore(device->device, lane->bridge, device->callbacks);
-	if (side->pool) device->vk.DestroyCommandPool(device->device, side->pool, device->callbacks);
+	diti_destroy_Semaphore(device, side->timeline);
+	if (index == DITI_LANE_IN && lane->transport != DITI_TRANSPORT_LOCAL) diti_destroy_Semaphore(device, lane->bridge);
+	diti_destroy_CommandPool(device, side->pool);
 	for (i = 0; i < DITI_LANE_SLOTS; i++) diti_buffer_destroy(device, &lane->slots[i].buffers[index]);
 }
 
@@ -28093,7 +28341,7 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
 		slot->name = copy->name;
 		slot->bytes = chunk->bytes;
 		slot->whole = copy->row_bytes * copy->rows;
-		if (lane->trace) slot->begin_ns = diti_trace_now(lane->trace);
+		slot->scope = diti_trace_open(lane->trace, DITI_LANE_PEER, NULL);
 	} else if (slot->whole != copy->row_bytes * copy->rows) {
 		return diti_lane_mismatch(lane, slot, copy, err);
 	}
@@ -28119,19 +28367,14 @@ static dit_result diti_lane_poll_application(diti_lane *lane, diti_lane_side *si
 		lane->ranks[1], (unsigned long long)(lane->limit_us / 1000));
 }
 
-static void diti_lane_trace(const diti_lane *lane, uint64_t chunk) {
-	const diti_lane_slot *slot = &lane->slots[chunk % DITI_LANE_SLOTS];
-	diti_trace_event event = DITI_ZERO;
-	if (!lane->trace) return;
-	event.kind = DITI_TRACE_SPAN;
-	event.lane = DITI_LANE_PEER;
-	event.row = (uint8_t)((lane->from * DITI_MAX_DEVICES + lane->to) % DITI_TRACE_ROWS);
-	event.begin_ns = slot->begin_ns;
-	event.end_ns = diti_trace_now(lane->trace);
-	event.bytes = (double)slot->bytes;
-	diti_format(event.text, sizeof event.text, "%u to %u: %s, %s", lane->from, lane->to, slot->name,
+static void diti_lane_trace(diti_lane *lane, diti_lane_slot *slot) {
+	diti_trace_scope none = DITI_ZERO;
+	char text[64];
+	if (!slot->scope.trace) return;
+	diti_format(text, sizeof text, "%u to %u: %s, %s", lane->from, lane->to, slot->name,
 		diti_transport_name(lane->transport));
-	diti_trace_add(lane->trace, &event);
+	diti_trace_close_as(&slot->scope, text, (double)slot->bytes);
+	slot->scope = none;
 }
 
 static dit_result diti_lane_poll(diti_lane *lane, uint32_t index, dit_error *err) {
@@ -28144,7 +28387,8 @@ static dit_result diti_lane_poll(diti_lane *lane, uint32_t index, dit_error *err
 		result = diti_timeline_value(side->device, side->timeline, &done, err);
 		if (result >= 0 && done > side->finished) side->finished = done;
 	}
-	for (; index == DITI_LANE_IN && before < side->finished; before++) diti_lane_trace(lane, before);
+	for (; index == DITI_LANE_IN && before < side->finished; before++)
+		diti_lane_trace(lane, &lane->slots[before % DITI_LANE_SLOTS]);
 	return result;
 }
 
@@ -28229,6 +28473,7 @@ static void diti_lane_settle(diti_lane *lane) {
 	uint32_t i;
 	if (lane->sides[DITI_LANE_IN].submitted > number) number = lane->sides[DITI_LANE_IN].submitted;
 	diti_lane_release(lane);
+	for (i = 0; i < DITI_LANE_SLOTS; i++) diti_lane_trace(lane, &lane->slots[i]);
 	for (i = 0; i < DITI_LANE_SIDES; i++) {
 		diti_lane_side *side = &lane->sides[i];
 		if (!side->device)
@@ -33998,8 +34243,8 @@ static dit_result diti_job_images_create(dit_job *job, dit_error *err) {
 static void diti_image_destroy(dit_job *job, diti_job_image *image) {
 	diti_device *device = job->device;
 	if (!image->owned) return;
-	if (image->view) device->vk.DestroyImageView(device->device, image->view, device->callbacks);
-	device->vk.DestroyImage(device->device, image->image, device->callbacks);
+	diti_destroy_ImageView(device, image->view);
+	diti_destroy_Image(device, image->image);
 	diti_block_destroy(device, &image->memory);
 	memset(image, 0, sizeof *image);
 }
@@ -34707,9 +34952,8 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
 }
 
 static void diti_job_destroy_plan(dit_job *job) {
-	const diti_device *device = job->device;
 	diti_free(&job->env, job->denoise.family);
-	if (job->command_pool) device->vk.DestroyCommandPool(device->device, job->command_pool, device->callbacks);
+	diti_destroy_CommandPool(job->device, job->command_pool);
 	diti_plan_destroy(job->plan);
 }
 
@@ -35172,9 +35416,7 @@ static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
 	memset((unsigned char *)job + begin, 0, size);
 }
 
-static void diti_resume_drop(diti_device *device, diti_plan *rest) {
-	if (rest->timeline) device->vk.DestroySemaphore(device->device, rest->timeline, device->callbacks);
-}
+static void diti_resume_drop(diti_device *device, diti_plan *rest) { diti_destroy_Semaphore(device, rest->timeline); }
 
 static void diti_resume_take_over(dit_job *job, diti_plan *rest) {
 	VkSemaphore other = rest->timeline;
@@ -36211,7 +36453,7 @@ static void diti_write_name(diti_json_writer *writer, const char *what, unsigned
 	diti_write_bytes(writer, "}},\n", 4);
 }
 
-static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned lane, uint32_t used) {
+static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned lane, uint64_t used) {
 	static const char *const names[DITI_LANES] = {
 		"application",       "load", "plan", "record", "submit", "wait", "copy", "copy between devices", "GPU",
 		"application on GPU"};
@@ -36223,12 +36465,14 @@ static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned
 }
 
 static void diti_write_lanes(diti_json_writer *writer, const dit_context *ctx, const diti_trace_chunk *chunks) {
-	uint32_t host[DITI_LANES] = DITI_ZERO, used[DITI_MAX_DEVICES][DITI_LANES], lane, i;
+	uint64_t host[DITI_LANES] = DITI_ZERO, used[DITI_MAX_DEVICES][DITI_LANES];
+	uint32_t lane, i;
 	memset(used, 0, sizeof used);
 	for (; chunks; chunks = chunks->next) {
 		for (i = 0; i < chunks->count; i++) {
 			const diti_trace_event *event = &chunks->events[i];
-			*(event->lane < DITI_LANE_GPU ? &host[event->lane] : &used[event->device][event->lane]) |= 1u << event->row;
+			*(event->lane < DITI_LANE_GPU ? &host[event->lane] : &used[event->device][event->lane]) |= (uint64_t)1
+				<< event->row;
 		}
 	}
 	diti_write_name(writer, "process_name", 1, 0, "host", 1);
