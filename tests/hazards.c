@@ -142,23 +142,6 @@ static void check_model(const dit_model *model, dit_job_desc desc, const char *n
 
 /* ---- published sizes ---- */
 
-static void dit_xl_2(real_file *file) { real_dit(file, 1152, 28, 16); }
-static void pixart_alpha(real_file *file) { real_pixart(file, 1152, 28, 120, 64, true); }
-static void pixart_sigma(real_file *file) { real_pixart(file, 1152, 28, 300, 64, false); }
-static void sd3_medium(real_file *file) { real_sd3(file, 24, 192, 0, false); }
-static void sd35_medium(real_file *file) { real_sd3(file, 24, 384, 13, true); }
-static void sd35_large(real_file *file) { real_sd3(file, 38, 192, 0, true); }
-static void flux_dev(real_file *file) { real_flux(file, 3072, 19, 38, true); }
-static void hunyuandit(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }
-static void clip_l(real_file *file) { real_clip(file, 768, 12, true); }
-static void clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
-static void clip_g(real_file *file) { real_clip(file, 1280, 32, true); }
-static void t5_xxl(real_file *file) { real_t5(file, 32128, 4096, 10240, 24, 64); }
-static void mt5_xl(real_file *file) { real_t5(file, 250112, 2048, 5120, 24, 32); }
-static void bert_large(real_file *file) { real_bert(file, 47020, 1024, 24); }
-static void vae_4(real_file *file) { real_vae(file, 4, true); }
-static void vae_16(real_file *file) { real_vae(file, 16, false); }
-
 typedef struct published {
     const char *name;
     struct {
@@ -169,43 +152,49 @@ typedef struct published {
 } published;
 
 static const published models[] = {
-    {"DiT-XL/2", {{DIT_ROLE_TRANSFORMER, dit_xl_2}, {DIT_ROLE_VAE, vae_4}}, "cfg2"},
+    {"DiT-XL/2", {{DIT_ROLE_TRANSFORMER, published_dit_xl_2}, {DIT_ROLE_VAE, published_vae_sd}}, "cfg2"},
     {"PixArt-alpha",
-     {{DIT_ROLE_TRANSFORMER, pixart_alpha}, {DIT_ROLE_TEXT_1, t5_xxl}, {DIT_ROLE_VAE, vae_4}},
+     {{DIT_ROLE_TRANSFORMER, published_pixart_alpha},
+      {DIT_ROLE_TEXT_1, published_t5_xxl},
+      {DIT_ROLE_VAE, published_vae_sd}},
      "cfg2,ulysses2"},
-    {"PixArt-Sigma", {{DIT_ROLE_TRANSFORMER, pixart_sigma}, {DIT_ROLE_TEXT_1, t5_xxl}, {DIT_ROLE_VAE, vae_4}}, "ring2"},
+    {"PixArt-Sigma",
+     {{DIT_ROLE_TRANSFORMER, published_pixart_sigma},
+      {DIT_ROLE_TEXT_1, published_t5_xxl},
+      {DIT_ROLE_VAE, published_vae_sd}},
+     "ring2"},
     {"SD3-medium",
-     {{DIT_ROLE_TRANSFORMER, sd3_medium},
-      {DIT_ROLE_TEXT_1, clip_l},
-      {DIT_ROLE_TEXT_2, clip_g},
-      {DIT_ROLE_TEXT_3, t5_xxl},
-      {DIT_ROLE_VAE, vae_16}},
+     {{DIT_ROLE_TRANSFORMER, published_sd3_medium},
+      {DIT_ROLE_TEXT_1, published_clip_l},
+      {DIT_ROLE_TEXT_2, published_clip_g},
+      {DIT_ROLE_TEXT_3, published_t5_xxl},
+      {DIT_ROLE_VAE, published_vae_16}},
      "layers2"},
     {"SD3.5-medium",
-     {{DIT_ROLE_TRANSFORMER, sd35_medium},
-      {DIT_ROLE_TEXT_1, clip_l},
-      {DIT_ROLE_TEXT_2, clip_g},
-      {DIT_ROLE_TEXT_3, t5_xxl},
-      {DIT_ROLE_VAE, vae_16}},
+     {{DIT_ROLE_TRANSFORMER, published_sd35_medium},
+      {DIT_ROLE_TEXT_1, published_clip_l},
+      {DIT_ROLE_TEXT_2, published_clip_g},
+      {DIT_ROLE_TEXT_3, published_t5_xxl},
+      {DIT_ROLE_VAE, published_vae_16}},
      "ulysses2"},
     {"SD3.5-large",
-     {{DIT_ROLE_TRANSFORMER, sd35_large},
-      {DIT_ROLE_TEXT_1, clip_l},
-      {DIT_ROLE_TEXT_2, clip_g},
-      {DIT_ROLE_TEXT_3, t5_xxl},
-      {DIT_ROLE_VAE, vae_16}},
+     {{DIT_ROLE_TRANSFORMER, published_sd35_large},
+      {DIT_ROLE_TEXT_1, published_clip_l},
+      {DIT_ROLE_TEXT_2, published_clip_g},
+      {DIT_ROLE_TEXT_3, published_t5_xxl},
+      {DIT_ROLE_VAE, published_vae_16}},
      "tensor2"},
     {"FLUX.1-dev",
-     {{DIT_ROLE_TRANSFORMER, flux_dev},
-      {DIT_ROLE_TEXT_1, clip_l_bare},
-      {DIT_ROLE_TEXT_2, t5_xxl},
-      {DIT_ROLE_VAE, vae_16}},
+     {{DIT_ROLE_TRANSFORMER, published_flux_dev},
+      {DIT_ROLE_TEXT_1, published_clip_l_bare},
+      {DIT_ROLE_TEXT_2, published_t5_xxl},
+      {DIT_ROLE_VAE, published_vae_16}},
      "ulysses2,shard"},
     {"HunyuanDiT",
-     {{DIT_ROLE_TRANSFORMER, hunyuandit},
-      {DIT_ROLE_TEXT_1, bert_large},
-      {DIT_ROLE_TEXT_2, mt5_xl},
-      {DIT_ROLE_VAE, vae_4}},
+     {{DIT_ROLE_TRANSFORMER, published_hunyuandit_v12},
+      {DIT_ROLE_TEXT_1, published_bert_large},
+      {DIT_ROLE_TEXT_2, published_mt5_xl},
+      {DIT_ROLE_VAE, published_vae_sd}},
      "pipefusion2"},
 };
 

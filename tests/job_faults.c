@@ -281,6 +281,20 @@ static void test_silent(void) {
     CHECK_MESSAGE(status == 0, "a process with a device that does not answer ended with status %x", (unsigned)status);
 }
 
+/* A driver that says too early that a wait has taken too long, while the device works on. */
+static void test_early_timeout(unsigned n) {
+    dit_result result;
+    CHECK_MESSAGE(make_context() == DIT_OK && make_model() == DIT_OK && make_job() == DIT_OK, "%s", err.message);
+    fault_begin(n, VK_TIMEOUT);
+    fault_only = "vkWaitSemaphores";
+    result = make_picture();
+    CHECK_MESSAGE(result == DIT_OK || result == DIT_ERROR_DEVICE_LOST, "wait %u: %d '%s'", n, result, err.message);
+    fault_begin(0, VK_SUCCESS);
+    drop_job();
+    drop_model();
+    drop_context();
+}
+
 int main(void) {
     const char *whole = getenv("DIT_TEST_ALL");
     all = whole && !strcmp(whole, "1");
@@ -288,6 +302,9 @@ int main(void) {
     test_vulkan_begin();
     test_slow(true);
     test_slow(false);
+    test_early_timeout(1);
+    if (all) test_early_timeout(2);
+    if (all) test_early_timeout(5);
     sweep(stages, VK_ERROR_OUT_OF_DEVICE_MEMORY);
     if (all) sweep(stages, VK_ERROR_OUT_OF_HOST_MEMORY);
     if (all) sweep_wrapped();

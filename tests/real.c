@@ -18,20 +18,6 @@
 
 /* ---- architectures ---- */
 
-static void dit_xl_2(real_file *file) { real_dit(file, 1152, 28, 16); }
-static void dit_s_2(real_file *file) { real_dit(file, 384, 12, 16); }
-static void pixart_alpha(real_file *file) { real_pixart(file, 1152, 28, 120, 64, true); }
-static void pixart_alpha_512(real_file *file) { real_pixart(file, 1152, 28, 120, 32, false); }
-static void pixart_sigma(real_file *file) { real_pixart(file, 1152, 28, 300, 64, false); }
-static void sd3_medium(real_file *file) { real_sd3(file, 24, 192, 0, false); }
-static void sd35_medium(real_file *file) { real_sd3(file, 24, 384, 13, true); }
-static void sd35_large(real_file *file) { real_sd3(file, 38, 192, 0, true); }
-static void flux_schnell(real_file *file) { real_flux(file, 3072, 19, 38, false); }
-static void flux_dev(real_file *file) { real_flux(file, 3072, 19, 38, true); }
-static void flux_dev_3_6(real_file *file) { real_flux(file, 3072, 3, 6, true); }
-static void hunyuandit_v11(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, true); }
-static void hunyuandit_v12(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }
-
 typedef struct architecture {
     const char *name;
     void (*make)(real_file *file);
@@ -40,17 +26,17 @@ typedef struct architecture {
 } architecture;
 
 static const architecture architectures[] = {
-    {"DiT-XL/2", dit_xl_2, 675, "dit", "xl"},
-    {"PixArt-alpha", pixart_alpha, 611, "pixart", "alpha"},
-    {"PixArt-alpha 512", pixart_alpha_512, 611, "pixart", "alpha"},
-    {"PixArt-Sigma", pixart_sigma, 611, "pixart", "sigma"},
-    {"SD3-medium", sd3_medium, 2028, "sd3", "3-medium"},
-    {"SD3.5-medium", sd35_medium, 2243, "sd3", "3.5-medium"},
-    {"SD3.5-large", sd35_large, 8057, "sd3", "3.5-large"},
-    {"FLUX.1-schnell", flux_schnell, 11891, "flux", "schnell"},
-    {"FLUX.1-dev", flux_dev, 11901, "flux", "dev"},
-    {"HunyuanDiT v1.1", hunyuandit_v11, 1517, "hunyuandit", "1.1"},
-    {"HunyuanDiT v1.2", hunyuandit_v12, 1500, "hunyuandit", "1.2"},
+    {"DiT-XL/2", published_dit_xl_2, 675, "dit", "xl"},
+    {"PixArt-alpha", published_pixart_alpha, 611, "pixart", "alpha"},
+    {"PixArt-alpha 512", published_pixart_alpha_512, 611, "pixart", "alpha"},
+    {"PixArt-Sigma", published_pixart_sigma, 611, "pixart", "sigma"},
+    {"SD3-medium", published_sd3_medium, 2028, "sd3", "3-medium"},
+    {"SD3.5-medium", published_sd35_medium, 2243, "sd3", "3.5-medium"},
+    {"SD3.5-large", published_sd35_large, 8057, "sd3", "3.5-large"},
+    {"FLUX.1-schnell", published_flux_schnell, 11891, "flux", "schnell"},
+    {"FLUX.1-dev", published_flux_dev, 11901, "flux", "dev"},
+    {"HunyuanDiT v1.1", published_hunyuandit_v11, 1517, "hunyuandit", "1.1"},
+    {"HunyuanDiT v1.2", published_hunyuandit_v12, 1500, "hunyuandit", "1.2"},
 };
 
 /* ---- headers alone ---- */
@@ -108,15 +94,6 @@ static void test_headers(void) {
 
 /* ---- whole pipelines: in one file, or of one file per part ---- */
 
-static void clip_l(real_file *file) { real_clip(file, 768, 12, true); }
-static void clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
-static void clip_g(real_file *file) { real_clip(file, 1280, 32, true); }
-static void t5_xxl(real_file *file) { real_t5(file, 32128, 4096, 10240, 24, 64); }
-static void mt5_xl(real_file *file) { real_t5(file, 250112, 2048, 5120, 24, 32); }
-static void bert_large(real_file *file) { real_bert(file, 47020, 1024, 24); }
-static void vae_sd(real_file *file) { real_vae(file, 4, true); }
-static void vae_16(real_file *file) { real_vae(file, 16, false); }
-
 #define T5_XXL (4762310656u - 32 * 64) /* without the table of relative positions, which stays on the host */
 
 typedef struct part {
@@ -133,28 +110,28 @@ typedef struct pipeline {
 
 static const pipeline pipelines[] = {
     {"SD3-medium",
-     {{DIT_ROLE_TRANSFORMER, sd3_medium, "model.diffusion_model.", 0},
-      {DIT_ROLE_TEXT_1, clip_l, "text_encoders.clip_l.transformer.", 123060480 + 768 * 768},
-      {DIT_ROLE_TEXT_2, clip_g, "text_encoders.clip_g.transformer.", 694659840},
-      {DIT_ROLE_TEXT_3, t5_xxl, "text_encoders.t5xxl.transformer.", T5_XXL},
-      {DIT_ROLE_VAE, vae_16, "first_stage_model.", 83819683}}},
+     {{DIT_ROLE_TRANSFORMER, published_sd3_medium, "model.diffusion_model.", 0},
+      {DIT_ROLE_TEXT_1, published_clip_l, "text_encoders.clip_l.transformer.", 123060480 + 768 * 768},
+      {DIT_ROLE_TEXT_2, published_clip_g, "text_encoders.clip_g.transformer.", 694659840},
+      {DIT_ROLE_TEXT_3, published_t5_xxl, "text_encoders.t5xxl.transformer.", T5_XXL},
+      {DIT_ROLE_VAE, published_vae_16, "first_stage_model.", 83819683}}},
     {"FLUX.1-dev",
-     {{DIT_ROLE_TRANSFORMER, flux_dev, "model.diffusion_model.", 0},
-      {DIT_ROLE_TEXT_1, clip_l_bare, "text_encoders.clip_l.transformer.", 123060480},
-      {DIT_ROLE_TEXT_2, t5_xxl, "text_encoders.t5xxl.transformer.", T5_XXL},
-      {DIT_ROLE_VAE, vae_16, "vae.", 83819683},
+     {{DIT_ROLE_TRANSFORMER, published_flux_dev, "model.diffusion_model.", 0},
+      {DIT_ROLE_TEXT_1, published_clip_l_bare, "text_encoders.clip_l.transformer.", 123060480},
+      {DIT_ROLE_TEXT_2, published_t5_xxl, "text_encoders.t5xxl.transformer.", T5_XXL},
+      {DIT_ROLE_VAE, published_vae_16, "vae.", 83819683},
       {DIT_ROLE_NONE, NULL, NULL, 0}}},
     {"PixArt-Sigma",
-     {{DIT_ROLE_TRANSFORMER, pixart_sigma, NULL, 0},
-      {DIT_ROLE_TEXT_1, t5_xxl, NULL, T5_XXL},
-      {DIT_ROLE_VAE, vae_sd, NULL, 83653863},
+     {{DIT_ROLE_TRANSFORMER, published_pixart_sigma, NULL, 0},
+      {DIT_ROLE_TEXT_1, published_t5_xxl, NULL, T5_XXL},
+      {DIT_ROLE_VAE, published_vae_sd, NULL, 83653863},
       {DIT_ROLE_NONE, NULL, NULL, 0},
       {DIT_ROLE_NONE, NULL, NULL, 0}}},
     {"HunyuanDiT",
-     {{DIT_ROLE_TRANSFORMER, hunyuandit_v12, NULL, 0},
-      {DIT_ROLE_TEXT_1, bert_large, NULL, 350986240},
-      {DIT_ROLE_TEXT_2, mt5_xl, NULL, 1669957632},
-      {DIT_ROLE_VAE, vae_sd, NULL, 83653863},
+     {{DIT_ROLE_TRANSFORMER, published_hunyuandit_v12, NULL, 0},
+      {DIT_ROLE_TEXT_1, published_bert_large, NULL, 350986240},
+      {DIT_ROLE_TEXT_2, published_mt5_xl, NULL, 1669957632},
+      {DIT_ROLE_VAE, published_vae_sd, NULL, 83653863},
       {DIT_ROLE_NONE, NULL, NULL, 0}}},
 };
 
@@ -307,10 +284,10 @@ typedef struct run {
 } run;
 
 static const run runs[] = {
-    {"DiT-S/2", dit_s_2, true, true, SMALL_SIDE, 4, true, {{NULL, 0, 0, 0}}},
-    {"DiT-XL/2", dit_xl_2, false, true, SIDE, 4, true, {{NULL, 0, 0, 0}}},
+    {"DiT-S/2", published_dit_s_2, true, true, SMALL_SIDE, 4, true, {{NULL, 0, 0, 0}}},
+    {"DiT-XL/2", published_dit_xl_2, false, true, SIDE, 4, true, {{NULL, 0, 0, 0}}},
     {"PixArt-Sigma",
-     pixart_sigma,
+     published_pixart_sigma,
      false,
      false,
      SIDE,
@@ -318,7 +295,7 @@ static const run runs[] = {
      false,
      {{"prompt_embeds", 300, 4096, 0}, {"prompt_attention_mask", 300, 0, 41}}},
     {"SD3-medium",
-     sd3_medium,
+     published_sd3_medium,
      false,
      true,
      SIDE,
@@ -326,7 +303,7 @@ static const run runs[] = {
      false,
      {{"prompt_embeds", 333, 4096, 0}, {"pooled_prompt_embeds", 0, 2048, 0}}},
     {"SD3.5-large",
-     sd35_large,
+     published_sd35_large,
      false,
      true,
      SIDE,
@@ -334,7 +311,7 @@ static const run runs[] = {
      false,
      {{"prompt_embeds", 333, 4096, 0}, {"pooled_prompt_embeds", 0, 2048, 0}}},
     {"FLUX.1-dev",
-     flux_dev_3_6,
+     published_flux_dev_3_6,
      false,
      true,
      SIDE,
@@ -342,7 +319,7 @@ static const run runs[] = {
      false,
      {{"prompt_embeds", 512, 4096, 0}, {"pooled_prompt_embeds", 0, 768, 0}}},
     {"HunyuanDiT",
-     hunyuandit_v12,
+     published_hunyuandit_v12,
      false,
      false,
      SIDE,

@@ -570,6 +570,30 @@ static inline void real_taesd(real_file *file, uint64_t channels) {
     real_taesd_conv(file, 3, 64, true, "%u", 19);
 }
 
+/* ---- published models ---- */
+
+static inline void published_dit_xl_2(real_file *file) { real_dit(file, 1152, 28, 16); }
+static inline void published_dit_s_2(real_file *file) { real_dit(file, 384, 12, 16); }
+static inline void published_pixart_alpha(real_file *file) { real_pixart(file, 1152, 28, 120, 64, true); }
+static inline void published_pixart_alpha_512(real_file *file) { real_pixart(file, 1152, 28, 120, 32, false); }
+static inline void published_pixart_sigma(real_file *file) { real_pixart(file, 1152, 28, 300, 64, false); }
+static inline void published_sd3_medium(real_file *file) { real_sd3(file, 24, 192, 0, false); }
+static inline void published_sd35_medium(real_file *file) { real_sd3(file, 24, 384, 13, true); }
+static inline void published_sd35_large(real_file *file) { real_sd3(file, 38, 192, 0, true); }
+static inline void published_flux_schnell(real_file *file) { real_flux(file, 3072, 19, 38, false); }
+static inline void published_flux_dev(real_file *file) { real_flux(file, 3072, 19, 38, true); }
+static inline void published_flux_dev_3_6(real_file *file) { real_flux(file, 3072, 3, 6, true); }
+static inline void published_hunyuandit_v11(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, true); }
+static inline void published_hunyuandit_v12(real_file *file) { real_hunyuandit(file, 1408, 6144, 40, false); }
+static inline void published_clip_l(real_file *file) { real_clip(file, 768, 12, true); }
+static inline void published_clip_l_bare(real_file *file) { real_clip(file, 768, 12, false); }
+static inline void published_clip_g(real_file *file) { real_clip(file, 1280, 32, true); }
+static inline void published_t5_xxl(real_file *file) { real_t5(file, 32128, 4096, 10240, 24, 64); }
+static inline void published_mt5_xl(real_file *file) { real_t5(file, 250112, 2048, 5120, 24, 32); }
+static inline void published_bert_large(real_file *file) { real_bert(file, 47020, 1024, 24); }
+static inline void published_vae_sd(real_file *file) { real_vae(file, 4, true); }
+static inline void published_vae_16(real_file *file) { real_vae(file, 16, false); }
+
 /* ---- headers ---- */
 
 static inline void real_safetensors_header(real_file *file) {
