@@ -1019,7 +1019,9 @@ static void test_parts(void) {
     dit_model_get_info(shared_model, &whole);
     dit_model_get_info(encoder, &parts[0]);
     dit_model_get_info(painter, &parts[1]);
-    CHECK(parts[0].missing == 0 && parts[1].missing == 0 && parts[0].weight_bytes && parts[1].weight_bytes &&
+    CHECK(parts[0].missing == (1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE) &&
+          parts[1].missing == 1u << DIT_ROLE_TEXT_1);
+    CHECK(parts[0].weight_bytes && parts[1].weight_bytes &&
           parts[0].weight_bytes + parts[1].weight_bytes == whole.weight_bytes);
     CHECK_MESSAGE(dit_encode_prompt(shared, encoder, "a red heart", blob, &size, &err) == DIT_OK, "%s", err.message);
     CHECK(refused(dit_encode_prompt(shared, painter, "a red heart", blob, &size, &err), &err, "parts"));
