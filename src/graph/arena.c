@@ -79,7 +79,8 @@ static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t 
     if (tensor->bytes > limit) {
         return diti_fail(
             err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
-            "tensor %s [%u, %u] needs %llu bytes in one allocation, the device allows %llu; ask for a smaller image or batch",
+            "tensor %s [%u, %u] needs %llu bytes in one allocation, the device allows %llu; set vae_tile for a tensor of the "
+            "VAE, or ask for a smaller image or batch",
             tensor->name, tensor->rows, tensor->columns, (unsigned long long)tensor->bytes, (unsigned long long)limit);
     }
     for (block = 0; block < plan->block_count; block++) {
