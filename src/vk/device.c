@@ -345,6 +345,19 @@ static dit_result diti_wrap_family(diti_device *device, const dit_vulkan *given,
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: device_info creates no queue of family %u", family);
 }
 
+/* A bit for each family that the device has queues of; without device_info, for each that there is. */
+static uint64_t diti_wrap_families(const diti_device *device, const dit_vulkan *given) {
+    uint64_t families = 0;
+    uint32_t i, count = 0;
+    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, NULL);
+    if (!given->device_info) return count < 64 ? ((uint64_t)1 << count) - 1 : UINT64_MAX;
+    for (i = 0; i < given->device_info->queueCreateInfoCount; i++) {
+        uint32_t family = given->device_info->pQueueCreateInfos[i].queueFamilyIndex;
+        if (family < 64) families |= (uint64_t)1 << family;
+    }
+    return families;
+}
+
 static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
     const VkQueueFlags copies = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
     dit_result result = diti_wrap_family(device, given, given->queue_family, VK_QUEUE_COMPUTE_BIT, "COMPUTE", err);
@@ -356,7 +369,6 @@ static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, 
 static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     const dit_vulkan *given = desc->vulkan;
     diti_candidate candidate;
-    uint32_t i;
     dit_result result = diti_wrap_check(given, err);
     if (result < 0) return result;
     device->instance = given->instance;
@@ -369,11 +381,6 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     device->unlock_queue = given->unlock_queue;
     device->lock_user = given->lock_user;
     device->callbacks = given->host_callbacks;
-    device->families = given->device_info ? 0 : UINT64_MAX;
-    for (i = 0; given->device_info && i < given->device_info->queueCreateInfoCount; i++) {
-        uint32_t family = given->device_info->pQueueCreateInfos[i].queueFamilyIndex;
-        if (family < 64) device->families |= (uint64_t)1 << family;
-    }
     device->pipeline_cache = given->pipeline_cache;
     result = diti_instance_functions(&device->vk, device->instance, err);
     if (result < 0) return result;
@@ -392,6 +399,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
     }
     result = diti_wrap_queue(device, given, err);
+    device->families = diti_wrap_families(device, given);
     if (result >= 0) result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
     diti_device_shares_enabled(device, given->device_info);

@@ -260,7 +260,7 @@ typedef struct diti_device {
     VkDevice device;
     VkQueue queue;
     uint32_t queue_family;
-    uint64_t families;      /* of the application's device: a bit for each of which it has queues, or all */
+    uint64_t families;      /* of the application's device: a bit for each of which it has queues */
     VkQueue transfer_queue; /* for copies beside computing; NULL: none */
     uint32_t transfer_family;
     void (*lock_queue)(void *user);
