@@ -31,7 +31,8 @@
        if (dit_job_record(job, cmd, 2000) == DIT_WORKING) return;        // outside a render pass; not finished yet
        if (dit_job_output(job, 0, 0, &out) == DIT_OK) show(out.view);    // a VkImage in the layout you asked for
 
-   examples/minimal.c is the first as a program, examples/txt2img.c a full command line tool.
+   examples/minimal.c is the first as a program, examples/txt2img.c a full command line tool. After dit_job_record the
+   state that you had bound is gone: read "In an engine" below.
 
    ---- dit does not ------------------------------------------------------------------------------------------------
 
@@ -84,10 +85,8 @@
    most max_dispatch_us; a call stops before the slice that would exceed its budget, but always makes progress, so it
    overshoots by one slice at most. Cancelling takes effect after at most one slice.
 
-   Recording. Call dit_job_record outside a render pass, in a primary command buffer; submit what it recorded in the
-   order of the calls, on the queue family named in dit_vulkan; the commands recorded frames_in_flight calls ago must
-   have finished. dit adds its own barriers and leaves only the output image in the promised layout. When device
-   memory or uploads are not ready the call records nothing and returns DIT_WORKING.
+   Recording. dit_job_record submits nothing and waits for nothing; what it asks of your command buffer, and leaves of
+   its state, stands in "In an engine" below.
 
    Determinism. Same model file, desc, dit version, device and driver: the same bytes, whatever the budgets, slices,
    threads or the way it is run, and image i of a batch equals its single run with seed + i. Across devices results
@@ -197,7 +196,88 @@
    cache blobs carry their own version and are refused, respectively ignored, when it does not fit.
 
    Units. Sizes are bytes, times are microseconds where a name ends in _us and nanoseconds in _ns, pictures are rows
-   from the top, pixels from the left. Text is UTF-8 and NUL-terminated. Shapes are written slowest dimension first. */
+   from the top, pixels from the left. Text is UTF-8 and NUL-terminated. Shapes are written slowest dimension first.
+
+   ---- In an engine ------------------------------------------------------------------------------------------------
+
+   Begin with these numbers:
+
+       dit_context_desc.frames_in_flight    2       as many as your renderer has
+       dit_context_desc.max_slice_us        0       the budget: no piece of work is longer than what a frame gives
+       budget_us of dit_job_record          2000    for a frame of 16.7 ms
+       dit_job_desc.preview_interval        0       no previews
+       dit_context_desc.cache               what dit_context_save_cache gave at the end of the last start
+
+   Headers. dit.h may come before or after vulkan.h, volk.h and vulkan.hpp. Only in the file that defines
+   DIT_IMPLEMENTATION volk.h comes first, or VK_NO_PROTOTYPES is defined.
+
+   Device. dit_device_extend adds to your VkDeviceCreateInfo what lets dit run at its best. Pass the result to
+   vkCreateDevice, and to dit as dit_vulkan.device_info. It is a copy in memory of yours, with queues, names, features
+   and chain: what you called it with may go. Any queue with COMPUTE serves as dit_vulkan.queue.
+
+   Memory. A dit_device_allocator is a few lines on top of VMA. Set dit_block.mapped whenever the memory is visible to
+   the host, also where that was not required: weights are then written where they belong. Unmapped, they pass through
+   staging buffers. Where the host has memory of its own those are there: 24 MB while a part is loaded, 8 MB as long as
+   the context lives. Where all memory is the device's, they take 5 % of the largest part (0.8 MB at least) while it is
+   loaded, and 256 KB that stay; dit_memory.peak counts them.
+
+   Loading. dit_context_create, dit_model_load and dit_job_create read files, compile pipelines and wait for the device:
+   call them in a thread that loads. They submit work, so that dit_vulkan.lock_queue is needed where others use the same
+   queue. dit_job_create compiles all pipelines of the job; some drivers do a part of that when a pipeline first runs.
+
+   Recording. Call dit_job_record once a frame and job.
+   - The command buffer is a primary one, in the recording state, from a pool of the family dit_vulkan.queue_family,
+     outside of render passes and dynamic rendering, and without an active query (timestamps are fine), conditional
+     rendering or transform feedback.
+   - After the call all state that was bound in it is undefined, by Vulkan's rules for vkCmdExecuteCommands: pipelines,
+     descriptor sets, push constants, vertex and index buffers, viewport, scissor and other dynamic state. An engine
+     that leaves out repeated binds must forget what it has bound.
+   - dit adds the barriers that its work needs, before and after it. It uses the stages COMPUTE_SHADER and TRANSFER,
+     HOST for reports to itself, and ALL_COMMANDS where an image goes to and comes from you. It touches no image but its
+     own, the target and the start picture.
+   - Submit every command buffer once, in the order of the calls, to one queue of that family. When a call is made, the
+     commands of the call frames_in_flight before it must have finished.
+   - A command buffer that is recorded and never submitted takes its part of the work out of the run. Nobody notices,
+     and the picture is a wrong one. Acquire the swapchain's image first, and record when it is certain that the frame
+     will be submitted; where a frame was dropped after all, restart the job: nothing of that is left then.
+
+   Done. DIT_OK says that the last piece is recorded: commands behind it on that queue may use dit_job_output's image.
+   On rung "base", where activations are F32, DIT_OK is final. On others it is once those commands have finished and
+   dit_job_record still returns DIT_OK: a result that exceeds fp16 is seen only then, and with it dit_job_record and
+   dit_job_output return DIT_WORKING again, because a part of the run is to be made once more. So go on calling
+   dit_job_record for frames_in_flight frames; it records nothing while there is nothing to do.
+
+   The picture.
+       images of dit's    made by dit_job_create, image and view the same until dit_job_destroy, whatever is restarted;
+                          1 mip, 1 layer, optimal tiling, usage SAMPLED, TRANSFER_SRC and TRANSFER_DST. Anything else
+                          (storage, mutable formats, mips, external memory): give an image of yours as dit_target.image
+       content            the old picture stays, and can be shown, until the next run ends and copies its own over it
+       formats            R8G8B8A8_UNORM, R8G8B8A8_SRGB, B8G8R8A8_UNORM, B8G8R8A8_SRGB. All of them hold the same bytes,
+                          sRGB values: with _SRGB a shader reads linear light
+       what is written    mip 0 of layer 0; other mips and layers of your image keep content and layout
+       layout             dit_target.final_layout, and visible to dst_stage and dst_access. At the end of a run what the
+                          image held is discarded: it may be in any layout then
+
+   Another queue. Where queues of another family use the pictures (dit on asynchronous compute, say), name that family
+   as dit_target.dst_queue_family. Images of dit's, previews too, are then shared by both families
+   (VK_SHARING_MODE_CONCURRENT): nothing has to be acquired. An exclusive image of yours is released to that family:
+   acquire it there, from layout TRANSFER_DST_OPTIMAL to final_layout; for a concurrent one set VK_QUEUE_FAMILY_IGNORED.
+   The other queue waits for dit_output.timeline to reach value, in record mode for a semaphore of your submission. Its
+   use of a picture must be over when the next run ends, since dit's barriers order nothing but dit's queue: wait for it
+   before you restart the job. In record mode your semaphores can do that, too.
+
+   Previews. Each costs a run of the decoder: a job of 20 steps with preview_interval 1 decodes 20 times instead of
+   once. A tiny autoencoder (DIT_ROLE_TAE) makes them, where the model has one. There is one image for all: the call
+   that records or submits the next preview overwrites it, so that another queue should copy it first.
+
+   The next picture. dit_job_restart takes another prompt and seed in a fraction of a millisecond, without allocating or
+   compiling where the prompt is about as long as before. To show one picture while the next is made use one job, to
+   fade between two use two.
+
+   Ending. dit_job_cancel takes effect in the next call. dit_job_destroy waits for what dit has submitted, not for what
+   you have: destroy a job, in the middle of a run as well, and restart it when the command buffers with its commands
+   have finished, as you destroy your own buffers. Those that were recorded and never submitted need not finish, but
+   must be reset or freed. When a call returns DIT_ERROR_DEVICE_LOST, destroy everything of dit's, then your device. */
 #ifndef DIT_H
 #define DIT_H
 #include <stddef.h>
@@ -340,7 +420,8 @@ typedef struct dit_block { /* a piece of device memory */
     VkDeviceMemory memory;
     VkDeviceSize offset; /* of the piece in memory */
     VkDeviceSize size;   /* at least what was asked for */
-    void *mapped;        /* host address of the piece; required when HOST_VISIBLE was required, else may be NULL */
+    void *mapped;        /* host address of the piece; required when HOST_VISIBLE was required. Set it whenever there is
+                            one, which saves staging buffers; else NULL */
     void *handle;        /* yours */
 } dit_block;
 
@@ -388,12 +469,12 @@ typedef struct dit_vulkan {
     VkPhysicalDevice physical_device;                 /* required */
     VkDevice device;                                  /* required */
     uint32_t api_version;                             /* VkApplicationInfo.apiVersion of the instance; 0: 1.2 */
-    const VkDeviceCreateInfo *device_info;       /* as passed to vkCreateDevice: dit uses only what it enabled; NULL:
-                                                    timelineSemaphore alone */
-    VkQueue queue;                               /* required; any queue with COMPUTE */
-    uint32_t queue_family;                       /* of queue; 0 is a family like any other */
-    VkQueue transfer_queue;                      /* may be used for uploads; NULL: queue does them */
-    uint32_t transfer_family;                    /* of transfer_queue */
+    const VkDeviceCreateInfo *device_info;            /* as passed to vkCreateDevice: dit uses only what it enabled, and
+                                                         reads it in dit_context_create only; NULL: timelineSemaphore */
+    VkQueue queue;                                    /* required; any queue with COMPUTE */
+    uint32_t queue_family;                            /* of queue; 0 is a family like any other */
+    VkQueue transfer_queue;                           /* may be used for uploads; NULL: queue does them */
+    uint32_t transfer_family;                         /* of transfer_queue */
     void (*lock_queue)(void *user);              /* held around each submit only; NULL: nobody else uses the queue */
     void (*unlock_queue)(void *user);            /* set exactly when lock_queue is */
     void *lock_user;                             /* passed through */
@@ -415,7 +496,8 @@ typedef struct dit_context_desc {
     dit_progress progress;                 /* of what has none of its own; zero: none */
     const void *cache;                     /* from dit_context_save_cache; NULL: none. Damaged ones are ignored */
     size_t cache_size;                     /* of cache */
-    VkDeviceSize device_memory_limit;      /* most that dit allocates; 0: VK_EXT_memory_budget, else 80 % of the heap */
+    VkDeviceSize device_memory_limit;      /* most that dit allocates; 0: 90 % less 256 MB of what VK_EXT_memory_budget
+                                              says is free, else of the heap */
     uint32_t frames_in_flight;             /* dit_job_record calls whose commands may be pending; 0: 3 */
     uint32_t max_dispatch_us;              /* longest indivisible piece of GPU work; 0: 50000, engines set 1000 */
     const char *overrides; /* "rung=base,storage_range=1M": for tests and bug hunts, no promise; NULL: none */
@@ -529,7 +611,8 @@ typedef struct dit_model_info {
     char family[32];           /* "pixart", "dit" */
     char variant[32];          /* "alpha", "sigma"; "xl", "l" */
     uint64_t parameters[16];   /* count by dit_role; 0: no such part */
-    uint32_t missing;          /* bit 1 << role for each part that a prompt needs and the model lacks; 0: complete */
+    uint32_t missing;          /* bit 1 << role for each part that a prompt needs and the model lacks, in its files or
+                                  because of dit_model_desc.parts; 0: complete */
     uint32_t default_width;    /* pixels */
     uint32_t default_height;   /* pixels */
     uint32_t size_multiple;    /* width and height must be positive multiples of it */
@@ -615,12 +698,15 @@ typedef enum dit_rng {
 
 /* Where the picture goes. All zero: dit creates a VkImage. */
 typedef struct dit_target {
-    VkImage image;   /* yours, width x height with usage TRANSFER_DST, image_count 1; VK_NULL_HANDLE: dit creates one */
-    uint32_t format; /* VkFormat of image; 0: VK_FORMAT_R8G8B8A8_UNORM (the values are sRGB) */
-    uint32_t dst_queue_family;      /* to which dit releases image; its own or VK_QUEUE_FAMILY_IGNORED: none. Not used
-                                       for dit's own images */
+    VkImage image;   /* yours, width x height with usage TRANSFER_DST, image_count 1: its mip 0 of layer 0 is written;
+                        VK_NULL_HANDLE: dit creates one */
+    uint32_t format; /* VkFormat of image: R8G8B8A8 or B8G8R8A8, UNORM or SRGB; the bytes are sRGB values in all four.
+                        0, for images of dit's alone: VK_FORMAT_R8G8B8A8_UNORM */
+    uint32_t dst_queue_family;      /* whose queues use the picture, if not dit's: images of dit's are shared with it,
+                                       an image of yours is released to it. dit's own, VK_QUEUE_FAMILY_IGNORED, or 0
+                                       where your device has no queue of family 0: none */
     uint32_t final_layout;          /* a VkImageLayout; 0: VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL */
-    VkPipelineStageFlags dst_stage; /* that will use the image; 0: ALL_COMMANDS */
+    VkPipelineStageFlags dst_stage; /* that will use the image, on dit's queue; 0: ALL_COMMANDS */
     VkAccessFlags dst_access;       /* how; 0: MEMORY_READ */
 } dit_target;
 
@@ -665,7 +751,7 @@ typedef struct dit_job_desc {
     bool resume_on_loss;         /* a split job goes on without a device that fails, see "Several devices" above; false:
                                     it ends */
     const char *cache;           /* a policy that skips work at some loss; NULL: none */
-    uint32_t preview_interval;   /* a preview after every so many steps; 0: none */
+    uint32_t preview_interval;   /* a preview, which costs a run of the decoder, after every so many steps; 0: none */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
                                     quarter: less memory, slightly other pixels; at least 8 latents; 0: all at once */
     dit_target target;           /* zero: dit creates a VkImage */
@@ -673,11 +759,11 @@ typedef struct dit_job_desc {
     uint32_t _zero_end;          /* guard: stays zero */
 } dit_job_desc;
 
-typedef struct dit_output { /* a picture on the device; dit's own images live until the job is restarted or destroyed */
-    VkImage image;
-    VkImageView view; /* VK_NULL_HANDLE for an image of yours */
-    uint32_t format;        /* VkFormat of image */
-    uint32_t layout;        /* VkImageLayout that the image is left in */
+typedef struct dit_output { /* a picture on the device */
+    VkImage image;    /* the same until dit_job_destroy; a restart keeps it, and its picture until the next is there */
+    VkImageView view; /* likewise; VK_NULL_HANDLE for an image of yours */
+    uint32_t format;  /* VkFormat of image */
+    uint32_t layout;  /* VkImageLayout that the image is left in */
     uint32_t width, height; /* pixels */
     VkSemaphore timeline;   /* step mode: other queues wait until it reaches value; record mode: VK_NULL_HANDLE */
     uint64_t value;         /* of timeline */
@@ -695,7 +781,7 @@ typedef enum dit_read {
 typedef struct dit_memory {   /* bytes; per device the fullest one */
     VkDeviceSize weights;     /* of the model, shared by its jobs */
     VkDeviceSize activations; /* of this job */
-    VkDeviceSize peak;        /* largest sum at any time, loading included */
+    VkDeviceSize peak;        /* largest sum at any time, loading and staging buffers in it included */
     size_t host;              /* host memory of the job */
     VkDeviceSize streamed;    /* weights that are not in device memory but read while jobs run */
     char split[128];          /* over several devices, as dit_job_desc.split names it; one device: "cfg1" */
@@ -779,9 +865,10 @@ DIT_API dit_result dit_device_list(dit_device_info *out, uint32_t *count, dit_er
 /* Makes the VkDeviceCreateInfo with which your device can run dit at its best: yours, plus the extensions and
    features that dit can use and gpu has. Create the device with it, and give it to dit as dit_vulkan.device_info.
    gipa: vkGetInstanceProcAddr. instance, gpu: yours. app: what you want yourself; nothing of it is removed or
-   changed. memory: where the result's arrays and structures go (they must live as long as out is used), aligned to 8
-   bytes, or NULL to ask for the size. size: required; in: bytes of memory; out: bytes needed. out: the result; its
-   pointers lead into memory and app. err: may be NULL.
+   changed. memory: where all goes that the result points to, aligned to 8 bytes, or NULL to ask for the size; it must
+   live until dit_context_create has returned. size: required; in: bytes of memory; out: bytes needed. out: the result,
+   a copy of app: queues, priorities, names, features and chain. Structures of the chain that dit does not know stand
+   last and are linked as they are: they must live as long as memory. err: may be NULL.
    Fails with DIT_ERROR_UNSUPPORTED_DEVICE when gpu lacks what dit needs, DIT_ERROR_INVALID_ARGUMENT when size is too
    small. Any thread. */
 DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance instance, VkPhysicalDevice gpu,
@@ -879,7 +966,8 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
 /* Runs a job again with other prompts, seed, rng, guidance scale or inputs, keeping plan, memory and recordings.
    Prompts that together have another number of tokens, counted in steps of 32, are planned anew: memory and recordings
    are then made again, pipelines only where other kernels fit better.
-   job: required; finished, failed, cancelled or not begun (a running one is cancelled first). desc: required;
+   job: required; finished, failed, cancelled or not begun (a running one is cancelled first); commands that
+   dit_job_record put into yours must have finished, or never be submitted. desc: required;
    everything that shapes the plan must be as before: model, sizes, counts, steps, sampler, schedule, whether
    guidance is on, which inputs are given, previews and target. err: may be NULL.
    Fails with DIT_ERROR_INVALID_ARGUMENT naming what differs; the job is then as before. One thread. */
@@ -887,8 +975,8 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 
 /* Appends the next piece of the job to your command buffer; submits nothing, waits for nothing.
    job: required; one not begun with dit_job_step. cmd: required; a primary command buffer in the recording state,
-   outside a render pass; see "Recording" above. budget_us: GPU time to record, estimated from what ran before; 0:
-   one slice.
+   outside a render pass; see "In an engine" above for that and for the state that is lost. budget_us: GPU time to
+   record, estimated from what ran before; 0: one slice.
    Returns DIT_WORKING until the whole job is recorded, then DIT_OK; DIT_CANCELLED or an error ends the run. One
    thread. */
 DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us);
@@ -923,13 +1011,14 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
 
 /* Gives the finished picture as an image on the device, without a copy.
    job: required. image: 0 .. image_count - 1. frame: 0 .. frame_count - 1. out: required; on other queues wait for
-   out->timeline first. Returns DIT_WORKING while its commands are not all submitted (or recorded), DIT_CANCELLED or
-   the job's error after such an end, DIT_ERROR_INVALID_ARGUMENT when there is no such picture. One thread. */
+   out->timeline first. Returns DIT_WORKING while its commands are not all submitted (or recorded), or some of them are
+   to be recorded again (see "Overflow" above), DIT_CANCELLED or the job's error after such an end,
+   DIT_ERROR_INVALID_ARGUMENT when there is no such picture. One thread. */
 DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out);
 
 /* Gives the newest preview: what the picture looks like so far, in its full size.
-   job: required; created with a preview_interval. out: required. The image may be overwritten by the next call that
-   runs the job. Returns DIT_WORKING while there is none yet. One thread. */
+   job: required; created with a preview_interval. out: required. The image is overwritten by the next preview, which
+   any call that runs the job may submit or record. Returns DIT_WORKING while there is none yet. One thread. */
 DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out);
 
 /* Copies a result to host memory, waiting for the GPU if need be.
@@ -5132,6 +5221,7 @@ typedef struct diti_coop {
 typedef struct diti_limits {
 	VkDeviceSize storage_range;
 	VkDeviceSize allocation;
+	VkDeviceSize block;
 	VkDeviceSize storage_alignment;
 	uint32_t group_count;
 	uint32_t group_invocations;
@@ -5282,6 +5372,7 @@ typedef struct diti_device {
 	VkDevice device;
 	VkQueue queue;
 	uint32_t queue_family;
+	uint64_t families;
 	VkQueue transfer_queue;
 	uint32_t transfer_family;
 	void (*lock_queue)(void *user);
@@ -5292,6 +5383,7 @@ typedef struct diti_device {
 	dit_device_info info;
 	diti_limits limits;
 	VkPhysicalDeviceMemoryProperties memory;
+	VkDeviceSize heap;
 	uint32_t ordinal;
 	bool has_peers;
 	bool shares_instance;
@@ -5334,7 +5426,8 @@ typedef struct diti_device {
 	int lock;
 	int queue_lock;
 	diti_buffer staging;
-	VkDeviceSize staging_bytes;
+	VkDeviceSize staging_slot, staging_bytes;
+	int stages;
 	int lost;
 	int stalled, asked;
 	bool instance_stays, device_stays;
@@ -5414,6 +5507,7 @@ typedef struct diti_shared {
 static void diti_shared_destroy(diti_device *a, diti_device *b, diti_shared *shared);
 
 #define DITI_STAGE_BUFFERS 3u
+#define DITI_STAGING_LEAST ((uint64_t)256 << 10)
 typedef struct diti_stage_buffer {
 	diti_buffer buffer;
 	VkCommandBuffer commands;
@@ -7216,19 +7310,6 @@ static void diti_trace_finished(diti_trace *trace, uint64_t submission, uint8_t 
 /* ==== src/vk/memory.c ==== */
 
 #define DITI_HOST_COHERENT (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
-#define DITI_LARGEST_ALLOCATION ((VkDeviceSize)1 << 30)
-
-static VkDeviceSize diti_memory_free_budget(diti_device *device, uint32_t heap) {
-	VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
-	VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
-	if (!device->has_memory_budget) return 0;
-	budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
-	memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
-	memory.pNext = &budget;
-	device->vk.GetPhysicalDeviceMemoryProperties2(device->physical, &memory);
-	if (budget.heapBudget[heap] <= budget.heapUsage[heap]) return 0;
-	return budget.heapBudget[heap] - budget.heapUsage[heap];
-}
 
 static uint32_t diti_memory_largest_heap(const diti_device *device) {
 	uint32_t i, best = 0;
@@ -7242,9 +7323,33 @@ static uint32_t diti_memory_largest_heap(const diti_device *device) {
 	return best;
 }
 
-static void diti_memory_init(diti_device *device, VkDeviceSize limit) {
+static VkDeviceSize diti_memory_free_budget(diti_device *device) {
+	uint32_t heap = diti_memory_largest_heap(device);
+	VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
 	VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
-	uint32_t i, heap;
+	if (!device->has_memory_budget) return 0;
+	budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
+	memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+	memory.pNext = &budget;
+	device->vk.GetPhysicalDeviceMemoryProperties2(device->physical, &memory);
+	if (budget.heapBudget[heap] <= budget.heapUsage[heap]) return 0;
+	return budget.heapBudget[heap] - budget.heapUsage[heap];
+}
+
+static VkDeviceSize diti_memory_largest(VkDeviceSize allocation, VkDeviceSize buffer, VkDeviceSize heap) {
+	VkDeviceSize largest = allocation <= (VkDeviceSize)1 << 30 ? allocation / 2 : allocation;
+	if (buffer && buffer < largest) largest = buffer;
+	return heap / 2 < largest ? heap / 2 : largest;
+}
+
+static VkDeviceSize diti_memory_share(VkDeviceSize available) {
+	VkDeviceSize headroom = available / 10 + ((VkDeviceSize)256 << 20);
+	return available - (headroom < available / 2 ? headroom : available / 2);
+}
+
+static void diti_memory_find(diti_device *device) {
+	VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
+	uint32_t i;
 	memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
 	device->vk.GetPhysicalDeviceMemoryProperties2(device->physical, &memory);
 	device->memory = memory.memoryProperties;
@@ -7252,9 +7357,12 @@ static void diti_memory_init(diti_device *device, VkDeviceSize limit) {
 	for (i = 0; i < device->memory.memoryHeapCount; i++) {
 		if (!(device->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)) device->unified = false;
 	}
-	heap = diti_memory_largest_heap(device);
-	device->memory_limit = limit ? limit : diti_memory_free_budget(device, heap);
-	if (!device->memory_limit) device->memory_limit = device->memory.memoryHeaps[heap].size / 5 * 4;
+	device->heap = device->memory.memoryHeaps[diti_memory_largest_heap(device)].size;
+}
+
+static void diti_memory_init(diti_device *device, VkDeviceSize limit) {
+	device->memory_limit = limit ? limit : diti_memory_share(diti_memory_free_budget(device));
+	if (!device->memory_limit) device->memory_limit = diti_memory_share(device->heap);
 }
 
 static bool diti_memory_counts(const diti_device *device, diti_memory_kind kind) {
@@ -7443,6 +7551,7 @@ static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_b
 	device->vk.GetBufferMemoryRequirements(device->device, out->buffer, &need);
 	result = diti_block_create(device, &need, out->kind, what, out, err);
 	if (result < 0) return result;
+	if (!out->block.mapped) diti_atomic_store(&device->stages, 1);
 	vr = device->vk.BindBufferMemory(device->device, out->buffer, out->block.memory, out->block.offset);
 	return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory", err) : DIT_OK;
 }
@@ -7529,13 +7638,12 @@ static dit_result diti_transfer_check(const diti_buffer *buffer, VkDeviceSize of
 }
 
 static dit_result diti_staging_take(diti_device *device, diti_buffer *out, dit_error *err) {
-	VkDeviceSize size = device->staging_bytes;
 	diti_lock(&device->lock);
 	*out = device->staging;
 	memset(&device->staging, 0, sizeof device->staging);
 	diti_unlock(&device->lock);
 	if (out->buffer) return DIT_OK;
-	return diti_buffer_create(device, size, DITI_MEMORY_READBACK, "the staging buffer", out, err);
+	return diti_buffer_create(device, device->staging_slot, DITI_MEMORY_READBACK, "the staging buffer", out, err);
 }
 
 static void diti_staging_give(diti_device *device, diti_buffer *staging) {
@@ -8689,11 +8797,14 @@ static bool diti_device_dot_is_fast(const diti_device *device) {
 }
 
 static void diti_device_properties(diti_device *device) {
+	VkPhysicalDeviceMaintenance4Properties buffers = DITI_ZERO;
 	VkPhysicalDeviceMaintenance3Properties memory = DITI_ZERO;
 	VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
 	VkPhysicalDeviceProperties2 properties = DITI_ZERO;
-	VkDeviceSize largest = (VkDeviceSize)1 << 30;
+	buffers.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES;
 	memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
+	if (device->features.has[DITI_FEATURE_MAINTENANCE4])
+		memory.pNext = &buffers;
 	subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
 	subgroup.pNext = &memory;
 	properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
@@ -8701,8 +8812,8 @@ static void diti_device_properties(diti_device *device) {
 	device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
 	diti_device_sizes(device, &properties.properties.limits);
 	device->limits.subgroup_size = subgroup.subgroupSize;
-	if (memory.maxMemoryAllocationSize <= largest) largest = memory.maxMemoryAllocationSize / 2;
-	device->limits.allocation = largest;
+	device->limits.allocation =
+		diti_memory_largest(memory.maxMemoryAllocationSize, buffers.maxBufferSize, device->heap);
 	device->is_cpu = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU &&
 		(subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
 		(subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
@@ -8724,7 +8835,8 @@ static uint64_t diti_lower_limit(const char *overrides, const char *key, uint64_
 static void diti_device_override(diti_device *device, const char *overrides) {
 	diti_limits *limits = &device->limits;
 	limits->storage_range = diti_lower_limit(overrides, "storage_range", limits->storage_range);
-	limits->allocation = diti_lower_limit(overrides, "allocation", limits->allocation);
+	limits->allocation = diti_override_number(overrides, "allocation", limits->allocation);
+	limits->block = limits->allocation < (VkDeviceSize)1 << 30 ? limits->allocation : (VkDeviceSize)1 << 30;
 	limits->shared_bytes = (uint32_t)diti_lower_limit(overrides, "shared", limits->shared_bytes);
 	limits->group_count = (uint32_t)diti_lower_limit(overrides, "groups", limits->group_count);
 	limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);
@@ -8733,6 +8845,9 @@ static void diti_device_override(diti_device *device, const char *overrides) {
 	device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
 	device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
 	if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
+	device->staging_slot =
+		device->unified ? diti_override_number(overrides, "staging", DITI_STAGING_LEAST) : device->staging_bytes;
+	if (device->staging_slot > device->staging_bytes) device->staging_slot = device->staging_bytes;
 	device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
 	if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
 	device->unguarded = !diti_override_number(overrides, "guards", 1);
@@ -8830,6 +8945,7 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 	device->has_fp16 = device->features.has[DITI_FEATURE_FP16];
 	device->has_dot = device->features.has[DITI_FEATURE_DOT];
 	device->unverified = diti_override_number(desc->overrides, "unverified", 0) != 0;
+	diti_memory_find(device);
 	diti_device_properties(device);
 	diti_device_timestamps(device, desc->overrides);
 	result = diti_device_cores(device, &device->limits.cores, err);
@@ -8992,6 +9108,18 @@ static dit_result diti_wrap_family(diti_device *device, const dit_vulkan *given,
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: device_info creates no queue of family %u", family);
 }
 
+static uint64_t diti_wrap_families(const diti_device *device, const dit_vulkan *given) {
+	uint64_t families = 0;
+	uint32_t i, count = 0;
+	device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, NULL);
+	if (!given->device_info) return count < 64 ? ((uint64_t)1 << count) - 1 : UINT64_MAX;
+	for (i = 0; i < given->device_info->queueCreateInfoCount; i++) {
+		uint32_t family = given->device_info->pQueueCreateInfos[i].queueFamilyIndex;
+		if (family < 64) families |= (uint64_t)1 << family;
+	}
+	return families;
+}
+
 static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
 	const VkQueueFlags copies = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
 	dit_result result = diti_wrap_family(device, given, given->queue_family, VK_QUEUE_COMPUTE_BIT, "COMPUTE", err);
@@ -9033,6 +9161,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
 			"dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
 	}
 	result = diti_wrap_queue(device, given, err);
+	device->families = diti_wrap_families(device, given);
 	if (result >= 0) result = diti_device_describe(device, desc, err);
 	if (result < 0) return result;
 	diti_device_shares_enabled(device, given->device_info);
@@ -9163,6 +9292,37 @@ static void diti_device_close(diti_device *device) {
 	X(PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES, VkPhysicalDeviceVulkanMemoryModelFeatures)                         \
 	X(PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, VkPhysicalDeviceSubgroupSizeControlFeatures)                     \
 	X(PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, VkPhysicalDeviceMaintenance4Features)                                    \
+	X(PHYSICAL_DEVICE_INLINE_UNIFORM_BLOCK_FEATURES, VkPhysicalDeviceInlineUniformBlockFeatures)                       \
+	X(PHYSICAL_DEVICE_PRIVATE_DATA_FEATURES, VkPhysicalDevicePrivateDataFeatures)                                      \
+	X(PHYSICAL_DEVICE_TEXTURE_COMPRESSION_ASTC_HDR_FEATURES, VkPhysicalDeviceTextureCompressionASTCHDRFeatures)        \
+	X(PHYSICAL_DEVICE_SHADER_ATOMIC_INT64_FEATURES, VkPhysicalDeviceShaderAtomicInt64Features)                         \
+	X(PHYSICAL_DEVICE_UNIFORM_BUFFER_STANDARD_LAYOUT_FEATURES, VkPhysicalDeviceUniformBufferStandardLayoutFeatures)    \
+	X(PHYSICAL_DEVICE_SEPARATE_DEPTH_STENCIL_LAYOUTS_FEATURES, VkPhysicalDeviceSeparateDepthStencilLayoutsFeatures)    \
+	X(PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES, VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures)    \
+	X(PHYSICAL_DEVICE_SHADER_DEMOTE_TO_HELPER_INVOCATION_FEATURES,                                                     \
+	VkPhysicalDeviceShaderDemoteToHelperInvocationFeatures)                                                          \
+	X(PHYSICAL_DEVICE_SHADER_TERMINATE_INVOCATION_FEATURES, VkPhysicalDeviceShaderTerminateInvocationFeatures)         \
+	X(PHYSICAL_DEVICE_VERTEX_INPUT_DYNAMIC_STATE_FEATURES_EXT, VkPhysicalDeviceVertexInputDynamicStateFeaturesEXT)     \
+	X(PHYSICAL_DEVICE_EXTENDED_DYNAMIC_STATE_FEATURES_EXT, VkPhysicalDeviceExtendedDynamicStateFeaturesEXT)            \
+	X(PHYSICAL_DEVICE_EXTENDED_DYNAMIC_STATE_2_FEATURES_EXT, VkPhysicalDeviceExtendedDynamicState2FeaturesEXT)         \
+	X(PHYSICAL_DEVICE_EXTENDED_DYNAMIC_STATE_3_FEATURES_EXT, VkPhysicalDeviceExtendedDynamicState3FeaturesEXT)         \
+	X(PHYSICAL_DEVICE_GRAPHICS_PIPELINE_LIBRARY_FEATURES_EXT, VkPhysicalDeviceGraphicsPipelineLibraryFeaturesEXT)      \
+	X(PHYSICAL_DEVICE_DESCRIPTOR_BUFFER_FEATURES_EXT, VkPhysicalDeviceDescriptorBufferFeaturesEXT)                     \
+	X(PHYSICAL_DEVICE_FRAGMENT_SHADING_RATE_FEATURES_KHR, VkPhysicalDeviceFragmentShadingRateFeaturesKHR)              \
+	X(PHYSICAL_DEVICE_FRAGMENT_SHADER_BARYCENTRIC_FEATURES_KHR, VkPhysicalDeviceFragmentShaderBarycentricFeaturesKHR)  \
+	X(PHYSICAL_DEVICE_SHADER_CLOCK_FEATURES_KHR, VkPhysicalDeviceShaderClockFeaturesKHR)                               \
+	X(PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT, VkPhysicalDeviceShaderAtomicFloatFeaturesEXT)                  \
+	X(PHYSICAL_DEVICE_TRANSFORM_FEEDBACK_FEATURES_EXT, VkPhysicalDeviceTransformFeedbackFeaturesEXT)                   \
+	X(PHYSICAL_DEVICE_CONDITIONAL_RENDERING_FEATURES_EXT, VkPhysicalDeviceConditionalRenderingFeaturesEXT)             \
+	X(PHYSICAL_DEVICE_CUSTOM_BORDER_COLOR_FEATURES_EXT, VkPhysicalDeviceCustomBorderColorFeaturesEXT)                  \
+	X(PHYSICAL_DEVICE_MEMORY_PRIORITY_FEATURES_EXT, VkPhysicalDeviceMemoryPriorityFeaturesEXT)                         \
+	X(PHYSICAL_DEVICE_PAGEABLE_DEVICE_LOCAL_MEMORY_FEATURES_EXT, VkPhysicalDevicePageableDeviceLocalMemoryFeaturesEXT) \
+	X(PHYSICAL_DEVICE_PRESENT_ID_FEATURES_KHR, VkPhysicalDevicePresentIdFeaturesKHR)                                   \
+	X(PHYSICAL_DEVICE_PRESENT_WAIT_FEATURES_KHR, VkPhysicalDevicePresentWaitFeaturesKHR)                               \
+	X(PHYSICAL_DEVICE_FAULT_FEATURES_EXT, VkPhysicalDeviceFaultFeaturesEXT)                                            \
+	X(PHYSICAL_DEVICE_DIAGNOSTICS_CONFIG_FEATURES_NV, VkPhysicalDeviceDiagnosticsConfigFeaturesNV)                     \
+	X(DEVICE_DIAGNOSTICS_CONFIG_CREATE_INFO_NV, VkDeviceDiagnosticsConfigCreateInfoNV)                                 \
+	X(DEVICE_PRIVATE_DATA_CREATE_INFO, VkDevicePrivateDataCreateInfo)                                                  \
 	X(PHYSICAL_DEVICE_MULTIVIEW_FEATURES, VkPhysicalDeviceMultiviewFeatures)                                           \
 	X(PHYSICAL_DEVICE_VARIABLE_POINTERS_FEATURES, VkPhysicalDeviceVariablePointersFeatures)                            \
 	X(PHYSICAL_DEVICE_SAMPLER_YCBCR_CONVERSION_FEATURES, VkPhysicalDeviceSamplerYcbcrConversionFeatures)               \
@@ -9217,7 +9377,7 @@ typedef struct diti_extend {
 	unsigned char *memory;
 	size_t used, room;
 	VkBaseOutStructure *first, **tail;
-	const char *const *names;
+	const char **names;
 	uint32_t name_count;
 } diti_extend;
 
@@ -9227,10 +9387,21 @@ static void *diti_extend_take(diti_extend *extend, size_t size) {
 	return extend->memory && extend->used <= extend->room ? extend->memory + start : NULL;
 }
 
+static void *diti_extend_copy(diti_extend *extend, const void *from, size_t size) {
+	void *copy = from && size ? diti_extend_take(extend, size) : NULL;
+	if (copy) memcpy(copy, from, size);
+	return copy;
+}
+
 static VkBaseOutStructure *diti_extend_put(diti_extend *extend, const void *from, size_t size) {
-	VkBaseOutStructure *copy = (VkBaseOutStructure *)diti_extend_take(extend, size);
+	VkBaseOutStructure *copy = (VkBaseOutStructure *)diti_extend_copy(extend, from, size);
+	if (((const VkBaseInStructure *)from)->sType == VK_STRUCTURE_TYPE_DEVICE_GROUP_DEVICE_CREATE_INFO) {
+		const VkDeviceGroupDeviceCreateInfo *group = (const VkDeviceGroupDeviceCreateInfo *)from;
+		const void *gpus = diti_extend_copy(extend, group->pPhysicalDevices,
+			group->physicalDeviceCount * sizeof *group->pPhysicalDevices);
+		if (copy) ((VkDeviceGroupDeviceCreateInfo *)(void *)copy)->pPhysicalDevices = (const VkPhysicalDevice *)gpus;
+	}
 	if (!copy) return NULL;
-	memcpy(copy, from, size);
 	copy->pNext = NULL;
 	*extend->tail = copy;
 	extend->tail = &copy->pNext;
@@ -9264,24 +9435,65 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
 
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
 	diti_feature_chain chain;
-	const char **names, *added[(int)DITI_SHARES + (int)DITI_FEATURES];
+	const char *added[(int)DITI_SHARES + (int)DITI_FEATURES];
 	uint32_t i, j, count;
 	diti_features_chain(&extend->missing, &chain);
-	extend->name_count = app->enabledExtensionCount;
 	for (i = 0; i < extend->shares.count; i++) added[i] = extend->shares.names[i];
 	for (i = 0; i < chain.extension_count; i++) added[extend->shares.count + i] = chain.extensions[i];
 	count = extend->shares.count + chain.extension_count;
-	if (!count) return;
-	names = (const char **)diti_extend_take(extend, (app->enabledExtensionCount + count) * sizeof *names);
-	extend->names = names;
-	for (i = 0; names && i < app->enabledExtensionCount; i++) names[i] = app->ppEnabledExtensionNames[i];
+	extend->name_count = app->enabledExtensionCount;
+	extend->names = (const char **)diti_extend_take(extend, (app->enabledExtensionCount + count) * sizeof *added);
+	for (i = 0; i < app->enabledExtensionCount; i++) {
+		const char *name = app->ppEnabledExtensionNames[i];
+		name = (const char *)diti_extend_copy(extend, name, strlen(name) + 1);
+		if (extend->names) extend->names[i] = name;
+	}
 	for (i = 0; i < count; i++) {
 		bool enabled = false;
 		for (j = 0; j < app->enabledExtensionCount; j++)
 			enabled = enabled || diti_equal(app->ppEnabledExtensionNames[j], added[i]);
-		if (!enabled && names) names[extend->name_count] = added[i];
-		if (!enabled) extend->name_count++;
+		if (enabled) continue;
+		if (extend->names) extend->names[extend->name_count] = added[i];
+		extend->name_count++;
 	}
+}
+
+static const VkDeviceQueueCreateInfo *diti_extend_queues(diti_extend *extend, const VkDeviceCreateInfo *app) {
+	VkDeviceQueueCreateInfo *queues = (VkDeviceQueueCreateInfo *)diti_extend_copy(
+		extend, app->pQueueCreateInfos, app->queueCreateInfoCount * sizeof *queues);
+	uint32_t i;
+	for (i = 0; i < app->queueCreateInfoCount; i++) {
+		const VkDeviceQueueCreateInfo *queue = &app->pQueueCreateInfos[i];
+		const VkBaseInStructure *next = (const VkBaseInStructure *)queue->pNext;
+		const void *priorities =
+			diti_extend_copy(extend, queue->pQueuePriorities, queue->queueCount * sizeof *queue->pQueuePriorities);
+		if (next && next->sType == VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_KHR)
+			next = (const VkBaseInStructure *)diti_extend_copy(extend, next,
+				sizeof(VkDeviceQueueGlobalPriorityCreateInfoKHR));
+		if (!queues) continue;
+		queues[i].pQueuePriorities = (const float *)priorities;
+		queues[i].pNext = next;
+	}
+	return queues;
+}
+
+static void diti_extend_rest(diti_extend *extend, const VkDeviceCreateInfo *app, VkDeviceCreateInfo *out) {
+	const char **layers =
+		(const char **)diti_extend_copy(extend, app->ppEnabledLayerNames, app->enabledLayerCount * sizeof *layers);
+	uint32_t i;
+	for (i = 0; i < app->enabledLayerCount; i++) {
+		const char *name = app->ppEnabledLayerNames[i];
+		name = (const char *)diti_extend_copy(extend, name, strlen(name) + 1);
+		if (layers) layers[i] = name;
+	}
+	diti_extend_names(extend, app);
+	*out = *app;
+	out->pQueueCreateInfos = diti_extend_queues(extend, app);
+	out->pEnabledFeatures = (const VkPhysicalDeviceFeatures *)diti_extend_copy(extend, app->pEnabledFeatures,
+		sizeof *app->pEnabledFeatures);
+	out->ppEnabledLayerNames = layers;
+	out->ppEnabledExtensionNames = extend->names;
+	out->enabledExtensionCount = extend->name_count;
 }
 
 static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInfo *app, dit_error *err) {
@@ -9289,6 +9501,7 @@ static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInf
 	for (at = rest; at; at = at->pNext) {
 		if (diti_features_set(&extend->missing, at->sType, NULL)) rest = at->pNext;
 	}
+	while (rest && diti_extend_size_of(rest->sType)) rest = rest->pNext;
 	for (at = (const VkBaseInStructure *)app->pNext; at != rest; at = at->pNext) {
 		size_t size = diti_extend_size_of(at->sType);
 		if (!size) {
@@ -9300,7 +9513,6 @@ static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInf
 		diti_features_set(&extend->missing, at->sType, diti_extend_put(extend, at, size));
 	}
 	diti_extend_add(extend, app);
-	diti_extend_names(extend, app);
 	if (extend->memory && extend->used <= extend->room) *extend->tail = (VkBaseOutStructure *)rest;
 	return DIT_OK;
 }
@@ -9352,6 +9564,7 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
 	const VkDeviceCreateInfo *app, void *memory, size_t *size, VkDeviceCreateInfo *out,
 	dit_error *err) {
 	diti_extend extend = DITI_ZERO;
+	VkDeviceCreateInfo made;
 	dit_result result;
 	if (!gipa || !instance || !gpu || !app || !size || (memory && !out)) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: an argument is NULL");
@@ -9366,17 +9579,15 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
 	extend.tail = &extend.first;
 	result = diti_extend_chain(&extend, app, err);
 	if (result < 0) return result;
-	if (!extend.used) extend.used = 8;
+	diti_extend_rest(&extend, app, &made);
 	*size = extend.used;
 	if (!memory) return DIT_OK;
 	if (extend.used > extend.room) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: %llu bytes are needed, %llu were given",
 			(unsigned long long)extend.used, (unsigned long long)extend.room);
 	}
-	*out = *app;
-	out->pNext = extend.first;
-	if (extend.names) out->ppEnabledExtensionNames = extend.names;
-	out->enabledExtensionCount = extend.name_count;
+	made.pNext = extend.first;
+	*out = made;
 	return DIT_OK;
 }
 
@@ -9724,6 +9935,7 @@ typedef struct diti_weights {
 	char **names;
 	size_t name_count, name_capacity;
 	uint64_t bytes, parameters;
+	uint64_t staged;
 	diti_weight_tally types[DITI_TALLIES];
 	diti_streamed *streamed;
 	struct diti_replicas *replicas;
@@ -9745,6 +9957,7 @@ typedef struct diti_replicas {
 	diti_env env;
 	diti_device *home;
 	int lock;
+	bool fetching;
 	diti_replica *list;
 	size_t count, capacity;
 	diti_replica_block **blocks;
@@ -10495,7 +10708,7 @@ static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *ten
 }
 
 static VkDeviceSize diti_loader_block_limit(const diti_loader *loader) {
-	return loader->device ? loader->device->limits.allocation & ~(VkDeviceSize)0xffff : UINT64_MAX / 4;
+	return loader->device ? loader->device->limits.block & ~(VkDeviceSize)0xffff : UINT64_MAX / 4;
 }
 
 static VkDeviceSize diti_loader_part_limit(const diti_loader *loader) {
@@ -11025,10 +11238,15 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
 	}
 	run->most = loader->device->staging_bytes;
 	if (mapped) return DIT_OK;
+	if (loader->device->unified && run->most > loader->weights.bytes / 64) {
+		run->most = (loader->weights.bytes / 64 + 0xffffu) & ~(uint64_t)0xffff;
+		if (run->most < loader->device->staging_slot) run->most = loader->device->staging_slot;
+	}
 	for (i = 0; i < loader->upload_count; i++) {
 		uint64_t least = diti_upload_least(&loader->uploads[i]);
 		if (least > run->most) run->most = least;
 	}
+	if (loader->device->unified) loader->weights.staged = DITI_STAGE_BUFFERS * run->most;
 	return diti_stage_create(loader->device, run->most, NULL, &run->stage, &loader->error);
 }
 
@@ -11172,6 +11390,7 @@ static dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *c
 
 static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_error *err) {
 	diti_device *device = stream->device;
+	VkDeviceSize usual;
 	bool mapped = true;
 	uint32_t i;
 	for (i = 0; i < DITI_STREAM_SLOTS; i++) {
@@ -11181,7 +11400,10 @@ static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_
 		if (!stream->slots[i].buffer.block.mapped) mapped = false;
 	}
 	if (mapped) return DIT_OK;
-	if (piece < device->staging_bytes) piece = device->staging_bytes;
+	usual = device->staging_bytes;
+	if (device->unified && usual > stream->slot_bytes / 8) usual = stream->slot_bytes / 8;
+	if (usual < device->staging_slot) usual = device->staging_slot;
+	if (piece < usual) piece = usual;
 	return diti_stage_create(device, piece, device->transfer_queue, &stream->stage, err);
 }
 
@@ -11894,7 +12116,7 @@ static diti_replica_block *diti_fetch_open(diti_fetch *fetch) {
 
 static bool diti_fetch_note(diti_fetch *fetch, const diti_tensor_info *weight) {
 	diti_replicas *replicas = fetch->replicas;
-	uint64_t limit = fetch->plan->device->limits.allocation & ~(VkDeviceSize)0xffff, row = diti_replica_row(weight);
+	uint64_t limit = fetch->plan->device->limits.block & ~(VkDeviceSize)0xffff, row = diti_replica_row(weight);
 	diti_replica_block *block =
 		replicas->block_count > fetch->first_block ? replicas->blocks[replicas->block_count - 1] : NULL;
 	diti_replica *replica;
@@ -11939,9 +12161,11 @@ static dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err) {
 	size_t i;
 	for (i = fetch->first_block; i < replicas->block_count && result >= 0; i++) {
 		diti_replica_block *block = replicas->blocks[i];
-		VkDeviceSize size = block->buffer.size;
-		memset(&block->buffer, 0, sizeof block->buffer);
-		result = diti_buffer_create_shared(block->device, size, "weights", &block->buffer, err);
+		diti_buffer buffer = DITI_ZERO;
+		result = diti_buffer_create_shared(block->device, block->buffer.size, "weights", &buffer, err);
+		diti_lock(&replicas->lock);
+		if (result >= 0) block->buffer = buffer;
+		diti_unlock(&replicas->lock);
 	}
 	return result;
 }
@@ -11968,8 +12192,12 @@ static dit_result diti_fetch_fill(diti_fetch *fetch, diti_replica_copy *copy, ui
 
 static void diti_fetch_undo(diti_fetch *fetch) {
 	diti_replicas *replicas = fetch->replicas;
-	while (replicas->block_count > fetch->first_block) {
-		diti_replica_block *block = replicas->blocks[--replicas->block_count];
+	for (;;) {
+		diti_replica_block *block = NULL;
+		diti_lock(&replicas->lock);
+		if (replicas->block_count > fetch->first_block) block = replicas->blocks[--replicas->block_count];
+		diti_unlock(&replicas->lock);
+		if (!block) break;
 		if (block->buffer.buffer) diti_buffer_destroy(block->device, &block->buffer);
 		diti_free(&replicas->env, block);
 	}
@@ -11979,8 +12207,12 @@ static void diti_fetch_undo(diti_fetch *fetch) {
 static dit_result diti_fetch_missing(diti_fetch *fetch, dit_error *err) {
 	diti_replicas *replicas = fetch->replicas;
 	diti_replica_copy copy = DITI_ZERO;
-	dit_result result = diti_fetch_list(fetch, err);
-	uint64_t most = fetch->most > DITI_REPLICA_PIECE ? fetch->most : DITI_REPLICA_PIECE;
+	dit_result result;
+	uint64_t most;
+	diti_lock(&replicas->lock);
+	result = diti_fetch_list(fetch, err);
+	diti_unlock(&replicas->lock);
+	most = fetch->most > DITI_REPLICA_PIECE ? fetch->most : DITI_REPLICA_PIECE;
 	if (result >= 0 && replicas->count > fetch->first) {
 		diti_trace_scope scope = diti_trace_open(replicas->home->trace, DITI_LANE_LOAD, "weights to a device");
 		copy.device = fetch->plan->device;
@@ -11996,13 +12228,36 @@ static dit_result diti_fetch_missing(diti_fetch *fetch, dit_error *err) {
 	return result;
 }
 
+static dit_result diti_fetch_enter(const diti_plan *plan, diti_replicas *replicas, dit_error *err) {
+	dit_result result = DIT_WORKING;
+	VkSemaphore never = VK_NULL_HANDLE;
+	while (result == DIT_WORKING) {
+		diti_lock(&replicas->lock);
+		if (!replicas->fetching) result = DIT_OK;
+		replicas->fetching = true;
+		diti_unlock(&replicas->lock);
+		if (result == DIT_OK) break;
+		if (!never) result = diti_timeline_create(plan->device, &never, err);
+		if (result >= 0) result = diti_timeline_wait(plan->device, never, 1, 1000000u, err);
+	}
+	if (never) plan->device->vk.DestroySemaphore(plan->device->device, never, plan->device->callbacks);
+	return result;
+}
+
+static void diti_fetch_leave(diti_replicas *replicas) {
+	diti_lock(&replicas->lock);
+	replicas->fetching = false;
+	diti_unlock(&replicas->lock);
+}
+
 static dit_result diti_fetch_component(diti_plan *plan, diti_replicas *replicas, dit_error *err) {
 	diti_fetch fetch = DITI_ZERO;
 	dit_result result;
 	size_t i;
 	fetch.plan = plan;
 	fetch.replicas = replicas;
-	diti_lock(&replicas->lock);
+	result = diti_fetch_enter(plan, replicas, err);
+	if (result < 0) return result;
 	result = diti_fetch_missing(&fetch, err);
 	for (i = 1; i < plan->tensor_count && result >= 0; i++) {
 		diti_tensor_info *tensor = &plan->tensors[i];
@@ -12014,7 +12269,7 @@ static dit_result diti_fetch_component(diti_plan *plan, diti_replicas *replicas,
 		tensor->buffer = replica->buffer;
 		tensor->offset = replica->offset;
 	}
-	diti_unlock(&replicas->lock);
+	diti_fetch_leave(replicas);
 	return result;
 }
 
@@ -12635,19 +12890,21 @@ static bool diti_arena_new_block(diti_plan *plan, diti_storage storage) {
 static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t *placed, size_t *placed_count,
 	uint32_t index, dit_error *err) {
 	diti_tensor_info *tensor = &graph->tensors[index];
-	VkDeviceSize limit = graph->device->limits.allocation, alignment = graph->device->limits.storage_alignment,
-		offset = 0;
+	const diti_limits *limits = &graph->device->limits;
+	VkDeviceSize limit = limits->allocation, alignment = limits->storage_alignment, offset = 0;
 	uint32_t block;
 	if (alignment < 16) alignment = 16;
 	if (tensor->bytes > limit) {
 		return diti_fail(
 			err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
-			"tensor %s [%u, %u] needs %llu bytes in one allocation, the device allows %llu; ask for a smaller image or batch",
+			"tensor %s [%u, %u] needs %llu bytes in one allocation, the device allows %llu; set vae_tile for a tensor of the "
+			"VAE, or ask for a smaller image or batch",
 			tensor->name, tensor->rows, tensor->columns, (unsigned long long)tensor->bytes, (unsigned long long)limit);
 	}
 	for (block = 0; block < plan->block_count; block++) {
 		if (plan->blocks[block].storage != tensor->storage) continue;
 		offset = diti_arena_find_gap(graph, placed, *placed_count, block, tensor, alignment);
+		limit = plan->blocks[block].size > limits->block ? plan->blocks[block].size : limits->block;
 		if (offset + tensor->bytes <= limit) break;
 	}
 	if (block == plan->block_count) {
@@ -30683,15 +30940,17 @@ static dit_result diti_context_open_device(dit_context *context, const dit_conte
 
 static void diti_context_level(const dit_context *context) {
 	const diti_limits *least = &context->device->limits;
-	VkDeviceSize allocation = least->allocation, range = least->storage_range;
+	VkDeviceSize allocation = least->allocation, block = least->block, range = least->storage_range;
 	uint32_t i;
 	for (i = 1; i < context->device_count; i++) {
 		least = &context->devices[i]->limits;
 		if (least->allocation < allocation) allocation = least->allocation;
+		if (least->block < block) block = least->block;
 		if (least->storage_range < range) range = least->storage_range;
 	}
 	for (i = 0; i < context->device_count; i++) {
 		context->devices[i]->limits.allocation = allocation;
+		context->devices[i]->limits.block = block;
 		context->devices[i]->limits.storage_range = range;
 	}
 }
@@ -31271,23 +31530,27 @@ static uint32_t diti_encoders_left_out(const dit_model *model) {
 	return out;
 }
 
-static dit_result diti_model_check_encoders(const dit_model *model, dit_error *err) {
-	uint32_t missing = diti_encoders_missing(model), i;
+static dit_result diti_model_check_encoders(const dit_model *model, const char *member, dit_error *err) {
+	static const char *const numbers[DITI_ENCODERS] = {"", "_2", "_3"};
+	uint32_t missing = diti_encoders_missing(model), left_out = diti_encoders_left_out(model), i;
+	char instead[200] = "", subject[40] = "";
+	if (member) {
+		diti_format(subject, sizeof subject, "%s is missing: ", member);
+		diti_format(instead, sizeof instead,
+			"; give dit_job_desc.%s, what dit_encode_prompt made elsewhere, or embeddings among the inputs%s",
+			member, diti_equal(member, "conditioning") ? "" : ", or turn guidance off (scale 1)");
+	}
 	for (i = 0; i < DITI_ENCODERS; i++) {
 		const char *name = diti_encoder_name(model->encoders[i].kind);
-		if (diti_encoders_left_out(model) & 1u << (DIT_ROLE_TEXT_1 + (int)i))
-			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-				"dit_model_desc.parts left the %s text encoder out: give conditioning or embeddings "
-				"instead of prompts",
-				name);
-		bool encoder = missing & 1u << (DIT_ROLE_TEXT_1 + (int)i);
-		if (!encoder && !(missing & 1u << (DIT_ROLE_TOKENIZER_1 + (int)i))) continue;
-		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-			"the model has no %s%s (%s%s): add the component, or give embeddings instead of prompts", name,
-			encoder ? " text encoder" : " tokenizer", encoder ? "text_encoder" : "tokenizer",
-			i == 0   ? ""
-			: i == 1 ? "_2"
-			: "_3");
+		bool encoder = (missing & 1u << (DIT_ROLE_TEXT_1 + (int)i)) != 0;
+		bool tokenizer = (missing & 1u << (DIT_ROLE_TOKENIZER_1 + (int)i)) != 0;
+		if (left_out & 1u << (DIT_ROLE_TEXT_1 + (int)i))
+			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%sdit_model_desc.parts left the %s text encoder out%s",
+				subject, name, instead);
+		if (encoder || tokenizer)
+			return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%sthe model has no %s%s (%s%s): add the component%s",
+				subject, name, encoder ? " text encoder" : " tokenizer",
+				encoder ? "text_encoder" : "tokenizer", numbers[i], instead);
 	}
 	return DIT_OK;
 }
@@ -31673,19 +31936,16 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
 	size_t i;
 	dit_result result = diti_model_default_scheduler(model, err);
 	if (result < 0) return result;
-	if (model->transformer)
-		diti_model_describe_transformer(model);
-	else
+	if (model->transformer) diti_model_describe_transformer(model);
+	if (!model->transformer || !diti_model_wants(model, DIT_ROLE_TRANSFORMER))
 		info->missing |= 1u << DIT_ROLE_TRANSFORMER;
 	for (i = 0; i < DITI_ENCODERS; i++) {
 		const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
 		if (weights) info->parameters[DIT_ROLE_TEXT_1 + (int)i] = weights->parameters;
 	}
-	info->missing |= diti_encoders_missing(model);
-	if (model->vae)
-		info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
-	else
-		info->missing |= 1u << DIT_ROLE_VAE;
+	info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
+	if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
+	if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
 	if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
 	if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
 	info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
@@ -31774,7 +32034,7 @@ static uint64_t diti_model_least_slot(const dit_model *model, diti_part first) {
 
 static uint64_t diti_model_slot(const dit_model *model, uint64_t least, uint64_t room) {
 	const uint64_t most = (uint64_t)64 << 20;
-	uint64_t limit = model->device ? model->device->limits.allocation & ~(VkDeviceSize)0xffff : (uint64_t)1 << 30;
+	uint64_t limit = model->device ? model->device->limits.block & ~(VkDeviceSize)0xffff : (uint64_t)1 << 30;
 	uint64_t slot = room / 16 < most ? room / 16 & ~(uint64_t)255u : most;
 	if (slot > limit) slot = limit;
 	return slot > least ? slot : least;
@@ -31823,10 +32083,9 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
 	return diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
 }
 
-static uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed) {
-	const diti_weights *parts[DITI_PARTS] = DITI_ZERO;
-	uint64_t bytes = model->stream ? DITI_STREAM_SLOTS * model->stream->slot_bytes : 0;
+static void diti_model_loaded(const dit_model *model, const diti_weights *parts[DITI_PARTS]) {
 	int part;
+	for (part = 0; part < DITI_PARTS; part++) parts[part] = NULL;
 	if (model->transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
 		parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
 	for (part = 0; part < (int)DITI_ENCODERS; part++) {
@@ -31834,6 +32093,26 @@ static uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *stream
 			parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
 	}
 	if (model->vae && diti_model_wants(model, DIT_ROLE_VAE)) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
+}
+
+static uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading) {
+	const diti_weights *parts[DITI_PARTS];
+	const diti_device *device = model->device;
+	uint64_t kept = device && device->unified && diti_atomic_load(&device->stages) ? device->staging_slot : 0;
+	int part;
+	diti_model_loaded(model, parts);
+	*loading = 0;
+	for (part = 0; part < DITI_PARTS; part++)
+		if (parts[part] && parts[part]->staged > *loading) *loading = parts[part]->staged;
+	if (kept && model->stream && model->stream->stage) kept += DITI_STAGE_BUFFERS * model->stream->stage->bytes;
+	return kept;
+}
+
+static uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed) {
+	const diti_weights *parts[DITI_PARTS];
+	uint64_t bytes = model->stream ? DITI_STREAM_SLOTS * model->stream->slot_bytes : 0;
+	int part;
+	diti_model_loaded(model, parts);
 	if (model->tae && diti_model_wants(model, DIT_ROLE_VAE)) bytes += diti_vae_weights(model->tae)->bytes;
 	if (streamed) *streamed = 0;
 	for (part = 0; part < DITI_PARTS; part++) {
@@ -32102,8 +32381,8 @@ static dit_result diti_blob_read_rows(const diti_env *env, const unsigned char *
 	return DIT_OK;
 }
 
-static dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
-	diti_conditioning *out, dit_error *err) {
+static dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
+	size_t size, diti_conditioning *out, dit_error *err) {
 	const unsigned char *bytes = (const unsigned char *)blob;
 	diti_text_shape shapes[DITI_TEXTS];
 	uint32_t words[DITI_BLOB_WORDS], i;
@@ -32112,12 +32391,12 @@ static dit_result diti_conditioning_from_blob(const diti_env *env, const void *b
 	uint64_t hash;
 	memset(out, 0, sizeof *out);
 	if (!blob || size < sizeof words)
-		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning: %llu bytes are no prompt blob",
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: %llu bytes are no prompt blob", member,
 			(unsigned long long)size);
 	memcpy(words, blob, sizeof words);
 	if (words[0] != DITI_BLOB_MAGIC || words[1] != DITI_BLOB_VERSION)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-			"conditioning: no prompt blob of this version; make it again with dit_encode_prompt");
+			"%s: no prompt blob of this version; make it again with dit_encode_prompt", member);
 	for (i = 0; i < DITI_TEXTS; i++) {
 		const uint32_t *text = words + DITI_BLOB_HEAD + 3 * i;
 		out->texts[i].tokens = shapes[i].tokens = text[0];
@@ -32130,7 +32409,7 @@ static dit_result diti_conditioning_from_blob(const diti_env *env, const void *b
 	if (size != sizeof words + rows_size || rows_size == 0 || !good || words[2] != (uint32_t)hash ||
 		words[3] != (uint32_t)(hash >> 32)) {
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-			"conditioning: the prompt blob is damaged; make it again with dit_encode_prompt");
+			"%s: the prompt blob is damaged; make it again with dit_encode_prompt", member);
 	}
 	return diti_blob_read_rows(env, bytes + sizeof words, out, err);
 }
@@ -32275,7 +32554,7 @@ static dit_result diti_encode_check(const dit_context *ctx, const dit_model *mod
 	if (model->device != ctx->device)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: the model was loaded %s",
 			model->device ? "with another context" : "as a dry run");
-	return diti_model_check_encoders(model, err);
+	return diti_model_check_encoders(model, NULL, err);
 }
 
 static void diti_encode_lengths(const dit_model *model, const diti_prompt_tokens *tokens, uint32_t *lengths) {
@@ -33110,6 +33389,20 @@ static dit_result diti_request_size(const dit_model *model, const dit_job_desc *
 	return DIT_OK;
 }
 
+static dit_result diti_request_family(const dit_model *model, const dit_target *target, dit_error *err) {
+	uint32_t family = target->dst_queue_family;
+	bool external = family == VK_QUEUE_FAMILY_EXTERNAL || family == VK_QUEUE_FAMILY_FOREIGN_EXT;
+	if (family == 0 || family == VK_QUEUE_FAMILY_IGNORED || !model->device || family == model->device->queue_family)
+		return DIT_OK;
+	if (external && target->image) return DIT_OK;
+	if (external)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+			"target.dst_queue_family: dit's own images do not leave the device; give an image of yours");
+	if (family < 64 && (model->device->families >> family & 1u)) return DIT_OK;
+	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+		"target.dst_queue_family: the device was created without queues of family %u", family);
+}
+
 static dit_result diti_request_target(const dit_target *target, diti_job_request *out, dit_error *err) {
 	switch (target->format) {
 	case VK_FORMAT_UNDEFINED:
@@ -33315,6 +33608,7 @@ static void diti_request_imagine_text(const dit_model *model, uint32_t branch, d
 
 static dit_result diti_request_branch(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
 	uint32_t branch, bool conditional, diti_job_request *out, dit_error *err) {
+	const char *member = conditional ? "conditioning" : "negative_conditioning";
 	const void *blob = conditional ? desc->conditioning : desc->negative_conditioning;
 	size_t size = conditional ? desc->conditioning_size : desc->negative_conditioning_size;
 	diti_conditioning *given = &out->conditioning[branch];
@@ -33325,7 +33619,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
 	if (embeds)
 		result = diti_request_given(model, env, desc, conditional, given, err);
 	else if (blob)
-		result = diti_conditioning_from_blob(env, blob, size, given, err);
+		result = diti_conditioning_from_blob(env, member, blob, size, given, err);
 	for (i = 0; i < DITI_TEXTS && result >= 0 && (embeds || blob); i++)
 		if (model->texts[i].tokens || given->texts[i].tokens)
 			result = diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err);
@@ -33336,7 +33630,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
 		return DIT_OK;
 	}
 	if (result >= 0 && out->shape.encodes[branch]) {
-		result = diti_model_check_encoders(model, err);
+		result = diti_model_check_encoders(model, member, err);
 		if (result >= 0)
 			result = diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
 				out->tokens, err);
@@ -33558,6 +33852,7 @@ static dit_result diti_job_request_make(const dit_model *model, const diti_env *
 	if (result >= 0) result = diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err);
 	if (result >= 0) result = diti_request_size(model, desc, out, err);
 	if (result >= 0) result = diti_request_target(&desc->target, out, err);
+	if (result >= 0) result = diti_request_family(model, &desc->target, err);
 	if (result >= 0) result = diti_job_request_start(model, desc, out, err);
 	if (result < 0) return result;
 	out->guidance = desc->guidance;
@@ -34197,9 +34492,15 @@ static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit
 		: diti_fail_vk(err, vk, "vkCreateImageView failed for an output image (%s)", diti_vk_name(vk));
 }
 
+static bool diti_image_leaves(const dit_job *job) {
+	uint32_t family = job->target.dst_queue_family;
+	return family < 64 && family != job->device->queue_family && (job->device->families >> family & 1u);
+}
+
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
 	const diti_device *device = job->device;
 	VkImageCreateInfo info;
+	uint32_t families[2];
 	dit_result result;
 	VkResult vk;
 	memset(&info, 0, sizeof info);
@@ -34212,6 +34513,13 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
 	info.samples = VK_SAMPLE_COUNT_1_BIT;
 	info.tiling = VK_IMAGE_TILING_OPTIMAL;
 	info.usage = VK_IMAGE_USAGE_TRANSFER_DST_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_SAMPLED_BIT;
+	if (diti_image_leaves(job)) {
+		families[0] = device->queue_family;
+		families[1] = job->target.dst_queue_family;
+		info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+		info.queueFamilyIndexCount = 2;
+		info.pQueueFamilyIndices = families;
+	}
 	vk = device->vk.CreateImage(device->device, &info, device->callbacks, &image->image);
 	if (vk != VK_SUCCESS)
 		return diti_fail_vk(err, vk, "vkCreateImage failed for %u x %u pixels (%s)", info.extent.width,
@@ -34292,7 +34600,12 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
 	to_user.dstAccessMask = target->dst_access ? target->dst_access : (VkAccessFlags)VK_ACCESS_MEMORY_READ_BIT;
 	to_user.oldLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
 	to_user.newLayout = image->layout;
-	if (!image->owned && target->dst_queue_family != own && target->dst_queue_family != VK_QUEUE_FAMILY_IGNORED) {
+	if (image->owned && diti_image_leaves(job)) {
+		to_user.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT;
+		stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+	}
+	if (!image->owned && (diti_image_leaves(job) || target->dst_queue_family == VK_QUEUE_FAMILY_EXTERNAL ||
+		target->dst_queue_family == VK_QUEUE_FAMILY_FOREIGN_EXT)) {
 		to_user.srcQueueFamilyIndex = own;
 		to_user.dstQueueFamilyIndex = target->dst_queue_family;
 		to_user.dstAccessMask = 0;
@@ -35171,7 +35484,7 @@ DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, 
 	memset(out, 0, sizeof *out);
 	dit_job_status(job, &status, NULL);
 	if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
-	if (!job->all_submitted) return DIT_WORKING;
+	if (!job->all_submitted || (job->recording && status.result == DIT_WORKING)) return DIT_WORKING;
 	return diti_job_give(job, &job->images[image], job->finish_value, out);
 }
 
@@ -35514,7 +35827,8 @@ static void diti_job_imaginary_device(const dit_model *model, diti_device *devic
 	device->rung = DITI_RUNG_FP16;
 	device->has_fp16 = true;
 	device->limits.storage_range = 0xffffffffu;
-	device->limits.allocation = (VkDeviceSize)1 << 30;
+	device->limits.allocation = (VkDeviceSize)0xffe00000u;
+	device->limits.block = (VkDeviceSize)1 << 30;
 	device->limits.storage_alignment = 256;
 	device->limits.group_count = 65535;
 	device->limits.group_invocations = 1024;
@@ -35547,6 +35861,7 @@ static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_co
 	dit_result result;
 	job->env = desc->model->env;
 	job->model = desc->model;
+	job->target = desc->target;
 	result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
 	if (result >= 0) result = diti_job_divide(job, ctx, err);
 	if (result < 0) return result;
@@ -35576,13 +35891,17 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
 	uint64_t streamed = 0;
 	size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
 		request->latent_width * request->latent_height;
-	VkDeviceSize pictures = (VkDeviceSize)request->shape.image_count * request->shape.width * request->shape.height * 4;
+	uint64_t loading, staging = diti_model_staging_bytes(job->model, &loading);
+	uint32_t pictures =
+		(job->target.image ? 0 : request->shape.image_count) + (request->shape.preview_interval ? 1 : 0);
 	out->weights = diti_model_weight_bytes(job->model, &streamed) + diti_graph_fetches(&inspection->graph);
 	out->streamed = job->model->stream ? streamed : 0;
 	diti_job_print_split(&request->shape, out->split);
 	out->seconds = request->predicted_seconds;
-	out->activations = inspection->memory.activations + inspection->memory.inputs + pictures;
-	out->peak = out->weights + out->activations;
+	out->activations = inspection->memory.activations +
+		(inspection->graph.device->unified ? 2u : 1u) * inspection->memory.inputs +
+		(VkDeviceSize)pictures * request->shape.width * request->shape.height * 4;
+	out->peak = out->weights + (out->activations > loading ? out->activations : loading) + staging;
 	out->host = (size_t)inspection->memory.inputs + sizeof *job +
 		count * sizeof(float) * (request->shape.stochastic ? request->shape.steps + 1u : 1u);
 }

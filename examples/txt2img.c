@@ -442,10 +442,13 @@ static bool add_tokenizers(app *a) {
 static int open_headers(app *a, dit_model **out) {
     dit_model_desc desc = describe_model(a);
     dit_result result;
+    int role;
     desc.dry_run = true;
     result = dit_model_load(NULL, &desc, out, &a->err);
     if (result != DIT_OK) return dit_failed(a, result, NULL);
     dit_model_get_info(*out, &a->info);
+    for (role = DIT_ROLE_TEXT_1; role <= DIT_ROLE_TEXT_3; role++) /* what another device runs is not missing */
+        if (a->info.parameters[role]) a->info.missing &= ~(1u << role);
     if (!add_tokenizers(a)) return EXIT_GOOD;
     dit_model_destroy(*out);
     return open_headers(a, out);

@@ -908,11 +908,13 @@ typedef struct callback_file {
     struct callback_file *next;
 } callback_file;
 static callback_file *callback_files;
-static int callback_reads;
+static int callback_reads, callback_pause_ms;
 
 static int64_t read_file_at(uint64_t offset, void *dst, size_t size, void *user) {
+    struct timespec pause = {0, callback_pause_ms * 1000000L};
     FILE *file = fopen(((callback_file *)user)->path, "rb");
     size_t n = 0;
+    if (callback_pause_ms) nanosleep(&pause, NULL);
     if (file && fseek(file, (long)offset, SEEK_SET) == 0) n = fread(dst, 1, size, file);
     if (file) fclose(file);
     callback_reads++;
@@ -952,6 +954,59 @@ static void test_callback_source(void) {
         dit_job_destroy(job);
     }
     CHECK(callback_reads > 10);
+    dit_model_destroy(model);
+    while (callback_files) {
+        callback_file *next = callback_files->next;
+        free(callback_files);
+        callback_files = next;
+    }
+}
+
+typedef struct fetching {
+    dit_model *model;
+    dit_job *job;
+    double processor; /* seconds that making the job took */
+} fetching;
+
+static void *make_fetching_job(void *arg) {
+    fetching *f = (fetching *)arg;
+    dit_job_desc desc = describe(f->model, 7);
+    struct timespec t;
+    f->job = create_job(shared, &desc);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    f->processor = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return NULL;
+}
+
+/* Weights that come by need: one job brings them, from a slow file, and another that needs the same sleeps meanwhile.
+ */
+static void test_waiting_for_weights(void) {
+    dit_model_desc md = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    fetching makers[3] = {{0}}; /* two at the same time; one that finds all weights there */
+    pthread_t threads[3];
+    int i;
+    md.source.open = open_member;
+    md.weights_by_need = true;
+    CHECK_MESSAGE(dit_model_load(shared, &md, &model, &err) == DIT_OK, "%s", err.message);
+    if (!model) return;
+    callback_reads = 0;
+    callback_pause_ms = 100;
+    for (i = 0; i < 3; i++) {
+        makers[i].model = model;
+        if (i == 2) pthread_join(threads[0], NULL), pthread_join(threads[1], NULL);
+        pthread_create(&threads[i], NULL, make_fetching_job, &makers[i]);
+    }
+    pthread_join(threads[2], NULL);
+    callback_pause_ms = 0;
+    CHECK_MESSAGE(callback_reads >= 10, "%d reads", callback_reads);
+    for (i = 0; i < 3; i++) {
+        CHECK_MESSAGE(makers[i].processor < 3 * makers[2].processor + 0.15,
+                      "%.2f s of processor, %.2f s without waiting", makers[i].processor, makers[2].processor);
+        if (finish(makers[i].job)) CHECK(is_expected(makers[i].job));
+        dit_job_destroy(makers[i].job);
+    }
     dit_model_destroy(model);
     while (callback_files) {
         callback_file *next = callback_files->next;
@@ -1020,7 +1075,9 @@ static void test_parts(void) {
     dit_model_get_info(shared_model, &whole);
     dit_model_get_info(encoder, &parts[0]);
     dit_model_get_info(painter, &parts[1]);
-    CHECK(parts[0].missing == 0 && parts[1].missing == 0 && parts[0].weight_bytes && parts[1].weight_bytes &&
+    CHECK(parts[0].missing == (1u << DIT_ROLE_TRANSFORMER | 1u << DIT_ROLE_VAE) &&
+          parts[1].missing == 1u << DIT_ROLE_TEXT_1);
+    CHECK(parts[0].weight_bytes && parts[1].weight_bytes &&
           parts[0].weight_bytes + parts[1].weight_bytes == whole.weight_bytes);
     CHECK_MESSAGE(dit_encode_prompt(shared, encoder, "a red heart", blob, &size, &err) == DIT_OK, "%s", err.message);
     CHECK(refused(dit_encode_prompt(shared, painter, "a red heart", blob, &size, &err), &err, "parts"));
@@ -1031,6 +1088,16 @@ static void test_parts(void) {
     request.prompt = NULL;
     request.conditioning = blob;
     request.conditioning_size = size;
+    CHECK(refused(dit_job_create(shared, &request, &job, &err), &err, "negative_conditioning is missing"));
+    request.conditioning = NULL;
+    request.negative_conditioning = blob;
+    request.negative_conditioning_size = size;
+    CHECK(refused(dit_job_create(shared, &request, &job, &err), &err, "conditioning is missing") &&
+          !strstr(err.message, "negative_"));
+    request.conditioning = blob;
+    request.negative_conditioning_size = size - 1;
+    CHECK(refused(dit_job_create(shared, &request, &job, &err), &err, "negative_conditioning: "));
+    request.negative_conditioning = NULL;
     request.guidance.scale = 1;
     job = create_job(shared, &request);
     CHECK(finish(job));
@@ -1536,6 +1603,7 @@ int main(void) {
             test_small_slices();
             test_two_threads(true);
             test_memory_limit();
+            test_waiting_for_weights();
         }
         test_own_device(true);
         if (test_first_driver()) test_own_device(false);

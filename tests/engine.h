@@ -21,7 +21,7 @@ typedef struct engine {
     VkPhysicalDevice gpu;
     VkDevice device;
     float priority;
-    VkDeviceQueueCreateInfo queue_info;
+    VkDeviceQueueCreateInfo queue_info[2];
     VkPhysicalDeviceVulkan12Features features;
     VkDeviceCreateInfo info; /* of vkCreateDevice, extended by dit; points into this struct */
     uint64_t info_memory[1024];
@@ -29,9 +29,15 @@ typedef struct engine {
     VkQueue queue;
     uint32_t family;
     VkCommandPool pool;
+    bool two_families; /* set before engine_make_device: other_queue, of another family, where there is one */
+    VkQueue other_queue;
+    uint32_t other_family;
+    VkCommandPool other_pool;
     dit_vulkan handover;
     int locked, lock_count, lock_errors;      /* of the queue lock */
     uint64_t allocated, live, calls, fail_at; /* of the device allocator: bytes in use, blocks in use */
+    uint64_t most;                            /* bytes in use at any time */
+    bool maps_least;                          /* it maps only what must be */
 #define ENGINE_MEMBER(name) PFN_vk##name name;
     ENGINE_INSTANCE_CALLS(ENGINE_MEMBER)
     ENGINE_DEVICE_CALLS(ENGINE_MEMBER)
@@ -75,11 +81,12 @@ static inline VkResult engine_alloc(uint32_t device, const VkMemoryRequirements 
     if (++e->calls == e->fail_at || device != 0 || type == UINT32_MAX) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     result = e->AllocateMemory(e->device, &info, NULL, &out->memory);
     if (result < 0) return result;
-    if (e->memory.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT)
+    if ((e->maps_least ? required : e->memory.memoryTypes[type].propertyFlags) & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT)
         e->MapMemory(e->device, out->memory, 0, VK_WHOLE_SIZE, 0, &out->mapped);
     out->size = need->size;
     out->handle = e;
     e->allocated += need->size;
+    if (e->allocated > e->most) e->most = e->allocated;
     e->live++;
     return VK_SUCCESS;
 }
@@ -121,10 +128,31 @@ static inline uint32_t engine_compute_family(const engine *e) {
     return i;
 }
 
+/* A family other than dit's, whose queues can copy; UINT32_MAX: there is none. */
+static inline uint32_t engine_another_family(const engine *e) {
+    VkQueueFamilyProperties families[16];
+    uint32_t count = 0, i;
+    e->GetPhysicalDeviceQueueFamilyProperties(e->gpu, &count,
+                                              NULL); /* SwiftShader fills all the room that it is given */
+    if (count > 16) count = 16;
+    e->GetPhysicalDeviceQueueFamilyProperties(e->gpu, &count, families);
+    for (i = 0; i < count; i++)
+        if (i != e->family && families[i].queueFlags & (VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT)) return i;
+    return UINT32_MAX;
+}
+
+/* Puts the other queue in the place of the one that dit uses, for commands of the application's, or back. */
+static inline void engine_switch_queue(engine *e) {
+    VkCommandPool pool = e->pool;
+    VkQueue queue = e->queue;
+    e->pool = e->other_pool, e->queue = e->other_queue;
+    e->other_pool = pool, e->other_queue = queue;
+}
+
 /* extend: the device gets what dit can use; else the least that dit needs. */
 static inline bool engine_make_device(engine *e, bool extend) {
     VkDeviceQueueCreateInfo queue = {VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, NULL, 0, 0, 1, &e->priority};
-    VkDeviceCreateInfo app = {VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, NULL, 0, 1, &e->queue_info, 0, NULL, 0, NULL, NULL};
+    VkDeviceCreateInfo app = {VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, NULL, 0, 1, e->queue_info, 0, NULL, 0, NULL, NULL};
     VkCommandPoolCreateInfo pool = {VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, NULL, 0, 0};
     size_t size = sizeof e->info_memory;
     dit_error err = {0};
@@ -132,7 +160,9 @@ static inline bool engine_make_device(engine *e, bool extend) {
     e->features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
     e->features.timelineSemaphore = VK_TRUE;
     e->family = pool.queueFamilyIndex = queue.queueFamilyIndex = engine_compute_family(e);
-    e->queue_info = queue;
+    e->queue_info[0] = e->queue_info[1] = queue;
+    e->other_family = e->queue_info[1].queueFamilyIndex = e->two_families ? engine_another_family(e) : UINT32_MAX;
+    if (e->other_family != UINT32_MAX) app.queueCreateInfoCount = 2;
     e->info = app;
     if (extend)
         CHECK_MESSAGE(dit_device_extend(e->entry, e->instance, e->gpu, &app, e->info_memory, &size, &e->info, &err) ==
@@ -143,6 +173,11 @@ static inline bool engine_make_device(engine *e, bool extend) {
     if (!CHECK(e->CreateDevice(e->gpu, &e->info, NULL, &e->device) == VK_SUCCESS)) return false;
     e->GetDeviceQueue(e->device, e->family, 0, &e->queue);
     e->CreateCommandPool(e->device, &pool, NULL, &e->pool);
+    if (e->other_family != UINT32_MAX) {
+        e->GetDeviceQueue(e->device, e->other_family, 0, &e->other_queue);
+        pool.queueFamilyIndex = e->other_family;
+        e->CreateCommandPool(e->device, &pool, NULL, &e->other_pool);
+    }
     e->handover.get_instance_proc_addr = e->entry;
     e->handover.instance = e->instance;
     e->handover.physical_device = e->gpu;
@@ -169,6 +204,7 @@ static inline void engine_end(engine *e) {
     if (e->device) {
         e->DeviceWaitIdle(e->device);
         e->DestroyCommandPool(e->device, e->pool, NULL);
+        if (e->other_pool) e->DestroyCommandPool(e->device, e->other_pool, NULL);
         e->DestroyDevice(e->device, NULL);
     }
     if (e->instance) e->DestroyInstance(e->instance, NULL);
@@ -249,8 +285,9 @@ static inline void engine_free_image(engine *e, engine_image *image) {
     e->FreeMemory(e->device, image->memory, NULL);
 }
 
-/* Copies an image in the given layout to rgba, on the application's side. */
-static inline void engine_read_image(engine *e, const dit_output *from, unsigned char *rgba) {
+/* Copies a mip of a layer of an image, of the given layout and size, to rgba, on the application's side. */
+static inline void engine_read_part(engine *e, const dit_output *from, uint32_t mip, uint32_t layer,
+                                    unsigned char *rgba) {
     VkBufferCreateInfo info = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                NULL,
                                0,
@@ -283,6 +320,8 @@ static inline void engine_read_image(engine *e, const dit_output *from, unsigned
     barrier.srcQueueFamilyIndex = barrier.dstQueueFamilyIndex = VK_QUEUE_FAMILY_IGNORED;
     barrier.image = from->image;
     barrier.subresourceRange.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
+    barrier.subresourceRange.baseMipLevel = copy.imageSubresource.mipLevel = mip;
+    barrier.subresourceRange.baseArrayLayer = copy.imageSubresource.baseArrayLayer = layer;
     barrier.subresourceRange.levelCount = barrier.subresourceRange.layerCount = 1;
     e->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 0, NULL, 0,
                           NULL, 1, &barrier);
@@ -303,5 +342,9 @@ static inline void engine_read_image(engine *e, const dit_output *from, unsigned
     if (mapped) memcpy(rgba, mapped, (size_t)from->width * from->height * 4);
     e->DestroyBuffer(e->device, buffer, NULL);
     e->FreeMemory(e->device, memory, NULL);
+}
+
+static inline void engine_read_image(engine *e, const dit_output *from, unsigned char *rgba) {
+    engine_read_part(e, from, 0, 0, rgba);
 }
 #endif

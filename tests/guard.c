@@ -430,11 +430,14 @@ static dit_result record(engine *e, dit_job *job, uint32_t budget_us) {
 /* All of it, and again what turns out to have overflowed. */
 static dit_result record_all(engine *e, dit_job *job, uint32_t budget_us, outcome *out) {
     dit_result result = DIT_WORKING;
+    dit_output picture;
     int rounds = 0;
     while (result == DIT_WORKING && rounds++ < 12) {
         CHECK(record(e, job, budget_us) == DIT_OK);
         result = take(job, out);
-        if (result == DIT_WORKING) CHECK(out->status.result == DIT_WORKING && out->status.reruns >= 1);
+        if (result != DIT_WORKING) continue;
+        CHECK(out->status.result == DIT_WORKING && out->status.reruns >= 1);
+        CHECK(dit_job_output(job, 0, 0, &picture) == DIT_WORKING); /* which is not the one that will be */
     }
     return result;
 }

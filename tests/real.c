@@ -146,6 +146,19 @@ static void check_memory(const pipeline *p, const dit_model *model, const dit_mo
     CHECK(memory.weights == info->weight_bytes && memory.peak >= memory.weights + memory.activations);
     CHECK_MESSAGE(memory.activations > (VkDeviceSize)1 << 26 && memory.activations < (VkDeviceSize)1 << 35,
                   "%s, %s: %llu bytes of activations", p->name, how, (unsigned long long)memory.activations);
+    if (strcmp(how, "files with roles") != 0) return;
+    /* the decoder's largest tensor has 256 floats a pixel: 3.5 GiB, within the 4 GiB less 2 MiB of ordinary devices,
+       and 4 GiB, beyond them, unless there are tiles */
+    desc.width = desc.height = 1920;
+    if (CHECK_MESSAGE(dit_job_memory(NULL, &desc, &memory, &err) == DIT_OK, "%s, 1920 x 1920: %s", p->name,
+                      err.message))
+        CHECK_MESSAGE(memory.activations > (VkDeviceSize)3 << 30 && memory.activations < (VkDeviceSize)1 << 35,
+                      "%s, 1920 x 1920: %llu bytes of activations", p->name, (unsigned long long)memory.activations);
+    desc.width = desc.height = 2048;
+    CHECK(dit_job_memory(NULL, &desc, &memory, &err) == DIT_ERROR_OUT_OF_DEVICE_MEMORY &&
+          strstr(err.message, "vae_tile"));
+    desc.vae_tile = 1024;
+    CHECK_MESSAGE(dit_job_memory(NULL, &desc, &memory, &err) == DIT_OK, "%s, 2048 x 2048: %s", p->name, err.message);
 }
 
 static void check_pipeline(const pipeline *p, const dit_model_desc *desc, const char *how) {

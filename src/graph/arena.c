@@ -72,19 +72,22 @@ static bool diti_arena_new_block(diti_plan *plan, diti_storage storage) {
 static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t *placed, size_t *placed_count,
                                    uint32_t index, dit_error *err) {
     diti_tensor_info *tensor = &graph->tensors[index];
-    VkDeviceSize limit = graph->device->limits.allocation, alignment = graph->device->limits.storage_alignment,
-                 offset = 0;
+    const diti_limits *limits = &graph->device->limits;
+    VkDeviceSize limit = limits->allocation, alignment = limits->storage_alignment, offset = 0;
     uint32_t block;
     if (alignment < 16) alignment = 16;
     if (tensor->bytes > limit) {
         return diti_fail(
             err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
-            "tensor %s [%u, %u] needs %llu bytes in one allocation, the device allows %llu; ask for a smaller image or batch",
+            "tensor %s [%u, %u] needs %llu bytes in one allocation, the device allows %llu; set vae_tile for a tensor of the "
+            "VAE, or ask for a smaller image or batch",
             tensor->name, tensor->rows, tensor->columns, (unsigned long long)tensor->bytes, (unsigned long long)limit);
     }
     for (block = 0; block < plan->block_count; block++) {
         if (plan->blocks[block].storage != tensor->storage) continue;
         offset = diti_arena_find_gap(graph, placed, *placed_count, block, tensor, alignment);
+        /* the largest come first: a block becomes larger than others only for a tensor that needs it */
+        limit = plan->blocks[block].size > limits->block ? plan->blocks[block].size : limits->block;
         if (offset + tensor->bytes <= limit) break;
     }
     if (block == plan->block_count) {

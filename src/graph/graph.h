@@ -108,6 +108,7 @@ typedef struct diti_weights { /* the memory behind a component's weights */
     char **names; /* what diti_weight.name points at */
     size_t name_count, name_capacity;
     uint64_t bytes, parameters; /* bytes: resident */
+    uint64_t staged;            /* bytes of staging buffers that loading took from the device's memory besides */
     diti_weight_tally types[DITI_TALLIES];
     diti_streamed *streamed;        /* NULL: all is resident */
     struct diti_replicas *replicas; /* what else is resident, on any device; NULL: of no device */
@@ -129,7 +130,8 @@ typedef struct diti_replica_block {
 typedef struct diti_replicas {
     diti_env env;
     diti_device *home; /* where what was loaded is */
-    int lock;
+    int lock;          /* spin lock: all that follows; nothing is copied or allocated on a device under it */
+    bool fetching;     /* one plan brings weights: it alone changes the lists */
     diti_replica *list;
     size_t count, capacity;
     diti_replica_block **blocks;

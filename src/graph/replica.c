@@ -307,7 +307,7 @@ static diti_replica_block *diti_fetch_open(diti_fetch *fetch) {
  */
 static bool diti_fetch_note(diti_fetch *fetch, const diti_tensor_info *weight) {
     diti_replicas *replicas = fetch->replicas;
-    uint64_t limit = fetch->plan->device->limits.allocation & ~(VkDeviceSize)0xffff, row = diti_replica_row(weight);
+    uint64_t limit = fetch->plan->device->limits.block & ~(VkDeviceSize)0xffff, row = diti_replica_row(weight);
     diti_replica_block *block =
         replicas->block_count > fetch->first_block ? replicas->blocks[replicas->block_count - 1] : NULL;
     diti_replica *replica;
@@ -352,9 +352,11 @@ static dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err) {
     size_t i;
     for (i = fetch->first_block; i < replicas->block_count && result >= 0; i++) {
         diti_replica_block *block = replicas->blocks[i];
-        VkDeviceSize size = block->buffer.size;
-        memset(&block->buffer, 0, sizeof block->buffer);
-        result = diti_buffer_create_shared(block->device, size, "weights", &block->buffer, err);
+        diti_buffer buffer = DITI_ZERO;
+        result = diti_buffer_create_shared(block->device, block->buffer.size, "weights", &buffer, err);
+        diti_lock(&replicas->lock);
+        if (result >= 0) block->buffer = buffer;
+        diti_unlock(&replicas->lock);
     }
     return result;
 }
@@ -383,8 +385,12 @@ static dit_result diti_fetch_fill(diti_fetch *fetch, diti_replica_copy *copy, ui
 /* Nothing of a fetch that has failed stays. */
 static void diti_fetch_undo(diti_fetch *fetch) {
     diti_replicas *replicas = fetch->replicas;
-    while (replicas->block_count > fetch->first_block) {
-        diti_replica_block *block = replicas->blocks[--replicas->block_count];
+    for (;;) {
+        diti_replica_block *block = NULL;
+        diti_lock(&replicas->lock);
+        if (replicas->block_count > fetch->first_block) block = replicas->blocks[--replicas->block_count];
+        diti_unlock(&replicas->lock);
+        if (!block) break;
         if (block->buffer.buffer) diti_buffer_destroy(block->device, &block->buffer);
         diti_free(&replicas->env, block);
     }
@@ -394,8 +400,12 @@ static void diti_fetch_undo(diti_fetch *fetch) {
 static dit_result diti_fetch_missing(diti_fetch *fetch, dit_error *err) {
     diti_replicas *replicas = fetch->replicas;
     diti_replica_copy copy = DITI_ZERO;
-    dit_result result = diti_fetch_list(fetch, err);
-    uint64_t most = fetch->most > DITI_REPLICA_PIECE ? fetch->most : DITI_REPLICA_PIECE;
+    dit_result result;
+    uint64_t most;
+    diti_lock(&replicas->lock);
+    result = diti_fetch_list(fetch, err);
+    diti_unlock(&replicas->lock);
+    most = fetch->most > DITI_REPLICA_PIECE ? fetch->most : DITI_REPLICA_PIECE;
     if (result >= 0 && replicas->count > fetch->first) {
         diti_trace_scope scope = diti_trace_open(replicas->home->trace, DITI_LANE_LOAD, "weights to a device");
         copy.device = fetch->plan->device;
@@ -411,14 +421,38 @@ static dit_result diti_fetch_missing(diti_fetch *fetch, dit_error *err) {
     return result;
 }
 
-/* Weights of one component at a time; *at: the tensor whose component it is. */
+/* One plan at a time brings weights, which takes seconds: the others sleep. */
+static dit_result diti_fetch_enter(const diti_plan *plan, diti_replicas *replicas, dit_error *err) {
+    dit_result result = DIT_WORKING;
+    VkSemaphore never = VK_NULL_HANDLE; /* C99 has no other way to sleep: nobody signals it */
+    while (result == DIT_WORKING) {
+        diti_lock(&replicas->lock);
+        if (!replicas->fetching) result = DIT_OK;
+        replicas->fetching = true;
+        diti_unlock(&replicas->lock);
+        if (result == DIT_OK) break;
+        if (!never) result = diti_timeline_create(plan->device, &never, err);
+        if (result >= 0) result = diti_timeline_wait(plan->device, never, 1, 1000000u, err);
+    }
+    if (never) plan->device->vk.DestroySemaphore(plan->device->device, never, plan->device->callbacks);
+    return result;
+}
+
+static void diti_fetch_leave(diti_replicas *replicas) {
+    diti_lock(&replicas->lock);
+    replicas->fetching = false;
+    diti_unlock(&replicas->lock);
+}
+
+/* Weights of one component at a time. */
 static dit_result diti_fetch_component(diti_plan *plan, diti_replicas *replicas, dit_error *err) {
     diti_fetch fetch = DITI_ZERO;
     dit_result result;
     size_t i;
     fetch.plan = plan;
     fetch.replicas = replicas;
-    diti_lock(&replicas->lock);
+    result = diti_fetch_enter(plan, replicas, err);
+    if (result < 0) return result;
     result = diti_fetch_missing(&fetch, err);
     for (i = 1; i < plan->tensor_count && result >= 0; i++) {
         diti_tensor_info *tensor = &plan->tensors[i];
@@ -430,7 +464,7 @@ static dit_result diti_fetch_component(diti_plan *plan, diti_replicas *replicas,
         tensor->buffer = replica->buffer;
         tensor->offset = replica->offset;
     }
-    diti_unlock(&replicas->lock);
+    diti_fetch_leave(replicas);
     return result;
 }
 

@@ -5,6 +5,7 @@
 
 static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_error *err) {
     diti_device *device = stream->device;
+    VkDeviceSize usual;
     bool mapped = true;
     uint32_t i;
     for (i = 0; i < DITI_STREAM_SLOTS; i++) {
@@ -14,7 +15,10 @@ static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_
         if (!stream->slots[i].buffer.block.mapped) mapped = false;
     }
     if (mapped) return DIT_OK;
-    if (piece < device->staging_bytes) piece = device->staging_bytes;
+    usual = device->staging_bytes;
+    if (device->unified && usual > stream->slot_bytes / 8) usual = stream->slot_bytes / 8;
+    if (usual < device->staging_slot) usual = device->staging_slot;
+    if (piece < usual) piece = usual;
     return diti_stage_create(device, piece, device->transfer_queue, &stream->stage, err);
 }
 

@@ -123,7 +123,7 @@ static bool diti_check_vector(diti_loader *loader, const diti_stored_tensor *ten
 }
 
 static VkDeviceSize diti_loader_block_limit(const diti_loader *loader) {
-    return loader->device ? loader->device->limits.allocation & ~(VkDeviceSize)0xffff : UINT64_MAX / 4;
+    return loader->device ? loader->device->limits.block & ~(VkDeviceSize)0xffff : UINT64_MAX / 4;
 }
 
 /* The most bytes of one part: a binding may start up to one alignment before the part. */
@@ -675,10 +675,15 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
     }
     run->most = loader->device->staging_bytes;
     if (mapped) return DIT_OK;
+    if (loader->device->unified && run->most > loader->weights.bytes / 64) { /* all of them 5 % of the weights */
+        run->most = (loader->weights.bytes / 64 + 0xffffu) & ~(uint64_t)0xffff;
+        if (run->most < loader->device->staging_slot) run->most = loader->device->staging_slot;
+    }
     for (i = 0; i < loader->upload_count; i++) {
         uint64_t least = diti_upload_least(&loader->uploads[i]);
         if (least > run->most) run->most = least;
     }
+    if (loader->device->unified) loader->weights.staged = DITI_STAGE_BUFFERS * run->most;
     return diti_stage_create(loader->device, run->most, NULL, &run->stage, &loader->error);
 }
 

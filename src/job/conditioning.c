@@ -129,8 +129,8 @@ static dit_result diti_blob_read_rows(const diti_env *env, const unsigned char *
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
-                                                    diti_conditioning *out, dit_error *err) {
+DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
+                                                    size_t size, diti_conditioning *out, dit_error *err) {
     const unsigned char *bytes = (const unsigned char *)blob;
     diti_text_shape shapes[DITI_TEXTS];
     uint32_t words[DITI_BLOB_WORDS], i;
@@ -139,12 +139,12 @@ DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const v
     uint64_t hash;
     memset(out, 0, sizeof *out);
     if (!blob || size < sizeof words)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "conditioning: %llu bytes are no prompt blob",
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: %llu bytes are no prompt blob", member,
                          (unsigned long long)size);
     memcpy(words, blob, sizeof words);
     if (words[0] != DITI_BLOB_MAGIC || words[1] != DITI_BLOB_VERSION)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "conditioning: no prompt blob of this version; make it again with dit_encode_prompt");
+                         "%s: no prompt blob of this version; make it again with dit_encode_prompt", member);
     for (i = 0; i < DITI_TEXTS; i++) {
         const uint32_t *text = words + DITI_BLOB_HEAD + 3 * i;
         out->texts[i].tokens = shapes[i].tokens = text[0];
@@ -157,7 +157,7 @@ DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const v
     if (size != sizeof words + rows_size || rows_size == 0 || !good || words[2] != (uint32_t)hash ||
         words[3] != (uint32_t)(hash >> 32)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "conditioning: the prompt blob is damaged; make it again with dit_encode_prompt");
+                         "%s: the prompt blob is damaged; make it again with dit_encode_prompt", member);
     }
     return diti_blob_read_rows(env, bytes + sizeof words, out, err);
 }
@@ -305,7 +305,7 @@ static dit_result diti_encode_check(const dit_context *ctx, const dit_model *mod
     if (model->device != ctx->device)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_encode_prompt: the model was loaded %s",
                          model->device ? "with another context" : "as a dry run");
-    return diti_model_check_encoders(model, err);
+    return diti_model_check_encoders(model, NULL, err);
 }
 
 /* Where padding is read it counts as well, unless the encoders leave it out. */

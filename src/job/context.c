@@ -328,15 +328,17 @@ static dit_result diti_context_open_device(dit_context *context, const dit_conte
 /* Weights are laid out once for all devices. */
 static void diti_context_level(const dit_context *context) {
     const diti_limits *least = &context->device->limits;
-    VkDeviceSize allocation = least->allocation, range = least->storage_range;
+    VkDeviceSize allocation = least->allocation, block = least->block, range = least->storage_range;
     uint32_t i;
     for (i = 1; i < context->device_count; i++) {
         least = &context->devices[i]->limits;
         if (least->allocation < allocation) allocation = least->allocation;
+        if (least->block < block) block = least->block;
         if (least->storage_range < range) range = least->storage_range;
     }
     for (i = 0; i < context->device_count; i++) {
         context->devices[i]->limits.allocation = allocation;
+        context->devices[i]->limits.block = block;
         context->devices[i]->limits.storage_range = range;
     }
 }

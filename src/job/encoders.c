@@ -210,23 +210,27 @@ DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model) {
     return out;
 }
 
-DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_error *err) {
-    uint32_t missing = diti_encoders_missing(model), i;
+DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, const char *member, dit_error *err) {
+    static const char *const numbers[DITI_ENCODERS] = {"", "_2", "_3"};
+    uint32_t missing = diti_encoders_missing(model), left_out = diti_encoders_left_out(model), i;
+    char instead[200] = "", subject[40] = "";
+    if (member) {
+        diti_format(subject, sizeof subject, "%s is missing: ", member);
+        diti_format(instead, sizeof instead,
+                    "; give dit_job_desc.%s, what dit_encode_prompt made elsewhere, or embeddings among the inputs%s",
+                    member, diti_equal(member, "conditioning") ? "" : ", or turn guidance off (scale 1)");
+    }
     for (i = 0; i < DITI_ENCODERS; i++) {
         const char *name = diti_encoder_name(model->encoders[i].kind);
-        if (diti_encoders_left_out(model) & 1u << (DIT_ROLE_TEXT_1 + (int)i))
-            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                             "dit_model_desc.parts left the %s text encoder out: give conditioning or embeddings "
-                             "instead of prompts",
-                             name);
-        bool encoder = missing & 1u << (DIT_ROLE_TEXT_1 + (int)i);
-        if (!encoder && !(missing & 1u << (DIT_ROLE_TOKENIZER_1 + (int)i))) continue;
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "the model has no %s%s (%s%s): add the component, or give embeddings instead of prompts", name,
-                         encoder ? " text encoder" : " tokenizer", encoder ? "text_encoder" : "tokenizer",
-                         i == 0   ? ""
-                         : i == 1 ? "_2"
-                                  : "_3");
+        bool encoder = (missing & 1u << (DIT_ROLE_TEXT_1 + (int)i)) != 0;
+        bool tokenizer = (missing & 1u << (DIT_ROLE_TOKENIZER_1 + (int)i)) != 0;
+        if (left_out & 1u << (DIT_ROLE_TEXT_1 + (int)i))
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%sdit_model_desc.parts left the %s text encoder out%s",
+                             subject, name, instead);
+        if (encoder || tokenizer)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%sthe model has no %s%s (%s%s): add the component%s",
+                             subject, name, encoder ? " text encoder" : " tokenizer",
+                             encoder ? "text_encoder" : "tokenizer", numbers[i], instead);
     }
     return DIT_OK;
 }

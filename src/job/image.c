@@ -34,9 +34,17 @@ static dit_result diti_image_view(const dit_job *job, diti_job_image *image, dit
                : diti_fail_vk(err, vk, "vkCreateImageView failed for an output image (%s)", diti_vk_name(vk));
 }
 
+/* Whether queues of another family use the pictures. Zero may be a family or no wish at all: it counts where the
+   application's device has such queues. */
+static bool diti_image_leaves(const dit_job *job) {
+    uint32_t family = job->target.dst_queue_family;
+    return family < 64 && family != job->device->queue_family && (job->device->families >> family & 1u);
+}
+
 static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_error *err) {
     const diti_device *device = job->device;
     VkImageCreateInfo info;
+    uint32_t families[2];
     dit_result result;
     VkResult vk;
     memset(&info, 0, sizeof info);
@@ -49,6 +57,13 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
     info.samples = VK_SAMPLE_COUNT_1_BIT;
     info.tiling = VK_IMAGE_TILING_OPTIMAL;
     info.usage = VK_IMAGE_USAGE_TRANSFER_DST_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_SAMPLED_BIT;
+    if (diti_image_leaves(job)) { /* nobody need release and acquire what is written in every run */
+        families[0] = device->queue_family;
+        families[1] = job->target.dst_queue_family;
+        info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+        info.queueFamilyIndexCount = 2;
+        info.pQueueFamilyIndices = families;
+    }
     vk = device->vk.CreateImage(device->device, &info, device->callbacks, &image->image);
     if (vk != VK_SUCCESS)
         return diti_fail_vk(err, vk, "vkCreateImage failed for %u x %u pixels (%s)", info.extent.width,
@@ -133,7 +148,12 @@ static void diti_image_end_copy(const dit_job *job, VkCommandBuffer commands, co
     to_user.dstAccessMask = target->dst_access ? target->dst_access : (VkAccessFlags)VK_ACCESS_MEMORY_READ_BIT;
     to_user.oldLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
     to_user.newLayout = image->layout;
-    if (!image->owned && target->dst_queue_family != own && target->dst_queue_family != VK_QUEUE_FAMILY_IGNORED) {
+    if (image->owned && diti_image_leaves(job)) { /* dit's queue need not know the stages of the other one */
+        to_user.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT;
+        stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    }
+    if (!image->owned && (diti_image_leaves(job) || target->dst_queue_family == VK_QUEUE_FAMILY_EXTERNAL ||
+                          target->dst_queue_family == VK_QUEUE_FAMILY_FOREIGN_EXT)) {
         to_user.srcQueueFamilyIndex = own;
         to_user.dstQueueFamilyIndex = target->dst_queue_family;
         to_user.dstAccessMask = 0; /* a release: the other queue acquires */

@@ -8,7 +8,8 @@ static void diti_job_imaginary_device(const dit_model *model, diti_device *devic
     device->rung = DITI_RUNG_FP16;
     device->has_fp16 = true;
     device->limits.storage_range = 0xffffffffu;
-    device->limits.allocation = (VkDeviceSize)1 << 30;
+    device->limits.allocation = (VkDeviceSize)0xffe00000u; /* as NVIDIA's driver states it */
+    device->limits.block = (VkDeviceSize)1 << 30;
     device->limits.storage_alignment = 256;
     device->limits.group_count = 65535;
     device->limits.group_invocations = 1024;
@@ -41,6 +42,7 @@ static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_co
     dit_result result;
     job->env = desc->model->env;
     job->model = desc->model;
+    job->target = desc->target;
     result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
     if (result >= 0) result = diti_job_divide(job, ctx, err);
     if (result < 0) return result;
@@ -71,13 +73,17 @@ static void diti_inspection_tell_memory(const diti_inspection *inspection, dit_m
     uint64_t streamed = 0;
     size_t count = (size_t)request->shape.image_count * job->model->transformer->traits.latent_channels *
                    request->latent_width * request->latent_height;
-    VkDeviceSize pictures = (VkDeviceSize)request->shape.image_count * request->shape.width * request->shape.height * 4;
+    uint64_t loading, staging = diti_model_staging_bytes(job->model, &loading);
+    uint32_t pictures =
+        (job->target.image ? 0 : request->shape.image_count) + (request->shape.preview_interval ? 1 : 0);
     out->weights = diti_model_weight_bytes(job->model, &streamed) + diti_graph_fetches(&inspection->graph);
     out->streamed = job->model->stream ? streamed : 0;
     diti_job_print_split(&request->shape, out->split);
     out->seconds = request->predicted_seconds;
-    out->activations = inspection->memory.activations + inspection->memory.inputs + pictures;
-    out->peak = out->weights + out->activations;
+    out->activations = inspection->memory.activations +
+                       (inspection->graph.device->unified ? 2u : 1u) * inspection->memory.inputs + /* and as written */
+                       (VkDeviceSize)pictures * request->shape.width * request->shape.height * 4;
+    out->peak = out->weights + (out->activations > loading ? out->activations : loading) + staging;
     out->host = (size_t)inspection->memory.inputs + sizeof *job +
                 count * sizeof(float) * (request->shape.stochastic ? request->shape.steps + 1u : 1u);
 }

@@ -423,7 +423,7 @@ DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, 
     memset(out, 0, sizeof *out);
     dit_job_status(job, &status, NULL);
     if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
-    if (!job->all_submitted) return DIT_WORKING;
+    if (!job->all_submitted || (job->recording && status.result == DIT_WORKING)) return DIT_WORKING;
     return diti_job_give(job, &job->images[image], job->finish_value, out);
 }
 

@@ -312,12 +312,13 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder); /* its weights */
 /* Where the results of all encoders belong, and whether they belong together. */
 DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err);
-/* What a prompt needs and the model lacks: bits of roles. */
-/* Those that are there, but not loaded: dit_model_desc.parts; bits as in dit_model_info.missing. */
-DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model);
+/* What a prompt needs and the files lack: bits of roles, as in dit_model_info.missing. */
 DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model);
-/* Encoders that a prompt needs and the model lacks are an error that names them. */
-DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, dit_error *err);
+/* Those that are there, but not loaded: dit_model_desc.parts. */
+DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model);
+/* Encoders that a prompt needs and the model lacks are an error that names them. member: of dit_job_desc, which would
+   do instead; NULL: none would. */
+DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, const char *member, dit_error *err);
 /* Whether padding is left out by encoders of prompts of fixed length, which then need to know the lengths. */
 DIT_INTERNAL bool diti_encoders_mask(const dit_model *model);
 /* Prompts of fixed length: every encoder one after the other, then what is given. */
@@ -332,9 +333,11 @@ DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model);
 /* Device memory of the weights. streamed: bytes that are not resident; may be NULL. */
 DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
+/* Staging buffers in the device's memory that stay. loading: what others took besides the weights at most. */
+DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading);
 /* conditioning.c: the blob of dit_encode_prompt */
-DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const void *blob, size_t size,
-                                                    diti_conditioning *out, dit_error *err);
+DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
+                                                    size_t size, diti_conditioning *out, dit_error *err);
 DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
 /* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,

@@ -221,19 +221,16 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     size_t i;
     dit_result result = diti_model_default_scheduler(model, err);
     if (result < 0) return result;
-    if (model->transformer)
-        diti_model_describe_transformer(model);
-    else
+    if (model->transformer) diti_model_describe_transformer(model);
+    if (!model->transformer || !diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         info->missing |= 1u << DIT_ROLE_TRANSFORMER;
     for (i = 0; i < DITI_ENCODERS; i++) {
         const diti_weights *weights = diti_encoder_weights(&model->encoders[i]);
         if (weights) info->parameters[DIT_ROLE_TEXT_1 + (int)i] = weights->parameters;
     }
-    info->missing |= diti_encoders_missing(model);
-    if (model->vae)
-        info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
-    else
-        info->missing |= 1u << DIT_ROLE_VAE;
+    info->missing |= diti_encoders_missing(model) | diti_encoders_left_out(model);
+    if (model->vae) info->parameters[DIT_ROLE_VAE] = diti_vae_weights(model->vae)->parameters;
+    if (!model->vae || !diti_model_wants(model, DIT_ROLE_VAE)) info->missing |= 1u << DIT_ROLE_VAE;
     if (model->vae || model->transformer) info->latent_factor = diti_model_factor(model);
     if (!model->scheduler) info->missing |= 1u << DIT_ROLE_SCHEDULER;
     info->weight_bytes = diti_model_weight_bytes(model, &info->streamed_bytes);
@@ -330,7 +327,7 @@ static uint64_t diti_model_least_slot(const dit_model *model, diti_part first) {
 /* Larger slots mean fewer waits; but what they take is not resident. */
 static uint64_t diti_model_slot(const dit_model *model, uint64_t least, uint64_t room) {
     const uint64_t most = (uint64_t)64 << 20;
-    uint64_t limit = model->device ? model->device->limits.allocation & ~(VkDeviceSize)0xffff : (uint64_t)1 << 30;
+    uint64_t limit = model->device ? model->device->limits.block & ~(VkDeviceSize)0xffff : (uint64_t)1 << 30;
     uint64_t slot = room / 16 < most ? room / 16 & ~(uint64_t)255u : most;
     if (slot > limit) slot = limit;
     return slot > least ? slot : least;
@@ -380,10 +377,10 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
     return diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
 }
 
-DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed) {
-    const diti_weights *parts[DITI_PARTS] = DITI_ZERO;
-    uint64_t bytes = model->stream ? DITI_STREAM_SLOTS * model->stream->slot_bytes : 0;
+/* What is loaded of each part; NULL: nothing. */
+static void diti_model_loaded(const dit_model *model, const diti_weights *parts[DITI_PARTS]) {
     int part;
+    for (part = 0; part < DITI_PARTS; part++) parts[part] = NULL;
     if (model->transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
     for (part = 0; part < (int)DITI_ENCODERS; part++) {
@@ -391,6 +388,26 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
     }
     if (model->vae && diti_model_wants(model, DIT_ROLE_VAE)) parts[DITI_PART_VAE] = diti_vae_weights(model->vae);
+}
+
+DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t *loading) {
+    const diti_weights *parts[DITI_PARTS];
+    const diti_device *device = model->device;
+    uint64_t kept = device && device->unified && diti_atomic_load(&device->stages) ? device->staging_slot : 0;
+    int part;
+    diti_model_loaded(model, parts);
+    *loading = 0;
+    for (part = 0; part < DITI_PARTS; part++)
+        if (parts[part] && parts[part]->staged > *loading) *loading = parts[part]->staged;
+    if (kept && model->stream && model->stream->stage) kept += DITI_STAGE_BUFFERS * model->stream->stage->bytes;
+    return kept;
+}
+
+DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed) {
+    const diti_weights *parts[DITI_PARTS];
+    uint64_t bytes = model->stream ? DITI_STREAM_SLOTS * model->stream->slot_bytes : 0;
+    int part;
+    diti_model_loaded(model, parts);
     if (model->tae && diti_model_wants(model, DIT_ROLE_VAE)) bytes += diti_vae_weights(model->tae)->bytes;
     if (streamed) *streamed = 0;
     for (part = 0; part < DITI_PARTS; part++) {

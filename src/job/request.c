@@ -107,6 +107,20 @@ static dit_result diti_request_size(const dit_model *model, const dit_job_desc *
     return DIT_OK;
 }
 
+static dit_result diti_request_family(const dit_model *model, const dit_target *target, dit_error *err) {
+    uint32_t family = target->dst_queue_family;
+    bool external = family == VK_QUEUE_FAMILY_EXTERNAL || family == VK_QUEUE_FAMILY_FOREIGN_EXT;
+    if (family == 0 || family == VK_QUEUE_FAMILY_IGNORED || !model->device || family == model->device->queue_family)
+        return DIT_OK;
+    if (external && target->image) return DIT_OK;
+    if (external)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "target.dst_queue_family: dit's own images do not leave the device; give an image of yours");
+    if (family < 64 && (model->device->families >> family & 1u)) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "target.dst_queue_family: the device was created without queues of family %u", family);
+}
+
 static dit_result diti_request_target(const dit_target *target, diti_job_request *out, dit_error *err) {
     switch (target->format) {
     case VK_FORMAT_UNDEFINED:
@@ -322,6 +336,7 @@ static void diti_request_imagine_text(const dit_model *model, uint32_t branch, d
 
 static dit_result diti_request_branch(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                       uint32_t branch, bool conditional, diti_job_request *out, dit_error *err) {
+    const char *member = conditional ? "conditioning" : "negative_conditioning";
     const void *blob = conditional ? desc->conditioning : desc->negative_conditioning;
     size_t size = conditional ? desc->conditioning_size : desc->negative_conditioning_size;
     diti_conditioning *given = &out->conditioning[branch];
@@ -332,7 +347,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     if (embeds)
         result = diti_request_given(model, env, desc, conditional, given, err);
     else if (blob)
-        result = diti_conditioning_from_blob(env, blob, size, given, err);
+        result = diti_conditioning_from_blob(env, member, blob, size, given, err);
     for (i = 0; i < DITI_TEXTS && result >= 0 && (embeds || blob); i++)
         if (model->texts[i].tokens || given->texts[i].tokens)
             result = diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err);
@@ -343,7 +358,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
         return DIT_OK;
     }
     if (result >= 0 && out->shape.encodes[branch]) {
-        result = diti_model_check_encoders(model, err);
+        result = diti_model_check_encoders(model, member, err);
         if (result >= 0)
             result = diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
                                              out->tokens, err);
@@ -573,6 +588,7 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     if (result >= 0) result = diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err);
     if (result >= 0) result = diti_request_size(model, desc, out, err);
     if (result >= 0) result = diti_request_target(&desc->target, out, err);
+    if (result >= 0) result = diti_request_family(model, &desc->target, err);
     if (result >= 0) result = diti_job_request_start(model, desc, out, err);
     if (result < 0) return result;
     out->guidance = desc->guidance;

@@ -27,11 +27,14 @@ static bool diti_device_dot_is_fast(const diti_device *device) {
 }
 
 static void diti_device_properties(diti_device *device) {
+    VkPhysicalDeviceMaintenance4Properties buffers = DITI_ZERO;
     VkPhysicalDeviceMaintenance3Properties memory = DITI_ZERO;
     VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
     VkPhysicalDeviceProperties2 properties = DITI_ZERO;
-    VkDeviceSize largest = (VkDeviceSize)1 << 30;
+    buffers.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES;
     memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
+    if (device->features.has[DITI_FEATURE_MAINTENANCE4])
+        memory.pNext = &buffers; /* without it there is no such limit */
     subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
     subgroup.pNext = &memory;
     properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
@@ -39,9 +42,8 @@ static void diti_device_properties(diti_device *device) {
     device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
     diti_device_sizes(device, &properties.properties.limits);
     device->limits.subgroup_size = subgroup.subgroupSize;
-    /* SwiftShader reports 1 GiB and refuses exactly that much: stay below a limit that is as low */
-    if (memory.maxMemoryAllocationSize <= largest) largest = memory.maxMemoryAllocationSize / 2;
-    device->limits.allocation = largest;
+    device->limits.allocation =
+        diti_memory_largest(memory.maxMemoryAllocationSize, buffers.maxBufferSize, device->heap);
     /* the kernels for processors pass values between lanes */
     device->is_cpu = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU &&
                      (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
@@ -64,7 +66,8 @@ static uint64_t diti_lower_limit(const char *overrides, const char *key, uint64_
 static void diti_device_override(diti_device *device, const char *overrides) {
     diti_limits *limits = &device->limits;
     limits->storage_range = diti_lower_limit(overrides, "storage_range", limits->storage_range);
-    limits->allocation = diti_lower_limit(overrides, "allocation", limits->allocation);
+    limits->allocation = diti_override_number(overrides, "allocation", limits->allocation);
+    limits->block = limits->allocation < (VkDeviceSize)1 << 30 ? limits->allocation : (VkDeviceSize)1 << 30;
     limits->shared_bytes = (uint32_t)diti_lower_limit(overrides, "shared", limits->shared_bytes);
     limits->group_count = (uint32_t)diti_lower_limit(overrides, "groups", limits->group_count);
     limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);
@@ -73,6 +76,10 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
     device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
     if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
+    /* where the host has no memory of its own, staging takes from what models need */
+    device->staging_slot =
+        device->unified ? diti_override_number(overrides, "staging", DITI_STAGING_LEAST) : device->staging_bytes;
+    if (device->staging_slot > device->staging_bytes) device->staging_slot = device->staging_bytes;
     device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
     if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
     device->unguarded = !diti_override_number(overrides, "guards", 1);
@@ -176,6 +183,7 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
     device->has_fp16 = device->features.has[DITI_FEATURE_FP16];
     device->has_dot = device->features.has[DITI_FEATURE_DOT];
     device->unverified = diti_override_number(desc->overrides, "unverified", 0) != 0;
+    diti_memory_find(device);
     diti_device_properties(device);
     diti_device_timestamps(device, desc->overrides);
     result = diti_device_cores(device, &device->limits.cores, err);
@@ -347,6 +355,19 @@ static dit_result diti_wrap_family(diti_device *device, const dit_vulkan *given,
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_vulkan: device_info creates no queue of family %u", family);
 }
 
+/* A bit for each family that the device has queues of; without device_info, for each that there is. */
+static uint64_t diti_wrap_families(const diti_device *device, const dit_vulkan *given) {
+    uint64_t families = 0;
+    uint32_t i, count = 0;
+    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->physical, &count, NULL);
+    if (!given->device_info) return count < 64 ? ((uint64_t)1 << count) - 1 : UINT64_MAX;
+    for (i = 0; i < given->device_info->queueCreateInfoCount; i++) {
+        uint32_t family = given->device_info->pQueueCreateInfos[i].queueFamilyIndex;
+        if (family < 64) families |= (uint64_t)1 << family;
+    }
+    return families;
+}
+
 static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
     const VkQueueFlags copies = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
     dit_result result = diti_wrap_family(device, given, given->queue_family, VK_QUEUE_COMPUTE_BIT, "COMPUTE", err);
@@ -388,6 +409,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
     }
     result = diti_wrap_queue(device, given, err);
+    device->families = diti_wrap_families(device, given);
     if (result >= 0) result = diti_device_describe(device, desc, err);
     if (result < 0) return result;
     diti_device_shares_enabled(device, given->device_info);

@@ -1,8 +1,8 @@
 #include "vk/vk.h"
 
-/* dit_device_extend: the application's pNext chain with the bits that dit needs set. Its structures are const, so those
-   up to the last one that must change are copied, and what follows is linked as it is. A copy needs the structure's
-   size: these are the ones that engines put there. */
+/* dit_device_extend: the application's VkDeviceCreateInfo with the bits that dit needs set, copied with all that it
+   points to, so that nothing of the application's need outlive the call. A copy of a structure of the pNext chain needs
+   its size: these are the ones that engines put there. From the first unknown one on the chain is linked as it is. */
 #define DITI_EXTEND_STRUCTURES(X)                                                                                      \
     X(DEVICE_GROUP_DEVICE_CREATE_INFO, VkDeviceGroupDeviceCreateInfo)                                                  \
     X(PHYSICAL_DEVICE_FEATURES_2, VkPhysicalDeviceFeatures2)                                                           \
@@ -23,6 +23,37 @@
     X(PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES, VkPhysicalDeviceVulkanMemoryModelFeatures)                         \
     X(PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, VkPhysicalDeviceSubgroupSizeControlFeatures)                     \
     X(PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, VkPhysicalDeviceMaintenance4Features)                                    \
+    X(PHYSICAL_DEVICE_INLINE_UNIFORM_BLOCK_FEATURES, VkPhysicalDeviceInlineUniformBlockFeatures)                       \
+    X(PHYSICAL_DEVICE_PRIVATE_DATA_FEATURES, VkPhysicalDevicePrivateDataFeatures)                                      \
+    X(PHYSICAL_DEVICE_TEXTURE_COMPRESSION_ASTC_HDR_FEATURES, VkPhysicalDeviceTextureCompressionASTCHDRFeatures)        \
+    X(PHYSICAL_DEVICE_SHADER_ATOMIC_INT64_FEATURES, VkPhysicalDeviceShaderAtomicInt64Features)                         \
+    X(PHYSICAL_DEVICE_UNIFORM_BUFFER_STANDARD_LAYOUT_FEATURES, VkPhysicalDeviceUniformBufferStandardLayoutFeatures)    \
+    X(PHYSICAL_DEVICE_SEPARATE_DEPTH_STENCIL_LAYOUTS_FEATURES, VkPhysicalDeviceSeparateDepthStencilLayoutsFeatures)    \
+    X(PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES, VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures)    \
+    X(PHYSICAL_DEVICE_SHADER_DEMOTE_TO_HELPER_INVOCATION_FEATURES,                                                     \
+      VkPhysicalDeviceShaderDemoteToHelperInvocationFeatures)                                                          \
+    X(PHYSICAL_DEVICE_SHADER_TERMINATE_INVOCATION_FEATURES, VkPhysicalDeviceShaderTerminateInvocationFeatures)         \
+    X(PHYSICAL_DEVICE_VERTEX_INPUT_DYNAMIC_STATE_FEATURES_EXT, VkPhysicalDeviceVertexInputDynamicStateFeaturesEXT)     \
+    X(PHYSICAL_DEVICE_EXTENDED_DYNAMIC_STATE_FEATURES_EXT, VkPhysicalDeviceExtendedDynamicStateFeaturesEXT)            \
+    X(PHYSICAL_DEVICE_EXTENDED_DYNAMIC_STATE_2_FEATURES_EXT, VkPhysicalDeviceExtendedDynamicState2FeaturesEXT)         \
+    X(PHYSICAL_DEVICE_EXTENDED_DYNAMIC_STATE_3_FEATURES_EXT, VkPhysicalDeviceExtendedDynamicState3FeaturesEXT)         \
+    X(PHYSICAL_DEVICE_GRAPHICS_PIPELINE_LIBRARY_FEATURES_EXT, VkPhysicalDeviceGraphicsPipelineLibraryFeaturesEXT)      \
+    X(PHYSICAL_DEVICE_DESCRIPTOR_BUFFER_FEATURES_EXT, VkPhysicalDeviceDescriptorBufferFeaturesEXT)                     \
+    X(PHYSICAL_DEVICE_FRAGMENT_SHADING_RATE_FEATURES_KHR, VkPhysicalDeviceFragmentShadingRateFeaturesKHR)              \
+    X(PHYSICAL_DEVICE_FRAGMENT_SHADER_BARYCENTRIC_FEATURES_KHR, VkPhysicalDeviceFragmentShaderBarycentricFeaturesKHR)  \
+    X(PHYSICAL_DEVICE_SHADER_CLOCK_FEATURES_KHR, VkPhysicalDeviceShaderClockFeaturesKHR)                               \
+    X(PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT, VkPhysicalDeviceShaderAtomicFloatFeaturesEXT)                  \
+    X(PHYSICAL_DEVICE_TRANSFORM_FEEDBACK_FEATURES_EXT, VkPhysicalDeviceTransformFeedbackFeaturesEXT)                   \
+    X(PHYSICAL_DEVICE_CONDITIONAL_RENDERING_FEATURES_EXT, VkPhysicalDeviceConditionalRenderingFeaturesEXT)             \
+    X(PHYSICAL_DEVICE_CUSTOM_BORDER_COLOR_FEATURES_EXT, VkPhysicalDeviceCustomBorderColorFeaturesEXT)                  \
+    X(PHYSICAL_DEVICE_MEMORY_PRIORITY_FEATURES_EXT, VkPhysicalDeviceMemoryPriorityFeaturesEXT)                         \
+    X(PHYSICAL_DEVICE_PAGEABLE_DEVICE_LOCAL_MEMORY_FEATURES_EXT, VkPhysicalDevicePageableDeviceLocalMemoryFeaturesEXT) \
+    X(PHYSICAL_DEVICE_PRESENT_ID_FEATURES_KHR, VkPhysicalDevicePresentIdFeaturesKHR)                                   \
+    X(PHYSICAL_DEVICE_PRESENT_WAIT_FEATURES_KHR, VkPhysicalDevicePresentWaitFeaturesKHR)                               \
+    X(PHYSICAL_DEVICE_FAULT_FEATURES_EXT, VkPhysicalDeviceFaultFeaturesEXT)                                            \
+    X(PHYSICAL_DEVICE_DIAGNOSTICS_CONFIG_FEATURES_NV, VkPhysicalDeviceDiagnosticsConfigFeaturesNV)                     \
+    X(DEVICE_DIAGNOSTICS_CONFIG_CREATE_INFO_NV, VkDeviceDiagnosticsConfigCreateInfoNV)                                 \
+    X(DEVICE_PRIVATE_DATA_CREATE_INFO, VkDevicePrivateDataCreateInfo)                                                  \
     X(PHYSICAL_DEVICE_MULTIVIEW_FEATURES, VkPhysicalDeviceMultiviewFeatures)                                           \
     X(PHYSICAL_DEVICE_VARIABLE_POINTERS_FEATURES, VkPhysicalDeviceVariablePointersFeatures)                            \
     X(PHYSICAL_DEVICE_SAMPLER_YCBCR_CONVERSION_FEATURES, VkPhysicalDeviceSamplerYcbcrConversionFeatures)               \
@@ -78,7 +109,7 @@ typedef struct diti_extend {
     unsigned char *memory; /* NULL: only count */
     size_t used, room;
     VkBaseOutStructure *first, **tail;
-    const char *const *names; /* NULL: the application's own */
+    const char **names;
     uint32_t name_count;
 } diti_extend;
 
@@ -89,11 +120,23 @@ static void *diti_extend_take(diti_extend *extend, size_t size) {
     return extend->memory && extend->used <= extend->room ? extend->memory + start : NULL;
 }
 
+/* A copy in memory; NULL likewise, and of nothing. */
+static void *diti_extend_copy(diti_extend *extend, const void *from, size_t size) {
+    void *copy = from && size ? diti_extend_take(extend, size) : NULL;
+    if (copy) memcpy(copy, from, size);
+    return copy;
+}
+
 /* Appends a copy of size bytes to memory and to the new chain; NULL while counting or when there is no room. */
 static VkBaseOutStructure *diti_extend_put(diti_extend *extend, const void *from, size_t size) {
-    VkBaseOutStructure *copy = (VkBaseOutStructure *)diti_extend_take(extend, size);
+    VkBaseOutStructure *copy = (VkBaseOutStructure *)diti_extend_copy(extend, from, size);
+    if (((const VkBaseInStructure *)from)->sType == VK_STRUCTURE_TYPE_DEVICE_GROUP_DEVICE_CREATE_INFO) {
+        const VkDeviceGroupDeviceCreateInfo *group = (const VkDeviceGroupDeviceCreateInfo *)from;
+        const void *gpus = diti_extend_copy(extend, group->pPhysicalDevices,
+                                            group->physicalDeviceCount * sizeof *group->pPhysicalDevices);
+        if (copy) ((VkDeviceGroupDeviceCreateInfo *)(void *)copy)->pPhysicalDevices = (const VkPhysicalDevice *)gpus;
+    }
     if (!copy) return NULL;
-    memcpy(copy, from, size);
     copy->pNext = NULL;
     *extend->tail = copy;
     extend->tail = &copy->pNext;
@@ -130,24 +173,67 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
 /* The application's extensions, those of the missing features and those for sharing, if there are any of the latter. */
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
     diti_feature_chain chain;
-    const char **names, *added[(int)DITI_SHARES + (int)DITI_FEATURES];
+    const char *added[(int)DITI_SHARES + (int)DITI_FEATURES];
     uint32_t i, j, count;
     diti_features_chain(&extend->missing, &chain);
-    extend->name_count = app->enabledExtensionCount;
     for (i = 0; i < extend->shares.count; i++) added[i] = extend->shares.names[i];
     for (i = 0; i < chain.extension_count; i++) added[extend->shares.count + i] = chain.extensions[i];
     count = extend->shares.count + chain.extension_count;
-    if (!count) return;
-    names = (const char **)diti_extend_take(extend, (app->enabledExtensionCount + count) * sizeof *names);
-    extend->names = names;
-    for (i = 0; names && i < app->enabledExtensionCount; i++) names[i] = app->ppEnabledExtensionNames[i];
+    extend->name_count = app->enabledExtensionCount;
+    extend->names = (const char **)diti_extend_take(extend, (app->enabledExtensionCount + count) * sizeof *added);
+    for (i = 0; i < app->enabledExtensionCount; i++) {
+        const char *name = app->ppEnabledExtensionNames[i];
+        name = (const char *)diti_extend_copy(extend, name, strlen(name) + 1);
+        if (extend->names) extend->names[i] = name;
+    }
     for (i = 0; i < count; i++) {
         bool enabled = false;
         for (j = 0; j < app->enabledExtensionCount; j++)
             enabled = enabled || diti_equal(app->ppEnabledExtensionNames[j], added[i]);
-        if (!enabled && names) names[extend->name_count] = added[i];
-        if (!enabled) extend->name_count++;
+        if (enabled) continue;
+        if (extend->names) extend->names[extend->name_count] = added[i];
+        extend->name_count++;
     }
+}
+
+/* Queues with their priorities; one structure of their chains is known, others are linked as they are. */
+static const VkDeviceQueueCreateInfo *diti_extend_queues(diti_extend *extend, const VkDeviceCreateInfo *app) {
+    VkDeviceQueueCreateInfo *queues = (VkDeviceQueueCreateInfo *)diti_extend_copy(
+        extend, app->pQueueCreateInfos, app->queueCreateInfoCount * sizeof *queues);
+    uint32_t i;
+    for (i = 0; i < app->queueCreateInfoCount; i++) {
+        const VkDeviceQueueCreateInfo *queue = &app->pQueueCreateInfos[i];
+        const VkBaseInStructure *next = (const VkBaseInStructure *)queue->pNext;
+        const void *priorities =
+            diti_extend_copy(extend, queue->pQueuePriorities, queue->queueCount * sizeof *queue->pQueuePriorities);
+        if (next && next->sType == VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_KHR)
+            next = (const VkBaseInStructure *)diti_extend_copy(extend, next,
+                                                               sizeof(VkDeviceQueueGlobalPriorityCreateInfoKHR));
+        if (!queues) continue;
+        queues[i].pQueuePriorities = (const float *)priorities;
+        queues[i].pNext = next;
+    }
+    return queues;
+}
+
+/* All but the chain. */
+static void diti_extend_rest(diti_extend *extend, const VkDeviceCreateInfo *app, VkDeviceCreateInfo *out) {
+    const char **layers =
+        (const char **)diti_extend_copy(extend, app->ppEnabledLayerNames, app->enabledLayerCount * sizeof *layers);
+    uint32_t i;
+    for (i = 0; i < app->enabledLayerCount; i++) {
+        const char *name = app->ppEnabledLayerNames[i];
+        name = (const char *)diti_extend_copy(extend, name, strlen(name) + 1);
+        if (layers) layers[i] = name;
+    }
+    diti_extend_names(extend, app);
+    *out = *app;
+    out->pQueueCreateInfos = diti_extend_queues(extend, app);
+    out->pEnabledFeatures = (const VkPhysicalDeviceFeatures *)diti_extend_copy(extend, app->pEnabledFeatures,
+                                                                               sizeof *app->pEnabledFeatures);
+    out->ppEnabledLayerNames = layers;
+    out->ppEnabledExtensionNames = extend->names;
+    out->enabledExtensionCount = extend->name_count;
 }
 
 static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInfo *app, dit_error *err) {
@@ -155,6 +241,7 @@ static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInf
     for (at = rest; at; at = at->pNext) {
         if (diti_features_set(&extend->missing, at->sType, NULL)) rest = at->pNext;
     }
+    while (rest && diti_extend_size_of(rest->sType)) rest = rest->pNext;
     for (at = (const VkBaseInStructure *)app->pNext; at != rest; at = at->pNext) {
         size_t size = diti_extend_size_of(at->sType);
         if (!size) {
@@ -166,7 +253,6 @@ static dit_result diti_extend_chain(diti_extend *extend, const VkDeviceCreateInf
         diti_features_set(&extend->missing, at->sType, diti_extend_put(extend, at, size));
     }
     diti_extend_add(extend, app);
-    diti_extend_names(extend, app);
     if (extend->memory && extend->used <= extend->room) *extend->tail = (VkBaseOutStructure *)rest;
     return DIT_OK;
 }
@@ -219,6 +305,7 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
                                      const VkDeviceCreateInfo *app, void *memory, size_t *size, VkDeviceCreateInfo *out,
                                      dit_error *err) {
     diti_extend extend = DITI_ZERO;
+    VkDeviceCreateInfo made;
     dit_result result;
     if (!gipa || !instance || !gpu || !app || !size || (memory && !out)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: an argument is NULL");
@@ -233,16 +320,14 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
     extend.tail = &extend.first;
     result = diti_extend_chain(&extend, app, err);
     if (result < 0) return result;
-    if (!extend.used) extend.used = 8; /* so that no one asks malloc for nothing */
+    diti_extend_rest(&extend, app, &made);
     *size = extend.used;
     if (!memory) return DIT_OK;
     if (extend.used > extend.room) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: %llu bytes are needed, %llu were given",
                          (unsigned long long)extend.used, (unsigned long long)extend.room);
     }
-    *out = *app;
-    out->pNext = extend.first;
-    if (extend.names) out->ppEnabledExtensionNames = extend.names;
-    out->enabledExtensionCount = extend.name_count;
+    made.pNext = extend.first;
+    *out = made;
     return DIT_OK;
 }

@@ -1,21 +1,8 @@
 #include "vk/vk.h"
 
 #define DITI_HOST_COHERENT (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
-#define DITI_LARGEST_ALLOCATION ((VkDeviceSize)1 << 30)
 
 /* --- limits --- */
-
-static VkDeviceSize diti_memory_free_budget(diti_device *device, uint32_t heap) {
-    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
-    VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
-    if (!device->has_memory_budget) return 0;
-    budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
-    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
-    memory.pNext = &budget;
-    device->vk.GetPhysicalDeviceMemoryProperties2(device->physical, &memory);
-    if (budget.heapBudget[heap] <= budget.heapUsage[heap]) return 0;
-    return budget.heapBudget[heap] - budget.heapUsage[heap];
-}
 
 static uint32_t diti_memory_largest_heap(const diti_device *device) {
     uint32_t i, best = 0;
@@ -29,9 +16,38 @@ static uint32_t diti_memory_largest_heap(const diti_device *device) {
     return best;
 }
 
-DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit) {
+/* 0: unknown, or nothing is free. */
+static VkDeviceSize diti_memory_free_budget(diti_device *device) {
+    uint32_t heap = diti_memory_largest_heap(device);
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
     VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
-    uint32_t i, heap;
+    if (!device->has_memory_budget) return 0;
+    budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
+    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
+    memory.pNext = &budget;
+    device->vk.GetPhysicalDeviceMemoryProperties2(device->physical, &memory);
+    if (budget.heapBudget[heap] <= budget.heapUsage[heap]) return 0;
+    return budget.heapBudget[heap] - budget.heapUsage[heap];
+}
+
+/* One tensor gets half of the heap at most: what it is made from must fit, too. A driver that states 1 GiB or less
+   gets half of that, since SwiftShader refuses exactly what it states. */
+DIT_INTERNAL VkDeviceSize diti_memory_largest(VkDeviceSize allocation, VkDeviceSize buffer, VkDeviceSize heap) {
+    VkDeviceSize largest = allocation <= (VkDeviceSize)1 << 30 ? allocation / 2 : allocation;
+    if (buffer && buffer < largest) largest = buffer;
+    return heap / 2 < largest ? heap / 2 : largest;
+}
+
+/* 90 % less 256 MB: drivers need room of their own, and Windows moves memory out to the host when the last of it is
+   taken. Half of it where little is free. */
+DIT_INTERNAL VkDeviceSize diti_memory_share(VkDeviceSize available) {
+    VkDeviceSize headroom = available / 10 + ((VkDeviceSize)256 << 20);
+    return available - (headroom < available / 2 ? headroom : available / 2);
+}
+
+DIT_INTERNAL void diti_memory_find(diti_device *device) {
+    VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
+    uint32_t i;
     memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
     device->vk.GetPhysicalDeviceMemoryProperties2(device->physical, &memory);
     device->memory = memory.memoryProperties;
@@ -39,9 +55,12 @@ DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit) {
     for (i = 0; i < device->memory.memoryHeapCount; i++) {
         if (!(device->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)) device->unified = false;
     }
-    heap = diti_memory_largest_heap(device);
-    device->memory_limit = limit ? limit : diti_memory_free_budget(device, heap);
-    if (!device->memory_limit) device->memory_limit = device->memory.memoryHeaps[heap].size / 5 * 4;
+    device->heap = device->memory.memoryHeaps[diti_memory_largest_heap(device)].size;
+}
+
+DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit) {
+    device->memory_limit = limit ? limit : diti_memory_share(diti_memory_free_budget(device));
+    if (!device->memory_limit) device->memory_limit = diti_memory_share(device->heap);
 }
 
 /* Host buffers take from the device's memory only where there is no other. */
@@ -243,6 +262,7 @@ static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_b
     device->vk.GetBufferMemoryRequirements(device->device, out->buffer, &need);
     result = diti_block_create(device, &need, out->kind, what, out, err);
     if (result < 0) return result;
+    if (!out->block.mapped) diti_atomic_store(&device->stages, 1);
     vr = device->vk.BindBufferMemory(device->device, out->buffer, out->block.memory, out->block.offset);
     return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory", err) : DIT_OK;
 }

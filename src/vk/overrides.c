@@ -6,7 +6,7 @@ static const char *const diti_override_keys[] = {
     "unverified", /* 1: also what has never run on any driver: bfloat16, workgroups' matrices, device groups, dma-buf */
     "loader",     /* file name of the Vulkan loader */
     "storage_range",   /* bytes in one storage buffer binding */
-    "allocation",      /* bytes in one device memory allocation */
+    "allocation",      /* bytes in one device memory allocation; also more than the device allows, to plan for others */
     "shared",          /* bytes of shared memory in a workgroup */
     "groups",          /* workgroups in a dispatch */
     "invocations",     /* invocations in a workgroup */

@@ -103,7 +103,8 @@ typedef struct diti_coop {
 /* What a plan must respect: the device's own limits, lowered by overrides in tests. */
 typedef struct diti_limits {
     VkDeviceSize storage_range;     /* maxStorageBufferRange */
-    VkDeviceSize allocation;        /* largest single VkDeviceMemory, at most 1 GiB */
+    VkDeviceSize allocation;        /* largest single VkDeviceMemory, and so the largest tensor */
+    VkDeviceSize block;             /* memory that many tensors share is allocated in pieces of at most this: 1 GiB */
     VkDeviceSize storage_alignment; /* minStorageBufferOffsetAlignment */
     uint32_t group_count;           /* maxComputeWorkGroupCount[0] */
     uint32_t group_invocations;     /* maxComputeWorkGroupInvocations */
@@ -259,6 +260,7 @@ typedef struct diti_device {
     VkDevice device;
     VkQueue queue;
     uint32_t queue_family;
+    uint64_t families;      /* of the application's device: a bit for each of which it has queues */
     VkQueue transfer_queue; /* for copies beside computing; NULL: none */
     uint32_t transfer_family;
     void (*lock_queue)(void *user);
@@ -269,6 +271,7 @@ typedef struct diti_device {
     dit_device_info info;
     diti_limits limits;
     VkPhysicalDeviceMemoryProperties memory;
+    VkDeviceSize heap;                 /* bytes of the largest device local heap */
     uint32_t ordinal;                  /* of this device in its context, for the allocator hook */
     bool has_peers;                    /* the context has more devices */
     bool shares_instance;              /* it is the first one's */
@@ -312,14 +315,15 @@ typedef struct diti_device {
     int lock;                                 /* spin lock: pipelines, memory accounting, the staging slot */
     int queue_lock;                           /* spin lock around the queue when the application gave no lock_queue */
     diti_buffer staging;                      /* a slot: whoever copies takes it out and puts it back */
-    VkDeviceSize staging_bytes;
-    int lost;                                      /* latched: nothing is submitted any more */
-    int stalled, asked;                            /* of keep.c; atomic */
-    bool instance_stays, device_stays;             /* another one that has the same instance, or VkDevice, keeps */
-    VkSemaphore answers[2];                        /* of the queue and the transfer queue */
-    struct diti_kept *kept, *kept_last;            /* a list, under the lock */
-    uint64_t patience_us;                          /* a device that finishes nothing for so long is lost */
-    uint32_t fail_submit_after;                    /* test override: the n-th submit reports device lost; 0: never */
+    VkDeviceSize staging_slot, staging_bytes; /* of that slot; most of each buffer that streams and loading make */
+    int stages;                               /* atomic: device memory was not mapped, so that the slot is needed */
+    int lost;                                 /* latched: nothing is submitted any more */
+    int stalled, asked;                       /* of keep.c; atomic */
+    bool instance_stays, device_stays;        /* another one that has the same instance, or VkDevice, keeps */
+    VkSemaphore answers[2];                   /* of the queue and the transfer queue */
+    struct diti_kept *kept, *kept_last;       /* a list, under the lock */
+    uint64_t patience_us;                     /* a device that finishes nothing for so long is lost */
+    uint32_t fail_submit_after;               /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     uint64_t submits, transfer_submits;            /* of both queues; to transfer_queue */
     float us_per_gflop;  /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
@@ -386,7 +390,12 @@ DIT_INTERNAL dit_result diti_candidate_fill(const diti_env *env, const diti_vk_a
 /* The candidate that choice names; NULL with an error that lists what there is. */
 DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *list, uint32_t count, const char *choice,
                                                          dit_error *err);
+DIT_INTERNAL void diti_memory_find(diti_device *device); /* heaps and types */
 DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit);
+/* diti_limits.allocation of a device that states these limits. buffer: maxBufferSize, 0: unknown. */
+DIT_INTERNAL VkDeviceSize diti_memory_largest(VkDeviceSize allocation, VkDeviceSize buffer, VkDeviceSize heap);
+/* What dit may allocate of so many free bytes. */
+DIT_INTERNAL VkDeviceSize diti_memory_share(VkDeviceSize available);
 DIT_INTERNAL void diti_staging_free(diti_device *device);
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
 DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, size_t size, dit_error *err);
@@ -518,6 +527,7 @@ DIT_INTERNAL void diti_shared_destroy(diti_device *a, diti_device *b, diti_share
 /* --- staging: a ring of pinned buffers. Room, put what was written there, submit; a copy is over when the ring's
    timeline reaches the value that put returned. What the copies write must not be in use. --- */
 #define DITI_STAGE_BUFFERS 3u
+#define DITI_STAGING_LEAST ((uint64_t)256 << 10) /* bytes of a staging buffer for which it pays to submit a copy */
 typedef struct diti_stage_buffer {
     diti_buffer buffer;
     VkCommandBuffer commands;

@@ -1,0 +1,479 @@
+/* What the manual's chapter "In an engine" says, sentence by sentence, as far as a test can see it: pictures on another
+   queue family, what a picture's image is and what is left of it, frames that are dropped, jobs that are destroyed
+   while they run, what a preview costs, and memory behind an allocator that maps only what it must.
+   test-runs: lavapipe families sanitize */
+#include "library.h"
+#include "vulkan_test.h"
+#include "engine.h"
+
+#define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */
+enum { SIDE = 32, BYTES = SIDE * SIDE * 4, STEPS = 2 };
+
+static unsigned char expected[2][BYTES]; /* of seeds 7 and 8 */
+
+/* ---- images that dit makes, as the driver sees them ---- */
+
+static struct {
+    PFN_vkGetDeviceProcAddr get;
+    PFN_vkCreateImage create;
+    VkSharingMode mode;
+    uint32_t count, families[2];
+} made;
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_image(VkDevice device, const VkImageCreateInfo *info,
+                                                   const VkAllocationCallbacks *callbacks, VkImage *out) {
+    made.mode = info->sharingMode;
+    made.families[0] = info->queueFamilyIndexCount > 0 ? info->pQueueFamilyIndices[0] : UINT32_MAX;
+    made.families[1] = info->queueFamilyIndexCount > 1 ? info->pQueueFamilyIndices[1] : UINT32_MAX;
+    made.count++;
+    return made.create(device, info, callbacks, out);
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device(VkDevice device, const char *name) {
+    PFN_vkVoidFunction real = made.get(device, name);
+    if (strcmp(name, "vkCreateImage")) return real;
+    made.create = (PFN_vkCreateImage)real;
+    return (PFN_vkVoidFunction)create_image;
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance(VkInstance instance, const char *name) {
+    PFN_vkVoidFunction real = test_vulkan_function(instance, name);
+    if (strcmp(name, "vkGetDeviceProcAddr")) return real;
+    made.get = (PFN_vkGetDeviceProcAddr)real;
+    return (PFN_vkVoidFunction)get_device;
+}
+
+/* ---- helpers ---- */
+
+static dit_model *load_model(dit_context *ctx, const char *path) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    desc.source.path = path;
+    CHECK_MESSAGE(dit_model_load(ctx, &desc, &model, &err) == DIT_OK, "%s", err.message);
+    return model;
+}
+
+static dit_job_desc describe(const dit_model *model, uint64_t seed) {
+    dit_job_desc desc = {0};
+    desc.model = model;
+    desc.prompt = "a red heart";
+    desc.width = desc.height = SIDE;
+    desc.steps = STEPS;
+    desc.seed = seed;
+    return desc;
+}
+
+static dit_job *create_job(dit_context *ctx, const dit_job_desc *desc) {
+    dit_job *job = NULL;
+    dit_error err = {0};
+    CHECK_MESSAGE(dit_job_create(ctx, desc, &job, &err) == DIT_OK, "%s", err.message);
+    return job;
+}
+
+static void restart(dit_job *job, const dit_job_desc *desc) {
+    dit_error err = {0};
+    CHECK_MESSAGE(dit_job_restart(job, desc, &err) == DIT_OK, "%s", err.message);
+}
+
+/* So many frames, one slice in each, or all of them; returns what the last call said. */
+static dit_result record(engine *e, dit_job *job, int frames) {
+    dit_result result = DIT_WORKING;
+    while (result == DIT_WORKING && frames-- > 0) {
+        VkCommandBuffer commands = engine_begin_commands(e);
+        result = dit_job_record(job, commands, 0);
+        engine_run(e, commands, VK_NULL_HANDLE, 0);
+    }
+    return result;
+}
+
+static bool shows(engine *e, const dit_output *out, const unsigned char *picture) {
+    unsigned char rgba[BYTES];
+    engine_read_image(e, out, rgba);
+    return !memcmp(rgba, picture, BYTES);
+}
+
+/* ---- another queue family ---- */
+
+/* Pictures and previews of dit's own are sampled on the other family's queue, with nothing but the timeline. */
+static void test_own_images(engine *e, dit_context *ctx, const dit_model *model) {
+    dit_job_desc desc = describe(model, 7);
+    dit_output out;
+    dit_job *job;
+    unsigned char preview[BYTES];
+    bool two = e->other_family != UINT32_MAX;
+    desc.preview_interval = 1;
+    desc.target.dst_queue_family = two ? e->other_family : e->family;
+    made.count = 0;
+    job = create_job(ctx, &desc);
+    if (!job) return;
+    CHECK(made.count == 2); /* the picture and the preview */
+    if (two)
+        CHECK_MESSAGE(made.mode == VK_SHARING_MODE_CONCURRENT && made.families[0] == e->family &&
+                          made.families[1] == e->other_family,
+                      "mode %d, families %u and %u", (int)made.mode, made.families[0], made.families[1]);
+    else
+        CHECK(made.mode == VK_SHARING_MODE_EXCLUSIVE);
+    while (dit_job_preview(job, &out) == DIT_WORKING && dit_job_step(job, 0) == DIT_WORKING) {
+    }
+    if (two) engine_switch_queue(e);
+    if (CHECK(dit_job_preview(job, &out) == DIT_OK &&
+              dit_job_read(job, DIT_READ_PREVIEW, 0, 0, preview, BYTES, 0, NULL) == DIT_OK))
+        CHECK_MESSAGE(shows(e, &out, preview), "the preview is another one on the other queue");
+    while (dit_job_output(job, 0, 0, &out) == DIT_WORKING && dit_job_step(job, UINT32_MAX) == DIT_WORKING) {
+    }
+    if (CHECK(dit_job_output(job, 0, 0, &out) == DIT_OK && out.timeline))
+        CHECK_MESSAGE(shows(e, &out, expected[0]), "the picture is another one on the other queue");
+    if (two) engine_switch_queue(e);
+    CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK);
+    dit_job_destroy(job);
+}
+
+/* Where nothing was said, or a family that the device has no queue of, an image belongs to dit's family alone. */
+static void test_families(engine *e, dit_context *ctx, const dit_model *model) {
+    const uint32_t external[] = {VK_QUEUE_FAMILY_EXTERNAL, VK_QUEUE_FAMILY_FOREIGN_EXT};
+    dit_job_desc desc = describe(model, 7);
+    dit_memory memory;
+    dit_error err = {0};
+    dit_job *job;
+    size_t i;
+    for (i = 0; i < 2; i++) {
+        desc.target.dst_queue_family = i ? VK_QUEUE_FAMILY_IGNORED : e->family;
+        job = create_job(ctx, &desc);
+        CHECK(made.mode == VK_SHARING_MODE_EXCLUSIVE);
+        dit_job_destroy(job);
+    }
+    desc.target.dst_queue_family = 17;
+    CHECK(dit_job_create(ctx, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT && !job &&
+          strstr(err.message, "dst_queue_family") && strstr(err.message, "17"));
+    CHECK(dit_job_memory(ctx, &desc, &memory, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    for (i = 0; i < 2; i++) {
+        desc.target.dst_queue_family = external[i];
+        CHECK(dit_job_create(ctx, &desc, &job, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+              strstr(err.message, "image of yours"));
+    }
+}
+
+/* An exclusive image of the application's is released, and acquired by the other queue. */
+static void test_release(engine *e, dit_context *ctx, const dit_model *model) {
+    engine_image image = engine_make_image(e, SIDE, SIDE, VK_FORMAT_R8G8B8A8_UNORM);
+    dit_job_desc desc = describe(model, 7);
+    VkImageMemoryBarrier acquire;
+    VkCommandBuffer commands;
+    dit_output out;
+    dit_job *job;
+    desc.target.image = image.image;
+    desc.target.format = VK_FORMAT_R8G8B8A8_UNORM;
+    desc.target.final_layout = VK_IMAGE_LAYOUT_GENERAL;
+    desc.target.dst_queue_family = e->other_family;
+    job = create_job(ctx, &desc);
+    CHECK(job && dit_job_wait(job, UINT64_MAX) == DIT_OK && dit_job_output(job, 0, 0, &out) == DIT_OK);
+    engine_switch_queue(e);
+    memset(&acquire, 0, sizeof acquire);
+    acquire.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER;
+    acquire.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT;
+    acquire.oldLayout = VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL;
+    acquire.newLayout = out.layout;
+    acquire.srcQueueFamilyIndex = e->family;
+    acquire.dstQueueFamilyIndex = e->other_family;
+    acquire.image = out.image;
+    acquire.subresourceRange.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
+    acquire.subresourceRange.levelCount = acquire.subresourceRange.layerCount = 1;
+    commands = engine_begin_commands(e);
+    e->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 0, NULL,
+                          0, NULL, 1, &acquire);
+    engine_run(e, commands, out.timeline, out.value);
+    CHECK(shows(e, &out, expected[0]));
+    engine_switch_queue(e);
+    dit_job_destroy(job);
+    engine_free_image(e, &image);
+}
+
+/* ---- the image ---- */
+
+/* After a restart image and view are the same, and show the old picture until the new one is copied into them, even
+   where a longer prompt has the job planned anew. */
+static void test_restart(engine *e, dit_context *ctx, const dit_model *model) {
+    dit_job_desc desc = describe(model, 7);
+    dit_output first, second;
+    dit_job *job = create_job(ctx, &desc);
+    if (!job) return;
+    CHECK(record(e, job, INT32_MAX) == DIT_OK && dit_job_output(job, 0, 0, &first) == DIT_OK);
+    CHECK(shows(e, &first, expected[0]));
+    desc.seed = 8;
+    desc.prompt =
+        "a red heart, a red heart, a red heart, a red heart, a red heart, a red heart, a red heart, a red heart";
+    restart(job, &desc);
+    CHECK(dit_job_output(job, 0, 0, &second) == DIT_WORKING);
+    CHECK(record(e, job, 3) == DIT_WORKING);
+    CHECK_MESSAGE(shows(e, &first, expected[0]), "the old picture is gone while the new one is made");
+    desc.prompt = "a red heart";
+    restart(job, &desc);
+    CHECK(record(e, job, INT32_MAX) == DIT_OK && dit_job_output(job, 0, 0, &second) == DIT_OK);
+    CHECK(first.image == second.image && first.view == second.view && first.layout == second.layout);
+    CHECK(shows(e, &second, expected[1]));
+    CHECK(record(e, job, 1) == DIT_OK && dit_job_output(job, 0, 0, &second) == DIT_OK); /* nothing is left to record */
+    dit_job_destroy(job);
+}
+
+static const VkFormat formats[] = {VK_FORMAT_R8G8B8A8_UNORM, VK_FORMAT_R8G8B8A8_SRGB, VK_FORMAT_B8G8R8A8_UNORM,
+                                   VK_FORMAT_B8G8R8A8_SRGB};
+
+static void test_formats(dit_context *ctx, const dit_model *model) {
+    static const VkFormat others[] = {VK_FORMAT_R8_UNORM,
+                                      VK_FORMAT_R8G8B8A8_UINT,
+                                      VK_FORMAT_A8B8G8R8_UNORM_PACK32,
+                                      VK_FORMAT_A2B10G10R10_UNORM_PACK32,
+                                      VK_FORMAT_R16G16B16A16_SFLOAT,
+                                      VK_FORMAT_BC7_UNORM_BLOCK};
+    dit_job_desc desc = describe(model, 7);
+    dit_error err = {0};
+    dit_memory memory;
+    dit_job *job;
+    size_t i;
+    for (i = 0; i < sizeof others / sizeof *others; i++) {
+        desc.target.format = others[i];
+        CHECK(dit_job_memory(ctx, &desc, &memory, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+              strstr(err.message, "target.format"));
+    }
+    for (i = 0; i < sizeof formats / sizeof *formats; i++) {
+        desc.target.format = formats[i];
+        CHECK_MESSAGE(dit_job_memory(ctx, &desc, &memory, &err) == DIT_OK, "%s", err.message);
+    }
+    job = create_job(ctx, &desc); /* with a view in that format */
+    dit_job_destroy(job);
+}
+
+/* Mip 0 of layer 0 is written; the others keep content and layout. */
+static void test_subresources(engine *e, dit_context *ctx, const dit_model *model) {
+    PFN_vkCmdClearColorImage clear = (PFN_vkCmdClearColorImage)e->entry(e->instance, "vkCmdClearColorImage");
+    engine_image image = {VK_NULL_HANDLE, VK_NULL_HANDLE, SIDE, SIDE};
+    VkImageSubresourceRange all = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 3, 0, 2};
+    VkClearColorValue grey = {{0.2f, 0.4f, 0.6f, 1}};
+    dit_job_desc desc = describe(model, 7);
+    unsigned char rgba[BYTES];
+    VkImageMemoryBarrier barrier;
+    VkMemoryRequirements need;
+    VkImageCreateInfo info;
+    VkCommandBuffer commands;
+    dit_output out;
+    dit_job *job;
+    uint32_t mip, layer, i;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO;
+    info.imageType = VK_IMAGE_TYPE_2D;
+    info.format = VK_FORMAT_R8G8B8A8_UNORM;
+    info.extent.width = info.extent.height = SIDE;
+    info.extent.depth = 1;
+    info.mipLevels = 3;
+    info.arrayLayers = 2;
+    info.samples = VK_SAMPLE_COUNT_1_BIT;
+    info.usage = VK_IMAGE_USAGE_TRANSFER_DST_BIT | VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_SAMPLED_BIT;
+    CHECK(e->CreateImage(e->device, &info, NULL, &image.image) == VK_SUCCESS);
+    e->GetImageMemoryRequirements(e->device, image.image, &need);
+    image.memory = engine_bind(e, &need, 0);
+    e->BindImageMemory(e->device, image.image, image.memory, 0);
+    memset(&barrier, 0, sizeof barrier);
+    barrier.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER;
+    barrier.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    barrier.newLayout = VK_IMAGE_LAYOUT_GENERAL;
+    barrier.srcQueueFamilyIndex = barrier.dstQueueFamilyIndex = VK_QUEUE_FAMILY_IGNORED;
+    barrier.image = image.image;
+    barrier.subresourceRange = all;
+    commands = engine_begin_commands(e);
+    e->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 0, NULL, 0,
+                          NULL, 1, &barrier);
+    clear(commands, image.image, VK_IMAGE_LAYOUT_GENERAL, &grey, 1, &all);
+    engine_run(e, commands, VK_NULL_HANDLE, 0);
+    desc.target.image = image.image;
+    desc.target.format = info.format;
+    desc.target.dst_queue_family = VK_QUEUE_FAMILY_IGNORED;
+    job = create_job(ctx, &desc);
+    CHECK(job && dit_job_wait(job, UINT64_MAX) == DIT_OK && dit_job_output(job, 0, 0, &out) == DIT_OK);
+    CHECK(shows(e, &out, expected[0]));
+    for (mip = 0; mip < 3; mip++) {
+        for (layer = 0; layer < 2; layer++) {
+            bool kept = true;
+            dit_output at = out;
+            if (!mip && !layer) continue;
+            at.layout = VK_IMAGE_LAYOUT_GENERAL; /* as before: the layers complain about any other */
+            at.width = at.height = SIDE >> mip;
+            at.timeline = VK_NULL_HANDLE;
+            engine_read_part(e, &at, mip, layer, rgba);
+            for (i = 0; i < at.width * at.height; i++) kept = kept && !memcmp(rgba + 4 * i, "\x33\x66\x99\xff", 4);
+            CHECK_MESSAGE(kept, "mip %u of layer %u was written", mip, layer);
+        }
+    }
+    dit_job_destroy(job);
+    engine_free_image(e, &image);
+}
+
+/* ---- frames that do not come, jobs that go ---- */
+
+/* Commands that never run spoil a run, and a restart mends it. */
+static void test_dropped_frame(engine *e, dit_context *ctx, const dit_model *model) {
+    dit_job_desc desc = describe(model, 7);
+    dit_job *job = create_job(ctx, &desc);
+    VkCommandBuffer commands = engine_begin_commands(e);
+    dit_output out;
+    if (!job) return;
+    CHECK(record(e, job, 2) == DIT_WORKING && dit_job_record(job, commands, 0) == DIT_WORKING);
+    e->EndCommandBuffer(commands);
+    e->FreeCommandBuffers(e->device, e->pool, 1, &commands);
+    restart(job, &desc);
+    CHECK(record(e, job, INT32_MAX) == DIT_OK && dit_job_output(job, 0, 0, &out) == DIT_OK);
+    CHECK_MESSAGE(shows(e, &out, expected[0]), "a dropped frame shows after the restart");
+    dit_job_destroy(job);
+}
+
+/* In the middle of a run: once the commands have finished, with others that were never submitted, and in step mode at
+   any time. A job beside it notices nothing. */
+static void test_destroying(engine *e, dit_context *ctx, const dit_model *model) {
+    dit_job_desc desc = describe(model, 7);
+    dit_job *going = create_job(ctx, &desc), *staying, *stepped;
+    VkCommandBuffer commands;
+    dit_output out;
+    stepped = create_job(ctx, &desc);
+    desc.seed = 8;
+    staying = create_job(ctx, &desc);
+    if (!going || !staying || !stepped) return;
+    commands = engine_begin_commands(e);
+    CHECK(dit_job_record(going, commands, 0) == DIT_WORKING && dit_job_record(staying, commands, 0) == DIT_WORKING);
+    engine_run(e, commands, VK_NULL_HANDLE, 0);
+    commands = engine_begin_commands(e);
+    CHECK(dit_job_record(going, commands, 0) == DIT_WORKING);
+    e->EndCommandBuffer(commands);
+    CHECK(dit_job_step(stepped, UINT32_MAX) == DIT_WORKING);
+    dit_job_destroy(stepped);
+    dit_job_destroy(going);
+    e->FreeCommandBuffers(e->device, e->pool, 1, &commands);
+    CHECK(record(e, staying, INT32_MAX) == DIT_OK && dit_job_output(staying, 0, 0, &out) == DIT_OK);
+    CHECK(shows(e, &out, expected[1]));
+    dit_job_destroy(staying);
+}
+
+/* ---- what things cost ---- */
+
+typedef struct cost {
+    double preview, decode;
+    uint32_t preview_ops, decode_ops;
+} cost;
+
+static bool add_op(const dit_op_info *op, void *user) {
+    cost *c = (cost *)user;
+    if (!strcmp(op->segment, "preview")) c->preview += op->flops, c->preview_ops++;
+    if (!strcmp(op->segment, "decode")) c->decode += op->flops, c->decode_ops++;
+    return true;
+}
+
+/* A preview is one more run of the decoder. */
+static void test_preview_cost(dit_context *ctx, const dit_model *model) {
+    dit_job_desc desc = describe(model, 7);
+    dit_inspector inspector = {add_op, NULL, NULL};
+    dit_memory without, with;
+    dit_error err = {0};
+    cost c = {0};
+    inspector.user = &c;
+    CHECK(dit_job_memory(ctx, &desc, &without, &err) == DIT_OK);
+    desc.preview_interval = 1;
+    CHECK_MESSAGE(dit_job_inspect(ctx, &desc, &inspector, &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(c.preview_ops > 20 && c.preview_ops <= c.decode_ops && c.preview > 0.9 * c.decode &&
+                      c.preview < 1.1 * c.decode,
+                  "%u ops of %g, the decoder has %u of %g", c.preview_ops, c.preview, c.decode_ops, c.decode);
+    CHECK(dit_job_memory(ctx, &desc, &with, &err) == DIT_OK && with.activations >= without.activations + BYTES);
+}
+
+/* Memory through an allocator that maps only what it must is what dit_job_memory says: staging is small, and counted.
+ */
+static void test_memory(const char *path, uint32_t side, uint32_t preview_interval) {
+    static engine e;
+    dit_context_desc cd = {0};
+    dit_memory memory = {0};
+    dit_context *ctx = NULL;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    dit_job_desc desc;
+    dit_error err = {0};
+    unsigned char *rgba = (unsigned char *)malloc((size_t)side * side * 4);
+    memset(&e, 0, sizeof e);
+    e.maps_least = true;
+    if (engine_make_instance(&e) && engine_make_device(&e, true)) {
+        cd.device_allocator.alloc = engine_alloc;
+        cd.device_allocator.free = engine_free;
+        cd.device_allocator.user = &e;
+        ctx = engine_context(&e, &cd);
+        model = ctx ? load_model(ctx, path) : NULL;
+    }
+    if (model) {
+        desc = describe(model, 7);
+        desc.width = desc.height = side;
+        desc.steps = 1;
+        desc.preview_interval = preview_interval;
+        CHECK(dit_job_memory(ctx, &desc, &memory, &err) == DIT_OK);
+        job = create_job(ctx, &desc);
+        CHECK(job && dit_job_step(job, 0) == DIT_WORKING);
+        dit_job_read(job, DIT_READ_LATENT_F32, 0, 0, rgba, (size_t)side * side * 4, 0, NULL);
+        printf("%s: said %.2f MB, at most %.2f MB, now %.2f MB\n", path, (double)memory.peak / 1e6,
+               (double)e.most / 1e6, (double)e.allocated / 1e6);
+        CHECK_MESSAGE(e.most <= memory.peak + memory.peak / 50 + 65536 && e.most >= memory.peak / 10 * 9,
+                      "dit_job_memory says %llu, %llu were taken", (unsigned long long)memory.peak,
+                      (unsigned long long)e.most);
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(ctx);
+    engine_end(&e);
+    free(rgba);
+}
+
+static void make_expected(dit_context *ctx, const dit_model *model) {
+    dit_job_desc desc = describe(model, 7);
+    dit_job *job = create_job(ctx, &desc);
+    uint64_t i;
+    for (i = 0; i < 2 && job; i++) {
+        desc.seed = 7 + i;
+        restart(job, &desc);
+        CHECK(dit_job_wait(job, UINT64_MAX) == DIT_OK &&
+              dit_job_read(job, DIT_READ_RGBA8, 0, 0, expected[i], BYTES, 0, NULL) == DIT_OK);
+    }
+    CHECK(memcmp(expected[0], expected[1], BYTES) != 0);
+    dit_job_destroy(job);
+}
+
+int main(void) {
+    static engine e;
+    dit_context_desc cd = {0};
+    dit_context *ctx = NULL;
+    dit_model *model = NULL;
+    test_vulkan_begin();
+    e.two_families = true;
+    if (engine_make_instance(&e) && engine_make_device(&e, true)) {
+        e.handover.get_instance_proc_addr = get_instance;
+        ctx = engine_context(&e, &cd);
+        model = ctx ? load_model(ctx, MODEL) : NULL;
+    }
+    if (model) {
+        make_expected(ctx, model);
+        test_own_images(&e, ctx, model);
+        test_families(&e, ctx, model);
+        if (e.other_family != UINT32_MAX) {
+            test_release(&e, ctx, model);
+        } else {
+            test_restart(&e, ctx, model);
+            test_formats(ctx, model);
+            test_subresources(&e, ctx, model);
+            test_dropped_frame(&e, ctx, model);
+            test_destroying(&e, ctx, model);
+            test_preview_cost(ctx, model);
+        }
+    }
+    dit_model_destroy(model);
+    dit_context_destroy(ctx);
+    engine_end(&e);
+    if (test_first_driver()) {
+        test_memory(MODEL, SIDE, 0);
+        test_memory("models/emoji-q8_0.gguf", 128, 1);
+    }
+    test_vulkan_end();
+    return TEST_END("in_engine");
+}
