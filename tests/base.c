@@ -85,12 +85,15 @@ static void test_tree(void) {
 
 /* What is absent or null is as it otherwise is; of what is wrong the first is named, once. */
 static void test_settings(void) {
-    static const char text[] = "{\"n\": 2.5, \"i\": 7, \"b\": true, \"t\": \"x\", \"l\": [1, 2], \"m\": [1, \"2\"], \"z\": "
-                               "null, \"big\": 1e400, \"half\": 0.5, \"less\": -1}";
+    static const char text[] =
+        "{\"n\": 2.5, \"i\": 7, \"b\": true, \"t\": \"x\", \"l\": [1, 2], \"m\": [1, \"2\"], \"z\": "
+        "null, \"big\": 1e400, \"half\": 0.5, \"less\": -1}";
     static const struct {
         const char *key, *words;
-    } wrong[] = {{"t", "f.json: t: \"x\" is not a number from 0 to 9"}, {"b", "b: true is not a number"},
-                 {"l", "l: the list is not a number"},                  {"big", "big: 1e400 is not a number"},
+    } wrong[] = {{"t", "f.json: t: \"x\" is not a number from 0 to 9"},
+                 {"b", "b: true is not a number"},
+                 {"l", "l: the list is not a number"},
+                 {"big", "big: 1e400 is not a number"},
                  {"less", "less: -1 is not a number from 0 to 9"}};
     dit_error err = {0};
     diti_json *root = parse(text, &err);
@@ -108,7 +111,8 @@ static void test_settings(void) {
         CHECK(!diti_setting_bool(&s, "n", false) && strstr(err.message, wrong[i].words)); /* the first error stays */
     }
     s = diti_settings_of(root, "f.json", &err);
-    CHECK(diti_setting_size(&s, "half", 4, 9) == 4 && strstr(err.message, "half: 0.5 is not a whole number from 1 to 9"));
+    CHECK(diti_setting_size(&s, "half", 4, 9) == 4 &&
+          strstr(err.message, "half: 0.5 is not a whole number from 1 to 9"));
     s = diti_settings_of(root, "f.json", &err);
     CHECK(diti_setting_size(&s, "i", 4, 6) == 4 && strstr(err.message, "i: 7 is not a whole number from 1 to 6"));
     s = diti_settings_of(root, "f.json", &err);

@@ -355,7 +355,7 @@ static dit_result verify(const bytes *file, dit_error *err) {
 /* A flipped bit is found wherever it is: in weights when all is compared, in what tells where they are at once, and so
  * is a sum of the directory that differs from the one beside the bytes. */
 static void test_checksums(void) {
-    static const char *const whole[] = {"types.pt",     "views.pth",    "training.pt",
+    static const char *const whole[] = {"types.pt",      "views.pth",  "training.pt",
                                         "parallel.ckpt", "nested.bin", "parallel_1_12.ckpt"};
     bytes file;
     dit_error err = {0};
@@ -386,8 +386,9 @@ static void test_checksums(void) {
     file = checkpoint_of(LITERAL(PICKLE(GOOD)));
     memset(file.data + find_text(&file, "a/data/0", 0) - 16, 7, 4); /* in front of the bytes, as other writers put it */
     memset(file.data + find_text(&file, "a/data/0", 1) - 30, 8, 4);
-    refuses_part(&file, file.size, "'a/data/0' of the zip archive is damaged: its CRC-32 is 08080808 in the directory "
-                                   "and 07070707 beside its bytes");
+    refuses_part(&file, file.size,
+                 "'a/data/0' of the zip archive is damaged: its CRC-32 is 08080808 in the directory "
+                 "and 07070707 beside its bytes");
     memset(file.data + find_text(&file, "a/data/0", 1) - 30, 7, 4);
     CHECK(verify(&file, &err) == DIT_ERROR_BAD_FILE && strstr(err.message, "not 07070707"));
     bytes_free(&file);
@@ -398,7 +399,8 @@ static void test_sums(void) {
     static const struct {
         size_t size;
         uint32_t crc;
-    } sums[] = {{1, 0x99063bcau}, {7, 0xcb570a94u}, {8, 0x101e4720u}, {9, 0xe111ec2fu}, {40, 0x54eccfb2u}, {70001, 0x3af04016u}};
+    } sums[] = {{1, 0x99063bcau}, {7, 0xcb570a94u},  {8, 0x101e4720u},
+                {9, 0xe111ec2fu}, {40, 0x54eccfb2u}, {70001, 0x3af04016u}};
     for (size_t i = 0; i < DITI_COUNT(sums); i++) {
         bytes data = {0};
         diti_zip_entry entry = {"e", 3, sums[i].size, sums[i].crc};
@@ -419,8 +421,8 @@ static void test_sums(void) {
 
 /* Two elements that are so far apart that they are read one by one. */
 static void test_far_apart(void) {
-    static const char pickle[] = PICKLE(TENSOR(STORAGE("FloatStorage", "0", "J\x41\x66\x03\x01"), "K\0", "K\2\x85",
-                                               "J\x40\x66\x03\x01\x85"));
+    static const char pickle[] =
+        PICKLE(TENSOR(STORAGE("FloatStorage", "0", "J\x41\x66\x03\x01"), "K\0", "K\2\x85", "J\x40\x66\x03\x01\x85"));
     enum { FAR = 0x01036640 }; /* 17 million elements of 4 bytes */
     archive a = {{0}, {0}, 0};
     float values[2], expected[2] = {1.5f, -2};
@@ -436,7 +438,8 @@ static void test_far_apart(void) {
     memcpy(file.data + at, &expected[0], 4), memcpy(file.data + at + (size_t)FAR * 4, &expected[1], 4);
     source = memory_source(&file);
     if (CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_OK, "%s", err.message)) {
-        CHECK(diti_checkpoint_read_float(checkpoint, diti_checkpoint_find(checkpoint, "w"), values, 2, &err) == DIT_OK &&
+        CHECK(diti_checkpoint_read_float(checkpoint, diti_checkpoint_find(checkpoint, "w"), values, 2, &err) ==
+                  DIT_OK &&
               !memcmp(values, expected, sizeof values));
         diti_checkpoint_close(checkpoint);
     }

@@ -319,7 +319,11 @@ static const wrong wrongs[] = {
      "{\"use_style_cond_and_image_meta_size\": \"no\"}",
      {"use_style_cond_and_image_meta_size: \"no\"", NULL, NULL}},
     {PART_HUNYUAN, NULL, NULL, "{\"text_len\": \"77\"}", {"text_len: \"77\"", NULL, NULL}},
-    {PART_T5, NULL, NULL, "{\"layer_norm_epsilon\": \"1e-6\"}", {"text encoder's config.json: layer_norm_epsilon", NULL}},
+    {PART_T5,
+     NULL,
+     NULL,
+     "{\"layer_norm_epsilon\": \"1e-6\"}",
+     {"text encoder's config.json: layer_norm_epsilon", NULL}},
     {PART_T5, NULL, NULL, "{\"layer_norm_epsilon\": 2}", {"layer_norm_epsilon: 2 is not a number from", NULL, NULL}},
     {PART_T5, NULL, NULL, "{\"feed_forward_proj\": []}", {"feed_forward_proj: the list is not a text", NULL, NULL}},
     {PART_CLIP, NULL, NULL, "{\"layer_norm_eps\": \"1e-5\"}", {"layer_norm_eps: \"1e-5\"", NULL, NULL}},
@@ -365,8 +369,8 @@ static void tell(int level, const char *message, void *user) {
 
 static void test_harmless_tensors(void) {
     static const part parts[] = {PART_PIXART, PART_SD3, PART_CLIP};
-    static const char *const froms[] = {"y_embedder.y_embedding", NULL, NULL},
-                             *const tos[] = {"loss.0.logvar_of_block", NULL, NULL};
+    static const char *const froms[] = {"y_embedder.y_embedding", NULL, NULL}, *const tos[] = {"loss.0.logvar_of_block",
+                                                                                               NULL, NULL};
     size_t i;
     for (i = 0; i < DITI_COUNT(parts); i++) {
         diti_env env = test_env(NULL);
@@ -378,9 +382,9 @@ static void test_harmless_tensors(void) {
         told[0] = 0;
         CHECK_MESSAGE(component_load(parts[i], NULL, &env, file.checkpoint, NULL, NULL, &c, &err) == DIT_OK, "%s",
                       err.message);
-        CHECK_MESSAGE(froms[i] ? strstr(told, "1 tensors are not used for the transformer: loss.0.logvar_of_block") !=
-                                     NULL
-                               : !strstr(told, "not used"),
+        CHECK_MESSAGE(froms[i]
+                          ? strstr(told, "1 tensors are not used for the transformer: loss.0.logvar_of_block") != NULL
+                          : !strstr(told, "not used"),
                       "%s", told);
         component_free(&c);
         image_close(&file);

@@ -22,8 +22,7 @@ DIT_INTERNAL uint32_t diti_loader_layers(diti_loader *loader, diti_settings *set
     first = diti_loader_find(loader, name);
     diti_format(problem, sizeof problem,
                 "%u, but the file holds %u: tensor '%.120s' and all behind it would be left out (%.120s)",
-                (unsigned)told, (unsigned)stored, first ? first->name : name,
-                diti_checkpoint_name(loader->checkpoint));
+                (unsigned)told, (unsigned)stored, first ? first->name : name, diti_checkpoint_name(loader->checkpoint));
     diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key, problem);
     return told;
 }
@@ -37,8 +36,9 @@ static bool diti_loader_uses_prefix(const diti_loader *loader, const char *prefi
     return false;
 }
 
-/* Whether a name differs from that of a tensor in use by a number between dots, "blocks.7." for "blocks.0.", and nothing
-   with this number is in use: a block too many. Such blocks are counted from 0 or 1. block: up to the number's dot. */
+/* Whether a name differs from that of a tensor in use by a number between dots, "blocks.7." for "blocks.0.", and
+   nothing with this number is in use: a block too many. Such blocks are counted from 0 or 1. block: up to the number's
+   dot. */
 static bool diti_loader_is_beyond(const diti_loader *loader, const char *name, char *block, size_t size) {
     const diti_checkpoint *checkpoint = loader->checkpoint;
     const char *at = name + strlen(loader->prefix), *end;

@@ -76,7 +76,7 @@ DIT_INTERNAL uint64_t diti_stored_tensor_elements(const diti_stored_tensor *tens
 /* Copies stored bytes [offset, offset+size) of a tensor. */
 DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                              uint64_t offset, void *out, size_t size, dit_error *err);
-/* Reads all PyTorch archives among its files wholly and compares every entry with its CRC-32, at about 2 GB/s; other
+/* Reads all PyTorch archives among its files wholly and compares every entry with its CRC-32, at 1 to 2 GB/s; other
    files have no checksums. Opening a checkpoint compares only what says where tensors are. For tools. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_checkpoint_verify(const diti_checkpoint *checkpoint, dit_error *err);
 /* The whole tensor as float32, count elements; for small tables read on the host. */

@@ -1,6 +1,6 @@
 /* The directory of a zip archive whose entries are stored as they are (APPNOTE 4.3): where the bytes of each name lie,
-   and which CRC-32 they should have. Nothing is unpacked. Entries must stand one behind the other in the order of the directory, as every writer puts
-   them, so that none can hide in another. */
+   and which CRC-32 they should have. Nothing is unpacked. Entries must stand one behind the other in the order of the
+   directory, as every writer puts them, so that none can hide in another. */
 #include "io/io.h"
 
 enum {

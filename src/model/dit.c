@@ -163,8 +163,7 @@ static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *jso
     config->patch = diti_setting_size(&settings, "patch_size", config->patch, 16);
     config->out_channels = diti_setting_size(&settings, "out_channels", config->out_channels, 1024);
     config->classes = diti_setting_size(&settings, "num_embeds_ada_norm", config->classes, 1u << 20);
-    config->sample_size =
-        diti_setting_size(&settings, "sample_size", diti_dit_training_size(loader, config), 4096);
+    config->sample_size = diti_setting_size(&settings, "sample_size", diti_dit_training_size(loader, config), 4096);
     config->frequency_shift = config->original ? 0 : 1;
     eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
     config->eps2 = config->original ? 1e-6f : eps;

@@ -183,10 +183,10 @@ static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *js
     config->channels = in / 4;
     result = diti_flux_check(loader, config, in, out, err);
     if (result != DIT_OK) return result;
-    config->doubles = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.",
-                                         ".norm1.linear.weight");
-    config->singles = diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.",
-                                         ".norm.linear.weight");
+    config->doubles =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
+    config->singles =
+        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
     config->heads = config->width / config->head_dim;
     if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",

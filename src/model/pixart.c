@@ -198,8 +198,7 @@ static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
     config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
     config->sized = diti_setting_bool(&settings, "use_additional_conditions", config->sized);
-    config->sample_size =
-        diti_setting_size(&settings, "sample_size", diti_pixart_training_size(loader, config), 4096);
+    config->sample_size = diti_setting_size(&settings, "sample_size", diti_pixart_training_size(loader, config), 4096);
     interpolation = config->sample_size >= 128 ? (double)(config->sample_size / 64) : 1.0;
     config->interpolation = (float)diti_setting_number(&settings, "interpolation_scale", interpolation, 1e-3, 1e3);
     config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);

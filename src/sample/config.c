@@ -146,8 +146,8 @@ static dit_result diti_unknown_name(const char *what, const char *name, const ch
 
 /* --- scheduler_config.json --- */
 
-static uint32_t diti_config_choice(diti_settings *settings, const char *key, const char *const *names,
-                                   uint32_t count, uint32_t otherwise) {
+static uint32_t diti_config_choice(diti_settings *settings, const char *key, const char *const *names, uint32_t count,
+                                   uint32_t otherwise) {
     const char *text = diti_setting_text(settings, key, NULL);
     char problem[300];
     uint32_t i;
@@ -273,12 +273,11 @@ static double diti_config_dynamic_shift(diti_settings *settings, uint32_t image_
     double slope = high > low ? (most - base) / (high - low) : 0, mu = base + slope * ((double)image_tokens - low);
     if (image_tokens == 0)
         diti_settings_refuse(settings, DIT_ERROR_INVALID_ARGUMENT, "use_dynamic_shifting",
-                           "the number of image tokens is needed");
+                             "the number of image tokens is needed");
     return diti_config_choice(settings, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
 }
 
-static void diti_config_read_flow(diti_settings *settings, const diti_schedule_request *request,
-                                  diti_sampling *out) {
+static void diti_config_read_flow(diti_settings *settings, const diti_schedule_request *request, diti_sampling *out) {
     const char *key = diti_setting(settings, "flow_shift") ? "flow_shift" : "shift";
     out->shift = diti_setting_number(settings, key, 1, 1e-3, 1e3);
     out->shift_terminal = diti_setting_number(settings, "shift_terminal", 0, 0, 0.999);
@@ -297,9 +296,11 @@ static void diti_config_read_prediction(diti_settings *settings, const char *cla
     bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
     out->prediction = (diti_prediction)diti_config_choice(settings, "prediction_type", predictions, 4,
                                                           matches ? DITI_PREDICT_FLOW : DITI_PREDICT_EPSILON);
-    out->flow = matches || out->prediction == DITI_PREDICT_FLOW || diti_setting_bool(settings, "use_flow_sigmas", false);
+    out->flow =
+        matches || out->prediction == DITI_PREDICT_FLOW || diti_setting_bool(settings, "use_flow_sigmas", false);
     if (out->flow && out->prediction != DITI_PREDICT_FLOW)
-        diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type", "flow sigmas need flow_prediction");
+        diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type",
+                             "flow sigmas need flow_prediction");
 }
 
 /* --- request and config together --- */

@@ -54,8 +54,8 @@ static dit_result diti_bert_read_config(diti_loader *loader, const diti_json *js
     config->positions = diti_loader_dimension(loader, "embeddings.position_embeddings.weight", 0);
     config->kinds = diti_loader_dimension(loader, "embeddings.token_type_embeddings.weight", 0);
     config->hidden = diti_loader_dimension(loader, "encoder.layer.0.intermediate.dense.weight", 0);
-    config->blocks = diti_loader_layers(loader, &settings, "num_hidden_layers", "encoder.layer.",
-                                        ".intermediate.dense.weight");
+    config->blocks =
+        diti_loader_layers(loader, &settings, "num_hidden_layers", "encoder.layer.", ".intermediate.dense.weight");
     config->eps = (float)diti_setting_number(&settings, "layer_norm_eps", 1e-12, 1e-30, 1);
     config->heads = diti_setting_size(&settings, "num_attention_heads", config->columns / 64, 1024);
     return diti_bert_check_config(&settings, err);
