@@ -83,6 +83,52 @@ static void test_tree(void) {
     CHECK(memory.alive == 0);
 }
 
+/* What is absent or null is as it otherwise is; of what is wrong the first is named, once. */
+static void test_settings(void) {
+    static const char text[] =
+        "{\"n\": 2.5, \"i\": 7, \"b\": true, \"t\": \"x\", \"l\": [1, 2], \"m\": [1, \"2\"], \"z\": "
+        "null, \"big\": 1e400, \"half\": 0.5, \"less\": -1}";
+    static const struct {
+        const char *key, *words;
+    } wrong[] = {{"t", "f.json: t: \"x\" is not a number from 0 to 9"},
+                 {"b", "b: true is not a number"},
+                 {"l", "l: the list is not a number"},
+                 {"big", "big: 1e400 is not a number"},
+                 {"less", "less: -1 is not a number from 0 to 9"}};
+    dit_error err = {0};
+    diti_json *root = parse(text, &err);
+    diti_settings s = diti_settings_of(root, "f.json", &err);
+    CHECK(diti_setting_number(&s, "n", 1, 0, 9) == 2.5 && diti_setting_number(&s, "z", 1, 0, 9) == 1);
+    CHECK(diti_setting_number(&s, "absent", 100, 0, 9) == 100 && diti_setting_size(&s, "i", 1, 7) == 7);
+    CHECK(diti_setting_bool(&s, "b", false) && !diti_setting_bool(&s, "z", false));
+    CHECK(diti_equal(diti_setting_text(&s, "t", NULL), "x") && !diti_setting_text(&s, "z", NULL));
+    CHECK(diti_setting_numbers(&s, "l") && diti_setting_numbers(&s, "l")->count == 2 && !diti_setting_numbers(&s, "z"));
+    CHECK(s.result == DIT_OK && !err.message[0]);
+    for (size_t i = 0; i < DITI_COUNT(wrong); i++) {
+        s = diti_settings_of(root, "f.json", &err);
+        CHECK(diti_setting_number(&s, wrong[i].key, 3, 0, 9) == 3 && s.result == DIT_ERROR_BAD_FILE);
+        CHECK_MESSAGE(strstr(err.message, wrong[i].words), "%s", err.message);
+        CHECK(!diti_setting_bool(&s, "n", false) && strstr(err.message, wrong[i].words)); /* the first error stays */
+    }
+    s = diti_settings_of(root, "f.json", &err);
+    CHECK(diti_setting_size(&s, "half", 4, 9) == 4 &&
+          strstr(err.message, "half: 0.5 is not a whole number from 1 to 9"));
+    s = diti_settings_of(root, "f.json", &err);
+    CHECK(diti_setting_size(&s, "i", 4, 6) == 4 && strstr(err.message, "i: 7 is not a whole number from 1 to 6"));
+    s = diti_settings_of(root, "f.json", &err);
+    CHECK(diti_setting_bool(&s, "t", true) && strstr(err.message, "t: \"x\" is not true or false"));
+    s = diti_settings_of(root, "f.json", &err);
+    CHECK(!diti_setting_text(&s, "n", NULL) && strstr(err.message, "n: 2.5 is not a text"));
+    s = diti_settings_of(root, "f.json", NULL);
+    CHECK(!diti_setting_numbers(&s, "m") && s.result == DIT_ERROR_BAD_FILE); /* nobody wants the message */
+    s = diti_settings_of(diti_json_get(root, "l"), "f.json", &err);
+    CHECK(s.result == DIT_ERROR_BAD_FILE && strstr(err.message, "f.json: it is not an object"));
+    s = diti_settings_of(NULL, "f.json", &err);
+    CHECK(s.result == DIT_OK && diti_setting_number(&s, "n", 1, 0, 9) == 1);
+    diti_json_free(&env, root);
+    CHECK(memory.alive == 0);
+}
+
 static void test_refusals(void) {
     char deep[200], number[400];
     refuses("", "expected a value");
@@ -233,6 +279,7 @@ int main(void) {
     env = test_env(&memory);
     test_values();
     test_tree();
+    test_settings();
     test_refusals();
     test_many_keys();
     test_no_memory();

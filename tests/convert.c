@@ -321,6 +321,90 @@ static void test_bundled_model(const diti_env *env) {
     free(text);
 }
 
+/* Converts and returns what went wrong; the output is left only where nothing did. */
+static dit_result convert_folder(const char *input, dit_error *err) {
+    converter convert = {0};
+    dit_result result;
+    FILE *left;
+    memset(err, 0, sizeof *err);
+    convert.env = test_env(NULL);
+    convert.input = input, convert.output = output, convert.name = "test", convert.type = DIT_TYPE_Q8_0;
+    convert.err = err;
+    remove(output);
+    result = convert_model(&convert);
+    clean_up(&convert);
+    left = fopen(output, "rb");
+    CHECK((left != NULL) == (result >= 0));
+    if (left) fclose(left);
+    remove(output);
+    return result;
+}
+
+static void write_text(const char *path, const char *data, size_t size) {
+    FILE *file = fopen(path, "wb");
+    if (CHECK_MESSAGE(file, "cannot write %s", path)) fwrite(data, 1, size, file), fclose(file);
+}
+
+/* What would only be refused when the output is used is refused before it is written, by the name of the file. */
+static void test_damaged_input(void) {
+    static const char copy[] = "build/convert_damaged";
+    static const struct {
+        const char *file, *text, *words;
+    } damages[] = {
+        {"transformer/config.json", "garbage", "transformer/config.json: JSON error at byte 0"},
+        {"transformer/config.json", "{\"num_layers\": 1}", "num_layers: 1, but the file holds 2"},
+        {"transformer/config.json", "{\"norm_eps\": \"x\"}", "transformer's config.json: norm_eps: \"x\""},
+        {"text_encoder/config.json", "{\"num_layers\": 2", "text_encoder/config.json: JSON error"},
+        {"text_encoder/config.json", "{\"layer_norm_epsilon\": []}", "layer_norm_epsilon: the list"},
+        {"vae/config.json", "", "vae/config.json: JSON error"},
+        {"vae/config.json", "{\"scaling_factor\": \"x\"}", "autoencoder's config.json: scaling_factor: \"x\""},
+        {"scheduler/scheduler_config.json", "[", "scheduler/scheduler_config.json: JSON error"},
+        {"scheduler/scheduler_config.json", "{\"_class_name\": \"DDIMScheduler\", \"beta_start\": \"x\"}",
+         "scheduler_config.json: beta_start: \"x\" is not a number"},
+        {"tokenizer/tokenizer_config.json", "{\"a\": tru}", "tokenizer/tokenizer_config.json: JSON error"},
+        {"tokenizer/tokenizer_config.json", "{\"model_max_length\": \"300\"}", "model_max_length: \"300\""},
+        {"tokenizer/spiece.model", "\ngarbage", "tokenizer/spiece.model"},
+        {"tokenizer/spiece.model", "garbage", "tokenizer/spiece.model"},
+        {"tokenizer/spiece.model", "", "tokenizer/spiece.model"},
+        {"model_index.json", "{", "model_index.json: JSON error"},
+    };
+    char command[300], name[128];
+    dit_error err;
+    bytes archive = {0};
+    size_t size, i;
+    char *data;
+    snprintf(command, sizeof command, "rm -rf %s && cp -rL %s %s && chmod -R u+w %s", copy, folder_path, copy, copy);
+    if (!CHECK(system(command) == 0)) return;
+    CHECK_MESSAGE(convert_folder(copy, &err) == DIT_OK, "%s", err.message);
+    for (i = 0; i < DITI_COUNT(damages); i++) {
+        snprintf(name, sizeof name, "%s/%s", copy, damages[i].file);
+        data = test_read_file(name, &size);
+        write_text(name, damages[i].text, strlen(damages[i].text));
+        CHECK_MESSAGE(convert_folder(copy, &err) < 0 && strstr(err.message, damages[i].words), "%s with %s: %s",
+                      damages[i].file, damages[i].text, err.message);
+        write_text(name, data, size);
+        free(data);
+    }
+    CHECK(convert_folder(copy, &err) == DIT_OK);
+    snprintf(command, sizeof command, "rm -rf %s", copy);
+    CHECK(system(command) == 0);
+    /* weights of a model that dit.h does not know are converted, but not damaged ones */
+    data = test_read_file("tests/fixtures/pytorch/nested.bin", &size);
+    bytes_add(&archive, data, size);
+    free(data);
+    write_text("build/convert_test.bin", (const char *)archive.data, archive.size);
+    CHECK_MESSAGE(convert_folder("build/convert_test.bin", &err) == DIT_OK, "%s", err.message);
+    for (i = 0; i + 13 < archive.size && memcmp(archive.data + i, "nested/data/0", 13); i++) {
+    }
+    archive.data[i + 13 + archive.data[i - 2] + 256u * archive.data[i - 1]] ^= 4;
+    write_text("build/convert_test.bin", (const char *)archive.data, archive.size);
+    CHECK_MESSAGE(convert_folder("build/convert_test.bin", &err) == DIT_ERROR_BAD_FILE &&
+                      strstr(err.message, "entry 'nested/data/0' of the zip archive is damaged: its CRC-32 is"),
+                  "%s", err.message);
+    remove("build/convert_test.bin");
+    bytes_free(&archive);
+}
+
 /* Each says one line on stderr and leaves no file. */
 static void test_errors(void) {
     static const char *const wrong_types[] = {"q4_k", "i32", "f8_e4m3", "stored", "nonsense", ""};
@@ -366,6 +450,7 @@ int main(void) {
     test_folder(&env, "bf16", 0.004);
     test_component_folder(&env);
     test_bundled_model(&env);
+    test_damaged_input();
     test_errors();
     return TEST_END("convert");
 }

@@ -58,6 +58,7 @@ static void fuzz_package(const diti_env *env, diti_package *package) {
         const char *prefix;
         if (diti_package_component(package, components[i], &checkpoint, &prefix, &err) < 0 || !checkpoint) continue;
         fuzz_tensors(env, checkpoint);
+        diti_checkpoint_verify(checkpoint, &err);
         fuzz_metadata(checkpoint);
     }
     if (diti_package_read(package, "config.json", &text, &size, &err) >= 0) diti_free(env, text);

@@ -1,6 +1,10 @@
 /* Damaged model files, made here: each must end in an error that names the culprit, in one line, with nothing leaked
  * and (in the build with AddressSanitizer) nothing read past the file. */
+#define _GNU_SOURCE
 #include "library.h"
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "test.h"
 #include "files.h"
 #include "model_files.h"
@@ -511,6 +515,105 @@ static void test_sources(void) {
     CHECK(memory.alive == 0);
 }
 
+/* --- files on disk --- */
+
+enum { DISK_BYTES = 10000 };
+static char disk_file[64]; /* of this process alone */
+
+/* Stands in for the C library's: what happens to reads, the one of number `at` (counted from 1) first. */
+static struct {
+    int error; /* 0: none */
+    size_t most;
+    long at, calls;
+    bool cuts, faults; /* faults: memory as a driver maps it, where it is large */
+} reading;
+
+ssize_t pread(int descriptor, void *out, size_t size, off_t offset) {
+    reading.calls++;
+    if (reading.error && reading.calls % 2 == reading.at % 2 && reading.calls >= reading.at) {
+        errno = reading.error;
+        return -1;
+    }
+    if (reading.faults && size > 4096) {
+        errno = EFAULT;
+        return -1;
+    }
+    if (reading.cuts && reading.calls == reading.at) CHECK(truncate(disk_file, 100) == 0);
+    if (reading.most && size > reading.most) size = reading.most;
+    return (ssize_t)syscall(SYS_pread64, descriptor, out, size, offset);
+}
+
+static void write_disk_file(size_t size) {
+    FILE *file = fopen(disk_file, "wb");
+    if (!CHECK(file != NULL)) return;
+    for (size_t i = 0; i < size; i++) fputc((int)(i * 7 + i / 256) & 255, file);
+    fclose(file);
+}
+
+static bool reads_well(const diti_file *file) {
+    static unsigned char bytes[DISK_BYTES];
+    dit_error err = {0};
+    reading.calls = 0;
+    if (diti_file_read(file, 1, bytes, DISK_BYTES - 1, &err) < 0) return CHECK_MESSAGE(false, "%s", err.message);
+    for (size_t i = 1; i < DISK_BYTES; i++)
+        if (bytes[i - 1] != ((i * 7 + i / 256) & 255)) return false;
+    return true;
+}
+
+static void refuses_read(const diti_file *file, uint64_t offset, size_t size, dit_result expected, const char *words) {
+    static unsigned char bytes[DISK_BYTES];
+    dit_error err = {0};
+    reading.calls = 0;
+    CHECK_MESSAGE(diti_file_read(file, offset, bytes, size, &err) == expected && strstr(err.message, words) &&
+                      strstr(err.message, disk_file),
+                  "expected '%s', got '%s'", words, err.message);
+}
+
+/* Reads that are interrupted, short, refused or into a driver's memory; files that become shorter, or longer. */
+static void test_disk(void) {
+    dit_source source = {0}, folder = {0};
+    dit_error err = {0};
+    diti_file *file = NULL, *none = NULL;
+    snprintf(disk_file, sizeof disk_file, "build/io_damaged_%d", (int)getpid());
+    write_disk_file(DISK_BYTES);
+    source.path = disk_file;
+    if (!CHECK(diti_file_open(&env, &source, NULL, &file, &err) == DIT_OK)) return;
+    CHECK(diti_file_size(file) == DISK_BYTES && reads_well(file) && reading.calls == 1);
+    reading.error = EINTR, reading.at = 1;
+    CHECK(reads_well(file) && reading.calls == 2);
+    reading.most = 4000;
+    CHECK(reads_well(file) && reading.calls == 6);
+    reading.error = 0, reading.most = 0, reading.faults = true;
+    CHECK(reads_well(file) && reading.calls == 5);
+    reading.error = EINTR, reading.at = 2;
+    CHECK(reads_well(file));
+    reading.error = EIO, reading.at = 1, reading.faults = false;
+    refuses_read(file, 0, DISK_BYTES, DIT_ERROR_IO, "reading at 0 failed (error 5)");
+    reading.error = 0;
+    refuses_read(file, 1, DISK_BYTES, DIT_ERROR_BAD_FILE, "past the end");
+    CHECK(truncate(disk_file, DISK_BYTES - 1) == 0);
+    refuses_read(file, 0, 100, DIT_ERROR_BAD_FILE, "was cut off from 10000 to 9999 bytes");
+    CHECK(truncate(disk_file, 0) == 0);
+    refuses_read(file, 9000, 10, DIT_ERROR_BAD_FILE, "was cut off from 10000 to 0 bytes");
+    write_disk_file(2 * DISK_BYTES);
+    CHECK(reads_well(file) && diti_file_size(file) == DISK_BYTES);
+    write_disk_file(DISK_BYTES);
+    reading.cuts = true, reading.at = 2, reading.most = 200; /* while it is read */
+    refuses_read(file, 0, 300, DIT_ERROR_BAD_FILE, "was cut off from 10000 to 100 bytes");
+    memset(&reading, 0, sizeof reading);
+    diti_file_close(file);
+    folder.path = "build";
+    write_disk_file(DISK_BYTES);
+    for (int i = 0; i < 3000; i++) { /* more than a process may have open */
+        CHECK(diti_file_open(&env, &folder, NULL, &none, &err) == DIT_ERROR_IO && !none);
+        if (diti_file_open(&env, &source, NULL, &file, &err) == DIT_OK) diti_file_close(file);
+    }
+    CHECK_MESSAGE(diti_file_open(&env, &source, NULL, &file, &err) == DIT_OK, "%s", err.message);
+    diti_file_close(file);
+    CHECK(memory.alive == 0);
+    remove(disk_file);
+}
+
 static void test_other_formats(void) {
     bytes zip = {0}, pickle = {0}, tar = {0}, text = {0};
     bytes_add(&zip, "PK\3\4\0\0\0\0\0\0\0\0", 12);
@@ -542,6 +645,7 @@ int main(void) {
     test_shards();
     test_splits();
     test_sources();
+    test_disk();
     test_other_formats();
     return TEST_END("io_damaged");
 }

@@ -326,6 +326,126 @@ static void test_cut_and_changed(void) {
     change_bytes(file);
 }
 
+/* --- checksums --- */
+
+/* Where the text stands for the nth time, counted from 0. */
+static size_t find_text(const bytes *file, const char *text, int nth) {
+    size_t length = strlen(text);
+    for (size_t i = 0; i + length <= file->size; i++)
+        if (!memcmp(file->data + i, text, length) && nth-- == 0) return i;
+    CHECK_MESSAGE(false, "%s is not in the file", text);
+    return 0;
+}
+
+/* Where the bytes of an entry begin: behind its name and what torch.save pads the header with. */
+static size_t entry_bytes(const bytes *file, const char *name) {
+    size_t at = find_text(file, name, 0);
+    return at + strlen(name) + file->data[at - 2] + 256u * file->data[at - 1];
+}
+
+static dit_result verify(const bytes *file, dit_error *err) {
+    dit_source source = memory_source(file);
+    diti_checkpoint *checkpoint;
+    dit_result result = diti_checkpoint_open(&env, &source, &checkpoint, err);
+    if (result >= 0) result = diti_checkpoint_verify(checkpoint, err);
+    diti_checkpoint_close(checkpoint);
+    return result;
+}
+
+/* A flipped bit is found wherever it is: in weights when all is compared, in what tells where they are at once, and so
+ * is a sum of the directory that differs from the one beside the bytes. */
+static void test_checksums(void) {
+    static const char *const whole[] = {"types.pt",      "views.pth",  "training.pt",
+                                        "parallel.ckpt", "nested.bin", "parallel_1_12.ckpt"};
+    bytes file;
+    dit_error err = {0};
+    size_t at;
+    for (size_t i = 0; i < DITI_COUNT(whole); i++) {
+        file = read_fixture(whole[i]);
+        CHECK_MESSAGE(verify(&file, &err) == DIT_OK, "%s: %s", whole[i], err.message);
+        bytes_free(&file);
+    }
+    file = read_fixture("nested.bin");
+    at = entry_bytes(&file, "nested/data/1");
+    file.data[at + 3] ^= 16;
+    CHECK_MESSAGE(verify(&file, &err) == DIT_ERROR_BAD_FILE && strstr(err.message, "'nested/data/1'") &&
+                      strstr(err.message, "damaged: its CRC-32 is"),
+                  "%s", err.message);
+    file.data[at + 3] ^= 16;
+    CHECK(verify(&file, &err) == DIT_OK && memory.alive == 0);
+    at = entry_bytes(&file, "nested/data.pkl");
+    file.data[at + 20] ^= 1;
+    refuses_part(&file, file.size, "'nested/data.pkl' of the zip archive is damaged: its CRC-32 is");
+    file.data[at + 20] ^= 1;
+    at = find_text(&file, "nested/data/0", 1) - 46; /* its record in the directory */
+    file.data[at + 16] ^= 1;
+    refuses_part(&file, file.size, "'nested/data/0' of the zip archive is damaged: its CRC-32 is");
+    memset(file.data + at + 16, 0, 4); /* torch.serialization.set_crc32_options(False) */
+    CHECK_MESSAGE(verify(&file, &err) == DIT_OK, "%s", err.message);
+    bytes_free(&file);
+    file = checkpoint_of(LITERAL(PICKLE(GOOD)));
+    memset(file.data + find_text(&file, "a/data/0", 0) - 16, 7, 4); /* in front of the bytes, as other writers put it */
+    memset(file.data + find_text(&file, "a/data/0", 1) - 30, 8, 4);
+    refuses_part(&file, file.size,
+                 "'a/data/0' of the zip archive is damaged: its CRC-32 is 08080808 in the directory "
+                 "and 07070707 beside its bytes");
+    memset(file.data + find_text(&file, "a/data/0", 1) - 30, 7, 4);
+    CHECK(verify(&file, &err) == DIT_ERROR_BAD_FILE && strstr(err.message, "not 07070707"));
+    bytes_free(&file);
+}
+
+/* Sums of 0 to 40 bytes, and one beyond a buffer, against values made with zlib. */
+static void test_sums(void) {
+    static const struct {
+        size_t size;
+        uint32_t crc;
+    } sums[] = {{1, 0x99063bcau}, {7, 0xcb570a94u},  {8, 0x101e4720u},
+                {9, 0xe111ec2fu}, {40, 0x54eccfb2u}, {70001, 0x3af04016u}};
+    for (size_t i = 0; i < DITI_COUNT(sums); i++) {
+        bytes data = {0};
+        diti_zip_entry entry = {"e", 3, sums[i].size, sums[i].crc};
+        dit_source source;
+        diti_file *file = NULL;
+        dit_error err = {0};
+        bytes_add(&data, NULL, sums[i].size + 3);
+        for (size_t k = 0; k < data.size; k++) data.data[k] = (unsigned char)((k - 2) * 37);
+        source = memory_source(&data);
+        CHECK(diti_file_open(&env, &source, "sums", &file, &err) == DIT_OK);
+        CHECK_MESSAGE(diti_zip_check(&env, file, &entry, &err) == DIT_OK, "%s", err.message);
+        entry.crc ^= 1u << i;
+        CHECK(diti_zip_check(&env, file, &entry, &err) == DIT_ERROR_BAD_FILE);
+        diti_file_close(file);
+        bytes_free(&data);
+    }
+}
+
+/* Two elements that are so far apart that they are read one by one. */
+static void test_far_apart(void) {
+    static const char pickle[] =
+        PICKLE(TENSOR(STORAGE("FloatStorage", "0", "J\x41\x66\x03\x01"), "K\0", "K\2\x85", "J\x40\x66\x03\x01\x85"));
+    enum { FAR = 0x01036640 }; /* 17 million elements of 4 bytes */
+    archive a = {{0}, {0}, 0};
+    float values[2], expected[2] = {1.5f, -2};
+    dit_error err = {0};
+    diti_checkpoint *checkpoint;
+    dit_source source;
+    bytes file;
+    size_t at;
+    archive_add(&a, "a/data.pkl", pickle, sizeof pickle - 1, 0);
+    archive_add(&a, "a/data/0", NULL, (size_t)(FAR + 1) * 4, 0);
+    file = archive_end(&a);
+    at = find_text(&file, "a/data/0", 0) + 8;
+    memcpy(file.data + at, &expected[0], 4), memcpy(file.data + at + (size_t)FAR * 4, &expected[1], 4);
+    source = memory_source(&file);
+    if (CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_OK, "%s", err.message)) {
+        CHECK(diti_checkpoint_read_float(checkpoint, diti_checkpoint_find(checkpoint, "w"), values, 2, &err) ==
+                  DIT_OK &&
+              !memcmp(values, expected, sizeof values));
+        diti_checkpoint_close(checkpoint);
+    }
+    bytes_free(&file);
+}
+
 static void test_no_memory(void) {
     bytes file = read_fixture("training.pt");
     dit_source source = memory_source(&file);
@@ -386,6 +506,9 @@ int main(void) {
     test_depth();
     test_archives();
     test_cut_and_changed();
+    test_checksums();
+    test_sums();
+    test_far_apart();
     test_no_memory();
     test_shards();
     CHECK(memory.alive == 0);

@@ -14,6 +14,9 @@
 #define VAE_FILE "tests/fixtures/vae_small_groups8_ldm/model.safetensors"
 #define SD3_FILE "tests/fixtures/sd35_odd/model.safetensors"
 #define FLUX_FILE "tests/fixtures/gguf_flux_sdcpp/model.gguf"
+#define CLIP_FILE "tests/fixtures/clip_l_proj/model.safetensors"
+#define BERT_FILE "tests/fixtures/bert/model.safetensors"
+#define KL_FILE "tests/fixtures/pipe_dit/vae/diffusion_pytorch_model.safetensors"
 
 /* --- files changed in memory --- */
 
@@ -65,15 +68,21 @@ typedef enum part {
     PART_DIT,
     PART_HUNYUAN,
     PART_TINY,
-    PART_COUNT
+    PART_COUNT,
+    PART_CLIP = PART_COUNT, /* from here on only among the wrong files */
+    PART_BERT,
+    PART_KL,
+    PART_LAST
 } part;
-static const char *const part_files[PART_COUNT] = {T5_FILE,   PIXART_FILE, VAE_FILE,     SD3_FILE,
-                                                   FLUX_FILE, DIT_FILE,    HUNYUAN_FILE, TINY_FILE};
+static const char *const part_files[PART_LAST] = {T5_FILE,      PIXART_FILE, VAE_FILE,  SD3_FILE,  FLUX_FILE, DIT_FILE,
+                                                  HUNYUAN_FILE, TINY_FILE,   CLIP_FILE, BERT_FILE, KL_FILE};
 
 typedef struct component {
     diti_t5 *t5;
     diti_transformer *transformer;
     diti_vae *vae;
+    diti_clip *clip;
+    diti_bert *bert;
 } component;
 
 static dit_result component_load(part which, diti_device *device, const diti_env *env, const diti_checkpoint *file,
@@ -86,7 +95,9 @@ static dit_result component_load(part which, diti_device *device, const diti_env
     if (config) result = diti_json_parse(env, config, strlen(config), "config.json", &json, err);
     if (result != DIT_OK) return result;
     if (which == PART_T5) result = diti_t5_load(device, env, json, file, "", &options, &out->t5, err);
-    if (which == PART_VAE || which == PART_TINY)
+    if (which == PART_CLIP) result = diti_clip_load(device, env, json, file, "", &options, &out->clip, err);
+    if (which == PART_BERT) result = diti_bert_load(device, env, json, file, "", &options, &out->bert, err);
+    if (which == PART_VAE || which == PART_TINY || which == PART_KL)
         result = diti_vae_load(device, env, json, file, "", &options, &out->vae, err);
     if (which == PART_PIXART || (which >= PART_SD3 && which <= PART_HUNYUAN)) {
         result = diti_transformer_load(device, env, json, file, "", &options, &out->transformer, err);
@@ -99,6 +110,8 @@ static void component_free(component *c) {
     diti_t5_destroy(c->t5);
     diti_transformer_destroy(c->transformer);
     diti_vae_destroy(c->vae);
+    diti_clip_destroy(c->clip);
+    diti_bert_destroy(c->bert);
     memset(c, 0, sizeof *c);
 }
 
@@ -257,6 +270,71 @@ static const wrong wrongs[] = {
      "text_embedding_padding\":{\"dtype\":\"F16\",\"shape\":[10,64]",
      NULL,
      {"HunyuanDiT", "text_embedding_padding", NULL}},
+    /* fewer blocks than the file holds */
+    {PART_PIXART, NULL, NULL, "{\"num_layers\": 1}", {"num_layers: 1", "holds 2", "blocks.1.scale_shift_table"}},
+    {PART_DIT, NULL, NULL, "{\"num_layers\": 1}", {"num_layers: 1", "holds 2", "blocks.1.adaLN_modulation.1.weight"}},
+    {PART_SD3, NULL, NULL, "{\"num_layers\": 1}", {"num_layers: 1", "transformer_blocks.1.norm1.linear.weight", NULL}},
+    {PART_SD3, NULL, NULL, "{\"num_layers\": 50}", {"transformer_blocks.2.norm1_context", NULL, NULL}},
+    {PART_FLUX,
+     NULL,
+     NULL,
+     "{\"num_single_layers\": 1}",
+     {"num_single_layers: 1", "single_blocks.1.modulation.lin.weight", NULL}},
+    {PART_HUNYUAN, NULL, NULL, "{\"num_layers\": 2}", {"num_layers: 2", "holds 4", "blocks.2.norm1.linear.weight"}},
+    {PART_T5, NULL, NULL, "{\"num_layers\": 1}", {"num_layers: 1", "block.1.layer.0.SelfAttention.q.weight", NULL}},
+    {PART_CLIP, NULL, NULL, "{\"num_hidden_layers\": 1}", {"num_hidden_layers: 1", "layers.1.mlp.fc1.weight", NULL}},
+    {PART_BERT,
+     NULL,
+     NULL,
+     "{\"num_hidden_layers\": 1}",
+     {"num_hidden_layers: 1", "encoder.layer.1.intermediate.dense.weight", NULL}},
+    {PART_KL, NULL, NULL, "{\"layers_per_block\": 3}", {"layers_per_block: 3", "encoder", "level 0"}},
+    {PART_KL, NULL, NULL, "{\"block_out_channels\": [8]}", {"block_out_channels: a list of 1", "encoder", NULL}},
+    /* a block too many that no other follows, or whose like is not there */
+    {PART_PIXART,
+     "y_embedder.y_embedding",
+     "blocks.7.attn.qkv.bias",
+     NULL,
+     {"blocks.7.attn.qkv.bias", "would be left out", "'blocks.7.'"}},
+    {PART_DIT, "blocks.1.attn.qkv.bias", "blocks.9.attn.qkv.bias", NULL, {"blocks.1.attn.qkv.bias", "missing", NULL}},
+    /* values of another type */
+    {PART_PIXART, NULL, NULL, "{\"interpolation_scale\": \"2\"}", {"interpolation_scale: \"2\" is not a number", NULL}},
+    {PART_PIXART, NULL, NULL, "{\"norm_eps\": \"1e-6\"}", {"transformer's config.json: norm_eps", NULL, NULL}},
+    {PART_PIXART, NULL, NULL, "{\"norm_eps\": NaN}", {"norm_eps: NaN is not", NULL, NULL}},
+    {PART_PIXART, NULL, NULL, "{\"norm_eps\": [1e-6]}", {"norm_eps: the list is not a number", NULL, NULL}},
+    {PART_PIXART, NULL, NULL, "{\"use_additional_conditions\": 1}", {"use_additional_conditions: 1", NULL, NULL}},
+    {PART_PIXART, NULL, NULL, "{\"activation_fn\": 5}", {"activation_fn: 5 is not a text", NULL, NULL}},
+    {PART_PIXART, NULL, NULL, "{\"_class_name\": {}}", {"_class_name: the object is not a text", NULL, NULL}},
+    {PART_PIXART, NULL, NULL, "{\"num_layers\": \"2\"}", {"num_layers: \"2\" is not a whole number", NULL, NULL}},
+    {PART_PIXART, NULL, NULL, "[2]", {"not an object of settings", NULL, NULL}},
+    {PART_DIT, NULL, NULL, "{\"norm_eps\": true}", {"norm_eps: true is not a number", NULL, NULL}},
+    {PART_DIT, NULL, NULL, "{\"norm_type\": 5}", {"norm_type: 5 is not a text", NULL, NULL}},
+    {PART_SD3, NULL, NULL, "{\"sample_size\": \"128\"}", {"sample_size: \"128\"", NULL, NULL}},
+    {PART_FLUX, NULL, NULL, "{\"guidance_embeds\": \"true\"}", {"guidance_embeds: \"true\"", NULL, NULL}},
+    {PART_FLUX, NULL, NULL, "{\"axes_dims_rope\": 5}", {"axes_dims_rope: 5 is not a list of numbers", NULL, NULL}},
+    {PART_FLUX, NULL, NULL, "{\"axes_dims_rope\": [16, \"56\", 56]}", {"axes_dims_rope: the list is not", NULL, NULL}},
+    {PART_HUNYUAN,
+     NULL,
+     NULL,
+     "{\"use_style_cond_and_image_meta_size\": \"no\"}",
+     {"use_style_cond_and_image_meta_size: \"no\"", NULL, NULL}},
+    {PART_HUNYUAN, NULL, NULL, "{\"text_len\": \"77\"}", {"text_len: \"77\"", NULL, NULL}},
+    {PART_T5,
+     NULL,
+     NULL,
+     "{\"layer_norm_epsilon\": \"1e-6\"}",
+     {"text encoder's config.json: layer_norm_epsilon", NULL}},
+    {PART_T5, NULL, NULL, "{\"layer_norm_epsilon\": 2}", {"layer_norm_epsilon: 2 is not a number from", NULL, NULL}},
+    {PART_T5, NULL, NULL, "{\"feed_forward_proj\": []}", {"feed_forward_proj: the list is not a text", NULL, NULL}},
+    {PART_CLIP, NULL, NULL, "{\"layer_norm_eps\": \"1e-5\"}", {"layer_norm_eps: \"1e-5\"", NULL, NULL}},
+    {PART_CLIP, NULL, NULL, "{\"eos_token_id\": \"2\"}", {"eos_token_id: \"2\"", NULL, NULL}},
+    {PART_BERT, NULL, NULL, "{\"layer_norm_eps\": \"1e-12\"}", {"layer_norm_eps: \"1e-12\"", NULL, NULL}},
+    {PART_BERT, NULL, NULL, "{\"hidden_act\": 1}", {"hidden_act: 1 is not a text", NULL, NULL}},
+    {PART_VAE, NULL, NULL, "{\"scaling_factor\": \"x\"}", {"autoencoder's config.json: scaling_factor: \"x\"", NULL}},
+    {PART_VAE, NULL, NULL, "{\"shift_factor\": \"0\"}", {"shift_factor: \"0\"", NULL, NULL}},
+    {PART_VAE, NULL, NULL, "{\"force_upcast\": \"false\"}", {"force_upcast: \"false\" is not true or false", NULL}},
+    {PART_TINY, NULL, NULL, "{\"scaling_factor\": \"1\"}", {"scaling_factor: \"1\"", NULL, NULL}},
+    {PART_TINY, NULL, NULL, "{\"_class_name\": 1}", {"_class_name: 1 is not a text", NULL, NULL}},
 };
 
 static void test_wrong_files(void) {
@@ -275,10 +353,42 @@ static void test_wrong_files(void) {
                           w->words[j]);
         }
         CHECK(!strchr(err.message, '\n'));
-        CHECK(!c.t5 && !c.transformer && !c.vae);
+        CHECK(!c.t5 && !c.transformer && !c.vae && !c.clip && !c.bert);
         image_close(&file);
     }
     CHECK_MESSAGE(memory.alive == 0, "%ld blocks leak", memory.alive);
+}
+
+/* Names of tensors that nobody asks for are told, and do no harm. */
+static char told[1024];
+
+static void tell(int level, const char *message, void *user) {
+    (void)user;
+    if (level == DITI_LOG_INFO) snprintf(told + strlen(told), sizeof told - strlen(told), "%s\n", message);
+}
+
+static void test_harmless_tensors(void) {
+    static const part parts[] = {PART_PIXART, PART_SD3, PART_CLIP};
+    static const char *const froms[] = {"y_embedder.y_embedding", NULL, NULL}, *const tos[] = {"loss.0.logvar_of_block",
+                                                                                               NULL, NULL};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(parts); i++) {
+        diti_env env = test_env(NULL);
+        component c;
+        dit_error err = DITI_ZERO;
+        image file = image_open(&env, part_files[parts[i]], froms[i], tos[i]);
+        env.logger.func = tell;
+        env.logger.max_level = DITI_LOG_INFO;
+        told[0] = 0;
+        CHECK_MESSAGE(component_load(parts[i], NULL, &env, file.checkpoint, NULL, NULL, &c, &err) == DIT_OK, "%s",
+                      err.message);
+        CHECK_MESSAGE(froms[i]
+                          ? strstr(told, "1 tensors are not used for the transformer: loss.0.logvar_of_block") != NULL
+                          : !strstr(told, "not used"),
+                      "%s", told);
+        component_free(&c);
+        image_close(&file);
+    }
 }
 
 /* --- sizes --- */
@@ -900,6 +1010,7 @@ int main(void) {
     diti_env env = test_env(NULL);
     diti_device *device;
     test_wrong_files();
+    test_harmless_tensors();
     test_out_of_memory();
     test_tables();
     test_names();

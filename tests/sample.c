@@ -365,7 +365,8 @@ static void test_bad_configs(const diti_env *env) {
          "\"HeunDiscreteScheduler\" is not supported; choose a sampler: euler"},
         {"{\"_class_name\":\"UniPCMultistepScheduler\",\"solver_order\":4}", "solver_order: 4"},
         {"{\"_class_name\":\"UniPCMultistepScheduler\",\"solver_p\":{}}", "solver_p: another predictor"},
-        {"{\"_class_name\":\"UniPCMultistepScheduler\",\"disable_corrector\":1}", "disable_corrector: not an array"},
+        {"{\"_class_name\":\"UniPCMultistepScheduler\",\"disable_corrector\":1}",
+         "disable_corrector: 1 is not a list of numbers"},
         {"{\"_class_name\":\"UniPCMultistepScheduler\",\"solver_type\":\"bh3\"}", "solver_type: \"bh3\""},
         {"{\"_class_name\":\"DDPMScheduler\",\"variance_type\":\"learned\"}", "variance_type: \"learned\""},
         {"{\"_class_name\":\"LCMScheduler\",\"original_inference_steps\":0}", "original_inference_steps: 0"},
@@ -378,9 +379,9 @@ static void test_bad_configs(const diti_env *env) {
          "num_train_timesteps: 0 is not a number from 1"},
         {"{\"_class_name\":\"DDIMScheduler\",\"num_train_timesteps\":1e300}", "num_train_timesteps"},
         {"{\"_class_name\":\"DDIMScheduler\",\"beta_end\":NaN}", "beta_end: NaN"},
-        {"{\"_class_name\":\"DDIMScheduler\",\"beta_start\":\"x\"}", "beta_start: x"},
+        {"{\"_class_name\":\"DDIMScheduler\",\"beta_start\":\"x\"}", "beta_start: \"x\""},
         {"{\"_class_name\":\"DDIMScheduler\",\"trained_betas\":[0.1]}", "trained_betas"},
-        {"{\"_class_name\":\"DDIMScheduler\",\"clip_sample\":1}", "clip_sample: neither true nor false"},
+        {"{\"_class_name\":\"DDIMScheduler\",\"clip_sample\":1}", "clip_sample: 1 is not true or false"},
         {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"algorithm_type\":\"dpmsolver\"}",
          "algorithm_type: \"dpmsolver\""},
         {"{\"_class_name\":\"DPMSolverMultistepScheduler\",\"solver_order\":4}", "solver_order: 4"},
@@ -395,8 +396,8 @@ static void test_bad_configs(const diti_env *env) {
          "number of image tokens"},
         {"{\"_class_name\":\"DDIMScheduler\",\"rescale_betas_zero_snr\":true,\"timestep_spacing\":\"trailing\"}",
          "no finite step 1 of 10"}, /* epsilon says nothing where there is no signal */
-        {"{\"_class_name\":7}", "neither a sampler nor"},
-        {"[]", "neither a sampler nor"},
+        {"{\"_class_name\":7}", "_class_name: 7 is not a text"},
+        {"[]", "not an object of settings"},
     };
     diti_schedule_request request = request_of(10, NULL, NULL);
     size_t i;

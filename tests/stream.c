@@ -3,6 +3,7 @@
  * one that the application made and gave a second queue for.
    test-runs: lavapipe families sanitize */
 #include "library.h"
+#include <unistd.h>
 #include "vulkan_test.h"
 #include "engine.h"
 #include "files.h"
@@ -288,6 +289,47 @@ static void test_failing_reads(void) {
     while (reader_count) free(readers[--reader_count].bytes);
 }
 
+/* A model on disk of which one file is cut off while its weights are streamed, then put back. */
+static void test_cut_files(void) {
+    static const char *const files[] = {"transformer/diffusion_pytorch_model.safetensors",
+                                        "text_encoder/model.safetensors", "vae/diffusion_pytorch_model.safetensors"};
+    const char *whole = path;
+    char copy[64], command[400], name[160];
+    size_t i;
+    snprintf(copy, sizeof copy, "build/stream_cut_%d", (int)getpid());
+    snprintf(command, sizeof command, "rm -rf %s && cp -rL %s %s && chmod -R u+w %s", copy, SMALL, copy, copy);
+    if (!CHECK(system(command) == 0)) return;
+    path = copy;
+    for (i = 0; i < DITI_COUNT(files); i++) {
+        dit_model *model = i == 1 ? load_with(0, true) : load_with(least, false);
+        dit_job *job = make_job(model, 0);
+        dit_error err = {0};
+        size_t size;
+        FILE *file;
+        char *bytes;
+        snprintf(name, sizeof name, "%s/%s", copy, files[i]);
+        bytes = test_read_file(name, &size);
+        if (i != 1 && job) CHECK(finish(job) && is_expected(job, 0));
+        CHECK(bytes && truncate(name, 1000) == 0);
+        if (i != 1) restart(job, model, 0);
+        CHECK(dit_job_wait(job, UINT64_MAX) == DIT_ERROR_BAD_FILE);
+        dit_job_status(job, NULL, &err);
+        CHECK_MESSAGE(strstr(err.message, name) && strstr(err.message, "tensor ") &&
+                          strstr(err.message, "was cut off from") && !strchr(err.message, '\n'),
+                      "%s", err.message);
+        file = fopen(name, "r+b");
+        if (CHECK(file != NULL)) fwrite(bytes, 1, size, file), fclose(file);
+        restart(job, model, 0);
+        if (job) CHECK(finish(job) && is_expected(job, 0));
+        free(bytes);
+        dit_job_destroy(job);
+        dit_model_destroy(model);
+    }
+    path = whole;
+    snprintf(command, sizeof command, "rm -rf %s", copy);
+    CHECK(system(command) == 0);
+}
+
 /* Host memory that is refused once while a model with a budget is laid out. */
 static void test_no_host_memory(void) {
     test_memory memory = {0};
@@ -379,6 +421,7 @@ static void test_mapped(void) {
     test_jobs(least);
     test_cancel_and_record();
     test_failing_reads();
+    test_cut_files();
     use_model(EMOJI);
     test_budget(least);
     CHECK(loads_beside_work());
@@ -402,6 +445,7 @@ static void test_staged(void) {
         test_budget(resident);
         test_cancel_and_record();
         test_failing_reads();
+        test_cut_files();
         test_no_host_memory();
         dit_context_destroy(context);
     }

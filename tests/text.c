@@ -142,6 +142,16 @@ static void add_file(folder *files, const char *name, const char *path) {
 }
 
 static void test_configured(const diti_env *env) {
+    static const char *const wrong[][2] = {
+        {"{\"do_lower_case\":\"false\"}",
+         "tokenizer/tokenizer_config.json: do_lower_case: \"false\" is not true or false"},
+        {"{\"strip_accents\":0}", "strip_accents: 0"},
+        {"{\"tokenize_chinese_chars\":[]}", "tokenize_chinese_chars: the list"},
+        {"{\"model_max_length\":\"77\"}", "model_max_length: \"77\" is not a number"},
+        {"{\"pad_token\":0}", "pad_token: 0 is not a text"},
+        {"{\"pad_token\":{\"content\":0}}", "content: 0 is not a text"},
+        {"[]", "tokenizer/tokenizer_config.json: it is not an object"},
+    };
     folder files = {0};
     dit_error err;
     diti_tokenizer *tokenizer;
@@ -168,6 +178,12 @@ static void test_configured(const diti_env *env) {
     add_file(&files, "tokenizer/merges.txt", CLIP "/merges.txt");
     tokenizer = load_members(env, &files, &err);
     CHECK_MESSAGE(!tokenizer && strstr(err.message, "vocab.json is missing"), "%s", err.message);
+    for (size_t i = 0; i < DITI_COUNT(wrong); i++) {
+        add_file(&files, "tokenizer/vocab.txt", BERT "/vocab.txt");
+        folder_add_text(&files, "tokenizer/tokenizer_config.json", wrong[i][0]);
+        tokenizer = load_members(env, &files, &err);
+        CHECK_MESSAGE(!tokenizer && strstr(err.message, wrong[i][1]), "%s: %s", wrong[i][0], err.message);
+    }
 }
 
 /* --- weights: what A1111's parser makes of these --- */
@@ -650,6 +666,19 @@ static void test_json_refused(const diti_env *env) {
          "no content or no id"},
         {"{\"model\":{\"vocab\":{}}}", "no array of pieces"},
         {"{}", "no array of pieces"},
+        {"{\"model\":{\"type\":7}}", "test: type: 7 is not a text"},
+        {"{\"model\":[]}", "not an object of settings"},
+        {"{\"model\":{\"type\":\"BPE\",\"end_of_word_suffix\":0}}", "end_of_word_suffix: 0 is not a text"},
+        {"{\"model\":{\"vocab\":[[\"a\",-1]],\"unk_id\":0,\"byte_fallback\":1}}",
+         "byte_fallback: 1 is not true or false"},
+        {"{\"model\":{\"vocab\":[[\"a\",-1]],\"unk_id\":0},\"normalizer\":{\"type\":true}}",
+         "type: true is not a text"},
+        {"{\"model\":{\"vocab\":[[\"a\",-1]],\"unk_id\":0},\"pre_tokenizer\":{\"type\":\"Metaspace\",\"add_prefix_space\":\"yes\"}}",
+         "add_prefix_space: \"yes\" is not true or false"},
+        {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}},\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":\"no\"}}",
+         "lowercase: \"no\" is not true or false"},
+        {"{\"model\":{\"type\":\"WordPiece\",\"max_input_chars_per_word\":\"100\"}}",
+         "max_input_chars_per_word: \"100\" is not a number"},
     };
     size_t i;
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -55,6 +55,7 @@ typedef struct converter {
     type_rule *rules;
     size_t rule_count, rule_capacity;
     diti_package *package;
+    const diti_checkpoint *verified; /* the last one whose checksums were compared */
     out_tensor *tensors;
     size_t tensor_count, tensor_capacity;
     small_file *files;
@@ -263,6 +264,8 @@ static dit_result add_component(converter *convert, const char *component) {
     const diti_checkpoint *from;
     const char *prefix;
     dit_result result = diti_package_component(convert->package, component, &from, &prefix, convert->err);
+    if (result >= 0 && from && from != convert->verified) result = diti_checkpoint_verify(from, convert->err);
+    convert->verified = from;
     for (uint32_t i = 0; result >= 0 && from && i < diti_checkpoint_count(from); i++) {
         const diti_stored_tensor *stored = diti_checkpoint_tensor(from, i);
         if (diti_starts_with(stored->name, prefix)) result = add_tensor(convert, component, from, prefix, stored);
@@ -333,6 +336,63 @@ static dit_result add_everything(converter *convert) {
         result = diti_fail(convert->err, DIT_ERROR_BAD_FILE,
                            "%s: no weights found: neither safetensors, GGUF nor PyTorch files", convert->input);
     }
+    return result;
+}
+
+/* --- input that would only be refused when the output is used is refused here. What is sound, but belongs to a model
+   that dit.h does not run, is converted all the same. --- */
+
+static dit_result refuse_damage(converter *convert, dit_result result, const dit_error *why) {
+    if (result >= 0 || result == DIT_ERROR_UNSUPPORTED_MODEL) return DIT_OK;
+    *convert->err = *why;
+    return result;
+}
+
+static dit_result check_json(converter *convert, const small_file *file) {
+    diti_json *json = NULL;
+    diti_schedule_request request = {0};
+    diti_sampling sampling;
+    dit_error why = {0};
+    dit_result result = diti_json_parse(&convert->env, file->data, file->size, file->path, &json, convert->err);
+    if (result >= 0 && diti_ends_with(file->path, "scheduler_config.json")) {
+        request.steps = 1;
+        request.image_tokens = 4096;
+        result = refuse_damage(convert, diti_sampling_resolve(json, &request, &sampling, &why), &why);
+    }
+    diti_json_free(&convert->env, json);
+    return result;
+}
+
+static dit_result check_tokenizer(converter *convert, const small_file *file) {
+    const char *slash = strrchr(file->path, '/');
+    diti_tokenizer *tokenizer = NULL;
+    dit_error why = {0};
+    uint32_t limit;
+    char folder[512];
+    dit_result result;
+    diti_format(folder, sizeof folder, "%.*s", slash ? (int)(slash + 1 - file->path) : 0, file->path);
+    result = diti_tokenizer_load_folder(&convert->env, convert->package, folder, &tokenizer, &limit, &why);
+    diti_tokenizer_free(tokenizer);
+    return refuse_damage(convert, result, &why);
+}
+
+static dit_result check_files(converter *convert) {
+    static const char *const words[] = {"spiece.model", "tokenizer.json", "merges.txt", "vocab.txt"};
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error why = {0};
+    dit_result result = DIT_OK;
+    for (size_t i = 0; i < convert->file_count && result >= 0; i++) {
+        const small_file *file = &convert->files[i];
+        if (diti_ends_with(file->path, ".json")) result = check_json(convert, file);
+        for (size_t k = 0; k < DITI_COUNT(words) && result >= 0; k++)
+            if (diti_ends_with(file->path, words[k])) result = check_tokenizer(convert, file);
+    }
+    if (result < 0) return result;
+    desc.source.path = convert->input;
+    desc.dry_run = true;
+    result = refuse_damage(convert, dit_model_load(NULL, &desc, &model, &why), &why);
+    dit_model_destroy(model);
     return result;
 }
 
@@ -703,6 +763,7 @@ static dit_result convert_model(converter *convert) {
     source.path = convert->input;
     result = diti_package_open(&convert->env, &source, &convert->package, convert->err);
     if (result >= 0) result = add_everything(convert);
+    if (result >= 0) result = check_files(convert);
     if (result >= 0) inherit_defaults(convert);
     if (result >= 0) result = write_output(convert);
     if (result >= 0) report(convert);

@@ -266,6 +266,9 @@ static int take_cache(planner *p) {
     int code = take_count(p, "--gate", p->o.gate, 1, 1000, &system->gate);
     if (!code && system->gate && !p->request.shape.guided)
         code = complain(p, EXIT_USAGE, "--gate %s: %s has no guidance that could end", p->o.gate, p->model->name);
+    if (!code && system->gate > system->steps)
+        code = complain(p, EXIT_USAGE, "--gate %s: guidance cannot end before it, since there are only %u steps",
+                        p->o.gate, system->steps);
     if (code || !p->o.cache) return code;
     if (sscanf(p->o.cache, "first=%u,blocks=%u,from=%u,interval=%u%n", &system->skip_first, &system->skip_blocks,
                &system->skip_from, &system->skip_interval, &used) != 4 ||
@@ -273,12 +276,19 @@ static int take_cache(planner *p) {
         system->skip_blocks > layers - system->skip_first)
         return complain(p, EXIT_USAGE, "--cache %s: write first=1,blocks=20,from=10,interval=2; %s has %u layers",
                         p->o.cache, p->model->name, layers);
+    if (system->skip_from >= system->steps)
+        return complain(p, EXIT_USAGE, "--cache %s: from=%u is behind the last step, since there are only %u",
+                        p->o.cache, system->skip_from, system->steps);
     return EXIT_GOOD;
 }
 
 static int take_methods(planner *p) {
     const char *at = p->o.methods, *payload = p->o.payload ? p->o.payload : "f16";
-    int code = take_count(p, "--warmup", p->o.warmup, 0, 1000, &p->request.system.warmup);
+    diti_split_system *system = &p->request.system;
+    int code = take_count(p, "--warmup", p->o.warmup, 0, 1000, &system->warmup);
+    if (!code && p->o.warmup && system->warmup >= system->steps)
+        code = complain(p, EXIT_USAGE, "--warmup %s: PipeFusion would never begin, since there are only %u steps",
+                        p->o.warmup, system->steps);
     if (code) return code;
     if (strcmp(payload, "f16") != 0 && strcmp(payload, "i8") != 0)
         return complain(p, EXIT_USAGE, "--payload %s: there are f16 and i8", payload);

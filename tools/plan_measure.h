@@ -51,8 +51,9 @@ static bool write_table(FILE *file, const dit_context *context) {
 }
 
 static bool read_amount(const diti_json *from, const char *key, double least, double *out) {
-    *out = diti_json_number(from, key, -1);
-    return *out >= least && *out <= 1e9;
+    diti_settings settings = diti_settings_of(from, "", NULL);
+    *out = diti_setting_number(&settings, key, -1, least, 1e9);
+    return *out >= least;
 }
 
 static bool read_rates(const diti_json *root, const char *key, double least, diti_split_rates *out) {
@@ -81,8 +82,9 @@ static const char *read_devices(const diti_json *root, device_table *out) {
 
 /* What is wrong; NULL: nothing. */
 static const char *read_table_values(const diti_json *root, device_table *out) {
-    double socket = 0, version = diti_json_number(root, "version", 0);
+    double socket = 0, version;
     const char *wrong;
+    read_amount(root, "version", 0, &version);
     if (!diti_equal(diti_json_string(root, "format", ""), "dit-device-table"))
         return "it does not say \"format\": \"dit-device-table\", so dit-plan --measure did not write it";
     if (version < 1 || version > 1) return "its version is not 1, the one that is known";

@@ -107,14 +107,33 @@ DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, s
 DIT_INTERNAL void diti_json_free(const diti_env *env, diti_json *root);
 DIT_INTERNAL const diti_json *diti_json_get(const diti_json *object,
                                             const char *key); /* NULL when absent or object is NULL */
-DIT_INTERNAL double diti_json_number(const diti_json *object, const char *key,
-                                     double otherwise); /* absent or null: otherwise */
-DIT_INTERNAL bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
+/* These take what has another type for absent: for what is only recognised by a value, and for tests. */
+DIT_INTERNAL DITI_UNUSED double diti_json_number(const diti_json *object, const char *key, double otherwise);
+DIT_INTERNAL DITI_UNUSED bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
 DIT_INTERNAL const char *diti_json_string(const diti_json *object, const char *key, const char *otherwise);
 DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out); /* exact non-negative integers only */
-/* A whole number from 1 to most; otherwise when key is absent or null. Anything else is an error that names the key. */
-DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
-                                       uint32_t *out, dit_error *err);
+
+/* --- settings: the values of a JSON object by their names. One that is absent or null is `otherwise`. The first one of
+   a wrong type or out of range becomes the error, which names it, and what is read after it does no harm, so that a
+   reader's result is looked at once, at the end. --- */
+typedef struct diti_settings {
+    const diti_json *object; /* NULL: all are absent */
+    const char *file;        /* for messages: "the transformer's config.json" */
+    dit_error *err;          /* may be NULL */
+    dit_result result;
+} diti_settings;
+/* What is neither NULL nor null nor an object is an error, too. */
+DIT_INTERNAL diti_settings diti_settings_of(const diti_json *object, const char *file, dit_error *err);
+DIT_INTERNAL void diti_settings_refuse(diti_settings *settings, dit_result result, const char *key,
+                                       const char *problem);
+DIT_INTERNAL const diti_json *diti_setting(const diti_settings *settings, const char *key); /* NULL: absent or null */
+DIT_INTERNAL double diti_setting_number(diti_settings *settings, const char *key, double otherwise, double least,
+                                        double most);
+/* A whole number from 1 to most. */
+DIT_INTERNAL uint32_t diti_setting_size(diti_settings *settings, const char *key, uint32_t otherwise, uint32_t most);
+DIT_INTERNAL bool diti_setting_bool(diti_settings *settings, const char *key, bool otherwise);
+DIT_INTERNAL const char *diti_setting_text(diti_settings *settings, const char *key, const char *otherwise);
+DIT_INTERNAL const diti_json *diti_setting_numbers(diti_settings *settings, const char *key); /* a list of them */
 
 /* --- small floats, bit patterns; rounding is to nearest, ties to even. Writing them is for tools and tests. --- */
 DIT_INTERNAL float diti_half_to_float(uint16_t bits);

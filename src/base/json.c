@@ -411,16 +411,92 @@ DIT_INTERNAL bool diti_json_u64(const diti_json *value, uint64_t *out) {
     return true;
 }
 
-DIT_INTERNAL dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
-                                       uint32_t *out, dit_error *err) {
-    const diti_json *value = diti_json_get(object, key);
-    uint64_t number;
-    *out = otherwise;
-    if (!value || value->kind == DITI_JSON_NULL) return DIT_OK;
-    if (!diti_json_u64(value, &number) || number < 1 || number > most) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: %s must be a whole number from 1 to %u", key,
-                         (unsigned)most);
+/* --- settings --- */
+
+DIT_INTERNAL diti_settings diti_settings_of(const diti_json *object, const char *file, dit_error *err) {
+    diti_settings settings = DITI_ZERO;
+    settings.file = file;
+    settings.err = err;
+    if (!object || object->kind == DITI_JSON_NULL) return settings;
+    if (object->kind == DITI_JSON_OBJECT)
+        settings.object = object;
+    else
+        settings.result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: it is not an object of settings, {...}", file);
+    return settings;
+}
+
+DIT_INTERNAL void diti_settings_refuse(diti_settings *settings, dit_result result, const char *key,
+                                       const char *problem) {
+    if (settings->result < 0) return;
+    settings->result = diti_fail(settings->err, result, "%s: %s: %s", settings->file, key, problem);
+}
+
+DIT_INTERNAL const diti_json *diti_setting(const diti_settings *settings, const char *key) {
+    const diti_json *value = diti_json_get(settings->object, key);
+    return value && value->kind != DITI_JSON_NULL ? value : NULL;
+}
+
+/* How a value is called in a message: numbers and texts as they are. */
+static const char *diti_setting_name(const diti_json *value) {
+    switch (value->kind) {
+    case DITI_JSON_NUMBER:
+    case DITI_JSON_STRING: return value->text;
+    case DITI_JSON_BOOL: return value->number > 0 ? "true" : "false";
+    case DITI_JSON_ARRAY: return "the list";
+    default: return "the object";
     }
-    *out = (uint32_t)number;
-    return DIT_OK;
+}
+
+static void diti_setting_refuse(diti_settings *settings, const diti_json *value, const char *wanted) {
+    const char *quote = value->kind == DITI_JSON_STRING ? "\"" : "";
+    char problem[200];
+    diti_format(problem, sizeof problem, "%s%.60s%s is not %s", quote, diti_setting_name(value), quote, wanted);
+    diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, value->key, problem);
+}
+
+DIT_INTERNAL double diti_setting_number(diti_settings *settings, const char *key, double otherwise, double least,
+                                        double most) {
+    const diti_json *value = diti_setting(settings, key);
+    char wanted[80];
+    if (!value) return otherwise;
+    if (value->kind == DITI_JSON_NUMBER && value->number >= least && value->number <= most) return value->number;
+    diti_format(wanted, sizeof wanted, "a number from %g to %g", least, most);
+    diti_setting_refuse(settings, value, wanted);
+    return otherwise;
+}
+
+DIT_INTERNAL uint32_t diti_setting_size(diti_settings *settings, const char *key, uint32_t otherwise, uint32_t most) {
+    const diti_json *value = diti_setting(settings, key);
+    uint64_t number;
+    char wanted[80];
+    if (!value) return otherwise;
+    if (diti_json_u64(value, &number) && number >= 1 && number <= most) return (uint32_t)number;
+    diti_format(wanted, sizeof wanted, "a whole number from 1 to %u", (unsigned)most);
+    diti_setting_refuse(settings, value, wanted);
+    return otherwise;
+}
+
+DIT_INTERNAL bool diti_setting_bool(diti_settings *settings, const char *key, bool otherwise) {
+    const diti_json *value = diti_setting(settings, key);
+    if (!value) return otherwise;
+    if (value->kind == DITI_JSON_BOOL) return value->number > 0;
+    diti_setting_refuse(settings, value, "true or false");
+    return otherwise;
+}
+
+DIT_INTERNAL const char *diti_setting_text(diti_settings *settings, const char *key, const char *otherwise) {
+    const diti_json *value = diti_setting(settings, key);
+    if (!value) return otherwise;
+    if (value->kind == DITI_JSON_STRING) return value->text;
+    diti_setting_refuse(settings, value, "a text");
+    return otherwise;
+}
+
+DIT_INTERNAL const diti_json *diti_setting_numbers(diti_settings *settings, const char *key) {
+    const diti_json *value = diti_setting(settings, key);
+    const diti_json *item = value && value->kind == DITI_JSON_ARRAY ? value->first : NULL;
+    while (item && item->kind == DITI_JSON_NUMBER) item = item->next;
+    if (!value || (value->kind == DITI_JSON_ARRAY && !item)) return value;
+    diti_setting_refuse(settings, value, "a list of numbers");
+    return NULL;
 }

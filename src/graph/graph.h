@@ -187,6 +187,7 @@ typedef struct diti_loader {
     bool chosen;             /* for all of those */
     bool streaming;          /* the matrix at hand is streamed */
     bool by_need;            /* of diti_load_options */
+    bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -196,6 +197,13 @@ DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name); /* NULL when absent */
 /* How many names before0after, before1after, ... exist. */
 DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
+/* The same number, or what key of the settings says instead; less than the file holds is refused (unused.c). */
+DIT_INTERNAL uint32_t diti_loader_layers(diti_loader *loader, diti_settings *settings, const char *key,
+                                         const char *before, const char *after);
+/* Notes that a tensor is asked for, as all functions that load one do. */
+DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor);
+/* Refuses a checkpoint with blocks beyond those that were asked for, and tells what else was not. */
+DIT_INTERNAL dit_result diti_loader_check_unused(diti_loader *loader);
 /* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
 /* From now on linear layers follow the rules of options, and matrices its limits. */

@@ -306,7 +306,7 @@ static void diti_slot_advance(diti_stream_slot *slot, const diti_plan *plan, con
 
 /* The file's message does not know which tensor was wanted. */
 static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why, dit_error *err) {
-    if (why->result != DIT_ERROR_IO) {
+    if (why->result != DIT_ERROR_IO && why->result != DIT_ERROR_BAD_FILE) {
         if (err) *err = *why;
         return why->result;
     }

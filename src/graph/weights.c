@@ -65,7 +65,10 @@ static const diti_stored_tensor *diti_loader_expect(diti_loader *loader, const c
     char stored[512];
     if (loader->error.result < 0) return NULL;
     tensor = diti_loader_find(loader, name);
-    if (tensor) return tensor;
+    if (tensor) {
+        diti_loader_use(loader, tensor);
+        return loader->error.result < 0 ? NULL : tensor;
+    }
     if (!diti_loader_name(loader, name, stored, sizeof stored)) diti_format(stored, sizeof stored, "%s", name);
     diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor %.200s is missing",
               diti_checkpoint_name(loader->checkpoint), stored);
@@ -393,6 +396,7 @@ static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tenso
          diti_i8_find_scales(loader->checkpoint, tensor, (uint32_t)tensor->shape[0], &scales, &loader->error) !=
              DIT_OK))
         return false;
+    if (diti_type_is_i8(stored)) diti_loader_use(loader, scales);
     *out = rule == DIT_TYPE_STORED ? stored : diti_i8_type(rule, columns);
     if (rule == DIT_TYPE_I8_ROW_ROTATED && *out != rule) loader->unrotated++;
     if (diti_type_is_i8(stored) && *out != stored) {
@@ -732,6 +736,9 @@ static dit_result diti_loader_add_replicas(diti_loader *loader) {
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err) {
     size_t i;
     dit_result result = loader->error.result;
+    if (result == DIT_OK) result = diti_loader_check_unused(loader);
+    diti_free(loader->env, loader->used);
+    loader->used = NULL;
     for (i = 0; i < loader->weights.block_count; i++) loader->weights.bytes += loader->weights.blocks[i]->used;
     if (result == DIT_OK && loader->unrotated) {
         diti_log(loader->env, DITI_LOG_INFO, "%s: %u weights have rows that no groups of %u fill; they are not rotated",

@@ -401,6 +401,30 @@ static dit_result diti_open_index(diti_checkpoint *checkpoint, const diti_siblin
     return result;
 }
 
+/* --- checksums --- */
+
+static dit_result diti_verify_archive(const diti_env *env, const diti_file *file, dit_error *err) {
+    diti_zip zip;
+    size_t i;
+    dit_result result = diti_zip_open(env, file, &zip, err);
+    if (result < 0) return result;
+    for (i = 0; i < zip.count && result >= 0; i++) result = diti_zip_check(env, file, &zip.entries[i], err);
+    diti_zip_free(env, &zip);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_checkpoint_verify(const diti_checkpoint *checkpoint, dit_error *err) {
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = 0; i < checkpoint->file_count && result >= 0; i++) {
+        diti_file_kind kind;
+        result = diti_file_recognise(checkpoint->files[i], &kind, err);
+        if (result >= 0 && kind == DITI_FILE_PYTORCH)
+            result = diti_verify_archive(&checkpoint->env, checkpoint->files[i], err);
+    }
+    return result;
+}
+
 /* --- GGUF, split or not --- */
 
 /* The part of "name-00001-of-00003.gguf" that all files share. */
@@ -590,23 +614,47 @@ static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti
         diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
 }
 
-/* Elements offset / bytes and on of a tensor with strides. */
+/* Where element i of a tensor with strides stands, in elements behind its first one. */
+static uint64_t diti_strided_place(const diti_stored_tensor *tensor, uint64_t i) {
+    uint64_t place = 0;
+    uint32_t d;
+    for (d = tensor->rank; d-- > 0; i /= tensor->shape[d]) place += i % tensor->shape[d] * tensor->strides[d];
+    return place;
+}
+
+#define DITI_GATHER_MOST ((uint64_t)64 << 20)
+
+/* Elements offset / bytes and on of a tensor with strides: picked from the stretch of the file that holds them all, or
+   read one by one where that is too long. */
 static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                          uint64_t offset, unsigned char *out, size_t size, dit_error *err) {
-    uint64_t bytes = tensor->size / diti_stored_tensor_elements(tensor), i;
+    const diti_file *file = checkpoint->files[tensor->file];
+    uint64_t bytes = tensor->size / diti_stored_tensor_elements(tensor), first = offset / bytes, i;
+    uint64_t count = size / bytes, low = UINT64_MAX, high = 0;
+    unsigned char *stretch;
+    dit_result result = DIT_OK;
     if (offset % bytes != 0 || size % bytes != 0)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading parts of elements of tensor '%s'",
-                         diti_file_name(checkpoint->files[tensor->file]), tensor->name);
-    for (i = offset / bytes; i < (offset + size) / bytes; i++) {
-        uint64_t rest = i, at = 0;
-        uint32_t d;
-        dit_result result;
-        for (d = tensor->rank; d-- > 0; rest /= tensor->shape[d]) at += rest % tensor->shape[d] * tensor->strides[d];
-        result = diti_file_read(checkpoint->files[tensor->file], tensor->offset + at * bytes, out, (size_t)bytes, err);
-        if (result < 0) return result;
-        out += bytes;
+                         diti_file_name(file), tensor->name);
+    for (i = 0; i < count; i++) {
+        uint64_t place = diti_strided_place(tensor, first + i);
+        if (place < low) low = place;
+        if (place > high) high = place;
     }
-    return DIT_OK;
+    if (count == 0) return DIT_OK;
+    if ((high - low + 1) * bytes > DITI_GATHER_MOST) {
+        for (i = 0; i < count && result >= 0; i++)
+            result = diti_file_read(file, tensor->offset + diti_strided_place(tensor, first + i) * bytes,
+                                    out + i * bytes, (size_t)bytes, err);
+        return result;
+    }
+    stretch = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)((high - low + 1) * bytes));
+    if (!stretch) return diti_no_memory(diti_file_name(file), err);
+    result = diti_file_read(file, tensor->offset + low * bytes, stretch, (size_t)((high - low + 1) * bytes), err);
+    for (i = 0; i < count && result >= 0; i++)
+        memcpy(out + i * bytes, stretch + (diti_strided_place(tensor, first + i) - low) * bytes, (size_t)bytes);
+    diti_free(&checkpoint->env, stretch);
+    return result;
 }
 
 DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
@@ -623,9 +671,9 @@ DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, 
 
 DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                                    float *out, uint64_t count, dit_error *err) {
-    unsigned char blocks[4096];
+    unsigned char some[4096], *blocks = some;
     uint32_t block = diti_type_block(tensor->type), bytes = diti_type_block_bytes(tensor->type);
-    uint64_t done = 0;
+    uint64_t done = 0, fit;
     dit_result result = diti_refuse_type(checkpoint, tensor, err);
     if (result < 0) return result;
     if (!block) {
@@ -638,12 +686,19 @@ DIT_INTERNAL dit_result diti_checkpoint_read_float(const diti_checkpoint *checkp
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name,
                          (unsigned long long)diti_stored_tensor_elements(tensor), (unsigned long long)count);
     }
+    fit = sizeof some / bytes;
+    if (tensor->strides && tensor->size > sizeof some) { /* in pieces a long stretch would be read again for each */
+        fit = count / block;
+        blocks = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)tensor->size);
+        if (!blocks) return diti_no_memory(diti_file_name(checkpoint->files[tensor->file]), err);
+    }
     while (done < count && result >= 0) {
-        uint64_t left = (count - done) / block, fit = sizeof blocks / bytes, take = left < fit ? left : fit;
+        uint64_t left = (count - done) / block, take = left < fit ? left : fit;
         result = diti_checkpoint_read(checkpoint, tensor, done / block * bytes, blocks, (size_t)take * bytes, err);
         if (result >= 0) diti_type_to_float(tensor->type, blocks, take * block, out + done);
         done += take * block;
     }
+    if (blocks != some) diti_free(&checkpoint->env, blocks);
     return result;
 }
 

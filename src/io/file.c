@@ -10,22 +10,29 @@
 #else
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #endif
 
+/* Files are read, not mapped: a mapped file that another program cuts off ends the process, a read one is an error. */
 struct diti_file {
     diti_env env;
     char *name;
     uint64_t size;
-    const unsigned char *data; /* NULL: read through the callback */
-    bool mapped;
+    const unsigned char *data; /* bytes in memory; NULL: read through the callback or from the open file */
     int64_t (*read_at)(uint64_t offset, void *dst, size_t size, void *user);
     void *user;
+#ifdef _WIN32
+    HANDLE handle;
+#else
+    int descriptor;
+#endif
+    bool opened; /* the handle or descriptor is open */
 };
 
-/* --- mapping a path: the two platforms --- */
+#define DITI_FILE_PIECE ((size_t)1 << 30) /* at a time: what every system takes */
+
+/* --- opening and reading a path: the two platforms --- */
 
 #ifdef _WIN32
 enum { DITI_WIDE_PATH = 4096 };
@@ -40,77 +47,111 @@ static bool diti_path_is_folder(const char *path) {
     return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
 }
 
-static dit_result diti_map_handle(diti_file *file, HANDLE handle, dit_error *err) {
+static bool diti_file_measure(const diti_file *file, uint64_t *out) {
     LARGE_INTEGER size;
-    HANDLE mapping;
-    if (!GetFileSizeEx(handle, &size)) return diti_fail(err, DIT_ERROR_IO, "%s: has no size", file->name);
-    file->size = (uint64_t)size.QuadPart;
-    if (file->size == 0) return DIT_OK;
-    mapping = CreateFileMappingW(handle, NULL, PAGE_READONLY, 0, 0, NULL);
-    if (!mapping) return diti_fail(err, DIT_ERROR_IO, "%s: cannot be mapped (error %lu)", file->name, GetLastError());
-    file->data = (const unsigned char *)MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
-    CloseHandle(mapping);
-    if (!file->data)
-        return diti_fail(err, DIT_ERROR_IO, "%s: cannot be mapped (error %lu)", file->name, GetLastError());
-    file->mapped = true;
-    return DIT_OK;
+    if (!GetFileSizeEx(file->handle, &size)) return false;
+    *out = (uint64_t)size.QuadPart;
+    return true;
 }
 
-static dit_result diti_map_path(diti_file *file, const char *path, bool *absent, dit_error *err) {
+static dit_result diti_open_path(diti_file *file, const char *path, bool *absent, dit_error *err) {
     wchar_t wide[DITI_WIDE_PATH];
-    HANDLE handle;
-    dit_result result;
     if (!diti_wide_path(path, wide)) return diti_fail(err, DIT_ERROR_IO, "%s: too long, or not UTF-8", file->name);
-    handle = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
-    if (handle == INVALID_HANDLE_VALUE) {
+    file->handle = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
+                               FILE_ATTRIBUTE_NORMAL, NULL);
+    if (file->handle == INVALID_HANDLE_VALUE) {
         DWORD error = GetLastError();
         *absent = error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND;
         if (*absent) return diti_fail(err, DIT_ERROR_IO, "%s: no such file", file->name);
         return diti_fail(err, DIT_ERROR_IO, "%s: cannot be opened (error %lu)", file->name, error);
     }
-    result = diti_map_handle(file, handle, err);
-    CloseHandle(handle);
-    return result;
+    file->opened = true;
+    if (GetFileType(file->handle) != FILE_TYPE_DISK)
+        return diti_fail(err, DIT_ERROR_IO, "%s: is not a regular file", file->name);
+    if (!diti_file_measure(file, &file->size)) return diti_fail(err, DIT_ERROR_IO, "%s: has no size", file->name);
+    return DIT_OK;
 }
 
-static void diti_unmap(diti_file *file) { UnmapViewOfFile(file->data); }
+static void diti_close_path(const diti_file *file) { CloseHandle(file->handle); }
+
+/* Returns the number of bytes that were read, 0 at the end of the file, -1 with the system's number in *error. */
+static int64_t diti_read_path(const diti_file *file, uint64_t offset, void *out, size_t size, long *error) {
+    OVERLAPPED at = DITI_ZERO;
+    DWORD got = 0;
+    at.Offset = (DWORD)(offset & 0xffffffffu);
+    at.OffsetHigh = (DWORD)(offset >> 32);
+    if (ReadFile(file->handle, out, (DWORD)size, &got, &at)) return (int64_t)got;
+    *error = (long)GetLastError();
+    return *error == ERROR_HANDLE_EOF ? 0 : -1;
+}
 #else
+/* glibc hides pread from strict C. */
+#if defined(__GLIBC__) && defined(__STRICT_ANSI__) && !defined(__cplusplus)
+#ifdef __USE_FILE_OFFSET64
+#define DITI_PREAD pread64
+#else
+#define DITI_PREAD pread
+#endif
+extern ssize_t DITI_PREAD(int descriptor, void *out, size_t size, off_t offset);
+#else
+#define DITI_PREAD pread
+#endif
+
 static bool diti_path_is_folder(const char *path) {
     struct stat status;
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-static dit_result diti_map_descriptor(diti_file *file, int descriptor, dit_error *err) {
+static bool diti_file_measure(const diti_file *file, uint64_t *out) {
     struct stat status;
-    void *data;
-    if (fstat(descriptor, &status) != 0) return diti_fail(err, DIT_ERROR_IO, "%s: has no size", file->name);
-    if (S_ISDIR(status.st_mode)) return diti_fail(err, DIT_ERROR_IO, "%s: is a folder, not a file", file->name);
-    if (!S_ISREG(status.st_mode)) return diti_fail(err, DIT_ERROR_IO, "%s: is not a regular file", file->name);
-    file->size = (uint64_t)status.st_size;
-    if (file->size == 0) return DIT_OK;
-    if (file->size > SIZE_MAX) return diti_fail(err, DIT_ERROR_IO, "%s: too large to map", file->name);
-    data = mmap(NULL, (size_t)file->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (data == MAP_FAILED) return diti_fail(err, DIT_ERROR_IO, "%s: cannot be mapped (errno %d)", file->name, errno);
-    file->data = (const unsigned char *)data;
-    file->mapped = true;
-    return DIT_OK;
+    if (fstat(file->descriptor, &status) != 0 || status.st_size < 0) return false;
+    *out = (uint64_t)status.st_size;
+    return true;
 }
 
-static dit_result diti_map_path(diti_file *file, const char *path, bool *absent, dit_error *err) {
-    dit_result result;
-    int descriptor = open(path, O_RDONLY | O_NONBLOCK); /* a FIFO is refused below, not waited for */
-    if (descriptor < 0) {
+static dit_result diti_open_path(diti_file *file, const char *path, bool *absent, dit_error *err) {
+    struct stat status;
+    int flags = O_RDONLY | O_NONBLOCK; /* a FIFO is refused below, not waited for */
+#ifdef O_CLOEXEC
+    flags |= O_CLOEXEC;
+#endif
+    file->descriptor = open(path, flags);
+    if (file->descriptor < 0) {
         *absent = errno == ENOENT || errno == ENOTDIR;
         if (*absent) return diti_fail(err, DIT_ERROR_IO, "%s: no such file", file->name);
         if (errno == EACCES) return diti_fail(err, DIT_ERROR_IO, "%s: permission denied", file->name);
+        if (errno == EOVERFLOW)
+            return diti_fail(err, DIT_ERROR_IO,
+                             "%s: is too large for this program; compile it with -D_FILE_OFFSET_BITS=64", file->name);
         return diti_fail(err, DIT_ERROR_IO, "%s: cannot be opened (errno %d)", file->name, errno);
     }
-    result = diti_map_descriptor(file, descriptor, err);
-    close(descriptor);
-    return result;
+    file->opened = true;
+#ifndef O_CLOEXEC
+    fcntl(file->descriptor, F_SETFD, FD_CLOEXEC);
+#endif
+    if (fstat(file->descriptor, &status) != 0) return diti_fail(err, DIT_ERROR_IO, "%s: has no size", file->name);
+    if (S_ISDIR(status.st_mode)) return diti_fail(err, DIT_ERROR_IO, "%s: is a folder, not a file", file->name);
+    if (!S_ISREG(status.st_mode)) return diti_fail(err, DIT_ERROR_IO, "%s: is not a regular file", file->name);
+    if (!diti_file_measure(file, &file->size)) return diti_fail(err, DIT_ERROR_IO, "%s: has no size", file->name);
+    return DIT_OK;
 }
 
-static void diti_unmap(diti_file *file) { munmap((void *)(size_t)file->data, (size_t)file->size); }
+static void diti_close_path(const diti_file *file) { close(file->descriptor); }
+
+/* Returns the number of bytes that were read, 0 at the end of the file, -1 with the system's number in *error. */
+static int64_t diti_read_path(const diti_file *file, uint64_t offset, void *out, size_t size, long *error) {
+    unsigned char some[4096];
+    ssize_t got;
+    do got = DITI_PREAD(file->descriptor, out, size, (off_t)offset);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EFAULT) { /* some file systems cannot read into memory that a driver has mapped */
+        do got = DITI_PREAD(file->descriptor, some, size < sizeof some ? size : sizeof some, (off_t)offset);
+        while (got < 0 && errno == EINTR);
+        if (got > 0) memcpy(out, some, (size_t)got);
+    }
+    *error = got < 0 ? errno : 0;
+    return (int64_t)got;
+}
 #endif
 
 /* --- opening --- */
@@ -132,7 +173,7 @@ static dit_result diti_file_attach(diti_file *file, const dit_source *source, bo
         file->size = source->size;
         return DIT_OK;
     }
-    if (source->path) return diti_map_path(file, source->path, absent, err);
+    if (source->path) return diti_open_path(file, source->path, absent, err);
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: the source has neither path, data nor read_at", file->name);
 }
 
@@ -223,7 +264,7 @@ DIT_INTERNAL void diti_file_close(diti_file *file) {
     diti_env env;
     if (!file) return;
     env = file->env;
-    if (file->mapped) diti_unmap(file);
+    if (file->opened) diti_close_path(file);
     diti_free(&env, file->name);
     diti_free(&env, file);
 }
@@ -237,26 +278,56 @@ static bool diti_file_holds(const diti_file *file, uint64_t offset, uint64_t siz
     return offset <= file->size && size <= file->size - offset;
 }
 
+/* A file that another program made shorter is damaged from then on, even where what is wanted is still there. */
+static dit_result diti_file_check_size(const diti_file *file, dit_error *err) {
+    uint64_t now;
+    if (!diti_file_measure(file, &now)) return diti_fail(err, DIT_ERROR_IO, "%s: has no size any more", file->name);
+    if (now >= file->size) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_BAD_FILE,
+                     "%s: was cut off from %llu to %llu bytes while it was in use; restore the file, then load the "
+                     "model again",
+                     file->name, (unsigned long long)file->size, (unsigned long long)now);
+}
+
+/* Some of the bytes, at least one; the callback's or the system's failure. */
+static dit_result diti_file_read_some(const diti_file *file, uint64_t offset, void *out, size_t size, size_t *got,
+                                      dit_error *err) {
+    int64_t count;
+    long error = 0;
+    if (file->opened) {
+        if (size > DITI_FILE_PIECE) size = DITI_FILE_PIECE;
+        count = diti_read_path(file, offset, out, size, &error);
+    } else {
+        count = file->read_at(offset, out, size, file->user);
+    }
+    *got = (size_t)count;
+    if (count > 0 && (uint64_t)count <= size) return DIT_OK;
+    if (count == 0 && file->opened) { /* the end came early */
+        dit_result result = diti_file_check_size(file, err);
+        if (result < 0) return result;
+    }
+    if (error)
+        return diti_fail(err, DIT_ERROR_IO, "%s: reading at %llu failed (error %ld)", file->name,
+                         (unsigned long long)offset, error);
+    return diti_fail(err, DIT_ERROR_IO, "%s: reading at %llu failed", file->name, (unsigned long long)offset);
+}
+
 DIT_INTERNAL dit_result diti_file_read(const diti_file *file, uint64_t offset, void *out, size_t size, dit_error *err) {
     unsigned char *bytes = (unsigned char *)out;
-    size_t done = 0;
+    size_t done = 0, got;
+    dit_result result = DIT_OK;
     if (!diti_file_holds(file, offset, size)) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %llu bytes at %llu are past the end", file->name,
                          (unsigned long long)size, (unsigned long long)offset);
     }
-    if (!file->read_at) {
+    if (file->data) {
         if (size) memcpy(bytes, file->data + offset, size);
         return DIT_OK;
     }
-    while (done < size) {
-        int64_t got = file->read_at(offset + done, bytes + done, size - done, file->user);
-        if (got <= 0 || (uint64_t)got > size - done) {
-            return diti_fail(err, DIT_ERROR_IO, "%s: reading at %llu failed", file->name,
-                             (unsigned long long)(offset + done));
-        }
-        done += (size_t)got;
-    }
-    return DIT_OK;
+    if (file->opened) result = diti_file_check_size(file, err);
+    for (; done < size && result >= 0; done += got)
+        result = diti_file_read_some(file, offset + done, bytes + done, size - done, &got, err);
+    return result;
 }
 
 DIT_INTERNAL dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,

@@ -57,6 +57,8 @@ static dit_result diti_pytorch_read_pickle(diti_pytorch *torch, char **out, size
     if (!entry || entry->size > DITI_PYTORCH_MAX_PICKLE)
         return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: its data.pkl has more than %d bytes", torch->name,
                          DITI_PYTORCH_MAX_PICKLE);
+    result = diti_zip_check(&torch->checkpoint->env, torch->file, entry, torch->err);
+    if (result < 0) return result;
     *size = (size_t)entry->size;
     *out = (char *)diti_alloc(&torch->checkpoint->env, *size);
     if (!*out) return diti_no_memory(torch->name, torch->err);

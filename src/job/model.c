@@ -155,8 +155,15 @@ static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_de
 /* What only the pipeline's class tells: PixArt's alpha and Sigma transformers may look alike (models.md 3.2). */
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     dit_result result = diti_model_locate_json(model, desc, DIT_ROLE_NONE, "", "model_index.json", &model->index, err);
+    diti_settings settings;
+    const diti_json *labels;
     const char *name;
-    name = diti_json_string(model->index, "_class_name", "");
+    if (result != DIT_OK) return result;
+    settings = diti_settings_of(model->index, "model_index.json", err);
+    name = diti_setting_text(&settings, "_class_name", "");
+    labels = diti_setting(&settings, "id2label");
+    if (labels && labels->kind != DITI_JSON_OBJECT)
+        diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "id2label", "not an object of names of classes");
     if (diti_equal(name, "PixArtAlphaPipeline")) {
         model->pipeline_tokens = 120;
         model->pipeline_variant = "alpha";
@@ -164,7 +171,7 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
         model->pipeline_tokens = 300;
         model->pipeline_variant = "sigma";
     }
-    return result;
+    return settings.result;
 }
 
 DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model) {

@@ -127,9 +127,10 @@ static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *con
     return DIT_OK;
 }
 
-static dit_result diti_dit_check(const diti_dit_config *config, const diti_json *json, dit_error *err) {
-    const char *activation = diti_json_string(json, "activation_fn", "gelu-approximate");
-    const char *norm = diti_json_string(json, "norm_type", "ada_norm_zero");
+static dit_result diti_dit_check(const diti_dit_config *config, diti_settings *settings, dit_error *err) {
+    const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
+    const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_zero");
+    if (settings->result != DIT_OK) return settings->result;
     if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_zero")) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a DiT with activation_fn %.40s and norm_type %.40s is not known", activation,
@@ -152,30 +153,21 @@ static dit_result diti_dit_check(const diti_dit_config *config, const diti_json 
 
 static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *json, diti_dit_config *config,
                                        dit_error *err) {
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_dit_read_shapes(loader, config, err);
-    if (result == DIT_OK) {
-        result = diti_json_size(json, "attention_head_dim", config->head_dim, 1024, &config->head_dim, err);
-    }
+    float eps;
     if (result != DIT_OK) return result;
-    config->heads = config->width / config->head_dim;
-    result = diti_json_size(json, "num_attention_heads", config->heads, 1024, &config->heads, err);
-    if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
-    if (result == DIT_OK) result = diti_json_size(json, "patch_size", config->patch, 16, &config->patch, err);
-    if (result == DIT_OK) {
-        result = diti_json_size(json, "out_channels", config->out_channels, 1024, &config->out_channels, err);
-    }
-    if (result == DIT_OK) {
-        result = diti_json_size(json, "num_embeds_ada_norm", config->classes, 1u << 20, &config->classes, err);
-    }
-    if (result == DIT_OK) {
-        result = diti_json_size(json, "sample_size", diti_dit_training_size(loader, config), 4096, &config->sample_size,
-                                err);
-    }
-    if (result != DIT_OK) return result;
+    config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
+    config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
+    config->patch = diti_setting_size(&settings, "patch_size", config->patch, 16);
+    config->out_channels = diti_setting_size(&settings, "out_channels", config->out_channels, 1024);
+    config->classes = diti_setting_size(&settings, "num_embeds_ada_norm", config->classes, 1u << 20);
+    config->sample_size = diti_setting_size(&settings, "sample_size", diti_dit_training_size(loader, config), 4096);
     config->frequency_shift = config->original ? 0 : 1;
-    config->eps2 = config->original ? 1e-6f : (float)diti_json_number(json, "norm_eps", 1e-5);
-    if (!(config->eps2 >= 0)) return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: norm_eps must be positive");
-    return diti_dit_check(config, json, err);
+    eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
+    config->eps2 = config->original ? 1e-6f : eps;
+    return diti_dit_check(config, &settings, err);
 }
 
 /* ---- loading ---- */

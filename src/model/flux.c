@@ -120,8 +120,8 @@ static bool diti_flux_recognise(const diti_json *config, const diti_checkpoint *
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 /* As published, 16, 56 and 56 of 128; the same shares of other heads. */
-static dit_result diti_flux_read_axes(const diti_json *json, diti_flux_config *config, dit_error *err) {
-    const diti_json *axes = diti_json_get(json, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config *config, dit_error *err) {
+    const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
     uint32_t i, sum = 0;
     for (i = 0; i < DITI_FLUX_AXES; i++) {
         double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
@@ -130,7 +130,7 @@ static dit_result diti_flux_read_axes(const diti_json *json, diti_flux_config *c
         sum += config->axes[i];
         axis = axis ? axis->next : NULL;
     }
-    if (sum == config->head_dim) return DIT_OK;
+    if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "FLUX transformer: heads of %u channels that rotate with %u axes need a config.json whose "
                      "axes_dims_rope are even and add up to it",
@@ -169,6 +169,7 @@ static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_con
 
 static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *json, diti_flux_config *config,
                                         dit_error *err) {
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     dit_result result;
@@ -182,12 +183,16 @@ static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *js
     config->channels = in / 4;
     result = diti_flux_check(loader, config, in, out, err);
     if (result != DIT_OK) return result;
+    config->doubles =
+        diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
+    config->singles =
+        diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
     config->heads = config->width / config->head_dim;
-    if (diti_json_bool(json, "guidance_embeds", config->guided) != config->guided) {
+    if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
                          config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
     }
-    return diti_flux_read_axes(json, config, err);
+    return diti_flux_read_axes(&settings, config, err);
 }
 
 /* ---- loading ---- */

@@ -174,9 +174,10 @@ static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuand
     return DIT_OK;
 }
 
-static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, const diti_json *json, dit_error *err) {
-    const char *activation = diti_json_string(json, "activation_fn", "gelu-approximate");
-    const char *norm = diti_json_string(json, "norm_type", "layer_norm");
+static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, diti_settings *settings, dit_error *err) {
+    const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
+    const char *norm = diti_setting_text(settings, "norm_type", "layer_norm");
+    if (settings->result != DIT_OK) return settings->result;
     if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "layer_norm")) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a HunyuanDiT with activation_fn %.40s and norm_type %.40s is not known",
@@ -202,23 +203,18 @@ static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, co
 
 static dit_result diti_hunyuandit_read_config(diti_loader *loader, const diti_json *json,
                                               diti_hunyuandit_config *config, dit_error *err) {
-    uint32_t *const blocks = &config->blocks, *const head = &config->head_dim;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_hunyuandit_read_shapes(loader, config, err);
-    if (result == DIT_OK) result = diti_json_size(json, "num_layers", *blocks, 1024, blocks, err);
-    if (result == DIT_OK) result = diti_json_size(json, "attention_head_dim", *head, 1024, head, err);
     if (result != DIT_OK) return result;
-    config->heads = config->width / config->head_dim;
-    config->sized = diti_json_bool(json, "use_style_cond_and_image_meta_size", config->sized);
-    result = diti_json_size(json, "num_attention_heads", config->heads, 1024, &config->heads, err);
-    if (result == DIT_OK) result = diti_json_size(json, "sample_size", 128, 4096, &config->sample_size, err);
-    if (result == DIT_OK) {
-        result = diti_json_size(json, "text_len", config->text_tokens, 4096, &config->text_tokens, err);
-    }
-    if (result == DIT_OK) {
-        result = diti_json_size(json, "text_len_t5", config->text2_tokens, 4096, &config->text2_tokens, err);
-    }
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".norm1.linear.weight");
+    config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
+    config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+    config->sized = diti_setting_bool(&settings, "use_style_cond_and_image_meta_size", config->sized);
+    config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
+    config->text_tokens = diti_setting_size(&settings, "text_len", config->text_tokens, 4096);
+    config->text2_tokens = diti_setting_size(&settings, "text_len_t5", config->text2_tokens, 4096);
     config->linspace = !config->original;
-    return result == DIT_OK ? diti_hunyuandit_check(config, json, err) : result;
+    return diti_hunyuandit_check(config, &settings, err);
 }
 
 /* ---- loading ---- */

@@ -158,9 +158,10 @@ static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_confi
     return DIT_OK;
 }
 
-static dit_result diti_pixart_check(const diti_pixart_config *config, const diti_json *json, dit_error *err) {
-    const char *activation = diti_json_string(json, "activation_fn", "gelu-approximate");
-    const char *norm = diti_json_string(json, "norm_type", "ada_norm_single");
+static dit_result diti_pixart_check(const diti_pixart_config *config, diti_settings *settings, dit_error *err) {
+    const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
+    const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_single");
+    if (settings->result != DIT_OK) return settings->result;
     if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a PixArt transformer with activation_fn %.40s and norm_type %.40s is not known",
@@ -186,32 +187,22 @@ static dit_result diti_pixart_check(const diti_pixart_config *config, const diti
 
 static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *json, diti_pixart_config *config,
                                           dit_error *err) {
-    uint32_t widest;
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_pixart_read_shapes(loader, config, err);
-    if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
-    if (result == DIT_OK) result = diti_json_size(json, "in_channels", config->channels, 1024, &config->channels, err);
-    if (result == DIT_OK) result = diti_json_size(json, "patch_size", config->patch, 1024, &config->patch, err);
-    if (result == DIT_OK) {
-        result = diti_json_size(json, "out_channels", config->out_channels, 1024, &config->out_channels, err);
-    }
-    if (result == DIT_OK) {
-        result = diti_json_size(json, "attention_head_dim", config->head_dim, 1024, &config->head_dim, err);
-    }
-    widest = result == DIT_OK ? config->width / config->head_dim : 0;
-    if (result == DIT_OK) result = diti_json_size(json, "num_attention_heads", widest, 1024, &config->heads, err);
-    config->sized = diti_json_bool(json, "use_additional_conditions", config->sized);
-    if (result == DIT_OK) {
-        result = diti_json_size(json, "sample_size", diti_pixart_training_size(loader, config), 4096,
-                                &config->sample_size, err);
-    }
+    double interpolation;
     if (result != DIT_OK) return result;
-    config->interpolation = config->sample_size >= 128 ? (float)(config->sample_size / 64) : 1.0f;
-    config->interpolation = (float)diti_json_number(json, "interpolation_scale", (double)config->interpolation);
-    config->eps = (float)diti_json_number(json, "norm_eps", 1e-6);
-    if (!(config->interpolation > 0) || !(config->eps >= 0)) {
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: interpolation_scale and norm_eps must be positive");
-    }
-    return diti_pixart_check(config, json, err);
+    config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
+    config->channels = diti_setting_size(&settings, "in_channels", config->channels, 1024);
+    config->patch = diti_setting_size(&settings, "patch_size", config->patch, 1024);
+    config->out_channels = diti_setting_size(&settings, "out_channels", config->out_channels, 1024);
+    config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
+    config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+    config->sized = diti_setting_bool(&settings, "use_additional_conditions", config->sized);
+    config->sample_size = diti_setting_size(&settings, "sample_size", diti_pixart_training_size(loader, config), 4096);
+    interpolation = config->sample_size >= 128 ? (double)(config->sample_size / 64) : 1.0;
+    config->interpolation = (float)diti_setting_number(&settings, "interpolation_scale", interpolation, 1e-3, 1e3);
+    config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
+    return diti_pixart_check(config, &settings, err);
 }
 
 /* ---- loading ---- */

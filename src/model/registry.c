@@ -51,8 +51,12 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
                                               dit_error *err) {
+    diti_settings settings = diti_settings_of(config, "the transformer's config.json", err);
     const diti_family *family;
     *out = NULL;
+    diti_setting_text(&settings, "_class_name", NULL);
+    diti_setting_text(&settings, "norm_type", NULL);
+    if (settings.result != DIT_OK) return settings.result;
     prefix = diti_family_prefix(checkpoint, prefix);
     family = diti_family_find(config, checkpoint, prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);

@@ -160,12 +160,14 @@ static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_confi
 
 static dit_result diti_sd3_read_config(diti_loader *loader, const diti_json *json, diti_sd3_config *config,
                                        dit_error *err) {
-    dit_result result;
+    static const char blocks[] = "transformer_blocks.", last[] = ".norm1.linear.weight";
+    diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t head_dim;
     diti_sd3_read_shapes(loader, config);
-    result = diti_json_size(json, "attention_head_dim", config->head_dim, 1024, &head_dim, err);
-    if (result == DIT_OK) result = diti_json_size(json, "sample_size", 128, 4096, &config->sample_size, err);
-    if (result != DIT_OK) return result;
+    head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
+    config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
+    if (config->blocks) config->blocks = diti_loader_layers(loader, &settings, "num_layers", blocks, last);
+    if (settings.result != DIT_OK) return settings.result;
     if (config->normed && head_dim != config->head_dim) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: attention_head_dim is %u, but the weights have %u",
                          (unsigned)head_dim, (unsigned)config->head_dim);

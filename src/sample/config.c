@@ -144,204 +144,163 @@ static dit_result diti_unknown_name(const char *what, const char *name, const ch
                      nearest ? ", the nearest is " : "", nearest ? nearest : "", list);
 }
 
-/* --- scheduler_config.json: the first bad value is kept as the error, what follows reads on harmlessly --- */
-typedef struct diti_config_reader {
-    const diti_json *config;
-    dit_error *err;
-    dit_result result;
-} diti_config_reader;
+/* --- scheduler_config.json --- */
 
-static void diti_config_refuse(diti_config_reader *reader, dit_result result, const char *key, const char *problem) {
-    if (reader->result < 0) return;
-    reader->result = diti_fail(reader->err, result, "scheduler_config.json: %s: %s", key, problem);
-}
-
-static const diti_json *diti_config_get(const diti_config_reader *reader, const char *key) {
-    const diti_json *value = diti_json_get(reader->config, key);
-    return value && value->kind != DITI_JSON_NULL ? value : NULL;
-}
-
-static bool diti_config_has(const diti_config_reader *reader, const char *key) {
-    return diti_config_get(reader, key) != NULL;
-}
-
-static double diti_config_number(diti_config_reader *reader, const char *key, double otherwise, double low,
-                                 double high) {
-    const diti_json *value = diti_config_get(reader, key);
-    char problem[160];
-    if (!value) return otherwise;
-    if (value->kind == DITI_JSON_NUMBER && value->number >= low && value->number <= high) return value->number;
-    diti_format(problem, sizeof problem, "%.40s is not a number from %g to %g", value->text ? value->text : "the value",
-                low, high);
-    diti_config_refuse(reader, DIT_ERROR_BAD_FILE, key, problem);
-    return otherwise;
-}
-
-static bool diti_config_bool(diti_config_reader *reader, const char *key, bool otherwise) {
-    const diti_json *value = diti_config_get(reader, key);
-    if (!value) return otherwise;
-    if (value->kind != DITI_JSON_BOOL) diti_config_refuse(reader, DIT_ERROR_BAD_FILE, key, "neither true nor false");
-    return value->number != 0;
-}
-
-static uint32_t diti_config_choice(diti_config_reader *reader, const char *key, const char *const *names,
-                                   uint32_t count, uint32_t otherwise) {
-    const diti_json *value = diti_config_get(reader, key);
+static uint32_t diti_config_choice(diti_settings *settings, const char *key, const char *const *names, uint32_t count,
+                                   uint32_t otherwise) {
+    const char *text = diti_setting_text(settings, key, NULL);
     char problem[300];
     uint32_t i;
-    if (!value) return otherwise;
-    diti_format(problem, sizeof problem, "\"%.60s\" is not supported; supported are",
-                value->kind == DITI_JSON_STRING ? value->text : "(no text)");
+    if (!text) return otherwise;
+    diti_format(problem, sizeof problem, "\"%.60s\" is not supported; supported are", text);
     for (i = 0; i < count; i++) {
         size_t used = strlen(problem);
-        if (value->kind == DITI_JSON_STRING && diti_equal(value->text, names[i])) return i;
+        if (diti_equal(text, names[i])) return i;
         diti_format(problem + used, sizeof problem - used, "%s %s", i ? "," : "", names[i]);
     }
-    diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, key, problem);
+    diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key, problem);
     return otherwise;
 }
 
-static void diti_config_must_be_off(diti_config_reader *reader, const char *key) {
-    if (diti_config_bool(reader, key, false))
-        diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, key, "true is not supported");
+static void diti_config_must_be_off(diti_settings *settings, const char *key) {
+    if (diti_setting_bool(settings, key, false))
+        diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key, "true is not supported");
 }
 
-static void diti_config_read_betas(diti_config_reader *reader, diti_sampling *out) {
+static void diti_config_read_betas(diti_settings *settings, diti_sampling *out) {
     static const char *const kinds[] = {"linear", "scaled_linear", "squaredcos_cap_v2"};
-    out->betas = (diti_beta_kind)diti_config_choice(reader, "beta_schedule", kinds, 3, DITI_BETA_LINEAR);
-    out->beta_start = diti_config_number(reader, "beta_start", 0.0001, 0, 0.999);
-    out->beta_end = diti_config_number(reader, "beta_end", 0.02, 0, 0.999);
-    out->zero_snr = diti_config_bool(reader, "rescale_betas_zero_snr", false);
-    out->trained_betas = diti_config_get(reader, "trained_betas");
-    if (out->trained_betas &&
-        (out->trained_betas->kind != DITI_JSON_ARRAY || out->trained_betas->count != out->train_steps)) {
-        diti_config_refuse(reader, DIT_ERROR_BAD_FILE, "trained_betas", "not an array of num_train_timesteps numbers");
+    out->betas = (diti_beta_kind)diti_config_choice(settings, "beta_schedule", kinds, 3, DITI_BETA_LINEAR);
+    out->beta_start = diti_setting_number(settings, "beta_start", 0.0001, 0, 0.999);
+    out->beta_end = diti_setting_number(settings, "beta_end", 0.02, 0, 0.999);
+    out->zero_snr = diti_setting_bool(settings, "rescale_betas_zero_snr", false);
+    out->trained_betas = diti_setting_numbers(settings, "trained_betas");
+    if (out->trained_betas && out->trained_betas->count != out->train_steps) {
+        diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, "trained_betas", "not as many as num_train_timesteps says");
     }
 }
 
-static void diti_config_read_spacing(diti_config_reader *reader, diti_sampling *out) {
+static void diti_config_read_spacing(diti_settings *settings, diti_sampling *out) {
     static const char *const spacings[] = {"linspace", "leading", "trailing", "respaced"};
     static const char *const finals[] = {"zero", "sigma_min"};
     bool leads = out->solver == DITI_SOLVER_DDIM || out->solver == DITI_SOLVER_DDPM;
-    out->spacing = (diti_spacing)diti_config_choice(reader, "timestep_spacing", spacings, 4,
+    out->spacing = (diti_spacing)diti_config_choice(settings, "timestep_spacing", spacings, 4,
                                                     leads ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE);
-    out->steps_offset = (uint32_t)diti_config_number(reader, "steps_offset", 0, 0, 1000);
-    out->final_sigma_zero = diti_config_choice(reader, "final_sigmas_type", finals, 2, 0) == 0;
-    if (diti_config_bool(reader, "use_karras_sigmas", false)) out->shape = DITI_SIGMAS_KARRAS;
-    if (diti_config_bool(reader, "use_exponential_sigmas", false)) out->shape = DITI_SIGMAS_EXPONENTIAL;
-    if (diti_config_bool(reader, "use_lu_lambdas", false)) out->shape = DITI_SIGMAS_LU;
-    if (diti_config_bool(reader, "use_beta_sigmas", false)) out->shape = DITI_SIGMAS_BETA;
+    out->steps_offset = (uint32_t)diti_setting_number(settings, "steps_offset", 0, 0, 1000);
+    out->final_sigma_zero = diti_config_choice(settings, "final_sigmas_type", finals, 2, 0) == 0;
+    if (diti_setting_bool(settings, "use_karras_sigmas", false)) out->shape = DITI_SIGMAS_KARRAS;
+    if (diti_setting_bool(settings, "use_exponential_sigmas", false)) out->shape = DITI_SIGMAS_EXPONENTIAL;
+    if (diti_setting_bool(settings, "use_lu_lambdas", false)) out->shape = DITI_SIGMAS_LU;
+    if (diti_setting_bool(settings, "use_beta_sigmas", false)) out->shape = DITI_SIGMAS_BETA;
 }
 
 /* Written as -Infinity, which is no JSON, or as the text "-Infinity". */
-static double diti_config_lambda_min(diti_config_reader *reader) {
-    const diti_json *value = diti_config_get(reader, "lambda_min_clipped");
+static double diti_config_lambda_min(diti_settings *settings) {
+    const diti_json *value = diti_setting(settings, "lambda_min_clipped");
     if (value && value->kind == DITI_JSON_STRING && diti_equal(value->text, "-Infinity")) return -(double)INFINITY;
-    return diti_config_number(reader, "lambda_min_clipped", -(double)INFINITY, -(double)INFINITY, 1000);
+    return diti_setting_number(settings, "lambda_min_clipped", -(double)INFINITY, -(double)INFINITY, 1000);
 }
 
 /* own_class: the config was written for this sampler, else what it says about orders is meant for another. */
-static void diti_config_read_dpm(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+static void diti_config_read_dpm(diti_settings *settings, diti_sampling *out, bool own_class) {
     static const char *const algorithms[] = {"dpmsolver++", "sde-dpmsolver++"};
     static const char *const types[] = {"midpoint", "heun", "logrho", "bh1",
                                         "bh2"}; /* diffusers takes the last three for midpoint */
     out->order = 2;
     out->lower_order_final = true;
-    out->lambda_min = diti_config_lambda_min(reader);
+    out->lambda_min = diti_config_lambda_min(settings);
     if (!own_class) return;
-    out->order = (uint32_t)diti_config_number(reader, "solver_order", 2, 1, 3);
-    out->stochastic = diti_config_choice(reader, "algorithm_type", algorithms, 2, 0) == 1;
-    out->heun = diti_config_choice(reader, "solver_type", types, 5, 0) == 1;
-    out->lower_order_final = diti_config_bool(reader, "lower_order_final", true);
-    out->euler_at_final = diti_config_bool(reader, "euler_at_final", false);
+    out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, 3);
+    out->stochastic = diti_config_choice(settings, "algorithm_type", algorithms, 2, 0) == 1;
+    out->heun = diti_config_choice(settings, "solver_type", types, 5, 0) == 1;
+    out->lower_order_final = diti_setting_bool(settings, "lower_order_final", true);
+    out->euler_at_final = diti_setting_bool(settings, "euler_at_final", false);
 }
 
-static void diti_config_check_euler(diti_config_reader *reader) {
+static void diti_config_check_euler(diti_settings *settings) {
     static const char *const interpolations[] = {"linear"}, *const types[] = {"discrete"};
-    diti_config_choice(reader, "interpolation_type", interpolations, 1, 0);
-    diti_config_choice(reader, "timestep_type", types, 1, 0);
+    diti_config_choice(settings, "interpolation_type", interpolations, 1, 0);
+    diti_config_choice(settings, "timestep_type", types, 1, 0);
 }
 
-static void diti_config_read_unipc(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+static void diti_config_read_unipc(diti_settings *settings, diti_sampling *out, bool own_class) {
     static const char *const types[] = {"bh2", "bh1", "midpoint", "heun",
                                         "logrho"}; /* diffusers takes the last three for bh2 */
     out->order = 2;
     out->lower_order_final = true;
     if (!own_class) return;
-    out->order = (uint32_t)diti_config_number(reader, "solver_order", 2, 1, 3);
-    out->bh1 = diti_config_choice(reader, "solver_type", types, 5, 0) == 1;
-    out->predicts_noise = !diti_config_bool(reader, "predict_x0", true);
-    out->lower_order_final = diti_config_bool(reader, "lower_order_final", true);
-    out->uncorrected = diti_config_get(reader, "disable_corrector");
-    if (out->uncorrected && out->uncorrected->kind != DITI_JSON_ARRAY)
-        diti_config_refuse(reader, DIT_ERROR_BAD_FILE, "disable_corrector", "not an array of steps");
-    if (diti_config_has(reader, "solver_p"))
-        diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, "solver_p", "another predictor is not supported");
+    out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, 3);
+    out->bh1 = diti_config_choice(settings, "solver_type", types, 5, 0) == 1;
+    out->predicts_noise = !diti_setting_bool(settings, "predict_x0", true);
+    out->lower_order_final = diti_setting_bool(settings, "lower_order_final", true);
+    out->uncorrected = diti_setting_numbers(settings, "disable_corrector");
+    if (diti_setting(settings, "solver_p"))
+        diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "solver_p", "another predictor is not supported");
 }
 
 /* Without clip_sample in it only a config of DDIM or DDPM means diffusers' default, which is to clip. */
-static void diti_config_read_clip(diti_config_reader *reader, diti_sampling *out, bool otherwise) {
-    if (diti_config_bool(reader, "clip_sample", otherwise))
-        out->clip = diti_config_number(reader, "clip_sample_range", 1, 1e-6, 1e6);
+static void diti_config_read_clip(diti_settings *settings, diti_sampling *out, bool otherwise) {
+    if (diti_setting_bool(settings, "clip_sample", otherwise))
+        out->clip = diti_setting_number(settings, "clip_sample_range", 1, 1e-6, 1e6);
 }
 
-static void diti_config_read_ddim(diti_config_reader *reader, diti_sampling *out, bool own_class) {
-    out->final_alpha_one = diti_config_bool(reader, "set_alpha_to_one", true);
-    diti_config_read_clip(reader, out, own_class);
+static void diti_config_read_ddim(diti_settings *settings, diti_sampling *out, bool own_class) {
+    out->final_alpha_one = diti_setting_bool(settings, "set_alpha_to_one", true);
+    diti_config_read_clip(settings, out, own_class);
 }
 
-static void diti_config_read_ddpm(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+static void diti_config_read_ddpm(diti_settings *settings, diti_sampling *out, bool own_class) {
     static const char *const variances[] = {"fixed_small", "fixed_large", "learned_range", "fixed_small_log"};
-    uint32_t choice = own_class ? diti_config_choice(reader, "variance_type", variances, 4, 0) : 0;
+    uint32_t choice = own_class ? diti_config_choice(settings, "variance_type", variances, 4, 0) : 0;
     out->variance = choice == 1 ? DITI_VARIANCE_LARGE : choice == 2 ? DITI_VARIANCE_LEARNED : DITI_VARIANCE_SMALL;
-    diti_config_read_clip(reader, out, own_class);
+    diti_config_read_clip(settings, out, own_class);
 }
 
-static void diti_config_read_lcm(diti_config_reader *reader, diti_sampling *out) {
+static void diti_config_read_lcm(diti_settings *settings, diti_sampling *out) {
     double steps =
-        diti_config_number(reader, "original_inference_steps", fmin(50, out->train_steps), 1, out->train_steps);
+        diti_setting_number(settings, "original_inference_steps", fmin(50, out->train_steps), 1, out->train_steps);
     out->distilled_steps = (uint32_t)steps;
-    out->timestep_scaling = diti_config_number(reader, "timestep_scaling", 10, 0, 1e6);
-    diti_config_read_clip(reader, out, false);
+    out->timestep_scaling = diti_setting_number(settings, "timestep_scaling", 10, 0, 1e6);
+    diti_config_read_clip(settings, out, false);
 }
 
 /* mu is linear in the number of image tokens; shifting by e^mu is what diffusers calls exponential (models.md 7.7). */
-static double diti_config_dynamic_shift(diti_config_reader *reader, uint32_t image_tokens) {
+static double diti_config_dynamic_shift(diti_settings *settings, uint32_t image_tokens) {
     static const char *const types[] = {"exponential", "linear"};
-    double low = diti_config_number(reader, "base_image_seq_len", 256, 1, 1e9),
-           high = diti_config_number(reader, "max_image_seq_len", 4096, 1, 1e9);
-    double base = diti_config_number(reader, "base_shift", 0.5, -100, 100),
-           most = diti_config_number(reader, "max_shift", 1.15, -100, 100);
+    double low = diti_setting_number(settings, "base_image_seq_len", 256, 1, 1e9),
+           high = diti_setting_number(settings, "max_image_seq_len", 4096, 1, 1e9);
+    double base = diti_setting_number(settings, "base_shift", 0.5, -100, 100),
+           most = diti_setting_number(settings, "max_shift", 1.15, -100, 100);
     double slope = high > low ? (most - base) / (high - low) : 0, mu = base + slope * ((double)image_tokens - low);
     if (image_tokens == 0)
-        diti_config_refuse(reader, DIT_ERROR_INVALID_ARGUMENT, "use_dynamic_shifting",
-                           "the number of image tokens is needed");
-    return diti_config_choice(reader, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
+        diti_settings_refuse(settings, DIT_ERROR_INVALID_ARGUMENT, "use_dynamic_shifting",
+                             "the number of image tokens is needed");
+    return diti_config_choice(settings, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
 }
 
-static void diti_config_read_flow(diti_config_reader *reader, const diti_schedule_request *request,
-                                  diti_sampling *out) {
-    const char *key = diti_config_has(reader, "flow_shift") ? "flow_shift" : "shift";
-    out->shift = diti_config_number(reader, key, 1, 1e-3, 1e3);
-    out->shift_terminal = diti_config_number(reader, "shift_terminal", 0, 0, 0.999);
-    diti_config_must_be_off(reader, "invert_sigmas");
-    diti_config_must_be_off(reader, "stochastic_sampling");
-    out->dynamic_shift = diti_config_bool(reader, "use_dynamic_shifting", false);
+static void diti_config_read_flow(diti_settings *settings, const diti_schedule_request *request, diti_sampling *out) {
+    const char *key = diti_setting(settings, "flow_shift") ? "flow_shift" : "shift";
+    out->shift = diti_setting_number(settings, key, 1, 1e-3, 1e3);
+    out->shift_terminal = diti_setting_number(settings, "shift_terminal", 0, 0, 0.999);
+    diti_config_must_be_off(settings, "invert_sigmas");
+    diti_config_must_be_off(settings, "stochastic_sampling");
+    out->dynamic_shift = diti_setting_bool(settings, "use_dynamic_shifting", false);
     if (request->shift != 0)
         out->shift = (double)request->shift;
     else if (out->dynamic_shift)
-        out->shift = diti_config_dynamic_shift(reader, request->image_tokens);
+        out->shift = diti_config_dynamic_shift(settings, request->image_tokens);
     out->sigmas = request->sigmas;
 }
 
-static void diti_config_read_prediction(diti_config_reader *reader, const char *class_name, diti_sampling *out) {
+static void diti_config_read_prediction(diti_settings *settings, const char *class_name, diti_sampling *out) {
     static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
     bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
-    out->prediction = (diti_prediction)diti_config_choice(reader, "prediction_type", predictions, 4,
+    out->prediction = (diti_prediction)diti_config_choice(settings, "prediction_type", predictions, 4,
                                                           matches ? DITI_PREDICT_FLOW : DITI_PREDICT_EPSILON);
-    out->flow = matches || out->prediction == DITI_PREDICT_FLOW || diti_config_bool(reader, "use_flow_sigmas", false);
+    out->flow =
+        matches || out->prediction == DITI_PREDICT_FLOW || diti_setting_bool(settings, "use_flow_sigmas", false);
     if (out->flow && out->prediction != DITI_PREDICT_FLOW)
-        diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type", "flow sigmas need flow_prediction");
+        diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type",
+                             "flow sigmas need flow_prediction");
 }
 
 /* --- request and config together --- */
@@ -476,19 +435,19 @@ static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) 
     return DIT_OK;
 }
 
-static void diti_sampling_read(diti_config_reader *reader, const diti_schedule_request *request, bool own_class,
+static void diti_sampling_read(diti_settings *settings, const diti_schedule_request *request, bool own_class,
                                diti_sampling *out) {
-    diti_config_read_spacing(reader, out);
-    if (out->solver == DITI_SOLVER_DPM) diti_config_read_dpm(reader, out, own_class);
-    if (out->solver == DITI_SOLVER_UNIPC) diti_config_read_unipc(reader, out, own_class);
-    if (out->solver == DITI_SOLVER_DDIM) diti_config_read_ddim(reader, out, own_class);
-    if (out->solver == DITI_SOLVER_DDPM) diti_config_read_ddpm(reader, out, own_class);
-    if (out->solver == DITI_SOLVER_LCM) diti_config_read_lcm(reader, out);
-    if (out->solver == DITI_SOLVER_EULER && own_class) diti_config_check_euler(reader);
+    diti_config_read_spacing(settings, out);
+    if (out->solver == DITI_SOLVER_DPM) diti_config_read_dpm(settings, out, own_class);
+    if (out->solver == DITI_SOLVER_UNIPC) diti_config_read_unipc(settings, out, own_class);
+    if (out->solver == DITI_SOLVER_DDIM) diti_config_read_ddim(settings, out, own_class);
+    if (out->solver == DITI_SOLVER_DDPM) diti_config_read_ddpm(settings, out, own_class);
+    if (out->solver == DITI_SOLVER_LCM) diti_config_read_lcm(settings, out);
+    if (out->solver == DITI_SOLVER_EULER && own_class) diti_config_check_euler(settings);
     if (out->flow)
-        diti_config_read_flow(reader, request, out);
+        diti_config_read_flow(settings, request, out);
     else
-        diti_config_read_betas(reader, out);
+        diti_config_read_betas(settings, out);
 }
 
 /* diffusers' get_timesteps, in double as Python has it, of the few decimal digits that strength was written with. */
@@ -500,16 +459,15 @@ static uint32_t diti_sampling_begin(const diti_schedule_request *request) {
 
 DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
                                               diti_sampling *out, dit_error *err) {
-    diti_config_reader reader = DITI_ZERO;
-    const char *class_name = diti_json_string(config, "_class_name", NULL);
+    diti_settings settings = diti_settings_of(config, "scheduler_config.json", err);
+    const char *class_name = diti_setting_text(&settings, "_class_name", NULL);
     const diti_sampler_entry *chosen = NULL;
     const diti_schedule_entry *schedule = NULL;
     char plain[64];
     memset(out, 0, sizeof *out);
-    reader.config = config;
-    reader.err = err;
-    reader.result = diti_sampling_choose(request, class_name, out, &chosen, &schedule, err);
-    if (reader.result < 0) return reader.result;
+    if (settings.result == DIT_OK)
+        settings.result = diti_sampling_choose(request, class_name, out, &chosen, &schedule, err);
+    if (settings.result < 0) return settings.result;
     if (!config && out->solver == DITI_SOLVER_EULER) class_name = "FlowMatchEulerDiscreteScheduler";
     out->steps = request->steps;
     out->begin = diti_sampling_begin(request);
@@ -517,14 +475,14 @@ DIT_INTERNAL dit_result diti_sampling_resolve(const diti_json *config, const dit
     out->lambda_min = -(double)INFINITY;
     out->eta = (double)request->eta;
     out->use_clipped_model_output = request->use_clipped_model_output;
-    out->train_steps = (uint32_t)diti_config_number(&reader, "num_train_timesteps", 1000, 1, 100000);
-    diti_config_must_be_off(&reader, "thresholding");
-    diti_config_read_prediction(&reader, class_name, out);
-    if (reader.result == DIT_OK) reader.result = diti_sampling_check_request(request, out, err);
+    out->train_steps = (uint32_t)diti_setting_number(&settings, "num_train_timesteps", 1000, 1, 100000);
+    diti_config_must_be_off(&settings, "thresholding");
+    diti_config_read_prediction(&settings, class_name, out);
+    if (settings.result == DIT_OK) settings.result = diti_sampling_check_request(request, out, err);
     diti_plain_name(class_name ? class_name : "", plain, sizeof plain);
-    diti_sampling_read(&reader, request,
+    diti_sampling_read(&settings, request,
                        config && diti_sampler_find(plain) && diti_sampler_find(plain)->solver == out->solver, out);
     diti_sampling_apply_name(chosen, request, out);
-    if (reader.result == DIT_OK) reader.result = diti_sampling_apply_schedule(request, schedule, out, err);
-    return reader.result < 0 ? reader.result : diti_sampling_check(out, err);
+    if (settings.result == DIT_OK) settings.result = diti_sampling_apply_schedule(request, schedule, out, err);
+    return settings.result < 0 ? settings.result : diti_sampling_check(out, err);
 }

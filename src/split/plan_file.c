@@ -36,18 +36,16 @@ static bool diti_split_read_number(const diti_json *root, const char *key, uint3
 }
 
 /* What is wrong with the text of a plan; NULL: nothing. */
-static const char *diti_split_read_values(const diti_json *root, diti_split_plan *plan) {
-    const char *payload = diti_json_string(root, "payload", "f16"), *note = diti_json_string(root, "note", "");
-    const char *kept = diti_json_string(root, "kept", "f16");
-    double version = diti_json_number(root, "version", 0);
-    if (!diti_equal(diti_json_string(root, "format", ""), "dit-split-plan"))
-        return "it does not say \"format\": \"dit-split-plan\", so dit-plan did not write it";
+static const char *diti_split_read_values(const diti_json *root, diti_settings *settings, diti_split_plan *plan) {
+    const char *payload = diti_setting_text(settings, "payload", "f16");
+    const char *note = diti_setting_text(settings, "note", ""), *kept = diti_setting_text(settings, "kept", "f16");
+    double version = diti_setting_number(settings, "version", 0, 0, 1e9);
+    plan->shard = diti_setting_bool(settings, "shard", false);
     if (version < 1 || version > 1) return "its version is not 1, the one that is known";
     plan->int8 = diti_equal(payload, "i8");
     if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is neither f16 nor i8";
     plan->kept_int8 = diti_equal(kept, "i8");
     if (!plan->kept_int8 && !diti_equal(kept, "f16")) return "what it keeps is neither f16 nor i8";
-    plan->shard = diti_json_bool(root, "shard", false);
     if (!diti_split_read_number(root, "patches", &plan->patches) || plan->patches < 1)
         return "patches must be a whole number from 1 to 65536";
     if (!diti_split_read_number(root, "warmup", &plan->warmup)) return "warmup must be a whole number from 0 to 65536";
@@ -81,13 +79,22 @@ DIT_INTERNAL dit_result diti_split_read(const diti_env *env, const char *text, s
     diti_json *root = NULL;
     dit_error inner = DITI_ZERO;
     dit_result result = diti_json_parse(env, text, size, what, &root, err);
-    const char *wrong;
+    bool foreign;
+    diti_settings settings;
+    const char *wrong, *split;
     memset(out, 0, sizeof *out);
     if (result < 0) return result;
-    wrong = diti_split_read_values(root, out);
-    if (!wrong && diti_split_parse(diti_json_string(root, "split", ""), &out->split, &inner) < 0) wrong = inner.message;
+    foreign = !diti_equal(diti_json_string(root, "format", ""), "dit-split-plan");
+    settings = diti_settings_of(foreign ? NULL : root, what, err);
+    split = diti_setting_text(&settings, "split", "");
+    wrong = foreign ? "it does not say \"format\": \"dit-split-plan\", so dit-plan did not write it"
+                    : diti_split_read_values(root, &settings, out);
+    if (!wrong && diti_split_parse(split, &out->split, &inner) < 0) wrong = inner.message;
     if (!wrong) wrong = diti_split_read_shares(root, out);
-    if (wrong) result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s", what, wrong);
+    if (settings.result < 0)
+        result = settings.result;
+    else if (wrong)
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s", what, wrong);
     diti_json_free(env, root);
     return result;
 }

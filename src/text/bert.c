@@ -32,9 +32,10 @@ static const char *diti_bert_prefixed(void *user, const char *name, char *out, s
     return diti_format(out, size, "bert.%s", name) ? out : NULL;
 }
 
-static dit_result diti_bert_check_config(const diti_json *json, dit_error *err) {
-    const char *activation = diti_json_string(json, "hidden_act", "gelu");
-    const char *positions = diti_json_string(json, "position_embedding_type", "absolute");
+static dit_result diti_bert_check_config(diti_settings *settings, dit_error *err) {
+    const char *activation = diti_setting_text(settings, "hidden_act", "gelu");
+    const char *positions = diti_setting_text(settings, "position_embedding_type", "absolute");
+    if (settings->result != DIT_OK) return settings->result;
     if (!diti_equal(activation, "gelu"))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "config.json: a BERT with hidden_act %.60s is not known, only gelu", activation);
@@ -47,20 +48,17 @@ static dit_result diti_bert_check_config(const diti_json *json, dit_error *err) 
 
 static dit_result diti_bert_read_config(diti_loader *loader, const diti_json *json, diti_bert_config *config,
                                         dit_error *err) {
-    double eps = diti_json_number(json, "layer_norm_eps", 1e-12);
-    dit_result result = diti_bert_check_config(json, err);
+    diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
     config->vocabulary = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 0);
     config->columns = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 1);
     config->positions = diti_loader_dimension(loader, "embeddings.position_embeddings.weight", 0);
     config->kinds = diti_loader_dimension(loader, "embeddings.token_type_embeddings.weight", 0);
     config->hidden = diti_loader_dimension(loader, "encoder.layer.0.intermediate.dense.weight", 0);
-    config->blocks = diti_loader_count(loader, "encoder.layer.", ".intermediate.dense.weight");
-    config->eps = eps > 0 && eps < 1 ? (float)eps : 1e-12f;
-    if (result == DIT_OK)
-        result = diti_json_size(json, "num_attention_heads", config->columns / 64, 1024, &config->heads, err);
-    if (result == DIT_OK)
-        result = diti_json_size(json, "num_hidden_layers", config->blocks, 1024, &config->blocks, err);
-    return result;
+    config->blocks =
+        diti_loader_layers(loader, &settings, "num_hidden_layers", "encoder.layer.", ".intermediate.dense.weight");
+    config->eps = (float)diti_setting_number(&settings, "layer_norm_eps", 1e-12, 1e-30, 1);
+    config->heads = diti_setting_size(&settings, "num_attention_heads", config->columns / 64, 1024);
+    return diti_bert_check_config(&settings, err);
 }
 
 static dit_result diti_bert_check(const diti_loader *loader, const diti_bert_config *config, dit_error *err) {

@@ -322,10 +322,11 @@ static dit_result diti_bpe_unsupported(const char *name, const char *what, const
 }
 
 static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
-    const char *type = diti_json_string(normalizer, "type", "");
+    diti_settings settings = diti_settings_of(normalizer, tokenizer->name, err);
+    const char *type = diti_setting_text(&settings, "type", "");
     const diti_json *member;
-    dit_result result = DIT_OK;
-    if (!normalizer || normalizer->kind == DITI_JSON_NULL) return DIT_OK;
+    dit_result result = settings.result;
+    if (result < 0 || !normalizer || normalizer->kind == DITI_JSON_NULL) return result;
     if (diti_equal(type, "Sequence")) {
         member = diti_json_get(normalizer, "normalizers");
         for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
@@ -343,13 +344,16 @@ static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti
 
 static dit_result diti_bpe_check_split(const diti_json *pre_tokenizer, const char *name, dit_error *err) {
     static const char clip[] = "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+";
-    const char *type = diti_json_string(pre_tokenizer, "type", "");
+    diti_settings settings = diti_settings_of(pre_tokenizer, name, err);
+    const char *type = diti_setting_text(&settings, "type", "");
     const char *regex = diti_json_string(diti_json_get(pre_tokenizer, "pattern"), "Regex", "");
+    bool prefix = diti_setting_bool(&settings, "add_prefix_space", true);
     const diti_json *member;
-    dit_result result = DIT_OK;
+    dit_result result = settings.result;
+    if (result < 0) return result;
     if (diti_equal(type, "Split"))
         return diti_equal(regex, clip) ? DIT_OK : diti_bpe_unsupported(name, "pattern", regex, err);
-    if (diti_equal(type, "ByteLevel") && !diti_json_bool(pre_tokenizer, "add_prefix_space", true)) return DIT_OK;
+    if (diti_equal(type, "ByteLevel") && !prefix) return DIT_OK;
     if (!diti_equal(type, "Sequence")) return diti_bpe_unsupported(name, "pre_tokenizer", type, err);
     member = diti_json_get(pre_tokenizer, "pretokenizers");
     for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
@@ -384,9 +388,11 @@ static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root
 DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
                                            diti_tokenizer **out, dit_error *err) {
     const diti_json *model = diti_json_get(root, "model");
-    const char *suffix = diti_json_string(model, "end_of_word_suffix", "");
+    diti_settings settings = diti_settings_of(model, name, err);
+    const char *suffix = diti_setting_text(&settings, "end_of_word_suffix", "");
     diti_tokenizer *tokenizer = NULL;
-    dit_result result;
+    dit_result result = settings.result;
+    if (result < 0) return result;
     if (!diti_equal(suffix, "</w>")) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
     result = diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, diti_json_get(model, "vocab"),
                                     diti_json_get(root, "added_tokens"), name, &tokenizer, err);

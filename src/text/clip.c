@@ -70,9 +70,10 @@ static const char *diti_clip_open_name(void *user, const char *name, char *out, 
 
 /* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
 
-static dit_result diti_clip_read_activation(const diti_json *json, diti_clip_config *config, dit_error *err) {
+static dit_result diti_clip_read_activation(diti_settings *settings, diti_clip_config *config, dit_error *err) {
     /* Of the models without a config, those with 768 channels are OpenAI's, the larger ones OpenCLIP's. */
-    const char *name = diti_json_string(json, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
+    const char *name = diti_setting_text(settings, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
+    if (settings->result != DIT_OK) return settings->result;
     config->activation = DITI_ACTIVATION_GELU_ERF;
     if (diti_equal(name, "gelu")) return DIT_OK;
     config->activation = DITI_ACTIVATION_QUICK_GELU;
@@ -89,24 +90,22 @@ static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) 
     config->columns = diti_loader_dimension(loader, "text_model.embeddings.token_embedding.weight", 1);
     config->positions = diti_loader_dimension(loader, "text_model.embeddings.position_embedding.weight", 0);
     config->hidden = diti_loader_dimension(loader, "text_model.encoder.layers.0.mlp.fc1.weight", 0);
-    config->blocks = diti_loader_count(loader, "text_model.encoder.layers.", ".mlp.fc1.weight");
     config->projected = diti_loader_dimension(loader, projection, open ? 1 : 0);
 }
 
 static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *json, diti_clip_config *config,
                                         dit_error *err) {
-    double eps = diti_json_number(json, "layer_norm_eps", 1e-5), end = diti_json_number(json, "eos_token_id", 2);
-    dit_result result;
+    diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
+    double end = diti_setting_number(&settings, "eos_token_id", 2, -1, 2147483646.0);
+    uint32_t heads;
     diti_clip_read_sizes(loader, config);
-    config->eps = eps > 0 && eps < 1 ? (float)eps : 1e-5f;
-    config->end = end >= 0 && end < 2147483647.0 && end != 2 ? (int32_t)end : -1; /* 2: written by old versions */
-    result = diti_clip_read_activation(json, config, err);
-    if (result == DIT_OK)
-        result = diti_json_size(json, "num_attention_heads", config->columns < 64 ? 1 : config->columns / 64, 1024,
-                                &config->heads, err);
-    if (result == DIT_OK)
-        result = diti_json_size(json, "num_hidden_layers", config->blocks, 1024, &config->blocks, err);
-    return result;
+    heads = config->columns < 64 ? 1 : config->columns / 64;
+    config->blocks =
+        diti_loader_layers(loader, &settings, "num_hidden_layers", "text_model.encoder.layers.", ".mlp.fc1.weight");
+    config->heads = diti_setting_size(&settings, "num_attention_heads", heads, 1024);
+    config->eps = (float)diti_setting_number(&settings, "layer_norm_eps", 1e-5, 1e-30, 1);
+    config->end = end == 2 ? -1 : (int32_t)end; /* 2: written by old versions */
+    return diti_clip_read_activation(&settings, config, err);
 }
 
 static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_config *config, dit_error *err) {

@@ -63,15 +63,15 @@ static const char *diti_t5_llama_name(void *user, const char *name, char *out, s
 
 /* ---- configuration: sizes from shapes, the rest from config.json or GGUF metadata ---- */
 
-static float diti_t5_eps(const diti_json *json, const diti_checkpoint *checkpoint) {
+static float diti_t5_eps(diti_settings *settings, const diti_checkpoint *checkpoint) {
     const char *text = diti_checkpoint_text(checkpoint, "t5encoder.attention.layer_norm_rms_epsilon");
-    double eps = diti_json_number(json, "layer_norm_epsilon", text ? diti_parse_double(text) : 1e-6);
-    return eps > 0 && eps < 1 ? (float)eps : 1e-6f;
+    double eps = text ? diti_parse_double(text) : 1e-6;
+    return (float)diti_setting_number(settings, "layer_norm_epsilon", eps > 0 && eps < 1 ? eps : 1e-6, 1e-30, 1);
 }
 
-static dit_result diti_t5_check_activation(const diti_json *json, dit_error *err) {
-    const char *name = diti_json_string(json, "feed_forward_proj", "gated-gelu");
-    if (diti_equal(name, "gated-gelu")) return DIT_OK;
+static dit_result diti_t5_check_activation(diti_settings *settings, dit_error *err) {
+    const char *name = diti_setting_text(settings, "feed_forward_proj", "gated-gelu");
+    if (settings->result != DIT_OK || diti_equal(name, "gated-gelu")) return settings->result;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "config.json: a T5 encoder with feed_forward_proj %.60s is not known, only gated-gelu", name);
 }
@@ -80,7 +80,7 @@ static dit_result diti_t5_read_config(diti_loader *loader, const diti_json *json
                                       dit_error *err) {
     static const char q[] = "encoder.block.0.layer.0.SelfAttention.q.weight";
     static const char bias[] = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
-    dit_result result = diti_t5_check_activation(json, err);
+    diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
     config->columns = diti_loader_dimension(loader, q, 1);
     config->inner = diti_loader_dimension(loader, q, 0);
     config->buckets = diti_loader_dimension(loader, bias, 0);
@@ -88,13 +88,11 @@ static dit_result diti_t5_read_config(diti_loader *loader, const diti_json *json
     config->hidden = diti_loader_dimension(loader, "encoder.block.0.layer.1.DenseReluDense.wi_0.weight", 0);
     config->vocabulary = diti_loader_dimension(loader, "shared.weight", 0);
     if (!config->vocabulary) config->vocabulary = diti_loader_dimension(loader, "encoder.embed_tokens.weight", 0);
-    config->blocks = diti_loader_count(loader, "encoder.block.", ".layer.0.SelfAttention.q.weight");
-    config->eps = diti_t5_eps(json, loader->checkpoint);
-    if (result == DIT_OK) {
-        result = diti_json_size(json, "relative_attention_max_distance", 128, 1u << 20, &config->max_distance, err);
-    }
-    if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
-    return result;
+    config->blocks =
+        diti_loader_layers(loader, &settings, "num_layers", "encoder.block.", ".layer.0.SelfAttention.q.weight");
+    config->eps = diti_t5_eps(&settings, loader->checkpoint);
+    config->max_distance = diti_setting_size(&settings, "relative_attention_max_distance", 128, 1u << 20);
+    return diti_t5_check_activation(&settings, err);
 }
 
 static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *config, dit_error *err) {
@@ -125,6 +123,7 @@ static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *
     const diti_stored_tensor *tensor = diti_loader_find(loader, name);
     uint64_t count = (uint64_t)t5->config.buckets * t5->config.heads;
     if (!tensor || loader->error.result) return;
+    diti_loader_use(loader, tensor);
     block->bias = (float *)diti_alloc_array(&t5->env, (size_t)count, sizeof(float));
     if (!block->bias) {
         diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");

@@ -62,11 +62,15 @@ DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokeniz
 static dit_result diti_tokenizer_load_json(const diti_env *env, const void *data, size_t size, const char *name,
                                            diti_tokenizer **out, dit_error *err) {
     diti_json *root = NULL;
+    diti_settings model;
     const char *type;
     dit_result result = diti_json_parse(env, (const char *)data, size, name, &root, err);
     if (result < 0) return result;
-    type = diti_json_string(diti_json_get(root, "model"), "type", "Unigram");
-    if (diti_equal(type, "Unigram"))
+    model = diti_settings_of(diti_json_get(root, "model"), name, err);
+    type = diti_setting_text(&model, "type", "Unigram");
+    if (model.result < 0)
+        result = model.result;
+    else if (diti_equal(type, "Unigram"))
         result = diti_unigram_load_json(env, root, name, out, err);
     else if (diti_equal(type, "BPE"))
         result = diti_bpe_load_json(env, root, name, out, err);
@@ -148,31 +152,46 @@ static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const
 
 /* "pad_token": "!" or {"content": "!", ...}. CLIP-G of SDXL and SD3 is padded with what stands for "!". */
 static dit_result diti_tokenizer_configure_padding(diti_tokenizer *tokenizer, const diti_json *config, dit_error *err) {
-    const diti_json *token = diti_json_get(config, "pad_token");
-    const char *text = token && token->kind == DITI_JSON_STRING ? token->text : diti_json_string(token, "content", "");
+    diti_settings settings = diti_settings_of(config, tokenizer->name, err), token;
+    const char *text;
+    const diti_json *value = diti_setting(&settings, "pad_token");
+    if (value && value->kind == DITI_JSON_OBJECT) {
+        token = diti_settings_of(value, tokenizer->name, err);
+        text = diti_setting_text(&token, "content", "");
+        settings.result = token.result;
+    } else {
+        text = diti_setting_text(&settings, "pad_token", "");
+    }
+    if (settings.result < 0) return settings.result;
     if (!*text || tokenizer->kind == DITI_TOKENIZER_UNIGRAM) return DIT_OK;
     return diti_tokenizer_special(tokenizer, text, &tokenizer->padding, err);
 }
 
-static void diti_tokenizer_configure_words(diti_tokenizer *tokenizer, const diti_json *config) {
-    bool lower = diti_json_bool(config, "do_lower_case", true);
+static void diti_tokenizer_configure_words(diti_tokenizer *tokenizer, diti_settings *settings) {
+    bool lower = diti_setting_bool(settings, "do_lower_case", true);
     uint32_t lowers = tokenizer->rules & (DITI_CLEAN_LOWER | DITI_CLEAN_LOWER_SIGMA);
-    if (tokenizer->kind != DITI_TOKENIZER_WORDPIECE || !config) return;
+    if (tokenizer->kind != DITI_TOKENIZER_WORDPIECE || !settings->object) return;
     if (!lower) tokenizer->rules &= ~lowers;
-    if (!diti_json_bool(config, "strip_accents", lower)) tokenizer->rules &= ~(uint32_t)DITI_CLEAN_ACCENTS;
-    if (!diti_json_bool(config, "tokenize_chinese_chars", true)) tokenizer->rules &= ~(uint32_t)DITI_CLEAN_IDEOGRAPHS;
+    if (!diti_setting_bool(settings, "strip_accents", lower)) tokenizer->rules &= ~(uint32_t)DITI_CLEAN_ACCENTS;
+    if (!diti_setting_bool(settings, "tokenize_chinese_chars", true))
+        tokenizer->rules &= ~(uint32_t)DITI_CLEAN_IDEOGRAPHS;
 }
 
 static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
                                            uint32_t *limit, dit_error *err) {
     diti_json *config = NULL, *map = NULL;
+    diti_settings settings;
     double most;
+    char path[160] = "tokenizer_config.json";
     dit_result result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
     if (result >= 0) result = diti_folder_read_json(from, "special_tokens_map.json", &map, err);
-    most = diti_json_number(config, "model_max_length", 0);
+    diti_format(path, sizeof path, "%stokenizer_config.json", from->folder);
+    settings = diti_settings_of(result >= 0 ? config : NULL, path, err);
+    most = diti_setting_number(&settings, "model_max_length", 0, -(double)INFINITY, (double)INFINITY);
     if (most >= 1 && most <= 4096) *limit = (uint32_t)most;
+    if (result >= 0 && tokenizer) diti_tokenizer_configure_words(tokenizer, &settings);
+    if (result >= 0) result = settings.result;
     if (result >= 0 && tokenizer) {
-        diti_tokenizer_configure_words(tokenizer, config);
         result = diti_tokenizer_configure_padding(tokenizer, map, err);
         if (result >= 0) result = diti_tokenizer_configure_padding(tokenizer, config, err);
     }

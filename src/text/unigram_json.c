@@ -65,8 +65,10 @@ static bool diti_unigram_collapses(const diti_json *replace) {
 }
 
 static dit_result diti_unigram_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
-    const char *type = diti_json_string(normalizer, "type", "");
+    diti_settings settings = diti_settings_of(normalizer, tokenizer->name, err);
+    const char *type = diti_setting_text(&settings, "type", "");
     const diti_json *member;
+    if (settings.result < 0) return settings.result;
     if (!normalizer || normalizer->kind == DITI_JSON_NULL || diti_equal(type, "Strip"))
         return DIT_OK; /* collapse_spaces strips */
     if (diti_equal(type, "Precompiled")) return diti_unigram_read_charsmap(tokenizer, normalizer, err);
@@ -81,19 +83,23 @@ static dit_result diti_unigram_read_normalizer(diti_tokenizer *tokenizer, const 
 }
 
 static dit_result diti_unigram_read_metaspace(diti_tokenizer *tokenizer, const diti_json *metaspace, dit_error *err) {
-    const char *scheme = diti_json_string(metaspace, "prepend_scheme", "always");
-    const char *replacement = diti_json_string(metaspace, "replacement", "\xe2\x96\x81");
+    diti_settings settings = diti_settings_of(metaspace, tokenizer->name, err);
+    const char *scheme = diti_setting_text(&settings, "prepend_scheme", "always");
+    const char *replacement = diti_setting_text(&settings, "replacement", "\xe2\x96\x81");
+    bool prefix = diti_setting_bool(&settings, "add_prefix_space", true);
+    if (settings.result < 0) return settings.result;
     if (!diti_equal(replacement, "\xe2\x96\x81"))
         return diti_unigram_unsupported(tokenizer, "Metaspace replacement", replacement, err);
-    tokenizer->normalizer.add_prefix =
-        diti_json_bool(metaspace, "add_prefix_space", true) && !diti_equal(scheme, "never");
+    tokenizer->normalizer.add_prefix = prefix && !diti_equal(scheme, "never");
     return DIT_OK;
 }
 
 static dit_result diti_unigram_read_pre_tokenizer(diti_tokenizer *tokenizer, const diti_json *pre_tokenizer,
                                                   dit_error *err) {
-    const char *type = diti_json_string(pre_tokenizer, "type", "");
+    diti_settings settings = diti_settings_of(pre_tokenizer, tokenizer->name, err);
+    const char *type = diti_setting_text(&settings, "type", "");
     const diti_json *member;
+    if (settings.result < 0) return settings.result;
     if (diti_equal(type, "WhitespaceSplit")) {
         tokenizer->normalizer.unicode_spaces = true; /* no piece spans two words, so splitting adds nothing else */
         return DIT_OK;
@@ -119,9 +125,11 @@ typedef struct diti_unigram_source {
 static dit_result diti_unigram_read_model(const diti_json *root, const char *name, diti_unigram_source *source,
                                           dit_error *err) {
     const diti_json *model = diti_json_get(root, "model"), *unknown = diti_json_get(model, "unk_id");
+    diti_settings settings = diti_settings_of(model, name, err);
     source->vocab = diti_json_get(model, "vocab");
     source->added = diti_json_get(root, "added_tokens");
-    source->byte_fallback = diti_json_bool(model, "byte_fallback", false);
+    source->byte_fallback = diti_setting_bool(&settings, "byte_fallback", false);
+    if (settings.result < 0) return settings.result;
     if (!source->vocab || source->vocab->kind != DITI_JSON_ARRAY)
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: model.vocab is no array of pieces", name);
     if (!diti_json_u64(unknown, &source->unknown) || source->unknown >= source->vocab->count)

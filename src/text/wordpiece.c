@@ -136,32 +136,39 @@ static dit_result diti_wordpiece_unsupported(const char *name, const char *what,
 }
 
 static dit_result diti_wordpiece_check_json(const diti_json *root, const char *name, dit_error *err) {
-    const diti_json *model = diti_json_get(root, "model");
-    const char *normalizer = diti_json_string(diti_json_get(root, "normalizer"), "type", "");
-    const char *splitter = diti_json_string(diti_json_get(root, "pre_tokenizer"), "type", "");
-    const char *prefix = diti_json_string(model, "continuing_subword_prefix", "##");
+    diti_settings model = diti_settings_of(diti_json_get(root, "model"), name, err),
+                  normal = diti_settings_of(diti_json_get(root, "normalizer"), name, err),
+                  split = diti_settings_of(diti_json_get(root, "pre_tokenizer"), name, err);
+    const char *normalizer = diti_setting_text(&normal, "type", ""), *splitter = diti_setting_text(&split, "type", "");
+    const char *prefix = diti_setting_text(&model, "continuing_subword_prefix", "##");
+    double limit = diti_setting_number(&model, "max_input_chars_per_word", DITI_WORD_LIMIT, 1, 1e9);
+    if (model.result < 0) return model.result;
+    if (normal.result < 0) return normal.result;
+    if (split.result < 0) return split.result;
     if (!diti_equal(normalizer, "BertNormalizer"))
         return diti_wordpiece_unsupported(name, "normalizer", normalizer, err);
     if (!diti_equal(splitter, "BertPreTokenizer"))
         return diti_wordpiece_unsupported(name, "pre_tokenizer", splitter, err);
     if (!diti_equal(prefix, "##")) return diti_wordpiece_unsupported(name, "continuing_subword_prefix", prefix, err);
-    if (diti_json_number(model, "max_input_chars_per_word", DITI_WORD_LIMIT) != DITI_WORD_LIMIT)
+    if (limit < DITI_WORD_LIMIT || limit > DITI_WORD_LIMIT)
         return diti_wordpiece_unsupported(name, "max_input_chars_per_word other than", "100", err);
     return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti_json *root, const char *name,
                                                  diti_tokenizer **out, dit_error *err) {
-    const diti_json *normalizer = diti_json_get(root, "normalizer"), *model = diti_json_get(root, "model");
-    bool lower = diti_json_bool(normalizer, "lowercase", true);
-    dit_result result = diti_wordpiece_check_json(root, name, err);
+    diti_settings normalizer = diti_settings_of(diti_json_get(root, "normalizer"), name, err);
+    bool lower = diti_setting_bool(&normalizer, "lowercase", true);
+    uint32_t rules = lower ? DITI_CLEAN_LOWER : 0;
+    const diti_json *model = diti_json_get(root, "model");
+    dit_result result;
+    if (diti_setting_bool(&normalizer, "clean_text", true)) rules |= DITI_CLEAN_CONTROLS;
+    if (diti_setting_bool(&normalizer, "handle_chinese_chars", true)) rules |= DITI_CLEAN_IDEOGRAPHS;
+    if (diti_setting_bool(&normalizer, "strip_accents", lower)) rules |= DITI_CLEAN_ACCENTS;
+    result = normalizer.result < 0 ? normalizer.result : diti_wordpiece_check_json(root, name, err);
     if (result >= 0)
         result = diti_vocabulary_create(env, DITI_TOKENIZER_WORDPIECE, diti_json_get(model, "vocab"),
                                         diti_json_get(root, "added_tokens"), name, out, err);
-    if (result < 0) return result;
-    if (diti_json_bool(normalizer, "clean_text", true)) (*out)->rules |= DITI_CLEAN_CONTROLS;
-    if (diti_json_bool(normalizer, "handle_chinese_chars", true)) (*out)->rules |= DITI_CLEAN_IDEOGRAPHS;
-    if (diti_json_bool(normalizer, "strip_accents", lower)) (*out)->rules |= DITI_CLEAN_ACCENTS;
-    if (lower) (*out)->rules |= DITI_CLEAN_LOWER;
-    return DIT_OK;
+    if (result >= 0) (*out)->rules |= rules;
+    return result;
 }

@@ -193,17 +193,48 @@ static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
 }
 
 static dit_result diti_kl_read_config(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
-    const char *name = diti_json_string(json, "_class_name", "AutoencoderKL");
+    diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
+    const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderKL");
     uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
+    if (settings.result != DIT_OK) return settings.result;
     if (!diti_equal(name, "AutoencoderKL") || !latent) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
                          diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
     }
     vae->traits.latent_channels = latent;
-    vae->wide = diti_json_bool(json, "force_upcast", true);
-    return diti_json_size(json, "norm_num_groups", diti_kl_groups(loader, latent), 1024, &vae->groups, err);
+    vae->wide = diti_setting_bool(&settings, "force_upcast", true);
+    vae->groups = diti_setting_size(&settings, "norm_num_groups", diti_kl_groups(loader, latent), 1024);
+    return settings.result;
+}
+
+/* The halves are built from what the file holds; a config that tells of other ones belongs to another file. */
+static dit_result diti_kl_check_levels(const diti_vae *vae, const diti_json *json, dit_error *err) {
+    diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
+    const diti_kl_half *halves[2];
+    const diti_json *channels = diti_setting_numbers(&settings, "block_out_channels");
+    uint32_t resnets = diti_setting_size(&settings, "layers_per_block", 0, DITI_KL_MAX_RESNETS), i, level;
+    char problem[200];
+    halves[0] = &vae->encoder;
+    halves[1] = &vae->decoder;
+    for (i = 0; i < 2; i++) {
+        const diti_kl_half *half = halves[i];
+        const char *name = i ? "decoder" : "encoder";
+        if (half->present && channels && channels->count != half->level_count) {
+            diti_format(problem, sizeof problem, "a list of %u, but the %s in the file has %u levels",
+                        (unsigned)channels->count, name, (unsigned)half->level_count);
+            diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "block_out_channels", problem);
+        }
+        for (level = 0; level < half->level_count && resnets; level++) {
+            if (half->levels[level].count == resnets + i) continue;
+            diti_format(problem, sizeof problem, "%u, which makes %u in the %s, but level %u in the file has %u",
+                        (unsigned)resnets, (unsigned)(resnets + i), name, (unsigned)level,
+                        (unsigned)half->levels[level].count);
+            diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "layers_per_block", problem);
+        }
+    }
+    return settings.result;
 }
 
 static dit_result diti_kl_check_groups(const diti_vae *vae, const diti_kl_half *half, dit_error *err) {
@@ -225,13 +256,14 @@ static uint32_t diti_kl_factor(const diti_kl_half *half) {
     return factor;
 }
 
-static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *err) {
+static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
     dit_result result;
     if (diti_loader_find(loader, "decoder.conv_in.weight")) diti_kl_load_decoder(loader, vae);
     if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_kl_load_encoder(loader, vae);
     vae->traits.has_decoder = vae->decoder.present;
     vae->traits.has_encoder = vae->encoder.present;
     result = diti_loader_finish(loader, &vae->weights, err);
+    if (result == DIT_OK) result = diti_kl_check_levels(vae, json, err);
     if (result != DIT_OK) return result; /* the halves may be incomplete */
     vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
     result = diti_kl_check_groups(vae, &vae->decoder, err);
@@ -244,7 +276,7 @@ DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const d
     dit_result result;
     diti_kl_choose_names(loader, &ldm_levels);
     result = diti_kl_read_config(vae, loader, config, err);
-    return result == DIT_OK ? diti_kl_fill(vae, loader, err) : result;
+    return result == DIT_OK ? diti_kl_fill(vae, loader, config, err) : result;
 }
 
 /* ---- computing ---- */

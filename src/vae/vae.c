@@ -45,22 +45,24 @@ DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const c
 /* Where no config.json says them, by what else the file holds; a transformer may still say better. */
 static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, const diti_checkpoint *checkpoint,
                                       dit_error *err) {
+    diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
     bool sd3 = diti_checkpoint_find(checkpoint, "model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight") != NULL;
-    double scale = diti_json_number(json, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0);
+    double scale = diti_setting_number(&settings, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0, 0, 1e6);
     vae->traits.assumed = scale == 0.0;
     vae->traits.scale = (float)scale;
-    vae->traits.shift = (float)diti_json_number(json, "shift_factor", 0.0);
+    vae->traits.shift = (float)diti_setting_number(&settings, "shift_factor", 0.0, -1e6, 1e6);
     diti_vae_belongs_to(vae, sd3 ? "sd3" : "", "");
-    if (vae->traits.scale > 0) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: scaling_factor must be positive");
+    return settings.result;
 }
 
 static dit_result diti_vae_fill(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+    diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+    const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
     bool tiny;
     dit_result result;
+    if (settings.result != DIT_OK) return settings.result;
     diti_vae_choose_prefix(loader);
-    tiny = diti_tiny_is(loader) &&
-           diti_equal(diti_json_string(config, "_class_name", "AutoencoderTiny"), "AutoencoderTiny");
+    tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
     result = tiny ? diti_tiny_load(vae, loader, err) : diti_kl_load(vae, loader, config, err);
     return result == DIT_OK ? diti_vae_read_scale(vae, config, loader->checkpoint, err) : result;
 }
