@@ -2,23 +2,12 @@
 #ifndef OPTIONS_H
 #define OPTIONS_H
 #include "dit.h"
+#include "programs.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What the shell sees; --help lists them. */
-enum {
-    EXIT_GOOD = 0,
-    EXIT_OTHER = 1,      /* what should not happen */
-    EXIT_USAGE = 2,      /* an option or value that cannot be */
-    EXIT_INPUT = 3,      /* the model or another input file */
-    EXIT_OUTPUT = 4,     /* a file or stream that cannot be written */
-    EXIT_DEVICE = 5,     /* no usable Vulkan device, or it failed */
-    EXIT_MEMORY = 6,     /* host or device memory ran out */
-    EXIT_CANCELLED = 130 /* Ctrl-C; 143 after SIGTERM */
-};
 
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
@@ -106,44 +95,43 @@ static const option_entry option_table[] = {
 };
 #define OPTION_COUNT (sizeof option_table / sizeof option_table[0])
 
-static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
-                                "Makes pictures from a text with a diffusion transformer, on a Vulkan device.\n"
-                                "\n"
-                                "  -p, --prompt TEXT           what to show\n"
-                                "  -n, --negative-prompt TEXT  what to keep away from\n"
-                                "      --class N               models like DiT show a class, no prompt; or a name\n"
-                                "  -m, --model PATH            file or diffusers folder (default: bundled emoji)\n"
-                                "      --diffusion-model, --clip-l, --clip-g, --t5, --vae, --taesd, --tokenizer\n"
-                                "                PATH          parts that lie elsewhere, with or without --model\n"
-                                "  -o, --output FILE           PNG to write (default: output.png), replacing it;\n"
-                                "                              further pictures: output_2.png, output_3.png, ...\n"
-                                "  -W, --width N, -H, --height N  in pixels (default: the model's own size)\n"
-                                "      --steps N               denoising steps, 1 to 1000 (default: the model's)\n"
-                                "      --cfg-scale X           guidance, 1 (off) to 100 (default: the model's)\n"
-                                "      --sampler NAME          also --sampling-method; --sampler list shows them\n"
-                                "      --scheduler NAME        --scheduler list shows them\n"
-                                "  -s, --seed N                a whole number, or random (default: 42)\n"
-                                "  -b, --batch-count N         pictures; picture i has seed + i (default: 1)\n"
-                                "  -i, --init-img FILE         begin with this picture, not with noise\n"
-                                "      --mask FILE             and repaint it where this one is white\n"
-                                "      --strength X            0.001 to 1, how much is replaced (default: 0.75)\n"
-                                "      --preview FILE          a small PNG of the picture so far, kept up to date\n"
-                                "      --info [MODEL]          what a model is, the memory it takes at -W -H -b,\n"
-                                "                              and what it lacks; loads nothing\n"
-                                "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
-                                "      --list-devices          show the Vulkan devices and leave\n"
-                                "      --weight-budget SIZE    device memory for weights, 800M or 4G; the rest is\n"
-                                "                              read while it runs (default: all resident)\n"
-                                "      --offload-to-cpu        text encoder off the device but while it reads\n"
-                                "      --vae-tiling            decode in tiles of 512 pixels, with less memory\n"
-                                "  -v, --verbose               tell more\n"
-                                "  -q, --quiet                 tell nothing but errors\n"
-                                "  -h, --help, --version       show this text, or the version\n"
-                                "      --help-all              show the rarer options, too\n"
-                                "\n"
-                                "PNGs carry all parameters in a text chunk. Ctrl-C stops without half a file.\n"
-                                "Exit codes: 0 good, 2 wrong usage, 3 model or input file, 4 output, 5 device,\n"
-                                "6 out of memory, 130 interrupted, 1 anything else.\n";
+static const char help_text[] =
+    "usage: dit --prompt TEXT [options]\n"
+    "Makes pictures from a text with a diffusion transformer, on a Vulkan device.\n"
+    "\n"
+    "  -p, --prompt TEXT           what to show\n"
+    "  -n, --negative-prompt TEXT  what to keep away from\n"
+    "      --class N               models like DiT show a class, no prompt; or a name\n"
+    "  -m, --model PATH            file or diffusers folder (default: bundled emoji)\n"
+    "      --diffusion-model, --clip-l, --clip-g, --t5, --vae, --taesd, --tokenizer\n"
+    "                PATH          parts that lie elsewhere, with or without --model\n"
+    "  -o, --output FILE           PNG to write (default: output.png), replacing it;\n"
+    "                              further pictures: output_2.png, output_3.png, ...\n"
+    "  -W, --width N, -H, --height N  in pixels (default: the model's own size)\n"
+    "      --steps N               denoising steps, 1 to 1000 (default: the model's)\n"
+    "      --cfg-scale X           guidance, 1 (off) to 100 (default: the model's)\n"
+    "      --sampler NAME          also --sampling-method; --sampler list shows them\n"
+    "      --scheduler NAME        --scheduler list shows them\n"
+    "  -s, --seed N                a whole number, or random (default: 42)\n"
+    "  -b, --batch-count N         pictures; picture i has seed + i (default: 1)\n"
+    "  -i, --init-img FILE         begin with this picture, not with noise\n"
+    "      --mask FILE             and repaint it where this one is white\n"
+    "      --strength X            0.001 to 1, how much is replaced (default: 0.75)\n"
+    "      --preview FILE          a small PNG of the picture so far, kept up to date\n"
+    "      --info [MODEL]          what a model is, the memory it takes at -W -H -b,\n"
+    "                              and what it lacks; loads nothing\n"
+    "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
+    "      --list-devices          show the Vulkan devices and leave\n"
+    "      --weight-budget SIZE    device memory for weights, 800M or 4G; the rest is\n"
+    "                              read while it runs (default: all resident)\n"
+    "      --offload-to-cpu        text encoder off the device but while it reads\n"
+    "      --vae-tiling            decode in tiles of 512 pixels, with less memory\n"
+    "  -v, --verbose               tell more\n"
+    "  -q, --quiet                 tell nothing but errors\n"
+    "  -h, --help, --version       show this text, or the version\n"
+    "      --help-all              show the rarer options, too\n"
+    "\n"
+    "PNGs carry all parameters in a text chunk. Ctrl-C stops without half a file.\n" EXIT_CODES_HELP;
 
 static const char more_help_text[] =
     "\nRarer options:\n"
