@@ -49,7 +49,6 @@ static void *picture_realloc(void *block, size_t size) {
 #define STBI_MALLOC(size) picture_alloc(size)
 #define STBI_REALLOC(block, size) picture_realloc(block, size)
 #define STBI_FREE(block) free(block)
-#define STBI_MAX_DIMENSIONS PICTURE_SIDE
 #define STBI_ONLY_PNG
 #define STBI_ONLY_JPEG
 #define STBI_NO_STDIO
@@ -85,6 +84,7 @@ typedef struct picture {
 
 static const char no_picture_memory[] = "out of memory while the picture is read; bring a smaller one";
 
+#ifdef STB_IMAGE_HEADER
 /* A segment DHT (T.81, B.2.4.2): stb_image before 2.28 writes behind its table when the counts sum to more than 256,
    before 2.27 it reads behind another when a DC symbol is above 15. */
 static bool sound_huffman_tables(const unsigned char *data, size_t size) {
@@ -139,23 +139,32 @@ static bool sound_jpeg(const unsigned char *data, size_t size) {
     }
 }
 
+/* stb_image's reason may hold bytes of the file, which are not for a terminal. */
+static const char *damaged_picture(bool png, const char *reason) {
+    static char why[160];
+    char *p;
+    snprintf(why, sizeof why, "the %s file is damaged (%s); get it again, or save it anew", png ? "PNG" : "JPEG",
+             reason);
+    for (p = why; *p; p++) {
+        if (*p < ' ' || *p > '~') *p = '?';
+    }
+    return why;
+}
+
 /* The bytes of a PNG or JPEG file; NULL, or why not. */
 static const char *decode_picture(const unsigned char *data, size_t size, picture *out) {
-#ifdef STB_IMAGE_HEADER
     static char why[160];
     const bool png = size >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0;
     int width = 0, height = 0, channels;
     memset(out, 0, sizeof *out);
     if (!png && (size < 3 || memcmp(data, "\xff\xd8\xff", 3) != 0)) return "this is no PNG or JPEG file";
     if (size > PICTURE_FILE) return "the file is larger than 1 GB";
-    if (!png && !sound_jpeg(data, size)) return "the JPEG file is damaged; get it again, or save it anew";
+    if (!png && !sound_jpeg(data, size)) return damaged_picture(png, "a segment");
     picture_block_refused = false;
     picture_block_limit = 2 * size + 65536;
-    if (!stbi_info_from_memory(data, (int)size, &width, &height, &channels) || width < 1 || height < 1) {
-        snprintf(why, sizeof why, "the %s file is damaged (%s); get it again, or save it anew", png ? "PNG" : "JPEG",
-                 width ? "a side of 0" : stbi_failure_reason());
-        return why;
-    }
+    if (!stbi_info_from_memory(data, (int)size, &width, &height, &channels))
+        return damaged_picture(png, stbi_failure_reason());
+    if (width < 1 || height < 1) return damaged_picture(png, "a side of 0");
     if (width > PICTURE_SIDE || height > PICTURE_SIDE || (uint64_t)width * (uint64_t)height > PICTURE_PIXELS) {
         snprintf(why, sizeof why, "it is %dx%d pixels; at most %d a side and %u in all are read: scale it down", width,
                  height, PICTURE_SIDE, (unsigned)PICTURE_PIXELS);
@@ -166,20 +175,19 @@ static const char *decode_picture(const unsigned char *data, size_t size, pictur
     out->rgba = stbi_load_from_memory(data, (int)size, &width, &height, &channels, 4);
     if (!out->rgba && !picture_block_refused && strcmp(stbi_failure_reason(), "outofmem") == 0)
         return no_picture_memory;
-    if (!out->rgba) {
-        snprintf(why, sizeof why, "the %s file is damaged (%s); get it again, or save it anew", png ? "PNG" : "JPEG",
-                 picture_block_refused ? "it holds more than its picture" : stbi_failure_reason());
-        return why;
-    }
+    if (!out->rgba)
+        return damaged_picture(png, picture_block_refused ? "it holds more than its picture" : stbi_failure_reason());
     out->width = (uint32_t)width;
     out->height = (uint32_t)height;
     return NULL;
+}
 #else
+static const char *decode_picture(const unsigned char *data, size_t size, picture *out) {
     (void)data, (void)size;
     memset(out, 0, sizeof *out);
     return "this program was built without stb_image.h, and reads no pictures";
-#endif
 }
+#endif
 
 /* NULL, or why not. */
 static const char *load_picture(const char *path, picture *out) {

@@ -1331,9 +1331,9 @@ static void list_names(const char *(*name_at)(uint32_t)) {
 static bool answers_only(app *a, int *code) {
     char version[64];
     if (a->o.help_all)
-        printf("%s%s", help_text, more_help_text);
+        printf("%s%s%s", help_text, EXIT_CODES_HELP, more_help_text);
     else if (a->o.help)
-        fputs(help_text, stdout);
+        printf("%s%s", help_text, EXIT_CODES_HELP);
     else if (a->o.version)
         version_text(version, sizeof version), puts(version);
     else if (a->o.sampler && strcmp(a->o.sampler, "list") == 0)
