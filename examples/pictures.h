@@ -17,7 +17,7 @@
 
 #define PICTURE_SIDE 32768
 #ifndef PICTURE_PIXELS
-#define PICTURE_PIXELS ((uint32_t)1 << 26) /* 8192 x 8192: about 0.6 GB while it is decoded */
+#define PICTURE_PIXELS ((uint32_t)1 << 26) /* 8192 x 8192: 0.5 to 1.1 GB while it is decoded */
 #endif
 #define PICTURE_FILE ((size_t)1 << 30) /* bytes */
 
@@ -118,23 +118,26 @@ static bool sound_sampling(const unsigned char *data, size_t size) {
     return true;
 }
 
-/* Whether every segment of a JPEG up to its end lies in the file, and tables and sampling factors are sound. Segments
-   are found as stb_image finds them; what is between them is passed over. */
-static bool sound_jpeg(const unsigned char *data, size_t size) {
+/* What is wrong with a JPEG, NULL when every segment up to its end lies in the file, tables and sampling factors are
+   sound, and scans are so few that they take no minutes. Segments are found as stb_image finds them; what is between
+   them is passed over. */
+static const char *damage_of_jpeg(const unsigned char *data, size_t size) {
     size_t at = 2;
+    unsigned scans = 0;
     for (;;) {
         unsigned marker;
         size_t length;
         while (at < size && data[at] != 0xff) at++;
         while (at < size && data[at] == 0xff) at++;
-        if (at >= size) return true; /* cut off: stb_image sees the end, too */
+        if (at >= size) return NULL; /* cut off: stb_image sees the end, too */
         marker = data[at++];
-        if (marker == 0xd9) return true;
+        if (marker == 0xd9) return NULL;
         if (marker <= 0x01 || (marker >= 0xd0 && marker <= 0xd8)) continue; /* without a segment */
         length = size - at < 2 ? 0 : (size_t)data[at] << 8 | data[at + 1];
-        if (length < 2 || length > size - at) return false;
-        if (marker == 0xc4 && !sound_huffman_tables(data + at + 2, length - 2)) return false;
-        if (marker >= 0xc0 && marker <= 0xc2 && !sound_sampling(data + at + 2, length - 2)) return false;
+        if (length < 2 || length > size - at) return "the length of a segment";
+        if (marker == 0xc4 && !sound_huffman_tables(data + at + 2, length - 2)) return "Huffman tables";
+        if (marker >= 0xc0 && marker <= 0xc2 && !sound_sampling(data + at + 2, length - 2)) return "sampling factors";
+        if (marker == 0xda && ++scans > 100) return "more than 100 scans";
         at += length;
     }
 }
@@ -159,11 +162,10 @@ static const char *decode_picture(const unsigned char *data, size_t size, pictur
     memset(out, 0, sizeof *out);
     if (!png && (size < 3 || memcmp(data, "\xff\xd8\xff", 3) != 0)) return "this is no PNG or JPEG file";
     if (size > PICTURE_FILE) return "the file is larger than 1 GB";
-    if (!png && !sound_jpeg(data, size)) return damaged_picture(png, "a segment");
+    if (!png && damage_of_jpeg(data, size)) return damaged_picture(png, damage_of_jpeg(data, size));
     picture_block_refused = false;
     picture_block_limit = 2 * size + 65536;
-    if (!stbi_info_from_memory(data, (int)size, &width, &height, &channels))
-        return damaged_picture(png, stbi_failure_reason());
+    if (!stbi_info_from_memory(data, (int)size, &width, &height, &channels)) return damaged_picture(png, "its header");
     if (width < 1 || height < 1) return damaged_picture(png, "a side of 0");
     if (width > PICTURE_SIDE || height > PICTURE_SIDE || (uint64_t)width * (uint64_t)height > PICTURE_PIXELS) {
         snprintf(why, sizeof why, "it is %dx%d pixels; at most %d a side and %u in all are read: scale it down", width,
