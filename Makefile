@@ -43,7 +43,7 @@ build/dit: examples/txt2img.c $(wildcard examples/*.h) dit.h
 build/%: examples/%.c dit.h
 	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
 # With DIT_API=static the compiler drops what a program does not call.
-build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) dit.h
+build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) examples/programs.h dit.h
 	$(COMPILE) $(CFLAGS) -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
 build/mpi_split: examples/mpi_split.c dit.h
 	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(CFLAGS) $< -o $@ $(LIBS)
@@ -67,9 +67,10 @@ $(WHOLE:%=build/asan/%): build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
 $(LINKED:%=build/asan/%): build/asan/%: tests/%.c $(wildcard tests/*.h) build/asan/library.o
 	@echo '  $@'
 	@$(SANITIZE) -Isrc $< -x none build/asan/library.o -o $@ $(LIBS)
-build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc)
-build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h)
-build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c
+build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc) examples/programs.h
+build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h) examples/programs.h
+build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c examples/programs.h
+build/tests/cli build/fuzz/fuzz_picture: $(wildcard examples/*.h)
 build/fuzz/fuzz_%: tests/fuzz_%.c $(wildcard tests/*.h) build/asan/library.o
 	@mkdir -p $(@D) && echo '  $@'
 	@$(SANITIZE) -Isrc -O1 -fsanitize=fuzzer $< -x none build/asan/library.o -o $@ $(LIBS)

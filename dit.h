@@ -106,10 +106,17 @@
    needs no device for either, and no more of its files than their headers. Sizes, counts and offsets that a file states
    are checked before they are used.
 
+   Damaged files. Of the formats only PyTorch's archives have checksums. Loading compares those of what says where the
+   tensors are and what the archive's directory says with what stands beside the bytes; it does not read the weights a
+   second time, which takes several times as long as copying them. dit-convert compares all. Tensors of blocks
+   beyond what config.json counts, and values in it of another type than they should have, are refused by name; other
+   tensors that nothing uses are told at level 2 of dit_logger.
+
    Streaming. A model loaded with a weight_budget or release_text_encoders keeps as many matrices on the device as the
    budget allows (those of the transformer first, then those of the autoencoder and of the text encoders) and reads the
-   others while a job runs: from its source, which must not change meanwhile (a file that gets shorter while it is
-   mapped ends the process on most systems), through two slots of device memory that all jobs of the model share.
+   others while a job runs: from its source, which stays open and must not change meanwhile, through two slots of device
+   memory that all jobs of the model share. A file that is cut off meanwhile ends the run with DIT_ERROR_BAD_FILE, which
+   names it; one that is overwritten in place is not noticed: replace a model by renaming another file over it.
    Pictures stay the same to the byte. Jobs that run at the same time stay right, but fill the slots for each other
    again and again. Reads happen in dit_job_step, which reads 1 to 16 MB a call, more with a larger budget_us, and in
    dit_job_wait. Where the host does not see device memory there are 24 MB of staging buffers in host memory, too; they
@@ -1129,6 +1136,15 @@ typedef struct diti_json {
 	uint32_t count;
 	const struct diti_json *first, *next;
 } diti_json;
+static DITI_UNUSED double diti_json_number(const diti_json *object, const char *key, double otherwise);
+static DITI_UNUSED bool diti_json_bool(const diti_json *object, const char *key, bool otherwise);
+
+typedef struct diti_settings {
+	const diti_json *object;
+	const char *file;
+	dit_error *err;
+	dit_result result;
+} diti_settings;
 
 static DITI_UNUSED uint16_t diti_float_to_half(float value);
 static DITI_UNUSED uint16_t diti_float_to_bfloat(float value);
@@ -1897,18 +1913,91 @@ static bool diti_json_u64(const diti_json *value, uint64_t *out) {
 	return true;
 }
 
-static dit_result diti_json_size(const diti_json *object, const char *key, uint32_t otherwise, uint32_t most,
-	uint32_t *out, dit_error *err) {
-	const diti_json *value = diti_json_get(object, key);
-	uint64_t number;
-	*out = otherwise;
-	if (!value || value->kind == DITI_JSON_NULL) return DIT_OK;
-	if (!diti_json_u64(value, &number) || number < 1 || number > most) {
-		return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: %s must be a whole number from 1 to %u", key,
-			(unsigned)most);
+static diti_settings diti_settings_of(const diti_json *object, const char *file, dit_error *err) {
+	diti_settings settings = DITI_ZERO;
+	settings.file = file;
+	settings.err = err;
+	if (!object || object->kind == DITI_JSON_NULL) return settings;
+	if (object->kind == DITI_JSON_OBJECT)
+		settings.object = object;
+	else
+		settings.result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: it is not an object of settings, {...}", file);
+	return settings;
+}
+
+static void diti_settings_refuse(diti_settings *settings, dit_result result, const char *key,
+	const char *problem) {
+	if (settings->result < 0) return;
+	settings->result = diti_fail(settings->err, result, "%s: %s: %s", settings->file, key, problem);
+}
+
+static const diti_json *diti_setting(const diti_settings *settings, const char *key) {
+	const diti_json *value = diti_json_get(settings->object, key);
+	return value && value->kind != DITI_JSON_NULL ? value : NULL;
+}
+
+static const char *diti_setting_name(const diti_json *value) {
+	switch (value->kind) {
+	case DITI_JSON_NUMBER:
+	case DITI_JSON_STRING: return value->text;
+	case DITI_JSON_BOOL: return value->number > 0 ? "true" : "false";
+	case DITI_JSON_ARRAY: return "the list";
+	default: return "the object";
 	}
-	*out = (uint32_t)number;
-	return DIT_OK;
+}
+
+static void diti_setting_refuse(diti_settings *settings, const diti_json *value, const char *wanted) {
+	const char *quote = value->kind == DITI_JSON_STRING ? "\"" : "";
+	char problem[200];
+	diti_format(problem, sizeof problem, "%s%.60s%s is not %s", quote, diti_setting_name(value), quote, wanted);
+	diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, value->key, problem);
+}
+
+static double diti_setting_number(diti_settings *settings, const char *key, double otherwise, double least,
+	double most) {
+	const diti_json *value = diti_setting(settings, key);
+	char wanted[80];
+	if (!value) return otherwise;
+	if (value->kind == DITI_JSON_NUMBER && value->number >= least && value->number <= most) return value->number;
+	diti_format(wanted, sizeof wanted, "a number from %g to %g", least, most);
+	diti_setting_refuse(settings, value, wanted);
+	return otherwise;
+}
+
+static uint32_t diti_setting_size(diti_settings *settings, const char *key, uint32_t otherwise, uint32_t most) {
+	const diti_json *value = diti_setting(settings, key);
+	uint64_t number;
+	char wanted[80];
+	if (!value) return otherwise;
+	if (diti_json_u64(value, &number) && number >= 1 && number <= most) return (uint32_t)number;
+	diti_format(wanted, sizeof wanted, "a whole number from 1 to %u", (unsigned)most);
+	diti_setting_refuse(settings, value, wanted);
+	return otherwise;
+}
+
+static bool diti_setting_bool(diti_settings *settings, const char *key, bool otherwise) {
+	const diti_json *value = diti_setting(settings, key);
+	if (!value) return otherwise;
+	if (value->kind == DITI_JSON_BOOL) return value->number > 0;
+	diti_setting_refuse(settings, value, "true or false");
+	return otherwise;
+}
+
+static const char *diti_setting_text(diti_settings *settings, const char *key, const char *otherwise) {
+	const diti_json *value = diti_setting(settings, key);
+	if (!value) return otherwise;
+	if (value->kind == DITI_JSON_STRING) return value->text;
+	diti_setting_refuse(settings, value, "a text");
+	return otherwise;
+}
+
+static const diti_json *diti_setting_numbers(diti_settings *settings, const char *key) {
+	const diti_json *value = diti_setting(settings, key);
+	const diti_json *item = value && value->kind == DITI_JSON_ARRAY ? value->first : NULL;
+	while (item && item->kind == DITI_JSON_NUMBER) item = item->next;
+	if (!value || (value->kind == DITI_JSON_ARRAY && !item)) return value;
+	diti_setting_refuse(settings, value, "a list of numbers");
+	return NULL;
 }
 
 /* ==== src/io/io.h ==== */
@@ -1933,6 +2022,7 @@ typedef struct diti_checkpoint diti_checkpoint;
 static void diti_checkpoint_close(diti_checkpoint *checkpoint);
 static const char *diti_checkpoint_name(const diti_checkpoint *checkpoint);
 static const diti_stored_tensor *diti_checkpoint_find(const diti_checkpoint *checkpoint, const char *name);
+static DITI_UNUSED dit_result diti_checkpoint_verify(const diti_checkpoint *checkpoint, dit_error *err);
 
 #define DITI_ROTATION_GROUP 256u
 #define DITI_ROTATION_KEY "dit.rotation."
@@ -2011,6 +2101,7 @@ static dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err
 typedef struct diti_zip_entry {
 	const char *name;
 	uint64_t offset, size;
+	uint32_t crc;
 } diti_zip_entry;
 typedef struct diti_zip {
 	diti_zip_entry *entries;
@@ -2018,7 +2109,10 @@ typedef struct diti_zip {
 	diti_name_index index;
 	unsigned char *directory;
 } diti_zip;
+static dit_result diti_zip_open(const diti_env *env, const diti_file *file, diti_zip *out, dit_error *err);
 static void diti_zip_free(const diti_env *env, diti_zip *zip);
+static dit_result diti_zip_check(const diti_env *env, const diti_file *file, const diti_zip_entry *entry,
+	dit_error *err);
 
 typedef enum diti_pickle_callable {
 	DITI_PICKLE_ORDERED_DICT,
@@ -2292,7 +2386,6 @@ static void diti_type_to_float(dit_type type, const void *blocks, uint64_t count
 #else
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #endif
@@ -2302,10 +2395,17 @@ struct diti_file {
 	char *name;
 	uint64_t size;
 	const unsigned char *data;
-	bool mapped;
 	int64_t (*read_at)(uint64_t offset, void *dst, size_t size, void *user);
 	void *user;
+#ifdef _WIN32
+	HANDLE handle;
+#else
+	int descriptor;
+#endif
+	bool opened;
 };
+
+#define DITI_FILE_PIECE ((size_t)1 << 30)
 
 #ifdef _WIN32
 enum { DITI_WIDE_PATH = 4096 };
@@ -2320,77 +2420,108 @@ static bool diti_path_is_folder(const char *path) {
 	return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
 }
 
-static dit_result diti_map_handle(diti_file *file, HANDLE handle, dit_error *err) {
+static bool diti_file_measure(const diti_file *file, uint64_t *out) {
 	LARGE_INTEGER size;
-	HANDLE mapping;
-	if (!GetFileSizeEx(handle, &size)) return diti_fail(err, DIT_ERROR_IO, "%s: has no size", file->name);
-	file->size = (uint64_t)size.QuadPart;
-	if (file->size == 0) return DIT_OK;
-	mapping = CreateFileMappingW(handle, NULL, PAGE_READONLY, 0, 0, NULL);
-	if (!mapping) return diti_fail(err, DIT_ERROR_IO, "%s: cannot be mapped (error %lu)", file->name, GetLastError());
-	file->data = (const unsigned char *)MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
-	CloseHandle(mapping);
-	if (!file->data)
-		return diti_fail(err, DIT_ERROR_IO, "%s: cannot be mapped (error %lu)", file->name, GetLastError());
-	file->mapped = true;
-	return DIT_OK;
+	if (!GetFileSizeEx(file->handle, &size)) return false;
+	*out = (uint64_t)size.QuadPart;
+	return true;
 }
 
-static dit_result diti_map_path(diti_file *file, const char *path, bool *absent, dit_error *err) {
+static dit_result diti_open_path(diti_file *file, const char *path, bool *absent, dit_error *err) {
 	wchar_t wide[DITI_WIDE_PATH];
-	HANDLE handle;
-	dit_result result;
 	if (!diti_wide_path(path, wide)) return diti_fail(err, DIT_ERROR_IO, "%s: too long, or not UTF-8", file->name);
-	handle = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
-	if (handle == INVALID_HANDLE_VALUE) {
+	file->handle = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
+		FILE_ATTRIBUTE_NORMAL, NULL);
+	if (file->handle == INVALID_HANDLE_VALUE) {
 		DWORD error = GetLastError();
 		*absent = error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND;
 		if (*absent) return diti_fail(err, DIT_ERROR_IO, "%s: no such file", file->name);
 		return diti_fail(err, DIT_ERROR_IO, "%s: cannot be opened (error %lu)", file->name, error);
 	}
-	result = diti_map_handle(file, handle, err);
-	CloseHandle(handle);
-	return result;
+	file->opened = true;
+	if (GetFileType(file->handle) != FILE_TYPE_DISK)
+		return diti_fail(err, DIT_ERROR_IO, "%s: is not a regular file", file->name);
+	if (!diti_file_measure(file, &file->size)) return diti_fail(err, DIT_ERROR_IO, "%s: has no size", file->name);
+	return DIT_OK;
 }
 
-static void diti_unmap(diti_file *file) { UnmapViewOfFile(file->data); }
+static void diti_close_path(const diti_file *file) { CloseHandle(file->handle); }
+
+static int64_t diti_read_path(const diti_file *file, uint64_t offset, void *out, size_t size, long *error) {
+	OVERLAPPED at = DITI_ZERO;
+	DWORD got = 0;
+	at.Offset = (DWORD)(offset & 0xffffffffu);
+	at.OffsetHigh = (DWORD)(offset >> 32);
+	if (ReadFile(file->handle, out, (DWORD)size, &got, &at)) return (int64_t)got;
+	*error = (long)GetLastError();
+	return *error == ERROR_HANDLE_EOF ? 0 : -1;
+}
 #else
+#if defined(__GLIBC__) && defined(__STRICT_ANSI__) && !defined(__cplusplus)
+#ifdef __USE_FILE_OFFSET64
+#define DITI_PREAD pread64
+#else
+#define DITI_PREAD pread
+#endif
+extern ssize_t DITI_PREAD(int descriptor, void *out, size_t size, off_t offset);
+#else
+#define DITI_PREAD pread
+#endif
+
 static bool diti_path_is_folder(const char *path) {
 	struct stat status;
 	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-static dit_result diti_map_descriptor(diti_file *file, int descriptor, dit_error *err) {
+static bool diti_file_measure(const diti_file *file, uint64_t *out) {
 	struct stat status;
-	void *data;
-	if (fstat(descriptor, &status) != 0) return diti_fail(err, DIT_ERROR_IO, "%s: has no size", file->name);
-	if (S_ISDIR(status.st_mode)) return diti_fail(err, DIT_ERROR_IO, "%s: is a folder, not a file", file->name);
-	if (!S_ISREG(status.st_mode)) return diti_fail(err, DIT_ERROR_IO, "%s: is not a regular file", file->name);
-	file->size = (uint64_t)status.st_size;
-	if (file->size == 0) return DIT_OK;
-	if (file->size > SIZE_MAX) return diti_fail(err, DIT_ERROR_IO, "%s: too large to map", file->name);
-	data = mmap(NULL, (size_t)file->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-	if (data == MAP_FAILED) return diti_fail(err, DIT_ERROR_IO, "%s: cannot be mapped (errno %d)", file->name, errno);
-	file->data = (const unsigned char *)data;
-	file->mapped = true;
-	return DIT_OK;
+	if (fstat(file->descriptor, &status) != 0 || status.st_size < 0) return false;
+	*out = (uint64_t)status.st_size;
+	return true;
 }
 
-static dit_result diti_map_path(diti_file *file, const char *path, bool *absent, dit_error *err) {
-	dit_result result;
-	int descriptor = open(path, O_RDONLY | O_NONBLOCK);
-	if (descriptor < 0) {
+static dit_result diti_open_path(diti_file *file, const char *path, bool *absent, dit_error *err) {
+	struct stat status;
+	int flags = O_RDONLY | O_NONBLOCK;
+#ifdef O_CLOEXEC
+	flags |= O_CLOEXEC;
+#endif
+	file->descriptor = open(path, flags);
+	if (file->descriptor < 0) {
 		*absent = errno == ENOENT || errno == ENOTDIR;
 		if (*absent) return diti_fail(err, DIT_ERROR_IO, "%s: no such file", file->name);
 		if (errno == EACCES) return diti_fail(err, DIT_ERROR_IO, "%s: permission denied", file->name);
+		if (errno == EOVERFLOW)
+			return diti_fail(err, DIT_ERROR_IO,
+				"%s: is too large for this program; compile it with -D_FILE_OFFSET_BITS=64", file->name);
 		return diti_fail(err, DIT_ERROR_IO, "%s: cannot be opened (errno %d)", file->name, errno);
 	}
-	result = diti_map_descriptor(file, descriptor, err);
-	close(descriptor);
-	return result;
+	file->opened = true;
+#ifndef O_CLOEXEC
+	fcntl(file->descriptor, F_SETFD, FD_CLOEXEC);
+#endif
+	if (fstat(file->descriptor, &status) != 0) return diti_fail(err, DIT_ERROR_IO, "%s: has no size", file->name);
+	if (S_ISDIR(status.st_mode)) return diti_fail(err, DIT_ERROR_IO, "%s: is a folder, not a file", file->name);
+	if (!S_ISREG(status.st_mode)) return diti_fail(err, DIT_ERROR_IO, "%s: is not a regular file", file->name);
+	if (!diti_file_measure(file, &file->size)) return diti_fail(err, DIT_ERROR_IO, "%s: has no size", file->name);
+	return DIT_OK;
 }
 
-static void diti_unmap(diti_file *file) { munmap((void *)(size_t)file->data, (size_t)file->size); }
+static void diti_close_path(const diti_file *file) { close(file->descriptor); }
+
+static int64_t diti_read_path(const diti_file *file, uint64_t offset, void *out, size_t size, long *error) {
+	unsigned char some[4096];
+	ssize_t got;
+	do got = DITI_PREAD(file->descriptor, out, size, (off_t)offset);
+	while (got < 0 && errno == EINTR);
+	if (got < 0 && errno == EFAULT) {
+		do got = DITI_PREAD(file->descriptor, some, size < sizeof some ? size : sizeof some, (off_t)offset);
+		while (got < 0 && errno == EINTR);
+		if (got > 0) memcpy(out, some, (size_t)got);
+	}
+	*error = got < 0 ? errno : 0;
+	return (int64_t)got;
+}
 #endif
 
 static dit_result diti_no_memory(const char *name, dit_error *err) {
@@ -2410,7 +2541,7 @@ static dit_result diti_file_attach(diti_file *file, const dit_source *source, bo
 		file->size = source->size;
 		return DIT_OK;
 	}
-	if (source->path) return diti_map_path(file, source->path, absent, err);
+	if (source->path) return diti_open_path(file, source->path, absent, err);
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: the source has neither path, data nor read_at", file->name);
 }
 
@@ -2498,7 +2629,7 @@ static void diti_file_close(diti_file *file) {
 	diti_env env;
 	if (!file) return;
 	env = file->env;
-	if (file->mapped) diti_unmap(file);
+	if (file->opened) diti_close_path(file);
 	diti_free(&env, file->name);
 	diti_free(&env, file);
 }
@@ -2510,26 +2641,54 @@ static bool diti_file_holds(const diti_file *file, uint64_t offset, uint64_t siz
 	return offset <= file->size && size <= file->size - offset;
 }
 
+static dit_result diti_file_check_size(const diti_file *file, dit_error *err) {
+	uint64_t now;
+	if (!diti_file_measure(file, &now)) return diti_fail(err, DIT_ERROR_IO, "%s: has no size any more", file->name);
+	if (now >= file->size) return DIT_OK;
+	return diti_fail(err, DIT_ERROR_BAD_FILE,
+		"%s: was cut off from %llu to %llu bytes while it was in use; restore the file, then load the "
+		"model again",
+		file->name, (unsigned long long)file->size, (unsigned long long)now);
+}
+
+static dit_result diti_file_read_some(const diti_file *file, uint64_t offset, void *out, size_t size, size_t *got,
+	dit_error *err) {
+	int64_t count;
+	long error = 0;
+	if (file->opened) {
+		if (size > DITI_FILE_PIECE) size = DITI_FILE_PIECE;
+		count = diti_read_path(file, offset, out, size, &error);
+	} else {
+		count = file->read_at(offset, out, size, file->user);
+	}
+	*got = (size_t)count;
+	if (count > 0 && (uint64_t)count <= size) return DIT_OK;
+	if (count == 0 && file->opened) {
+		dit_result result = diti_file_check_size(file, err);
+		if (result < 0) return result;
+	}
+	if (error)
+		return diti_fail(err, DIT_ERROR_IO, "%s: reading at %llu failed (error %ld)", file->name,
+			(unsigned long long)offset, error);
+	return diti_fail(err, DIT_ERROR_IO, "%s: reading at %llu failed", file->name, (unsigned long long)offset);
+}
+
 static dit_result diti_file_read(const diti_file *file, uint64_t offset, void *out, size_t size, dit_error *err) {
 	unsigned char *bytes = (unsigned char *)out;
-	size_t done = 0;
+	size_t done = 0, got;
+	dit_result result = DIT_OK;
 	if (!diti_file_holds(file, offset, size)) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %llu bytes at %llu are past the end", file->name,
 			(unsigned long long)size, (unsigned long long)offset);
 	}
-	if (!file->read_at) {
+	if (file->data) {
 		if (size) memcpy(bytes, file->data + offset, size);
 		return DIT_OK;
 	}
-	while (done < size) {
-		int64_t got = file->read_at(offset + done, bytes + done, size - done, file->user);
-		if (got <= 0 || (uint64_t)got > size - done) {
-			return diti_fail(err, DIT_ERROR_IO, "%s: reading at %llu failed", file->name,
-				(unsigned long long)(offset + done));
-		}
-		done += (size_t)got;
-	}
-	return DIT_OK;
+	if (file->opened) result = diti_file_check_size(file, err);
+	for (; done < size && result >= 0; done += got)
+		result = diti_file_read_some(file, offset + done, bytes + done, size - done, &got, err);
+	return result;
 }
 
 static dit_result diti_file_read_all(const diti_env *env, const diti_file *file, char **out, size_t *size,
@@ -2937,6 +3096,28 @@ static dit_result diti_open_index(diti_checkpoint *checkpoint, const diti_siblin
 	return result;
 }
 
+static dit_result diti_verify_archive(const diti_env *env, const diti_file *file, dit_error *err) {
+	diti_zip zip;
+	size_t i;
+	dit_result result = diti_zip_open(env, file, &zip, err);
+	if (result < 0) return result;
+	for (i = 0; i < zip.count && result >= 0; i++) result = diti_zip_check(env, file, &zip.entries[i], err);
+	diti_zip_free(env, &zip);
+	return result;
+}
+
+static dit_result diti_checkpoint_verify(const diti_checkpoint *checkpoint, dit_error *err) {
+	dit_result result = DIT_OK;
+	size_t i;
+	for (i = 0; i < checkpoint->file_count && result >= 0; i++) {
+		diti_file_kind kind;
+		result = diti_file_recognise(checkpoint->files[i], &kind, err);
+		if (result >= 0 && kind == DITI_FILE_PYTORCH)
+			result = diti_verify_archive(&checkpoint->env, checkpoint->files[i], err);
+	}
+	return result;
+}
+
 static bool diti_split_stem(const char *first, uint32_t count, size_t *stem) {
 	char tail[32];
 	const char *slash = strrchr(first, '/');
@@ -3117,22 +3298,44 @@ static dit_result diti_refuse_type(const diti_checkpoint *checkpoint, const diti
 		diti_file_name(checkpoint->files[tensor->file]), tensor->name, tensor->type_name);
 }
 
+static uint64_t diti_strided_place(const diti_stored_tensor *tensor, uint64_t i) {
+	uint64_t place = 0;
+	uint32_t d;
+	for (d = tensor->rank; d-- > 0; i /= tensor->shape[d]) place += i % tensor->shape[d] * tensor->strides[d];
+	return place;
+}
+
+#define DITI_GATHER_MOST ((uint64_t)64 << 20)
+
 static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 	uint64_t offset, unsigned char *out, size_t size, dit_error *err) {
-	uint64_t bytes = tensor->size / diti_stored_tensor_elements(tensor), i;
+	const diti_file *file = checkpoint->files[tensor->file];
+	uint64_t bytes = tensor->size / diti_stored_tensor_elements(tensor), first = offset / bytes, i;
+	uint64_t count = size / bytes, low = UINT64_MAX, high = 0;
+	unsigned char *stretch;
+	dit_result result = DIT_OK;
 	if (offset % bytes != 0 || size % bytes != 0)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading parts of elements of tensor '%s'",
-			diti_file_name(checkpoint->files[tensor->file]), tensor->name);
-	for (i = offset / bytes; i < (offset + size) / bytes; i++) {
-		uint64_t rest = i, at = 0;
-		uint32_t d;
-		dit_result result;
-		for (d = tensor->rank; d-- > 0; rest /= tensor->shape[d]) at += rest % tensor->shape[d] * tensor->strides[d];
-		result = diti_file_read(checkpoint->files[tensor->file], tensor->offset + at * bytes, out, (size_t)bytes, err);
-		if (result < 0) return result;
-		out += bytes;
+			diti_file_name(file), tensor->name);
+	for (i = 0; i < count; i++) {
+		uint64_t place = diti_strided_place(tensor, first + i);
+		if (place < low) low = place;
+		if (place > high) high = place;
 	}
-	return DIT_OK;
+	if (count == 0) return DIT_OK;
+	if ((high - low + 1) * bytes > DITI_GATHER_MOST) {
+		for (i = 0; i < count && result >= 0; i++)
+			result = diti_file_read(file, tensor->offset + diti_strided_place(tensor, first + i) * bytes,
+				out + i * bytes, (size_t)bytes, err);
+		return result;
+	}
+	stretch = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)((high - low + 1) * bytes));
+	if (!stretch) return diti_no_memory(diti_file_name(file), err);
+	result = diti_file_read(file, tensor->offset + low * bytes, stretch, (size_t)((high - low + 1) * bytes), err);
+	for (i = 0; i < count && result >= 0; i++)
+		memcpy(out + i * bytes, stretch + (diti_strided_place(tensor, first + i) - low) * bytes, (size_t)bytes);
+	diti_free(&checkpoint->env, stretch);
+	return result;
 }
 
 static dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
@@ -3149,9 +3352,9 @@ static dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const 
 
 static dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
 	float *out, uint64_t count, dit_error *err) {
-	unsigned char blocks[4096];
+	unsigned char some[4096], *blocks = some;
 	uint32_t block = diti_type_block(tensor->type), bytes = diti_type_block_bytes(tensor->type);
-	uint64_t done = 0;
+	uint64_t done = 0, fit;
 	dit_result result = diti_refuse_type(checkpoint, tensor, err);
 	if (result < 0) return result;
 	if (!block) {
@@ -3164,12 +3367,19 @@ static dit_result diti_checkpoint_read_float(const diti_checkpoint *checkpoint, 
 			diti_file_name(checkpoint->files[tensor->file]), tensor->name,
 			(unsigned long long)diti_stored_tensor_elements(tensor), (unsigned long long)count);
 	}
+	fit = sizeof some / bytes;
+	if (tensor->strides && tensor->size > sizeof some) {
+		fit = count / block;
+		blocks = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)tensor->size);
+		if (!blocks) return diti_no_memory(diti_file_name(checkpoint->files[tensor->file]), err);
+	}
 	while (done < count && result >= 0) {
-		uint64_t left = (count - done) / block, fit = sizeof blocks / bytes, take = left < fit ? left : fit;
+		uint64_t left = (count - done) / block, take = left < fit ? left : fit;
 		result = diti_checkpoint_read(checkpoint, tensor, done / block * bytes, blocks, (size_t)take * bytes, err);
 		if (result >= 0) diti_type_to_float(tensor->type, blocks, take * block, out + done);
 		done += take * block;
 	}
+	if (blocks != some) diti_free(&checkpoint->env, blocks);
 	return result;
 }
 
@@ -3738,7 +3948,8 @@ enum {
 	DITI_ZIP64_LOCATOR = 0x07064b50,
 	DITI_ZIP64_END = 0x06064b50,
 	DITI_ZIP_ENTRY = 0x02014b50,
-	DITI_ZIP_LOCAL = 0x04034b50
+	DITI_ZIP_LOCAL = 0x04034b50,
+	DITI_ZIP_DESCRIPTOR = 0x08074b50
 };
 enum { DITI_ZIP_END_SIZE = 22, DITI_ZIP_LOCATOR_SIZE = 20, DITI_ZIP64_END_SIZE = 56, DITI_ZIP_ENTRY_SIZE = 46 };
 enum { DITI_ZIP_LOCAL_SIZE = 30, DITI_ZIP_MAX_COMMENT = 65535 };
@@ -3820,7 +4031,7 @@ static dit_result diti_zip_find_end(diti_zip_reader *reader) {
 
 typedef struct diti_zip_record {
 	uint64_t packed, size, local;
-	uint32_t flags, method, name_length;
+	uint32_t flags, method, name_length, crc;
 	const unsigned char *name;
 } diti_zip_record;
 
@@ -3851,6 +4062,7 @@ static size_t diti_zip_read_record(const unsigned char *bytes, size_t left, diti
 	if (left < DITI_ZIP_ENTRY_SIZE || diti_little(bytes, 4) != DITI_ZIP_ENTRY) return 0;
 	out->flags = (uint32_t)diti_little(bytes + 8, 2);
 	out->method = (uint32_t)diti_little(bytes + 10, 2);
+	out->crc = (uint32_t)diti_little(bytes + 16, 4);
 	out->packed = diti_little(bytes + 20, 4);
 	out->size = diti_little(bytes + 24, 4);
 	out->name_length = (uint32_t)diti_little(bytes + 28, 2);
@@ -3861,6 +4073,24 @@ static size_t diti_zip_read_record(const unsigned char *bytes, size_t left, diti
 	size = DITI_ZIP_ENTRY_SIZE + out->name_length + extra + comment;
 	if (size > left || memchr(out->name, 0, out->name_length)) return 0;
 	return diti_zip_widen(out->name + out->name_length, extra, out) ? size : 0;
+}
+
+static dit_result diti_zip_compare(const diti_zip_reader *reader, const diti_zip_record *record,
+	const unsigned char *header, const diti_zip_entry *entry, uint64_t end) {
+	unsigned char descriptor[8];
+	uint32_t again = (uint32_t)diti_little(header + 14, 4);
+	if (record->flags & 8) {
+		dit_result result;
+		if (reader->directory - end < sizeof descriptor) return DIT_OK;
+		result = diti_file_read(reader->file, end, descriptor, sizeof descriptor, reader->err);
+		if (result < 0) return result;
+		again = diti_little(descriptor, 4) == DITI_ZIP_DESCRIPTOR ? (uint32_t)diti_little(descriptor + 4, 4) : 0;
+	}
+	if (!again || !record->crc || again == record->crc) return DIT_OK;
+	return diti_fail(reader->err, DIT_ERROR_BAD_FILE,
+		"%s: entry '%s' of the zip archive is damaged: its CRC-32 is %08lx in the directory and %08lx "
+		"beside its bytes",
+		reader->name, entry->name, (unsigned long)record->crc, (unsigned long)again);
 }
 
 static dit_result diti_zip_locate(diti_zip_reader *reader, const diti_zip_record *record, diti_zip_entry *entry) {
@@ -3881,7 +4111,8 @@ static dit_result diti_zip_locate(diti_zip_reader *reader, const diti_zip_record
 		return diti_fail(reader->err, DIT_ERROR_BAD_FILE, "%s: entry '%s' of the zip archive is damaged or cut off",
 			reader->name, entry->name);
 	reader->used = end;
-	return DIT_OK;
+	entry->crc = record->crc;
+	return diti_zip_compare(reader, record, header, entry, end);
 }
 
 static dit_result diti_zip_take(diti_zip_reader *reader, unsigned char *bytes, const diti_zip_record *record) {
@@ -3954,6 +4185,56 @@ static const diti_zip_entry *diti_zip_find(const diti_zip *zip, const char *name
 	size_t found;
 	if (!diti_name_find(&zip->index, zip->entries, sizeof *zip->entries, name, &found)) return NULL;
 	return &zip->entries[found];
+}
+
+static void diti_crc_tables(uint32_t (*tables)[256]) {
+	uint32_t i, k;
+	for (i = 0; i < 256; i++) {
+		uint32_t crc = i;
+		for (k = 0; k < 8; k++) crc = crc >> 1 ^ (0xedb88320u & (0u - (crc & 1u)));
+		tables[0][i] = crc;
+	}
+	for (k = 1; k < 8; k++)
+		for (i = 0; i < 256; i++) tables[k][i] = tables[k - 1][i] >> 8 ^ tables[0][tables[k - 1][i] & 255];
+}
+
+static uint32_t diti_crc_add(const uint32_t (*tables)[256], uint32_t crc, const unsigned char *bytes, size_t size) {
+	for (; size >= 8; bytes += 8, size -= 8) {
+		crc ^= (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+		crc = tables[7][crc & 255] ^ tables[6][crc >> 8 & 255] ^ tables[5][crc >> 16 & 255] ^ tables[4][crc >> 24] ^
+			tables[3][bytes[4]] ^ tables[2][bytes[5]] ^ tables[1][bytes[6]] ^ tables[0][bytes[7]];
+	}
+	for (; size; size--) crc = crc >> 8 ^ tables[0][(crc ^ *bytes++) & 255];
+	return crc;
+}
+
+typedef struct diti_zip_sum {
+	uint32_t tables[8][256];
+	unsigned char bytes[65536];
+} diti_zip_sum;
+
+static dit_result diti_zip_check(const diti_env *env, const diti_file *file, const diti_zip_entry *entry,
+	dit_error *err) {
+	diti_zip_sum *sum;
+	uint32_t crc = 0xffffffffu;
+	uint64_t done;
+	dit_result result = DIT_OK;
+	if (!entry->crc) return DIT_OK;
+	sum = (diti_zip_sum *)diti_alloc(env, sizeof *sum);
+	if (!sum) return diti_no_memory(diti_file_name(file), err);
+	diti_crc_tables(sum->tables);
+	for (done = 0; done < entry->size && result >= 0;) {
+		uint64_t left = entry->size - done;
+		size_t size = left < sizeof sum->bytes ? (size_t)left : sizeof sum->bytes;
+		result = diti_file_read(file, entry->offset + done, sum->bytes, size, err);
+		if (result >= 0) crc = diti_crc_add((const uint32_t(*)[256])sum->tables, crc, sum->bytes, size);
+		done += size;
+	}
+	diti_free(env, sum);
+	if (result < 0 || ~crc == entry->crc) return result;
+	return diti_fail(err, DIT_ERROR_BAD_FILE,
+		"%s: entry '%s' of the zip archive is damaged: its CRC-32 is %08lx, not %08lx",
+		diti_file_name(file), entry->name, (unsigned long)~crc & 0xffffffffu, (unsigned long)entry->crc);
 }
 
 /* ==== src/io/pickle.c ==== */
@@ -4524,6 +4805,8 @@ static dit_result diti_pytorch_read_pickle(diti_pytorch *torch, char **out, size
 	if (!entry || entry->size > DITI_PYTORCH_MAX_PICKLE)
 		return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: its data.pkl has more than %d bytes", torch->name,
 			DITI_PYTORCH_MAX_PICKLE);
+	result = diti_zip_check(&torch->checkpoint->env, torch->file, entry, torch->err);
+	if (result < 0) return result;
 	*size = (size_t)entry->size;
 	*out = (char *)diti_alloc(&torch->checkpoint->env, *size);
 	if (!*out) return diti_no_memory(torch->name, torch->err);
@@ -10010,8 +10293,11 @@ typedef struct diti_loader {
 	bool chosen;
 	bool streaming;
 	bool by_need;
+	bool *used;
 } diti_loader;
 static void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3);
+static const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name);
+static uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
 static void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
 
 static uint64_t diti_upload_bytes(const diti_upload *upload);
@@ -10590,6 +10876,82 @@ static dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uin
 	return result;
 }
 
+/* ==== src/graph/unused.c ==== */
+
+static void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor) {
+	const diti_checkpoint *checkpoint = loader->checkpoint;
+	if (!loader->used) loader->used = (bool *)diti_alloc_array(loader->env, diti_checkpoint_count(checkpoint), 1);
+	if (loader->used)
+		loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
+	else
+		diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
+}
+
+static uint32_t diti_loader_layers(diti_loader *loader, diti_settings *settings, const char *key,
+	const char *before, const char *after) {
+	uint32_t stored = diti_loader_count(loader, before, after);
+	uint32_t told = diti_setting_size(settings, key, stored, 1024);
+	char name[200], problem[400];
+	const diti_stored_tensor *first;
+	if (told >= stored) return told;
+	diti_format(name, sizeof name, "%s%u%s", before, (unsigned)told, after);
+	first = diti_loader_find(loader, name);
+	diti_format(problem, sizeof problem,
+		"%u, but the file holds %u: tensor '%.120s' and all behind it would be left out (%.120s)",
+		(unsigned)told, (unsigned)stored, first ? first->name : name, diti_checkpoint_name(loader->checkpoint));
+	diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key, problem);
+	return told;
+}
+
+static bool diti_loader_uses_prefix(const diti_loader *loader, const char *prefix) {
+	uint32_t i, count = diti_checkpoint_count(loader->checkpoint);
+	for (i = 0; i < count; i++) {
+		if (loader->used[i] && diti_starts_with(diti_checkpoint_tensor(loader->checkpoint, i)->name, prefix))
+			return true;
+	}
+	return false;
+}
+
+static bool diti_loader_is_beyond(const diti_loader *loader, const char *name, char *block, size_t size) {
+	const diti_checkpoint *checkpoint = loader->checkpoint;
+	const char *at = name + strlen(loader->prefix), *end;
+	char other[512];
+	for (; (end = strchr(at, '.')) != NULL; at = end + 1) {
+		uint32_t lowest;
+		if (end == at || strspn(at, "0123456789") != (size_t)(end - at)) continue;
+		for (lowest = 0; lowest < 2; lowest++) {
+			const diti_stored_tensor *same;
+			if (!diti_format(other, sizeof other, "%.*s%u%s", (int)(at - name), name, (unsigned)lowest, end)) continue;
+			same = diti_checkpoint_find(checkpoint, other);
+			if (!same || !loader->used[same - diti_checkpoint_tensor(checkpoint, 0)]) continue;
+			if (!diti_format(block, size, "%.*s", (int)(end + 1 - name), name)) continue;
+			if (!diti_loader_uses_prefix(loader, block)) return true;
+		}
+	}
+	return false;
+}
+
+static dit_result diti_loader_check_unused(diti_loader *loader) {
+	const diti_checkpoint *checkpoint = loader->checkpoint;
+	uint32_t i, unused = 0, count = diti_checkpoint_count(checkpoint);
+	char block[512], names[400] = "";
+	for (i = 0; i < count && loader->used; i++) {
+		const char *name = diti_checkpoint_tensor(checkpoint, i)->name;
+		size_t length = strlen(names);
+		if (loader->used[i] || !diti_starts_with(name, loader->prefix)) continue;
+		if (diti_loader_is_beyond(loader, name, block, sizeof block))
+			return diti_fail(&loader->error, DIT_ERROR_BAD_FILE,
+				"%s: tensor '%.200s' would be left out: the %s has no block '%.200s'; the file is "
+				"incomplete, or its config.json counts too few",
+				diti_checkpoint_name(checkpoint), name, loader->what, block);
+		if (unused++ < 3) diti_format(names + length, sizeof names - length, "%s%.120s", length ? ", " : "", name);
+	}
+	if (unused && !loader->sizes)
+		diti_log(loader->env, DITI_LOG_INFO, "%s: %u tensors are not used for the %s: %s%s",
+			diti_checkpoint_name(checkpoint), (unsigned)unused, loader->what, names, unused > 3 ? ", ..." : "");
+	return DIT_OK;
+}
+
 /* ==== src/graph/weights.c ==== */
 
 #define DITI_WEIGHT_ALIGN 16u
@@ -10652,7 +11014,10 @@ static const diti_stored_tensor *diti_loader_expect(diti_loader *loader, const c
 	char stored[512];
 	if (loader->error.result < 0) return NULL;
 	tensor = diti_loader_find(loader, name);
-	if (tensor) return tensor;
+	if (tensor) {
+		diti_loader_use(loader, tensor);
+		return loader->error.result < 0 ? NULL : tensor;
+	}
 	if (!diti_loader_name(loader, name, stored, sizeof stored)) diti_format(stored, sizeof stored, "%s", name);
 	diti_fail(&loader->error, DIT_ERROR_UNSUPPORTED_MODEL, "%s: tensor %.200s is missing",
 		diti_checkpoint_name(loader->checkpoint), stored);
@@ -10964,6 +11329,7 @@ static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tenso
 		diti_i8_find_scales(loader->checkpoint, tensor, (uint32_t)tensor->shape[0], &scales, &loader->error) !=
 			DIT_OK))
 		return false;
+	if (diti_type_is_i8(stored)) diti_loader_use(loader, scales);
 	*out = rule == DIT_TYPE_STORED ? stored : diti_i8_type(rule, columns);
 	if (rule == DIT_TYPE_I8_ROW_ROTATED && *out != rule) loader->unrotated++;
 	if (diti_type_is_i8(stored) && *out != stored) {
@@ -11294,6 +11660,9 @@ static dit_result diti_loader_add_replicas(diti_loader *loader) {
 static dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err) {
 	size_t i;
 	dit_result result = loader->error.result;
+	if (result == DIT_OK) result = diti_loader_check_unused(loader);
+	diti_free(loader->env, loader->used);
+	loader->used = NULL;
 	for (i = 0; i < loader->weights.block_count; i++) loader->weights.bytes += loader->weights.blocks[i]->used;
 	if (result == DIT_OK && loader->unrotated) {
 		diti_log(loader->env, DITI_LOG_INFO, "%s: %u weights have rows that no groups of %u fill; they are not rotated",
@@ -11677,7 +12046,7 @@ static void diti_slot_advance(diti_stream_slot *slot, const diti_plan *plan, con
 }
 
 static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why, dit_error *err) {
-	if (why->result != DIT_ERROR_IO) {
+	if (why->result != DIT_ERROR_IO && why->result != DIT_ERROR_BAD_FILE) {
 		if (err) *err = *why;
 		return why->result;
 	}
@@ -18952,11 +19321,15 @@ static dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kin
 static dit_result diti_tokenizer_load_json(const diti_env *env, const void *data, size_t size, const char *name,
 	diti_tokenizer **out, dit_error *err) {
 	diti_json *root = NULL;
+	diti_settings model;
 	const char *type;
 	dit_result result = diti_json_parse(env, (const char *)data, size, name, &root, err);
 	if (result < 0) return result;
-	type = diti_json_string(diti_json_get(root, "model"), "type", "Unigram");
-	if (diti_equal(type, "Unigram"))
+	model = diti_settings_of(diti_json_get(root, "model"), name, err);
+	type = diti_setting_text(&model, "type", "Unigram");
+	if (model.result < 0)
+		result = model.result;
+	else if (diti_equal(type, "Unigram"))
 		result = diti_unigram_load_json(env, root, name, out, err);
 	else if (diti_equal(type, "BPE"))
 		result = diti_bpe_load_json(env, root, name, out, err);
@@ -19034,31 +19407,46 @@ static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const
 }
 
 static dit_result diti_tokenizer_configure_padding(diti_tokenizer *tokenizer, const diti_json *config, dit_error *err) {
-	const diti_json *token = diti_json_get(config, "pad_token");
-	const char *text = token && token->kind == DITI_JSON_STRING ? token->text : diti_json_string(token, "content", "");
+	diti_settings settings = diti_settings_of(config, tokenizer->name, err), token;
+	const char *text;
+	const diti_json *value = diti_setting(&settings, "pad_token");
+	if (value && value->kind == DITI_JSON_OBJECT) {
+		token = diti_settings_of(value, tokenizer->name, err);
+		text = diti_setting_text(&token, "content", "");
+		settings.result = token.result;
+	} else {
+		text = diti_setting_text(&settings, "pad_token", "");
+	}
+	if (settings.result < 0) return settings.result;
 	if (!*text || tokenizer->kind == DITI_TOKENIZER_UNIGRAM) return DIT_OK;
 	return diti_tokenizer_special(tokenizer, text, &tokenizer->padding, err);
 }
 
-static void diti_tokenizer_configure_words(diti_tokenizer *tokenizer, const diti_json *config) {
-	bool lower = diti_json_bool(config, "do_lower_case", true);
+static void diti_tokenizer_configure_words(diti_tokenizer *tokenizer, diti_settings *settings) {
+	bool lower = diti_setting_bool(settings, "do_lower_case", true);
 	uint32_t lowers = tokenizer->rules & (DITI_CLEAN_LOWER | DITI_CLEAN_LOWER_SIGMA);
-	if (tokenizer->kind != DITI_TOKENIZER_WORDPIECE || !config) return;
+	if (tokenizer->kind != DITI_TOKENIZER_WORDPIECE || !settings->object) return;
 	if (!lower) tokenizer->rules &= ~lowers;
-	if (!diti_json_bool(config, "strip_accents", lower)) tokenizer->rules &= ~(uint32_t)DITI_CLEAN_ACCENTS;
-	if (!diti_json_bool(config, "tokenize_chinese_chars", true)) tokenizer->rules &= ~(uint32_t)DITI_CLEAN_IDEOGRAPHS;
+	if (!diti_setting_bool(settings, "strip_accents", lower)) tokenizer->rules &= ~(uint32_t)DITI_CLEAN_ACCENTS;
+	if (!diti_setting_bool(settings, "tokenize_chinese_chars", true))
+		tokenizer->rules &= ~(uint32_t)DITI_CLEAN_IDEOGRAPHS;
 }
 
 static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
 	uint32_t *limit, dit_error *err) {
 	diti_json *config = NULL, *map = NULL;
+	diti_settings settings;
 	double most;
+	char path[160] = "tokenizer_config.json";
 	dit_result result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
 	if (result >= 0) result = diti_folder_read_json(from, "special_tokens_map.json", &map, err);
-	most = diti_json_number(config, "model_max_length", 0);
+	diti_format(path, sizeof path, "%stokenizer_config.json", from->folder);
+	settings = diti_settings_of(result >= 0 ? config : NULL, path, err);
+	most = diti_setting_number(&settings, "model_max_length", 0, -(double)INFINITY, (double)INFINITY);
 	if (most >= 1 && most <= 4096) *limit = (uint32_t)most;
+	if (result >= 0 && tokenizer) diti_tokenizer_configure_words(tokenizer, &settings);
+	if (result >= 0) result = settings.result;
 	if (result >= 0 && tokenizer) {
-		diti_tokenizer_configure_words(tokenizer, config);
 		result = diti_tokenizer_configure_padding(tokenizer, map, err);
 		if (result >= 0) result = diti_tokenizer_configure_padding(tokenizer, config, err);
 	}
@@ -19475,8 +19863,10 @@ static bool diti_unigram_collapses(const diti_json *replace) {
 }
 
 static dit_result diti_unigram_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
-	const char *type = diti_json_string(normalizer, "type", "");
+	diti_settings settings = diti_settings_of(normalizer, tokenizer->name, err);
+	const char *type = diti_setting_text(&settings, "type", "");
 	const diti_json *member;
+	if (settings.result < 0) return settings.result;
 	if (!normalizer || normalizer->kind == DITI_JSON_NULL || diti_equal(type, "Strip"))
 		return DIT_OK;
 	if (diti_equal(type, "Precompiled")) return diti_unigram_read_charsmap(tokenizer, normalizer, err);
@@ -19491,19 +19881,23 @@ static dit_result diti_unigram_read_normalizer(diti_tokenizer *tokenizer, const 
 }
 
 static dit_result diti_unigram_read_metaspace(diti_tokenizer *tokenizer, const diti_json *metaspace, dit_error *err) {
-	const char *scheme = diti_json_string(metaspace, "prepend_scheme", "always");
-	const char *replacement = diti_json_string(metaspace, "replacement", "\xe2\x96\x81");
+	diti_settings settings = diti_settings_of(metaspace, tokenizer->name, err);
+	const char *scheme = diti_setting_text(&settings, "prepend_scheme", "always");
+	const char *replacement = diti_setting_text(&settings, "replacement", "\xe2\x96\x81");
+	bool prefix = diti_setting_bool(&settings, "add_prefix_space", true);
+	if (settings.result < 0) return settings.result;
 	if (!diti_equal(replacement, "\xe2\x96\x81"))
 		return diti_unigram_unsupported(tokenizer, "Metaspace replacement", replacement, err);
-	tokenizer->normalizer.add_prefix =
-		diti_json_bool(metaspace, "add_prefix_space", true) && !diti_equal(scheme, "never");
+	tokenizer->normalizer.add_prefix = prefix && !diti_equal(scheme, "never");
 	return DIT_OK;
 }
 
 static dit_result diti_unigram_read_pre_tokenizer(diti_tokenizer *tokenizer, const diti_json *pre_tokenizer,
 	dit_error *err) {
-	const char *type = diti_json_string(pre_tokenizer, "type", "");
+	diti_settings settings = diti_settings_of(pre_tokenizer, tokenizer->name, err);
+	const char *type = diti_setting_text(&settings, "type", "");
 	const diti_json *member;
+	if (settings.result < 0) return settings.result;
 	if (diti_equal(type, "WhitespaceSplit")) {
 		tokenizer->normalizer.unicode_spaces = true;
 		return DIT_OK;
@@ -19528,9 +19922,11 @@ typedef struct diti_unigram_source {
 static dit_result diti_unigram_read_model(const diti_json *root, const char *name, diti_unigram_source *source,
 	dit_error *err) {
 	const diti_json *model = diti_json_get(root, "model"), *unknown = diti_json_get(model, "unk_id");
+	diti_settings settings = diti_settings_of(model, name, err);
 	source->vocab = diti_json_get(model, "vocab");
 	source->added = diti_json_get(root, "added_tokens");
-	source->byte_fallback = diti_json_bool(model, "byte_fallback", false);
+	source->byte_fallback = diti_setting_bool(&settings, "byte_fallback", false);
+	if (settings.result < 0) return settings.result;
 	if (!source->vocab || source->vocab->kind != DITI_JSON_ARRAY)
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: model.vocab is no array of pieces", name);
 	if (!diti_json_u64(unknown, &source->unknown) || source->unknown >= source->vocab->count)
@@ -20069,10 +20465,11 @@ static dit_result diti_bpe_unsupported(const char *name, const char *what, const
 }
 
 static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti_json *normalizer, dit_error *err) {
-	const char *type = diti_json_string(normalizer, "type", "");
+	diti_settings settings = diti_settings_of(normalizer, tokenizer->name, err);
+	const char *type = diti_setting_text(&settings, "type", "");
 	const diti_json *member;
-	dit_result result = DIT_OK;
-	if (!normalizer || normalizer->kind == DITI_JSON_NULL) return DIT_OK;
+	dit_result result = settings.result;
+	if (result < 0 || !normalizer || normalizer->kind == DITI_JSON_NULL) return result;
 	if (diti_equal(type, "Sequence")) {
 		member = diti_json_get(normalizer, "normalizers");
 		for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
@@ -20090,13 +20487,16 @@ static dit_result diti_bpe_read_normalizer(diti_tokenizer *tokenizer, const diti
 
 static dit_result diti_bpe_check_split(const diti_json *pre_tokenizer, const char *name, dit_error *err) {
 	static const char clip[] = "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+";
-	const char *type = diti_json_string(pre_tokenizer, "type", "");
+	diti_settings settings = diti_settings_of(pre_tokenizer, name, err);
+	const char *type = diti_setting_text(&settings, "type", "");
 	const char *regex = diti_json_string(diti_json_get(pre_tokenizer, "pattern"), "Regex", "");
+	bool prefix = diti_setting_bool(&settings, "add_prefix_space", true);
 	const diti_json *member;
-	dit_result result = DIT_OK;
+	dit_result result = settings.result;
+	if (result < 0) return result;
 	if (diti_equal(type, "Split"))
 		return diti_equal(regex, clip) ? DIT_OK : diti_bpe_unsupported(name, "pattern", regex, err);
-	if (diti_equal(type, "ByteLevel") && !diti_json_bool(pre_tokenizer, "add_prefix_space", true)) return DIT_OK;
+	if (diti_equal(type, "ByteLevel") && !prefix) return DIT_OK;
 	if (!diti_equal(type, "Sequence")) return diti_bpe_unsupported(name, "pre_tokenizer", type, err);
 	member = diti_json_get(pre_tokenizer, "pretokenizers");
 	for (member = member ? member->first : NULL; member && result >= 0; member = member->next)
@@ -20130,9 +20530,11 @@ static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root
 static dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
 	diti_tokenizer **out, dit_error *err) {
 	const diti_json *model = diti_json_get(root, "model");
-	const char *suffix = diti_json_string(model, "end_of_word_suffix", "");
+	diti_settings settings = diti_settings_of(model, name, err);
+	const char *suffix = diti_setting_text(&settings, "end_of_word_suffix", "");
 	diti_tokenizer *tokenizer = NULL;
-	dit_result result;
+	dit_result result = settings.result;
+	if (result < 0) return result;
 	if (!diti_equal(suffix, "</w>")) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
 	result = diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, diti_json_get(model, "vocab"),
 		diti_json_get(root, "added_tokens"), name, &tokenizer, err);
@@ -20274,34 +20676,41 @@ static dit_result diti_wordpiece_unsupported(const char *name, const char *what,
 }
 
 static dit_result diti_wordpiece_check_json(const diti_json *root, const char *name, dit_error *err) {
-	const diti_json *model = diti_json_get(root, "model");
-	const char *normalizer = diti_json_string(diti_json_get(root, "normalizer"), "type", "");
-	const char *splitter = diti_json_string(diti_json_get(root, "pre_tokenizer"), "type", "");
-	const char *prefix = diti_json_string(model, "continuing_subword_prefix", "##");
+	diti_settings model = diti_settings_of(diti_json_get(root, "model"), name, err),
+		normal = diti_settings_of(diti_json_get(root, "normalizer"), name, err),
+		split = diti_settings_of(diti_json_get(root, "pre_tokenizer"), name, err);
+	const char *normalizer = diti_setting_text(&normal, "type", ""), *splitter = diti_setting_text(&split, "type", "");
+	const char *prefix = diti_setting_text(&model, "continuing_subword_prefix", "##");
+	double limit = diti_setting_number(&model, "max_input_chars_per_word", DITI_WORD_LIMIT, 1, 1e9);
+	if (model.result < 0) return model.result;
+	if (normal.result < 0) return normal.result;
+	if (split.result < 0) return split.result;
 	if (!diti_equal(normalizer, "BertNormalizer"))
 		return diti_wordpiece_unsupported(name, "normalizer", normalizer, err);
 	if (!diti_equal(splitter, "BertPreTokenizer"))
 		return diti_wordpiece_unsupported(name, "pre_tokenizer", splitter, err);
 	if (!diti_equal(prefix, "##")) return diti_wordpiece_unsupported(name, "continuing_subword_prefix", prefix, err);
-	if (diti_json_number(model, "max_input_chars_per_word", DITI_WORD_LIMIT) != DITI_WORD_LIMIT)
+	if (limit < DITI_WORD_LIMIT || limit > DITI_WORD_LIMIT)
 		return diti_wordpiece_unsupported(name, "max_input_chars_per_word other than", "100", err);
 	return DIT_OK;
 }
 
 static dit_result diti_wordpiece_load_json(const diti_env *env, const diti_json *root, const char *name,
 	diti_tokenizer **out, dit_error *err) {
-	const diti_json *normalizer = diti_json_get(root, "normalizer"), *model = diti_json_get(root, "model");
-	bool lower = diti_json_bool(normalizer, "lowercase", true);
-	dit_result result = diti_wordpiece_check_json(root, name, err);
+	diti_settings normalizer = diti_settings_of(diti_json_get(root, "normalizer"), name, err);
+	bool lower = diti_setting_bool(&normalizer, "lowercase", true);
+	uint32_t rules = lower ? DITI_CLEAN_LOWER : 0;
+	const diti_json *model = diti_json_get(root, "model");
+	dit_result result;
+	if (diti_setting_bool(&normalizer, "clean_text", true)) rules |= DITI_CLEAN_CONTROLS;
+	if (diti_setting_bool(&normalizer, "handle_chinese_chars", true)) rules |= DITI_CLEAN_IDEOGRAPHS;
+	if (diti_setting_bool(&normalizer, "strip_accents", lower)) rules |= DITI_CLEAN_ACCENTS;
+	result = normalizer.result < 0 ? normalizer.result : diti_wordpiece_check_json(root, name, err);
 	if (result >= 0)
 		result = diti_vocabulary_create(env, DITI_TOKENIZER_WORDPIECE, diti_json_get(model, "vocab"),
 			diti_json_get(root, "added_tokens"), name, out, err);
-	if (result < 0) return result;
-	if (diti_json_bool(normalizer, "clean_text", true)) (*out)->rules |= DITI_CLEAN_CONTROLS;
-	if (diti_json_bool(normalizer, "handle_chinese_chars", true)) (*out)->rules |= DITI_CLEAN_IDEOGRAPHS;
-	if (diti_json_bool(normalizer, "strip_accents", lower)) (*out)->rules |= DITI_CLEAN_ACCENTS;
-	if (lower) (*out)->rules |= DITI_CLEAN_LOWER;
-	return DIT_OK;
+	if (result >= 0) (*out)->rules |= rules;
+	return result;
 }
 
 /* ==== src/text/t5.c ==== */
@@ -20361,15 +20770,15 @@ static const char *diti_t5_llama_name(void *user, const char *name, char *out, s
 	return rest ? out : NULL;
 }
 
-static float diti_t5_eps(const diti_json *json, const diti_checkpoint *checkpoint) {
+static float diti_t5_eps(diti_settings *settings, const diti_checkpoint *checkpoint) {
 	const char *text = diti_checkpoint_text(checkpoint, "t5encoder.attention.layer_norm_rms_epsilon");
-	double eps = diti_json_number(json, "layer_norm_epsilon", text ? diti_parse_double(text) : 1e-6);
-	return eps > 0 && eps < 1 ? (float)eps : 1e-6f;
+	double eps = text ? diti_parse_double(text) : 1e-6;
+	return (float)diti_setting_number(settings, "layer_norm_epsilon", eps > 0 && eps < 1 ? eps : 1e-6, 1e-30, 1);
 }
 
-static dit_result diti_t5_check_activation(const diti_json *json, dit_error *err) {
-	const char *name = diti_json_string(json, "feed_forward_proj", "gated-gelu");
-	if (diti_equal(name, "gated-gelu")) return DIT_OK;
+static dit_result diti_t5_check_activation(diti_settings *settings, dit_error *err) {
+	const char *name = diti_setting_text(settings, "feed_forward_proj", "gated-gelu");
+	if (settings->result != DIT_OK || diti_equal(name, "gated-gelu")) return settings->result;
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 		"config.json: a T5 encoder with feed_forward_proj %.60s is not known, only gated-gelu", name);
 }
@@ -20378,7 +20787,7 @@ static dit_result diti_t5_read_config(diti_loader *loader, const diti_json *json
 	dit_error *err) {
 	static const char q[] = "encoder.block.0.layer.0.SelfAttention.q.weight";
 	static const char bias[] = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
-	dit_result result = diti_t5_check_activation(json, err);
+	diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
 	config->columns = diti_loader_dimension(loader, q, 1);
 	config->inner = diti_loader_dimension(loader, q, 0);
 	config->buckets = diti_loader_dimension(loader, bias, 0);
@@ -20386,13 +20795,11 @@ static dit_result diti_t5_read_config(diti_loader *loader, const diti_json *json
 	config->hidden = diti_loader_dimension(loader, "encoder.block.0.layer.1.DenseReluDense.wi_0.weight", 0);
 	config->vocabulary = diti_loader_dimension(loader, "shared.weight", 0);
 	if (!config->vocabulary) config->vocabulary = diti_loader_dimension(loader, "encoder.embed_tokens.weight", 0);
-	config->blocks = diti_loader_count(loader, "encoder.block.", ".layer.0.SelfAttention.q.weight");
-	config->eps = diti_t5_eps(json, loader->checkpoint);
-	if (result == DIT_OK) {
-		result = diti_json_size(json, "relative_attention_max_distance", 128, 1u << 20, &config->max_distance, err);
-	}
-	if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
-	return result;
+	config->blocks =
+		diti_loader_layers(loader, &settings, "num_layers", "encoder.block.", ".layer.0.SelfAttention.q.weight");
+	config->eps = diti_t5_eps(&settings, loader->checkpoint);
+	config->max_distance = diti_setting_size(&settings, "relative_attention_max_distance", 128, 1u << 20);
+	return diti_t5_check_activation(&settings, err);
 }
 
 static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *config, dit_error *err) {
@@ -20421,6 +20828,7 @@ static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *
 	const diti_stored_tensor *tensor = diti_loader_find(loader, name);
 	uint64_t count = (uint64_t)t5->config.buckets * t5->config.heads;
 	if (!tensor || loader->error.result) return;
+	diti_loader_use(loader, tensor);
 	block->bias = (float *)diti_alloc_array(&t5->env, (size_t)count, sizeof(float));
 	if (!block->bias) {
 		diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
@@ -20692,8 +21100,9 @@ static const char *diti_clip_open_name(void *user, const char *name, char *out, 
 	return rest ? out : NULL;
 }
 
-static dit_result diti_clip_read_activation(const diti_json *json, diti_clip_config *config, dit_error *err) {
-	const char *name = diti_json_string(json, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
+static dit_result diti_clip_read_activation(diti_settings *settings, diti_clip_config *config, dit_error *err) {
+	const char *name = diti_setting_text(settings, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
+	if (settings->result != DIT_OK) return settings->result;
 	config->activation = DITI_ACTIVATION_GELU_ERF;
 	if (diti_equal(name, "gelu")) return DIT_OK;
 	config->activation = DITI_ACTIVATION_QUICK_GELU;
@@ -20710,24 +21119,22 @@ static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) 
 	config->columns = diti_loader_dimension(loader, "text_model.embeddings.token_embedding.weight", 1);
 	config->positions = diti_loader_dimension(loader, "text_model.embeddings.position_embedding.weight", 0);
 	config->hidden = diti_loader_dimension(loader, "text_model.encoder.layers.0.mlp.fc1.weight", 0);
-	config->blocks = diti_loader_count(loader, "text_model.encoder.layers.", ".mlp.fc1.weight");
 	config->projected = diti_loader_dimension(loader, projection, open ? 1 : 0);
 }
 
 static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *json, diti_clip_config *config,
 	dit_error *err) {
-	double eps = diti_json_number(json, "layer_norm_eps", 1e-5), end = diti_json_number(json, "eos_token_id", 2);
-	dit_result result;
+	diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
+	double end = diti_setting_number(&settings, "eos_token_id", 2, -1, 2147483646.0);
+	uint32_t heads;
 	diti_clip_read_sizes(loader, config);
-	config->eps = eps > 0 && eps < 1 ? (float)eps : 1e-5f;
-	config->end = end >= 0 && end < 2147483647.0 && end != 2 ? (int32_t)end : -1;
-	result = diti_clip_read_activation(json, config, err);
-	if (result == DIT_OK)
-		result = diti_json_size(json, "num_attention_heads", config->columns < 64 ? 1 : config->columns / 64, 1024,
-			&config->heads, err);
-	if (result == DIT_OK)
-		result = diti_json_size(json, "num_hidden_layers", config->blocks, 1024, &config->blocks, err);
-	return result;
+	heads = config->columns < 64 ? 1 : config->columns / 64;
+	config->blocks =
+		diti_loader_layers(loader, &settings, "num_hidden_layers", "text_model.encoder.layers.", ".mlp.fc1.weight");
+	config->heads = diti_setting_size(&settings, "num_attention_heads", heads, 1024);
+	config->eps = (float)diti_setting_number(&settings, "layer_norm_eps", 1e-5, 1e-30, 1);
+	config->end = end == 2 ? -1 : (int32_t)end;
+	return diti_clip_read_activation(&settings, config, err);
 }
 
 static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_config *config, dit_error *err) {
@@ -21027,9 +21434,10 @@ static const char *diti_bert_prefixed(void *user, const char *name, char *out, s
 	return diti_format(out, size, "bert.%s", name) ? out : NULL;
 }
 
-static dit_result diti_bert_check_config(const diti_json *json, dit_error *err) {
-	const char *activation = diti_json_string(json, "hidden_act", "gelu");
-	const char *positions = diti_json_string(json, "position_embedding_type", "absolute");
+static dit_result diti_bert_check_config(diti_settings *settings, dit_error *err) {
+	const char *activation = diti_setting_text(settings, "hidden_act", "gelu");
+	const char *positions = diti_setting_text(settings, "position_embedding_type", "absolute");
+	if (settings->result != DIT_OK) return settings->result;
 	if (!diti_equal(activation, "gelu"))
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 			"config.json: a BERT with hidden_act %.60s is not known, only gelu", activation);
@@ -21042,20 +21450,17 @@ static dit_result diti_bert_check_config(const diti_json *json, dit_error *err) 
 
 static dit_result diti_bert_read_config(diti_loader *loader, const diti_json *json, diti_bert_config *config,
 	dit_error *err) {
-	double eps = diti_json_number(json, "layer_norm_eps", 1e-12);
-	dit_result result = diti_bert_check_config(json, err);
+	diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
 	config->vocabulary = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 0);
 	config->columns = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 1);
 	config->positions = diti_loader_dimension(loader, "embeddings.position_embeddings.weight", 0);
 	config->kinds = diti_loader_dimension(loader, "embeddings.token_type_embeddings.weight", 0);
 	config->hidden = diti_loader_dimension(loader, "encoder.layer.0.intermediate.dense.weight", 0);
-	config->blocks = diti_loader_count(loader, "encoder.layer.", ".intermediate.dense.weight");
-	config->eps = eps > 0 && eps < 1 ? (float)eps : 1e-12f;
-	if (result == DIT_OK)
-		result = diti_json_size(json, "num_attention_heads", config->columns / 64, 1024, &config->heads, err);
-	if (result == DIT_OK)
-		result = diti_json_size(json, "num_hidden_layers", config->blocks, 1024, &config->blocks, err);
-	return result;
+	config->blocks =
+		diti_loader_layers(loader, &settings, "num_hidden_layers", "encoder.layer.", ".intermediate.dense.weight");
+	config->eps = (float)diti_setting_number(&settings, "layer_norm_eps", 1e-12, 1e-30, 1);
+	config->heads = diti_setting_size(&settings, "num_attention_heads", config->columns / 64, 1024);
+	return diti_bert_check_config(&settings, err);
 }
 
 static dit_result diti_bert_check(const diti_loader *loader, const diti_bert_config *config, dit_error *err) {
@@ -22716,9 +23121,10 @@ static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_confi
 	return DIT_OK;
 }
 
-static dit_result diti_pixart_check(const diti_pixart_config *config, const diti_json *json, dit_error *err) {
-	const char *activation = diti_json_string(json, "activation_fn", "gelu-approximate");
-	const char *norm = diti_json_string(json, "norm_type", "ada_norm_single");
+static dit_result diti_pixart_check(const diti_pixart_config *config, diti_settings *settings, dit_error *err) {
+	const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
+	const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_single");
+	if (settings->result != DIT_OK) return settings->result;
 	if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_single")) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 			"config.json: a PixArt transformer with activation_fn %.40s and norm_type %.40s is not known",
@@ -22744,32 +23150,22 @@ static dit_result diti_pixart_check(const diti_pixart_config *config, const diti
 
 static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *json, diti_pixart_config *config,
 	dit_error *err) {
-	uint32_t widest;
+	diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
 	dit_result result = diti_pixart_read_shapes(loader, config, err);
-	if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
-	if (result == DIT_OK) result = diti_json_size(json, "in_channels", config->channels, 1024, &config->channels, err);
-	if (result == DIT_OK) result = diti_json_size(json, "patch_size", config->patch, 1024, &config->patch, err);
-	if (result == DIT_OK) {
-		result = diti_json_size(json, "out_channels", config->out_channels, 1024, &config->out_channels, err);
-	}
-	if (result == DIT_OK) {
-		result = diti_json_size(json, "attention_head_dim", config->head_dim, 1024, &config->head_dim, err);
-	}
-	widest = result == DIT_OK ? config->width / config->head_dim : 0;
-	if (result == DIT_OK) result = diti_json_size(json, "num_attention_heads", widest, 1024, &config->heads, err);
-	config->sized = diti_json_bool(json, "use_additional_conditions", config->sized);
-	if (result == DIT_OK) {
-		result = diti_json_size(json, "sample_size", diti_pixart_training_size(loader, config), 4096,
-			&config->sample_size, err);
-	}
+	double interpolation;
 	if (result != DIT_OK) return result;
-	config->interpolation = config->sample_size >= 128 ? (float)(config->sample_size / 64) : 1.0f;
-	config->interpolation = (float)diti_json_number(json, "interpolation_scale", (double)config->interpolation);
-	config->eps = (float)diti_json_number(json, "norm_eps", 1e-6);
-	if (!(config->interpolation > 0) || !(config->eps >= 0)) {
-		return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: interpolation_scale and norm_eps must be positive");
-	}
-	return diti_pixart_check(config, json, err);
+	config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
+	config->channels = diti_setting_size(&settings, "in_channels", config->channels, 1024);
+	config->patch = diti_setting_size(&settings, "patch_size", config->patch, 1024);
+	config->out_channels = diti_setting_size(&settings, "out_channels", config->out_channels, 1024);
+	config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
+	config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+	config->sized = diti_setting_bool(&settings, "use_additional_conditions", config->sized);
+	config->sample_size = diti_setting_size(&settings, "sample_size", diti_pixart_training_size(loader, config), 4096);
+	interpolation = config->sample_size >= 128 ? (double)(config->sample_size / 64) : 1.0;
+	config->interpolation = (float)diti_setting_number(&settings, "interpolation_scale", interpolation, 1e-3, 1e3);
+	config->eps = (float)diti_setting_number(&settings, "norm_eps", 1e-6, 0, 1);
+	return diti_pixart_check(config, &settings, err);
 }
 
 static void diti_pixart_load_block(diti_loader *loader, diti_pixart_block *block, uint32_t index, uint32_t width) {
@@ -23257,9 +23653,10 @@ static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *con
 	return DIT_OK;
 }
 
-static dit_result diti_dit_check(const diti_dit_config *config, const diti_json *json, dit_error *err) {
-	const char *activation = diti_json_string(json, "activation_fn", "gelu-approximate");
-	const char *norm = diti_json_string(json, "norm_type", "ada_norm_zero");
+static dit_result diti_dit_check(const diti_dit_config *config, diti_settings *settings, dit_error *err) {
+	const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
+	const char *norm = diti_setting_text(settings, "norm_type", "ada_norm_zero");
+	if (settings->result != DIT_OK) return settings->result;
 	if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "ada_norm_zero")) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 			"config.json: a DiT with activation_fn %.40s and norm_type %.40s is not known", activation,
@@ -23282,30 +23679,21 @@ static dit_result diti_dit_check(const diti_dit_config *config, const diti_json 
 
 static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *json, diti_dit_config *config,
 	dit_error *err) {
+	diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
 	dit_result result = diti_dit_read_shapes(loader, config, err);
-	if (result == DIT_OK) {
-		result = diti_json_size(json, "attention_head_dim", config->head_dim, 1024, &config->head_dim, err);
-	}
+	float eps;
 	if (result != DIT_OK) return result;
-	config->heads = config->width / config->head_dim;
-	result = diti_json_size(json, "num_attention_heads", config->heads, 1024, &config->heads, err);
-	if (result == DIT_OK) result = diti_json_size(json, "num_layers", config->blocks, 1024, &config->blocks, err);
-	if (result == DIT_OK) result = diti_json_size(json, "patch_size", config->patch, 16, &config->patch, err);
-	if (result == DIT_OK) {
-		result = diti_json_size(json, "out_channels", config->out_channels, 1024, &config->out_channels, err);
-	}
-	if (result == DIT_OK) {
-		result = diti_json_size(json, "num_embeds_ada_norm", config->classes, 1u << 20, &config->classes, err);
-	}
-	if (result == DIT_OK) {
-		result = diti_json_size(json, "sample_size", diti_dit_training_size(loader, config), 4096, &config->sample_size,
-			err);
-	}
-	if (result != DIT_OK) return result;
+	config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
+	config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+	config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
+	config->patch = diti_setting_size(&settings, "patch_size", config->patch, 16);
+	config->out_channels = diti_setting_size(&settings, "out_channels", config->out_channels, 1024);
+	config->classes = diti_setting_size(&settings, "num_embeds_ada_norm", config->classes, 1u << 20);
+	config->sample_size = diti_setting_size(&settings, "sample_size", diti_dit_training_size(loader, config), 4096);
 	config->frequency_shift = config->original ? 0 : 1;
-	config->eps2 = config->original ? 1e-6f : (float)diti_json_number(json, "norm_eps", 1e-5);
-	if (!(config->eps2 >= 0)) return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: norm_eps must be positive");
-	return diti_dit_check(config, json, err);
+	eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
+	config->eps2 = config->original ? 1e-6f : eps;
+	return diti_dit_check(config, &settings, err);
 }
 
 static void diti_dit_load_block(diti_loader *loader, const diti_dit_config *config, diti_dit_block *block,
@@ -23715,9 +24103,10 @@ static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuand
 	return DIT_OK;
 }
 
-static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, const diti_json *json, dit_error *err) {
-	const char *activation = diti_json_string(json, "activation_fn", "gelu-approximate");
-	const char *norm = diti_json_string(json, "norm_type", "layer_norm");
+static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, diti_settings *settings, dit_error *err) {
+	const char *activation = diti_setting_text(settings, "activation_fn", "gelu-approximate");
+	const char *norm = diti_setting_text(settings, "norm_type", "layer_norm");
+	if (settings->result != DIT_OK) return settings->result;
 	if (!diti_equal(activation, "gelu-approximate") || !diti_equal(norm, "layer_norm")) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 			"config.json: a HunyuanDiT with activation_fn %.40s and norm_type %.40s is not known",
@@ -23743,23 +24132,18 @@ static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, co
 
 static dit_result diti_hunyuandit_read_config(diti_loader *loader, const diti_json *json,
 	diti_hunyuandit_config *config, dit_error *err) {
-	uint32_t *const blocks = &config->blocks, *const head = &config->head_dim;
+	diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
 	dit_result result = diti_hunyuandit_read_shapes(loader, config, err);
-	if (result == DIT_OK) result = diti_json_size(json, "num_layers", *blocks, 1024, blocks, err);
-	if (result == DIT_OK) result = diti_json_size(json, "attention_head_dim", *head, 1024, head, err);
 	if (result != DIT_OK) return result;
-	config->heads = config->width / config->head_dim;
-	config->sized = diti_json_bool(json, "use_style_cond_and_image_meta_size", config->sized);
-	result = diti_json_size(json, "num_attention_heads", config->heads, 1024, &config->heads, err);
-	if (result == DIT_OK) result = diti_json_size(json, "sample_size", 128, 4096, &config->sample_size, err);
-	if (result == DIT_OK) {
-		result = diti_json_size(json, "text_len", config->text_tokens, 4096, &config->text_tokens, err);
-	}
-	if (result == DIT_OK) {
-		result = diti_json_size(json, "text_len_t5", config->text2_tokens, 4096, &config->text2_tokens, err);
-	}
+	config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".norm1.linear.weight");
+	config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
+	config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+	config->sized = diti_setting_bool(&settings, "use_style_cond_and_image_meta_size", config->sized);
+	config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
+	config->text_tokens = diti_setting_size(&settings, "text_len", config->text_tokens, 4096);
+	config->text2_tokens = diti_setting_size(&settings, "text_len_t5", config->text2_tokens, 4096);
 	config->linspace = !config->original;
-	return result == DIT_OK ? diti_hunyuandit_check(config, json, err) : result;
+	return diti_hunyuandit_check(config, &settings, err);
 }
 
 static void diti_hunyuandit_load_attention(diti_loader *loader, const diti_hunyuandit_config *config,
@@ -24444,8 +24828,8 @@ static bool diti_flux_recognise(const diti_json *config, const diti_checkpoint *
 	return diti_flux_is_original(checkpoint, prefix) || diti_flux_is_diffusers(checkpoint, prefix);
 }
 
-static dit_result diti_flux_read_axes(const diti_json *json, diti_flux_config *config, dit_error *err) {
-	const diti_json *axes = diti_json_get(json, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
+static dit_result diti_flux_read_axes(diti_settings *settings, diti_flux_config *config, dit_error *err) {
+	const diti_json *axes = diti_setting_numbers(settings, "axes_dims_rope"), *axis = axes ? axes->first : NULL;
 	uint32_t i, sum = 0;
 	for (i = 0; i < DITI_FLUX_AXES; i++) {
 		double given = i ? config->head_dim / 16 * 7 : config->head_dim / 8;
@@ -24454,7 +24838,7 @@ static dit_result diti_flux_read_axes(const diti_json *json, diti_flux_config *c
 		sum += config->axes[i];
 		axis = axis ? axis->next : NULL;
 	}
-	if (sum == config->head_dim) return DIT_OK;
+	if (sum == config->head_dim || settings->result != DIT_OK) return settings->result;
 	return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 		"FLUX transformer: heads of %u channels that rotate with %u axes need a config.json whose "
 		"axes_dims_rope are even and add up to it",
@@ -24493,6 +24877,7 @@ static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_con
 
 static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *json, diti_flux_config *config,
 	dit_error *err) {
+	diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
 	uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
 	uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
 	dit_result result;
@@ -24506,12 +24891,16 @@ static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *js
 	config->channels = in / 4;
 	result = diti_flux_check(loader, config, in, out, err);
 	if (result != DIT_OK) return result;
+	config->doubles =
+		diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
+	config->singles =
+		diti_loader_layers(loader, &settings, "num_single_layers", "single_transformer_blocks.", ".norm.linear.weight");
 	config->heads = config->width / config->head_dim;
-	if (diti_json_bool(json, "guidance_embeds", config->guided) != config->guided) {
+	if (diti_setting_bool(&settings, "guidance_embeds", config->guided) != config->guided) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: guidance_embeds is %s, but the weights have %s",
 			config->guided ? "false" : "true", config->guided ? "a guidance embedder" : "none");
 	}
-	return diti_flux_read_axes(json, config, err);
+	return diti_flux_read_axes(&settings, config, err);
 }
 
 static void diti_flux_load_double(diti_loader *loader, diti_flux_double *block, const diti_flux_config *config,
@@ -25073,12 +25462,14 @@ static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_confi
 
 static dit_result diti_sd3_read_config(diti_loader *loader, const diti_json *json, diti_sd3_config *config,
 	dit_error *err) {
-	dit_result result;
+	static const char blocks[] = "transformer_blocks.", last[] = ".norm1.linear.weight";
+	diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
 	uint32_t head_dim;
 	diti_sd3_read_shapes(loader, config);
-	result = diti_json_size(json, "attention_head_dim", config->head_dim, 1024, &head_dim, err);
-	if (result == DIT_OK) result = diti_json_size(json, "sample_size", 128, 4096, &config->sample_size, err);
-	if (result != DIT_OK) return result;
+	head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
+	config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
+	if (config->blocks) config->blocks = diti_loader_layers(loader, &settings, "num_layers", blocks, last);
+	if (settings.result != DIT_OK) return settings.result;
 	if (config->normed && head_dim != config->head_dim) {
 		return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: attention_head_dim is %u, but the weights have %u",
 			(unsigned)head_dim, (unsigned)config->head_dim);
@@ -25496,8 +25887,12 @@ static dit_result diti_transformer_load(diti_device *device, const diti_env *env
 	const diti_checkpoint *checkpoint, const char *prefix,
 	const diti_load_options *options, diti_transformer **out,
 	dit_error *err) {
+	diti_settings settings = diti_settings_of(config, "the transformer's config.json", err);
 	const diti_family *family;
 	*out = NULL;
+	diti_setting_text(&settings, "_class_name", NULL);
+	diti_setting_text(&settings, "norm_type", NULL);
+	if (settings.result != DIT_OK) return settings.result;
 	prefix = diti_family_prefix(checkpoint, prefix);
 	family = diti_family_find(config, checkpoint, prefix);
 	if (!family) return diti_family_fail(config, checkpoint, err);
@@ -25839,17 +26234,47 @@ static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
 }
 
 static dit_result diti_kl_read_config(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
-	const char *name = diti_json_string(json, "_class_name", "AutoencoderKL");
+	diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
+	const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderKL");
 	uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
 	if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
+	if (settings.result != DIT_OK) return settings.result;
 	if (!diti_equal(name, "AutoencoderKL") || !latent) {
 		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
 			"%s: not an autoencoder that dit.h knows (AutoencoderKL, AutoencoderTiny): %.80s",
 			diti_checkpoint_name(loader->checkpoint), latent ? name : "conv_in is missing");
 	}
 	vae->traits.latent_channels = latent;
-	vae->wide = diti_json_bool(json, "force_upcast", true);
-	return diti_json_size(json, "norm_num_groups", diti_kl_groups(loader, latent), 1024, &vae->groups, err);
+	vae->wide = diti_setting_bool(&settings, "force_upcast", true);
+	vae->groups = diti_setting_size(&settings, "norm_num_groups", diti_kl_groups(loader, latent), 1024);
+	return settings.result;
+}
+
+static dit_result diti_kl_check_levels(const diti_vae *vae, const diti_json *json, dit_error *err) {
+	diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
+	const diti_kl_half *halves[2];
+	const diti_json *channels = diti_setting_numbers(&settings, "block_out_channels");
+	uint32_t resnets = diti_setting_size(&settings, "layers_per_block", 0, DITI_KL_MAX_RESNETS), i, level;
+	char problem[200];
+	halves[0] = &vae->encoder;
+	halves[1] = &vae->decoder;
+	for (i = 0; i < 2; i++) {
+		const diti_kl_half *half = halves[i];
+		const char *name = i ? "decoder" : "encoder";
+		if (half->present && channels && channels->count != half->level_count) {
+			diti_format(problem, sizeof problem, "a list of %u, but the %s in the file has %u levels",
+				(unsigned)channels->count, name, (unsigned)half->level_count);
+			diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "block_out_channels", problem);
+		}
+		for (level = 0; level < half->level_count && resnets; level++) {
+			if (half->levels[level].count == resnets + i) continue;
+			diti_format(problem, sizeof problem, "%u, which makes %u in the %s, but level %u in the file has %u",
+				(unsigned)resnets, (unsigned)(resnets + i), name, (unsigned)level,
+				(unsigned)half->levels[level].count);
+			diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "layers_per_block", problem);
+		}
+	}
+	return settings.result;
 }
 
 static dit_result diti_kl_check_groups(const diti_vae *vae, const diti_kl_half *half, dit_error *err) {
@@ -25870,13 +26295,14 @@ static uint32_t diti_kl_factor(const diti_kl_half *half) {
 	return factor;
 }
 
-static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, dit_error *err) {
+static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
 	dit_result result;
 	if (diti_loader_find(loader, "decoder.conv_in.weight")) diti_kl_load_decoder(loader, vae);
 	if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_kl_load_encoder(loader, vae);
 	vae->traits.has_decoder = vae->decoder.present;
 	vae->traits.has_encoder = vae->encoder.present;
 	result = diti_loader_finish(loader, &vae->weights, err);
+	if (result == DIT_OK) result = diti_kl_check_levels(vae, json, err);
 	if (result != DIT_OK) return result;
 	vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
 	result = diti_kl_check_groups(vae, &vae->decoder, err);
@@ -25889,7 +26315,7 @@ static dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_js
 	dit_result result;
 	diti_kl_choose_names(loader, &ldm_levels);
 	result = diti_kl_read_config(vae, loader, config, err);
-	return result == DIT_OK ? diti_kl_fill(vae, loader, err) : result;
+	return result == DIT_OK ? diti_kl_fill(vae, loader, config, err) : result;
 }
 
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
@@ -26276,22 +26702,24 @@ static void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *v
 
 static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, const diti_checkpoint *checkpoint,
 	dit_error *err) {
+	diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
 	bool sd3 = diti_checkpoint_find(checkpoint, "model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight") != NULL;
-	double scale = diti_json_number(json, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0);
+	double scale = diti_setting_number(&settings, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0, 0, 1e6);
 	vae->traits.assumed = scale == 0.0;
 	vae->traits.scale = (float)scale;
-	vae->traits.shift = (float)diti_json_number(json, "shift_factor", 0.0);
+	vae->traits.shift = (float)diti_setting_number(&settings, "shift_factor", 0.0, -1e6, 1e6);
 	diti_vae_belongs_to(vae, sd3 ? "sd3" : "", "");
-	if (vae->traits.scale > 0) return DIT_OK;
-	return diti_fail(err, DIT_ERROR_BAD_FILE, "config.json: scaling_factor must be positive");
+	return settings.result;
 }
 
 static dit_result diti_vae_fill(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+	diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
+	const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
 	bool tiny;
 	dit_result result;
+	if (settings.result != DIT_OK) return settings.result;
 	diti_vae_choose_prefix(loader);
-	tiny = diti_tiny_is(loader) &&
-		diti_equal(diti_json_string(config, "_class_name", "AutoencoderTiny"), "AutoencoderTiny");
+	tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
 	result = tiny ? diti_tiny_load(vae, loader, err) : diti_kl_load(vae, loader, config, err);
 	return result == DIT_OK ? diti_vae_read_scale(vae, config, loader->checkpoint, err) : result;
 }
@@ -26880,199 +27308,157 @@ static dit_result diti_unknown_name(const char *what, const char *name, const ch
 		nearest ? ", the nearest is " : "", nearest ? nearest : "", list);
 }
 
-typedef struct diti_config_reader {
-	const diti_json *config;
-	dit_error *err;
-	dit_result result;
-} diti_config_reader;
-
-static void diti_config_refuse(diti_config_reader *reader, dit_result result, const char *key, const char *problem) {
-	if (reader->result < 0) return;
-	reader->result = diti_fail(reader->err, result, "scheduler_config.json: %s: %s", key, problem);
-}
-
-static const diti_json *diti_config_get(const diti_config_reader *reader, const char *key) {
-	const diti_json *value = diti_json_get(reader->config, key);
-	return value && value->kind != DITI_JSON_NULL ? value : NULL;
-}
-
-static bool diti_config_has(const diti_config_reader *reader, const char *key) {
-	return diti_config_get(reader, key) != NULL;
-}
-
-static double diti_config_number(diti_config_reader *reader, const char *key, double otherwise, double low,
-	double high) {
-	const diti_json *value = diti_config_get(reader, key);
-	char problem[160];
-	if (!value) return otherwise;
-	if (value->kind == DITI_JSON_NUMBER && value->number >= low && value->number <= high) return value->number;
-	diti_format(problem, sizeof problem, "%.40s is not a number from %g to %g", value->text ? value->text : "the value",
-		low, high);
-	diti_config_refuse(reader, DIT_ERROR_BAD_FILE, key, problem);
-	return otherwise;
-}
-
-static bool diti_config_bool(diti_config_reader *reader, const char *key, bool otherwise) {
-	const diti_json *value = diti_config_get(reader, key);
-	if (!value) return otherwise;
-	if (value->kind != DITI_JSON_BOOL) diti_config_refuse(reader, DIT_ERROR_BAD_FILE, key, "neither true nor false");
-	return value->number != 0;
-}
-
-static uint32_t diti_config_choice(diti_config_reader *reader, const char *key, const char *const *names,
-	uint32_t count, uint32_t otherwise) {
-	const diti_json *value = diti_config_get(reader, key);
+static uint32_t diti_config_choice(diti_settings *settings, const char *key, const char *const *names, uint32_t count,
+	uint32_t otherwise) {
+	const char *text = diti_setting_text(settings, key, NULL);
 	char problem[300];
 	uint32_t i;
-	if (!value) return otherwise;
-	diti_format(problem, sizeof problem, "\"%.60s\" is not supported; supported are",
-		value->kind == DITI_JSON_STRING ? value->text : "(no text)");
+	if (!text) return otherwise;
+	diti_format(problem, sizeof problem, "\"%.60s\" is not supported; supported are", text);
 	for (i = 0; i < count; i++) {
 		size_t used = strlen(problem);
-		if (value->kind == DITI_JSON_STRING && diti_equal(value->text, names[i])) return i;
+		if (diti_equal(text, names[i])) return i;
 		diti_format(problem + used, sizeof problem - used, "%s %s", i ? "," : "", names[i]);
 	}
-	diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, key, problem);
+	diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key, problem);
 	return otherwise;
 }
 
-static void diti_config_must_be_off(diti_config_reader *reader, const char *key) {
-	if (diti_config_bool(reader, key, false))
-		diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, key, "true is not supported");
+static void diti_config_must_be_off(diti_settings *settings, const char *key) {
+	if (diti_setting_bool(settings, key, false))
+		diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, key, "true is not supported");
 }
 
-static void diti_config_read_betas(diti_config_reader *reader, diti_sampling *out) {
+static void diti_config_read_betas(diti_settings *settings, diti_sampling *out) {
 	static const char *const kinds[] = {"linear", "scaled_linear", "squaredcos_cap_v2"};
-	out->betas = (diti_beta_kind)diti_config_choice(reader, "beta_schedule", kinds, 3, DITI_BETA_LINEAR);
-	out->beta_start = diti_config_number(reader, "beta_start", 0.0001, 0, 0.999);
-	out->beta_end = diti_config_number(reader, "beta_end", 0.02, 0, 0.999);
-	out->zero_snr = diti_config_bool(reader, "rescale_betas_zero_snr", false);
-	out->trained_betas = diti_config_get(reader, "trained_betas");
-	if (out->trained_betas &&
-		(out->trained_betas->kind != DITI_JSON_ARRAY || out->trained_betas->count != out->train_steps)) {
-		diti_config_refuse(reader, DIT_ERROR_BAD_FILE, "trained_betas", "not an array of num_train_timesteps numbers");
+	out->betas = (diti_beta_kind)diti_config_choice(settings, "beta_schedule", kinds, 3, DITI_BETA_LINEAR);
+	out->beta_start = diti_setting_number(settings, "beta_start", 0.0001, 0, 0.999);
+	out->beta_end = diti_setting_number(settings, "beta_end", 0.02, 0, 0.999);
+	out->zero_snr = diti_setting_bool(settings, "rescale_betas_zero_snr", false);
+	out->trained_betas = diti_setting_numbers(settings, "trained_betas");
+	if (out->trained_betas && out->trained_betas->count != out->train_steps) {
+		diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, "trained_betas", "not as many as num_train_timesteps says");
 	}
 }
 
-static void diti_config_read_spacing(diti_config_reader *reader, diti_sampling *out) {
+static void diti_config_read_spacing(diti_settings *settings, diti_sampling *out) {
 	static const char *const spacings[] = {"linspace", "leading", "trailing", "respaced"};
 	static const char *const finals[] = {"zero", "sigma_min"};
 	bool leads = out->solver == DITI_SOLVER_DDIM || out->solver == DITI_SOLVER_DDPM;
-	out->spacing = (diti_spacing)diti_config_choice(reader, "timestep_spacing", spacings, 4,
+	out->spacing = (diti_spacing)diti_config_choice(settings, "timestep_spacing", spacings, 4,
 		leads ? DITI_SPACING_LEADING : DITI_SPACING_LINSPACE);
-	out->steps_offset = (uint32_t)diti_config_number(reader, "steps_offset", 0, 0, 1000);
-	out->final_sigma_zero = diti_config_choice(reader, "final_sigmas_type", finals, 2, 0) == 0;
-	if (diti_config_bool(reader, "use_karras_sigmas", false)) out->shape = DITI_SIGMAS_KARRAS;
-	if (diti_config_bool(reader, "use_exponential_sigmas", false)) out->shape = DITI_SIGMAS_EXPONENTIAL;
-	if (diti_config_bool(reader, "use_lu_lambdas", false)) out->shape = DITI_SIGMAS_LU;
-	if (diti_config_bool(reader, "use_beta_sigmas", false)) out->shape = DITI_SIGMAS_BETA;
+	out->steps_offset = (uint32_t)diti_setting_number(settings, "steps_offset", 0, 0, 1000);
+	out->final_sigma_zero = diti_config_choice(settings, "final_sigmas_type", finals, 2, 0) == 0;
+	if (diti_setting_bool(settings, "use_karras_sigmas", false)) out->shape = DITI_SIGMAS_KARRAS;
+	if (diti_setting_bool(settings, "use_exponential_sigmas", false)) out->shape = DITI_SIGMAS_EXPONENTIAL;
+	if (diti_setting_bool(settings, "use_lu_lambdas", false)) out->shape = DITI_SIGMAS_LU;
+	if (diti_setting_bool(settings, "use_beta_sigmas", false)) out->shape = DITI_SIGMAS_BETA;
 }
 
-static double diti_config_lambda_min(diti_config_reader *reader) {
-	const diti_json *value = diti_config_get(reader, "lambda_min_clipped");
+static double diti_config_lambda_min(diti_settings *settings) {
+	const diti_json *value = diti_setting(settings, "lambda_min_clipped");
 	if (value && value->kind == DITI_JSON_STRING && diti_equal(value->text, "-Infinity")) return -(double)INFINITY;
-	return diti_config_number(reader, "lambda_min_clipped", -(double)INFINITY, -(double)INFINITY, 1000);
+	return diti_setting_number(settings, "lambda_min_clipped", -(double)INFINITY, -(double)INFINITY, 1000);
 }
 
-static void diti_config_read_dpm(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+static void diti_config_read_dpm(diti_settings *settings, diti_sampling *out, bool own_class) {
 	static const char *const algorithms[] = {"dpmsolver++", "sde-dpmsolver++"};
 	static const char *const types[] = {"midpoint", "heun", "logrho", "bh1",
 		"bh2"};
 	out->order = 2;
 	out->lower_order_final = true;
-	out->lambda_min = diti_config_lambda_min(reader);
+	out->lambda_min = diti_config_lambda_min(settings);
 	if (!own_class) return;
-	out->order = (uint32_t)diti_config_number(reader, "solver_order", 2, 1, 3);
-	out->stochastic = diti_config_choice(reader, "algorithm_type", algorithms, 2, 0) == 1;
-	out->heun = diti_config_choice(reader, "solver_type", types, 5, 0) == 1;
-	out->lower_order_final = diti_config_bool(reader, "lower_order_final", true);
-	out->euler_at_final = diti_config_bool(reader, "euler_at_final", false);
+	out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, 3);
+	out->stochastic = diti_config_choice(settings, "algorithm_type", algorithms, 2, 0) == 1;
+	out->heun = diti_config_choice(settings, "solver_type", types, 5, 0) == 1;
+	out->lower_order_final = diti_setting_bool(settings, "lower_order_final", true);
+	out->euler_at_final = diti_setting_bool(settings, "euler_at_final", false);
 }
 
-static void diti_config_check_euler(diti_config_reader *reader) {
+static void diti_config_check_euler(diti_settings *settings) {
 	static const char *const interpolations[] = {"linear"}, *const types[] = {"discrete"};
-	diti_config_choice(reader, "interpolation_type", interpolations, 1, 0);
-	diti_config_choice(reader, "timestep_type", types, 1, 0);
+	diti_config_choice(settings, "interpolation_type", interpolations, 1, 0);
+	diti_config_choice(settings, "timestep_type", types, 1, 0);
 }
 
-static void diti_config_read_unipc(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+static void diti_config_read_unipc(diti_settings *settings, diti_sampling *out, bool own_class) {
 	static const char *const types[] = {"bh2", "bh1", "midpoint", "heun",
 		"logrho"};
 	out->order = 2;
 	out->lower_order_final = true;
 	if (!own_class) return;
-	out->order = (uint32_t)diti_config_number(reader, "solver_order", 2, 1, 3);
-	out->bh1 = diti_config_choice(reader, "solver_type", types, 5, 0) == 1;
-	out->predicts_noise = !diti_config_bool(reader, "predict_x0", true);
-	out->lower_order_final = diti_config_bool(reader, "lower_order_final", true);
-	out->uncorrected = diti_config_get(reader, "disable_corrector");
-	if (out->uncorrected && out->uncorrected->kind != DITI_JSON_ARRAY)
-		diti_config_refuse(reader, DIT_ERROR_BAD_FILE, "disable_corrector", "not an array of steps");
-	if (diti_config_has(reader, "solver_p"))
-		diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, "solver_p", "another predictor is not supported");
+	out->order = (uint32_t)diti_setting_number(settings, "solver_order", 2, 1, 3);
+	out->bh1 = diti_config_choice(settings, "solver_type", types, 5, 0) == 1;
+	out->predicts_noise = !diti_setting_bool(settings, "predict_x0", true);
+	out->lower_order_final = diti_setting_bool(settings, "lower_order_final", true);
+	out->uncorrected = diti_setting_numbers(settings, "disable_corrector");
+	if (diti_setting(settings, "solver_p"))
+		diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "solver_p", "another predictor is not supported");
 }
 
-static void diti_config_read_clip(diti_config_reader *reader, diti_sampling *out, bool otherwise) {
-	if (diti_config_bool(reader, "clip_sample", otherwise))
-		out->clip = diti_config_number(reader, "clip_sample_range", 1, 1e-6, 1e6);
+static void diti_config_read_clip(diti_settings *settings, diti_sampling *out, bool otherwise) {
+	if (diti_setting_bool(settings, "clip_sample", otherwise))
+		out->clip = diti_setting_number(settings, "clip_sample_range", 1, 1e-6, 1e6);
 }
 
-static void diti_config_read_ddim(diti_config_reader *reader, diti_sampling *out, bool own_class) {
-	out->final_alpha_one = diti_config_bool(reader, "set_alpha_to_one", true);
-	diti_config_read_clip(reader, out, own_class);
+static void diti_config_read_ddim(diti_settings *settings, diti_sampling *out, bool own_class) {
+	out->final_alpha_one = diti_setting_bool(settings, "set_alpha_to_one", true);
+	diti_config_read_clip(settings, out, own_class);
 }
 
-static void diti_config_read_ddpm(diti_config_reader *reader, diti_sampling *out, bool own_class) {
+static void diti_config_read_ddpm(diti_settings *settings, diti_sampling *out, bool own_class) {
 	static const char *const variances[] = {"fixed_small", "fixed_large", "learned_range", "fixed_small_log"};
-	uint32_t choice = own_class ? diti_config_choice(reader, "variance_type", variances, 4, 0) : 0;
+	uint32_t choice = own_class ? diti_config_choice(settings, "variance_type", variances, 4, 0) : 0;
 	out->variance = choice == 1 ? DITI_VARIANCE_LARGE : choice == 2 ? DITI_VARIANCE_LEARNED : DITI_VARIANCE_SMALL;
-	diti_config_read_clip(reader, out, own_class);
+	diti_config_read_clip(settings, out, own_class);
 }
 
-static void diti_config_read_lcm(diti_config_reader *reader, diti_sampling *out) {
+static void diti_config_read_lcm(diti_settings *settings, diti_sampling *out) {
 	double steps =
-		diti_config_number(reader, "original_inference_steps", fmin(50, out->train_steps), 1, out->train_steps);
+		diti_setting_number(settings, "original_inference_steps", fmin(50, out->train_steps), 1, out->train_steps);
 	out->distilled_steps = (uint32_t)steps;
-	out->timestep_scaling = diti_config_number(reader, "timestep_scaling", 10, 0, 1e6);
-	diti_config_read_clip(reader, out, false);
+	out->timestep_scaling = diti_setting_number(settings, "timestep_scaling", 10, 0, 1e6);
+	diti_config_read_clip(settings, out, false);
 }
 
-static double diti_config_dynamic_shift(diti_config_reader *reader, uint32_t image_tokens) {
+static double diti_config_dynamic_shift(diti_settings *settings, uint32_t image_tokens) {
 	static const char *const types[] = {"exponential", "linear"};
-	double low = diti_config_number(reader, "base_image_seq_len", 256, 1, 1e9),
-		high = diti_config_number(reader, "max_image_seq_len", 4096, 1, 1e9);
-	double base = diti_config_number(reader, "base_shift", 0.5, -100, 100),
-		most = diti_config_number(reader, "max_shift", 1.15, -100, 100);
+	double low = diti_setting_number(settings, "base_image_seq_len", 256, 1, 1e9),
+		high = diti_setting_number(settings, "max_image_seq_len", 4096, 1, 1e9);
+	double base = diti_setting_number(settings, "base_shift", 0.5, -100, 100),
+		most = diti_setting_number(settings, "max_shift", 1.15, -100, 100);
 	double slope = high > low ? (most - base) / (high - low) : 0, mu = base + slope * ((double)image_tokens - low);
 	if (image_tokens == 0)
-		diti_config_refuse(reader, DIT_ERROR_INVALID_ARGUMENT, "use_dynamic_shifting",
+		diti_settings_refuse(settings, DIT_ERROR_INVALID_ARGUMENT, "use_dynamic_shifting",
 			"the number of image tokens is needed");
-	return diti_config_choice(reader, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
+	return diti_config_choice(settings, "time_shift_type", types, 2, 0) == 1 ? mu : exp(mu);
 }
 
-static void diti_config_read_flow(diti_config_reader *reader, const diti_schedule_request *request,
-	diti_sampling *out) {
-	const char *key = diti_config_has(reader, "flow_shift") ? "flow_shift" : "shift";
-	out->shift = diti_config_number(reader, key, 1, 1e-3, 1e3);
-	out->shift_terminal = diti_config_number(reader, "shift_terminal", 0, 0, 0.999);
-	diti_config_must_be_off(reader, "invert_sigmas");
-	diti_config_must_be_off(reader, "stochastic_sampling");
-	out->dynamic_shift = diti_config_bool(reader, "use_dynamic_shifting", false);
+static void diti_config_read_flow(diti_settings *settings, const diti_schedule_request *request, diti_sampling *out) {
+	const char *key = diti_setting(settings, "flow_shift") ? "flow_shift" : "shift";
+	out->shift = diti_setting_number(settings, key, 1, 1e-3, 1e3);
+	out->shift_terminal = diti_setting_number(settings, "shift_terminal", 0, 0, 0.999);
+	diti_config_must_be_off(settings, "invert_sigmas");
+	diti_config_must_be_off(settings, "stochastic_sampling");
+	out->dynamic_shift = diti_setting_bool(settings, "use_dynamic_shifting", false);
 	if (request->shift != 0)
 		out->shift = (double)request->shift;
 	else if (out->dynamic_shift)
-		out->shift = diti_config_dynamic_shift(reader, request->image_tokens);
+		out->shift = diti_config_dynamic_shift(settings, request->image_tokens);
 	out->sigmas = request->sigmas;
 }
 
-static void diti_config_read_prediction(diti_config_reader *reader, const char *class_name, diti_sampling *out) {
+static void diti_config_read_prediction(diti_settings *settings, const char *class_name, diti_sampling *out) {
 	static const char *const predictions[] = {"epsilon", "v_prediction", "sample", "flow_prediction"};
 	bool matches = class_name && diti_starts_with(class_name, "FlowMatch");
-	out->prediction = (diti_prediction)diti_config_choice(reader, "prediction_type", predictions, 4,
+	out->prediction = (diti_prediction)diti_config_choice(settings, "prediction_type", predictions, 4,
 		matches ? DITI_PREDICT_FLOW : DITI_PREDICT_EPSILON);
-	out->flow = matches || out->prediction == DITI_PREDICT_FLOW || diti_config_bool(reader, "use_flow_sigmas", false);
+	out->flow =
+		matches || out->prediction == DITI_PREDICT_FLOW || diti_setting_bool(settings, "use_flow_sigmas", false);
 	if (out->flow && out->prediction != DITI_PREDICT_FLOW)
-		diti_config_refuse(reader, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type", "flow sigmas need flow_prediction");
+		diti_settings_refuse(settings, DIT_ERROR_UNSUPPORTED_MODEL, "prediction_type",
+			"flow sigmas need flow_prediction");
 }
 
 static dit_result diti_sampling_choose(const diti_schedule_request *request, const char *class_name, diti_sampling *out,
@@ -27205,19 +27591,19 @@ static dit_result diti_sampling_check(const diti_sampling *out, dit_error *err) 
 	return DIT_OK;
 }
 
-static void diti_sampling_read(diti_config_reader *reader, const diti_schedule_request *request, bool own_class,
+static void diti_sampling_read(diti_settings *settings, const diti_schedule_request *request, bool own_class,
 	diti_sampling *out) {
-	diti_config_read_spacing(reader, out);
-	if (out->solver == DITI_SOLVER_DPM) diti_config_read_dpm(reader, out, own_class);
-	if (out->solver == DITI_SOLVER_UNIPC) diti_config_read_unipc(reader, out, own_class);
-	if (out->solver == DITI_SOLVER_DDIM) diti_config_read_ddim(reader, out, own_class);
-	if (out->solver == DITI_SOLVER_DDPM) diti_config_read_ddpm(reader, out, own_class);
-	if (out->solver == DITI_SOLVER_LCM) diti_config_read_lcm(reader, out);
-	if (out->solver == DITI_SOLVER_EULER && own_class) diti_config_check_euler(reader);
+	diti_config_read_spacing(settings, out);
+	if (out->solver == DITI_SOLVER_DPM) diti_config_read_dpm(settings, out, own_class);
+	if (out->solver == DITI_SOLVER_UNIPC) diti_config_read_unipc(settings, out, own_class);
+	if (out->solver == DITI_SOLVER_DDIM) diti_config_read_ddim(settings, out, own_class);
+	if (out->solver == DITI_SOLVER_DDPM) diti_config_read_ddpm(settings, out, own_class);
+	if (out->solver == DITI_SOLVER_LCM) diti_config_read_lcm(settings, out);
+	if (out->solver == DITI_SOLVER_EULER && own_class) diti_config_check_euler(settings);
 	if (out->flow)
-		diti_config_read_flow(reader, request, out);
+		diti_config_read_flow(settings, request, out);
 	else
-		diti_config_read_betas(reader, out);
+		diti_config_read_betas(settings, out);
 }
 
 static uint32_t diti_sampling_begin(const diti_schedule_request *request) {
@@ -27228,16 +27614,15 @@ static uint32_t diti_sampling_begin(const diti_schedule_request *request) {
 
 static dit_result diti_sampling_resolve(const diti_json *config, const diti_schedule_request *request,
 	diti_sampling *out, dit_error *err) {
-	diti_config_reader reader = DITI_ZERO;
-	const char *class_name = diti_json_string(config, "_class_name", NULL);
+	diti_settings settings = diti_settings_of(config, "scheduler_config.json", err);
+	const char *class_name = diti_setting_text(&settings, "_class_name", NULL);
 	const diti_sampler_entry *chosen = NULL;
 	const diti_schedule_entry *schedule = NULL;
 	char plain[64];
 	memset(out, 0, sizeof *out);
-	reader.config = config;
-	reader.err = err;
-	reader.result = diti_sampling_choose(request, class_name, out, &chosen, &schedule, err);
-	if (reader.result < 0) return reader.result;
+	if (settings.result == DIT_OK)
+		settings.result = diti_sampling_choose(request, class_name, out, &chosen, &schedule, err);
+	if (settings.result < 0) return settings.result;
 	if (!config && out->solver == DITI_SOLVER_EULER) class_name = "FlowMatchEulerDiscreteScheduler";
 	out->steps = request->steps;
 	out->begin = diti_sampling_begin(request);
@@ -27245,16 +27630,16 @@ static dit_result diti_sampling_resolve(const diti_json *config, const diti_sche
 	out->lambda_min = -(double)INFINITY;
 	out->eta = (double)request->eta;
 	out->use_clipped_model_output = request->use_clipped_model_output;
-	out->train_steps = (uint32_t)diti_config_number(&reader, "num_train_timesteps", 1000, 1, 100000);
-	diti_config_must_be_off(&reader, "thresholding");
-	diti_config_read_prediction(&reader, class_name, out);
-	if (reader.result == DIT_OK) reader.result = diti_sampling_check_request(request, out, err);
+	out->train_steps = (uint32_t)diti_setting_number(&settings, "num_train_timesteps", 1000, 1, 100000);
+	diti_config_must_be_off(&settings, "thresholding");
+	diti_config_read_prediction(&settings, class_name, out);
+	if (settings.result == DIT_OK) settings.result = diti_sampling_check_request(request, out, err);
 	diti_plain_name(class_name ? class_name : "", plain, sizeof plain);
-	diti_sampling_read(&reader, request,
+	diti_sampling_read(&settings, request,
 		config && diti_sampler_find(plain) && diti_sampler_find(plain)->solver == out->solver, out);
 	diti_sampling_apply_name(chosen, request, out);
-	if (reader.result == DIT_OK) reader.result = diti_sampling_apply_schedule(request, schedule, out, err);
-	return reader.result < 0 ? reader.result : diti_sampling_check(out, err);
+	if (settings.result == DIT_OK) settings.result = diti_sampling_apply_schedule(request, schedule, out, err);
+	return settings.result < 0 ? settings.result : diti_sampling_check(out, err);
 }
 
 /* ==== src/sample/schedule.c ==== */
@@ -30133,18 +30518,16 @@ static bool diti_split_read_number(const diti_json *root, const char *key, uint3
 	return true;
 }
 
-static const char *diti_split_read_values(const diti_json *root, diti_split_plan *plan) {
-	const char *payload = diti_json_string(root, "payload", "f16"), *note = diti_json_string(root, "note", "");
-	const char *kept = diti_json_string(root, "kept", "f16");
-	double version = diti_json_number(root, "version", 0);
-	if (!diti_equal(diti_json_string(root, "format", ""), "dit-split-plan"))
-		return "it does not say \"format\": \"dit-split-plan\", so dit-plan did not write it";
+static const char *diti_split_read_values(const diti_json *root, diti_settings *settings, diti_split_plan *plan) {
+	const char *payload = diti_setting_text(settings, "payload", "f16");
+	const char *note = diti_setting_text(settings, "note", ""), *kept = diti_setting_text(settings, "kept", "f16");
+	double version = diti_setting_number(settings, "version", 0, 0, 1e9);
+	plan->shard = diti_setting_bool(settings, "shard", false);
 	if (version < 1 || version > 1) return "its version is not 1, the one that is known";
 	plan->int8 = diti_equal(payload, "i8");
 	if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is neither f16 nor i8";
 	plan->kept_int8 = diti_equal(kept, "i8");
 	if (!plan->kept_int8 && !diti_equal(kept, "f16")) return "what it keeps is neither f16 nor i8";
-	plan->shard = diti_json_bool(root, "shard", false);
 	if (!diti_split_read_number(root, "patches", &plan->patches) || plan->patches < 1)
 		return "patches must be a whole number from 1 to 65536";
 	if (!diti_split_read_number(root, "warmup", &plan->warmup)) return "warmup must be a whole number from 0 to 65536";
@@ -30177,13 +30560,22 @@ static dit_result diti_split_read(const diti_env *env, const char *text, size_t 
 	diti_json *root = NULL;
 	dit_error inner = DITI_ZERO;
 	dit_result result = diti_json_parse(env, text, size, what, &root, err);
-	const char *wrong;
+	bool foreign;
+	diti_settings settings;
+	const char *wrong, *split;
 	memset(out, 0, sizeof *out);
 	if (result < 0) return result;
-	wrong = diti_split_read_values(root, out);
-	if (!wrong && diti_split_parse(diti_json_string(root, "split", ""), &out->split, &inner) < 0) wrong = inner.message;
+	foreign = !diti_equal(diti_json_string(root, "format", ""), "dit-split-plan");
+	settings = diti_settings_of(foreign ? NULL : root, what, err);
+	split = diti_setting_text(&settings, "split", "");
+	wrong = foreign ? "it does not say \"format\": \"dit-split-plan\", so dit-plan did not write it"
+		: diti_split_read_values(root, &settings, out);
+	if (!wrong && diti_split_parse(split, &out->split, &inner) < 0) wrong = inner.message;
 	if (!wrong) wrong = diti_split_read_shares(root, out);
-	if (wrong) result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s", what, wrong);
+	if (settings.result < 0)
+		result = settings.result;
+	else if (wrong)
+		result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: %s", what, wrong);
 	diti_json_free(env, root);
 	return result;
 }
@@ -31873,8 +32265,15 @@ static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_de
 
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	dit_result result = diti_model_locate_json(model, desc, DIT_ROLE_NONE, "", "model_index.json", &model->index, err);
+	diti_settings settings;
+	const diti_json *labels;
 	const char *name;
-	name = diti_json_string(model->index, "_class_name", "");
+	if (result != DIT_OK) return result;
+	settings = diti_settings_of(model->index, "model_index.json", err);
+	name = diti_setting_text(&settings, "_class_name", "");
+	labels = diti_setting(&settings, "id2label");
+	if (labels && labels->kind != DITI_JSON_OBJECT)
+		diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "id2label", "not an object of names of classes");
 	if (diti_equal(name, "PixArtAlphaPipeline")) {
 		model->pipeline_tokens = 120;
 		model->pipeline_variant = "alpha";
@@ -31882,7 +32281,7 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
 		model->pipeline_tokens = 300;
 		model->pipeline_variant = "sigma";
 	}
-	return result;
+	return settings.result;
 }
 
 static uint32_t diti_model_factor(const dit_model *model) {

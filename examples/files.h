@@ -2,24 +2,12 @@
    safetensors with one tensor, and where things are kept. Not part of dit.h. */
 #ifndef FILES_H
 #define FILES_H
-#include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "programs.h"
+#include <setjmp.h>
 #ifdef _WIN32
 #include <direct.h>
-#include <io.h>
-#include <process.h>
-#include <windows.h>
-#define access _access
-#define getpid _getpid
 #define make_folder(path) _mkdir(path)
-#define W_OK 2
 #else
-#include <unistd.h>
 #define make_folder(path) mkdir(path, 0700)
 #endif
 #if defined(__has_include) && __has_include(<stb/stb_image_write.h>)
@@ -34,6 +22,12 @@
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #endif
+/* Lists of its compressor are asserted to grow; encoder_grow leaves it instead. */
+#define STBIW_MALLOC(size) encoder_grow(NULL, size)
+#define STBIW_REALLOC(block, size) encoder_grow(block, size)
+#define STBIW_FREE(block) encoder_free(block)
+static void *encoder_grow(void *block, size_t size);
+static void encoder_free(void *block);
 #define STB_IMAGE_WRITE_STATIC
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #include STB_IMAGE_WRITE_HEADER
@@ -41,36 +35,11 @@
 #pragma GCC diagnostic pop
 #endif
 
-#define PATH_SIZE 4096
-
 /* ---- Paths ---- */
-
-static bool is_folder(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 && (info.st_mode & S_IFMT) == S_IFDIR;
-}
 
 static bool file_exists(const char *path) {
     struct stat info;
     return stat(path, &info) == 0;
-}
-
-static const char *base_name(const char *path) {
-    const char *name = path, *p;
-    for (p = path; *p; p++) {
-        if ((*p == '/' || *p == '\\') && p[1]) name = p + 1;
-    }
-    return name;
-}
-
-/* The folder part of path, "." when it has none. */
-static bool folder_of(const char *path, char *out, size_t size) {
-    size_t length = (size_t)(base_name(path) - path);
-    if (length == 0) return snprintf(out, size, ".") < (int)size;
-    if (length >= size) return false;
-    memcpy(out, path, length);
-    out[length] = 0;
-    return true;
 }
 
 /* Where this program lies; false when the system does not say. */
@@ -87,27 +56,18 @@ static bool own_folder(char *out, size_t size) {
     return folder_of(self, out, size);
 }
 
-/* Why path cannot be written, NULL when it can: asked before any work is done. */
-static const char *why_not_writable(const char *path) {
-    char folder[PATH_SIZE];
-    if (!*path) return "the file name is empty";
-    if (is_folder(path)) return "this is a folder; give a file name";
-    if (!folder_of(path, folder, sizeof folder)) return "the path is too long";
-    if (!is_folder(folder)) return "its folder does not exist; create it first";
-    if (access(folder, W_OK) != 0) return "its folder is not writable";
-    if (file_exists(path) && access(path, W_OK) != 0) return "the file exists and is not writable";
-    return NULL;
-}
-
 /* ---- Whole files ---- */
 
-/* The bytes of a file, freed with free; NULL with errno when it cannot be read. */
+/* The bytes of an ordinary file, freed with free; NULL with errno when it cannot be read. */
 static unsigned char *read_file(const char *path, size_t *size) {
-    FILE *file = fopen(path, "rb");
+    FILE *file;
     unsigned char *data = NULL;
     long length = -1;
+    errno = 0;
+    if (why_not_readable(path)) return errno = errno ? errno : EINVAL, NULL;
+    file = fopen(path, "rb");
     if (!file) return NULL;
-    if (!is_folder(path) && fseek(file, 0, SEEK_END) == 0) length = ftell(file);
+    if (fseek(file, 0, SEEK_END) == 0) length = ftell(file);
     if (length >= 0 && fseek(file, 0, SEEK_SET) == 0) data = malloc((size_t)length + 1);
     if (data && fread(data, 1, (size_t)length, file) != (size_t)length) free(data), data = NULL, errno = EIO;
     fclose(file);
@@ -115,54 +75,19 @@ static unsigned char *read_file(const char *path, size_t *size) {
     return data;
 }
 
-static bool write_open_file(FILE *file, const void *data, size_t size) {
-    bool good = file && fwrite(data, 1, size, file) == size;
-    if (file && fclose(file) != 0) good = false;
-    return good;
-}
-
-/* Where path leads in the end, so that a symbolic link stays one. */
-static bool real_path(const char *path, char *out, size_t size) {
-#ifndef _WIN32
-    char *real = realpath(path, NULL);
-    bool good = real && snprintf(out, size, "%s", real) < (int)size;
-    free(real);
-    if (good) return true;
-#endif
-    return snprintf(out, size, "%s", path) < (int)size;
-}
-
-/* Writes beside the target and renames, so that path is the old file or the whole new one at any moment. What is no
-   ordinary file (/dev/stdout) is written directly. */
+/* path is the old file or the whole new one at any moment; false with errno. */
 static bool write_file(const char *path, const void *data, size_t size) {
-    char target[PATH_SIZE], part[PATH_SIZE];
-    struct stat info;
-    int why;
-    if (stat(path, &info) == 0 && (info.st_mode & S_IFMT) != S_IFREG) {
-        return write_open_file(fopen(path, "wb"), data, size);
-    }
-    if (!real_path(path, target, sizeof target) ||
-        snprintf(part, sizeof part, "%s.%ld.part", target, (long)getpid()) >= (int)sizeof part) {
-        return errno = ENAMETOOLONG, false;
-    }
-    if (write_open_file(fopen(part, "wb"), data, size)) {
-#ifdef _WIN32
-        remove(target);
-#endif
-        if (rename(part, target) == 0) return true;
-    }
-    why = errno;
-    remove(part);
-    errno = why;
-    return false;
+    output_file out;
+    return output_open(&out, path) && output_close(&out, fwrite(data, 1, size, out.file) == size);
 }
 
 /* ---- PNG ---- */
 
-static uint32_t crc32_of(const unsigned char *data, size_t size) {
-    uint32_t crc = 0xffffffffu;
+/* Continues the checksum of what came before; 0 at the beginning. */
+static uint32_t crc32_of(uint32_t crc, const unsigned char *data, size_t size) {
     size_t i;
     int bit;
+    crc = ~crc;
     for (i = 0; i < size; i++) {
         crc ^= data[i];
         for (bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ (0xedb88320u & (0u - (crc & 1u)));
@@ -187,8 +112,48 @@ static size_t make_text_chunk(const char *key, const char *text, unsigned char *
     if (!ascii) memset(out + 8 + head, 0, 4), head += 4; /* not compressed, method 0, no language, no translated key */
     memcpy(out + 8 + head, text, length);
     store_be32(out, (uint32_t)(head + length));
-    store_be32(out + 8 + head + length, crc32_of(out + 4, 4 + head + length));
+    store_be32(out + 8 + head + length, crc32_of(0, out + 4, 4 + head + length));
     return 12 + head + length;
+}
+
+/* The blocks of the PNG encoder, so that all are freed where one more is refused: in the midst of its work. */
+typedef struct encoder_block {
+    struct encoder_block *next, *before;
+} encoder_block;
+
+static encoder_block encoder_blocks = {&encoder_blocks, &encoder_blocks};
+static jmp_buf encoder_out_of_memory;
+
+static void *encoder_grow(void *old, size_t size) {
+    encoder_block *block = old ? (encoder_block *)old - 1 : NULL;
+    if (block) block->before->next = block->next, block->next->before = block->before;
+    old = block;
+    block = size > SIZE_MAX - sizeof *block ? NULL : (encoder_block *)realloc(old, size + sizeof *block);
+    if (!block) {
+        free(old);
+        longjmp(encoder_out_of_memory, 1);
+    }
+    block->next = encoder_blocks.next;
+    block->before = &encoder_blocks;
+    block->next->before = block->before->next = block;
+    return block + 1;
+}
+
+static void encoder_free(void *old) {
+    encoder_block *block = (encoder_block *)old - 1;
+    if (!old) return;
+    block->before->next = block->next;
+    block->next->before = block->before;
+    free(block);
+}
+
+/* A PNG of rgb [height][width][3], freed with encoder_free; NULL without memory. */
+static unsigned char *compress_rgb(const unsigned char *rgb, uint32_t width, uint32_t height, int *size) {
+    if (setjmp(encoder_out_of_memory)) {
+        while (encoder_blocks.next != &encoder_blocks) encoder_free(encoder_blocks.next + 1);
+        return NULL;
+    }
+    return stbi_write_png_to_mem(rgb, 0, (int)width, (int)height, 3, size);
 }
 
 /* rgba [height][width][4] as an opaque PNG, with a text chunk when key is not NULL; freed with free, NULL without
@@ -200,7 +165,7 @@ static unsigned char *encode_png(const unsigned char *rgba, uint32_t width, uint
     unsigned char *rgb = malloc(pixels * 3), *png = NULL, *out = NULL;
     int png_size = 0;
     for (i = 0; rgb && i < pixels; i++) memcpy(rgb + 3 * i, rgba + 4 * i, 3);
-    if (rgb) png = stbi_write_png_to_mem(rgb, 0, (int)width, (int)height, 3, &png_size);
+    if (rgb) png = compress_rgb(rgb, width, height, &png_size);
     if (png) out = malloc((size_t)png_size + (key ? strlen(key) + strlen(text) + 32 : 0));
     if (out) {
         memcpy(out, png, header);
@@ -209,8 +174,81 @@ static unsigned char *encode_png(const unsigned char *rgba, uint32_t width, uint
         *size = (size_t)png_size + chunk;
     }
     free(rgb);
-    free(png);
+    encoder_free(png);
     return out;
+}
+
+/* A chunk in parts: its length and type, then data, then the checksum. */
+static bool put_chunk_part(FILE *file, uint32_t *crc, const void *data, size_t size) {
+    *crc = crc32_of(*crc, data, size);
+    return fwrite(data, 1, size, file) == size;
+}
+
+static bool put_chunk_begin(FILE *file, uint32_t *crc, uint32_t size, const char *type) {
+    unsigned char length[4];
+    store_be32(length, size);
+    *crc = 0;
+    return fwrite(length, 1, 4, file) == 4 && put_chunk_part(file, crc, type, 4);
+}
+
+static bool put_chunk_end(FILE *file, uint32_t crc) {
+    unsigned char sum[4];
+    store_be32(sum, crc);
+    return fwrite(sum, 1, 4, file) == 4;
+}
+
+/* One IDAT with a row, as zlib's stored blocks of at most 65535 bytes (RFC 1950, RFC 1951 section 3.2.4). sum: Adler-32
+   of all rows so far. */
+static bool put_stored_row(FILE *file, const unsigned char *rgba, uint32_t width, bool first, bool last,
+                           uint32_t sum[2]) {
+    const uint32_t blocks = (width * 3 + 1 + 65534) / 65535;
+    uint32_t left = width * 3 + 1, crc, at = 0, room = 0;
+    unsigned char head[5], end[4];
+    bool good = put_chunk_begin(file, &crc, left + 5 * blocks + (first ? 2 : 0) + (last ? 4 : 0), "IDAT");
+    if (first) good = good && put_chunk_part(file, &crc, "\x78\x01", 2);
+    for (; left && good; left--, room--, at++) {
+        unsigned char byte;
+        if (room == 0) {
+            room = left < 65535 ? left : 65535;
+            head[0] = last && room == left;
+            head[1] = (unsigned char)room;
+            head[2] = (unsigned char)(room >> 8);
+            head[3] = (unsigned char)~head[1];
+            head[4] = (unsigned char)~head[2];
+            good = put_chunk_part(file, &crc, head, 5);
+        }
+        byte = at ? rgba[(at - 1) / 3 * 4 + (at - 1) % 3] : 0; /* in front of each row stands its filter: none */
+        sum[0] = (sum[0] + byte) % 65521;
+        sum[1] = (sum[1] + sum[0]) % 65521;
+        good = good && put_chunk_part(file, &crc, &byte, 1);
+    }
+    store_be32(end, sum[1] << 16 | sum[0]);
+    if (last) good = good && put_chunk_part(file, &crc, end, 4);
+    return good && put_chunk_end(file, crc);
+}
+
+/* The picture as a PNG that is not compressed: larger, but made without memory. key NULL: no text. */
+static bool write_stored_png(const char *path, const unsigned char *rgba, uint32_t width, uint32_t height,
+                             const char *key, const char *text) {
+    output_file out;
+    unsigned char sizes[13] = {0, 0, 0, 0, 0, 0, 0, 0, 8, 2, 0, 0, 0}, *chunk = NULL; /* 8 bits, RGB */
+    uint32_t crc, y, sum[2] = {1, 0};
+    bool good;
+    if (!output_open(&out, path)) return false;
+    store_be32(sizes, width);
+    store_be32(sizes + 4, height);
+    good = fwrite("\x89PNG\r\n\x1a\n", 1, 8, out.file) == 8 && put_chunk_begin(out.file, &crc, 13, "IHDR") &&
+           put_chunk_part(out.file, &crc, sizes, 13) && put_chunk_end(out.file, crc);
+    if (key && text) chunk = malloc(strlen(key) + strlen(text) + 32);
+    if (chunk) {
+        size_t size = make_text_chunk(key, text, chunk);
+        good = good && fwrite(chunk, 1, size, out.file) == size;
+        free(chunk);
+    }
+    for (y = 0; y < height && good; y++)
+        good = put_stored_row(out.file, rgba + (size_t)y * width * 4, width, y == 0, y + 1 == height, sum);
+    good = good && put_chunk_begin(out.file, &crc, 0, "IEND") && put_chunk_end(out.file, crc);
+    return output_close(&out, good);
 }
 
 /* ---- safetensors: 8 bytes header size, JSON header, data ---- */
@@ -343,13 +381,14 @@ static const char *st_check(const st_entry *entry, uint64_t data_size, size_t *c
 static const char *st_load(const char *path, const char *name, st_tensor *out) {
     size_t size = 0;
     uint64_t header = 0;
-    unsigned char *file = read_file(path, &size);
-    const char *wrong = NULL;
+    unsigned char *file;
+    const char *why = why_not_readable(path), *wrong = NULL;
     st_reader r;
     st_entry entry;
     int i;
     memset(out, 0, sizeof *out);
-    if (!file) return strerror(errno);
+    file = why ? NULL : read_file(path, &size);
+    if (!file) return why ? why : strerror(errno);
     for (i = 7; i >= 0 && size >= 8; i--) header = header << 8 | file[i];
     if (size < 8 || header > size - 8) wrong = "this is no safetensors file";
     r.at = (const char *)file + (size < 8 ? 0 : 8);
@@ -370,10 +409,10 @@ static const char *st_load(const char *path, const char *name, st_tensor *out) {
 /* Writes one F32 tensor [shape] called name. */
 static bool st_save(const char *path, const char *name, const uint64_t *shape, uint32_t rank, const float *data) {
     char header[512];
-    size_t count = 1, length, size;
-    unsigned char *file;
+    unsigned char length[8] = {0};
+    size_t count = 1;
+    output_file out;
     uint32_t i;
-    bool good;
     int n = snprintf(header, sizeof header, "{\"%s\":{\"dtype\":\"F32\",\"shape\":[", name);
     for (i = 0; i < rank; i++) {
         count *= (size_t)shape[i];
@@ -382,16 +421,10 @@ static bool st_save(const char *path, const char *name, const uint64_t *shape, u
     n +=
         snprintf(header + n, sizeof header - (size_t)n, "],\"data_offsets\":[0,%llu]}}", (unsigned long long)count * 4);
     while (n % 8) header[n++] = ' '; /* so that the data is aligned */
-    length = (size_t)n;
-    size = 8 + length + count * 4;
-    file = calloc(1, size);
-    if (!file) return errno = ENOMEM, false;
-    for (i = 0; i < 4; i++) file[i] = (unsigned char)(length >> (8 * i));
-    memcpy(file + 8, header, length);
-    memcpy(file + 8 + length, data, count * 4);
-    good = write_file(path, file, size);
-    free(file);
-    return good;
+    for (i = 0; i < 4; i++) length[i] = (unsigned char)((size_t)n >> (8 * i));
+    return output_open(&out, path) && output_close(&out, fwrite(length, 1, 8, out.file) == 8 &&
+                                                             fwrite(header, 1, (size_t)n, out.file) == (size_t)n &&
+                                                             fwrite(data, sizeof *data, count, out.file) == count);
 }
 
 /* ---- The cache of compiled pipelines ---- */

@@ -2,23 +2,12 @@
 #ifndef OPTIONS_H
 #define OPTIONS_H
 #include "dit.h"
+#include "programs.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What the shell sees; --help lists them. */
-enum {
-    EXIT_GOOD = 0,
-    EXIT_OTHER = 1,      /* what should not happen */
-    EXIT_USAGE = 2,      /* an option or value that cannot be */
-    EXIT_INPUT = 3,      /* the model or another input file */
-    EXIT_OUTPUT = 4,     /* a file or stream that cannot be written */
-    EXIT_DEVICE = 5,     /* no usable Vulkan device, or it failed */
-    EXIT_MEMORY = 6,     /* host or device memory ran out */
-    EXIT_CANCELLED = 130 /* Ctrl-C; 143 after SIGTERM */
-};
 
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
@@ -141,9 +130,7 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "  -h, --help, --version       show this text, or the version\n"
                                 "      --help-all              show the rarer options, too\n"
                                 "\n"
-                                "PNGs carry all parameters in a text chunk. Ctrl-C stops without half a file.\n"
-                                "Exit codes: 0 good, 2 wrong usage, 3 model or input file, 4 output, 5 device,\n"
-                                "6 out of memory, 130 interrupted, 1 anything else.\n";
+                                "PNGs carry all parameters in a text chunk. Ctrl-C stops without half a file.\n";
 
 static const char more_help_text[] =
     "\nRarer options:\n"

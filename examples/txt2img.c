@@ -74,7 +74,7 @@ static dit_job *volatile running_job;
 static void on_signal(int number) {
     caught_signal = number;
     dit_job_cancel(running_job);
-    signal(number, SIG_DFL); /* a second Ctrl-C ends the program at once */
+    signal(number, end_by_signal); /* a second Ctrl-C ends the program at once */
 }
 
 /* ---- Telling ---- */
@@ -198,44 +198,31 @@ static void show_status(app *a, const dit_status *s, uint32_t picture) {
 /* What the user can do about a result of dit.h, and the exit code that it gets. */
 static int dit_failed(app *a, dit_result result, const char *what) {
     const char *advice = "";
-    int code = EXIT_OTHER;
     close_line(a);
     if (caught_signal || result == DIT_CANCELLED) {
         if (!a->o.quiet) fprintf(stderr, "dit: interrupted\n");
         return 128 + (caught_signal ? caught_signal : SIGINT);
     }
     switch (result) {
-    case DIT_ERROR_INVALID_ARGUMENT: code = EXIT_USAGE; break;
-    case DIT_ERROR_IO:
-    case DIT_ERROR_UNSUPPORTED_MODEL: code = EXIT_INPUT; break;
-    case DIT_ERROR_BAD_FILE:
-        code = EXIT_INPUT;
-        advice = "; check the path, or get the file again";
-        break;
+    case DIT_ERROR_BAD_FILE: advice = "; check the path, or get the file again"; break;
     case DIT_ERROR_OUT_OF_HOST_MEMORY:
     case DIT_ERROR_OUT_OF_DEVICE_MEMORY:
-        code = EXIT_MEMORY;
         advice = "; try a smaller -W and -H, --weight-budget, or another --device";
         break;
     case DIT_ERROR_UNSUPPORTED_DEVICE:
-        code = EXIT_DEVICE;
         advice = "; --list-devices shows what there is, mesa-vulkan-drivers brings one that needs no GPU";
         break;
-    case DIT_ERROR_DEVICE_LOST:
-        code = EXIT_DEVICE;
-        advice = "; try again, and update the driver if it happens again";
-        break;
-    case DIT_ERROR_VULKAN: code = EXIT_DEVICE; break;
+    case DIT_ERROR_DEVICE_LOST: advice = "; try again, and update the driver if it happens again"; break;
     default: break;
     }
-    return complain(code, "%s%s%s%s", what ? what : "", what ? ": " : "",
+    return complain(exit_code_of(result), "%s%s%s%s", what ? what : "", what ? ": " : "",
                     a->err.message[0] ? a->err.message : dit_result_string(result), advice);
 }
 
 static int output_failed(app *a, const char *path) {
     int why = errno;
     close_line(a);
-    return complain(EXIT_OUTPUT, "cannot write %s: %s", path, strerror(why));
+    return complain(exit_code_of_writing(why), "cannot write %s: %s", path, strerror(why));
 }
 
 /* ---- Checking the request, before any work ---- */
@@ -309,18 +296,65 @@ static int check_png_name(const char *option, const char *path) {
     return EXIT_GOOD;
 }
 
-static int check_outputs(const options *o) {
+/* out.png, out_2.png, out_3.png, ... as sd.cpp names them. */
+static bool picture_path(const char *output, uint32_t i, char *out, size_t size) {
+    const char *dot = strrchr(base_name(output), '.');
+    int stem = dot && dot != base_name(output) ? (int)(dot - output) : (int)strlen(output);
+    if (i == 0) return snprintf(out, size, "%s", output) < (int)size;
+    return snprintf(out, size, "%.*s_%u%s", stem, output, i + 1, output + stem) < (int)size;
+}
+
+static int check_outputs(const app *a) {
+    const options *o = &a->o;
+    char last[PATH_SIZE];
     int code = check_png_name("--output", o->output);
     if (!code) code = check_png_name("--preview", o->preview);
     if (!code) code = check_output("--output", o->output);
+    if (!code && a->r.count > 1)
+        code = picture_path(o->output, a->r.count - 1, last, sizeof last)
+                   ? check_output("--output", last)
+                   : complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);
     if (!code) code = check_output("--latent-out", o->latent_out);
     if (!code) code = check_output("--preview", o->preview);
     if (!code) code = check_output("--trace", o->trace);
-    if (!code && o->preview && strcmp(o->preview, o->output) == 0) {
-        code = complain(EXIT_USAGE, "--preview and --output are the same file; name another for the preview");
+    return code;
+}
+
+/* No output may be another one or an input. The number of pictures must be known. */
+static int check_overwriting(const app *a) {
+    const options *o = &a->o;
+    const char *plan = o->split && o->split[0] == '@' ? o->split + 1 : NULL;
+    const named_path inputs[] = {{"--model", a->o.model || !a->o.diffusion_model ? a->model_path : NULL},
+                                 {"--diffusion-model", o->diffusion_model},
+                                 {"--clip-l", o->clip_l},
+                                 {"--clip-g", o->clip_g},
+                                 {"--t5", o->t5},
+                                 {"--vae", o->vae},
+                                 {"--taesd", o->taesd},
+                                 {"--tokenizer", o->tokenizer},
+                                 {"--init-img", o->init_image},
+                                 {"--mask", o->mask},
+                                 {"--noise", o->noise},
+                                 {"--split", plan}};
+    const size_t length = strlen(o->output) + 16, count = a->r.count;
+    named_path *outputs = calloc(count + 3, sizeof *outputs);
+    char *paths = malloc(count * length), why[2 * PATH_SIZE];
+    uint32_t i;
+    int code = outputs && paths ? EXIT_GOOD : complain(EXIT_MEMORY, "out of memory");
+    for (i = 0; i < count && !code; i++) {
+        picture_path(o->output, i, paths + i * length, length);
+        outputs[i].option = "--output";
+        outputs[i].path = paths + i * length;
     }
-    if (!code && o->trace && strcmp(o->trace, o->output) == 0)
-        code = complain(EXIT_USAGE, "--trace and --output are the same file; name another for the trace");
+    if (!code) {
+        outputs[count].option = "--latent-out", outputs[count].path = o->latent_out;
+        outputs[count + 1].option = "--preview", outputs[count + 1].path = o->preview;
+        outputs[count + 2].option = "--trace", outputs[count + 2].path = o->trace;
+        if (find_overwritten(outputs, count + 3, inputs, sizeof inputs / sizeof inputs[0], why, sizeof why))
+            code = complain(EXIT_USAGE, "%s", why);
+    }
+    free(outputs);
+    free(paths);
     return code;
 }
 
@@ -475,7 +509,8 @@ static int check_sizes(app *a) {
     int code = EXIT_GOOD;
     a->r.width = m->default_width;
     a->r.height = m->default_height;
-    if (a->r.start.rgba && !a->o.width && !a->o.height) fit_size(&a->r.start, multiple, &a->r.width, &a->r.height);
+    if (a->r.start.rgba && !a->o.width && !a->o.height)
+        fit_size(&a->r.start, multiple, 16384, &a->r.width, &a->r.height);
     if (a->o.width) code = take_count("--width", a->o.width, multiple, 16384, m->default_width, " pixels", &a->r.width);
     if (!code && a->o.height) {
         code = take_count("--height", a->o.height, multiple, 16384, m->default_height, " pixels", &a->r.height);
@@ -572,18 +607,21 @@ static void describe_job(const app *a, uint32_t i, dit_job_desc *desc, dit_tenso
     desc->input_count = 1;
 }
 
+static int read_picture(const char *option, const char *path, picture *out) {
+    const char *wrong = path ? load_picture(path, out) : NULL;
+    if (!wrong) return EXIT_GOOD;
+    return complain(wrong == no_picture_memory ? EXIT_MEMORY : EXIT_INPUT, "%s %s: %s", option, path, wrong);
+}
+
 /* --init-img and --mask, as they are in their files. */
 static int read_start(app *a) {
     const options *o = &a->o;
-    const char *wrong, *what = o->mask ? "--mask" : "--strength";
+    const char *what = o->mask ? "--mask" : "--strength";
+    int code;
     if ((o->mask || o->strength) && !o->init_image)
         return complain(EXIT_USAGE, "%s: there is no picture that it is about; name it with --init-img", what);
-    if (!o->init_image) return EXIT_GOOD;
-    wrong = load_picture(o->init_image, &a->r.start);
-    if (wrong) return complain(EXIT_INPUT, "--init-img %s: %s; it takes a PNG or JPEG file", o->init_image, wrong);
-    if (o->mask && (wrong = load_picture(o->mask, &a->r.mask)) != NULL)
-        return complain(EXIT_INPUT, "--mask %s: %s; it takes a PNG or JPEG file", o->mask, wrong);
-    return EXIT_GOOD;
+    code = read_picture("--init-img", o->init_image, &a->r.start);
+    return code ? code : read_picture("--mask", o->mask, &a->r.mask);
 }
 
 static dit_image image_of(const picture *p) {
@@ -643,13 +681,14 @@ static int check_request(app *a) {
     int code = check_prompts(&a->o);
     if (!a->o.output) a->o.output = "output.png";
     if (!code) code = check_numbers(a);
-    if (!code) code = check_outputs(&a->o);
+    if (!code) code = check_outputs(a);
     if (!code) code = check_model_path(a);
     if (!code) code = check_model(a);
     if (!code) code = read_start(a);
     if (!code) code = check_sizes(a);
     if (!code) code = scale_start(a);
     if (!code) code = check_noise(a);
+    if (!code) code = check_overwriting(a);
     if (!code) code = check_job(a);
     return code;
 }
@@ -981,14 +1020,6 @@ static int prepare(app *a) {
 
 /* ---- Making pictures ---- */
 
-/* out.png, out_2.png, out_3.png, ... as sd.cpp names them. */
-static bool picture_path(const char *output, uint32_t i, char *out, size_t size) {
-    const char *dot = strrchr(base_name(output), '.');
-    int stem = dot && dot != base_name(output) ? (int)(dot - output) : (int)strlen(output);
-    if (i == 0) return snprintf(out, size, "%s", output) < (int)size;
-    return snprintf(out, size, "%.*s_%u%s", stem, output, i + 1, output + stem) < (int)size;
-}
-
 /* Averages blocks of pixels in place until no side is longer than limit. */
 static void shrink(unsigned char *rgba, uint32_t *width, uint32_t *height, uint32_t limit) {
     uint32_t longest = *width > *height ? *width : *height, n = (longest + limit - 1) / limit;
@@ -1053,19 +1084,27 @@ static int run_job(app *a, uint32_t picture) {
     return dit_failed(a, result, NULL);
 }
 
+/* The picture is whole, but larger, and memory that ran out is told. */
+static int save_uncompressed(app *a, const char *path, const char *text) {
+    if (!write_stored_png(path, a->rgba, a->r.width, a->r.height, "parameters", text)) return output_failed(a, path);
+    close_line(a);
+    return complain(EXIT_MEMORY, "out of memory while %s was compressed: it is written whole, but uncompressed%s", path,
+                    text ? "" : " and without its parameters");
+}
+
 static int save_picture(app *a, uint32_t i) {
     char path[PATH_SIZE], *text = parameters_text(a, a->r.seed + i);
     unsigned char *png = NULL;
     size_t size = 0;
     int code = EXIT_GOOD;
     if (text) png = encode_png(a->rgba, a->r.width, a->r.height, "parameters", text, &size);
-    if (!png)
-        code = complain(EXIT_MEMORY, "out of memory while writing the picture");
-    else if (!picture_path(a->o.output, i, path, sizeof path))
+    if (!picture_path(a->o.output, i, path, sizeof path))
         errno = ENAMETOOLONG, code = output_failed(a, a->o.output);
+    else if (!png)
+        code = save_uncompressed(a, path, text);
     else if (!write_file(path, png, size))
         code = output_failed(a, path);
-    if (!code && !a->o.quiet) {
+    if ((!code || code == EXIT_MEMORY) && !a->o.quiet) {
         close_line(a);
         printf("%s  seed %llu  %.2f s\n", path, (unsigned long long)(a->r.seed + i), now() - a->started);
         fflush(stdout);
@@ -1295,9 +1334,9 @@ static void list_names(const char *(*name_at)(uint32_t)) {
 static bool answers_only(app *a, int *code) {
     char version[64];
     if (a->o.help_all)
-        printf("%s%s", help_text, more_help_text);
+        printf("%s%s%s", help_text, EXIT_CODES_HELP, more_help_text);
     else if (a->o.help)
-        fputs(help_text, stdout);
+        printf("%s%s", help_text, EXIT_CODES_HELP);
     else if (a->o.version)
         version_text(version, sizeof version), puts(version);
     else if (a->o.sampler && strcmp(a->o.sampler, "list") == 0)
@@ -1335,6 +1374,7 @@ int main(int argc, char **argv) {
     if (code) return code;
     a.terminal = stderr_is_terminal();
     if (answers_only(&a, &code)) return code ? code : finish_output(open_out);
+    end_cleanly_by_signals();
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     return make_pictures(&a);

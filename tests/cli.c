@@ -92,6 +92,7 @@ static bool drain(int fd, char *text, size_t size) {
 typedef struct interruption {
     int number;
     const char *when;
+    bool half_written; /* not the file itself, but what the child writes beside it */
 } interruption;
 
 static outcome run_as(streams kind, interruption stop, char **args) {
@@ -99,6 +100,7 @@ static outcome run_as(streams kind, interruption stop, char **args) {
     int out[2], err[2], status = 0;
     double begin = seconds();
     bool open_out = true, open_err = true;
+    char when[512] = "";
     pid_t pid;
     memset(&o, 0, sizeof o);
     if (pipe(out) != 0) abort();
@@ -108,12 +110,13 @@ static outcome run_as(streams kind, interruption stop, char **args) {
     if (pid == 0) close(out[0]), close(err[0]), child(args, out[1], err[1], kind);
     close(out[1]);
     close(err[1]);
+    if (stop.number) snprintf(when, sizeof when, stop.half_written ? "%s.%ld.part" : "%s", stop.when, (long)pid);
     while (open_out || open_err) {
         struct pollfd fds[2] = {{open_out ? out[0] : -1, POLLIN, 0}, {open_err ? err[0] : -1, POLLIN, 0}};
-        poll(fds, 2, 20);
+        poll(fds, 2, stop.half_written ? 1 : 20);
         if (fds[0].revents) open_out = drain(out[0], o.out, sizeof o.out);
         if (fds[1].revents) open_err = drain(err[0], o.err, sizeof o.err);
-        if (stop.number && exists(stop.when)) kill(pid, stop.number), stop.number = 0;
+        if (stop.number && exists(when)) kill(pid, stop.number), stop.number = 0;
         if (seconds() - begin > 120) {
             kill(pid, SIGKILL);
             fprintf(stderr, "    stopped after 120 s\n");
@@ -127,7 +130,7 @@ static outcome run_as(streams kind, interruption stop, char **args) {
     return o;
 }
 
-#define NO_STOP ((interruption){0, NULL})
+#define NO_STOP ((interruption){0, NULL, false})
 #define ARGS(...) ((char *[]){(char *)"dit", __VA_ARGS__, NULL})
 #define RUN(...) run_as(STREAMS_PIPES, NO_STOP, (char **)ARGS(__VA_ARGS__))
 /* a quick picture: the tiny model, two steps, 32 x 32 */
@@ -390,6 +393,7 @@ static const refusal refusals[] = {
     {{"-o", ""}, 4, "empty"},
     {{"-o", "a.jpg"}, 2, "a.png"},
     {{"-o", "tests/cli.c/a.png"}, 4, "does not exist"},
+    {{"-o", "/proc/a.png"}, 4, "cannot be made"},
     {{"--latent-out", "/no/such/folder/a"}, 4, "does not exist"},
     {{"--preview", "/no/such/folder/a"}, 4, "does not exist"},
     {{"--preview", "same.png", "--output", "same.png"}, 2, "same file"},
@@ -461,6 +465,173 @@ static void test_start_picture(void) {
     free(png.rgb);
     free(first);
     free(second);
+}
+
+/* Pictures are bounded before they are decoded: what is refused takes neither time nor memory. */
+static void test_start_pictures(void) {
+    static const struct {
+        const char *file;
+        int code; /* 0: it is read, so that what comes after it is refused */
+        const char *says;
+    } cases[] = {
+        {"tests/corpus/picture/jpeg_baseline", 0, "37x29"},
+        {"tests/corpus/picture/jpeg_progressive", 0, "37x29"},
+        {"tests/corpus/picture/jpeg_restart", 0, "37x29"},
+        {"tests/corpus/picture/jpeg_gray", 0, "37x29"},
+        {"tests/corpus/picture/png_rgba16", 0, "5x7"},
+        {"tests/corpus/picture/png_interlaced", 0, "9x9"},
+        {"tests/corpus/picture/png_palette", 0, "13x11"},
+        {"tests/corpus/picture/png_bit", 0, "33x9"},
+        {"tests/corpus/picture/png_zero", 3, "damaged"},
+        {"tests/corpus/picture/png_huge", 3, "23000x23000 pixels; at most 32768 a side and 67108864 in all"},
+        {"tests/corpus/picture/png_bomb", 3, "more than its picture"},
+        {"tests/corpus/picture/jpeg_counts", 3, "Huffman tables"},
+        {"tests/corpus/picture/jpeg_scans", 3, "more than 100 scans"},
+        {"zero.ppm", 3, "PNG or JPEG"},
+        {"zero.gif", 3, "PNG or JPEG"},
+        {"start.fifo", 3, "pipe"},
+        {"cache", 3, "folder"},
+    };
+    outcome o;
+    store(in_work("zero.ppm"), "P6 0 10 255\n", 12);
+    store(in_work("zero.gif"), "GIF89a\0\0\1\0\0\0\0,", 14);
+    CHECK(mkfifo(in_work("start.fifo"), 0600) == 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *path = (char *)(strchr(cases[i].file, '/') ? cases[i].file : in_work(cases[i].file));
+        o = RUN(QUICK, "-i", path, "--noise", "no such file", "-o", (char *)in_work("start.png"));
+        if (cases[i].code)
+            CHECK_MESSAGE(one_line_saying(&o, cases[i].code, cases[i].says) && strstr(o.err, "--init-img"), "%s", path);
+        else
+            CHECK_MESSAGE(o.code == 3 && strstr(o.err, cases[i].says) && strstr(o.err, "scaled to 32x32\ndit: --noise"),
+                          "%s: %d %s", path, o.code, o.err);
+    }
+    o = RUN(QUICK, "-i", "tests/corpus/picture/png_bit", "--mask", (char *)in_work("zero.ppm"));
+    CHECK(one_line_saying(&o, 3, "--mask"));
+    o = RUN(QUICK, "-i", "tests/corpus/picture/png_bit", "--mask", "tests/corpus/picture/jpeg_counts");
+    CHECK(one_line_saying(&o, 3, "--mask"));
+    o = RUN(QUICK, "--noise", (char *)in_work("start.fifo"));
+    CHECK(one_line_saying(&o, 3, "pipe"));
+    o = RUN(QUICK, "-o", (char *)in_work("start.fifo"));
+    CHECK(one_line_saying(&o, 4, "named pipe"));
+}
+
+/* No output may be another one or an input, whatever its path looks like; what is there stays as it is. */
+static void test_overwriting(void) {
+    static const char *const pairs[][4] = {{"-o", "one.png", "--latent-out", "one.png"},
+                                           {"-o", "one.png", "--trace", "./one.png"},
+                                           {"-o", "one.png", "--preview", "sub/../one.png"},
+                                           {"--trace", "one", "--latent-out", "./one"},
+                                           {"-o", "s.png", "--latent-out", "s_2.png"},
+                                           {"-o", "dangling.png", "--trace", "real/one.png"},
+                                           {"-o", "hard.png", "--preview", "to_start.png"},
+                                           {"--trace", "start.png", NULL, NULL},
+                                           {"-o", "start.png", NULL, NULL},
+                                           {"--latent-out", "hard.png", NULL, NULL},
+                                           {"--trace", "tokenizer/spiece.model", NULL, NULL}};
+    static char paths[4][320];
+    size_t size = 0, kept = 0;
+    unsigned char *bytes = load("tests/corpus/picture/png_rgb", &size),
+                  *tokens = load(MODEL "/tokenizer/spiece.model", &kept), *after;
+    outcome o;
+    if (!CHECK(bytes && tokens)) return;
+    CHECK(mkdir(in_work("sub"), 0700) == 0 && mkdir(in_work("real"), 0700) == 0 &&
+          mkdir(in_work("tokenizer"), 0700) == 0);
+    store(in_work("start.png"), bytes, size);
+    store(in_work("tokenizer/spiece.model"), tokens, kept);
+    CHECK(symlink("real/one.png", in_work("dangling.png")) == 0 && symlink("start.png", in_work("to_start.png")) == 0 &&
+          link(in_work("start.png"), in_work("hard.png")) == 0);
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        char *args[32] = {"dit", QUICK, "-b", "2", "-q"};
+        int n = 14;
+        args[n++] = "-i", args[n++] = (char *)in_work("to_start.png");
+        args[n++] = "--tokenizer", args[n++] = (char *)in_work("tokenizer");
+        args[n++] = "-o", args[n++] = "/dev/null";
+        for (int k = 0; k < 4 && pairs[i][k]; k++) {
+            snprintf(paths[k], sizeof paths[k], "%s/%s", work, pairs[i][k]);
+            args[n++] = k % 2 ? paths[k] : (char *)pairs[i][k];
+        }
+        o = run_as(STREAMS_PIPES, NO_STOP, args);
+        CHECK_MESSAGE(one_line_saying(&o, 2, pairs[i][0][1] == 'o' ? "--output" : pairs[i][0]) &&
+                          (strstr(o.err, "same file") || strstr(o.err, "a file of --tokenizer")),
+                      "%s and %s", pairs[i][1], pairs[i][3] ? pairs[i][3] : "an input");
+    }
+    after = load(in_work("start.png"), &kept);
+    CHECK(after && kept == size && memcmp(after, bytes, size) == 0);
+    CHECK(!exists(in_work("one.png")) && !exists(in_work("one")) && !exists(in_work("s_2.png")));
+    free(bytes), free(tokens), free(after);
+    bytes = load(BUNDLED, &size);
+    store(in_work("my.gguf"), bytes, size);
+    free(bytes);
+    o = RUN("-m", (char *)in_work("my.gguf"), "-p", "x", "--steps", "1", "-o", (char *)in_work("sub/../my.gguf"));
+    CHECK(one_line_saying(&o, 2, "same file as --model"));
+    after = load(in_work("my.gguf"), &kept);
+    CHECK(kept == size);
+    free(after);
+    o = RUN(QUICK, "-q", "--steps", "1", "-o", "/dev/null", "--latent-out", "/dev/null");
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+}
+
+/* A name of any length that the file system takes is written; a longer one, of the last picture too, is refused first.
+ */
+static void test_long_names(void) {
+    char path[700];
+    size_t at = (size_t)snprintf(path, sizeof path, "%s/", work);
+    outcome o;
+    memset(path + at, 'a', 300);
+    strcpy(path + at + 251, ".png");
+    o = RUN(QUICK, "-q", "--steps", "1", "-o", path);
+    CHECK_MESSAGE(o.code == 0 && exists(path), "%s", o.err);
+    o = RUN(QUICK, "-q", "--steps", "1", "-b", "2", "-o", path);
+    CHECK(one_line_saying(&o, 4, "too long"));
+    memset(path + at, 'a', 300);
+    strcpy(path + at + 252, ".png");
+    o = RUN(QUICK, "--steps", "1", "-o", path);
+    CHECK(one_line_saying(&o, 4, "too long"));
+    memset(path + at, 0, 300);
+    for (int i = 0; i < 84; i++) strcat(path, "♥");
+    o = RUN(QUICK, "-q", "--steps", "1", "-o", path);
+    CHECK_MESSAGE(o.code == 0 && exists(path), "%s", o.err);
+}
+
+/* Every realloc of the program itself is refused: that of the PNG encoder. */
+static const char no_realloc[] =
+    "#define _GNU_SOURCE\n"
+    "#include <errno.h>\n"
+    "#include <link.h>\n"
+    "extern void *__libc_realloc(void *, size_t);\n"
+    "static char *begin, *end;\n"
+    "static int first(struct dl_phdr_info *info, size_t size, void *user) {\n"
+    "    for (int i = 0; i < info->dlpi_phnum; i++)\n"
+    "        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X)\n"
+    "            begin = (char *)info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, end = begin + info->dlpi_phdr[i].p_memsz;\n"
+    "    return 1;\n"
+    "}\n"
+    "__attribute__((constructor)) static void find(void) { dl_iterate_phdr(first, 0); }\n"
+    "void *realloc(void *block, size_t size) {\n"
+    "    char *caller = __builtin_return_address(0);\n"
+    "    if (caller < begin || caller >= end || size < 256) return __libc_realloc(block, size);\n"
+    "    errno = ENOMEM;\n"
+    "    return 0;\n"
+    "}\n";
+
+/* The finished picture is not lost where memory for its compression is missing. */
+static void test_encoder_without_memory(void) {
+    char command[800];
+    png_file png;
+    outcome o;
+    store(in_work("no_realloc.c"), no_realloc, sizeof no_realloc - 1);
+    snprintf(command, sizeof command, "cc -shared -fPIC -o %s/no_realloc.so %s/no_realloc.c", work, work);
+    if (!CHECK(system(command) == 0)) return;
+    setenv("LD_PRELOAD", in_work("no_realloc.so"), 1);
+    o = RUN(QUICK, "-p", "ein ♥", "-W", "48", "-b", "2", "-o", (char *)in_work("whole.png"));
+    unsetenv("LD_PRELOAD");
+    CHECK_MESSAGE(o.code == 6 && strstr(o.err, "uncompressed") && strstr(o.err, "whole.png"), "%d %s", o.code, o.err);
+    CHECK_MESSAGE(strstr(o.out, "whole.png  seed 42") && count_lines(o.out) == 1, "%s", o.out);
+    png = read_png(in_work("whole.png"));
+    CHECK_MESSAGE(png.sound && strncmp(png.text, "ein ♥\nSteps: 2", 16) == 0, "%s", png.text);
+    free(png.rgb);
+    o = RUN(QUICK, "-q", "-p", "ein ♥", "-W", "48", "-o", (char *)in_work("small.png"));
+    CHECK(o.code == 0 && same_pixels(in_work("whole.png"), in_work("small.png")));
 }
 
 static void test_noise_refusals(void) {
@@ -698,7 +869,7 @@ static int count_part(const char *path, const struct stat *info, int kind, struc
 }
 
 static void test_interruption(int number) {
-    interruption stop = {number, in_work("begun.png")};
+    interruption stop = {number, in_work("begun.png"), false};
     double begin = seconds();
     outcome o;
     remove(in_work("begun.png"));
@@ -717,7 +888,7 @@ static void test_interruption(int number) {
 
 /* Before the first step: while the device is opened, the model is read or kernels are prepared. */
 static void test_early_interruption(void) {
-    interruption stop = {SIGINT, "/"};
+    interruption stop = {SIGINT, "/", false};
     outcome o = run_as(STREAMS_PIPES, stop, (char **)ARGS(QUICK, "--steps", "400", "-o", (char *)in_work("never.png")));
     CHECK_MESSAGE(o.code == 130, "exit code %d: %s", o.code, o.err);
     CHECK(!exists(in_work("never.png")));
@@ -752,6 +923,10 @@ static void test_cache(void) {
     outcome o = RUN(QUICK, "-q", "-o", (char *)in_work("c.png"));
     CHECK_MESSAGE(o.code == 0 && !*o.err, "%s", o.err);
     CHECK(stat(path, &info) == 0 && info.st_size > 8);
+    CHECK(remove(path) == 0 && mkfifo(path, 0600) == 0);
+    o = RUN(QUICK, "-q", "-o", (char *)in_work("c.png"));
+    CHECK_MESSAGE(o.code == 0 && !*o.err, "%s", o.err);
+    CHECK(remove(path) == 0);
 }
 
 static void test_damaged_model(void) {
@@ -1048,6 +1223,66 @@ static void test_planner(void) {
     CHECK_MESSAGE(o.code != 0 && strstr(o.err, "absent.json"), "%d: %s", o.code, o.err);
 }
 
+/* All programs end with the same codes, and say so in their help. */
+static void test_exit_codes(void) {
+    static const char codes[] = "Exit codes: 0 good, 2 wrong usage, 3 model or input file, 4 output, 5 device,\n"
+                                "6 out of memory, 130 interrupted, 1 anything else.\n";
+    static const char *const programs[] = {"build/dit-convert", "build/dit-plan", "build/dit-bench"};
+    static const struct {
+        int program, code;
+        const char *args[8];
+    } cases[] = {{0, 2, {"--fast", "a", "b.gguf"}},
+                 {0, 3, {"tests/fixtures/none", "none.gguf"}},
+                 {0, 4, {MODEL, "/no/such/folder/none.gguf"}},
+                 {1, 2, {"-m", "nothing", "-d", "4xT4"}},
+                 {1, 2, {"-m", "flux", "-d", "4xT4", "-o", "build/none", "--gantt", "build/none"}},
+                 {1, 3, {"-m", "flux", "-d", "@absent.json"}},
+                 {1, 4, {"-m", "flux", "-d", "4xT4", "-o", "/proc/plan.json"}},
+                 {1, 5, {"--measure", "/dev/null", "-d", "no such device"}},
+                 {2, 2, {"gem"}},
+                 {2, 2, {"copy", "--report", "build/none", "--cache", "./build/none"}},
+                 {2, 3, {"model", "--model", "no/such/file.gguf"}},
+                 {2, 4, {"copy", "--report", "/no/such/folder/report.md"}},
+                 {2, 5, {"copy", "--device", "no such device"}}};
+    const char *usual = program;
+    outcome o = RUN("--help");
+    CHECK(strstr(o.out, codes));
+    for (size_t i = 0; i < 3; i++) {
+        program = programs[i];
+        o = RUN("--help");
+        CHECK_MESSAGE(o.code == 0 && strstr(o.out, codes), "%s --help: %s", program, o.out);
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *args[10] = {"dit"};
+        for (int k = 0; k < 8; k++) args[k + 1] = (char *)cases[i].args[k];
+        program = programs[cases[i].program];
+        o = run_as(STREAMS_PIPES, NO_STOP, args);
+        CHECK_MESSAGE(o.code == cases[i].code && count_lines(o.err) == 1, "%s %s %s: %d, not %d: %s", program, args[1],
+                      args[2], o.code, cases[i].code, o.err);
+    }
+    program = "build/dit-convert";
+    o = RUN(MODEL, "none.gguf", "--help");
+    CHECK(o.code == 0 && strstr(o.out, codes));
+    program = usual;
+}
+
+/* dit-convert leaves nothing half-written, and what was there. */
+static void test_interrupted_conversion(int number) {
+    interruption stop = {number, in_work("converted.gguf"), true};
+    const char *usual = program;
+    struct stat info;
+    outcome o;
+    store(in_work("converted.gguf"), "old", 3);
+    program = "build/dit-convert";
+    o = run_as(STREAMS_PIPES, stop, (char **)ARGS("--type", "q5_1", BUNDLED, (char *)in_work("converted.gguf")));
+    CHECK_MESSAGE(o.code == 128 + number, "exit code %d: %s", o.code, o.err);
+    CHECK(stat(in_work("converted.gguf"), &info) == 0 && info.st_size == 3);
+    left_parts = 0;
+    nftw(work, count_part, 16, FTW_PHYS);
+    CHECK_MESSAGE(left_parts == 0, "%d half-written files", left_parts);
+    program = usual;
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) program = argv[1];
     snprintf(work, sizeof work, "%s/dit-cli-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
@@ -1056,6 +1291,10 @@ int main(int argc, char **argv) {
     test_answers();
     test_refusals();
     test_start_picture();
+    test_start_pictures();
+    test_overwriting();
+    test_long_names();
+    test_encoder_without_memory();
     test_noise_refusals();
     test_noise_truncated();
     test_picture();
@@ -1084,6 +1323,9 @@ int main(int argc, char **argv) {
     test_bundled();
     test_prefix();
     test_planner();
+    test_exit_codes();
+    test_interrupted_conversion(SIGINT);
+    test_interrupted_conversion(SIGTERM);
     nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     return TEST_END("cli");
 }

@@ -5,6 +5,7 @@
 #include "test.h"
 #include "files.h"
 #include "model_files.h"
+#include <sys/resource.h>
 
 static const char *const folder_path = "tests/fixtures/pipe_pixart_sigma";
 static const char *const output = "build/convert_test.gguf";
@@ -276,10 +277,10 @@ static void test_rows(const diti_env *env) {
     first = test_read_file(output, &first_size), second = test_read_file(again, &second_size);
     CHECK(first_size == second_size && !memcmp(first, second, first_size));
     free(first), free(second);
-    CHECK(run("q8_0", output, again) == EXIT_FAILURE); /* and becomes nothing else */
+    CHECK(run("q8_0", output, again) == EXIT_INPUT); /* and becomes nothing else */
     CHECK(run("I8R+ROT", "models/emoji-q8_0.gguf", output) == 0);
     CHECK(check_rows(env, "models/emoji-q8_0.gguf", output, "transformer", &rotated) == 100 && rotated == 100);
-    CHECK(run("i8r", output, again) == EXIT_FAILURE);
+    CHECK(run("i8r", output, again) == EXIT_INPUT);
     check_damaged_rows("ff.net.2.weight_scale", "ff.net.2.weight_scalf", 21, "ff.net.2.weight_scale'");
     check_damaged_rows("to_k.weight\4\0\0\0\0\1", "to_k.weight\4\0\0\0\200\0", 17, "groups of 128");
     CHECK(run("i8r+rot", output, again) == 0);
@@ -405,6 +406,45 @@ static void test_damaged_input(void) {
     bytes_free(&archive);
 }
 
+static bool is_half_written(const char *path) {
+    char part[PATH_SIZE];
+    struct stat info;
+    return name_part(path, part, sizeof part) && stat(part, &info) == 0;
+}
+
+static size_t size_of(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 ? (size_t)info.st_size : 0;
+}
+
+/* A symbolic link stays one, even before its file exists; a file that weights are read from is not replaced; where the
+   disk is full, the old file stays. */
+static void test_output(void) {
+    static const char link[] = "build/convert_link.gguf", copy[] = "build/convert_copy.gguf";
+    struct rlimit usual, limit;
+    struct stat info;
+    size_t size;
+    remove(link), remove(output), remove(copy);
+    for (int again = 0; again < 2; again++) {
+        if (!again) CHECK(symlink("convert_test.gguf", link) == 0);
+        CHECK(run("q8_0", folder_path, link) == EXIT_GOOD);
+        CHECK(lstat(link, &info) == 0 && S_ISLNK(info.st_mode) && size_of(output) > 10000);
+    }
+    size = size_of(output);
+    CHECK(run("f32", output, link) == EXIT_USAGE &&
+          run("f32", output, "build/../build/convert_test.gguf") == EXIT_USAGE);
+    CHECK(size_of(output) == size);
+    write_text(copy, "old", 3);
+    CHECK(getrlimit(RLIMIT_FSIZE, &usual) == 0);
+    limit = usual, limit.rlim_cur = 8192;
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    CHECK(run("q8_0", folder_path, copy) == EXIT_OUTPUT);
+    CHECK(setrlimit(RLIMIT_FSIZE, &usual) == 0);
+    CHECK(size_of(copy) == 3 && !is_half_written(copy));
+    remove(link), remove(output), remove(copy);
+}
+
 /* Each says one line on stderr and leaves no file. */
 static void test_errors(void) {
     static const char *const wrong_types[] = {"q4_k", "i32", "f8_e4m3", "stored", "nonsense", ""};
@@ -424,13 +464,13 @@ static void test_errors(void) {
     CHECK(convert_main(5, no_steps) == EXIT_USAGE && convert_main(2, no_value) == EXIT_USAGE);
     CHECK(convert_main(2, too_few) == EXIT_USAGE && convert_main(4, unknown) == EXIT_USAGE);
     CHECK(run("q8_0", folder_path, "build/convert_test.bin") == EXIT_USAGE);
-    CHECK(run("q8_0", "tests/fixtures/no_such_folder", output) == EXIT_FAILURE);
-    CHECK(run("q8_0", "tests", output) == EXIT_FAILURE);
-    CHECK(run("q8_0", folder_path, "build/no_such_folder/a.gguf") == EXIT_FAILURE);
+    CHECK(run("q8_0", "tests/fixtures/no_such_folder", output) == EXIT_INPUT);
+    CHECK(run("q8_0", "tests", output) == EXIT_INPUT);
+    CHECK(run("q8_0", folder_path, "build/no_such_folder/a.gguf") == EXIT_OUTPUT);
     memcpy(file.data + file.size - 8, values, 8);
     if (CHECK(out)) fwrite(file.data, 1, file.size, out), fclose(out);
-    CHECK(run("f16", "build/convert_test.safetensors", output) == EXIT_FAILURE);
-    CHECK(!fopen(output, "rb") && !fopen("build/convert_test.gguf.part", "rb"));
+    CHECK(run("f16", "build/convert_test.safetensors", output) == EXIT_INPUT);
+    CHECK(!fopen(output, "rb") && !is_half_written(output));
     remove("build/convert_test.safetensors");
     bytes_free(&file);
 }
@@ -451,6 +491,7 @@ int main(void) {
     test_component_folder(&env);
     test_bundled_model(&env);
     test_damaged_input();
+    test_output();
     test_errors();
     return TEST_END("convert");
 }

@@ -4,6 +4,7 @@
 #define PLAN_NO_MAIN
 #include "../tools/dit-plan.c"
 #include "test.h"
+#include <sys/resource.h>
 
 typedef struct measured {
     const char *model, *device, *machine; /* machine NULL: the device's */
@@ -853,6 +854,35 @@ static void test_program(void) {
     remove(svg), remove(json);
 }
 
+/* Where the disk is full, the old file stays and nothing half-written is left; no output is another one or an input. */
+static void test_program_outputs(void) {
+    static const char *const clashes[] = {"-m flux -d 4xT4 --gantt build/test_plan.svg -o build/../build/test_plan.svg",
+                                          "-m flux -d 4xT4 --gantt build/test_plan.svg --split @build/test_plan.svg",
+                                          "-m flux -d @build/test_plan.svg -o ./build/test_plan.svg",
+                                          "--measure build/test_plan.svg -d @build/test_plan.svg"};
+    static char out[65536], errors[4096];
+    const char *svg = "build/test_plan.svg";
+    struct rlimit usual, limit;
+    char part[PATH_SIZE];
+    struct stat info;
+    int code;
+    save(svg, "old");
+    CHECK(getrlimit(RLIMIT_FSIZE, &usual) == 0);
+    limit = usual, limit.rlim_cur = 1024;
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    code = run_plan("-m hunyuandit -d 4xT4 --gantt build/test_plan.svg", out, sizeof out, errors, sizeof errors);
+    CHECK(setrlimit(RLIMIT_FSIZE, &usual) == 0);
+    CHECK_MESSAGE(code == 4 && strstr(errors, svg), "%d: %s", code, errors);
+    CHECK(strcmp(read_text(svg), "old") == 0 && name_part(svg, part, sizeof part) && stat(part, &info) != 0);
+    for (size_t i = 0; i < DITI_COUNT(clashes); i++) {
+        code = run_plan(clashes[i], out, sizeof out, errors, sizeof errors);
+        CHECK_MESSAGE(code == 2 && strstr(errors, "same file"), "%s: %d: %s", clashes[i], code, errors);
+    }
+    CHECK(strcmp(read_text(svg), "old") == 0);
+    remove(svg);
+}
+
 /* What README.md shows is what the program prints. */
 static void test_readme(void) {
     static char out[65536], errors[4096];
@@ -923,6 +953,7 @@ int main(void) {
     test_table_damaged();
     test_program_refuses();
     test_program();
+    test_program_outputs();
     test_readme();
     test_gantt();
     return TEST_END("plan");

@@ -2,10 +2,11 @@
    times, JSON lines, profiles. Include it after dit.h with its implementation. */
 #ifndef BENCH_CORE_H
 #define BENCH_CORE_H
+#include "../examples/programs.h"
 #include <errno.h>
 #include <time.h>
 
-enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, MOST_RUNS = 999 };
+enum { MOST_RUNS = 999 };
 
 typedef struct options {
     const char *op, *device, *rung, *form, *types, *model, *prompt, *cache, *shape, *report;
@@ -15,15 +16,15 @@ typedef struct options {
     dit_type type; /* of the case at hand */
 } options;
 
-static int complain(const char *format, ...) DITI_PRINTF(1, 2);
-static int complain(const char *format, ...) {
+static int complain(int code, const char *format, ...) DITI_PRINTF(2, 3);
+static int complain(int code, const char *format, ...) {
     va_list arguments;
     fputs("dit-bench: ", stderr);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
     va_end(arguments);
     fputc('\n', stderr);
-    return EXIT_USAGE;
+    return code;
 }
 
 static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
@@ -82,7 +83,8 @@ typedef struct line { /* what a case prints */
 
 typedef struct bench {
     options o;
-    FILE *out, *report; /* report: a Markdown table; NULL: none */
+    FILE *out;
+    output_file report; /* a Markdown table; its file NULL: none */
     double started;     /* when the process began */
     diti_env env;
     dit_context *context;
@@ -113,8 +115,8 @@ static double now(void) {
 static double cpu_now(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 static int failed(bench *b) {
-    complain("%s", b->err.message[0] ? b->err.message : "failed, for a reason that was not told");
-    return EXIT_FAILED;
+    return complain(b->err.result < 0 ? exit_code_of(b->err.result) : EXIT_OTHER, "%s",
+                    b->err.message[0] ? b->err.message : "failed, for a reason that was not told");
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -130,9 +132,9 @@ static double median(double *values, uint32_t count) {
 /* --rung and --form in the words of dit_context_desc.overrides. */
 static int make_overrides(const options *o, char *out, size_t size) {
     if (o->form && strcmp(o->form, "cpu") != 0 && strcmp(o->form, "gpu") != 0)
-        return complain("--form %s: there are cpu and gpu", o->form);
+        return complain(EXIT_USAGE, "--form %s: there are cpu and gpu", o->form);
     if (o->rung && (strlen(o->rung) > 20 || strchr(o->rung, ',')))
-        return complain("--rung %s: there is no such rung", o->rung);
+        return complain(EXIT_USAGE, "--rung %s: there is no such rung", o->rung);
     diti_format(out, size, "%s%s%s%s", o->rung ? "rung=" : "", o->rung ? o->rung : "", o->rung && o->form ? "," : "",
                 !o->form                      ? ""
                 : strcmp(o->form, "cpu") == 0 ? "cpu=1"
@@ -154,7 +156,7 @@ static int open_context(bench *b, const void *cache, size_t cache_size) {
     b->device = b->context->device;
     b->env = b->context->env;
     if (!b->o.rung || diti_equal(b->o.rung, diti_rung_name(b->device->rung))) return EXIT_GOOD;
-    return complain("--rung %s: %s fails its self-test there; leave --rung out to use %s", b->o.rung,
+    return complain(EXIT_USAGE, "--rung %s: %s fails its self-test there; leave --rung out to use %s", b->o.rung,
                     b->device->info.name, diti_rung_name(b->device->rung));
 }
 
@@ -209,7 +211,7 @@ static int random_buffer(bench *b, diti_buffer *buffer, dit_type type, uint32_t 
     uint64_t chunk = (uint64_t)count * block, done, size;
     unsigned char *data = malloc((size_t)chunk);
     dit_result result = DIT_OK;
-    if (!data) return complain("out of memory for random weights");
+    if (!data) return complain(EXIT_MEMORY, "out of memory for random weights");
     for (i = 0; i < count; i++) {
         if (i8)
             random_row(columns, data + (size_t)i * block, &state);
@@ -229,8 +231,8 @@ static int random_part(bench *b, held *h, uint32_t rows, uint64_t row_bytes) {
     diti_weight_part *part = &weight->parts[weight->part_count];
     diti_buffer *buffer = &h->buffers[weight->part_count];
     if (weight->part_count == DITI_MAX_WEIGHT_PARTS)
-        return complain("weights [%u, %u] are too large for this device; choose smaller sizes", weight->rows,
-                        weight->columns);
+        return complain(EXIT_USAGE, "weights [%u, %u] are too large for this device; choose smaller sizes",
+                        weight->rows, weight->columns);
     if (diti_buffer_create(b->device, rows * row_bytes, DITI_MEMORY_DEVICE, "random weights", buffer, &b->err) < 0)
         return failed(b);
     part->buffer = buffer;
@@ -247,10 +249,12 @@ static int fill_weight(bench *b, held *h, uint32_t rows, uint32_t columns) {
     int code = EXIT_GOOD;
     char name[32];
     if (h->weight.type == DIT_TYPE_I8_ROW_ROTATED && diti_i8_type(h->weight.type, columns) != h->weight.type)
-        return complain("rows of %u values don't divide into groups of %u; give sizes that are multiples of it, or i8r",
+        return complain(EXIT_USAGE,
+                        "rows of %u values don't divide into groups of %u; give sizes that are multiples of it, or i8r",
                         columns, DITI_ROTATION_GROUP);
     if (!diti_weight_bytes(h->weight.type, 1, columns, &row_bytes)) {
         return complain(
+            EXIT_USAGE,
             "rows of %u values don't divide into blocks of %u; give sizes that are multiples of it, or a --type other than %s",
             columns, diti_type_block(h->weight.type), type_text(h->weight.type, name));
     }
@@ -269,7 +273,7 @@ static const diti_weight *random_weight(bench *b, dit_type type, uint32_t rows, 
     static const diti_weight empty;
     held *h = b->code || !rows || !columns ? NULL : calloc(1, sizeof *h);
     if (!h) {
-        if (!b->code && rows && columns) b->code = complain("out of memory for random weights");
+        if (!b->code && rows && columns) b->code = complain(EXIT_MEMORY, "out of memory for random weights");
         return &empty;
     }
     h->next = b->weights;
@@ -741,16 +745,17 @@ static void add_memory(bench *b, double device_bytes) {
 
 static int open_report(bench *b) {
     int r;
-    if (!b->o.report || b->report) return EXIT_GOOD;
-    b->report = fopen(b->o.report, "w");
-    if (!b->report) return complain("--report %s: %s", b->o.report, strerror(errno));
-    fprintf(b->report, "%s, rung %s: copies %.1f GB/s (read and written); in registers, GFLOP/s:", b->device->info.name,
+    if (!b->o.report || b->report.file) return EXIT_GOOD;
+    if (!output_open(&b->report, b->o.report))
+        return complain(exit_code_of_writing(errno), "--report %s: %s", b->o.report, strerror(errno));
+    fprintf(b->report.file,
+            "%s, rung %s: copies %.1f GB/s (read and written); in registers, GFLOP/s:", b->device->info.name,
             diti_rung_name(b->device->rung), b->peak_bytes * 1e-9);
     for (r = 0; r < RATES; r++) {
-        if (b->peaks[r] > 0) fprintf(b->report, "%s %s %.1f", r ? "," : "", rates[r].what, b->peaks[r] * 1e-9);
+        if (b->peaks[r] > 0) fprintf(b->report.file, "%s %s %.1f", r ? "," : "", rates[r].what, b->peaks[r] * 1e-9);
     }
-    fprintf(b->report, ".\n\n");
-    fprintf(b->report,
+    fprintf(b->report.file, ".\n\n");
+    fprintf(b->report.file,
             "| case | type | ms | GFLOP/s | GB/s | of the ceiling |\n| --- | --- | --- | --- | --- | --- |\n");
     return EXIT_GOOD;
 }
@@ -758,11 +763,11 @@ static int open_report(bench *b) {
 static void report_line(bench *b, double seconds, double fraction) {
     const line *l = &b->line;
     char sizes[64];
-    if (!b->report) return;
+    if (!b->report.file) return;
     diti_format(sizes, sizeof sizes, "%u × %u × %u", l->m, l->n, l->k);
-    fprintf(b->report, "| %s %s | %s | %.3f | %.2f | %.2f | %.0f %% |\n", l->op, l->title[0] ? l->title : sizes,
+    fprintf(b->report.file, "| %s %s | %s | %.3f | %.2f | %.2f | %.0f %% |\n", l->op, l->title[0] ? l->title : sizes,
             l->type, seconds * 1e3, l->flops / seconds * 1e-9, l->bytes / seconds * 1e-9, fraction * 100);
-    fflush(b->report);
+    fflush(b->report.file);
 }
 
 /* ---- lines, to their end ---- */
@@ -922,8 +927,8 @@ static int profile(bench *b, diti_plan *plan, uint32_t repeated, uint32_t repeat
     profile_row *rows = calloc(plan->source_count + 1, sizeof *rows);
     uint32_t segment, count = 0;
     int code = EXIT_GOOD;
-    if (!rows) return complain("out of memory for the profile");
-    if (!plan->queries) code = complain("--profile: this device's queue has no timestamps");
+    if (!rows) return complain(EXIT_MEMORY, "out of memory for the profile");
+    if (!plan->queries) code = complain(EXIT_USAGE, "--profile: this device's queue has no timestamps");
     if (!code && split_plan(plan, &b->err) < 0) code = failed(b);
     for (segment = 0; segment < plan->segment_count && !code; segment++)
         code = profile_segment(b, plan, segment, segment == repeated ? repeats : 1, rows, &count);

@@ -471,7 +471,8 @@ static void emit_shape(bench *b, shape_run *r, bool ends) {
 static int add_segment(bench *b, uint32_t segment, double share) {
     double flops, bytes;
     times t;
-    if (measure(b, segment, &t)) return EXIT_FAILED;
+    int code = measure(b, segment, &t);
+    if (code) return code;
     count_work(b->plan, segment, &flops, &bytes);
     b->line.flops += flops * share;
     b->line.bytes += bytes * share;
@@ -549,10 +550,10 @@ static int case_shape(bench *b, const char *otherwise, bool encoder) {
     const shape *known = find_shape(name);
     shape changed;
     if (!known || (known->in == 0) != encoder)
-        return complain("--shape %s: there is no such %s; dit-bench --help lists them", name,
+        return complain(EXIT_USAGE, "--shape %s: there is no such %s; dit-bench --help lists them", name,
                         encoder ? "encoder" : "architecture");
     if (!diti_type_is_i8(b->o.type) && known->hidden % diti_type_block(b->o.type))
-        return complain("--type %s: rows of %u values don't divide into blocks of %u; choose another type",
+        return complain(EXIT_USAGE, "--type %s: rows of %u values don't divide into blocks of %u; choose another type",
                         b->line.type, known->hidden, diti_type_block(b->o.type));
     changed = *known;
     if (b->o.tokens) changed.tokens = b->o.tokens;

@@ -43,7 +43,7 @@ static const char usage_text[] =
     "gflops comes from seconds: the device's time where it has timestamps, else the clock's (wall_seconds). cpu_seconds are\n"
     "this process's; with a software driver on a shared machine compare gflops_per_core, operations by cpu_seconds.\n"
     "fraction is the share of what the device can do at best, measured first: bytes copied (bound: copy), or products in\n"
-    "registers, of the kind that the kernels in use are made of.\n";
+    "registers, of the kind that the kernels in use are made of.\n" EXIT_CODES_HELP;
 
 /* ---- options ---- */
 
@@ -90,7 +90,7 @@ static int take_number(const option *known, const char *text, uint32_t *out) {
     errno = 0;
     value = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > known->most)
-        return complain("%s %s: give a whole number from 1 to %u", known->name, text, known->most);
+        return complain(EXIT_USAGE, "%s %s: give a whole number from 1 to %u", known->name, text, known->most);
     *out = (uint32_t)value;
     return EXIT_GOOD;
 }
@@ -100,12 +100,12 @@ static int take_option(options *o, const char *name, const char *value) {
     for (i = 0; i < DITI_COUNT(option_table); i++) {
         const option *known = &option_table[i];
         if (strcmp(known->name, name) != 0) continue;
-        if (!value) return complain("%s: a value is missing after it", name);
+        if (!value) return complain(EXIT_USAGE, "%s: a value is missing after it", name);
         if (known->most) return take_number(known, value, (uint32_t *)(void *)((char *)o + known->offset));
         *(const char **)(void *)((char *)o + known->offset) = value;
         return EXIT_GOOD;
     }
-    return complain("%s: there is no such option; dit-bench --help lists them", name);
+    return complain(EXIT_USAGE, "%s: there is no such option; dit-bench --help lists them", name);
 }
 
 static void default_number(uint32_t *value, uint32_t otherwise) {
@@ -234,7 +234,7 @@ static int case_expand(bench *b) {
             diti_op_expand(&b->graph, weight, part, first, rows - first < most ? rows - first : most, "expanded");
     }
     if (!b->code && !b->graph.dispatch_count)
-        return complain("expand: the kernels read %s as it is; give a --type that is packed, such as q8_0",
+        return complain(EXIT_USAGE, "expand: the kernels read %s as it is; give a --type that is packed, such as q8_0",
                         b->line.type);
     b->line.n = o->n;
     b->line.k = o->k;
@@ -305,17 +305,15 @@ static void *read_cache(const char *path, size_t *size) {
 static int write_cache(bench *b) {
     size_t size = 0;
     void *data;
-    FILE *file;
+    output_file out;
     bool good;
     if (!b->o.cache) return EXIT_GOOD;
     if (dit_context_save_cache(b->context, NULL, &size, &b->err) < 0) return failed(b);
     data = malloc(size);
     if (!data || dit_context_save_cache(b->context, data, &size, &b->err) < 0) return free(data), failed(b);
-    file = fopen(b->o.cache, "wb");
-    good = file && fwrite(data, 1, size, file) == size;
-    if (file && fclose(file) != 0) good = false;
+    good = output_open(&out, b->o.cache) && output_close(&out, fwrite(data, 1, size, out.file) == size);
     free(data);
-    return good ? EXIT_GOOD : complain("--cache %s: %s", b->o.cache, strerror(errno));
+    return good ? EXIT_GOOD : complain(exit_code_of_writing(errno), "--cache %s: %s", b->o.cache, strerror(errno));
 }
 
 typedef struct picture {
@@ -365,17 +363,19 @@ static int load_picture(bench *b, picture *p) {
     p->desc.seed = 42;
     p->size = (size_t)p->desc.width * p->desc.height * 4;
     p->pixels = malloc(p->size);
-    return p->pixels ? EXIT_GOOD : complain("out of memory for the picture");
+    return p->pixels ? EXIT_GOOD : complain(EXIT_MEMORY, "out of memory for the picture");
 }
 
 /* More runs of the same job: its prompt, sizes and steps stay. */
 static int repeat_picture(bench *b, picture *p, times *t, double *steps_per_s) {
     double wall[MOST_RUNS], cpu[MOST_RUNS], rate[MOST_RUNS];
     uint32_t i, steps = p->desc.steps;
+    int code;
     for (i = 0; i < b->o.runs; i++) {
         double wall_begin = now(), cpu_begin = cpu_now();
         if (dit_job_restart(p->job, &p->desc, &b->err) < 0) return failed(b);
-        if (run_picture(b, p)) return EXIT_FAILED;
+        code = run_picture(b, p);
+        if (code) return code;
         wall[i] = now() - wall_begin;
         cpu[i] = cpu_now() - cpu_begin;
         rate[i] = steps > 1 ? (steps - 1) / (p->last_step - p->first_step) : 1 / wall[i];
@@ -400,11 +400,13 @@ static void count_picture(bench *b, const picture *p) {
 
 static int time_picture(bench *b, picture *p, double opened) {
     double loaded, planned, drawn, steps = p->desc.steps, rate;
+    int code;
     loaded = now();
     if (dit_job_create(b->context, &p->desc, &p->job, &b->err) < 0) return failed(b);
     note_memory(b, p);
     planned = now();
-    if (run_picture(b, p)) return EXIT_FAILED;
+    code = run_picture(b, p);
+    if (code) return code;
     drawn = now();
     rate = steps > 1 ? (steps - 1) / (p->last_step - p->first_step) : 1 / (drawn - planned);
     b->line.t.wall = drawn - b->started;
@@ -420,7 +422,8 @@ static int time_picture(bench *b, picture *p, double opened) {
     add_key(b, "pipelines", (double)b->device->pipelines_compiled, "%.0f");
     if (b->o.runs) {
         times again = DITI_ZERO;
-        if (repeat_picture(b, p, &again, &rate)) return EXIT_FAILED;
+        code = repeat_picture(b, p, &again, &rate);
+        if (code) return code;
         add_key(b, "again_seconds", again.wall, "%.3f");
         add_key(b, "again_cpu_seconds", again.cpu, "%.3f");
     }
@@ -480,7 +483,7 @@ static int run_kind(bench *b, const kind *kind) {
     char type[32];
     int code;
     if (diti_type_is_i8(b->o.type) && (kind->run == case_conv || kind->run == case_vae))
-        return complain("--type i8r: only linear layers have int8 rows; %s has none", kind->name);
+        return complain(EXIT_USAGE, "--type i8r: only linear layers have int8 rows; %s has none", kind->name);
     code = begin_case(b);
     if (!code) code = open_report(b);
     if (code) return code;
@@ -498,7 +501,8 @@ static int check_types(const char *text) {
     for (;; text += length + 1) {
         length = strcspn(text, ",");
         if (!find_type(text, length, &type))
-            return complain("--type %.*s: there is no such type; dit-bench --help lists them", (int)length, text);
+            return complain(EXIT_USAGE, "--type %.*s: there is no such type; dit-bench --help lists them", (int)length,
+                            text);
         if (!text[length]) return EXIT_GOOD;
     }
 }
@@ -524,7 +528,7 @@ static int run_op(bench *b) {
     for (i = 0; i < DITI_COUNT(kinds); i++) {
         if (strcmp(kinds[i].name, b->o.op) == 0) return run_types(b, &kinds[i]);
     }
-    return complain("%s: there is no such case; dit-bench --help lists them", b->o.op);
+    return complain(EXIT_USAGE, "%s: there is no such case; dit-bench --help lists them", b->o.op);
 }
 
 /* Arguments as one text of words. */
@@ -584,21 +588,40 @@ static int run_all(bench *b) {
     return code;
 }
 
+/* Before any work: both can be written, and neither is the other one or the model. */
+static int check_outputs(const options *o) {
+    const named_path outputs[] = {{"--report", o->report}, {"--cache", o->cache}}, model = {"--model", o->model};
+    char why[2 * PATH_SIZE];
+    size_t i;
+    for (i = 0; i < DITI_COUNT(outputs); i++) {
+        const char *wrong = outputs[i].path ? why_not_writable(outputs[i].path) : NULL;
+        if (wrong) return complain(EXIT_OUTPUT, "%s %s: %s", outputs[i].option, outputs[i].path, wrong);
+    }
+    if (!find_overwritten(outputs, DITI_COUNT(outputs), &model, 1, why, sizeof why)) return EXIT_GOOD;
+    return complain(EXIT_USAGE, "%s", why);
+}
+
 static int bench_run(int count, char **texts, FILE *out) {
     bench b;
     int code;
     memset(&b, 0, sizeof b);
     b.started = now();
     b.out = out;
-    if (count < 2) return complain("which case? Say dit-bench gemm, for example; dit-bench --help lists them");
+    if (count < 2)
+        return complain(EXIT_USAGE, "which case? Say dit-bench gemm, for example; dit-bench --help lists them");
     if (strcmp(texts[1], "--help") == 0 || strcmp(texts[1], "-h") == 0) return fputs(usage_text, out), EXIT_GOOD;
     code = take_options(&b.o, count, texts);
+    if (!code) code = check_outputs(&b.o);
     if (!code) code = strcmp(b.o.op, "all") == 0 ? run_all(&b) : run_op(&b);
     dit_context_destroy(b.context);
-    if (b.report && fclose(b.report) != 0 && !code) code = complain("--report %s: %s", b.o.report, strerror(errno));
+    if (b.report.file && !output_close(&b.report, true) && !code)
+        code = complain(exit_code_of_writing(errno), "--report %s: %s", b.o.report, strerror(errno));
     return code;
 }
 
 #ifndef BENCH_NO_MAIN
-int main(int count, char **texts) { return bench_run(count, texts, stdout); }
+int main(int count, char **texts) {
+    end_cleanly_by_signals();
+    return bench_run(count, texts, stdout);
+}
 #endif

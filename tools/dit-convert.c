@@ -2,6 +2,7 @@
  * configurations, tokenizer and scheduler files. A single component's folder or file is converted too. See usage(). */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
+#include "../examples/programs.h"
 #include <ctype.h>
 
 static const char usage_text[] =
@@ -21,9 +22,10 @@ static const char usage_text[] =
     "modulation and text-stream weights become q8_0. What does not fill blocks becomes f16. i8r is for the linear layers of\n"
     "the transformer's blocks but their modulation, where it keeps the picture; all others become q8_0. Rows that no groups\n"
     "of 256 fill are not rotated. Such a matrix NAME is an I8 tensor, followed by its scales, F32, as NAME_scale; where it\n"
-    "is rotated, the metadata has dit.rotation.NAME = 256.\n";
+    "is rotated, the metadata has dit.rotation.NAME = 256.\n"
+    "\n" EXIT_CODES_HELP;
 
-enum { CHUNK = 65536, ALIGNMENT = 32, EXIT_USAGE = 2 };
+enum { CHUNK = 65536, ALIGNMENT = 32 };
 
 typedef struct out_tensor {
     char *name;
@@ -60,7 +62,8 @@ typedef struct converter {
     size_t tensor_count, tensor_capacity;
     small_file *files;
     size_t file_count, file_capacity;
-    FILE *out;
+    output_file out;
+    bool output_failed, no_memory, help;
     uint64_t written;
     dit_error *err;
 } converter;
@@ -499,10 +502,14 @@ static void encode(dit_type type, const float *values, size_t count, uint8_t *ou
 
 /* --- writing --- */
 
+static dit_result output_failed(converter *convert) {
+    convert->output_failed = true;
+    return diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be written: %s", convert->output, strerror(errno));
+}
+
 static dit_result put(converter *convert, const void *data, size_t size) {
     convert->written += size;
-    if (fwrite(data, 1, size, convert->out) == size) return DIT_OK;
-    return diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be written; is the disk full?", convert->output);
+    return fwrite(data, 1, size, convert->out.file) == size ? DIT_OK : output_failed(convert);
 }
 
 static dit_result put_number(converter *convert, uint64_t value, size_t size) {
@@ -703,31 +710,31 @@ static dit_result put_tensor(converter *convert, const out_tensor *tensor) {
     return put_padding(convert);
 }
 
-static dit_result put_all(converter *convert, const char *temporary) {
-    dit_result result;
-    convert->out = fopen(temporary, "wb");
-    if (!convert->out) return diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be created", temporary);
-    result = put_header(convert);
-    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++)
-        result = put_tensor(convert, &convert->tensors[i]);
-    if (fclose(convert->out) != 0 && result >= 0) {
-        result = diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be written; is the disk full?", convert->output);
+/* The files that are read and the one that is written must not be the same. */
+static dit_result check_output(converter *convert) {
+    file_id output, input;
+    if (!identify(convert->output, &output)) return DIT_OK;
+    for (size_t i = 0; i < convert->tensor_count; i++) {
+        const diti_checkpoint *from = convert->tensors[i].from;
+        if (!from || (i > 0 && from == convert->tensors[i - 1].from)) continue;
+        for (size_t k = 0; k < from->file_count; k++) {
+            if (!identify(diti_file_name(from->files[k]), &input) || !same_file(&output, &input)) continue;
+            return diti_fail(convert->err, DIT_ERROR_INVALID_ARGUMENT,
+                             "%s: weights are read from this file, which would be lost; name another output",
+                             convert->output);
+        }
     }
-    if (result >= 0 && rename(temporary, convert->output) != 0) {
-        result = diti_fail(convert->err, DIT_ERROR_IO, "%s: cannot be replaced", convert->output);
-    }
-    if (result < 0) remove(temporary);
-    return result;
+    return DIT_OK;
 }
 
 static dit_result write_output(converter *convert) {
-    size_t size = strlen(convert->output) + 6;
-    char *temporary = diti_alloc(&convert->env, size);
-    dit_result result;
-    if (!temporary) return no_memory(convert);
-    diti_format(temporary, size, "%s.part", convert->output);
-    result = put_all(convert, temporary);
-    diti_free(&convert->env, temporary);
+    dit_result result = check_output(convert);
+    if (result < 0) return result;
+    if (!output_open(&convert->out, convert->output)) return output_failed(convert);
+    result = put_header(convert);
+    for (size_t i = 0; i < convert->tensor_count && result >= 0; i++)
+        result = put_tensor(convert, &convert->tensors[i]);
+    if (!output_close(&convert->out, result >= 0) && result >= 0) result = output_failed(convert);
     return result;
 }
 
@@ -786,7 +793,7 @@ static void clean_up(converter *convert) {
     diti_package_close(convert->package);
 }
 
-static bool same_name(const char *a, const char *b) {
+static bool same_letters(const char *a, const char *b) {
     for (; *a && toupper((unsigned char)*a) == toupper((unsigned char)*b); a++, b++) {
     }
     return *a == *b;
@@ -794,11 +801,11 @@ static bool same_name(const char *a, const char *b) {
 
 /* In capitals or small letters: "q8_0". */
 static bool type_from_name(const char *name, dit_type *out) {
-    *out = same_name(name, "i8r") ? DIT_TYPE_I8_ROW : DIT_TYPE_I8_ROW_ROTATED;
-    if (same_name(name, "i8r") || same_name(name, "i8r+rot")) return true;
+    *out = same_letters(name, "i8r") ? DIT_TYPE_I8_ROW : DIT_TYPE_I8_ROW_ROTATED;
+    if (same_letters(name, "i8r") || same_letters(name, "i8r+rot")) return true;
     for (int type = DIT_TYPE_F32; type <= DIT_TYPE_I64; type++) {
         *out = (dit_type)type;
-        if (same_name(name, diti_type_name(*out))) return true;
+        if (same_letters(name, diti_type_name(*out))) return true;
     }
     return false;
 }
@@ -810,7 +817,7 @@ static bool writable_type(const char *name, dit_type *out) {
 }
 
 /* The last part of a path: "models/emoji/" gives "emoji". */
-static const char *base_name(const char *path, char *out, size_t size) {
+static const char *input_name(const char *path, char *out, size_t size) {
     size_t end = strlen(path), start;
     while (end > 0 && path[end - 1] == '/') end--;
     for (start = end; start > 0 && path[start - 1] != '/'; start--) {
@@ -830,6 +837,7 @@ static bool add_rule(converter *convert, const char *glob, size_t length, dit_ty
     if (!text || !diti_grow(&convert->env, (void **)&convert->rules, &convert->rule_capacity, convert->rule_count,
                             sizeof rule)) {
         diti_free(&convert->env, text);
+        convert->no_memory = true;
         return usage("out of memory", "");
     }
     memcpy(text, glob, length);
@@ -884,6 +892,10 @@ static bool takes_value(const char *option) {
 static bool parse_arguments(converter *convert, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const char *argument = argv[i];
+        if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0) {
+            convert->help = true;
+            return true;
+        }
         if (takes_value(argument)) {
             if (++i == argc) return usage("a value is missing after ", argument);
             if (!parse_value(convert, argument, argv[i])) return false;
@@ -903,26 +915,36 @@ static bool parse_arguments(converter *convert, int argc, char **argv) {
     return true;
 }
 
+/* A value that does not fit its type is the input's fault. */
+static int exit_code(const converter *convert, dit_result result) {
+    if (convert->output_failed) return exit_code_of_writing(errno);
+    return result == DIT_ERROR_NOT_FINITE ? EXIT_INPUT : exit_code_of(result);
+}
+
 int main(int argc, char **argv) {
     converter convert = {0};
     dit_error err = {0};
     char name[256];
-    dit_result result;
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        fputs(usage_text, stdout);
-        return EXIT_SUCCESS;
-    }
+    const char *why;
+    dit_result result = DIT_OK;
+    int code = EXIT_GOOD;
     convert.type = DIT_TYPE_Q8_0;
     convert.err = &err;
     diti_env_init(&convert.env, NULL, NULL, &err);
+    end_cleanly_by_signals();
     if (!parse_arguments(&convert, argc, argv)) {
-        clean_up(&convert);
-        return EXIT_USAGE;
+        code = convert.no_memory ? EXIT_MEMORY : EXIT_USAGE;
+    } else if (convert.help) {
+        fputs(usage_text, stdout);
+    } else if ((why = why_not_writable(convert.output)) != NULL) {
+        fprintf(stderr, "dit-convert: %s: %s\n", convert.output, why);
+        code = EXIT_OUTPUT;
+    } else {
+        if (!convert.name) convert.name = input_name(convert.input, name, sizeof name);
+        result = convert_model(&convert);
+        if (result < 0) code = exit_code(&convert, result);
+        if (result < 0) fprintf(stderr, "dit-convert: %s\n", err.message);
     }
-    if (!convert.name) convert.name = base_name(convert.input, name, sizeof name);
-    result = convert_model(&convert);
     clean_up(&convert);
-    if (result >= 0) return EXIT_SUCCESS;
-    fprintf(stderr, "dit-convert: %s\n", err.message);
-    return EXIT_FAILURE;
+    return code;
 }

@@ -3,6 +3,7 @@
  */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
+#include "../examples/programs.h"
 #include "plan_tables.h"
 #include "plan_gantt.h"
 #include "plan_measure.h"
@@ -36,10 +37,9 @@ static const char usage_text[] =
     "      --run-rank K         time what rank K of --split computes of -m FILE, here (-d 0), its peers left out\n"
     "      --list, -h, --help   show the tables, or this text\n"
     "\n"
-    "Times are for choosing, not for promises: what was measured elsewhere is met within 12 % (tests/plan.c).\n"
-    "Exit codes: 0 good, 2 wrong usage, 3 input file, 4 output, 5 device.\n";
+    "Times are for choosing, not for promises: what was measured elsewhere is met within 12 % (tests/plan.c).\n" EXIT_CODES_HELP;
 
-enum { EXIT_GOOD = 0, EXIT_USAGE = 2, EXIT_INPUT = 3, EXIT_OUTPUT = 4, EXIT_DEVICE = 5, MOST_ROWS = 600 };
+enum { MOST_ROWS = 600 };
 
 /* ---- options ---- */
 
@@ -519,11 +519,32 @@ static void show_list(FILE *out) {
 
 /* ---- files ---- */
 
+static int check_output(const planner *p, const char *option, const char *path) {
+    const char *why = path ? why_not_writable(path) : NULL;
+    return why ? complain(p, EXIT_OUTPUT, "%s %s: %s", option, path, why) : EXIT_GOOD;
+}
+
+/* What stands behind the @ of --devices @table.json. */
+static const char *file_at(const char *value) { return value && value[0] == '@' ? value + 1 : NULL; }
+
+/* Before any work: all can be written, and none is another one or an input. */
+static int check_outputs(const planner *p) {
+    const options *o = &p->o;
+    const named_path outputs[] = {{"--gantt", o->gantt}, {"--output", o->output}, {"--measure", o->measure}},
+                     inputs[] = {{"--devices", file_at(o->devices)}, {"--split", file_at(o->split)}};
+    char why[2 * PATH_SIZE];
+    int code = EXIT_GOOD;
+    for (size_t i = 0; i < DITI_COUNT(outputs) && !code; i++)
+        code = check_output(p, outputs[i].option, outputs[i].path);
+    if (!code && find_overwritten(outputs, DITI_COUNT(outputs), inputs, DITI_COUNT(inputs), why, sizeof why))
+        code = complain(p, EXIT_USAGE, "%s", why);
+    return code;
+}
+
 static int write_file(const planner *p, const char *path, bool (*write)(const planner *p, FILE *file)) {
-    FILE *file = fopen(path, "wb");
-    bool good = file && write(p, file);
-    if (file && fclose(file) != 0) good = false;
-    return good ? EXIT_GOOD : complain(p, EXIT_OUTPUT, "%s: %s", path, strerror(errno));
+    output_file out;
+    if (output_open(&out, path) && output_close(&out, write(p, out.file))) return EXIT_GOOD;
+    return complain(p, exit_code_of_writing(errno), "%s: %s", path, strerror(errno));
 }
 
 static void make_note(const planner *p, char *out, size_t size) {
@@ -574,7 +595,7 @@ static int measure(planner *p) {
     dit_error err = {0};
     int code = EXIT_GOOD;
     dit_result result = measure_context(p->o.devices, &p->context, &err);
-    if (result < 0) code = complain(p, EXIT_DEVICE, "%s", err.message);
+    if (result < 0) code = complain(p, exit_code_of(result), "%s", err.message);
     for (uint32_t i = 0; !code && i < p->context->device_count; i++)
         fprintf(p->out, "device %u, %s: %.3g TFLOP/s of products, %.3g GB/s of memory, %.1f GB\n", i,
                 p->context->devices[i]->info.name, p->context->devices[i]->rate * 1e-12,
@@ -611,12 +632,7 @@ static int time_rank(planner *p) {
     int code = take_rank(p, &run);
     if (code) return code;
     result = run_rank(&run, &err);
-    if (result < 0)
-        return complain(p,
-                        result == DIT_ERROR_INVALID_ARGUMENT                     ? EXIT_USAGE
-                        : result == DIT_ERROR_BAD_FILE || result == DIT_ERROR_IO ? EXIT_INPUT
-                                                                                 : EXIT_DEVICE,
-                        "%s", err.message);
+    if (result < 0) return complain(p, exit_code_of(result), "%s", err.message);
     fprintf(p->out,
             "rank %u of %u, %s on %s: %.2f ms of arithmetic a step (%u of %u slices by the device's clock)\n"
             "With its own half of each copy %.2f ms (median of %u steps), %.2f s in all; it sends %.2f MB a picture.\n"
@@ -653,10 +669,14 @@ static int plan_run(int count, char **texts, FILE *out, FILE *errors) {
         if (!strcmp(texts[i], "--list")) return show_list(out), EXIT_GOOD;
     }
     code = take_options(&p, count, texts);
+    if (!code) code = check_outputs(&p);
     if (code) return code;
     return p.o.measure ? measure(&p) : p.o.run_rank ? time_rank(&p) : predict(&p);
 }
 
 #ifndef PLAN_NO_MAIN
-int main(int count, char **texts) { return plan_run(count, texts, stdout, stderr); }
+int main(int count, char **texts) {
+    end_cleanly_by_signals();
+    return plan_run(count, texts, stdout, stderr);
+}
 #endif
