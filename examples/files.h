@@ -11,10 +11,12 @@
 #include <sys/stat.h>
 #ifdef _WIN32
 #include <direct.h>
+#include <fcntl.h>
 #include <io.h>
 #include <process.h>
 #include <windows.h>
 #define access _access
+#define isatty _isatty
 #define getpid _getpid
 #define make_folder(path) _mkdir(path)
 #define W_OK 2
@@ -55,10 +57,18 @@ static bool file_exists(const char *path) {
     return stat(path, &info) == 0;
 }
 
+static bool is_separator(char c) {
+#ifdef _WIN32
+    return c == '/' || c == '\\';
+#else
+    return c == '/'; /* elsewhere a backslash is a letter like others */
+#endif
+}
+
 static const char *base_name(const char *path) {
     const char *name = path, *p;
     for (p = path; *p; p++) {
-        if ((*p == '/' || *p == '\\') && p[1]) name = p + 1;
+        if (is_separator(*p) && p[1]) name = p + 1;
     }
     return name;
 }
