@@ -68,6 +68,7 @@ $(LINKED:%=build/asan/%): build/asan/%: tests/%.c $(wildcard tests/*.h) build/as
 	@echo '  $@'
 	@$(SANITIZE) -Isrc $< -x none build/asan/library.o -o $@ $(LIBS)
 build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc)
+build/tests/cli build/tests/parameters build/asan/parameters: $(wildcard examples/*.h)
 build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h)
 build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c
 build/fuzz/fuzz_%: tests/fuzz_%.c $(wildcard tests/*.h) build/asan/library.o

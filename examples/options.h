@@ -258,7 +258,7 @@ static size_t distance(const char *a, const char *b) {
 /* ---- Parsing ---- */
 
 /* Whether two names are the same but for case, spaces, '-' and '_'. */
-static bool same_name(const char *a, const char *b) {
+static bool same_word(const char *a, const char *b) {
     for (;; a++, b++) {
         while (*a && strchr(" -_", *a)) a++;
         while (*b && strchr(" -_", *b)) b++;
@@ -270,7 +270,7 @@ static bool same_name(const char *a, const char *b) {
 /* Letters are names by themselves: -W and -w differ. Elsewhere people write --cfg_scale, too. */
 static bool option_matches(const option_entry *entry, const char *name) {
     if (name[0] != '-' || name[1] != '-' || !name[2]) return entry->letter && strcmp(entry->letter, name) == 0;
-    return same_name(entry->name, name) || (entry->alias && same_name(entry->alias, name));
+    return same_word(entry->name, name) || (entry->alias && same_word(entry->alias, name));
 }
 
 static const option_entry *find_option(const char *name) {
@@ -301,7 +301,7 @@ static int unknown_argument(const char *name) {
         return complain(EXIT_USAGE, "unexpected '%s'; put the whole prompt in quotes: --prompt \"a red heart\"", name);
     }
     for (i = 0; i < sizeof foreign_options / sizeof foreign_options[0]; i++) {
-        if (strcmp(foreign_options[i].letter, name) == 0 || same_name(foreign_options[i].name, name))
+        if (strcmp(foreign_options[i].letter, name) == 0 || same_word(foreign_options[i].name, name))
             return complain(EXIT_USAGE, "%s is no option of dit: %s", name, foreign_options[i].advice);
     }
     for (i = 1; i < OPTION_COUNT; i++) {
@@ -559,7 +559,7 @@ static int take_seed(const char *text, uint64_t *out, bool *random) {
     const double most = 18446744073709549568.0; /* the largest float below 2^64 */
     double loose = loose_number(text, most);
     uint64_t below;
-    *random = same_name(text, "random") || (*text == '-' && strict_count(text + 1, &below));
+    *random = same_word(text, "random") || (*text == '-' && strict_count(text + 1, &below));
     if (*random || strict_count(text, out)) return EXIT_GOOD;
     return complain(EXIT_USAGE,
                     "--seed '%s': must be a whole number from 0 to 18446744073709551615, or -1 or random; the nearest "
@@ -578,7 +578,7 @@ static int take_name(const char *option, const char *text, const char *(*name_at
     if (!text) return EXIT_GOOD;
     for (i = 0; (name = name_at(i)) != NULL; i++) {
         *out = name;
-        if (same_name(name, text)) return EXIT_GOOD;
+        if (same_word(name, text)) return EXIT_GOOD;
         if (distance(text, name) < distance(text, nearest)) nearest = name;
     }
     return complain(EXIT_USAGE, "%s '%s': there is none of this name; the nearest is %s, '%s list' shows all", option,
@@ -642,7 +642,7 @@ static int take_type_rule(const char *option, const char *glob, const char *type
     uint32_t i;
     snprintf(name, sizeof name, "%.*s", (int)length, type);
     for (i = 0; i < 3; i++) {
-        if (!same_name(type_name(i), name)) continue;
+        if (!same_word(type_name(i), name)) continue;
         if (out->count++ == MOST_TYPE_RULES)
             return complain(EXIT_USAGE, "%s: more than %d rules", option, MOST_TYPE_RULES - 1);
         rule->tensors = glob;

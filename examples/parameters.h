@@ -69,7 +69,8 @@ static unsigned misleading_lines(const char *prompt) {
     bool misleads = strncmp(prompt, negative_mark, sizeof negative_mark - 1) == 0;
     while ((prompt = strchr(prompt, '\n')) != NULL) {
         lines++;
-        misleads = misleads || strncmp(++prompt, negative_mark, sizeof negative_mark - 1) == 0;
+        prompt++;
+        misleads = misleads || strncmp(prompt, negative_mark, sizeof negative_mark - 1) == 0;
     }
     return misleads ? lines : 0;
 }
@@ -80,7 +81,7 @@ static char *write_parameters(const options *o) {
     parameter_text out = {0};
     const char *prompt = o->prompt ? o->prompt : "";
     char value[64];
-    size_t i;
+    size_t i, head;
     text_append(&out, prompt, strlen(prompt));
     text_append(&out, "\n", 1);
     if (o->negative_prompt && *o->negative_prompt) {
@@ -89,6 +90,7 @@ static char *write_parameters(const options *o) {
         text_append(&out, o->negative_prompt, strlen(o->negative_prompt));
         text_append(&out, "\n", 1);
     }
+    head = out.length;
     for (i = 0; i < OPTION_COUNT; i++) {
         const option_entry *entry = &option_table[i];
         if (entry->told != TOLD_HERE) continue;
@@ -109,7 +111,7 @@ static char *write_parameters(const options *o) {
     for (i = 0; i < FACT_COUNT; i++)
         if (*fact_text((options *)o, &fact_table[i]))
             append_pair(&out, fact_table[i].key, *fact_text((options *)o, &fact_table[i]));
-    if (out.at) out.at[out.length -= 2] = 0; /* the last separator */
+    if (out.length > head) out.at[out.length -= 2] = 0; /* the last separator */
     return out.at;
 }
 

@@ -311,7 +311,7 @@ static int check_png_name(const char *option, const char *path) {
     const char *dot = path ? strrchr(base_name(path), '.') : NULL;
     size_t i;
     for (i = 0; dot && i < sizeof others / sizeof others[0]; i++) {
-        if (same_name(dot, others[i])) {
+        if (same_word(dot, others[i])) {
             return complain(EXIT_USAGE, "%s %s: only PNG is written; use %.*s.png", option, path, (int)(dot - path),
                             path);
         }

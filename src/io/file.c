@@ -90,6 +90,9 @@ static dit_result diti_map_descriptor(diti_file *file, int descriptor, dit_error
     if (file->size == 0) return DIT_OK;
     if (file->size > SIZE_MAX) return diti_fail(err, DIT_ERROR_IO, "%s: too large to map", file->name);
     data = mmap(NULL, (size_t)file->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (data == MAP_FAILED && errno == ENOMEM)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of host memory, or of addresses, to map it",
+                         file->name);
     if (data == MAP_FAILED) return diti_fail(err, DIT_ERROR_IO, "%s: cannot be mapped (errno %d)", file->name, errno);
     file->data = (const unsigned char *)data;
     file->mapped = true;
