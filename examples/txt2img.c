@@ -785,11 +785,11 @@ static bool find_named(const char *name, const char *picture, char out[PATH_SIZE
     char folder[PATH_SIZE];
     size_t i;
     name = base_name(name);
-    if (!*name || !folder_of(picture, folder, sizeof folder)) return false;
+    if (!*name || snprintf(folder, sizeof folder, "%.*s", (int)(base_name(picture) - picture), picture) >= PATH_SIZE)
+        return false;
     for (i = 0; i < 2 * sizeof endings / sizeof endings[0]; i++) {
         const char *ending = endings[i / 2];
-        int n = i % 2 ? snprintf(out, PATH_SIZE, "%s/%s%s", folder, name, ending)
-                      : snprintf(out, PATH_SIZE, "%s%s", name, ending);
+        int n = snprintf(out, PATH_SIZE, "%s%s%s", i % 2 ? folder : "", name, ending);
         if (n < PATH_SIZE && file_exists(out)) return true;
     }
     return false;
