@@ -629,9 +629,11 @@ static char *const told_args[] = {"-m",
                                   NULL,
                                   NULL};
 static char *const unchanging[] = {
-    "--latent-out",     NULL, "--preview", NULL, "--trace", NULL, "--tune", "--weight-budget", "200K",
-    "--offload-to-cpu", "-b", "2",         "-v", "-o",      NULL, NULL};
-static char *const split_args[] = {"--devices", "0,0", "--split", "cfg2", "--resume-on-loss", NULL};
+    "--latent-out", NULL, "--preview", NULL, "--trace", NULL, "--weight-budget", "200K", "--offload-to-cpu",
+    "-b",           "2",  "-v",        "-o", NULL,      NULL};
+static char *const slow[] = {"--tune", NULL}; /* make test-all */
+static char *const split_args[] = {"--devices",        "0,0", "--split", "cfg2",
+                                   "--resume-on-loss", NULL}; /* the same bytes */
 static char *const told_by_text[] = {/* tests/parameters.c; or of models and machines that are not here */
                                      "--class",
                                      "--guidance",
@@ -661,10 +663,10 @@ static char *const pictureless[] = {"--list-devices", "--info", "--info-level", 
 
 /* An option that no test knows is one that might change pictures unseen. */
 static void check_all_options_known(void) {
-    char *const *const lists[] = {told_args, unchanging, split_args, told_by_text, pictureless};
+    char *const *const lists[] = {told_args, unchanging, split_args, told_by_text, pictureless, slow};
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         bool known = false;
-        for (size_t k = 0; k < 5; k++)
+        for (size_t k = 0; k < 6; k++)
             for (size_t n = 0; n < (k == 0   ? sizeof told_args
                                     : k == 1 ? sizeof unchanging
                                              : 0) /
@@ -741,6 +743,10 @@ static void test_repeating(void) {
     CHECK_MESSAGE(o.code == 0 && same_files(base, other), "%d: %s", o.code, o.err);
     o = RUN(QUICK, "-q", "--devices", "0,0", "--split", "cfg2", "--resume-on-loss", "-o", other);
     CHECK_MESSAGE(o.code == 0 && same_files(base, other), "%d: %s", o.code, o.err);
+    if (getenv("DIT_TEST_ALL") && *getenv("DIT_TEST_ALL") == '1') {
+        o = RUN(QUICK, "-q", slow[0], "-o", other);
+        CHECK_MESSAGE(o.code == 0 && same_files(base, other), "%d: %s", o.code, o.err);
+    }
     o = RUN("--repeat-from", base, "-m", MODEL, "-q", "-o", other);
     CHECK_MESSAGE(o.code == 0 && same_files(base, other), "%d: %s", o.code, o.err);
     for (i = 0; i < 3; i++) free(files[i]);
@@ -748,8 +754,7 @@ static void test_repeating(void) {
                    "Split: pipefusion2, ");
     check_repeated(LIST("-m", CLASSES, "--class", "3", "--steps", "2", "--eta", "0.5", "--vae-tiling"),
                    LIST("-m", CLASSES), "Eta: 0.5, VAE tile size: 512, ");
-    check_repeated(LIST("-p", "banana", "--steps", "1", "-W", "32", "-H", "32"), LIST(NULL),
-                   "Model: emoji-q8_0, ");
+    check_repeated(LIST("-p", "banana", "--steps", "1", "-W", "32", "-H", "32"), LIST(NULL), "Model: emoji-q8_0, ");
 }
 
 /* The second picture of a batch from given noise. */
