@@ -362,7 +362,7 @@ static void test_bad_requests(const diti_env *env) {
     request.eta = 0.5f;
     refuse(env, EPSILON, &request, "it must be 0");
     request = request_of(10, "k_lms", NULL);
-    refuse(env, EPSILON, &request, "\"k_lms\"; there are euler, euler-a, dpm++2m");
+    refuse(env, EPSILON, &request, "\"k_lms\"; the nearest is dpm++2m; there are euler");
     request = request_of(10, "dpm++2s", NULL);
     refuse(env, EPSILON, &request, "the nearest is dpm++2m; there are");
     request = request_of(10, "Eular", NULL);
