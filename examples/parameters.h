@@ -4,6 +4,7 @@
    small, so that no picture tells where its maker keeps things. Not part of dit.h. */
 #ifndef PARAMETERS_H
 #define PARAMETERS_H
+#include "dit.h"
 #include "files.h"
 #include "options.h"
 
