@@ -147,8 +147,9 @@
      values are sent as int8; ",shard" behind cfg, ulysses and ring: each device keeps the matrices of every N-th block,
      and gets the others' from their devices one block ahead of their use: a block of N, and room for two, in place of
      all of them, for sending all weights to everyone in each step;
-   - "auto": what is predicted to be fastest of all that leaves the picture as it is, on all devices or fewer. Rates of
-     devices and links are measured once, when the first such job is made (dit_memory tells what was chosen);
+   - "auto": what is predicted to be fastest of all that leaves the picture as it is, but for the rounding of ring and
+     tensor, on all devices or fewer. Rates of devices and links are measured once, when the first such job is made
+     (dit_memory tells what was chosen);
    - "@FILE", or a text that begins with a brace: a plan as build/dit-plan -o writes it. Its shares say how much of the
      work each device gets. Without a plan, unequal devices get parts of rows and heads as their rates are measured.
    A device gets those weights, and parts of weights, that its part of the work reads when the first such job is made,
@@ -157,11 +158,13 @@
    cannot be split into is refused in a sentence.
    All devices of a job decode its pictures: each a strip of lines, for which it gets the lines next to it and what
    norms and attention need of other strips, or some of the tiles of vae_tile. The first alone makes previews.
-   Results are those of one device, but for rounding where drivers differ. Between devices bytes go the best way that
-   proves itself when the context is made: memory in common (by file descriptor, between devices of one driver), pages
-   of the host that both import, or copies by the host; what fails its test is left out, with a warning. Or
-   dit_transport takes them to other processes, of which each has as many devices and makes the same calls; rank 0 has
-   the picture.
+   On devices of one driver cfg, ulysses, layers and shard give the bytes of one device. Results differ from it by
+   rounding with ring and tensor, which add the same numbers in another order, where drivers differ, and on GPUs where a
+   device's rows are so few that a product is cut along its depth; pipefusion and int8 make a slightly other picture.
+   Between devices bytes go the best way that proves itself when the context is made: memory in common (by file
+   descriptor, between devices of one driver), pages of the host that both import, or copies by the host; what fails its
+   test is left out, with a warning. Or dit_transport takes them to other processes, of which each has as many devices
+   and makes the same calls; rank 0 has the picture.
    The host's part happens in dit_job_step and dit_job_wait, which a split job needs often; dit_job_record refuses it,
    and so are streamed weights. Work whose fp16 overflowed is run again (see "Overflow") on all devices of a job in one
    process that divides branches, layers or matrices; else, and where the picture is decoded, it ends the job with
@@ -861,6 +864,18 @@ DIT_API const char *dit_sampler_name(uint32_t index);
 /* The names that dit_job_desc.schedule understands.
    index: counts from 0. Returns a static string, NULL past the end. Any thread. */
 DIT_API const char *dit_schedule_name(uint32_t index);
+
+/* What a name of a sampler means that was written anywhere: as diffusers, A1111, ComfyUI and stable-diffusion.cpp spell
+   it, in any case, with or without spaces, '-' and '_'. dit_job_desc.sampler takes these names, too.
+   text: "Euler a", "dpmpp_2m", "DPM++ 2M Karras". sampler: required; out: one of dit_sampler_name. schedule: may be
+   NULL; out: one of dit_schedule_name where text names one besides, else NULL. err: may be NULL.
+   Fails with DIT_ERROR_INVALID_ARGUMENT; the message names the nearest sampler and lists all. Any thread. */
+DIT_API dit_result dit_find_sampler(const char *text, const char **sampler, const char **schedule, dit_error *err);
+
+/* The same for a schedule: text: "sgm_uniform". schedule: required; out: one of dit_schedule_name, NULL for "automatic"
+   and "default", the model's own. err: may be NULL.
+   Fails with DIT_ERROR_INVALID_ARGUMENT; the message names the nearest schedule and lists all. Any thread. */
+DIT_API dit_result dit_find_schedule(const char *text, const char **schedule, dit_error *err);
 
 /* Lists the Vulkan devices of this machine, in the order that dit_context_desc.devices counts them. Opens the
    system's Vulkan loader and closes it again. Devices that dit cannot use are listed too, with rung "none".
@@ -10646,6 +10661,7 @@ typedef struct diti_group_norm_desc {
 	float eps;
 	const diti_weight *weight, *bias;
 	bool silu;
+	uint32_t parts;
 	diti_tensor moments;
 	const char *name;
 } diti_group_norm_desc;
@@ -17625,7 +17641,9 @@ enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, D
 
 typedef struct diti_group_norm_plan {
 	diti_tensor x, out, partial, stats, weight, bias;
-	uint32_t batch, pixels, columns, groups, chunks, chunk_pixels;
+	uint32_t batch, pixels, columns, groups, parts;
+	uint32_t chunks, chunk_pixels;
+	uint32_t part_chunks, part_pixels;
 	float eps;
 	bool silu;
 	const char *name;
@@ -17635,18 +17653,19 @@ static void diti_group_norm_bind(diti_graph *graph, const diti_group_norm_plan *
 	diti_dispatch *dispatch) {
 	uint32_t quads = (plan->columns + 3) / 4;
 	bool chunks = stage == DITI_GROUP_NORM_CHUNKS, apply = stage == DITI_GROUP_NORM_APPLY;
-	if (chunks || apply) diti_op_bind(graph, dispatch, 0, plan->x, 8, true, false);
-	if (apply) diti_op_bind(graph, dispatch, 1, plan->out, 10, false, true);
-	if (!apply) diti_op_bind(graph, dispatch, 2, plan->partial, 12, !chunks, chunks);
-	if (!chunks) diti_op_bind(graph, dispatch, 3, plan->stats, 14, apply, !apply);
+	if (chunks || apply) diti_op_bind(graph, dispatch, 0, plan->x, 10, true, false);
+	if (apply) diti_op_bind(graph, dispatch, 1, plan->out, 12, false, true);
+	if (!apply) diti_op_bind(graph, dispatch, 2, plan->partial, 14, !chunks, chunks);
+	if (!chunks) diti_op_bind(graph, dispatch, 3, plan->stats, 16, apply, !apply);
 	if (apply) {
-		diti_op_bind(graph, dispatch, 4, plan->weight, 16, true, false);
-		diti_op_bind(graph, dispatch, 5, plan->bias, 17, true, false);
+		diti_op_bind(graph, dispatch, 4, plan->weight, 18, true, false);
+		diti_op_bind(graph, dispatch, 5, plan->bias, 19, true, false);
 		diti_op_bind_rows(graph, dispatch, 0, quads, group, 0, 0);
 		diti_op_bind_rows(graph, dispatch, 1, quads, group, 0, 0);
 	}
 	if (chunks)
-		diti_op_bind_rows(graph, dispatch, 0, 1, plan->chunk_pixels, (uint64_t)plan->batch * plan->chunk_pixels, 0);
+		diti_op_bind_rows(graph, dispatch, 0, plan->part_chunks, plan->part_pixels,
+			(uint64_t)plan->batch * plan->part_pixels, 0);
 }
 
 static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
@@ -17667,13 +17686,15 @@ static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan 
 	push[4] = plan->groups;
 	push[5] = plan->chunks;
 	push[6] = plan->chunk_pixels;
-	push[7] = diti_op_float(plan->eps);
-	push[9] = diti_tensor_get(graph, plan->x)->pitch;
-	push[11] = diti_tensor_get(graph, plan->out)->pitch;
-	push[13] = diti_tensor_get(graph, plan->partial)->pitch;
-	push[15] = diti_tensor_get(graph, plan->stats)->pitch;
+	push[7] = plan->part_chunks;
+	push[8] = plan->part_pixels;
+	push[9] = diti_op_float(plan->eps);
+	push[11] = diti_tensor_get(graph, plan->x)->pitch;
+	push[13] = diti_tensor_get(graph, plan->out)->pitch;
+	push[15] = diti_tensor_get(graph, plan->partial)->pitch;
+	push[17] = diti_tensor_get(graph, plan->stats)->pitch;
 	diti_group_norm_bind(graph, plan, stage, group, &dispatch);
-	diti_op_emit(graph, &dispatch, groups, 18);
+	diti_op_emit(graph, &dispatch, groups, 20);
 }
 
 static bool diti_group_norm_begin(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc,
@@ -17692,6 +17713,12 @@ static bool diti_group_norm_begin(diti_graph *graph, diti_tensor x, const diti_g
 	}
 	plan->x = x;
 	plan->pixels = info.rows / plan->batch;
+	plan->parts = desc->moments ? 0 : desc->parts;
+	if (plan->parts && plan->pixels % plan->parts) {
+		diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u pixels are not %u parts of equal size",
+			plan->name, plan->pixels, plan->parts);
+		return false;
+	}
 	plan->columns = info.columns;
 	plan->groups = desc->groups;
 	plan->eps = desc->eps;
@@ -17703,23 +17730,27 @@ static uint32_t diti_group_norm_lanes(const diti_graph *graph) {
 	return graph->device->is_cpu ? graph->device->limits.subgroup_size : 32;
 }
 
-static void diti_group_norm_sum(diti_graph *graph, diti_group_norm_plan *plan, uint32_t stage) {
-	uint32_t lanes = diti_group_norm_lanes(graph);
-	if (!plan->partial) {
-		plan->chunk_pixels = graph->device->is_cpu ? 64 : 256;
-		plan->chunks = (plan->pixels + plan->chunk_pixels - 1) / plan->chunk_pixels;
-		plan->partial =
-			diti_tensor_new(graph, DITI_F32, plan->batch * plan->chunks, DITI_GROUP_MOMENTS * plan->groups, plan->name);
-		diti_group_norm_stage(graph, plan, DITI_GROUP_NORM_CHUNKS, lanes, (uint64_t)plan->batch * plan->chunks);
-	}
-	plan->stats = diti_tensor_new(graph, DITI_F32, plan->batch, DITI_GROUP_MOMENTS * plan->groups, plan->name);
-	diti_group_norm_stage(graph, plan, stage, lanes, (uint64_t)plan->batch * plan->groups);
+static void diti_group_norm_chunks(diti_graph *graph, diti_group_norm_plan *plan) {
+	plan->chunk_pixels = graph->device->is_cpu ? 64 : 256;
+	plan->part_pixels = plan->parts ? plan->pixels / plan->parts : plan->chunk_pixels;
+	plan->part_chunks = (plan->part_pixels + plan->chunk_pixels - 1) / plan->chunk_pixels;
+	if (!plan->parts) plan->parts = (plan->pixels + plan->part_pixels - 1) / plan->part_pixels;
+	plan->chunks = plan->parts * plan->part_chunks;
+	plan->partial =
+		diti_tensor_new(graph, DITI_F32, plan->batch * plan->chunks, DITI_GROUP_MOMENTS * plan->groups, plan->name);
+	diti_group_norm_stage(graph, plan, DITI_GROUP_NORM_CHUNKS, diti_group_norm_lanes(graph),
+		(uint64_t)plan->batch * plan->chunks);
 }
 
 static diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
 	diti_group_norm_plan plan;
+	uint32_t lanes = diti_group_norm_lanes(graph), rows;
 	if (!diti_group_norm_begin(graph, x, desc, &plan)) return 0;
-	diti_group_norm_sum(graph, &plan, DITI_GROUP_NORM_MOMENTS);
+	diti_group_norm_chunks(graph, &plan);
+	rows = plan.batch * plan.parts;
+	plan.stats = diti_tensor_new(graph, DITI_F32, rows, DITI_GROUP_MOMENTS * plan.groups, plan.name);
+	diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_MOMENTS, lanes,
+		((uint64_t)rows * plan.groups + lanes - 1) / lanes);
 	return plan.stats;
 }
 
@@ -17732,9 +17763,16 @@ static diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_
 	plan.bias = diti_op_vector_weight(graph, desc->bias, plan.columns, plan.name);
 	if (!plan.weight || !plan.bias)
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: weight or bias is missing", plan.name);
-	plan.partial = desc->moments;
-	if (desc->moments) plan.chunks = diti_tensor_get(graph, desc->moments)->rows / plan.batch;
-	diti_group_norm_sum(graph, &plan, DITI_GROUP_NORM_COMBINE);
+	if (desc->moments) {
+		plan.partial = desc->moments;
+		plan.chunks = diti_tensor_get(graph, desc->moments)->rows / plan.batch;
+		plan.part_chunks = 1;
+	} else {
+		diti_group_norm_chunks(graph, &plan);
+	}
+	plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, DITI_GROUP_MOMENTS * plan.groups, plan.name);
+	diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_COMBINE, diti_group_norm_lanes(graph),
+		(uint64_t)plan.batch * plan.groups);
 	plan.out = diti_tensor_new(graph, graph->activation, plan.batch * plan.pixels, plan.columns, plan.name);
 	invocations = (uint64_t)plan.batch * plan.pixels * ((plan.columns + 3) / 4);
 	diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, group, (invocations + group - 1) / group);
@@ -26329,11 +26367,13 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
 	desc.bias = &layer->bias;
 	desc.silu = silu;
 	desc.name = name;
+	desc.parts = strip->lines;
 	if (!strip->group) return diti_group_norm(graph, x, &desc);
+	desc.parts = diti_group_size(strip->group, strip->group->index, strip->lines);
 	if (roomy) begun = diti_strip_begin(graph, strip, x);
 	desc.moments = diti_all_gather(graph, strip->group,
 		diti_group_moments(graph, roomy ? diti_strip_own(graph, strip, x) : x, &desc), 1,
-		strip->group->count, "moments of all strips");
+		strip->lines, "moments of all lines");
 	diti_strip_end(graph, begun);
 	return diti_group_norm(graph, x, &desc);
 }
@@ -26460,6 +26500,7 @@ static diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_t
 	const diti_kl_half *half = &vae->encoder;
 	bool quant = vae->quant.weight.part_count != 0;
 	uint32_t i;
+	strip.lines = 0;
 	x = diti_kl_conv(graph, x, &half->conv_in, &strip, 0, false, vae->wide, "vae_conv_in");
 	for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &strip);
 	x = diti_kl_run_mid(graph, vae, x, half, &strip);
@@ -27299,13 +27340,72 @@ static const char *diti_nearest_name(const char *name, const char *(*names)(uint
 	return nearest;
 }
 
-static dit_result diti_unknown_name(const char *what, const char *name, const char *(*names)(uint32_t),
-	dit_error *err) {
-	const char *nearest = diti_nearest_name(name, names);
-	char list[200];
+static const char *const diti_missing_samplers[][2] = {
+	{" heun kheun heundiscretescheduler dpm2 kdpm2 kdpm2discretescheduler ", "dpm++2m"},
+	{" dpm++2mv2 dpmpp2mv2 lms klms lmsdiscretescheduler plms pndm pndmscheduler resmultistep ", "dpm++2m"},
+	{" dpmfast dpmadaptive ", "dpm++3m"},
+	{" dpm2a dpm2ancestral kdpm2a kdpm2ancestral kdpm2ancestraldiscretescheduler ", "dpm++2m-sde"},
+	{" dpm++2sa dpmpp2sa dpmpp2sancestral dpm++sde dpmppsde dpmpp2s ", "dpm++2m-sde"},
+	{" ipndm ipndmv deis deismultistepscheduler ", "unipc"},
+	{" tcd tcdscheduler ", "lcm"},
+	{" eulercfgpp eulercfg++ restart ", "euler"},
+	{" eulerancestralcfgpp eulerancestralcfg++ ", "euler-a"},
+};
+static const char *const diti_missing_schedules[][2] = {
+	{" ays alignyoursteps gits kloptimal ", "karras"},
+	{" polyexponential ", "exponential"},
+	{" turbo smoothstep ", "trailing"},
+};
+
+static const char *diti_find_missing(const char *const (*list)[2], size_t count, const char *plain) {
+	size_t i;
+	for (i = 0; i < count && strlen(plain) > 2; i++)
+		if (strstr(list[i][0], plain)) return list[i][1];
+	return NULL;
+}
+
+static dit_result diti_unknown_name(bool sampler, const char *name, dit_error *err) {
+	const char *(*names)(uint32_t) = sampler ? dit_sampler_name : dit_schedule_name;
+	const char *what = sampler ? "sampler" : "schedule", *nearest;
+	char plain[64], list[200];
+	diti_plain_name(name, plain, sizeof plain);
 	diti_name_list(names, list, sizeof list);
+	nearest = sampler ? diti_find_missing(diti_missing_samplers, DITI_COUNT(diti_missing_samplers), plain)
+		: diti_find_missing(diti_missing_schedules, DITI_COUNT(diti_missing_schedules), plain);
+	if (nearest)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+			"this version does not have the %s \"%.60s\"; the nearest is %s; there are %s", what, name,
+			nearest, list);
+	nearest = diti_nearest_name(name, names);
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "unknown %s \"%.60s\"%s%s; there are %s", what, name,
 		nearest ? ", the nearest is " : "", nearest ? nearest : "", list);
+}
+
+DIT_API dit_result dit_find_sampler(const char *text, const char **sampler, const char **schedule, dit_error *err) {
+	const diti_schedule_entry *other = NULL;
+	const diti_sampler_entry *found;
+	char plain[64];
+	if (!text || !sampler)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_find_sampler: text and sampler must be given");
+	diti_plain_name(text, plain, sizeof plain);
+	found = diti_sampler_find_both(plain, &other);
+	if (!found) return diti_unknown_name(true, text, err);
+	*sampler = found->name;
+	if (schedule) *schedule = other ? other->name : NULL;
+	return DIT_OK;
+}
+
+DIT_API dit_result dit_find_schedule(const char *text, const char **schedule, dit_error *err) {
+	const diti_schedule_entry *found;
+	char plain[64];
+	if (!text || !schedule)
+		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_find_schedule: text and schedule must be given");
+	diti_plain_name(text, plain, sizeof plain);
+	found = diti_schedule_find(plain);
+	if (!found && !diti_equal(plain, " automatic ") && !diti_equal(plain, " default "))
+		return diti_unknown_name(false, text, err);
+	*schedule = found ? found->name : NULL;
+	return DIT_OK;
 }
 
 static uint32_t diti_config_choice(diti_settings *settings, const char *key, const char *const *names, uint32_t count,
@@ -27471,7 +27571,7 @@ static dit_result diti_sampling_choose(const diti_schedule_request *request, con
 			"neither a sampler nor a scheduler_config.json with a _class_name is given");
 	diti_plain_name(wanted, plain, sizeof plain);
 	*chosen = diti_sampler_find_both(plain, schedule);
-	if (!*chosen && request->sampler) return diti_unknown_name("sampler", wanted, dit_sampler_name, err);
+	if (!*chosen && request->sampler) return diti_unknown_name(true, wanted, err);
 	if (!*chosen) {
 		char list[200];
 		diti_name_list(dit_sampler_name, list, sizeof list);
@@ -27503,13 +27603,14 @@ static void diti_sampling_apply_name(const diti_sampler_entry *chosen, const dit
 static dit_result diti_sampling_apply_schedule(const diti_schedule_request *request,
 	const diti_schedule_entry *schedule, diti_sampling *out,
 	dit_error *err) {
+	const char *name;
 	char plain[64];
 	out->uniform = request->uniform && out->flow;
 	if (request->schedule) {
-		diti_plain_name(request->schedule, plain, sizeof plain);
-		if (diti_equal(plain, " automatic ") || diti_equal(plain, " default ")) return DIT_OK;
+		dit_result result = dit_find_schedule(request->schedule, &name, err);
+		if (result < 0 || !name) return result;
+		diti_plain_name(name, plain, sizeof plain);
 		schedule = diti_schedule_find(plain);
-		if (!schedule) return diti_unknown_name("schedule", request->schedule, dit_schedule_name, err);
 	}
 	if (!schedule) return DIT_OK;
 	if (schedule->spaces && out->flow && schedule->spacing == DITI_SPACING_LINSPACE) return DIT_OK;
@@ -32152,6 +32253,14 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
 	return options;
 }
 
+static dit_result diti_model_name_config(const diti_model_part *part, dit_result result, dit_error *err) {
+	static const char config[] = "config.json: ";
+	dit_error said;
+	if (result >= 0 || !err || !diti_starts_with(err->message, config)) return result;
+	said = *err;
+	return diti_fail(err, result, "%s: %s", diti_checkpoint_name(part->checkpoint), said.message);
+}
+
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	static const diti_model_want want = {DIT_ROLE_TRANSFORMER, "transformer", DITI_ENCODER_NONE};
 	diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER, DIT_ROLE_TRANSFORMER);
@@ -32160,6 +32269,7 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
 	if (result >= 0 && part.checkpoint) {
 		result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
 			part.checkpoint, part.prefix, &options, &model->transformer, err);
+		result = diti_model_name_config(&part, result, err);
 		diti_model_read_defaults(model, part.checkpoint);
 	}
 	diti_json_free(&model->env, part.config);
@@ -32199,8 +32309,10 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
 		if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5;
 		if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
 	}
-	if (result >= 0 && part.checkpoint)
+	if (result >= 0 && part.checkpoint) {
 		result = diti_encoder_load(encoder, diti_model_device(model, role), &model->env, &part, &options, err);
+		result = diti_model_name_config(&part, result, err);
+	}
 	diti_json_free(&model->env, part.config);
 	if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
 	result = diti_model_locate_tokenizer(model, desc, index, err);
@@ -32226,6 +32338,7 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
 	if (result >= 0 && part.checkpoint) {
 		result = diti_vae_load(diti_model_device(model, DIT_ROLE_VAE), &model->env, part.config, part.checkpoint,
 			part.prefix, &options, &model->vae, err);
+		result = diti_model_name_config(&part, result, err);
 		if (model->vae && model->transformer)
 			diti_vae_belongs_to(model->vae, model->transformer->traits.family,
 				model->pipeline_variant ? model->pipeline_variant : model->transformer->traits.variant);
@@ -32246,9 +32359,11 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
 	result = diti_model_locate(model, desc, &want, &part, err);
 	if (model->measuring && diti_model_wants(model, DIT_ROLE_VAE)) options.sizes = &sizes;
 	options.progress = &desc->progress;
-	if (result >= 0 && part.checkpoint)
+	if (result >= 0 && part.checkpoint) {
 		result = diti_vae_load(diti_model_device(model, DIT_ROLE_VAE), &model->env, part.config, part.checkpoint,
 			part.prefix, &options, &model->tae, err);
+		result = diti_model_name_config(&part, result, err);
+	}
 	diti_json_free(&model->env, part.config);
 	model->sizes[DITI_PART_VAE].resident += sizes.resident + sizes.matrices;
 	if (!model->vae) {
@@ -37932,41 +38047,47 @@ static const char *const diti_spirv_text_pixels[] = {
 	0};
 #define DITI_SPIRV_SIZES_pixels 2499u, 4605u
 static const char *const diti_spirv_text_group_norm[] = {
-	"n0C9%1VZI/l8YDOIZ/7&qW0.DtQ_wHFHe.S-;<bI31tP1P09/]NRHm]d_[=ekgReo$>k$HYfa@Zx8Y(0]ld,OsH98E(U]%<4>Bg2Tgu1wuW&$B>e<^VD+'"
-	"t(:T6u7TmjlZnkeyDKe=M2VL1K9s`f>8oNDGH/7i#%<b;,BhyQ30IE4KKn/pT9`.81Gse]pD5qa.]nxRX@j_ur5MybO<6Mf]hrg2io:KAMsMv2Y8Et'Y#Y"
-	"k5bUXccY1Z-d>bKCekI3j.:./vu:NRS;3rAPOY2v/L6>74eBVm=>A@1wiHK:y,K`:sF*7+5TBLc3FIjX&muIl@/oSy,0<h4S*r+0_Fih'-O:A`6`bKSMn2"
-	"V,u4;0/vx%$>GLZByXZ_lLaA1v7,s(v2eGye$aa@1G0b3#t.i@D]3/1,p&Ix@4Ds6'b`6M1_S,nSG)qWQ&foJXqD=c+s`rdUr%iQrlw`2&BOYA'xf#%`:c"
-	"gEr&b3Ce54<rlL^@lJ'-8DjQKdZ+.w1do0]2qDh05DNF'D*9AeETZ_iq-.>y;M(Z+<fCrp^A;R]>knKw:,*Fms6&@y=bRq.t=^$=Ormo`X3]fGy/GHCG^#"
-	"5HSi%GZr^#%OJalx45-ita(t0,aTIDXIfJH[m2G(O@@UU.9k==n+25nSH9a7kk(cP9b'M-5gtBE-8'`AmB36vp+%('bF&+CRe<LM(sdx<W*68Pg@F$,(9Q"
-	"x813m:S&Zj,`u-8l@0'p3^Z;[2uvwX^@8n%E_o=ZWqy>b:boa.NSeG,>Dnu+P#ll0#DUa*8$1=;(MijQ'>MRdTYq*lB8$KcJ%3L[JV_<9K3$pvld+mtnf+"
-	"S2OH<w]l]<e9%ODS#hAjpX51=vR(s$sEjpjk:c9=Srq#=&/Z,gFOZX,j3JXCFStXP$:i%_i^$=Qfc#j^fEWW)Vh8@OV'tdt<2MXK*g++6Iy:hFxi+%l-Vg"
-	"@40vuDpp'.T.#l+Vtv&d7F7s=U+X^rQ=2^L>blyADZfGFQ`oKLPnC9@'Vg;B-T-,:(2j59.RY.eP>Muu<KmhH@)P>1kgh4_N=B`)2$]KlMBAvqJaE@VsGb"
-	"mj__SjOPHaFj4^0Vb9xsU>SL$<%A3wlOKF&%ESwT(:N;:Ag>c-PAkC/Nxb$rgDmb]mY1cVw&%w:JEHEgM$1J+A#<,e9b-`(yIo=]@C],q+%0_hwN[NO)ML"
-	"0iG`H/F5vh>%7993h;Pml$mFhMOB1-bRa)ZnTOT$5=@Y1X=5Yfn>HM>E206Z65&y&J@rC>G7Q*7N-sQ316iIF4^tBC%XQ(,)`XUfto8@sfvvw(fc'[K7xH"
-	"#LpW_x,;>j(.YJ4a.)_rKfg_>1PAyZdhWX#k=T(r6)LKWS[1q-rlQ:fiYJdVPti$vi8=Jq1tpEcy0-yQsa$j$L9e+QvqQ08`O^x+kbg04CM1X:_3JkkPXH"
-	"Qh+Fj6wQ+X/w=k$=C`AbW.-ubCWmQB.MZ`dDEoi.meeSx]cx'>[ndbM4OW70$[*SeH_Y@qI<Y/eLPEn`$G@>B9`-SG*GR3kA3Dl0Ah'%gw1u1'Zo0Rd5P."
-	"]LEG[a:u[52`R/<Z1O,XB>8XRe.,WC9@,WQ0]t[K]ySF'fnB69FLcxXCKfr+ud<Oe7Tc^u=E9-XFnNldRmClhf6e(xftJaiXR=y34&KWTah<@8RHEkq4:)"
-	"l@X+Etc.veC,`8QAShpCy;ITShO4lck_ebLrs^:>44J/dE@Mx<l%'R1(=)Z2P@,^8O1Sx0q7CmP0yW6@3UsI_9GLh<jB26)MMe]rN(j:GDKr>A&#iB@dSH"
-	"$NKI`7]qOt,PcRCL9HvY[[FYeHcmke*N^X2nx+#'fTbB`;QtHN_#U85Ls2qXjYX*bvR2c<8<s^8G:k/KM3=`SV3>V9];Ok.1n3-TPBw)$+f*Q7Ut_I0_1*"
-	"$7e%/jp%4.6NjW&xI`Ye;)O%1%$]]+skeok/uw6iaB.h;@UpsV$nANT>'V/.ES@5n,Ilr.wjaUQ`eI<9J/lTHVR<i7Co@Wjk1.BE=F]yj&i,fh&oBw:T-6"
-	"x;T6D;%Sc2fEy;-HDG.jLg`k.$TOGo/Xp`M24TuQ/YbK9RPFY4+/uK<E+MZP@NeJm>O]7_bAhZ>[G2VV0=a`R1MEKe%kN#<s6w>65J#lgAv%*3rJeBeFoh"
-	"+hv(Y2>j1kfWr'%d]yRh>&ZF^9:AqVab2m'ot,wTR1Bg,OfY+9FWHwwJRN-]7U-3>_<Vy;.b3(c:C7L9g%yXEXuUj)v&s[kRQe)'.g%vul]],oV<,AZZC@"
-	"KHq#x<llfv(8+OJc.e)w&I.UM0C,#xGHCA0;8C6/-LY8F$mj)U;D<f^j6&,i$m8egiZF%Df26ur0tI[;*s6REH'M*n-6,xdS(`@Hu2Kk(uI`(70WSb:FD<"
-	"uwgg#&]YRi&a]4_>WuDIu<xbsyF8%c<IO%YVWa3:SyEC7vDF[K2I$N@N`TJQu#kjRokJic7q<'+H'E=9a[6.W&ox&&:GnwC@r[bq7n0j`O]A;AJTHfLhQW"
-	"x`%lyB6o3`1)6NZH5.gJHIvv'R9s$STJwF.%UV'05JXBq;XH*PwLjPIeVwG,LTOqhn)Oe<9BwlfCKMy3do+JFt1G:&Xt5<ag_Ovf>q=OI2+p'ME(t;FpR4"
-	"KQYIBXr=HF,&R+)]:>/3(Gq%6SW)Hswq+oxD_NTPqW]Lv&0@kDqK7*QEX6iP5NIsI1eNobDRijT)FYjaR1/96_-gRocJ-cOK6<sRF[q_i3kkZe_Z-KW&-("
-	"1xr_8&O7tN8oC.57p$Uv2P;O74HG'>0J'f[2j'TM4@u8Z0;*eH9#^'4Gp[;jifc].dO9e,):&9Db%frHY8khZ<@Su(-PDsJ$%G>d(b^r4mLi[.ZrVc'M#]"
-	"E.>q5<7Tf_/GV952UUpZCoE-d#[J0LB;[T)4I]Q^x`oA-FPC[j(]O,:TMcsdQ0:I.]3$yU2lI7gh^o`OW(#&5hBH[Wx_'e+gI<*SXhMleG:EFG=Z5;i0%:"
-	".i,g$NoBu);HX.m16AEtt3<D8-=,/npu9#K]K9':DfQBuev/*9F)KFaO<`t#eFnO5;^mWntyEY4pr.IYZ_SR]3A@h8yiuZg(9].Mx,2^=r-Not87vBdxld"
-	"V,j^JDcnN]gj2x7N42oaFB-N^MePDZgRwVxna2bro=a<;Y#tXPjICemq'K=$5DyY@J#JX>g4^LZNe($(vQX%t^OgqV#sN%ZqdDD+&U@*@8gsKG0to3(#cs"
-	"*nrZ]N+QgsA_L_dVZyRaBSI+4,.<S,Mm)c3Qk@LjL1rOc:/w#ks&h(0LUm0NlS.*cHHlQ_*qVpffAgI>8:d;AO2cP@IC8cE0aLTha9=%,4*B@(u.dQMEVn"
-	"d#TJ%u#Du%^E7eOan>yB=.Xv*3H,-W[Pe>v>*ew4GY,iZa=2Jyp;:M_+C=wO.1,a#OCp:k&[Tm/=byO*)#y-.>OfJu79rDZg77EGG=%bfcdPvY`G.mP.o6"
-	"D325xo(B>A/FPgdtgj9utwCFe)8KY@qRs<CeiS,D1rUW:G,ob<y)%SlhDPeXZBm+r>H-p2_bcD%66$V-@C2_IjXE*r&<U]w9g9Xk=SV[xuL;$s*hAy@t4c"
-	"7Ie=oAwSZb57>xtp=QwQ13$Utprd>p#3SY*`fp*jF%de$[sMGMqPHnZ(4_scQ&<J]]AP/orRBRbC%qhegqT@jP5C85m^UNbUU)cVh3Mp2eg;g7s4Gc7L^3"
-	"*L8qrnms*)OL5ekF@eH&B,F#at/Du1PAK0>F4g&#J/Rm+lBFr,H4-s[(cFJpY0x7=$oc5fRkaN&AZMa$A,h((&S0J^_O@`1h:Xr`kpAw$6_RsdJJOs6&4C"
-	"9vxai_4gI#S9QD<aF&Uu=XRa_Kop.",
+	"n0C9%1VZI/3H*a<j#x8,)x;[a]G#]9y]4NpkH7DjKkeDba31n7IthK2Z3nmuN;XMMe<5sp2KM';c3->>i[BV$54D^qY>0od4qUelR$U4[1#n*$4+PevD,W"
+	"+s5D&La=jVX]PtZ41oJKl1#G<VYIK6<`o'P13^%3fe^DYG06avV[U@vF2WDF2+pVS>HD4a&b>4;J+<iCgE9E<4ckT6;ma$bPruKW_/i[F(Pl.E*]Us6uQw"
+	"3QWS,s8iiXI>GuS'%;g]G$S1v-R+qK@1r4[<Za_fUBH$R7ZgCaTy,wfd`M)Bd)B:9&Bt7]t%^s$-hW_o5C6hh&VBR9L0R/ejPd;#V-j#=,O7rO:`L^1n^h"
+	"=R=INVS;H)Xt(YSa#XQXVlTmEs8njUFV%SIVPWwCh0pXkR@4C@)yQR+^nbL0HW&;%<7iGI8T[FJ^t=$FX%BpS[#S%H4T'aEdn`Cn0k(J+:K)H$U`M`svEl"
+	"v/b.TQXK)qF:gY/Pkh8in.jO]Lynr43gu2<N-JKYIU)::3)KX:Brrphm'MV6CkU[JyXAQ.N(YU9ana$eH#uW.tFXp:=QD7Ps1%J6uIBTti6h[Ir5pe)HrS"
+	"D2C0/[*F5mhI2a]viA>>Ifh@s&eo>U96o]A>gu9LcKeZI$39FAK7u`FGfhbS+S2PvoAXa)+F98'+kDb:P:nv+1DOA)r@qkB>g3Fe3Z(<%[T$x.R(*xpYoB"
+	"ZcMI)n#.xZ$i$gZjYQeKQ)Gep5Xjf2h1gP5A+^T#Qa@`nXvJsKyUIKG>:ijtk@NtyJ;oaqHpAbVP&/3XCs*Z'AOKwJH*fBp[tiM.tSUB-WG::_<5[E#+]Z"
+	"55yKVmAv>,7BaM-]y6,7k7:S9ZgV2KGo4&@IiSMo4#N=P`^#Y^MxOb6v<Z[k#G0JyYRR8:lnh/tl'1D;5wqeu72O@71j07K#7u;TLM&Q;2Uc#c36[/5:2J"
+	"0vmmHO+bmBZ]TjcE/hB9M$%$tJUm9sMu+=q_ft:Rg-fYAg%MmK^rEcNSjO&Qe*6DB1((>0F8JcYJw]AQX&8Y/*5F.l.6x<ZT=4TDDEFRWv<LGR%iIF*2C_"
+	"%^t#q&Kq6CN0[M$V@-)yYo.5Kqjl%bVs:]N<M*jk7K=o.lSd(A(HYm1d$cL4bs<,$&,(7AjDZjCF9$ePpqO#%4<==/7R.WDW>0c;pZ1=e-1v=qdN215hg["
+	"k]`nvb;RZY*V>&CV<]AmrvOfCJ5l4-L:4D&Zq)1-QZyvbXBqit6K5<Xv^lk0/;409#u<`T:c[`s^&HZ]JtTBU:C]g=QlK24ZZrB5eH9^C4,@'l_xkBk,p%"
+	"oUvk*ZImDB,]q(Dcj)J6*3h,fv*m$<xFdhsgfea3GK/eCdn3j[9Fh`tMKh=,oUYlVGvfpk0RwX1dcO#;rp,[**V.fm-tZI127Mq#Oii-x$TY[)=DoMRtCO"
+	"g/,'2G'<D6pb5]$Qa^r[eGuq+pt6OjQlF+/Y$D@VWpiKq_sR@94_LVP/LE*%eF6,(NOUdFY#skWLphYr>mI3c8M2DD.G(#-gZv[7fIRcNT(6'sxV:aadVL"
+	"s,:qDGda^wEqT48XwKcp^S72cI-6W.>.0:l4-4j18-^nTS4H1ilMqmg3,X-Cf<E]^4Z%rBggDgXc2$YaZxb6u6)v.V(.$SOF8o]r1L^G+B)U[blQh*2-pO"
+	"sy%,Ks,jxSt,^TtcMs:N'F`,rc0D:[g/%9q+u$.v%=osppjX0Y315@B%[_w4BU=IPI7o:7cuJ>iE$QlvEYIxU:A@SQOA)`kvavEos;(Snc(2@PrBLV8C'B"
+	"XHI[jGwhp7-37K4):Msu8>jU#B9kF3wXRWpr&CttGx)HpThp4W9RJkiciCR0YwOx`JshIkbbxE#Wo=]PISyTfaaGNO.ajB(]UAap7Q^l$eA%$Wj=F,*Q(w"
+	".S7RuZ_8#)4uGPplCM#WBqACBZu3n+H0R//lJkT_oPs`P.C$34Z@i.sMcM@iP`eoD=,kJuS`=-j$7918s6]yCoEQR$UZ8QcGq0yS'+4k%TJt5)6:N:),Dd"
+	"#`nWd[4%^Y=3+'vJerpXZ-tM)wNb9_#3xK5CNNH#/q8qmX6VN9B6ge1[B3nr.b(pwGvDcSI5Qo5rh:W0x0guxvd/u*^e;9_1h8-g_Q`HxA<1&8o,P/v:o."
+	"cj>;Q-ZHqXpB>cg+(<NGTc#qaAb>Ap&^'c>JW@qY5J-PJL6@Xc[a[fB__IUVE>XfEOx;`;af6#**Q*u.ixCs=<GBQ%mS6Zni:l12w*%Z@lJW.>]TKWx90P"
+	"KV8dA*_gUF=^,i<Q)/;9MU4s-yv^e3e;uIm,j9VxkpOC*WFNM3f&KO=2&(r;fV:pe5'6jKv:O;>036%rCer,at&gBk7.Nq,W:cj,vwn&Cc4myi`vRsr=^$"
+	"Ed;FuFPq;u&Jf.E;,p/2wQq]sf7tMsKk0J#=GU[+U$6w`(Ip5Fr2i:0bG(Y6EOy<Fi'+nk4gVv/@uU#Do[I+]jJxv6x[wa;Sx<RotKH&iN_TdchHT*rs-,"
+	"@8uY[u,Ah&XO%iaQ]Z1$:2qm6wQ[$AIAu-m;2)E*c^lG]a*bWD3-a8(0FU$4y>Q-RK9ltjK28p99o__svs6TS4S+PvALyb)TGt>L^1@lT%-##6VA`OIafw"
+	"g:VJhZbYhL&O^Buo,q->3Eeq4TEtI(+%xuL;**V,5TDk0_KI<N@g#kqvX4Xv*#u)+LDtJvRkIF+wAG0^lE`#:r#D]r<ikHNoXg'J%Mg`lr,A_>EqLH(5*q"
+	"2Pq6]3WJUKb<U4m,*Od=Q&fm<c^`Y_)Coky6GBi%,bxE1L2gnc4x3F9HyYh7v$UU'=D65T[*^KGXse$:pZ%;o+H,tG,YG,hq@5bMtUI)e=LbY5+tUr%FYd"
+	"4Nn5pnJ:0TTklUR][f*sO>dTS8-5t<-(7%,pp)egEBIRNXbF]Lij(m.+tWyDEo]ZOjNDR>BF5PK>U%CrxUhwD2Zr%qJq=3#6k&*]IL.2oL7jMM<L-LeJ.E"
+	"*BY]$qCK.N$Q3U(93hXs:iO27_@X:9l`[@3Y,^C*XP.C0R6;8)XdZ[PS4BuJN#tRYL<&L>L6Pdb;lR'+VVtY-pGx5-LeUeY0;n,'U:.r/IaLSUq^>5)jmq"
+	")jN$B5ufehTr@mB+0uJUJPh6Dw`=6U-e_2<&tD>]Yt@Y[F=yw>;56]koS4VLHaHl:^me(RS9m[s9qW.jC3Q<Zbv7ktS4S3My#B=F<X-JNaf#wKZn+*oo=."
+	"6khaR]U/:*N,fFBR$sfK>hh-Ut^7u5uPU91p,CVwPXYE-ID(:qw140k=>K&7cQn@:+j>*Ii^1X>$==eRBJ+Pt[CT1fKE1L[ec1o$Cd>L+kmWH=7*VTH@:;"
+	"p1@**)61arbu1VSZj:6Lec[&rWslj%H>O@Q>x^e8tDvyLX]r2Z8$Ks,NWNouoh(P_&rank)qf'%/YR1fmB;Q^l#<rZM4l;_`V1_R@P7'uX#'j)C$wG$uXb"
+	"q`hAlvaObd*qO3l%3fsrsxaZc`vF@utf.u11HYWoj)lL*mB[)rLn(eJ1yelsc#;iSD]6<qbq[y:u]lX@Fx+2m][<CScVkI't78P0Ab,$1+m]N-Z4@G.kRU"
+	"ip3LCM^bprpx^MK:i=X#]%3O/K.tjc:Yog4H`BX:]MI>SkTDCMBZqs&J#l_Q^Xvj$BqOtK@@Y6GUwwW5xEejdu@<4UfcP8[<^_;-f-3f2.$omdGi<sf%v5"
+	"y/EwkmW$8Mg`3;=^_A_ANnjD`_aGWGmjuxXYF@925@y-C,'k.5Go*00ZrZmTAsP)b#,oPr#=A>%GUkCq_d_1htu,]X7s9L+CPS$mauh>6.L<6Qq*L.Qk7U"
+	"V_'4&I,5sd0'H9:Sy<ri^u0sevLC[.6hY('=8tb]E%5Zpp=f5Q8N>MFFUd]*Ug@bZT$:6MGHd+8:HMp4Bxm_ac89PrD+(d=]R)>GF(/&hD*$8fw5l1g^69"
+	":7uQLieGiNVVACnU&jny#+vBdMcIFtN*5Z4G#*_KU9>fZHdNPSDEq[4_3@#2w1OlWXeIAWuYy_.q<^Ax['u:&wyHdOg*.41Ma@d,cIw_EI",
+	"Q,JxCkqD_aZHx(B4BAT(N$2CQ;@JN&iu=+'0bPF$ViYt^w#l.I)-rRWQ&+GW(w[i]yY,`:x)%t:ZtaKnKq,6&LvKc4EEX6)gL7d-jDia'O9pt9SVo3'VEq"
+	"BNO@B8*6wX`P$wfqT/8Yqs#,@@b=lUqjPMrJ+PENB(G#;kZWpYfq1:KrXHd.i.lxcuRX/tW4d`&RqhUU7pVZ3OE2*lChtq<s+4ki_N`TLSE)Mm/wEiev[m"
+	"mMt<I@ELC[xf[rghv%([2mZ4mG*B33)[h2QF*8-(d)`(7<oVFY#YXn#:k,4^L=,.kWLND(PN[`nx']/dP>aS6ctq^Vgq`V%^$:dcY>0+icIWgX&LL%8Vo3"
+	"$69A3_7U_6&:a1]SRfWo:g3UlpU0#DR'AwoK'[dF3>B>)3&mdb,[b(Cq29n5*28.G&FxqJ76X75oI/-SZkqyQVj;4a>5rmJ1;Kr-6[^&M:Y5S2BM&WGU2p"
+	":4kZcTqM2FfMGA1KxMGf#SDLUD>)Z9sR#<6U8Y]:nwFePDi)>+]ctErpijE;D.qfy'.p,VbIX;Kj$h3=-kcZMSSeHh0F%",
 	0};
-#define DITI_SPIRV_SIZES_group_norm 3237u, 5998u
+#define DITI_SPIRV_SIZES_group_norm 3923u, 7408u
 static const char *const diti_spirv_text_gemm_coop[] = {
 	"n0C9%1VZI/#d*pSXSNN#(@Rr8g/_bE@3KxD,r[cu=8K#n6r]Pn<3PT<6;g4ma+A]&iIs_o@B(Qvbq5ptwPBXQHL@m)c=yKFgh`OE-%7RMvKjMk0-x5;6Q."
 	"5'u=w$O-Yd7tLX:5Jcb'sUAL2Qj(#4*-afK](V%>`9Viwp*^<<+hl.C<I)yTNnA6/B+i[8$)d'G@2d;]dm:w)7/Bsvajh1v>Ml`N-t&Nr$pBwEC&0]Pt4-"

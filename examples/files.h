@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #ifdef _WIN32
 #include <direct.h>
+#define isatty _isatty
 #define make_folder(path) _mkdir(path)
 #else
 #define make_folder(path) mkdir(path, 0700)

@@ -3,6 +3,7 @@
 #define OPTIONS_H
 #include "dit.h"
 #include "programs.h"
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,89 +12,128 @@
 
 typedef struct options {
     const char *model, *prompt, *negative_prompt, *width, *height, *steps, *guidance, *sampler, *schedule, *seed, *rng,
-        *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules;
+        *count, *output, *device, *noise, *latent_out, *preview, *trace, *type, *type_rules, *repeat_from;
     const char *init_image, *mask, *strength, *distilled, *slg_scale, *skip_blocks, *skip_first, *skip_last, *rescale,
         *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
     const char *diffusion_model, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
+    const char *init_hash, *mask_hash, *noise_hash, *noise_picture, *device_name, *made_by; /* of a PNG's text alone */
     bool resume, plain_prompt, offload, clip_on_cpu, vae_tiling, tune, list_devices, verbose, quiet, help, help_all,
         version;
 } options;
+
+/* Whether a picture depends on an option, and how its PNG tells the option then. */
+typedef enum option_told {
+    TOLD_NOT,  /* the picture has the same bytes with and without it */
+    TOLD_HERE, /* as "key: value" */
+    TOLD_WITH, /* the text's key tells it together with another option */
+    TOLD_FIRST /* the prompts, before all pairs */
+} option_told;
 
 typedef struct option_entry {
     const char *name, *letter, *alias;
     size_t value; /* offset of a const char * in options, 0: a flag */
     size_t flag;
+    option_told told;
+    const char *key; /* in the PNG's text */
 } option_entry;
+
+static const char size_key[] = "Size", tile_key[] = "VAE tile size", device_key[] = "Device";
 
 #undef TEXT /* windows.h has another one */
 #define TEXT(member) offsetof(options, member) + 1, 0
 #define FLAG(member) 0, offsetof(options, member)
+#define UNTOLD TOLD_NOT, NULL
+/* Those that a picture depends on come first, in the order of its text. */
 static const option_entry option_table[] = {
-    {"--model", "-m", NULL, TEXT(model)},
-    {"--prompt", "-p", NULL, TEXT(prompt)},
-    {"--negative-prompt", "-n", NULL, TEXT(negative_prompt)},
-    {"--class", NULL, NULL, TEXT(class_name)},
-    {"--plain-prompt", NULL, NULL, FLAG(plain_prompt)},
-    {"--width", "-W", NULL, TEXT(width)},
-    {"--height", "-H", NULL, TEXT(height)},
-    {"--steps", NULL, NULL, TEXT(steps)},
-    {"--cfg-scale", NULL, NULL, TEXT(guidance)},
-    {"--diffusion-model", NULL, NULL, TEXT(diffusion_model)},
-    {"--clip-l", NULL, "--clip_l", TEXT(clip_l)},
-    {"--clip-g", NULL, "--clip_g", TEXT(clip_g)},
-    {"--t5", NULL, "--t5xxl", TEXT(t5)},
-    {"--vae", NULL, NULL, TEXT(vae)},
-    {"--taesd", NULL, NULL, TEXT(taesd)},
-    {"--tokenizer", NULL, NULL, TEXT(tokenizer)},
-    {"--sampler", NULL, "--sampling-method", TEXT(sampler)},
-    {"--scheduler", NULL, "--schedule", TEXT(schedule)},
-    {"--seed", "-s", NULL, TEXT(seed)},
-    {"--rng", NULL, NULL, TEXT(rng)},
-    {"--batch-count", "-b", NULL, TEXT(count)},
-    {"--output", "-o", NULL, TEXT(output)},
-    {"--device", NULL, "--devices", TEXT(device)},
-    {"--split", NULL, NULL, TEXT(split)},
-    {"--resume-on-loss", NULL, NULL, FLAG(resume)},
-    {"--noise", NULL, NULL, TEXT(noise)},
-    {"--latent-out", NULL, NULL, TEXT(latent_out)},
-    {"--preview", NULL, NULL, TEXT(preview)},
-    {"--trace", NULL, NULL, TEXT(trace)},
-    {"--type", NULL, NULL, TEXT(type)},
-    {"--tensor-type-rules", NULL, NULL, TEXT(type_rules)},
-    {"--tune", NULL, NULL, FLAG(tune)},
-    {"--weight-budget", NULL, NULL, TEXT(weight_budget)},
-    {"--device-memory", NULL, NULL, TEXT(device_memory)},
-    {"--offload-to-cpu", NULL, NULL, FLAG(offload)},
-    {"--clip-on-cpu", NULL, NULL, FLAG(clip_on_cpu)},
-    {"--vae-tiling", NULL, NULL, FLAG(vae_tiling)},
-    {"--vae-tile-size", NULL, NULL, TEXT(vae_tile)},
-    {"--init-img", "-i", NULL, TEXT(init_image)},
-    {"--mask", NULL, NULL, TEXT(mask)},
-    {"--strength", NULL, NULL, TEXT(strength)},
-    {"--guidance", NULL, NULL, TEXT(distilled)},
-    {"--guidance-start", NULL, NULL, TEXT(guided_first)},
-    {"--guidance-end", NULL, NULL, TEXT(guided_last)},
-    {"--guidance-rescale", NULL, NULL, TEXT(rescale)},
-    {"--apg-eta", NULL, NULL, TEXT(apg_eta)},
-    {"--apg-norm", NULL, NULL, TEXT(apg_norm)},
-    {"--slg-scale", NULL, NULL, TEXT(slg_scale)},
-    {"--skip-layers", NULL, NULL, TEXT(skip_blocks)},
-    {"--skip-layer-start", NULL, NULL, TEXT(skip_first)},
-    {"--skip-layer-end", NULL, NULL, TEXT(skip_last)},
-    {"--eta", NULL, NULL, TEXT(eta)},
-    {"--flow-shift", NULL, NULL, TEXT(shift)},
-    {"--clip-skip", NULL, NULL, TEXT(clip_skip)},
-    {"--list-devices", NULL, NULL, FLAG(list_devices)},
-    {"--info", NULL, NULL, TEXT(info)},
-    {"--info-level", NULL, NULL, TEXT(info_level)},
-    {"--verbose", "-v", NULL, FLAG(verbose)},
-    {"--quiet", "-q", NULL, FLAG(quiet)},
-    {"--help", "-h", NULL, FLAG(help)},
-    {"--help-all", NULL, NULL, FLAG(help_all)},
-    {"--version", NULL, NULL, FLAG(version)},
+    {"--prompt", "-p", NULL, TEXT(prompt), TOLD_FIRST, NULL},
+    {"--negative-prompt", "-n", NULL, TEXT(negative_prompt), TOLD_FIRST, NULL},
+    {"--class", NULL, NULL, TEXT(class_name), TOLD_HERE, "Class"},
+    {"--steps", NULL, NULL, TEXT(steps), TOLD_HERE, "Steps"},
+    {"--sampler", NULL, "--sampling-method", TEXT(sampler), TOLD_HERE, "Sampler"},
+    {"--scheduler", NULL, "--schedule", TEXT(schedule), TOLD_HERE, "Schedule type"},
+    {"--cfg-scale", NULL, NULL, TEXT(guidance), TOLD_HERE, "CFG scale"},
+    {"--seed", "-s", NULL, TEXT(seed), TOLD_HERE, "Seed"},
+    {"--width", "-W", NULL, TEXT(width), TOLD_HERE, size_key},
+    {"--height", "-H", NULL, TEXT(height), TOLD_WITH, size_key},
+    {"--init-img", "-i", NULL, TEXT(init_image), TOLD_HERE, "Init image"},
+    {"--mask", NULL, NULL, TEXT(mask), TOLD_HERE, "Mask"},
+    {"--strength", NULL, NULL, TEXT(strength), TOLD_HERE, "Denoising strength"},
+    {"--guidance", NULL, NULL, TEXT(distilled), TOLD_HERE, "Guidance"},
+    {"--guidance-start", NULL, NULL, TEXT(guided_first), TOLD_HERE, "Guidance start"},
+    {"--guidance-end", NULL, NULL, TEXT(guided_last), TOLD_HERE, "Guidance end"},
+    {"--guidance-rescale", NULL, NULL, TEXT(rescale), TOLD_HERE, "Guidance rescale"},
+    {"--apg-eta", NULL, NULL, TEXT(apg_eta), TOLD_HERE, "APG eta"},
+    {"--apg-norm", NULL, NULL, TEXT(apg_norm), TOLD_HERE, "APG norm"},
+    {"--slg-scale", NULL, NULL, TEXT(slg_scale), TOLD_HERE, "SLG scale"},
+    {"--skip-layers", NULL, NULL, TEXT(skip_blocks), TOLD_HERE, "Skip layers"},
+    {"--skip-layer-start", NULL, NULL, TEXT(skip_first), TOLD_HERE, "Skip layer start"},
+    {"--skip-layer-end", NULL, NULL, TEXT(skip_last), TOLD_HERE, "Skip layer end"},
+    {"--eta", NULL, NULL, TEXT(eta), TOLD_HERE, "Eta"},
+    {"--flow-shift", NULL, NULL, TEXT(shift), TOLD_HERE, "Shift"},
+    {"--clip-skip", NULL, NULL, TEXT(clip_skip), TOLD_HERE, "Clip skip"},
+    {"--plain-prompt", NULL, NULL, FLAG(plain_prompt), TOLD_HERE, "Plain prompt"},
+    {"--vae-tile-size", NULL, NULL, TEXT(vae_tile), TOLD_HERE, tile_key},
+    {"--vae-tiling", NULL, NULL, FLAG(vae_tiling), TOLD_WITH, tile_key},
+    {"--device-memory", NULL, NULL, TEXT(device_memory), TOLD_WITH, tile_key},
+    {"--model", "-m", NULL, TEXT(model), TOLD_HERE, "Model"},
+    {"--diffusion-model", NULL, NULL, TEXT(diffusion_model), TOLD_HERE, "Diffusion model"},
+    {"--clip-l", NULL, NULL, TEXT(clip_l), TOLD_HERE, "CLIP-L"},
+    {"--clip-g", NULL, NULL, TEXT(clip_g), TOLD_HERE, "CLIP-G"},
+    {"--t5", NULL, "--t5xxl", TEXT(t5), TOLD_HERE, "T5"},
+    {"--vae", NULL, NULL, TEXT(vae), TOLD_HERE, "VAE"},
+    {"--taesd", NULL, NULL, TEXT(taesd), TOLD_HERE, "TAESD"},
+    {"--tokenizer", NULL, NULL, TEXT(tokenizer), TOLD_HERE, "Tokenizer"},
+    {"--type", NULL, NULL, TEXT(type), TOLD_HERE, "Weights"},
+    {"--tensor-type-rules", NULL, NULL, TEXT(type_rules), TOLD_HERE, "Weight rules"},
+    {"--noise", NULL, NULL, TEXT(noise), TOLD_HERE, "Noise"},
+    {"--clip-on-cpu", NULL, NULL, FLAG(clip_on_cpu), TOLD_HERE, "CLIP on CPU"},
+    {"--split", NULL, NULL, TEXT(split), TOLD_HERE, "Split"},
+    {"--rng", NULL, NULL, TEXT(rng), TOLD_HERE, "RNG"},
+    {"--device", NULL, "--devices", TEXT(device), TOLD_WITH, device_key},
+    {"--batch-count", "-b", NULL, TEXT(count), UNTOLD},
+    {"--repeat-from", NULL, NULL, TEXT(repeat_from), UNTOLD}, /* each of its options is told */
+    {"--output", "-o", NULL, TEXT(output), UNTOLD},
+    {"--resume-on-loss", NULL, NULL, FLAG(resume), UNTOLD},
+    {"--latent-out", NULL, NULL, TEXT(latent_out), UNTOLD},
+    {"--preview", NULL, NULL, TEXT(preview), UNTOLD},
+    {"--trace", NULL, NULL, TEXT(trace), UNTOLD},
+    {"--tune", NULL, NULL, FLAG(tune), UNTOLD},
+    {"--weight-budget", NULL, NULL, TEXT(weight_budget), UNTOLD},
+    {"--offload-to-cpu", NULL, NULL, FLAG(offload), UNTOLD},
+    {"--list-devices", NULL, NULL, FLAG(list_devices), UNTOLD},
+    {"--info", NULL, NULL, TEXT(info), UNTOLD},
+    {"--info-level", NULL, NULL, TEXT(info_level), UNTOLD},
+    {"--verbose", "-v", NULL, FLAG(verbose), UNTOLD},
+    {"--quiet", "-q", NULL, FLAG(quiet), UNTOLD},
+    {"--help", "-h", NULL, FLAG(help), UNTOLD},
+    {"--help-all", NULL, NULL, FLAG(help_all), UNTOLD},
+    {"--version", NULL, NULL, FLAG(version), UNTOLD},
 };
 #define OPTION_COUNT (sizeof option_table / sizeof option_table[0])
+
+/* What a PNG's text tells besides options. */
+typedef struct fact_entry {
+    const char *key;
+    size_t text; /* offset in options */
+} fact_entry;
+static const fact_entry fact_table[] = {
+    {"Init image hash", offsetof(options, init_hash)}, {"Mask hash", offsetof(options, mask_hash)},
+    {"Noise hash", offsetof(options, noise_hash)},     {"Noise picture", offsetof(options, noise_picture)},
+    {device_key, offsetof(options, device_name)},      {"Version", offsetof(options, made_by)},
+};
+#define FACT_COUNT (sizeof fact_table / sizeof fact_table[0])
+
+/* Where o has the value of an option that is a text, or of a flag, or a fact. */
+static const char **option_text(options *o, const option_entry *entry) {
+    return (const char **)(void *)((char *)o + entry->value - 1);
+}
+
+static bool *option_flag(options *o, const option_entry *entry) { return (bool *)(void *)((char *)o + entry->flag); }
+
+static const char **fact_text(options *o, const fact_entry *entry) {
+    return (const char **)(void *)((char *)o + entry->text);
+}
 
 static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "Makes pictures from a text with a diffusion transformer, on a Vulkan device.\n"
@@ -104,19 +144,20 @@ static const char help_text[] = "usage: dit --prompt TEXT [options]\n"
                                 "  -m, --model PATH            file or diffusers folder (default: bundled emoji)\n"
                                 "      --diffusion-model, --clip-l, --clip-g, --t5, --vae, --taesd, --tokenizer\n"
                                 "                PATH          parts that lie elsewhere, with or without --model\n"
-                                "  -o, --output FILE           PNG to write (default: output.png), replacing it;\n"
-                                "                              further pictures: output_2.png, output_3.png, ...\n"
+                                "  -o, --output FILE           PNG to write (default: output.png), replacing it,\n"
+                                "                              then output_2.png, ...; - is standard output\n"
                                 "  -W, --width N, -H, --height N  in pixels (default: the model's own size)\n"
                                 "      --steps N               denoising steps, 1 to 1000 (default: the model's)\n"
                                 "      --cfg-scale X           guidance, 1 (off) to 100 (default: the model's)\n"
                                 "      --sampler NAME          also --sampling-method; --sampler list shows them\n"
                                 "      --scheduler NAME        --scheduler list shows them\n"
-                                "  -s, --seed N                a whole number, or random (default: 42)\n"
+                                "  -s, --seed N                a whole number; -1 or random (default: 42)\n"
                                 "  -b, --batch-count N         pictures; picture i has seed + i (default: 1)\n"
                                 "  -i, --init-img FILE         begin with this picture, not with noise\n"
                                 "      --mask FILE             and repaint it where this one is white\n"
                                 "      --strength X            0.001 to 1, how much is replaced (default: 0.75)\n"
                                 "      --preview FILE          a small PNG of the picture so far, kept up to date\n"
+                                "      --repeat-from PNG       make that picture again; further options change it\n"
                                 "      --info [MODEL]          what a model is, the memory it takes at -W -H -b,\n"
                                 "                              and what it lacks; loads nothing\n"
                                 "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
@@ -160,7 +201,7 @@ static const char more_help_text[] =
     "      --device-memory SIZE    most to take (default: what is free); where that\n"
     "                              runs out: tiles, then offload, then a budget\n"
     "      --clip-on-cpu           encode prompts on a Vulkan device of the CPU, such\n"
-    "                              as lavapipe; brackets are text then\n"
+    "                              as lavapipe\n"
     "      --devices LIST          several, as 0,1,2,3, for\n"
     "      --split NAME            auto; cfg2,ulysses2; ring4,shard; @plan.json; ...\n"
     "      --resume-on-loss        go on with the others where one fails\n"
@@ -203,9 +244,20 @@ static size_t distance(const char *a, const char *b) {
 
 /* ---- Parsing ---- */
 
+/* Whether two names are the same but for case, spaces, '-' and '_'. */
+static bool same_word(const char *a, const char *b) {
+    for (;; a++, b++) {
+        while (*a && strchr(" -_", *a)) a++;
+        while (*b && strchr(" -_", *b)) b++;
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return false;
+        if (!*a) return true;
+    }
+}
+
+/* Letters are names by themselves: -W and -w differ. Elsewhere people write --cfg_scale, too. */
 static bool option_matches(const option_entry *entry, const char *name) {
-    return strcmp(entry->name, name) == 0 || (entry->letter && strcmp(entry->letter, name) == 0) ||
-           (entry->alias && strcmp(entry->alias, name) == 0);
+    if (name[0] != '-' || name[1] != '-' || !name[2]) return entry->letter && strcmp(entry->letter, name) == 0;
+    return same_word(entry->name, name) || (entry->alias && same_word(entry->alias, name));
 }
 
 static const option_entry *find_option(const char *name) {
@@ -216,51 +268,140 @@ static const option_entry *find_option(const char *name) {
     return NULL;
 }
 
+/* Options of stable-diffusion.cpp that have no counterpart here, and what to do without. */
+static const struct {
+    const char *letter, *name, *advice;
+} foreign_options[] = {
+    {"-t", "--threads", "the device computes, and there are no threads to count; leave it out"},
+    {"-M", "--mode", "there is one; --init-img begins with a picture"},
+    {"", "--diffusion-fa", "attention always works in that way; leave it out"},
+    {"", "--vae-on-cpu", "--vae-tiling decodes with less device memory"},
+    {"", "--lora-model-dir", "there is no LoRA at run time; dit-convert takes files that have it merged"},
+    {"", "--control-net", "there are no control nets"},
+    {"", "--upscale-model", "nothing is scaled up; ask for the size with -W and -H"},
+};
+
 static int unknown_argument(const char *name) {
     const char *nearest = option_table[0].name;
     size_t i;
     if (name[0] != '-') {
         return complain(EXIT_USAGE, "unexpected '%s'; put the whole prompt in quotes: --prompt \"a red heart\"", name);
     }
+    for (i = 0; i < sizeof foreign_options / sizeof foreign_options[0]; i++) {
+        if (strcmp(foreign_options[i].letter, name) == 0 || same_word(foreign_options[i].name, name))
+            return complain(EXIT_USAGE, "%s is no option of dit: %s", name, foreign_options[i].advice);
+    }
     for (i = 1; i < OPTION_COUNT; i++) {
         if (distance(name, option_table[i].name) < distance(name, nearest)) nearest = option_table[i].name;
     }
+    if (distance(name, nearest) > strlen(name) / 2)
+        return complain(EXIT_USAGE, "unknown option %s; --help lists all", name);
     return complain(EXIT_USAGE, "unknown option %s; did you mean %s? (--help lists all)", name, nearest);
 }
 
-/* One option at argv[*i]; its value may follow as the next argument or after '='. */
+/* One option at argv[*i]; its value may follow as the next argument, after '=', or right behind a letter (-s7). */
 static int parse_option(int argc, char **argv, int *i, options *o) {
-    char name[32];
-    const char *text = argv[*i], *equals = strncmp(text, "--", 2) == 0 ? strchr(text, '=') : NULL;
-    size_t length = equals ? (size_t)(equals - text) : strlen(text);
+    char name[32] = "";
+    const char *text = argv[*i], *attached = NULL;
+    bool is_long = strncmp(text, "--", 2) == 0;
+    size_t length = is_long ? strcspn(text, "=") : strlen(text);
     const option_entry *entry = NULL;
     if (length < sizeof name) {
         memcpy(name, text, length);
-        name[length] = 0;
         entry = find_option(name);
+    }
+    if (is_long && text[length]) attached = text + length + 1;
+    if (!entry && !is_long && text[0] == '-' && text[1]) {
+        snprintf(name, sizeof name, "%.2s", text);
+        entry = find_option(name);
+        if (entry && !entry->value) entry = NULL;
+        attached = text + 2;
     }
     if (!entry) return unknown_argument(text);
     if (!entry->value) {
-        if (equals) return complain(EXIT_USAGE, "%s takes no value", entry->name);
-        *(bool *)(void *)((char *)o + entry->flag) = true;
+        if (attached) return complain(EXIT_USAGE, "%s takes no value", entry->name);
+        *option_flag(o, entry) = true;
         return EXIT_GOOD;
     }
-    if (!equals && (*i + 1 >= argc || find_option(argv[*i + 1]))) {
+    if (!attached && (*i + 1 >= argc || find_option(argv[*i + 1]))) {
         if (strcmp(entry->name, "--info") == 0) {
             o->info = "";
             return EXIT_GOOD;
         }
         return complain(EXIT_USAGE, "%s needs a value (one that looks like an option: %s=VALUE)", text, entry->name);
     }
-    *(const char **)(void *)((char *)o + entry->value - 1) = equals ? equals + 1 : argv[++*i];
+    *option_text(o, entry) = attached ? attached : argv[++*i];
     return EXIT_GOOD;
 }
 
+/* Over what o has already. */
 static int parse_options(int argc, char **argv, options *o) {
     int i, code = EXIT_GOOD;
-    memset(o, 0, sizeof *o);
     for (i = 1; i < argc && code == EXIT_GOOD; i++) code = parse_option(argc, argv, &i, o);
     return code;
+}
+
+/* ---- The library's sentences ---- */
+
+/* Members of dit.h's structures in them, and the options that stand for them here; ^: at the beginning only. */
+static const char *const member_words[][2] = {
+    {"dit_guidance: guidance is no input of this model; distilled must be 0",
+     "--guidance: this model is told none; leave it out"},
+    {"dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0",
+     "--clip-skip: this model uses no layers of a CLIP encoder; leave it out"},
+    {"without weight_budget", "without --weight-budget and --offload-to-cpu"},
+    {"device_memory_limit in the context's desc", "--device-memory"},
+    {"dit_guidance: ", ""},
+    {"dit_job_desc: ", ""},
+    {"dit_model_desc: ", ""},
+    {"dit_context_desc: ", ""},
+    {"guidance.scale", "--cfg-scale"},
+    {"guidance.distilled", "--guidance"},
+    {"guidance.skip_layer", "--slg-scale"},
+    {"guidance.skip_blocks", "--skip-layers"},
+    {"skip_first", "--skip-layer-start"},
+    {"skip_last", "--skip-layer-end"},
+    {"norm_limit", "--apg-norm"},
+    {"clip_skip", "--clip-skip"},
+    {"weight_budget", "--weight-budget"},
+    {"release_text_encoders", "--offload-to-cpu"},
+    {"image_count", "--batch-count"},
+    {"init_image", "--init-img"},
+    {"vae_tile", "--vae-tile-size"},
+    {"resume_on_loss", "--resume-on-loss"},
+    {"class_labels", "--class"},
+    {"^eta ", "--eta "},
+    {"^shift ", "--flow-shift "},
+    {"^strength is", "--strength is"},
+    {"^steps is", "--steps is"},
+    {"^unknown sampler", "--sampler: unknown"},
+    {"^unknown schedule", "--scheduler: unknown"},
+    {"^schedule ", "--scheduler "},
+    {"^split ", "--split "},
+};
+
+/* message in the words of the command line. */
+static const char *in_options(const char *message, char *out, size_t size) {
+    const char *p = message;
+    size_t length = 0, i;
+    while (*p && length + 1 < size) {
+        const char *from = NULL, *to = NULL;
+        for (i = 0; i < sizeof member_words / sizeof member_words[0] && !to; i++) {
+            from = member_words[i][0];
+            if (*from == '^' && p != message) continue;
+            from += *from == '^';
+            if (strncmp(p, from, strlen(from)) == 0) to = member_words[i][1];
+        }
+        if (!to) {
+            out[length++] = *p++;
+            continue;
+        }
+        p += strlen(from);
+        snprintf(out + length, size - length, "%s", to);
+        length += strlen(out + length);
+    }
+    out[length] = 0;
+    return out;
 }
 
 /* ---- Numbers: every refusal names the nearest value that would do ---- */
@@ -325,25 +466,25 @@ typedef struct job_numbers {
 } job_numbers;
 
 typedef struct number_entry {
-    const char *option, *key; /* key: in the PNG's text */
-    size_t text, value;       /* offsets in options and job_numbers */
+    const char *option;
+    size_t text, value; /* offsets in options and job_numbers */
     double least, most, usual;
 } number_entry;
 
 #define NUMBER(member) offsetof(options, member), offsetof(job_numbers, member)
 static const number_entry number_table[] = {
-    {"--strength", "Denoising strength", NUMBER(strength), 0.001, 1, 0.75},
-    {"--guidance", "Guidance", NUMBER(distilled), 0.001, 1000, 3.5},
-    {"--guidance-start", "Guidance start", NUMBER(guided_first), 0, 1, 0},
-    {"--guidance-end", "Guidance end", NUMBER(guided_last), 0.001, 1, 1},
-    {"--guidance-rescale", "Guidance rescale", NUMBER(rescale), 0, 1, 0.7},
-    {"--apg-eta", "APG eta", NUMBER(apg_eta), 0, 1, 0},
-    {"--apg-norm", "APG norm", NUMBER(apg_norm), 0.001, 1e6, 15},
-    {"--slg-scale", "SLG scale", NUMBER(slg_scale), 0, 100, 2.8},
-    {"--skip-layer-start", "Skip layer start", NUMBER(skip_first), 0, 1, 0.01},
-    {"--skip-layer-end", "Skip layer end", NUMBER(skip_last), 0.001, 1, 0.2},
-    {"--eta", "Eta", NUMBER(eta), 0, 1, 0},
-    {"--flow-shift", "Shift", NUMBER(shift), 0.001, 1000, 3},
+    {"--strength", NUMBER(strength), 0.001, 1, 0.75},
+    {"--guidance", NUMBER(distilled), 0.001, 1000, 3.5},
+    {"--guidance-start", NUMBER(guided_first), 0, 1, 0},
+    {"--guidance-end", NUMBER(guided_last), 0.001, 1, 1},
+    {"--guidance-rescale", NUMBER(rescale), 0, 1, 0.7},
+    {"--apg-eta", NUMBER(apg_eta), 0, 1, 0},
+    {"--apg-norm", NUMBER(apg_norm), 0.001, 1e6, 15},
+    {"--slg-scale", NUMBER(slg_scale), 0, 100, 2.8},
+    {"--skip-layer-start", NUMBER(skip_first), 0, 1, 0.01},
+    {"--skip-layer-end", NUMBER(skip_last), 0.001, 1, 0.2},
+    {"--eta", NUMBER(eta), 0, 1, 0},
+    {"--flow-shift", NUMBER(shift), 0.001, 1000, 3},
 };
 #define NUMBER_COUNT (sizeof number_table / sizeof number_table[0])
 
@@ -376,6 +517,17 @@ static int take_numbers(const options *o, job_numbers *out) {
     return code;
 }
 
+/* Parts of the steps begin before they end. */
+static int check_ranges(const options *o, const job_numbers *n) {
+    if (o->guided_first && n->guided_first >= n->guided_last)
+        return complain(EXIT_USAGE, "--guidance-start %g: must be less than --guidance-end, which is %g",
+                        (double)n->guided_first, (double)n->guided_last);
+    if (o->skip_first && n->skip_first >= n->skip_last)
+        return complain(EXIT_USAGE, "--skip-layer-start %g: must be less than --skip-layer-end, which is %g",
+                        (double)n->skip_first, (double)n->skip_last);
+    return EXIT_GOOD;
+}
+
 /* "7,8,9", as sd.cpp writes it also in brackets: bit i for block i. */
 static int take_blocks(const char *text, uint64_t *out) {
     const char *p = text + (*text == '[');
@@ -389,34 +541,47 @@ static int take_blocks(const char *text, uint64_t *out) {
     return complain(EXIT_USAGE, "--skip-layers '%s': must be numbers of blocks from 0 to 63, such as 7,8,9", text);
 }
 
-static int take_seed(const char *text, uint64_t *out) {
-    double loose = loose_number(text, 18446744073709549568.0);
-    if (strict_count(text, out)) return EXIT_GOOD;
-    if (loose >= 18446744073709549568.0) loose = -2;
-    if (loose == -2) {
-        return complain(EXIT_USAGE,
-                        "--seed '%s': must be a whole number from 0 to 18446744073709551615; the nearest valid "
-                        "value is 18446744073709551615",
-                        text);
-    }
+/* Any negative number is a random seed, as stable-diffusion.cpp and A1111 have it; *random says so. */
+static int take_seed(const char *text, uint64_t *out, bool *random) {
+    const double most = 18446744073709549568.0; /* the largest float below 2^64 */
+    double loose = loose_number(text, most);
+    uint64_t below;
+    *random = same_word(text, "random") || (*text == '-' && strict_count(text + 1, &below));
+    if (*random || strict_count(text, out)) return EXIT_GOOD;
     return complain(EXIT_USAGE,
-                    "--seed '%s': must be a whole number from 0 to 18446744073709551615, or random; the nearest "
-                    "valid value is %.0f",
-                    text, loose < 0 ? 42.0 : (double)(uint64_t)loose);
+                    "--seed '%s': must be a whole number from 0 to 18446744073709551615, or -1 or random; the nearest "
+                    "valid value is %llu",
+                    text,
+                    loose < 0       ? 42ull
+                    : loose >= most ? 18446744073709551615ull
+                                    : (unsigned long long)loose);
 }
 
-/* A name out of a list that name_at enumerates; NULL stays NULL, the model's own. */
+/* A name out of a list that name_at enumerates, its spelling folded; NULL stays NULL, what is usual. */
 static int take_name(const char *option, const char *text, const char *(*name_at)(uint32_t), const char **out) {
     const char *nearest = name_at(0), *name;
     uint32_t i;
     *out = text;
     if (!text) return EXIT_GOOD;
     for (i = 0; (name = name_at(i)) != NULL; i++) {
-        if (strcmp(name, text) == 0) return EXIT_GOOD;
+        *out = name;
+        if (same_word(name, text)) return EXIT_GOOD;
         if (distance(text, name) < distance(text, nearest)) nearest = name;
     }
     return complain(EXIT_USAGE, "%s '%s': there is none of this name; the nearest is %s, '%s list' shows all", option,
                     text, nearest ? nearest : "none", option);
+}
+
+/* Sampler and schedule as people write them anywhere: "Euler a", "dpm++2m", "DPM++ 2M Karras". */
+static int take_sampler(options *o) {
+    dit_error err;
+    const char *both = NULL;
+    if (o->sampler && dit_find_sampler(o->sampler, &o->sampler, &both, &err) != DIT_OK)
+        return complain(EXIT_USAGE, "--sampler '%s': %s", o->sampler, err.message);
+    if (o->schedule && dit_find_schedule(o->schedule, &o->schedule, &err) != DIT_OK)
+        return complain(EXIT_USAGE, "--scheduler '%s': %s", o->schedule, err.message);
+    if (!o->schedule) o->schedule = both;
+    return EXIT_GOOD;
 }
 
 static const char *rng_name(uint32_t index) {
@@ -460,9 +625,11 @@ static const char *type_name(uint32_t index) {
 static int take_type_rule(const char *option, const char *glob, const char *type, size_t length, type_rules *out) {
     static const dit_type types[] = {DIT_TYPE_STORED, DIT_TYPE_I8_ROW, DIT_TYPE_I8_ROW_ROTATED};
     dit_type_rule *rule = &out->rules[out->count];
+    char name[64];
     uint32_t i;
+    snprintf(name, sizeof name, "%.*s", (int)length, type);
     for (i = 0; i < 3; i++) {
-        if (strlen(type_name(i)) != length || strncmp(type, type_name(i), length) != 0) continue;
+        if (!same_word(type_name(i), name)) continue;
         if (out->count++ == MOST_TYPE_RULES)
             return complain(EXIT_USAGE, "%s: more than %d rules", option, MOST_TYPE_RULES - 1);
         rule->tensors = glob;

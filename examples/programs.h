@@ -71,10 +71,18 @@ static bool is_folder(const char *path) {
     return stat(path, &info) == 0 && (info.st_mode & S_IFMT) == S_IFDIR;
 }
 
+static bool is_separator(char c) {
+#ifdef _WIN32
+    return c == '/' || c == '\\';
+#else
+    return c == '/'; /* elsewhere a backslash is a letter like others */
+#endif
+}
+
 static const char *base_name(const char *path) {
     const char *name = path, *p;
     for (p = path; *p; p++) {
-        if ((*p == '/' || *p == '\\') && p[1]) name = p + 1;
+        if (is_separator(*p) && p[1]) name = p + 1;
     }
     return name;
 }

@@ -12,6 +12,7 @@
 #include "files.h"
 #include "info.h"
 #include "options.h"
+#include "parameters.h"
 #include "pictures.h"
 #include <math.h>
 #include <signal.h>
@@ -58,8 +59,14 @@ typedef struct app {
     dit_error err;
     unsigned char *rgba, *cache;
     size_t cache_size;
+    options repeated; /* of --repeat-from */
+    char *repeated_text, repeated_paths[11][PATH_SIZE];
+    char hashes[3][16];       /* of the files of --init-img, --mask and --noise; empty: they cannot be read twice */
+    uint32_t noise_first;     /* of the pictures in --noise's file */
+    char *split;              /* as the PNG tells it: only where it changes the picture; freed with free */
     float *latents;           /* [count, C, h, w] */
     bool terminal, line_open; /* stderr is a terminal; a progress line stands there */
+    bool open_out;            /* standard output is open */
     double started, told;     /* seconds: begin of this picture, last progress */
     double first_at;          /* when the first step was seen finished, and how far the picture was then */
     dit_status first;
@@ -198,6 +205,7 @@ static void show_status(app *a, const dit_status *s, uint32_t picture) {
 /* What the user can do about a result of dit.h, and the exit code that it gets. */
 static int dit_failed(app *a, dit_result result, const char *what) {
     const char *advice = "";
+    char words[sizeof a->err.message + 128];
     close_line(a);
     if (caught_signal || result == DIT_CANCELLED) {
         if (!a->o.quiet) fprintf(stderr, "dit: interrupted\n");
@@ -210,13 +218,15 @@ static int dit_failed(app *a, dit_result result, const char *what) {
         advice = "; try a smaller -W and -H, --weight-budget, or another --device";
         break;
     case DIT_ERROR_UNSUPPORTED_DEVICE:
-        advice = "; --list-devices shows what there is, mesa-vulkan-drivers brings one that needs no GPU";
+        if (!a->context)
+            advice = "; --list-devices shows what there is, mesa-vulkan-drivers brings one that needs no GPU";
         break;
     case DIT_ERROR_DEVICE_LOST: advice = "; try again, and update the driver if it happens again"; break;
     default: break;
     }
     return complain(exit_code_of(result), "%s%s%s%s", what ? what : "", what ? ": " : "",
-                    a->err.message[0] ? a->err.message : dit_result_string(result), advice);
+                    a->err.message[0] ? in_options(a->err.message, words, sizeof words) : dit_result_string(result),
+                    advice);
 }
 
 static int output_failed(app *a, const char *path) {
@@ -288,7 +298,7 @@ static int check_png_name(const char *option, const char *path) {
     const char *dot = path ? strrchr(base_name(path), '.') : NULL;
     size_t i;
     for (i = 0; dot && i < sizeof others / sizeof others[0]; i++) {
-        if (strcmp(dot, others[i]) == 0) {
+        if (same_word(dot, others[i])) {
             return complain(EXIT_USAGE, "%s %s: only PNG is written; use %.*s.png", option, path, (int)(dot - path),
                             path);
         }
@@ -304,13 +314,26 @@ static bool picture_path(const char *output, uint32_t i, char *out, size_t size)
     return snprintf(out, size, "%.*s_%u%s", stem, output, i + 1, output + stem) < (int)size;
 }
 
+static bool to_stdout(const options *o) { return strcmp(o->output, "-") == 0; }
+
+/* A picture on standard output: one, and not for a terminal. */
+static int check_stdout(const app *a) {
+    if (!to_stdout(&a->o)) return EXIT_GOOD;
+    if (a->r.count > 1)
+        return complain(EXIT_USAGE, "--output -: standard output takes one picture; leave out --batch-count");
+    if (!a->open_out) return complain(EXIT_OUTPUT, "cannot write to standard output: it is closed");
+    if (isatty(1))
+        return complain(EXIT_USAGE, "--output -: standard output is a terminal; send it to a file or a program");
+    return EXIT_GOOD;
+}
+
 static int check_outputs(const app *a) {
     const options *o = &a->o;
     char last[PATH_SIZE];
     int code = check_png_name("--output", o->output);
     if (!code) code = check_png_name("--preview", o->preview);
-    if (!code) code = check_output("--output", o->output);
-    if (!code && a->r.count > 1)
+    if (!code && !to_stdout(o)) code = check_output("--output", o->output);
+    if (!code && !to_stdout(o) && a->r.count > 1)
         code = picture_path(o->output, a->r.count - 1, last, sizeof last)
                    ? check_output("--output", last)
                    : complain(EXIT_OUTPUT, "--output %s: the name is too long", o->output);
@@ -363,6 +386,7 @@ static int check_prompts(const options *o) {
     if (!o->prompt && !o->class_name)
         return complain(EXIT_USAGE,
                         "what shall be on the picture? Say --prompt \"a red heart\"; --help lists all options");
+    if (o->info_level) return complain(EXIT_USAGE, "--info-level: it is about --info MODEL, which is not there");
     if (o->quiet && o->verbose) return complain(EXIT_USAGE, "--quiet and --verbose exclude each other; leave one out");
     code = check_text("--prompt", o->prompt);
     if (!code) code = check_text("--class", o->class_name);
@@ -372,31 +396,29 @@ static int check_prompts(const options *o) {
 /* What needs no model to be checked. */
 static int check_numbers(app *a) {
     const options *o = &a->o;
+    bool random = false;
     int code = EXIT_GOOD;
     a->r.count = 1;
     a->r.seed = 42;
     if (o->steps) code = take_count("--steps", o->steps, 1, 1000, 20, "", &a->r.steps);
     if (!code && o->count) code = take_count("--batch-count", o->count, 1, 9999, 1, "", &a->r.count);
     if (!code && o->guidance) code = take_guidance(o->guidance, 4.5f, &a->r.guidance);
-    if (!code && o->seed && strcmp(o->seed, "random") == 0) {
+    if (!code && o->seed) code = take_seed(o->seed, &a->r.seed, &random);
+    if (random)
         a->r.seed = ((uint64_t)time(NULL) * 2654435761u + (uint64_t)getpid() + (uint64_t)(now() * 1e9)) % 4294967296u;
-    } else if (!code && o->seed) {
-        code = take_seed(o->seed, &a->r.seed);
-    }
     if (!code && o->weight_budget) code = take_size("--weight-budget", o->weight_budget, &a->r.weight_budget);
     if (!code && o->device_memory) code = take_size("--device-memory", o->device_memory, &a->r.device_memory);
     a->r.vae_tile = o->vae_tiling ? 512 : 0;
     a->r.offload = o->offload;
     if (!code) code = take_numbers(o, &a->r.numbers);
+    if (!code) code = check_ranges(o, &a->r.numbers);
     if (!code && o->skip_blocks) code = take_blocks(o->skip_blocks, &a->r.skip_blocks);
     if (!code && o->clip_skip) code = take_count("--clip-skip", o->clip_skip, 1, 32, 1, "", &a->r.clip_skip);
     if (!code && o->vae_tile)
         code = take_count("--vae-tile-size", o->vae_tile, 1, 16384, 512, " pixels", &a->r.vae_tile);
     if (!code) code = take_rng(o->rng, &a->r.rng);
     if (!code) code = take_types(o, &a->r.types);
-    if (!code) code = take_name("--sampler", o->sampler, dit_sampler_name, &a->o.sampler);
-    if (!code) code = take_name("--scheduler", o->schedule, dit_schedule_name, &a->o.schedule);
-    return code;
+    return code ? code : take_sampler(&a->o);
 }
 
 /* One sentence about the first part that is missing, with the option that adds it. */
@@ -496,6 +518,8 @@ static int check_model(app *a) {
     code = check_class(a, model);
     dit_model_destroy(model);
     if (code) return code;
+    /* The model's own sampler by name is the model's own, so that a PNG that names it says all. */
+    if (a->o.sampler && strcmp(a->o.sampler, a->info.default_sampler) == 0) a->o.sampler = NULL;
     if (a->info.absent_bytes) {
         return complain(EXIT_INPUT, "--model %s: %llu bytes at the end of its files are missing; get the file again",
                         a->model_path, (unsigned long long)a->info.absent_bytes);
@@ -518,6 +542,15 @@ static int check_sizes(app *a) {
     return code;
 }
 
+/* A sum of all bytes of a file, as 8 hexadecimal digits, so that a PNG's reader knows it again. */
+static void read_hash(const char *path, char out[16]) {
+    size_t size = 0;
+    unsigned char *file = read_file(path, &size);
+    out[0] = 0;
+    if (file) snprintf(out, 16, "%08x", (unsigned)crc32_of(0, file, size));
+    free(file);
+}
+
 static int check_noise(app *a) {
     const dit_model_info *m = &a->info;
     st_tensor *noise = &a->r.noise;
@@ -534,6 +567,20 @@ static int check_noise(app *a) {
         return complain(EXIT_INPUT, "--noise %s: for %ux%u pixels the shape must be [%u, %u, %u, %u]", a->o.noise,
                         a->r.width, a->r.height, a->r.count, m->latent_channels, a->r.height / factor,
                         a->r.width / factor);
+    }
+    read_hash(a->o.noise, a->hashes[2]);
+    if (a->o.noise_hash && strcmp(a->o.noise_hash, a->hashes[2]) != 0)
+        return complain(EXIT_INPUT, "%s was made from another file than this %s; name it with --noise",
+                        a->o.repeat_from, a->o.noise);
+    if (a->o.noise_picture) {
+        size_t values = noise->count / (size_t)noise->shape[0];
+        uint64_t first = strtoull(a->o.noise_picture, NULL, 10);
+        if (first < 1 || first > noise->shape[0])
+            return complain(EXIT_INPUT, "--noise %s: it has no noise for picture %s", a->o.noise, a->o.noise_picture);
+        a->noise_first = (uint32_t)first - 1;
+        memmove(noise->data, noise->data + values * a->noise_first, values * sizeof *noise->data);
+        noise->count = values;
+        noise->shape[0] = 1;
     }
     if (a->o.count && noise->shape[0] != a->r.count) {
         return complain(EXIT_USAGE, "--batch-count %u: %s holds noise for %llu; the nearest valid value is %llu",
@@ -620,8 +667,19 @@ static int read_start(app *a) {
     int code;
     if ((o->mask || o->strength) && !o->init_image)
         return complain(EXIT_USAGE, "%s: there is no picture that it is about; name it with --init-img", what);
+    if (!o->init_image) return EXIT_GOOD;
     code = read_picture("--init-img", o->init_image, &a->r.start);
-    return code ? code : read_picture("--mask", o->mask, &a->r.mask);
+    if (!code) code = read_picture("--mask", o->mask, &a->r.mask);
+    if (code) return code;
+    read_hash(o->init_image, a->hashes[0]);
+    if (o->mask) read_hash(o->mask, a->hashes[1]);
+    if (o->init_hash && strcmp(o->init_hash, a->hashes[0]) != 0)
+        return complain(EXIT_INPUT, "%s was made from another file than this %s; name it with --init-img",
+                        o->repeat_from, o->init_image);
+    if (o->mask_hash && strcmp(o->mask_hash, a->hashes[1]) != 0)
+        return complain(EXIT_INPUT, "%s was made with another file than this %s; name it with --mask", o->repeat_from,
+                        o->mask);
+    return EXIT_GOOD;
 }
 
 static dit_image image_of(const picture *p) {
@@ -681,6 +739,7 @@ static int check_request(app *a) {
     int code = check_prompts(&a->o);
     if (!a->o.output) a->o.output = "output.png";
     if (!code) code = check_numbers(a);
+    if (!code) code = check_stdout(a);
     if (!code) code = check_outputs(a);
     if (!code) code = check_model_path(a);
     if (!code) code = check_model(a);
@@ -694,13 +753,6 @@ static int check_request(app *a) {
 }
 
 /* ---- Parameters as other tools read them ---- */
-
-/* AUTOMATIC1111 quotes a value that holds one of its separators. */
-static void append_value(char *out, size_t size, const char *key, const char *value) {
-    size_t n = strlen(out);
-    const char *quote = strpbrk(value, ",:\n") ? "\"" : "";
-    snprintf(out + n, size - n, "%s: %s%s%s, ", key, quote, value, quote);
-}
 
 static void model_name(const char *path, char *out, size_t size) {
     static const char *const endings[] = {".gguf", ".safetensors", ".pth", ".pt", ".ckpt", ".bin", "/"};
@@ -718,53 +770,139 @@ static void version_text(char *out, size_t size) {
     snprintf(out, size, "dit.h %u.%u.%u", v / 10000, v / 100 % 100, v % 100);
 }
 
-/* What was given, as it was written. */
-static void append_numbers(const options *o, char *out, size_t size) {
-    size_t i;
-    if (o->init_image) append_value(out, size, "Init image", base_name(o->init_image));
-    if (o->mask) append_value(out, size, "Mask", base_name(o->mask));
-    if (o->init_image && !o->strength) append_value(out, size, "Denoising strength", "0.75");
-    for (i = 0; i < NUMBER_COUNT; i++) {
-        const char *value = number_text(o, &number_table[i]);
-        if (value) append_value(out, size, number_table[i].key, value);
-    }
-    if (o->skip_blocks) append_value(out, size, "Skip layers", o->skip_blocks);
-    if (o->clip_skip) append_value(out, size, "Clip skip", o->clip_skip);
-    if (o->vae_tile) append_value(out, size, "VAE tile size", o->vae_tile);
+/* A number in as few digits as give it again. */
+static void shortest_number(float value, char *out, size_t size) {
+    int digits = 6;
+    do snprintf(out, size, "%.*g", digits, (double)value);
+    while (strtof(out, NULL) != value && ++digits < 10);
 }
 
-/* prompt, "Negative prompt: ...", then one line of "Key: value" pairs; freed with free. */
-static char *parameters_text(const app *a, uint64_t seed) {
-    const options *o = &a->o;
-    const char *sampler = o->sampler ? o->sampler : a->info.default_sampler;
-    const char *schedule = o->schedule ? o->schedule : a->info.default_schedule;
-    const char *prompt = o->prompt ? o->prompt : "";
-    size_t size = strlen(prompt) + (o->negative_prompt ? strlen(o->negative_prompt) : 0) + 2048, n;
-    char *text = malloc(size), value[PATH_SIZE];
-    if (!text) return NULL;
-    n = (size_t)snprintf(text, size, "%s\n", prompt);
-    if (o->negative_prompt && *o->negative_prompt)
-        snprintf(text + n, size - n, "Negative prompt: %s\n", o->negative_prompt);
-    if (o->class_name) append_value(text, size, "Class", o->class_name);
-    snprintf(value, sizeof value, "%u", a->r.steps);
-    append_value(text, size, "Steps", value);
-    if (*sampler) append_value(text, size, "Sampler", sampler);
-    if (*schedule) append_value(text, size, "Schedule type", schedule);
-    snprintf(value, sizeof value, "%g", (double)a->r.guidance);
-    append_value(text, size, "CFG scale", value);
-    snprintf(value, sizeof value, "%llu", (unsigned long long)seed);
-    append_value(text, size, "Seed", value);
-    snprintf(value, sizeof value, "%ux%u", a->r.width, a->r.height);
-    append_value(text, size, "Size", value);
-    append_numbers(o, text, size);
-    model_name(a->model_path, value, 256);
-    append_value(text, size, "Model", value);
-    if (a->o.type) append_value(text, size, "Weights", a->o.type);
-    append_value(text, size, "RNG", a->r.rng == DIT_RNG_PHILOX ? "cuda" : "cpu");
-    n = strlen(text);
-    n += (size_t)snprintf(text + n, size - n, "Version: ");
-    version_text(text + n, size - n);
-    return text;
+/* The text of picture i; freed with free, NULL without memory. */
+static char *parameters_text(const app *a, uint32_t i) {
+    static const char *const files[] = {"--init-img", "--mask", "--noise", "--diffusion-model", "--clip-l",
+                                        "--clip-g",   "--t5",   "--vae",   "--taesd",           "--tokenizer"};
+    char steps[16], guidance[32], seed[24], width[16], height[16], tile[16], model[256], number[16], version[64];
+    dit_device_info device = {0};
+    options told = a->o;
+    size_t k;
+    for (k = 0; k < sizeof files / sizeof files[0]; k++) {
+        const char **path = option_text(&told, find_option(files[k]));
+        if (*path) *path = base_name(*path);
+    }
+    snprintf(steps, sizeof steps, "%u", a->r.steps);
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)(a->r.seed + i));
+    snprintf(width, sizeof width, "%u", a->r.width);
+    snprintf(height, sizeof height, "%u", a->r.height);
+    snprintf(tile, sizeof tile, "%u", a->r.vae_tile);
+    snprintf(number, sizeof number, "%u", a->noise_first + i + 1);
+    shortest_number(a->r.guidance, guidance, sizeof guidance);
+    model_name(a->model_path, model, sizeof model);
+    version_text(version, sizeof version);
+    told.steps = steps;
+    told.seed = seed;
+    told.width = width;
+    told.height = height;
+    told.guidance = guidance;
+    told.model = model;
+    told.vae_tile = a->r.vae_tile ? tile : NULL;
+    told.rng = a->r.rng == DIT_RNG_PHILOX ? "cuda" : "cpu";
+    told.split = a->split;
+    if (!told.sampler && *a->info.default_sampler) told.sampler = a->info.default_sampler;
+    if (!told.schedule && *a->info.default_schedule) told.schedule = a->info.default_schedule;
+    if (told.init_image && !told.strength) told.strength = "0.75";
+    told.init_hash = told.init_image && *a->hashes[0] ? a->hashes[0] : NULL;
+    told.mask_hash = told.mask && *a->hashes[1] ? a->hashes[1] : NULL;
+    told.noise_hash = told.noise && *a->hashes[2] ? a->hashes[2] : NULL;
+    told.noise_picture = told.noise && a->noise_first + i ? number : NULL;
+    if (dit_context_device(a->context, &device, NULL) == DIT_OK) told.device_name = device.name;
+    told.made_by = version;
+    return write_parameters(&told);
+}
+
+/* ---- Repeating a picture ---- */
+
+/* A file that the text of the picture names by its name alone: here, or beside the picture; with one of these endings
+   where it is a model. */
+static bool find_named(const char *name, const char *picture, char out[PATH_SIZE]) {
+    static const char *const endings[] = {"", ".gguf", ".safetensors", ".pth", ".pt", ".ckpt", ".bin"};
+    char folder[PATH_SIZE];
+    size_t i;
+    name = base_name(name);
+    if (!*name || snprintf(folder, sizeof folder, "%.*s", (int)(base_name(picture) - picture), picture) >= PATH_SIZE)
+        return false;
+    for (i = 0; i < 2 * sizeof endings / sizeof endings[0]; i++) {
+        const char *ending = endings[i / 2];
+        int n = snprintf(out, PATH_SIZE, "%s%s%s", i % 2 ? folder : "", name, ending);
+        if (n < PATH_SIZE && file_exists(out)) return true;
+    }
+    return false;
+}
+
+/* Files that are named on the command line are what the user says; the others must be found. */
+static int find_repeated_files(app *a) {
+    static const char *const files[] = {"--model", "--diffusion-model", "--clip-l", "--clip-g",   "--t5",   "--vae",
+                                        "--taesd", "--tokenizer",       "--mask",   "--init-img", "--noise"};
+    char bundled[PATH_SIZE], name[256] = "";
+    options *from = &a->repeated;
+    size_t i;
+    if (from->diffusion_model && from->model) { /* which stood for the model */
+        model_name(from->diffusion_model, name, sizeof name);
+        if (a->o.model == from->model && strcmp(name, from->model) == 0) a->o.model = NULL;
+    }
+    if (find_bundled("emoji-q8_0.gguf", bundled)) model_name(bundled, name, sizeof name);
+    if (a->o.model && a->o.model == from->model && strcmp(a->o.model, name) == 0) a->o.model = NULL;
+    for (i = 0; i < sizeof files / sizeof files[0]; i++) {
+        const option_entry *entry = find_option(files[i]);
+        const char **path = option_text(&a->o, entry);
+        if (!*path || *path != *option_text(from, entry)) continue;
+        if (!find_named(*path, a->o.repeat_from, a->repeated_paths[i]))
+            return complain(EXIT_INPUT, "%s was made with %s, which is neither here nor beside it; name it with %s",
+                            a->o.repeat_from, *path, entry->name);
+        *path = a->repeated_paths[i];
+    }
+    if (a->o.init_image != a->repeated_paths[9]) a->o.init_hash = NULL;
+    if (a->o.mask != a->repeated_paths[8]) a->o.mask_hash = NULL;
+    if (a->o.noise != a->repeated_paths[10]) a->o.noise_hash = a->o.noise_picture = NULL;
+    return EXIT_GOOD;
+}
+
+/* The options of the picture, and over them those of the command line. */
+static int repeat_options(app *a, int argc, char **argv) {
+    const char *picture = a->o.repeat_from, *wrong = NULL;
+    bool quiet = a->o.quiet;
+    parameter_text unknown = {0};
+    char version[64];
+    size_t size = 0;
+    unsigned char *file = read_file(picture, &size);
+    if (!file) return complain(EXIT_INPUT, "--repeat-from %s: %s", picture, strerror(errno));
+    a->repeated_text = find_png_text(file, size, "parameters", &wrong);
+    free(file);
+    if (!a->repeated_text) return complain(EXIT_INPUT, "--repeat-from %s: %s", picture, wrong);
+    if (!read_parameters(a->repeated_text, &a->repeated, &unknown)) {
+        free(unknown.at);
+        return complain(EXIT_INPUT, "--repeat-from %s: its text is not one of parameters", picture);
+    }
+    version_text(version, sizeof version);
+    if (!quiet && unknown.at)
+        fprintf(stderr, "dit: %s: left out, since dit does not know it: %s\n", picture, unknown.at);
+    if (!quiet && (!a->repeated.made_by || strcmp(a->repeated.made_by, version) != 0))
+        fprintf(stderr, "dit: %s was made by %s, this is %s: the picture may differ\n", picture,
+                a->repeated.made_by ? a->repeated.made_by : "another program", version);
+    free(unknown.at);
+    if (a->repeated.split && a->repeated.split[0] == '@') a->repeated.split = NULL; /* no file that a picture names */
+    a->o = a->repeated;
+    parse_options(argc, argv, &a->o);
+    return find_repeated_files(a);
+}
+
+/* Pictures of another driver or device have other last bits. */
+static void tell_other_device(app *a) {
+    dit_device_info device = {0};
+    const char *then = a->repeated.device_name;
+    if (a->o.quiet || !then || dit_context_device(a->context, &device, NULL) != DIT_OK || !strcmp(then, device.name))
+        return;
+    close_line(a);
+    fprintf(stderr, "dit: %s was made on %s: bytes may differ here\n", a->o.repeat_from, then);
 }
 
 /* ---- Preparing ---- */
@@ -837,6 +975,32 @@ static void tell_shares(app *a) {
                 (double)shares[i].step_bytes / 1e6);
 }
 
+/* The text of a plan, without its spaces; freed with free, NULL when it cannot be read. */
+static char *plan_text(const char *split) {
+    size_t size = 0, i, length = 0;
+    char *text;
+    if (*split == '{') return strdup(split);
+    text = (char *)read_file(split + 1, &size);
+    for (i = 0; text && i < size; i++)
+        if (!isspace((unsigned char)text[i])) text[length++] = text[i];
+    if (text) text[length] = 0;
+    return text;
+}
+
+/* Keeps how the job is split, where the picture depends on it: sums of ring and tensor are added in another order, the
+   others make another picture. */
+static void keep_split(app *a, const dit_job_desc *desc) {
+    static const char *const changing[] = {"ring", "tensor", "pipefusion", "int8"};
+    dit_memory memory;
+    size_t i;
+    free(a->split);
+    a->split = NULL;
+    if (!desc->split || dit_job_memory(a->context, desc, &memory, NULL) != DIT_OK) return;
+    for (i = 0; i < sizeof changing / sizeof changing[0] && !a->split; i++)
+        if (strstr(memory.split, changing[i]))
+            a->split = strchr("@{", *desc->split) ? plan_text(desc->split) : strdup(memory.split);
+}
+
 static dit_result create_job(app *a) {
     dit_job_desc desc;
     dit_tensor noise;
@@ -850,6 +1014,7 @@ static dit_result create_job(app *a) {
                 (double)memory.host / 1e6);
     }
     if (desc.split && !a->o.quiet) tell_split(a, &desc);
+    keep_split(a, &desc);
     result = dit_job_create(a->context, &desc, &a->job, &a->err);
     if (result == DIT_OK && desc.split && !a->o.quiet) tell_shares(a);
     return result;
@@ -1010,6 +1175,7 @@ static int prepare(app *a) {
     if (!(a->r.guidance > 0)) a->r.guidance = a->info.default_guidance;
     code = encode_on_cpu(a);
     if (!code) code = open_context(a);
+    if (!code) tell_other_device(a);
     if (!code) code = load_and_plan(a);
     close_line(a);
     if (!code && a->o.verbose)
@@ -1092,13 +1258,25 @@ static int save_uncompressed(app *a, const char *path, const char *text) {
                     text ? "" : " and without its parameters");
 }
 
+static int write_stdout(app *a, const unsigned char *png, size_t size, char name[PATH_SIZE]) {
+    snprintf(name, PATH_SIZE, "standard output");
+#ifdef _WIN32
+    _setmode(1, _O_BINARY);
+#endif
+    if (fwrite(png, 1, size, stdout) == size && fflush(stdout) == 0) return EXIT_GOOD;
+    return output_failed(a, name);
+}
+
 static int save_picture(app *a, uint32_t i) {
-    char path[PATH_SIZE], *text = parameters_text(a, a->r.seed + i);
+    char path[PATH_SIZE], *text = parameters_text(a, i);
     unsigned char *png = NULL;
     size_t size = 0;
     int code = EXIT_GOOD;
     if (text) png = encode_png(a->rgba, a->r.width, a->r.height, "parameters", text, &size);
-    if (!picture_path(a->o.output, i, path, sizeof path))
+    if (to_stdout(&a->o))
+        code = png ? write_stdout(a, png, size, path)
+                   : complain(EXIT_MEMORY, "out of memory while the picture was compressed");
+    else if (!picture_path(a->o.output, i, path, sizeof path))
         errno = ENAMETOOLONG, code = output_failed(a, a->o.output);
     else if (!png)
         code = save_uncompressed(a, path, text);
@@ -1106,7 +1284,8 @@ static int save_picture(app *a, uint32_t i) {
         code = output_failed(a, path);
     if ((!code || code == EXIT_MEMORY) && !a->o.quiet) {
         close_line(a);
-        printf("%s  seed %llu  %.2f s\n", path, (unsigned long long)(a->r.seed + i), now() - a->started);
+        fprintf(to_stdout(&a->o) ? stderr : stdout, "%s  seed %llu  %.2f s\n", path,
+                (unsigned long long)(a->r.seed + i), now() - a->started);
         fflush(stdout);
     }
     free(png);
@@ -1216,6 +1395,8 @@ static int make_pictures(app *a) {
     free(a->r.start.rgba);
     free(a->r.mask.rgba);
     free(a->cache);
+    free(a->split);
+    free(a->repeated_text);
     return code;
 }
 
@@ -1371,8 +1552,10 @@ int main(int argc, char **argv) {
     static app a; /* zeros */
     bool open_out = guard_streams();
     int code = parse_options(argc, argv, &a.o);
-    if (code) return code;
+    a.open_out = open_out;
     a.terminal = stderr_is_terminal();
+    if (!code && a.o.repeat_from) code = repeat_options(&a, argc, argv);
+    if (code) return code;
     if (answers_only(&a, &code)) return code ? code : finish_output(open_out);
     end_cleanly_by_signals();
     signal(SIGINT, on_signal);

@@ -1,7 +1,8 @@
 #version 450
 // GroupNorm over rows of pixels, in three dispatches whose order of additions is fixed: mean and squared deviation of every group in every
-// chunk of pixels; their combination; normalisation, optionally with SiLU. Where several devices have parts of an image, each combines its
-// chunks to moments, and those of all devices are then combined like chunks.
+// chunk of pixels; their combination; normalisation, optionally with SiLU. An image is summed in parts of equal size, which consist of
+// chunks: where several devices have some of the parts each, every device combines the chunks of its parts to moments, and combining those
+// of all devices adds the same numbers in the same order as one device that has all chunks.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -15,16 +16,16 @@ layout(constant_id = 5) const bool VECTOR = true; // columns and every offset an
 #define STAGE_CHUNKS 0u
 #define STAGE_COMBINE 1u
 #define STAGE_APPLY 2u
-#define STAGE_MOMENTS 3u // as combine, for another one to come
+#define STAGE_MOMENTS 3u // of each part, to be combined with those of other devices
 
 layout(push_constant) uniform Push {
     uint first_group;
-    uint batch, pixels, columns, groups, chunks, chunk_pixels;
+    uint batch, pixels, columns, groups, chunks, chunk_pixels, part_chunks, part_pixels; // chunks: of an item
     float eps;
     uint in_offset, in_pitch, out_offset, out_pitch;
     // A mean is held as a sum of two floats, so that a large common offset costs no accuracy.
     uint partial_offset, partial_pitch; // [batch * chunks, 4 * groups]: mean (two floats), sum of squared deviations, count
-    uint stats_offset, stats_pitch;     // [batch, 4 * groups]: mean (two floats), 1 / sqrt(variance + eps); moments: as above
+    uint stats_offset, stats_pitch;     // [batch, 4 * groups]: mean (two floats), 1 / sqrt(variance + eps); moments, of parts: as above
     uint weight_offset, bias_offset;
 };
 READABLE(0, x, readonly)
@@ -36,17 +37,18 @@ layout(binding = 5) readonly buffer BiasBuffer { float bias[]; };
 
 shared vec3 lane_moments[gl_WorkGroupSize.x];
 
-// (count, mean, sum of squared deviations) of two sets together (Chan, Golub, LeVeque).
+// (count, mean, sum of squared deviations) of two sets together (Chan, Golub, LeVeque). Never fused: the stages shall give the same bytes.
 vec3 joined(vec3 a, vec3 b) {
-    float count = a.x + b.x;
+    precise float count = a.x + b.x;
     if (count == 0.0) return a;
-    float d = b.y - a.y, share = b.x / count;
-    return vec3(count, a.y + d * share, a.z + b.z + d * d * a.x * share);
+    precise float d = b.y - a.y, share = b.x / count, mean = a.y + d * share, squares = a.z + b.z + d * d * a.x * share;
+    return vec3(count, mean, squares);
 }
 
 // One workgroup: one chunk of one item; lanes take groups in turn.
 void chunk_stage(const uint g) {
-    uint item = g / chunks, first = g % chunks * chunk_pixels, count = min(chunk_pixels, pixels - first), width = columns / groups;
+    uint item = g / chunks, within = g % chunks % part_chunks * chunk_pixels, first = g % chunks / part_chunks * part_pixels + within;
+    uint count = min(min(chunk_pixels, part_pixels - within), pixels - first), width = columns / groups;
     for (uint group = gl_LocalInvocationID.x; group < groups; group += gl_WorkGroupSize.x) {
         uint at = in_offset + (item * pixels + first) * in_pitch + group * width;
         float sum = 0.0, rest = 0.0, squares = 0.0, n = float(count * width);
@@ -67,14 +69,41 @@ void chunk_stage(const uint g) {
     }
 }
 
+// The chunks of one part together, for one group; means are relative to that of the first chunk, which is base.
+vec3 part_moments(uint part, uint group, out float base) {
+    uint first = part * part_chunks, at = partial_offset + first * partial_pitch + 4u * group;
+    base = partial[at];
+    vec3 all = vec3(partial[at + 3u], partial[at + 1u], partial[at + 2u]);
+    for (uint chunk = 1u; chunk < part_chunks; chunk++) {
+        at += partial_pitch;
+        all = joined(all, vec3(partial[at + 3u], partial[at] - base + partial[at + 1u], partial[at + 2u]));
+    }
+    return all;
+}
+
+// One invocation: one group of one part of one item.
+void moments_stage(const uint g) {
+    uint id = g * gl_WorkGroupSize.x + gl_LocalInvocationID.x, part = id / groups, group = id % groups;
+    if (part >= batch * (chunks / part_chunks)) return;
+    float base;
+    vec3 all = part_moments(part, group, base);
+    uint to = stats_offset + part * stats_pitch + 4u * group;
+    stats[to] = base;
+    stats[to + 1u] = all.y;
+    stats[to + 2u] = all.z;
+    stats[to + 3u] = all.x;
+}
+
 // One workgroup: one group of one item.
 void combine_stage(const uint g) {
-    uint item = g / groups, group = g % groups, lane = gl_LocalInvocationID.x;
+    uint item = g / groups, group = g % groups, lane = gl_LocalInvocationID.x, parts = chunks / part_chunks;
     float common_mean = partial[partial_offset + item * chunks * partial_pitch + 4u * group]; // means below are relative to it
     vec3 all = vec3(0.0);
-    for (uint chunk = lane; chunk < chunks; chunk += gl_WorkGroupSize.x) {
-        uint at = partial_offset + (item * chunks + chunk) * partial_pitch + 4u * group;
-        all = joined(all, vec3(partial[at + 3u], partial[at] - common_mean + partial[at + 1u], partial[at + 2u]));
+    for (uint part = lane; part < parts; part += gl_WorkGroupSize.x) {
+        float base;
+        vec3 one = part_moments(item * parts + part, group, base);
+        precise float mean = base - common_mean + one.y;
+        all = joined(all, vec3(one.x, mean, one.z));
     }
     lane_moments[lane] = all;
     barrier();
@@ -87,7 +116,7 @@ void combine_stage(const uint g) {
     uint to = stats_offset + item * stats_pitch + 4u * group;
     stats[to] = common_mean;
     stats[to + 1u] = all.y;
-    stats[to + 2u] = STAGE == STAGE_MOMENTS ? all.z : 1.0 / sqrt(all.z / all.x + eps);
+    stats[to + 2u] = 1.0 / sqrt(all.z / all.x + eps);
     stats[to + 3u] = all.x;
 }
 
@@ -112,5 +141,6 @@ void main() {
     uint g = gl_WorkGroupID.x + first_group;
     if (STAGE == STAGE_CHUNKS) chunk_stage(g);
     else if (STAGE == STAGE_APPLY) apply_stage(g);
+    else if (STAGE == STAGE_MOMENTS) moments_stage(g);
     else combine_stage(g);
 }

@@ -3,6 +3,7 @@
    Usage: cli [PROGRAM]; PROGRAM is build/dit unless given.   test-runs: lavapipe */
 #define _GNU_SOURCE
 #include "library.h"
+#include "../examples/options.h"
 #include "test.h"
 #include <fcntl.h>
 #include <ftw.h>
@@ -367,18 +368,25 @@ static const refusal refusals[] = {
     {{"--cfg-scale", "inf"}, 2, "is 100"},
     {{"--cfg-scale", "nan"}, 2, "is 4.5"},
     {{"--cfg-scale", "4,5"}, 2, "is 4"},
-    {{"--seed", "-1"}, 2, "is 0"},
     {{"-s", "18446744073709551616"}, 2, "is 18446744073709551615"},
     {{"-s", "abc"}, 2, "is 42"},
+    {{"-s", "-1.5"}, 2, "-1 or random"},
     {{"-s", "7.9"}, 2, "is 7"},
     {{"--sampler", "eular"}, 2, "is euler"},
     {{"--sampling-method", "dpm++2n"}, 2, "is dpm++2m"},
-    {{"--scheduler", "no such schedule"}, 2, "--scheduler list"},
+    {{"--sampler", "heun"}, 2, "does not have the sampler \"heun\"; the nearest is dpm++2m;"},
+    {{"--sampler", "DPM++ 2S a"}, 2, "is dpm++2m-sde;"},
+    {{"--scheduler", "no such schedule"}, 2, "linspace, leading"},
+    {{"--scheduler", "ays"}, 2, "is karras;"},
     {{"--rng", "gpu"}, 2, "is cpu"},
     {{"--weight-budget", "4X"}, 2, "800M or 4G"},
     {{"--weight-budget", "4K"}, 2, "at least"},
     {{"--promt", "x"}, 2, "--prompt"},
     {{"-x"}, 2, "--help"},
+    {{"-t", "4"}, 2, "-t is no option of dit: the device computes"},
+    {{"--threads=4"}, 2, "--help"},
+    {{"--threads", "4"}, 2, "leave it out"},
+    {{"-q7"}, 2, "unknown option -q7"},
     {{"blue"}, 2, "quotes"},
     {{"--steps"}, 2, "needs a value"},
     {{"--output", "--steps", "3"}, 2, "needs a value"},
@@ -392,6 +400,11 @@ static const refusal refusals[] = {
     {{"-o", "/"}, 4, "folder"},
     {{"-o", ""}, 4, "empty"},
     {{"-o", "a.jpg"}, 2, "a.png"},
+    {{"-o", "a.JPG"}, 2, "a.png"},
+    {{"-o", "-", "-b", "2"}, 2, "one picture"},
+    {{"--info-level", "1"}, 2, "--info MODEL"},
+    {{"--repeat-from", "no such picture"}, 3, "No such file"},
+    {{"--repeat-from", "tests/cli.c"}, 3, "this is no PNG"},
     {{"-o", "tests/cli.c/a.png"}, 4, "does not exist"},
     {{"-o", "/proc/a.png"}, 4, "cannot be made"},
     {{"--latent-out", "/no/such/folder/a"}, 4, "does not exist"},
@@ -419,15 +432,20 @@ static const refusal refusals[] = {
     {{"--mask", "a.png"}, 2, "--init-img"},
     {{"--strength", "0.5"}, 2, "--init-img"},
     {{"-i", "a.png", "--strength", "2"}, 2, "value is 1"},
-    {{"-i", "no such picture"}, 3, "no such picture"},
+    {{"-i", "no such picture"}, 3, "--init-img no such picture: No such file"},
+    {{"-i", "tests/cli.c", "--mask", "no such mask"}, 3, "--mask no such mask: No such file"},
     {{"-i", "tests/cli.c"}, 3, "PNG or JPEG"},
     {{"--guidance-end", "0"}, 2, "is 0.001"},
-    {{"--guidance-start", "0.8", "--guidance-end", "0.5"}, 2, "rising"},
+    {{"--guidance-start", "0.8", "--guidance-end", "0.5"}, 2, "--guidance-start 0.8: must be less"},
+    {{"--skip-layer-start", "0.8"}, 2, "--skip-layer-start 0.8: must be less"},
+    {{"--guidance", "3"}, 2, "--guidance: this model is told none"},
+    {{"--eta", "0.5"}, 2, "--eta 0.5: only"},
+    {{"--flow-shift", "3"}, 2, "--flow-shift 3: only"},
     {{"--guidance-rescale", "nan"}, 2, "is 0.7"},
     {{"--apg-eta", "1.5"}, 2, "value is 1"},
-    {{"--slg-scale", "2.8"}, 2, "skip-layer"},
+    {{"--slg-scale", "2.8"}, 2, "--slg-scale: models of family pixart have no skip-layer"},
     {{"--skip-layers", "7,x"}, 2, "7,8,9"},
-    {{"--clip-skip", "2"}, 2, "CLIP"},
+    {{"--clip-skip", "2"}, 2, "--clip-skip: this model uses no layers of a CLIP"},
     {{"--vae-tile-size", "big"}, 2, "is 512"},
     {{"--device", "99"}, 5, "99"},
     {{"--device", "no such device"}, 5, "no such device"},
@@ -443,6 +461,7 @@ static void test_refusals(void) {
         o = run_as(STREAMS_PIPES, NO_STOP, args);
         CHECK_MESSAGE(one_line_saying(&o, r->code, r->says), "for %s %s", r->args[0], r->args[1] ? r->args[1] : "");
         CHECK_MESSAGE(!*o.out, "it printed %s", o.out);
+        CHECK_MESSAGE(!strstr(o.err, "dit_") && !strstr(o.err, "guidance."), "a word of the API: %s", o.err);
     }
     CHECK(!exists(in_work("refused.png")));
     outcome o = RUN("-m", MODEL);
@@ -460,7 +479,8 @@ static void test_start_picture(void) {
     CHECK_MESSAGE(o.code == 0 && strstr(o.err, "is 96x32 pixels, scaled to 112x32"), "%s", o.err);
     png = read_png(second);
     CHECK_MESSAGE(strstr(png.text, "Size: 112x32, Init image: first.png, Mask: first.png, Denoising strength: 0.5, "
-                                   "Guidance end: 0.5, APG eta: 0.2, Model: "),
+                                   "Guidance end: 0.5, APG eta: 0.2, Model: ") &&
+                      strstr(png.text, ", Init image hash: ") && strstr(png.text, ", Mask hash: "),
                   "%s", png.text);
     free(png.rgb);
     free(first);
@@ -680,8 +700,8 @@ static void test_picture(void) {
     CHECK_MESSAGE(strncmp(png.text, "a red heart\nNegative prompt: blue, green\nSteps: 2, Sampler: dpm++2m, ", 69) == 0,
                   "%s", png.text);
     CHECK_MESSAGE(
-        strstr(png.text, "CFG scale: 2.5, Seed: 7, Size: 48x32, Model: pipe_pixart_sigma, RNG: cuda, Version: dit.h "),
-        "%s", png.text);
+        strstr(png.text, "CFG scale: 2.5, Seed: 7, Size: 48x32, Model: pipe_pixart_sigma, RNG: cuda, Device: "), "%s",
+        png.text);
     CHECK(strstr(o.out, in_work("a.png")) && strstr(o.out, "seed 7") && count_lines(o.out) == 1);
     CHECK_MESSAGE(!strpbrk(o.err, "\r\033"), "a terminal's line in a log: %s", o.err);
     free(png.rgb);
@@ -692,6 +712,271 @@ static void test_picture(void) {
     free(png.rgb);
     o = RUN(QUICK, "-v", "-o", (char *)in_work("a.png"));
     CHECK(o.code == 0 && strstr(o.err, "device memory") && strstr(o.err, "dispatches"));
+}
+
+/* ---- What a PNG tells, and what is made of it again ---- */
+
+static bool same_files(const char *a, const char *b) {
+    size_t size = 0, size_2 = 0;
+    unsigned char *x = load(a, &size), *y = load(b, &size_2);
+    bool same = x && y && size == size_2 && memcmp(x, y, size) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
+#define START "in \"a\",\nb\\c.png" /* a name that has all that separates and quotes */
+
+/* Runs with these options, then again from the picture: the same bytes. again: what the picture does not tell. */
+static void check_repeated(char **args, char **again, const char *told) {
+    char made[320], repeated[320], *words[64] = {"dit", "-q", "-o", made};
+    int n = 4, i;
+    outcome o;
+    png_file png;
+    snprintf(made, sizeof made, "%s", in_work("made.png"));
+    snprintf(repeated, sizeof repeated, "%s", in_work("repeated.png"));
+    remove(repeated);
+    for (i = 0; args[i]; i++) words[n++] = args[i];
+    o = run_as(STREAMS_PIPES, NO_STOP, words);
+    CHECK_MESSAGE(o.code == 0, "%d %s", o.code, o.err);
+    png = read_png(made);
+    CHECK_MESSAGE(strstr(png.text, told), "%s is not in: %s", told, png.text);
+    free(png.rgb);
+    words[3] = repeated;
+    words[4] = "--repeat-from";
+    words[5] = made;
+    for (n = 6, i = 0; again[i]; i++) words[n++] = again[i];
+    words[n] = NULL;
+    o = run_as(STREAMS_PIPES, NO_STOP, words);
+    CHECK_MESSAGE(o.code == 0 && !*o.err, "%d %s", o.code, o.err);
+    CHECK_MESSAGE(same_files(made, repeated), "the picture of %s is another one", png.text);
+}
+
+#define LIST(...) ((char *[]){__VA_ARGS__, NULL})
+
+static char *const told_args[] = {"-m",
+                                  MODEL,
+                                  "-p",
+                                  "a (red:1.3) heart",
+                                  "-n",
+                                  "blue\nsky",
+                                  "--steps",
+                                  "3",
+                                  "-W",
+                                  "32",
+                                  "-H",
+                                  "48",
+                                  "-s-1",
+                                  "--cfg-scale",
+                                  "3.1415927",
+                                  "--sampler",
+                                  "Euler a",
+                                  "--scheduler",
+                                  "KARRAS",
+                                  "--rng",
+                                  "cuda",
+                                  "--guidance-start",
+                                  "0.1",
+                                  "--guidance-end",
+                                  "0.9",
+                                  "--guidance-rescale",
+                                  "0.3",
+                                  "--apg-eta",
+                                  "0.2",
+                                  "--apg-norm",
+                                  "7",
+                                  "--plain-prompt",
+                                  "--vae-tile-size",
+                                  "64",
+                                  "--type",
+                                  "i8r",
+                                  "--tensor-type-rules",
+                                  "transformer.*=stored,vae.*=stored",
+                                  "--strength",
+                                  "0.9",
+                                  "--init-img",
+                                  NULL,
+                                  "--mask",
+                                  NULL,
+                                  NULL};
+static char *const unchanging[] = {
+    "--latent-out", NULL, "--preview", NULL, "--trace", NULL, "--weight-budget", "200K", "--offload-to-cpu",
+    "-b",           "2",  "-v",        "-o", NULL,      NULL};
+static char *const slow[] = {"--tune", NULL}; /* make test-all */
+static char *const split_args[] = {"--devices",        "0,0", "--split", "cfg2",
+                                   "--resume-on-loss", NULL}; /* the same bytes */
+static char *const told_by_text[] = {/* tests/parameters.c; or of models and machines that are not here */
+                                     "--class",
+                                     "--guidance",
+                                     "--slg-scale",
+                                     "--skip-layers",
+                                     "--skip-layer-start",
+                                     "--skip-layer-end",
+                                     "--eta",
+                                     "--flow-shift",
+                                     "--clip-skip",
+                                     "--vae-tiling",
+                                     "--device-memory",
+                                     "--diffusion-model",
+                                     "--clip-l",
+                                     "--clip-g",
+                                     "--t5",
+                                     "--vae",
+                                     "--taesd",
+                                     "--tokenizer",
+                                     "--noise",
+                                     "--clip-on-cpu",
+                                     "--quiet",
+                                     "--repeat-from",
+                                     NULL};
+static char *const pictureless[] = {"--list-devices", "--info", "--info-level", "--help", "--help-all",
+                                    "--version",      NULL};
+
+/* An option that no test knows is one that might change pictures unseen. */
+static void check_all_options_known(void) {
+    char *const *const lists[] = {told_args, unchanging, split_args, told_by_text, pictureless, slow};
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        bool known = false;
+        for (size_t k = 0; k < 6; k++)
+            for (size_t n = 0; n < (k == 0   ? sizeof told_args
+                                    : k == 1 ? sizeof unchanging
+                                             : 0) /
+                                       sizeof(char *) ||
+                               (k > 1 && lists[k][n]);
+                 n++) {
+                char word[64];
+                if (!lists[k][n]) continue;
+                snprintf(word, sizeof word, strncmp(lists[k][n], "--", 2) ? "%.2s" : "%s", lists[k][n]);
+                known = known || option_matches(&option_table[i], word);
+            }
+        CHECK_MESSAGE(known, "%s is in no list of this test: does a picture depend on it?", option_table[i].name);
+    }
+}
+
+/* Fills the places of files in a list. */
+static void fill(char **out, char *const *list, size_t count, char *const *files) {
+    size_t i, k = 0;
+    for (i = 0; i + 1 < count; i++) out[i] = list[i] ? list[i] : files[k++];
+    out[count - 1] = NULL;
+}
+
+static void test_repeating(void) {
+    char start[320], other[320], base[320], *told[64], *same[32], *files[4], text[400];
+    outcome o;
+    png_file png;
+    size_t i, size = 0;
+    unsigned char *bytes;
+    check_all_options_known();
+    snprintf(start, sizeof start, "%s", in_work(START));
+    snprintf(base, sizeof base, "%s", in_work("base.png"));
+    snprintf(other, sizeof other, "%s", in_work("other.png"));
+    o = RUN(QUICK, "-q", "-o", start);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    fill(told, told_args, sizeof told_args / sizeof told_args[0], LIST(start, start));
+    check_repeated(told, LIST("-m", MODEL), "CFG scale: 3.1415927, Seed: ");
+    png = read_png(in_work("made.png"));
+    for (i = 0; i < OPTION_COUNT; i++)
+        for (size_t k = 0; told[k]; k++) {
+            if (!option_matches(&option_table[i], told[k]) || option_table[i].told != TOLD_HERE) continue;
+            snprintf(text, sizeof text, "%s: ", option_table[i].key);
+            CHECK_MESSAGE(strstr(png.text, text), "%s is not in %s", text, png.text);
+        }
+    CHECK_MESSAGE(strstr(png.text, "Sampler: euler-a, Schedule type: karras, "), "%s", png.text);
+    CHECK_MESSAGE(strstr(png.text, "Init image: \"in \\\"a\\\",\\nb\\\\c.png\", Mask: \"in "), "%s", png.text);
+    free(png.rgb);
+    /* what is said besides goes first; other inputs are refused, missing ones named */
+    o = RUN("--repeat-from", (char *)in_work("made.png"), "-m", MODEL, "--seed", "5", "-q", "-o", other);
+    png = read_png(other);
+    CHECK_MESSAGE(o.code == 0 && strstr(png.text, "Seed: 5, ") && strstr(png.text, "Guidance end: 0.9"), "%s%s", o.err,
+                  png.text);
+    free(png.rgb);
+    o = RUN("--repeat-from", (char *)in_work("made.png"), "-q", "-o", other);
+    CHECK(one_line_saying(&o, 3, "name it with --model"));
+    bytes = load(start, &size);
+    bytes[size - 20] ^= 1;
+    store(start, bytes, size);
+    free(bytes);
+    o = RUN("--repeat-from", (char *)in_work("made.png"), "-m", MODEL, "-q", "-o", other);
+    CHECK_MESSAGE(o.code == 3 && strstr(o.err, "another file"), "%d: %s", o.code, o.err);
+    /* options that change nothing, and a split that changes nothing */
+    o = RUN(QUICK, "-q", "-o", base);
+    CHECK(o.code == 0);
+    files[0] = strdup(in_work("u.latent"));
+    files[1] = strdup(in_work("u_preview.png"));
+    files[2] = strdup(in_work("u.json"));
+    files[3] = other;
+    fill(same, unchanging, sizeof unchanging / sizeof unchanging[0], files);
+    told[0] = "dit";
+    for (i = 0; i < 10; i++) told[1 + i] = LIST(QUICK)[i];
+    for (i = 0; same[i]; i++) told[11 + i] = same[i];
+    told[11 + i] = NULL;
+    o = run_as(STREAMS_PIPES, NO_STOP, told);
+    CHECK_MESSAGE(o.code == 0 && same_files(base, other), "%d: %s", o.code, o.err);
+    o = RUN(QUICK, "-q", "--devices", "0,0", "--split", "cfg2", "--resume-on-loss", "-o", other);
+    CHECK_MESSAGE(o.code == 0 && same_files(base, other), "%d: %s", o.code, o.err);
+    if (getenv("DIT_TEST_ALL") && *getenv("DIT_TEST_ALL") == '1') {
+        o = RUN(QUICK, "-q", slow[0], "-o", other);
+        CHECK_MESSAGE(o.code == 0 && same_files(base, other), "%d: %s", o.code, o.err);
+    }
+    o = RUN("--repeat-from", base, "-m", MODEL, "-q", "-o", other);
+    CHECK_MESSAGE(o.code == 0 && same_files(base, other), "%d: %s", o.code, o.err);
+    for (i = 0; i < 3; i++) free(files[i]);
+    check_repeated(LIST(QUICK, "--devices", "0,0", "--split", "pipefusion2"), LIST("-m", MODEL, "--devices", "0,0"),
+                   "Split: pipefusion2, ");
+    check_repeated(LIST("-m", CLASSES, "--class", "3", "--steps", "2", "--eta", "0.5", "--vae-tiling"),
+                   LIST("-m", CLASSES), "Eta: 0.5, VAE tile size: 512, ");
+    check_repeated(LIST("-p", "banana", "--steps", "1", "-W", "32", "-H", "32"), LIST(NULL), "Model: emoji-q8_0, ");
+}
+
+/* The second picture of a batch from given noise. */
+static void test_repeating_noise(void) {
+    static float values[2 * 4 * 4 * 4];
+    const uint32_t shape[4] = {2, 4, 4, 4};
+    outcome o;
+    png_file png;
+    size_t i;
+    for (i = 0; i < sizeof values / sizeof values[0]; i++) values[i] = (float)((i * 37) % 101) / 50 - 1;
+    write_tensor(in_work("pair.safetensors"), "noise", shape, values);
+    o = RUN(QUICK, "-q", "--noise", (char *)in_work("pair.safetensors"), "-o", (char *)in_work("pair.png"));
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    o = RUN("--repeat-from", (char *)in_work("pair_2.png"), "-m", MODEL, "-q", "-o", (char *)in_work("again.png"));
+    CHECK_MESSAGE(o.code == 0 && same_files(in_work("pair_2.png"), in_work("again.png")), "%s", o.err);
+    png = read_png(in_work("pair_2.png"));
+    CHECK_MESSAGE(strstr(png.text, "Noise: pair.safetensors, ") && strstr(png.text, "Noise picture: 2, "), "%s",
+                  png.text);
+    free(png.rgb);
+}
+
+/* Names with what separates values in them, a backslash among the letters. */
+static void test_odd_names(void) {
+    char target[512], *cwd = realpath(".", NULL);
+    outcome o;
+    png_file png;
+    snprintf(target, sizeof target, "%s/%s", cwd, MODEL);
+    CHECK(symlink(target, in_work("mo\ndel, \"x\"")) == 0);
+    o = RUN("-m", (char *)in_work("mo\ndel, \"x\""), "-p", "x", "-q", "--steps", "1", "-W", "32", "-H", "32", "-o",
+            (char *)in_work("no\\folder.png"));
+    png = read_png(in_work("no\\folder.png"));
+    CHECK_MESSAGE(o.code == 0 && strstr(png.text, ", Model: \"mo\\ndel, \\\"x\\\"\", RNG: "), "%s%s", o.err, png.text);
+    CHECK(count_lines(png.text) == 1);
+    free(png.rgb);
+    free(cwd);
+}
+
+/* The PNG alone goes to standard output. */
+static void test_standard_output(void) {
+    char command[1200];
+    outcome o;
+    snprintf(command, sizeof command,
+             "XDG_CACHE_HOME=%s %s -m %s -p 'a red heart' --steps 2 -W 32 -H 32 -o - >%s 2>%s && test ! -e ./-",
+             in_work("cache"), program, MODEL, in_work("stdout.png"), in_work("stderr"));
+    CHECK(system(command) == 0);
+    o = RUN(QUICK, "-q", "-o", (char *)in_work("file.png"));
+    CHECK(o.code == 0 && same_files(in_work("stdout.png"), in_work("file.png")));
+    o = run_as(STREAMS_NO_OUTPUT, NO_STOP, (char **)ARGS(QUICK, "-o", "-"));
+    CHECK(one_line_saying(&o, 4, "closed"));
+    o = run_as(STREAMS_FULL_OUTPUT, NO_STOP, (char **)ARGS(QUICK, "-q", "-o", "-"));
+    CHECK(one_line_saying(&o, 4, "standard output"));
 }
 
 /* A class in place of a prompt. */
@@ -1298,6 +1583,10 @@ int main(int argc, char **argv) {
     test_noise_refusals();
     test_noise_truncated();
     test_picture();
+    test_repeating();
+    test_repeating_noise();
+    test_odd_names();
+    test_standard_output();
     test_class();
     test_types();
     test_trace();

@@ -1005,24 +1005,27 @@ static void test_conv(diti_device *device) {
 
 /* --- GroupNorm --- */
 
-/* As devices that have a part each would make them. */
-static diti_tensor moments_of_parts(diti_graph *graph, diti_tensor x, uint32_t first_part,
+/* As two devices would make them, the first of which has so many of the image's parts. */
+static diti_tensor moments_of_parts(diti_graph *graph, diti_tensor x, uint32_t first,
                                     const diti_group_norm_desc *desc) {
     diti_tensor_info info = *diti_tensor_get(graph, x);
-    uint32_t columns = DITI_GROUP_MOMENTS * desc->groups, i;
-    diti_tensor all = diti_tensor_new(graph, DITI_F32, 2, columns, "moments");
-    for (i = 0; i < 2; i++)
+    uint32_t columns = DITI_GROUP_MOMENTS * desc->groups, rows = info.rows / desc->parts, i;
+    diti_tensor all = diti_tensor_new(graph, DITI_F32, desc->parts, columns, "moments");
+    diti_group_norm_desc own = *desc;
+    for (i = 0; i < 2; i++) {
+        own.parts = i ? desc->parts - first : first;
         diti_copy(graph,
-                  diti_group_moments(graph,
-                                     diti_tensor_view(graph, x, i ? first_part : 0,
-                                                      i ? info.rows - first_part : first_part, 0, info.columns),
-                                     desc),
-                  diti_tensor_view(graph, all, i, 1, 0, columns), "moments");
+                  diti_group_moments(
+                      graph, diti_tensor_view(graph, x, i * first * rows, own.parts * rows, 0, info.columns), &own),
+                  diti_tensor_view(graph, all, i * first, own.parts, 0, columns), "moments");
+    }
     return all;
 }
 
+/* parts: that the image is summed in; first: of them, that one of two devices has, whose result has the same bytes as
+   that of one device. */
 static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixels, uint32_t columns, uint32_t groups,
-                             bool silu, float offset, uint32_t first_part) {
+                             bool silu, float offset, uint32_t parts, uint32_t first) {
     diti_graph *graph = begin(device);
     diti_element act = graph->activation;
     matrix x = matrix_random(batch * pixels, columns, 2, act), weight = matrix_random(1, columns, 1, DITI_F32),
@@ -1031,16 +1034,18 @@ static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixel
     double *wanted = malloc((size_t)batch * pixels * columns * sizeof(double));
     diti_group_norm_desc desc = {
         .batch = batch, .groups = groups, .eps = 1e-6f, .weight = &w.weight, .bias = &b.weight, .silu = silu};
-    diti_tensor out;
+    diti_tensor in, out, alone = 0;
     char what[160];
     uint32_t width = columns / groups;
     for (size_t i = 0; i < (size_t)batch * pixels * columns; i++) {
         x.data[i] += offset;
         if (act == DITI_F16) x.data[i] = diti_half_to_float(diti_float_to_half(x.data[i]));
     }
-    out = input(&x, act, 0, "x");
-    if (first_part) desc.moments = moments_of_parts(graph, out, first_part, &desc);
-    out = diti_group_norm(graph, out, &desc);
+    in = input(&x, act, 0, "x");
+    desc.parts = parts;
+    if (first) alone = diti_group_norm(graph, in, &desc);
+    if (first) desc.moments = moments_of_parts(graph, in, first, &desc);
+    out = diti_group_norm(graph, in, &desc);
     for (uint32_t item = 0; item < batch && !only_bytes; item++)
         for (uint32_t g = 0; g < groups; g++) {
             double mean = 0, var = 0, n = (double)pixels * width;
@@ -1056,11 +1061,18 @@ static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixel
                                 silu ? activated(DITI_ACTIVATION_SILU, v) : v;
                     }
         }
-    snprintf(what, sizeof what, "group norm %s cpu %d %u x [%u, %u] %u groups offset %g part %u",
-             diti_rung_name(device->rung), device->is_cpu, batch, pixels, columns, groups, (double)offset, first_part);
+    snprintf(what, sizeof what, "group norm %s cpu %d %u x [%u, %u] %u groups offset %g, %u of %u parts",
+             diti_rung_name(device->rung), device->is_cpu, batch, pixels, columns, groups, (double)offset, first,
+             parts);
     if (run_plan()) {
         matrix got = read_tensor(out);
         close_to(&got, wanted, tolerance_of(act), what);
+        if (alone) {
+            matrix whole = read_tensor(alone);
+            CHECK_MESSAGE(!memcmp(whole.data, got.data, (size_t)batch * pixels * columns * sizeof *got.data),
+                          "%s: the bytes are not those of one device", what);
+            free(whole.data);
+        }
         free(got.data);
     }
     end();
@@ -1118,12 +1130,14 @@ static void test_weigh(diti_device *device) {
 }
 
 static void test_group_norm(diti_device *device) {
-    check_group_norm(device, 2, 300, 32, 8, true, 0, 0);
-    check_group_norm(device, 1, 65, 96, 32, false, 0, 0);
-    check_group_norm(device, 1, 700, 16, 8, true, 1e4f, 0);
-    check_group_norm(device, 1, 700, 16, 8, true, 1e4f, 231);
-    check_group_norm(device, 3, 1, 64, 32, false, 0, 0);
-    if (device->rung == DITI_RUNG_BASE) check_group_norm(device, 2, 10, 9, 3, true, 0, 0);
+    check_group_norm(device, 2, 300, 32, 8, true, 0, 0, 0);
+    check_group_norm(device, 2, 300, 32, 8, true, 0, 3, 0);
+    check_group_norm(device, 1, 65, 96, 32, false, 0, 0, 0);
+    check_group_norm(device, 1, 700, 16, 8, true, 1e4f, 0, 0);
+    check_group_norm(device, 1, 700, 16, 8, true, 1e4f, 4, 1);
+    check_group_norm(device, 1, 1313, 16, 4, false, 100, 13, 6);
+    check_group_norm(device, 3, 1, 64, 32, false, 0, 0, 0);
+    if (device->rung == DITI_RUNG_BASE) check_group_norm(device, 2, 10, 9, 3, true, 0, 0, 0);
 }
 
 /* --- equal bytes: again, in slices, within tiny limits, without the optimiser --- */
@@ -1158,7 +1172,7 @@ static void run_everything(diti_device *device) {
     check_conv(device, &conv);
     check_attention(device, &attention);
     check_norm(device, &norm);
-    check_group_norm(device, 2, 1000, 32, 8, true, 0, 0);
+    check_group_norm(device, 2, 1000, 32, 8, true, 0, 0, 0);
     check_qkv(device, 3, 64, DITI_QKV_RMS, true, false, true, 0);
 }
 

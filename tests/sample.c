@@ -289,6 +289,37 @@ static void test_names(const diti_env *env) {
     CHECK(dit_sampler_name(1000) == NULL && dit_schedule_name(1000) == NULL);
 }
 
+/* Names to names, without a schedule being made; those of samplers that are not here lead to the nearest. */
+static void test_find_names(void) {
+    static const char *const good[][3] = {{"Euler a", "euler-a", NULL},
+                                          {"DPM++ 2M Karras", "dpm++2m", "karras"},
+                                          {"dpmpp_3m_sde_exponential", "dpm++3m-sde", "exponential"},
+                                          {"ddim_trailing", "ddim", "trailing"}};
+    static const char *const missing[][2] = {{"Heun", "dpm++2m"}, {"DPM++ SDE", "dpm++2m-sde"}, {"iPNDM_v", "unipc"},
+                                             {"tcd", "lcm"},      {"eular", "euler"},           {"LMS", "dpm++2m"}};
+    const char *sampler, *schedule, *kept = "kept";
+    char words[80];
+    dit_error err;
+    size_t i;
+    for (i = 0; i < sizeof good / sizeof *good; i++) {
+        CHECK(dit_find_sampler(good[i][0], &sampler, &schedule, &err) == DIT_OK && diti_equal(sampler, good[i][1]));
+        CHECK(good[i][2] ? schedule && diti_equal(schedule, good[i][2]) : !schedule);
+    }
+    for (i = 0; i < sizeof missing / sizeof *missing; i++) {
+        diti_format(words, sizeof words, "the nearest is %s; there are euler, ", missing[i][1]);
+        sampler = kept;
+        CHECK_MESSAGE(dit_find_sampler(missing[i][0], &sampler, NULL, &err) == DIT_ERROR_INVALID_ARGUMENT &&
+                          strstr(err.message, words) && sampler == kept,
+                      "%s: %s", missing[i][0], err.message);
+    }
+    CHECK(dit_find_schedule("SGM Uniform", &schedule, NULL) == DIT_OK && diti_equal(schedule, "trailing"));
+    CHECK(dit_find_schedule("Automatic", &schedule, NULL) == DIT_OK && !schedule);
+    CHECK(dit_find_schedule("AYS", &schedule, &err) < 0 && strstr(err.message, "the nearest is karras; "));
+    CHECK(dit_find_sampler("", &sampler, NULL, &err) < 0 && dit_find_schedule("", &schedule, &err) < 0);
+    CHECK(dit_find_sampler(NULL, &sampler, NULL, NULL) < 0 && dit_find_sampler("euler", NULL, NULL, NULL) < 0);
+    CHECK(dit_find_schedule(NULL, &schedule, NULL) < 0 && dit_find_schedule("lu", NULL, NULL) < 0);
+}
+
 /* --- errors --- */
 typedef struct bad {
     const char *config;
@@ -331,7 +362,7 @@ static void test_bad_requests(const diti_env *env) {
     request.eta = 0.5f;
     refuse(env, EPSILON, &request, "it must be 0");
     request = request_of(10, "k_lms", NULL);
-    refuse(env, EPSILON, &request, "\"k_lms\"; there are euler, euler-a, dpm++2m");
+    refuse(env, EPSILON, &request, "\"k_lms\"; the nearest is dpm++2m; there are euler");
     request = request_of(10, "dpm++2s", NULL);
     refuse(env, EPSILON, &request, "the nearest is dpm++2m; there are");
     request = request_of(10, "Eular", NULL);
@@ -470,6 +501,7 @@ int main(void) {
     test_other_samplers(&env);
     test_uniform_flow(&env);
     test_names(&env);
+    test_find_names();
     test_bad_requests(&env);
     test_bad_configs(&env);
     test_clipped_lambda(&env);

@@ -48,8 +48,8 @@ static inline uint64_t vae_strip_bytes(const diti_vae *vae, uint32_t element, co
     if (member >= members || members == 1) return 0;
     others = (uint64_t)norms * 16 * vae->groups;
     if (vae->decoder.attention.present)
-        others += (uint64_t)diti_group_size(&all, member, height) * width * 2 * element *
-                  vae->decoder.attention.out.weight.rows;
+        others += (uint64_t)width * 2 * element * vae->decoder.attention.out.weight.rows;
+    others *= diti_group_size(&all, member, height);
     return neighbours * (vae->wide ? 4 : element) * lines + (members - 1) * others;
 }
 

@@ -866,12 +866,15 @@ typedef struct diti_group_norm_desc {
     float eps;
     const diti_weight *weight, *bias; /* F32 [C] */
     bool silu;
+    uint32_t parts;      /* of equal size, that every image in x is summed in before their sums are added in order:
+                            devices that have some parts of an image each give the bytes of one that has all of them;
+                            0: as suits the device */
     diti_tensor moments; /* of all parts of every image, [batch * parts, DITI_GROUP_MOMENTS * groups] by
                             diti_group_moments: x is normalised by these; 0: by its own */
     const char *name;
 } diti_group_norm_desc;
-/* What one part of an image adds: for each group its mean (two floats), squared deviations from it, their count; F32
-   [batch, DITI_GROUP_MOMENTS * groups]. */
+/* What each part of an image adds: for each group its mean (two floats), squared deviations from it, their count; F32
+   [batch * parts, DITI_GROUP_MOMENTS * groups]. */
 #define DITI_GROUP_MOMENTS 4u
 DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);

@@ -221,7 +221,9 @@ enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, D
 
 typedef struct diti_group_norm_plan {
     diti_tensor x, out, partial, stats, weight, bias;
-    uint32_t batch, pixels, columns, groups, chunks, chunk_pixels;
+    uint32_t batch, pixels, columns, groups, parts; /* parts: of an image */
+    uint32_t chunks, chunk_pixels;                  /* chunks: of an image */
+    uint32_t part_chunks, part_pixels;
     float eps;
     bool silu;
     const char *name;
@@ -231,18 +233,19 @@ static void diti_group_norm_bind(diti_graph *graph, const diti_group_norm_plan *
                                  diti_dispatch *dispatch) {
     uint32_t quads = (plan->columns + 3) / 4; /* `quads` workgroups do `group` rows */
     bool chunks = stage == DITI_GROUP_NORM_CHUNKS, apply = stage == DITI_GROUP_NORM_APPLY;
-    if (chunks || apply) diti_op_bind(graph, dispatch, 0, plan->x, 8, true, false);
-    if (apply) diti_op_bind(graph, dispatch, 1, plan->out, 10, false, true);
-    if (!apply) diti_op_bind(graph, dispatch, 2, plan->partial, 12, !chunks, chunks);
-    if (!chunks) diti_op_bind(graph, dispatch, 3, plan->stats, 14, apply, !apply);
+    if (chunks || apply) diti_op_bind(graph, dispatch, 0, plan->x, 10, true, false);
+    if (apply) diti_op_bind(graph, dispatch, 1, plan->out, 12, false, true);
+    if (!apply) diti_op_bind(graph, dispatch, 2, plan->partial, 14, !chunks, chunks);
+    if (!chunks) diti_op_bind(graph, dispatch, 3, plan->stats, 16, apply, !apply);
     if (apply) {
-        diti_op_bind(graph, dispatch, 4, plan->weight, 16, true, false);
-        diti_op_bind(graph, dispatch, 5, plan->bias, 17, true, false);
+        diti_op_bind(graph, dispatch, 4, plan->weight, 18, true, false);
+        diti_op_bind(graph, dispatch, 5, plan->bias, 19, true, false);
         diti_op_bind_rows(graph, dispatch, 0, quads, group, 0, 0);
         diti_op_bind_rows(graph, dispatch, 1, quads, group, 0, 0);
     }
-    if (chunks) /* the last chunk of an item may be short, so later items lie earlier */
-        diti_op_bind_rows(graph, dispatch, 0, 1, plan->chunk_pixels, (uint64_t)plan->batch * plan->chunk_pixels, 0);
+    if (chunks) /* the last part of an item may be short, so later items lie earlier */
+        diti_op_bind_rows(graph, dispatch, 0, plan->part_chunks, plan->part_pixels,
+                          (uint64_t)plan->batch * plan->part_pixels, 0);
 }
 
 static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
@@ -263,13 +266,15 @@ static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan 
     push[4] = plan->groups;
     push[5] = plan->chunks;
     push[6] = plan->chunk_pixels;
-    push[7] = diti_op_float(plan->eps);
-    push[9] = diti_tensor_get(graph, plan->x)->pitch;
-    push[11] = diti_tensor_get(graph, plan->out)->pitch;
-    push[13] = diti_tensor_get(graph, plan->partial)->pitch;
-    push[15] = diti_tensor_get(graph, plan->stats)->pitch;
+    push[7] = plan->part_chunks;
+    push[8] = plan->part_pixels;
+    push[9] = diti_op_float(plan->eps);
+    push[11] = diti_tensor_get(graph, plan->x)->pitch;
+    push[13] = diti_tensor_get(graph, plan->out)->pitch;
+    push[15] = diti_tensor_get(graph, plan->partial)->pitch;
+    push[17] = diti_tensor_get(graph, plan->stats)->pitch;
     diti_group_norm_bind(graph, plan, stage, group, &dispatch);
-    diti_op_emit(graph, &dispatch, groups, 18);
+    diti_op_emit(graph, &dispatch, groups, 20);
 }
 
 static bool diti_group_norm_begin(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc,
@@ -288,6 +293,12 @@ static bool diti_group_norm_begin(diti_graph *graph, diti_tensor x, const diti_g
     }
     plan->x = x; /* with or without an exponent: the norm of a multiple is the same */
     plan->pixels = info.rows / plan->batch;
+    plan->parts = desc->moments ? 0 : desc->parts; /* x may be more than these were taken of */
+    if (plan->parts && plan->pixels % plan->parts) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u pixels are not %u parts of equal size",
+                        plan->name, plan->pixels, plan->parts);
+        return false;
+    }
     plan->columns = info.columns;
     plan->groups = desc->groups;
     plan->eps = desc->eps;
@@ -299,24 +310,28 @@ static uint32_t diti_group_norm_lanes(const diti_graph *graph) {
     return graph->device->is_cpu ? graph->device->limits.subgroup_size : 32;
 }
 
-/* Of x, in chunks; then of all chunks: what follows, to normalise (combine) or to be combined itself (moments). */
-static void diti_group_norm_sum(diti_graph *graph, diti_group_norm_plan *plan, uint32_t stage) {
-    uint32_t lanes = diti_group_norm_lanes(graph);
-    if (!plan->partial) {
-        plan->chunk_pixels = graph->device->is_cpu ? 64 : 256;
-        plan->chunks = (plan->pixels + plan->chunk_pixels - 1) / plan->chunk_pixels;
-        plan->partial =
-            diti_tensor_new(graph, DITI_F32, plan->batch * plan->chunks, DITI_GROUP_MOMENTS * plan->groups, plan->name);
-        diti_group_norm_stage(graph, plan, DITI_GROUP_NORM_CHUNKS, lanes, (uint64_t)plan->batch * plan->chunks);
-    }
-    plan->stats = diti_tensor_new(graph, DITI_F32, plan->batch, DITI_GROUP_MOMENTS * plan->groups, plan->name);
-    diti_group_norm_stage(graph, plan, stage, lanes, (uint64_t)plan->batch * plan->groups);
+/* Of x, in chunks: without a given number of parts every chunk is one. */
+static void diti_group_norm_chunks(diti_graph *graph, diti_group_norm_plan *plan) {
+    plan->chunk_pixels = graph->device->is_cpu ? 64 : 256;
+    plan->part_pixels = plan->parts ? plan->pixels / plan->parts : plan->chunk_pixels;
+    plan->part_chunks = (plan->part_pixels + plan->chunk_pixels - 1) / plan->chunk_pixels;
+    if (!plan->parts) plan->parts = (plan->pixels + plan->part_pixels - 1) / plan->part_pixels;
+    plan->chunks = plan->parts * plan->part_chunks;
+    plan->partial =
+        diti_tensor_new(graph, DITI_F32, plan->batch * plan->chunks, DITI_GROUP_MOMENTS * plan->groups, plan->name);
+    diti_group_norm_stage(graph, plan, DITI_GROUP_NORM_CHUNKS, diti_group_norm_lanes(graph),
+                          (uint64_t)plan->batch * plan->chunks);
 }
 
 DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
     diti_group_norm_plan plan;
+    uint32_t lanes = diti_group_norm_lanes(graph), rows;
     if (!diti_group_norm_begin(graph, x, desc, &plan)) return 0;
-    diti_group_norm_sum(graph, &plan, DITI_GROUP_NORM_MOMENTS);
+    diti_group_norm_chunks(graph, &plan);
+    rows = plan.batch * plan.parts;
+    plan.stats = diti_tensor_new(graph, DITI_F32, rows, DITI_GROUP_MOMENTS * plan.groups, plan.name);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_MOMENTS, lanes,
+                          ((uint64_t)rows * plan.groups + lanes - 1) / lanes);
     return plan.stats;
 }
 
@@ -329,9 +344,16 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
     plan.bias = diti_op_vector_weight(graph, desc->bias, plan.columns, plan.name);
     if (!plan.weight || !plan.bias)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: weight or bias is missing", plan.name);
-    plan.partial = desc->moments;
-    if (desc->moments) plan.chunks = diti_tensor_get(graph, desc->moments)->rows / plan.batch;
-    diti_group_norm_sum(graph, &plan, DITI_GROUP_NORM_COMBINE);
+    if (desc->moments) { /* of parts that are one chunk each */
+        plan.partial = desc->moments;
+        plan.chunks = diti_tensor_get(graph, desc->moments)->rows / plan.batch;
+        plan.part_chunks = 1;
+    } else {
+        diti_group_norm_chunks(graph, &plan);
+    }
+    plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, DITI_GROUP_MOMENTS * plan.groups, plan.name);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_COMBINE, diti_group_norm_lanes(graph),
+                          (uint64_t)plan.batch * plan.groups);
     plan.out = diti_tensor_new(graph, graph->activation, plan.batch * plan.pixels, plan.columns, plan.name);
     invocations = (uint64_t)plan.batch * plan.pixels * ((plan.columns + 3) / 4);
     diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, group, (invocations + group - 1) / group);

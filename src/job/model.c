@@ -38,6 +38,15 @@ static diti_load_options diti_model_options(dit_model *model, const dit_model_de
     return options;
 }
 
+/* Every part has a config.json: an error in one names the file that it belongs to. */
+static dit_result diti_model_name_config(const diti_model_part *part, dit_result result, dit_error *err) {
+    static const char config[] = "config.json: ";
+    dit_error said;
+    if (result >= 0 || !err || !diti_starts_with(err->message, config)) return result;
+    said = *err;
+    return diti_fail(err, result, "%s: %s", diti_checkpoint_name(part->checkpoint), said.message);
+}
+
 static dit_result diti_model_load_transformer(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_TRANSFORMER, "transformer", DITI_ENCODER_NONE};
     diti_load_options options = diti_model_options(model, desc, DITI_PART_TRANSFORMER, DIT_ROLE_TRANSFORMER);
@@ -46,6 +55,7 @@ static dit_result diti_model_load_transformer(dit_model *model, const dit_model_
     if (result >= 0 && part.checkpoint) {
         result = diti_transformer_load(diti_model_device(model, DIT_ROLE_TRANSFORMER), &model->env, part.config,
                                        part.checkpoint, part.prefix, &options, &model->transformer, err);
+        result = diti_model_name_config(&part, result, err);
         diti_model_read_defaults(model, part.checkpoint);
     }
     diti_json_free(&model->env, part.config);
@@ -86,8 +96,10 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
         if (encoder->kind == DITI_ENCODER_NONE) encoder->kind = DITI_ENCODER_T5; /* which tells what it misses */
         if (encoder->kind == DITI_ENCODER_CLIP_L && index) encoder->kind = DITI_ENCODER_CLIP_G;
     }
-    if (result >= 0 && part.checkpoint)
+    if (result >= 0 && part.checkpoint) {
         result = diti_encoder_load(encoder, diti_model_device(model, role), &model->env, &part, &options, err);
+        result = diti_model_name_config(&part, result, err);
+    }
     diti_json_free(&model->env, part.config);
     if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
     result = diti_model_locate_tokenizer(model, desc, index, err);
@@ -114,6 +126,7 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
     if (result >= 0 && part.checkpoint) {
         result = diti_vae_load(diti_model_device(model, DIT_ROLE_VAE), &model->env, part.config, part.checkpoint,
                                part.prefix, &options, &model->vae, err);
+        result = diti_model_name_config(&part, result, err);
         if (model->vae && model->transformer)
             diti_vae_belongs_to(model->vae, model->transformer->traits.family,
                                 model->pipeline_variant ? model->pipeline_variant : model->transformer->traits.variant);
@@ -135,9 +148,11 @@ static dit_result diti_model_load_tae(dit_model *model, const dit_model_desc *de
     result = diti_model_locate(model, desc, &want, &part, err);
     if (model->measuring && diti_model_wants(model, DIT_ROLE_VAE)) options.sizes = &sizes;
     options.progress = &desc->progress;
-    if (result >= 0 && part.checkpoint)
+    if (result >= 0 && part.checkpoint) {
         result = diti_vae_load(diti_model_device(model, DIT_ROLE_VAE), &model->env, part.config, part.checkpoint,
                                part.prefix, &options, &model->tae, err);
+        result = diti_model_name_config(&part, result, err);
+    }
     diti_json_free(&model->env, part.config);
     model->sizes[DITI_PART_VAE].resident += sizes.resident + sizes.matrices;
     if (!model->vae) {

@@ -135,13 +135,74 @@ static const char *diti_nearest_name(const char *name, const char *(*names)(uint
     return nearest;
 }
 
-static dit_result diti_unknown_name(const char *what, const char *name, const char *(*names)(uint32_t),
-                                    dit_error *err) {
-    const char *nearest = diti_nearest_name(name, names);
-    char list[200];
+/* Names that other programs know and this version does not, as aliases are written, and what is nearest in method. */
+static const char *const diti_missing_samplers[][2] = {
+    {" heun kheun heundiscretescheduler dpm2 kdpm2 kdpm2discretescheduler ", "dpm++2m"},
+    {" dpm++2mv2 dpmpp2mv2 lms klms lmsdiscretescheduler plms pndm pndmscheduler resmultistep ", "dpm++2m"},
+    {" dpmfast dpmadaptive ", "dpm++3m"},
+    {" dpm2a dpm2ancestral kdpm2a kdpm2ancestral kdpm2ancestraldiscretescheduler ", "dpm++2m-sde"},
+    {" dpm++2sa dpmpp2sa dpmpp2sancestral dpm++sde dpmppsde dpmpp2s ", "dpm++2m-sde"},
+    {" ipndm ipndmv deis deismultistepscheduler ", "unipc"},
+    {" tcd tcdscheduler ", "lcm"},
+    {" eulercfgpp eulercfg++ restart ", "euler"},
+    {" eulerancestralcfgpp eulerancestralcfg++ ", "euler-a"},
+};
+static const char *const diti_missing_schedules[][2] = {
+    {" ays alignyoursteps gits kloptimal ", "karras"},
+    {" polyexponential ", "exponential"},
+    {" turbo smoothstep ", "trailing"},
+};
+
+/* NULL: nobody knows it. */
+static const char *diti_find_missing(const char *const (*list)[2], size_t count, const char *plain) {
+    size_t i;
+    for (i = 0; i < count && strlen(plain) > 2; i++)
+        if (strstr(list[i][0], plain)) return list[i][1];
+    return NULL;
+}
+
+static dit_result diti_unknown_name(bool sampler, const char *name, dit_error *err) {
+    const char *(*names)(uint32_t) = sampler ? dit_sampler_name : dit_schedule_name;
+    const char *what = sampler ? "sampler" : "schedule", *nearest;
+    char plain[64], list[200];
+    diti_plain_name(name, plain, sizeof plain);
     diti_name_list(names, list, sizeof list);
+    nearest = sampler ? diti_find_missing(diti_missing_samplers, DITI_COUNT(diti_missing_samplers), plain)
+                      : diti_find_missing(diti_missing_schedules, DITI_COUNT(diti_missing_schedules), plain);
+    if (nearest)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "this version does not have the %s \"%.60s\"; the nearest is %s; there are %s", what, name,
+                         nearest, list);
+    nearest = diti_nearest_name(name, names);
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "unknown %s \"%.60s\"%s%s; there are %s", what, name,
                      nearest ? ", the nearest is " : "", nearest ? nearest : "", list);
+}
+
+DIT_API dit_result dit_find_sampler(const char *text, const char **sampler, const char **schedule, dit_error *err) {
+    const diti_schedule_entry *other = NULL;
+    const diti_sampler_entry *found;
+    char plain[64];
+    if (!text || !sampler)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_find_sampler: text and sampler must be given");
+    diti_plain_name(text, plain, sizeof plain);
+    found = diti_sampler_find_both(plain, &other);
+    if (!found) return diti_unknown_name(true, text, err);
+    *sampler = found->name;
+    if (schedule) *schedule = other ? other->name : NULL;
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_find_schedule(const char *text, const char **schedule, dit_error *err) {
+    const diti_schedule_entry *found;
+    char plain[64];
+    if (!text || !schedule)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_find_schedule: text and schedule must be given");
+    diti_plain_name(text, plain, sizeof plain);
+    found = diti_schedule_find(plain);
+    if (!found && !diti_equal(plain, " automatic ") && !diti_equal(plain, " default "))
+        return diti_unknown_name(false, text, err);
+    *schedule = found ? found->name : NULL;
+    return DIT_OK;
 }
 
 /* --- scheduler_config.json --- */
@@ -314,7 +375,7 @@ static dit_result diti_sampling_choose(const diti_schedule_request *request, con
                          "neither a sampler nor a scheduler_config.json with a _class_name is given");
     diti_plain_name(wanted, plain, sizeof plain);
     *chosen = diti_sampler_find_both(plain, schedule);
-    if (!*chosen && request->sampler) return diti_unknown_name("sampler", wanted, dit_sampler_name, err);
+    if (!*chosen && request->sampler) return diti_unknown_name(true, wanted, err);
     if (!*chosen) {
         char list[200];
         diti_name_list(dit_sampler_name, list, sizeof list);
@@ -347,13 +408,14 @@ static void diti_sampling_apply_name(const diti_sampler_entry *chosen, const dit
 static dit_result diti_sampling_apply_schedule(const diti_schedule_request *request,
                                                const diti_schedule_entry *schedule, diti_sampling *out,
                                                dit_error *err) {
+    const char *name;
     char plain[64];
     out->uniform = request->uniform && out->flow;
     if (request->schedule) {
-        diti_plain_name(request->schedule, plain, sizeof plain);
-        if (diti_equal(plain, " automatic ") || diti_equal(plain, " default ")) return DIT_OK;
+        dit_result result = dit_find_schedule(request->schedule, &name, err);
+        if (result < 0 || !name) return result;
+        diti_plain_name(name, plain, sizeof plain);
         schedule = diti_schedule_find(plain);
-        if (!schedule) return diti_unknown_name("schedule", request->schedule, dit_schedule_name, err);
     }
     if (!schedule) return DIT_OK;
     if (schedule->spaces && out->flow && schedule->spacing == DITI_SPACING_LINSPACE) return DIT_OK; /* its own */

@@ -296,11 +296,13 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
     desc.bias = &layer->bias;
     desc.silu = silu;
     desc.name = name;
+    desc.parts = strip->lines; /* so that pictures do not depend on where strips end */
     if (!strip->group) return diti_group_norm(graph, x, &desc);
+    desc.parts = diti_group_size(strip->group, strip->group->index, strip->lines);
     if (roomy) begun = diti_strip_begin(graph, strip, x);
     desc.moments = diti_all_gather(graph, strip->group,
                                    diti_group_moments(graph, roomy ? diti_strip_own(graph, strip, x) : x, &desc), 1,
-                                   strip->group->count, "moments of all strips");
+                                   strip->lines, "moments of all lines");
     diti_strip_end(graph, begun);
     return diti_group_norm(graph, x, &desc);
 }
@@ -432,6 +434,7 @@ DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, 
     const diti_kl_half *half = &vae->encoder;
     bool quant = vae->quant.weight.part_count != 0;
     uint32_t i;
+    strip.lines = 0; /* one device encodes */
     x = diti_kl_conv(graph, x, &half->conv_in, &strip, 0, false, vae->wide, "vae_conv_in");
     for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &strip);
     x = diti_kl_run_mid(graph, vae, x, half, &strip);

@@ -1,13 +1,14 @@
 /* A picture in strips of lines, one on each of several devices (parallel-cache-quant.md 1.1, DistVAE). What they need
-   of each other: the line next to a strip before every 3x3 convolution (below), the moments of group norms and the keys
-   and values of the middle's attention (kl.c).
+   of each other: the line next to a strip before every 3x3 convolution (below), the moments of group norms, line by
+   line of the latent, and the keys and values of the middle's attention (kl.c). Every sum has the same terms in the same
+   order wherever strips end, so devices of one driver make the bytes that one of them makes alone.
 
    Bytes that member i of N sends for a decode, with e bytes to an element, n(i) neighbours (2, but 1 at both ends), and
    h(i) of the latent's lines, which are w wide:
      n(i) * e * sum of (width * channels) over the inputs of all 3x3 convolutions but the first, whose input every
      device has; of AutoencoderKL inputs count before their norm, in F32 where residuals are
    and of AutoencoderKL
-     (N - 1) * 16 * groups * number of norms
+     (N - 1) * h(i) * 16 * groups * number of norms
      (N - 1) * h(i) * w * 2 * channels of the middle * e, where it has attention
    The first member gets the picture (job/pipeline.c): 16 bytes a pixel from all others. */
 #include "vae/vae.h"

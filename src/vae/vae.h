@@ -103,7 +103,7 @@ typedef struct diti_vae_strip {
     const diti_group *group; /* NULL: all of it is here */
     uint32_t height, width;  /* as far as it is scaled by now; height: of the lines that are here */
     uint32_t above, below;   /* 1: another device has the line there, and there is room for it */
-    uint32_t lines;          /* of the latent, of all strips together */
+    uint32_t lines;          /* of the latent, of all strips together; 0: of an encoder, which has no strips */
 } diti_vae_strip;
 DIT_INTERNAL diti_vae_strip diti_strip_whole(uint32_t height, uint32_t width);
 /* Of a latent with height lines in all. *first: its first line. */

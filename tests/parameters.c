@@ -1,0 +1,276 @@
+/* The text in a PNG (examples/parameters.h) and the command line (examples/options.h) without the program around them:
+   every option of the table is told or is declared as one that no picture depends on, and is read back as it was. */
+#include "library.h"
+#include "../examples/parameters.h"
+#include "test.h"
+
+/* What separates, quotes or ends values in one format or another. */
+static const char *const awkward[] = {
+    "plain",       "a, b: c",  "say \"x\"",  "\"", "\"a\".png", "back\\slash",     "line\nline", "tab\tbell\a\x01\r",
+    "gr\xc3\xbcn", " spaces ", "x: 1, y: 2", ",",  "\\\"",      "{\"a\": [1, 2]}", "Steps: 3",   "ends\\"};
+
+/* The text of o, read back; the text itself in out, freed with free. */
+static bool read_back(const options *o, options *again, char **out) {
+    parameter_text unknown = {0};
+    bool good;
+    *out = write_parameters(o);
+    if (!CHECK(*out)) return false;
+    good = CHECK_MESSAGE(read_parameters(*out, again, &unknown), "'%s'", *out) && CHECK(unknown.length == 0);
+    free(unknown.at);
+    return good;
+}
+
+static bool same_text(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
+
+static options usual(void) {
+    options o = {0};
+    o.prompt = "a fox";
+    o.steps = "20";
+    o.guidance = "4.5";
+    o.seed = "42";
+    o.width = "64";
+    o.height = "32";
+    o.model = "emoji";
+    return o;
+}
+
+/* One option that differs changes the text, where a picture depends on it, and comes back. */
+static void check_option(const option_entry *entry, const char *value) {
+    options o = usual(), again, base = usual();
+    char *text, *before = write_parameters(&base), *after;
+    if (!entry->value)
+        *option_flag(&o, entry) = true;
+    else
+        *option_text(&o, entry) = entry->key == size_key ? "80" : value;
+    after = write_parameters(&o);
+    if (entry->told == TOLD_NOT || entry->key == tile_key || entry->key == device_key) {
+        CHECK_MESSAGE(entry->value == 0 || entry->told == TOLD_HERE || strcmp(before, after) == 0, "%s: %s",
+                      entry->name, after);
+    } else {
+        CHECK_MESSAGE(strcmp(before, after) != 0, "%s changes pictures and not their text: %s", entry->name, after);
+    }
+    if ((entry->told == TOLD_HERE || entry->told == TOLD_FIRST) && read_back(&o, &again, &text)) {
+        if (entry->value)
+            CHECK_MESSAGE(same_text(*option_text(&again, entry), *option_text(&o, entry)), "%s: '%s' became '%s'",
+                          entry->name, *option_text(&o, entry), *option_text(&again, entry));
+        else
+            CHECK(*option_flag(&again, entry));
+        CHECK(same_text(again.prompt, o.prompt) && same_text(again.steps, o.steps) && same_text(again.model, o.model));
+        free(text);
+    }
+    free(before);
+    free(after);
+}
+
+static void test_every_option(void) {
+    size_t i, k, told = 0;
+    for (i = 0; i < OPTION_COUNT; i++) {
+        const option_entry *entry = &option_table[i], *other;
+        CHECK_MESSAGE((entry->told == TOLD_HERE || entry->told == TOLD_WITH) == (entry->key != NULL), "%s",
+                      entry->name);
+        CHECK_MESSAGE(find_option(entry->name) == entry, "%s", entry->name);
+        for (k = 0; k < i; k++) {
+            other = &option_table[k];
+            CHECK_MESSAGE(entry->told != TOLD_HERE || other->told != TOLD_HERE || strcmp(entry->key, other->key) != 0,
+                          "%s and %s are told alike", entry->name, other->name);
+        }
+        for (k = 0; k < sizeof awkward / sizeof awkward[0]; k++) check_option(entry, awkward[k]);
+        told += entry->told == TOLD_HERE;
+    }
+    CHECK(told > 30);
+}
+
+/* All at once, facts too. */
+static void test_all_together(void) {
+    options o = {0}, again;
+    char *text;
+    size_t i, k = 0;
+    for (i = 0; i < OPTION_COUNT; i++) {
+        const option_entry *entry = &option_table[i];
+        if (entry->told != TOLD_HERE && entry->told != TOLD_FIRST && entry->key != size_key) continue;
+        if (entry->value)
+            *option_text(&o, entry) =
+                entry->key == size_key ? "16" : awkward[k++ % (sizeof awkward / sizeof awkward[0])];
+        else
+            *option_flag(&o, entry) = true;
+    }
+    for (i = 0; i < FACT_COUNT; i++) *fact_text(&o, &fact_table[i]) = awkward[i];
+    if (!read_back(&o, &again, &text)) return;
+    for (i = 0; i < OPTION_COUNT; i++) {
+        const option_entry *entry = &option_table[i];
+        if (entry->value)
+            CHECK_MESSAGE(same_text(*option_text(&o, entry), *option_text(&again, entry)), "%s", entry->name);
+        else
+            CHECK_MESSAGE(*option_flag(&o, entry) == *option_flag(&again, entry), "%s", entry->name);
+    }
+    for (i = 0; i < FACT_COUNT; i++)
+        CHECK(same_text(*fact_text(&o, &fact_table[i]), *fact_text(&again, &fact_table[i])));
+    free(text);
+}
+
+/* Prompts with lines that look like something else. */
+static void test_prompts(void) {
+    static const char *const prompts[] = {
+        "", "a", "a\nb", "Negative prompt: x", "a\nNegative prompt: b\nc", "Steps: 1, a: 2, b: 3", "\n", "a\n"};
+    size_t i, k;
+    for (i = 0; i < sizeof prompts / sizeof prompts[0]; i++)
+        for (k = 0; k < sizeof prompts / sizeof prompts[0]; k++) {
+            options o = usual(), again;
+            char *text;
+            o.prompt = prompts[i];
+            o.negative_prompt = *prompts[k] ? prompts[k] : NULL;
+            if (!read_back(&o, &again, &text)) continue;
+            CHECK_MESSAGE(same_text(o.prompt, again.prompt) && same_text(o.negative_prompt, again.negative_prompt),
+                          "'%s' and '%s' became '%s' and '%s'", o.prompt, o.negative_prompt, again.prompt,
+                          again.negative_prompt);
+            free(text);
+        }
+}
+
+/* The bytes that json.dumps(value, ensure_ascii=False) gives, and what A1111 writes itself. */
+static void test_foreign(void) {
+    options o = usual(), read;
+    parameter_text unknown = {0};
+    char *text;
+    char a1111[] =
+        "a \"red\" fox,\nsecond line\nNegative prompt: blue: 1, green\nSteps: 20, Sampler: DPM++ 2M, Schedule "
+        "type: Karras, CFG scale: 7, Seed: 1234, Size: 512x768, Model hash: 6ce0161689, Model: v1-5, "
+        "Denoising strength: 0.7, TI hashes: \"a: b, c: \\u00e4\\ud83d\\ude00\", Clip skip: 2, Version: v1.10";
+    o.init_image = "in \"a\", b.png";
+    o.mask = "a\nb\\c\x02.png";
+    text = write_parameters(&o);
+    CHECK_MESSAGE(strstr(text, "Init image: \"in \\\"a\\\", b.png\", Mask: \"a\\nb\\\\c\\u0002.png\", Model: emoji"),
+                  "%s", text);
+    free(text);
+    CHECK(read_parameters(a1111, &read, &unknown));
+    CHECK(same_text(read.prompt, "a \"red\" fox,\nsecond line") && same_text(read.negative_prompt, "blue: 1, green"));
+    CHECK(same_text(read.sampler, "DPM++ 2M") && same_text(read.schedule, "Karras") && same_text(read.guidance, "7"));
+    CHECK(same_text(read.width, "512") && same_text(read.height, "768") && same_text(read.seed, "1234"));
+    CHECK(same_text(read.strength, "0.7") && same_text(read.clip_skip, "2") && same_text(read.made_by, "v1.10"));
+    CHECK_MESSAGE(same_text(unknown.at, "Model hash, TI hashes"), "%s", unknown.at);
+    free(unknown.at);
+}
+
+/* Any bytes are read or refused, and nothing is read behind them. */
+static void test_damaged(void) {
+    options o = usual(), again;
+    uint32_t state = 7, i, k;
+    char *text, *copy;
+    o.prompt = "a fox\nNegative prompt: b";
+    o.init_image = awkward[2];
+    o.mask = awkward[6];
+    text = write_parameters(&o);
+    for (i = 0; i < 20000; i++) {
+        parameter_text unknown = {0};
+        size_t length = strlen(text);
+        copy = malloc(length + 1);
+        memcpy(copy, text, length + 1);
+        for (k = 0; k < 1 + i % 5; k++) {
+            state = state * 1664525u + 1013904223u;
+            copy[(state >> 8) % length] = (state >> 3) % 3 ? "\"\\\n:,u0dx "[state % 10] : (char)(state >> 16);
+        }
+        if (i % 7 == 0) copy[(state >> 9) % length] = 0;
+        copy = realloc(copy, strlen(copy) + 1);
+        read_parameters(copy, &again, &unknown);
+        free(unknown.at);
+        free(copy);
+    }
+    free(text);
+    CHECK(i == 20000);
+}
+
+/* ---- PNG ---- */
+
+static void test_png(void) {
+    static const unsigned char rgba[4 * 6] = {0};
+    static const char *const texts[] = {"plain", "gr\xc3\xbcn", ""};
+    size_t size = 0, i, cut;
+    const char *wrong;
+    for (i = 0; i < 3; i++) {
+        unsigned char *png = encode_png(rgba, 3, 2, "parameters", texts[i], &size), *copy;
+        char *text = find_png_text(png, size, "parameters", &wrong);
+        CHECK_MESSAGE(same_text(text, texts[i]), "'%s', %s", text ? text : "", wrong);
+        free(text);
+        CHECK(!find_png_text(png, size, "parameter", &wrong) && strstr(wrong, "no text"));
+        for (cut = 0; cut < size; cut++) {
+            copy = malloc(cut + 1);
+            memcpy(copy, png, cut);
+            text = find_png_text(copy, cut, "parameters", &wrong);
+            CHECK(text || wrong);
+            CHECK(!text || cut > 40);
+            free(text);
+            free(copy);
+        }
+        free(png);
+    }
+    CHECK(!find_png_text((const unsigned char *)"GIF89a", 6, "parameters", &wrong) && strstr(wrong, "no PNG"));
+    {
+        unsigned char latin[] = "\x89PNG\r\n\x1a\n\0\0\0\x0dtEXtparameters\0\xfc!\0\0\0\0";
+        char *text = find_png_text(latin, sizeof latin - 1, "parameters", &wrong);
+        CHECK(same_text(text, "\xc3\xbc!"));
+        free(text);
+    }
+}
+
+/* ---- The command line ---- */
+
+static void test_forms(void) {
+    static const char *const args[] = {
+        "dit",       "-pa fox", "-s7", "-W=5",  "--cfg_scale",       "3",       "--Steps=9",    "-s",       "-1",
+        "--t5XXL=t", "-o",      "-",   "-bxyz", "--sampling_method", "Euler a", "--vae_tiling", "--clip_L", "c"};
+    options o = {0};
+    CHECK(parse_options(sizeof args / sizeof args[0], (char **)args, &o) == EXIT_GOOD);
+    CHECK(same_text(o.prompt, "a fox") && same_text(o.seed, "-1") && same_text(o.width, "=5"));
+    CHECK(same_text(o.guidance, "3") && same_text(o.steps, "9") && same_text(o.t5, "t") && same_text(o.output, "-"));
+    CHECK(same_text(o.count, "xyz") && same_text(o.sampler, "Euler a") && o.vae_tiling && same_text(o.clip_l, "c"));
+    CHECK(take_sampler(&o) == EXIT_GOOD && same_text(o.sampler, "euler-a") && !o.schedule);
+    o.sampler = "DPM++ 2M Karras";
+    CHECK(take_sampler(&o) == EXIT_GOOD && same_text(o.sampler, "dpm++2m") && same_text(o.schedule, "karras"));
+    o.schedule = "SGM Uniform";
+    CHECK(take_sampler(&o) == EXIT_GOOD && same_text(o.schedule, "trailing"));
+    o.schedule = "Automatic";
+    CHECK(take_sampler(&o) == EXIT_GOOD && !o.schedule);
+}
+
+static void test_seeds(void) {
+    static const char *const randoms[] = {"-1", "random", "Random", "-7"};
+    uint64_t seed = 0;
+    bool random = false;
+    size_t i;
+    for (i = 0; i < 4; i++) CHECK(take_seed(randoms[i], &seed, &random) == EXIT_GOOD && random);
+    CHECK(take_seed("18446744073709551615", &seed, &random) == EXIT_GOOD && !random && seed == UINT64_MAX);
+}
+
+/* Sentences of the library in the command line's words: none names a member of a structure any more. */
+static void test_words(void) {
+    static const char *const sentences[][2] = {
+        {"dit_guidance: skip_first 1 and skip_last 0 must be rising fractions of the steps, 0 to 1",
+         "--skip-layer-start 1 and --skip-layer-end 0 must be rising fractions of the steps, 0 to 1"},
+        {"dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0",
+         "--clip-skip: this model uses no layers of a CLIP encoder; leave it out"},
+        {"weights are streamed, and must be resident there; load the model without weight_budget",
+         "weights are streamed, and must be resident there; load the model without --weight-budget and "
+         "--offload-to-cpu"},
+        {"eta 0.5: only the sampler ddim", "--eta 0.5: only the sampler ddim"},
+        {"a beta ", "a beta "},
+    };
+    char out[600];
+    size_t i;
+    for (i = 0; i < sizeof sentences / sizeof sentences[0]; i++)
+        CHECK_MESSAGE(same_text(in_options(sentences[i][0], out, sizeof out), sentences[i][1]), "%s", out);
+    in_options("dit_job_desc: weight_budget", out, 8);
+    CHECK(strlen(out) == 7);
+}
+
+int main(void) {
+    test_every_option();
+    test_all_together();
+    test_prompts();
+    test_foreign();
+    test_damaged();
+    test_png();
+    test_forms();
+    test_seeds();
+    test_words();
+    return TEST_END("parameters");
+}
