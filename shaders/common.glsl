@@ -16,15 +16,16 @@ layout(constant_id = 24) const uint THREADS = 1;
 vec4 unpack4(const uvec2 halves) { return vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)); }
 
 // F16 values are rounded to nearest, ties to even, on every driver. Vulkan leaves it to the driver how packHalf2x16 and conversions round, and
-// some truncate (RADV, NVK). So each value is first rounded to a multiple of the step that F16 has at its size, 2^-24 below 2^-14; what is then
-// converted is exact. From 65520 on that is infinity, which truncation would turn into 65504. Multiplications by powers of two are exact.
+// some truncate (RADV, NVK). So each value is first rounded to a multiple of the step that F16 has at its size, 2^-24 below 2^-14, and is then
+// converted exactly. In between it is 2^112 times as large, so that 65520 and more become infinity; truncation would make 65504 of them.
 vec2 nearest_half(const vec2 v) {
-    uvec2 bits = floatBitsToUint(v), size = max(bits & 0x7f800000u, 0x38800000u);
-    vec2 nearest = roundEven(v * uintBitsToFloat(0x84000000u - size)) * uintBitsToFloat(size - 0x05000000u);
-    return mix(nearest, v * 3.0e38, greaterThanEqual(bits & 0x7fffffffu, uvec2(0x477ff000u)));
+    uvec2 size = clamp(floatBitsToUint(v) & 0x7f800000u, 0x38800000u, 0x47800000u); // 2^-14 to 2^16
+    precise vec2 steps = roundEven(v * uintBitsToFloat(0x84000000u - size)), far_up = steps * uintBitsToFloat(size + 0x33000000u);
+    precise vec2 nearest = far_up * 1.925929944387236e-34;
+    return nearest;
 }
 #ifdef HALVES // modules that compute with F16: their conversions round to nearest where the device can be told so
-spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462, 16); // RoundingModeRTE; see diti_spirv_without
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462, 16); // RoundingModeRTE; see diti_spirv_no_rounding
 layout(constant_id = 25) const bool CONVERSIONS_ROUND = false;
 f16vec2 to_half(const vec2 v) { return f16vec2(CONVERSIONS_ROUND ? v : nearest_half(v)); }
 uint pack2(const vec2 v) { return packFloat2x16(to_half(v)); }
