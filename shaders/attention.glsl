@@ -5,7 +5,6 @@
 // by head, and the last of query_blocks may be no block.
 #include "common.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint FORMAT = FORMAT_F32; // of q, k and v
 layout(constant_id = 2) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const uint PARTS = 0;

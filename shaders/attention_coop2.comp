@@ -53,6 +53,7 @@ void main() {
         coopMatReduceNV(tops, largest, gl_CooperativeMatrixReduceRowNV, larger);
         [[unroll]] for (uint e = 0u; e < s.length(); e++) s[e] = exp2(s[e] * factor - tops[e]);
         coopMatReduceNV(sum, s, gl_CooperativeMatrixReduceRowNV, sum_of);
+        if (!CONVERSIONS_ROUND) [[unroll]] for (uint e = 0u; e < s.length(); e++) s[e] = nearest_half(vec2(s[e])).x;
         total = total * top + sum;
         if (subgroupAny(raised)) {
             coopMatReduceNV(kept, top, gl_CooperativeMatrixReduceRowNV, larger);

@@ -9,11 +9,11 @@ layout(constant_id = 6) const uint QUERIES = 4;
 layout(constant_id = 7) const uint KEYS = 16; // a multiple of the workgroup's and subgroup's size
 layout(constant_id = 8) const uint STEP = 1;  // quads of a head in one round of a loop; divides their number
 
-shared vec4 partial[gl_WorkGroupSize.x * QUERIES * QUADS];
+shared vec4 partial[THREADS * QUERIES * QUADS];
 
 void main() {
-    const uint lanes = gl_WorkGroupSize.x, lane = gl_LocalInvocationID.x;
-    const uint loads = KEYS / gl_WorkGroupSize.x;
+    const uint lanes = THREADS, lane = gl_LocalInvocationID.x;
+    const uint loads = KEYS / THREADS;
     Place place = place_of(gl_WorkGroupID.x + first_group, lanes * QUERIES);
     if (place.queries == 0u) return;
     uint quads = (head_dim + 3u) / 4u, keys = place.keys;
@@ -39,9 +39,9 @@ void main() {
             [[unroll]] for (uint i = 0u; i < QUERIES; i++) x[i] = HEAD_LOAD(q, q_at[i], d);
             [[unroll]] for (uint j = 0u; j < loads; j++) {
                 vec4 own = HEAD_LOAD(k, k_offset + key_row[j] * k_pitch + place.head * head_dim, d);
-                [[unroll]] for (uint l = 0u; l < gl_WorkGroupSize.x; l++) {
+                [[unroll]] for (uint l = 0u; l < THREADS; l++) {
                     vec4 y = subgroupShuffle(own, l);
-                    [[unroll]] for (uint i = 0u; i < QUERIES; i++) score[i][j * gl_WorkGroupSize.x + l] += dot(x[i], y);
+                    [[unroll]] for (uint i = 0u; i < QUERIES; i++) score[i][j * THREADS + l] += dot(x[i], y);
                 }
             }
         }
@@ -70,9 +70,9 @@ void main() {
             [[unroll]] for (uint i = 0u; i < QUERIES; i++) o[i] = partial[mine + i * QUADS + d] * keep[i];
             [[unroll]] for (uint j = 0u; j < loads; j++) {
                 vec4 own = HEAD_LOAD(v, v_offset + key_row[j] * v_pitch + place.head * head_dim, d);
-                [[unroll]] for (uint l = 0u; l < gl_WorkGroupSize.x; l++) {
+                [[unroll]] for (uint l = 0u; l < THREADS; l++) {
                     vec4 y = subgroupShuffle(own, l);
-                    [[unroll]] for (uint i = 0u; i < QUERIES; i++) o[i] += score[i][j * gl_WorkGroupSize.x + l] * y;
+                    [[unroll]] for (uint i = 0u; i < QUERIES; i++) o[i] += score[i][j * THREADS + l] * y;
                 }
             }
             [[unroll]] for (uint i = 0u; i < QUERIES; i++) partial[mine + i * QUADS + d] = o[i];

@@ -5,11 +5,12 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define VECTOR true
+#define HALVES
 #include "attention.glsl"
 layout(constant_id = 6) const uint KEYS = 16; // or 32
 #define QUERIES 32u
 #define SLICE 4u
-#define LARGE_SCORE 16.0 // sums of F16 are off by 2^-12 of their size or so
+#define LARGE_SCORE 0x41800000u // 16, as bits: sums of F16 are off by 2^-12 of their size or so
 #define WEIGHT_UNIT 32.0 // of F16 weights: none that counts is subnormal
 
 const uint key_loops = KEYS / 16u, quad_loops = (QUADS + 15u) / 16u, row_quads = QUADS + 1u, part_keys = KEYS / 4u;
@@ -44,7 +45,7 @@ void main() {
         if (!exact && first_key > 0u && first_key >= keys) {
             vec4 most = vec4(0.0);
             [[unroll]] for (uint n = 0u; n < outputs; n++) most += abs(o[n]);
-            if (!(dot(most, vec4(1.0)) < 3.0e38)) again = 1u;
+            if ((floatBitsToUint(dot(most, vec4(1.0))) & 0x7fffffffu) > 0x7f61b1e6u) again = 1u; // beyond 3e38, or not a number
         }
         barrier();
         if (!exact && again != 0u) {
@@ -88,7 +89,7 @@ void main() {
             [[unroll]] for (uint i = 0u; i < 4u; i++) {
                 uint query = down * 4u + i;
                 float s = biased(score[j][i], place.head, min(place.first + query, place.queries - 1u), first_key + min(key, count - 1u));
-                if (!exact && !(abs(s) < LARGE_SCORE)) again = 1u;
+                if (!exact && (floatBitsToUint(s) & 0x7fffffffu) >= LARGE_SCORE) again = 1u; // or not a number
                 weights[query * (KEYS + 1u) + key] = floatBitsToUint(key < count ? s : VERY_LOW);
             }
         }
@@ -107,7 +108,7 @@ void main() {
         for (uint j = own; j < own + part_keys; j++) {
             float p = exp(uintBitsToFloat(weights[j]) - top);
             total += p;
-            weights[j] = exact ? floatBitsToUint(p) : packHalf2x16(vec2(p * WEIGHT_UNIT));
+            weights[j] = exact ? floatBitsToUint(p) : pack2(vec2(p * WEIGHT_UNIT));
         }
         barrier();
         f16vec4 sums[outputs];

@@ -7,6 +7,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_vote : require
 #define MATRICES
+#define HALVES
 #include "attention.glsl"
 layout(constant_id = 6) const uint LANES = 32; // of a subgroup
 layout(constant_id = 7) const uint TM = 16;    // one matrix product: TM x TK times TK x TN
@@ -25,7 +26,7 @@ layout(binding = 3) writeonly buffer Out16 { uvec4 out16[]; };
 
 #define MATRIX(TYPE, ROWS, COLUMNS, USE) coopmat<TYPE, gl_ScopeSubgroup, ROWS, COLUMNS, gl_MatrixUse##USE>
 #define FLOATS(COLUMNS) MATRIX(float, TM, COLUMNS, Accumulator)
-const uint own_rows = TM * RM, rows = gl_WorkGroupSize.x / LANES * own_rows, depth = 4u * QUADS;
+const uint own_rows = TM * RM, rows = THREADS / LANES * own_rows, depth = 4u * QUADS;
 const uint units = QUADS / 2u, stride = units + 1u; // of 16 bytes in a row of a tile; the skew spreads rows over the banks
 const uint score_units = INT8 ? ROW / 16u : units;
 const float log2_e = 1.4426950408889634;
@@ -33,7 +34,7 @@ const float no_score = -1e30;
 const float slack = 8.0; // weights of a row grow to 2^slack before its maximum is raised: the output is seldom scaled anew
 
 shared uvec4 tile[2u * KEYS * stride]; // keys, then values; queries before the loop; KEYS rows of floats of the output after it
-const uint fetches = (KEYS * units + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
+const uint fetches = (KEYS * units + THREADS - 1u) / THREADS;
 uvec4 fetched[fetches];
 Place place;
 
@@ -42,7 +43,7 @@ Place place;
 #define FROM_VALUES 2u
 void fetch(const uint from, const uint first) { // rows of the item from `first` on
     [[unroll]] for (uint i = 0u; i < fetches; i++) {
-        uint n = gl_LocalInvocationIndex + i * gl_WorkGroupSize.x, r = first + n / units, c = n % units;
+        uint n = gl_LocalInvocationIndex + i * THREADS, r = first + n / units, c = n % units;
         bool int8 = INT8 && from != FROM_VALUES;
         fetched[i] = uvec4(0u);
         if (r >= (from == FROM_QUERIES ? place.queries : place.keys) || c >= (int8 ? score_units : head_dim / 8u)) continue;
@@ -55,14 +56,14 @@ void fetch(const uint from, const uint first) { // rows of the item from `first`
 }
 void put(const uint at) {
     [[unroll]] for (uint i = 0u; i < fetches; i++) {
-        uint n = gl_LocalInvocationIndex + i * gl_WorkGroupSize.x;
+        uint n = gl_LocalInvocationIndex + i * THREADS;
         if (n < KEYS * units) tile[at + n / units * stride + n % units] = fetched[i];
     }
 }
 
 // KEYS rows of floats of the tile, from row `first` of the workgroup's on.
 void write_out(const uint first) {
-    for (uint n = gl_LocalInvocationIndex; n < KEYS * units; n += gl_WorkGroupSize.x) {
+    for (uint n = gl_LocalInvocationIndex; n < KEYS * units; n += THREADS) {
         uint r = n / units, c = n % units, query = place.first + first + r;
         if (first + r >= rows || query >= place.queries || c >= head_dim / 8u) continue;
         uint at = (out_offset + (place.query_row + query) * out_pitch + place.head * head_dim) / 8u + c;

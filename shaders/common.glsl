@@ -2,6 +2,11 @@
 // 32-bit words, four elements at a time, so that one module serves every rung and needs no 16-bit feature of the device.
 // Drivers know the formats when they compile, and drop what is not needed; the code here is short, for modules are shipped.
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_spirv_intrinsics : require
+
+// Threads of a workgroup. The host sets both constants; gl_WorkGroupSize is not used, for Metal takes no array that is sized by it.
+layout(local_size_x_id = 0) in;
+layout(constant_id = 24) const uint THREADS = 1;
 
 #define FORMAT_F32 0u // these two are the shift from elements to words
 #define FORMAT_F16 1u
@@ -9,7 +14,25 @@
 #define QUAD uvec4(0u, 1u, 2u, 3u)
 
 vec4 unpack4(const uvec2 halves) { return vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y)); }
-uvec2 pack4(const vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
+
+// F16 values are rounded to nearest, ties to even, on every driver. Vulkan leaves it to the driver how packHalf2x16 and conversions round, and
+// some truncate (RADV, NVK). So each value is first rounded to a multiple of the step that F16 has at its size, 2^-24 below 2^-14, and is then
+// converted exactly. In between it is 2^112 times as large, so that 65520 and more become infinity; truncation would make 65504 of them.
+vec2 nearest_half(const vec2 v) {
+    uvec2 size = clamp(floatBitsToUint(v) & 0x7f800000u, 0x38800000u, 0x47800000u); // 2^-14 to 2^16
+    precise vec2 steps = roundEven(v * uintBitsToFloat(0x84000000u - size)), far_up = steps * uintBitsToFloat(size + 0x33000000u);
+    precise vec2 nearest = far_up * 1.925929944387236e-34;
+    return nearest;
+}
+#ifdef HALVES // modules that compute with F16: their conversions round to nearest where the device can be told so
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4467], 4462, 16); // RoundingModeRTE; see diti_spirv_no_rounding
+layout(constant_id = 25) const bool CONVERSIONS_ROUND = false;
+f16vec2 to_half(const vec2 v) { return f16vec2(CONVERSIONS_ROUND ? v : nearest_half(v)); }
+uint pack2(const vec2 v) { return packFloat2x16(to_half(v)); }
+#else
+uint pack2(const vec2 v) { return packHalf2x16(nearest_half(v)); }
+#endif
+uvec2 pack4(const vec4 v) { return uvec2(pack2(v.xy), pack2(v.zw)); }
 float unpack1(const uint format, const uint word, const uint at) { return mix(unpackHalf2x16(word)[at & 1u], uintBitsToFloat(word), format == FORMAT_F32); }
 
 // A binding that is read. `at` counts elements from the start of the binding.
@@ -33,7 +56,7 @@ float unpack1(const uint format, const uint word, const uint at) { return mix(un
 // A binding that is written (and read). NAME_store4: four elements, at is a multiple of 4. NAME_store_some: the first count of four;
 // F16 wants an even at, and an odd last element takes the element of padding behind it with it.
 #define WRITABLE(BINDING, NAME)                                                                            \
-    READABLE(BINDING, NAME, )                                                                              \
+    READABLE(BINDING, NAME, spirv_decorate(20) /* Aliased */)                                                                              \
     void NAME##_store4(const uint format, const uint at, const vec4 v) {                                                     \
         if (format == FORMAT_F32) NAME##_f4[at >> 2] = v;                                                  \
         else NAME##_h4[at >> 2] = pack4(v);                                                                \

@@ -13,7 +13,6 @@
 #define OP_WEIGH 6u   // rows of a prompt times weights, a workgroup per row, see weigh() below
 #define OP_MERGE 7u   // attention to some keys and to others becomes attention to both, see merge() below
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint OP = OP_MAP;
 layout(constant_id = 2) const uint X_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
@@ -84,13 +83,13 @@ uint prediction_half() { return LEARNED ? 2u * rows : rows; }
 // With c the conditional prediction and d what the unconditional one falls short of it, the guided prediction is a * c + b * d.
 // b = (scale - 1) * (limit / |d| where d is longer), a takes out what of d points along c, and both are rescaled so that the
 // deviation comes closer to that of c.
-shared vec2 lane_sums[OP == OP_GUIDE || OP == OP_WEIGH ? gl_WorkGroupSize.x : 1u];
+shared vec2 lane_sums[OP == OP_GUIDE || OP == OP_WEIGH ? THREADS : 1u];
 vec2 sum_lanes(vec2 v) {
     uint i = gl_LocalInvocationID.x;
     barrier();
     lane_sums[i] = v;
     barrier();
-    for (uint span = gl_WorkGroupSize.x / 2u; span > 0u; span /= 2u) {
+    for (uint span = THREADS / 2u; span > 0u; span /= 2u) {
         if (i < span) lane_sums[i] += lane_sums[i + span];
         barrier();
     }
@@ -102,7 +101,7 @@ void guide(uint image) {
     float products = 0.0, count = float(add_rows * columns), scale = dst_load1(FORMAT_F32, out_offset + 9u);
     for (uint row = image * add_rows; row < (image + 1u) * add_rows; row++) {
         uint at = x_offset + prediction_row(row) * x_pitch;
-        for (uint column = gl_LocalInvocationID.x; column < columns; column += gl_WorkGroupSize.x) {
+        for (uint column = gl_LocalInvocationID.x; column < columns; column += THREADS) {
             float u = x_load1(FORMAT_F32, at + column), c = x_load1(FORMAT_F32, at + prediction_half() * x_pitch + column), d = c - u;
             sum += vec2(c, d);
             squares += vec2(c * c, d * d);
@@ -133,12 +132,12 @@ void weigh(uint row) {
     uint sums = h1_offset / 2u, item = KEEP_X0 ? 0u : add_u1[table + 2u];
     float w = add_load1(FORMAT_F32, table);
     vec2 sum = vec2(0.0);
-    for (uint c = lane; c < summed; c += gl_WorkGroupSize.x) sum += dst_load1(FORMAT_F32, at + c) * vec2(1.0, w);
-    for (uint r = lane; r < item; r += gl_WorkGroupSize.x) sum += uintBitsToFloat(h1_h4[sums + add_u1[table + 1u] + r]);
+    for (uint c = lane; c < summed; c += THREADS) sum += dst_load1(FORMAT_F32, at + c) * vec2(1.0, w);
+    for (uint r = lane; r < item; r += THREADS) sum += uintBitsToFloat(h1_h4[sums + add_u1[table + 1u] + r]);
     sum = sum_lanes(sum);
     if (KEEP_X0) h1_h4[sums + row] = floatBitsToUint(sum);
     w *= mix(1.0, sum.x / sum.y, abs(sum.x) < 1.0e6 * abs(sum.y)); // or there is no mean to keep
-    for (uint c = lane; c < columns - summed; c += gl_WorkGroupSize.x) dst_u1[at + c] = floatBitsToUint(dst_load1(FORMAT_F32, at + c) * w);
+    for (uint c = lane; c < columns - summed; c += THREADS) dst_u1[at + c] = floatBitsToUint(dst_load1(FORMAT_F32, at + c) * w);
 }
 
 vec4 guided(vec4 u, vec4 c, uint row) {
@@ -190,7 +189,7 @@ void solve(uint row, uint column) {
 // Notes in the first record, which is diti_health, that segment add_rows must run again: one of records x_offset to add_offset, each of x_pitch
 // cells, has something to say.
 void judge() {
-    for (uint r = x_offset + gl_LocalInvocationID.x; r < add_offset; r += gl_WorkGroupSize.x) {
+    for (uint r = x_offset + gl_LocalInvocationID.x; r < add_offset; r += THREADS) {
         uvec2 peaks = guard[guard_offset + r * x_pitch + 1u].xy;
         if (peaks != uvec2(0u)) atomicCompSwap(guard[guard_offset].y, 0u, add_rows);
     }
@@ -210,7 +209,7 @@ void main() {
     if (OP == OP_JUDGE) judge();
     if (OP == OP_WEIGH) weigh(first_group + gl_WorkGroupID.x);
     if (OP >= OP_GUIDE && OP <= OP_WEIGH) return;
-    uint quads = (columns + 3u) / 4u, i = (first_group + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint quads = (columns + 3u) / 4u, i = (first_group + gl_WorkGroupID.x) * THREADS + gl_LocalInvocationID.x;
     if (i >= mix(rows * quads, 0u, GATED && guard[guard_offset].y != 0u)) return; // something must run again first
     uint row = i / quads, column = i % quads * 4u;
     if (OP <= OP_SELECT) map(row, column);

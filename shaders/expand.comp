@@ -4,7 +4,6 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint TYPE = 1; // dit_type
 layout(constant_id = 2) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const bool PERMUTE = false;
@@ -151,7 +150,7 @@ vec4 elements(const uint row, const uint c, const uint tap, const uint count) {
 }
 
 void main() {
-    uint id = (gl_WorkGroupID.x + first_group) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint id = (gl_WorkGroupID.x + first_group) * THREADS + gl_LocalInvocationID.x;
     uint quads = channel_pitch * taps / 4u, runs = (quads + RUN - 1u) / RUN, row = id / runs, first = id % runs * RUN;
     if (row >= rows) return;
     uint stored = row + first_row;

@@ -3,7 +3,6 @@
 #include "common.glsl"
 #include "activation.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint A_FORMAT = FORMAT_F32;
 layout(constant_id = 2) const uint W_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;

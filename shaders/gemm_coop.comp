@@ -8,6 +8,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_shader_explicit_arithmetic_types : require
 #define VECTOR true
 #include "gemm.glsl"
@@ -31,12 +32,12 @@ layout(binding = 1) readonly buffer W_Q { uvec4 w_q[]; };
 const uint unit = INT8 ? 16u : 8u; // elements in 16 bytes
 const uint m_size = INT8 ? M_BYTE : M_FLOAT, n_size = INT8 ? N_BYTE : N_FLOAT;
 const uint fragments = ROWS * COLUMNS, float_fragments = INT8 ? 1u : fragments, byte_fragments = INT8 ? fragments : 1u;
-const uint teams_across = gl_WorkGroupSize.x / TEAM / DOWN;
+const uint teams_across = THREADS / TEAM / DOWN;
 const uint tile_rows = DOWN * ROWS * m_size, tile_columns = teams_across * COLUMNS * n_size;
 const uint step_units = STEP / unit, skewed = step_units + 1u; // one more, so that rows below each other lie in other banks
-const uint a_loads = tile_rows * step_units / gl_WorkGroupSize.x, w_loads = tile_columns * step_units / gl_WorkGroupSize.x;
+const uint a_loads = tile_rows * step_units / THREADS, w_loads = tile_columns * step_units / THREADS;
 const uint strip = COLUMNS * n_size / 4u, strip_skewed = strip + 1u; // a row of fragments as quads of sums
-const uint tile_units = (tile_rows + tile_columns) * skewed, strip_units = gl_WorkGroupSize.x / TEAM * m_size * strip_skewed;
+const uint tile_units = (tile_rows + tile_columns) * skewed, strip_units = THREADS / TEAM * m_size * strip_skewed;
 const uint shared_units = tile_units > strip_units ? tile_units : strip_units;
 const uint float_units = INT8 ? 1u : shared_units, byte_units = INT8 ? shared_units * 2u : 1u;
 shared uvec4 tiles[float_units];
@@ -54,7 +55,7 @@ void put(const uint at, const uvec4 v) {
 // The one place where values lose bits.
 uvec2 round_quad(const vec4 v) {
     uvec4 bits = floatBitsToUint(v);
-    bits += 0x7fffu + (bits >> 16 & 1u);
+    bits = mix(bits + 0x7fffu + (bits >> 16 & 1u), bits | 0x400000u, greaterThan(bits & 0x7fffffffu, uvec4(0x7f800000u))); // NaN stays NaN
     return BRAIN ? bits.xz >> 16 | bits.yw & 0xffff0000u : pack4(v);
 }
 uvec4 round_unit(const vec4 low, const vec4 high) { return uvec4(round_quad(low), round_quad(high)); }
@@ -90,14 +91,19 @@ UNIT_OF(w, W_FORMAT)
     }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, team = t / TEAM, down = team % DOWN, across = team / DOWN;
+    uint t = gl_LocalInvocationID.x, team = 0u, mate = t; // mate: which thread of its team
+    if (SCOPE == gl_ScopeSubgroup) { // a number that compilers know to be one for all threads of a team
+        team = gl_SubgroupID;
+        mate = gl_SubgroupInvocationID;
+    }
+    uint down = team % DOWN, across = team / DOWN;
     uvec2 tile = tile_of(gl_WorkGroupID.x + first_group);
     uint first_row = tile.x * tile_rows, first_column = tile.y * tile_columns;
     uint slices = (K + STEP - 1u) / STEP, total = slices * tap_count(), tap_columns = (K + 3u) & ~3u;
 
     Pixel pixels[a_loads];
     if (CONV) {
-        [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] = pixel_of(min(first_row + (t + i * gl_WorkGroupSize.x) / step_units, M - 1u));
+        [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] = pixel_of(min(first_row + (t + i * THREADS) / step_units, M - 1u));
     }
     coopmat<float, SCOPE, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator> sums[float_fragments];
     [[unroll]] for (uint i = 0u; i < float_fragments; i++) sums[i] = coopmat<float, SCOPE, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator>(0.0);
@@ -109,11 +115,11 @@ void main() {
         if (s > 0u) { // the slice that waits in registers
             barrier();
             [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                uint n = t + i * gl_WorkGroupSize.x;
+                uint n = t + i * THREADS;
                 put(n / step_units * skewed + n % step_units, next_a[i]);
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) {
-                uint n = t + i * gl_WorkGroupSize.x;
+                uint n = t + i * THREADS;
                 put((tile_rows + n / step_units) * skewed + n % step_units, next_w[i]);
             }
             barrier();
@@ -121,13 +127,13 @@ void main() {
         if (s < total) {
             uint tap = CONV ? s / slices : 0u, first = (CONV ? s % slices : s) * STEP;
             [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                uint n = t + i * gl_WorkGroupSize.x, row = min(first_row + n / step_units, M - 1u);
+                uint n = t + i * THREADS, row = min(first_row + n / step_units, M - 1u);
                 bool valid = true;
                 if (CONV) row = tap_row(pixels[i], tap, valid);
                 next_a[i] = valid ? a_unit(a_offset + row * a_pitch, first + n % step_units * unit) : uvec4(0u);
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) {
-                uint n = t + i * gl_WorkGroupSize.x, column = min(first_column + n / step_units, N - 1u);
+                uint n = t + i * THREADS, column = min(first_column + n / step_units, N - 1u);
                 next_w[i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, first + n % step_units * unit);
             }
         }
@@ -149,7 +155,7 @@ void main() {
             else coopMatStore(sums[i * COLUMNS + j], tiles, at, strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
         }
         barrier();
-        for (uint n = t % TEAM; n < m_size * strip; n += TEAM) {
+        for (uint n = mate; n < m_size * strip; n += TEAM) {
             uint row = first_row + (down * ROWS + i) * m_size + n / strip, column = first_column + across * COLUMNS * n_size + n % strip * 4u;
             uint at = mine + n / strip * strip_skewed + n % strip;
             vec4 v = INT8 ? vec4(ivec4(uvec4(byte_tiles[2u * at], byte_tiles[2u * at + 1u]))) : uintBitsToFloat(tiles[at]);

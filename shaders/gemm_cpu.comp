@@ -10,13 +10,13 @@ layout(constant_id = 10) const uint LANE_TILE = 4;    // 4 with SWAP
 layout(constant_id = 11) const uint SPREAD_TILE = 32; // a multiple of the workgroup's and subgroup's size
 layout(constant_id = 12) const bool SWAP = false;
 
-shared vec4 stage[gl_WorkGroupSize.x * LANE_TILE * SPREAD_TILE / 4u];
-const uint totals = INT8 ? gl_WorkGroupSize.x * LANE_TILE * SPREAD_TILE / 4u : 1u;
+shared vec4 stage[THREADS * LANE_TILE * SPREAD_TILE / 4u];
+const uint totals = INT8 ? THREADS * LANE_TILE * SPREAD_TILE / 4u : 1u;
 shared ivec4 total[totals]; // int8: what the sums held whenever they could have become inexact; each lane has its own part
 
 void main() {
-    const uint lanes = gl_WorkGroupSize.x, lane = gl_LocalInvocationID.x;
-    const uint loads = SPREAD_TILE / gl_WorkGroupSize.x;
+    const uint lanes = THREADS, lane = gl_LocalInvocationID.x;
+    const uint loads = SPREAD_TILE / THREADS;
     uvec2 tile = tile_of(gl_WorkGroupID.x + first_group);
     uint lane_count = SWAP ? N : M, spread_count = SWAP ? M : N;
     uint lane_row = (SWAP ? tile.y : tile.x) * lanes * LANE_TILE + lane * LANE_TILE;
@@ -55,9 +55,9 @@ void main() {
                 [[unroll]] for (uint j = 0u; j < loads; j++) {
                     uint at = spread_at[j] + 4u * k;
                     vec4 mine = SWAP ? mask_tail(load_a(at), 4u * k) : load_w(at);
-                    [[unroll]] for (uint l = 0u; l < gl_WorkGroupSize.x; l++) {
+                    [[unroll]] for (uint l = 0u; l < THREADS; l++) {
                         vec4 y = subgroupShuffle(mine, l);
-                        [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) sum[i][j * gl_WorkGroupSize.x + l] += dot(x[i], y);
+                        [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) sum[i][j * THREADS + l] += dot(x[i], y);
                     }
                 }
             }

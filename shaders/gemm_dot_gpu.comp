@@ -16,8 +16,8 @@ spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [
 layout(binding = 0) readonly buffer A_Q { ivec4 a_quads[]; };
 layout(binding = 1) readonly buffer W_Q { ivec4 w_quads[]; };
 
-const uint down = gl_WorkGroupSize.x / 16u, tile_rows = down * ROWS, tile_columns = 16u * COLUMNS;
-const uint a_loads = tile_rows * STEP_QUADS / gl_WorkGroupSize.x, w_loads = tile_columns * STEP_QUADS / gl_WorkGroupSize.x;
+const uint down = THREADS / 16u, tile_rows = down * ROWS, tile_columns = 16u * COLUMNS;
+const uint a_loads = tile_rows * STEP_QUADS / THREADS, w_loads = tile_columns * STEP_QUADS / THREADS;
 shared ivec4 a_tile[tile_rows * SKEWED];
 shared ivec4 w_tile[tile_columns * SKEWED];
 
@@ -28,11 +28,11 @@ void main() {
     uint quads = (K + 15u) / 16u, slices = (quads + STEP_QUADS - 1u) / STEP_QUADS;
     uint a_at[a_loads], w_at[w_loads];
     [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-        uint n = t + i * gl_WorkGroupSize.x;
+        uint n = t + i * THREADS;
         a_at[i] = (a_offset + min(first_row + n / STEP_QUADS, M - 1u) * a_pitch) / 16u + n % STEP_QUADS;
     }
     [[unroll]] for (uint i = 0u; i < w_loads; i++) {
-        uint n = t + i * gl_WorkGroupSize.x;
+        uint n = t + i * THREADS;
         w_at[i] = (w_offset + min(first_column + n / STEP_QUADS, N - 1u) * w_pitch) / 16u + n % STEP_QUADS;
     }
     int sum[ROWS][COLUMNS];
@@ -44,18 +44,18 @@ void main() {
         if (s > 0u) { // the slice that waits in registers
             barrier();
             [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                uint n = t + i * gl_WorkGroupSize.x;
+                uint n = t + i * THREADS;
                 a_tile[n / STEP_QUADS * SKEWED + n % STEP_QUADS] = next_a[i];
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) { // so that threads that read side by side find their columns side by side
-                uint n = t + i * gl_WorkGroupSize.x, c = n / STEP_QUADS;
+                uint n = t + i * THREADS, c = n / STEP_QUADS;
                 w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = next_w[i];
             }
             barrier();
         }
         if (s < slices) { // beyond the last quad lie a row's scale and other rows
             [[unroll]] for (uint i = 0u; i < a_loads; i++)
-                next_a[i] = s * STEP_QUADS + (t + i * gl_WorkGroupSize.x) % STEP_QUADS < quads ? a_quads[a_at[i] + s * STEP_QUADS] : ivec4(0);
+                next_a[i] = s * STEP_QUADS + (t + i * THREADS) % STEP_QUADS < quads ? a_quads[a_at[i] + s * STEP_QUADS] : ivec4(0);
             [[unroll]] for (uint i = 0u; i < w_loads; i++) next_w[i] = w_quads[w_at[i] + s * STEP_QUADS]; // times zero
         }
         if (s == 0u) continue;

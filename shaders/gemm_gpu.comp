@@ -9,6 +9,7 @@
 #extension GL_GOOGLE_include_directive : require
 #ifdef HALF
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define HALVES
 #define INT8 false
 #define VECTOR true
 #define CONV false
@@ -29,22 +30,26 @@ layout(constant_id = 12) const uint FORM = 0u;
 #define FORM_REDUCE 2u // a product was split along K: the K partial results, each [M rounded up to 16, N], are added in order
 #define SKEWED (STEP_QUADS + 1u)
 
-const uint down = gl_WorkGroupSize.x / 16u, tile_rows = down * ROWS, tile_columns = 16u * COLUMNS;
-const uint a_loads = FORM == FORM_FEW ? 1u : tile_rows * STEP_QUADS / gl_WorkGroupSize.x, w_loads = tile_columns * STEP_QUADS / gl_WorkGroupSize.x;
+const uint down = THREADS / 16u, tile_rows = down * ROWS, tile_columns = 16u * COLUMNS;
+const uint a_loads = FORM == FORM_FEW ? 1u : tile_rows * STEP_QUADS / THREADS, w_loads = tile_columns * STEP_QUADS / THREADS;
 const uint out_rows = FORM == 0u ? ROWS : 1u; // and COLUMNS is 4 in the other forms
-const uint a_cells = FORM == FORM_FEW ? gl_WorkGroupSize.x * ROWS : tile_rows * SKEWED;
+const uint a_cells = FORM == FORM_FEW ? THREADS * ROWS : tile_rows * SKEWED;
 shared CELL a_tile[a_cells];
 shared CELL w_tile[tile_columns * SKEWED];
 
 #ifdef HALF
 shared uint overflowed;
+// What was F16 in memory needs no rounding.
+f16vec4 cell_of(const uint format, const vec4 v) { return format == FORMAT_F16 ? f16vec4(v) : f16vec4(to_half(v.xy), to_half(v.zw)); }
 #else
+vec4 cell_of(const uint format, const vec4 v) { return v; }
+
 // A workgroup computes four columns; its threads split K and add up in a fixed order.
 vec4 few_rows(const uint t, const uint n) {
     uint quads = (K + 3u) / 4u;
     vec4 sum[ROWS];
     [[unroll]] for (uint r = 0u; r < ROWS; r++) sum[r] = vec4(0.0);
-    for (uint quad = t; quad < quads; quad += gl_WorkGroupSize.x) {
+    for (uint quad = t; quad < quads; quad += THREADS) {
         vec4 y[4];
         [[unroll]] for (uint c = 0u; c < 4u; c++) y[c] = w_load4(W_FORMAT, w_offset + min(n + c, N - 1u) * w_pitch + 4u * quad);
         [[unroll]] for (uint r = 0u; r < ROWS; r++) {
@@ -52,14 +57,14 @@ vec4 few_rows(const uint t, const uint n) {
             sum[r] += vec4(dot(x, y[0]), dot(x, y[1]), dot(x, y[2]), dot(x, y[3]));
         }
     }
-    [[unroll]] for (uint r = 0u; r < ROWS; r++) a_tile[r * gl_WorkGroupSize.x + t] = sum[r];
+    [[unroll]] for (uint r = 0u; r < ROWS; r++) a_tile[r * THREADS + t] = sum[r];
     barrier();
-    for (uint half_way = gl_WorkGroupSize.x / 2u; half_way > 0u; half_way /= 2u) {
+    for (uint half_way = THREADS / 2u; half_way > 0u; half_way /= 2u) {
         if (t < half_way)
-            [[unroll]] for (uint r = 0u; r < ROWS; r++) a_tile[r * gl_WorkGroupSize.x + t] += a_tile[r * gl_WorkGroupSize.x + t + half_way];
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) a_tile[r * THREADS + t] += a_tile[r * THREADS + t + half_way];
         barrier();
     }
-    return a_tile[min(t, ROWS - 1u) * gl_WorkGroupSize.x];
+    return a_tile[min(t, ROWS - 1u) * THREADS];
 }
 
 vec4 reduce(const uint row, const uint n) {
@@ -78,7 +83,7 @@ void main() {
 
     Pixel pixels[a_loads];
     if (CONV) {
-        [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] = pixel_of(min(first_row + (t + i * gl_WorkGroupSize.x) / STEP_QUADS, M - 1u));
+        [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] = pixel_of(min(first_row + (t + i * THREADS) / STEP_QUADS, M - 1u));
     }
     float sum[ROWS][COLUMNS];
     int whole[ROWS][COLUMNS]; // int8: what the sums held whenever they could have become inexact
@@ -97,25 +102,25 @@ void main() {
         if (s > 0u) { // the slice that waits in registers
             barrier();
             [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                uint n = t + i * gl_WorkGroupSize.x;
-                a_tile[n / STEP_QUADS * SKEWED + n % STEP_QUADS] = CELL(next_a[i]);
+                uint n = t + i * THREADS;
+                a_tile[n / STEP_QUADS * SKEWED + n % STEP_QUADS] = cell_of(A_FORMAT, next_a[i]);
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) { // so that threads that read side by side find their columns side by side
-                uint n = t + i * gl_WorkGroupSize.x, c = n / STEP_QUADS;
-                w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = CELL(next_w[i]);
+                uint n = t + i * THREADS, c = n / STEP_QUADS;
+                w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = cell_of(W_FORMAT, next_w[i]);
             }
             barrier();
         }
         if (s < total) {
             uint tap = CONV ? s / slices : 0u, first = (CONV ? s % slices : s) * STEP_QUADS;
             [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                uint n = t + i * gl_WorkGroupSize.x, row = min(first_row + n / STEP_QUADS, M - 1u), quad = first + n % STEP_QUADS;
+                uint n = t + i * THREADS, row = min(first_row + n / STEP_QUADS, M - 1u), quad = first + n % STEP_QUADS;
                 bool valid = true;
                 if (CONV) row = tap_row(pixels[i], tap, valid);
                 next_a[i] = valid && quad < quads ? mask_tail(load_a(a_offset + row * a_pitch + 4u * quad), 4u * quad) : vec4(0.0);
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) {
-                uint n = t + i * gl_WorkGroupSize.x, column = min(first_column + n / STEP_QUADS, N - 1u), quad = first + n % STEP_QUADS;
+                uint n = t + i * THREADS, column = min(first_column + n / STEP_QUADS, N - 1u), quad = first + n % STEP_QUADS;
                 next_w[i] = quad < quads ? load_w(w_offset + column * w_pitch + 4u * (tap * quads + quad)) : vec4(0.0);
             }
         }
@@ -178,7 +183,7 @@ void main() {
             }
             if (FORM == FORM_REDUCE) {
                 row = tile.x;
-                column = 4u * (tile.y * gl_WorkGroupSize.x + t);
+                column = 4u * (tile.y * THREADS + t);
                 if (column < N) v = reduce(row, column);
             }
 #endif

@@ -7,7 +7,6 @@
 #include "common.glsl"
 #include "activation.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint STAGE = 0;
 layout(constant_id = 2) const uint IN_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
@@ -35,7 +34,7 @@ layout(binding = 3) buffer Stats { float stats[]; };
 layout(binding = 4) readonly buffer Weight { float weight[]; };
 layout(binding = 5) readonly buffer BiasBuffer { float bias[]; };
 
-shared vec3 lane_moments[gl_WorkGroupSize.x];
+shared vec3 lane_moments[THREADS];
 
 // (count, mean, sum of squared deviations) of two sets together (Chan, Golub, LeVeque). Never fused: the stages shall give the same bytes.
 vec3 joined(vec3 a, vec3 b) {
@@ -49,7 +48,7 @@ vec3 joined(vec3 a, vec3 b) {
 void chunk_stage(const uint g) {
     uint item = g / chunks, within = g % chunks % part_chunks * chunk_pixels, first = g % chunks / part_chunks * part_pixels + within;
     uint count = min(min(chunk_pixels, part_pixels - within), pixels - first), width = columns / groups;
-    for (uint group = gl_LocalInvocationID.x; group < groups; group += gl_WorkGroupSize.x) {
+    for (uint group = gl_LocalInvocationID.x; group < groups; group += THREADS) {
         uint at = in_offset + (item * pixels + first) * in_pitch + group * width;
         float sum = 0.0, rest = 0.0, squares = 0.0, n = float(count * width);
         for (uint p = 0u; p < count; p++)
@@ -83,7 +82,7 @@ vec3 part_moments(uint part, uint group, out float base) {
 
 // One invocation: one group of one part of one item.
 void moments_stage(const uint g) {
-    uint id = g * gl_WorkGroupSize.x + gl_LocalInvocationID.x, part = id / groups, group = id % groups;
+    uint id = g * THREADS + gl_LocalInvocationID.x, part = id / groups, group = id % groups;
     if (part >= batch * (chunks / part_chunks)) return;
     float base;
     vec3 all = part_moments(part, group, base);
@@ -99,7 +98,7 @@ void combine_stage(const uint g) {
     uint item = g / groups, group = g % groups, lane = gl_LocalInvocationID.x, parts = chunks / part_chunks;
     float common_mean = partial[partial_offset + item * chunks * partial_pitch + 4u * group]; // means below are relative to it
     vec3 all = vec3(0.0);
-    for (uint part = lane; part < parts; part += gl_WorkGroupSize.x) {
+    for (uint part = lane; part < parts; part += THREADS) {
         float base;
         vec3 one = part_moments(item * parts + part, group, base);
         precise float mean = base - common_mean + one.y;
@@ -107,7 +106,7 @@ void combine_stage(const uint g) {
     }
     lane_moments[lane] = all;
     barrier();
-    for (uint span = gl_WorkGroupSize.x / 2u; span > 0u; span /= 2u) {
+    for (uint span = THREADS / 2u; span > 0u; span /= 2u) {
         if (lane < span) lane_moments[lane] = joined(lane_moments[lane], lane_moments[lane + span]);
         barrier();
     }
@@ -122,7 +121,7 @@ void combine_stage(const uint g) {
 
 // One invocation: four channels of a pixel.
 void apply_stage(const uint g) {
-    uint id = g * gl_WorkGroupSize.x + gl_LocalInvocationID.x, quads = (columns + 3u) / 4u, row = id / quads, column = id % quads * 4u;
+    uint id = g * THREADS + gl_LocalInvocationID.x, quads = (columns + 3u) / 4u, row = id / quads, column = id % quads * 4u;
     if (row >= batch * pixels) return;
     uint count = min(columns - column, 4u), width = columns / groups, from = stats_offset + row / pixels * stats_pitch;
     uint at = in_offset + row * in_pitch + column;

@@ -5,7 +5,6 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint LANES = 1; // a power of two that divides the workgroup's size
 layout(constant_id = 2) const uint IN_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
@@ -44,7 +43,7 @@ READABLE_F32(6, agreed)
 vec4 load(const uint at, const uint column) { return VECTOR ? x_load4(IN_FORMAT, at + column) : x_some(IN_FORMAT, at + column, columns - column); }
 vec4 live(const uint column) { return VECTOR ? vec4(1.0) : vec4(lessThan(uvec4(column) + uvec4(0u, 1u, 2u, 3u), uvec4(columns))); }
 
-shared vec2 lane_sums[gl_WorkGroupSize.x];
+shared vec2 lane_sums[THREADS];
 // The sum over the lanes of a row, in a fixed order.
 vec2 sum_lanes(const vec2 v) {
     if (LANES == 1u) return v;
@@ -100,7 +99,7 @@ uint bits_of(const vec4 v) {
     return max(max(b.x, b.y), max(b.z, b.w));
 }
 
-shared uint lane_bits[gl_WorkGroupSize.x];
+shared uint lane_bits[THREADS];
 uint most_of_lanes(const uint bits) {
     if (LANES == 1u) return bits;
     uint i = gl_LocalInvocationID.x;
@@ -141,7 +140,7 @@ void store_scale(const uint to, const uint bits) {
 
 // The regular Hadamard matrix of order 256 is four times that of order 4, [1 1 1 -1; 1 1 -1 1; 1 -1 1 1; -1 1 1 1] / 2, on the four base-4
 // digits of an element's number: half the sum, less the opposite element. Four lanes have 64 quads in shared memory.
-const uint rotated_quads = QUANTIZE == QUANTIZE_ROTATED ? gl_WorkGroupSize.x * 16u : 1u;
+const uint rotated_quads = QUANTIZE == QUANTIZE_ROTATED ? THREADS * 16u : 1u;
 shared vec4 rotated[rotated_quads];
 void rotate_four(const uint at, const uint stride) {
     vec4 a = rotated[at], b = rotated[at + stride], c = rotated[at + 2u * stride], d = rotated[at + 3u * stride];
@@ -186,7 +185,7 @@ void quantize_rotated(const uint lane, const uint row, const uint to, const bool
 
 void main() {
     uint lane = gl_LocalInvocationID.x % LANES;
-    uint wanted = (gl_WorkGroupID.x + first_group) * (gl_WorkGroupSize.x / LANES) + gl_LocalInvocationID.x / LANES;
+    uint wanted = (gl_WorkGroupID.x + first_group) * (THREADS / LANES) + gl_LocalInvocationID.x / LANES;
     uint row = min(wanted, rows - 1u), to = out_offset + row * out_pitch, bits = 0u; // nobody leaves before the last barrier
     bool exists = wanted < rows;
     if (!HAS(PART_PLAIN)) measure(lane, in_offset + row * in_pitch);

@@ -12,7 +12,6 @@
 #define OP_UNPACK 6u         // packed RGBA8 -> rows of three channels in -1..1
 #define OP_UNPATCHIFY_PLANES 5u // as unpatchify, from tokens with column (c, dy, dx)
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint OP = OP_PATCHIFY;
 layout(constant_id = 2) const uint IN_FORMAT = FORMAT_F32;
 layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
@@ -101,7 +100,7 @@ vec4 tile(const uint row, const uint column, out uint at) {
 }
 
 void main() {
-    uint quads = (columns + 3u) / 4u, i = (first_group + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    uint quads = (columns + 3u) / 4u, i = (first_group + gl_WorkGroupID.x) * THREADS + gl_LocalInvocationID.x;
     if (i >= rows * quads) return;
     uint row = i / quads, column = i % quads * 4u;
     if (OP == OP_IMAGE) {

@@ -6,7 +6,6 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
-layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint LANES = 1; // a power of two that divides the workgroup's size
 layout(constant_id = 2) const uint FORMAT = FORMAT_F32;
 layout(constant_id = 3) const uint PARTS = 0;
@@ -45,7 +44,7 @@ layout(binding = 6) buffer Mean { float mean_key[]; };
 vec2 load_pair(const uint at) { return GUARD_FACTOR(y) * (FORMAT == FORMAT_F32 ? vec2(x_load1(FORMAT, at), x_load1(FORMAT, at + 1u)) : unpackHalf2x16(x_h4[at >> 2][at >> 1 & 1u])); }
 void store_pair(const uint at, const vec2 v) { x_store_some(FORMAT, at, 2u, vec4(v * GUARD_FACTOR(x), 0.0, 0.0)); }
 
-shared vec2 lane_sums[gl_WorkGroupSize.x];
+shared vec2 lane_sums[THREADS];
 vec2 join_lanes(const vec2 v, const bool largest) { // sums, or the largest x and the sum of y
     if (LANES == 1u) return v;
     uint i = gl_LocalInvocationID.x;
@@ -119,14 +118,14 @@ vec2 post_pair(const uint at, const uint row, const uint c) {
 #define SAMPLES 256u // rows that the mean key is of: any vector would do, one near the mean does best
 shared vec2 samples[HAS(PART_MEAN) ? SAMPLES : 1u];
 void find_mean(const uint head) {
-    uint count = min(rows, SAMPLES), together = gl_WorkGroupSize.x / LANES;
+    uint count = min(rows, SAMPLES), together = THREADS / LANES;
     for (uint first = 0u; first < count; first += together) {
         uint i = min(first + gl_LocalInvocationID.x / LANES, count - 1u);
         measure(x_offset + i * rows / count * x_pitch + head * head_dim);
         samples[i] = vec2(mean + rest, inverse);
     }
     barrier();
-    for (uint c = 2u * gl_LocalInvocationID.x; c < head_dim; c += 2u * gl_WorkGroupSize.x) {
+    for (uint c = 2u * gl_LocalInvocationID.x; c < head_dim; c += 2u * THREADS) {
         vec2 sum = vec2(0.0);
         rest = 0.0;
         for (uint i = 0u; i < count; i++) {
@@ -150,7 +149,7 @@ vec2 centred_pair(const uint at, const uint row, const uint head, const uint c) 
 
 void main() {
     uint lane = gl_LocalInvocationID.x % LANES;
-    uint wanted = (gl_WorkGroupID.x + first_group) * (gl_WorkGroupSize.x / LANES) + gl_LocalInvocationID.x / LANES;
+    uint wanted = (gl_WorkGroupID.x + first_group) * (THREADS / LANES) + gl_LocalInvocationID.x / LANES;
     uint item = min(wanted, rows * heads - 1u), row = item / heads, head = item % heads;
     uint at = x_offset + row * x_pitch + head * head_dim;
     if (HAS(PART_MEAN)) {

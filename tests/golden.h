@@ -18,6 +18,8 @@ typedef struct golden {
     const char *device;    /* as in dit_context_desc.devices */
     const char *overrides; /* more of them for the device: "cpu=0"; NULL: none */
     bool json, allow_unsupported;
+    bool truncates;   /* devices round to F16 toward zero: truncating.h */
+    uint64_t bytes;   /* of all that was compared, hashed */
     const char *path; /* of the folder at work */
     int compared;     /* in this folder; none at all is a failure */
     double worst;     /* relative L2 in this folder */
@@ -207,6 +209,7 @@ static inline bool golden_compare(golden *g, const char *tensor, const float *ou
     golden_difference d = golden_measure(out, reference, count);
     bool passed = count > 0 && d.relative_l2 <= tolerance;
     golden_count_test(g, passed);
+    g->bytes = g->bytes * 1099511628211u ^ diti_hash(out, (size_t)count * sizeof *out);
     if (!(d.relative_l2 <= g->worst)) g->worst = d.relative_l2;
     if (g->json) {
         printf(

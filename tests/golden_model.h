@@ -3,6 +3,7 @@
 #ifndef GOLDEN_MODEL_H
 #define GOLDEN_MODEL_H
 #include "golden.h"
+#include "truncating.h"
 
 /* A check that is worth a line only when it fails. */
 #define golden_require(g, condition, ...) ((condition) ? true : golden_check(g, false, __VA_ARGS__))
@@ -20,6 +21,7 @@ static inline void golden_overrides(const golden *g, char *out, size_t size) {
 
 static inline diti_device *golden_open_device(golden *g) {
     dit_context_desc desc = DITI_ZERO;
+    dit_vulkan through = DITI_ZERO;
     dit_error err = DITI_ZERO;
     char overrides[256];
     if (golden_shared.tried) return golden_shared.device;
@@ -28,6 +30,8 @@ static inline diti_device *golden_open_device(golden *g) {
     golden_overrides(g, overrides, sizeof overrides);
     desc.overrides = overrides;
     desc.devices = g->device;
+    through.get_instance_proc_addr = truncating_get_instance_proc_addr;
+    if (g->truncates) desc.vulkan = &through, desc.vulkan_count = 1;
     golden_require(g, diti_device_open(&desc, &g->env, &golden_shared.device, &err) == DIT_OK, "a device on rung %s %s",
                    g->rung, err.message);
     return golden_shared.device;

@@ -3,10 +3,11 @@
    test-runs: lavapipe swiftshader sanitize newest */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
-#include "vulkan_test.h"
+#include "truncating.h"
 
 static diti_env env;
-static bool sweep; /* DIT_TEST_ALL=1 */
+static bool truncates; /* devices to be opened round to F16 toward zero: truncating.h */
+static bool sweep;     /* DIT_TEST_ALL=1 */
 static bool
     thorough; /* every case; else a few of each kind, since the kernels differ in their loads, stores and tiles only */
 
@@ -59,11 +60,13 @@ static struct bench {
 } bench;
 
 static diti_device *open_device(const char *overrides, uint32_t max_dispatch_us) {
+    dit_vulkan through = {.get_instance_proc_addr = truncating_get_instance_proc_addr};
     dit_context_desc desc = {0};
     diti_device *device = NULL;
     dit_error err = {0};
     desc.overrides = overrides;
     desc.max_dispatch_us = max_dispatch_us;
+    if (truncates) desc.vulkan = &through, desc.vulkan_count = 1;
     CHECK_MESSAGE(diti_device_open(&desc, &env, &device, &err) >= 0, "%s", err.message);
     return device;
 }
@@ -1288,6 +1291,164 @@ static void insert_plain_pipelines(diti_graph *graph) {
     }
 }
 
+/* --- F16 is rounded to nearest, ties to even, by drivers that truncate, too --- */
+
+/* Every half, and of the space up to the next one a quarter, the middle and both neighbours of the middle; then what
+   is no half: infinities, NaNs, the largest float, a subnormal one. */
+static matrix rounding_edges(uint32_t columns) {
+    static const uint32_t others[] = {0x7f800000, 0x7fc00000, 0x7fffffff, 0x7f800001,
+                                      0x7f7fffff, 0x47800000, 0x00000001, 0x0a000000};
+    uint32_t halves = 0x7c00, count = halves * 5 + DITI_COUNT(others), i;
+    matrix m = matrix_new((2 * count + columns - 1) / columns, columns);
+    for (i = 0; i < count; i++) {
+        uint32_t half = i / 5;
+        float v, lower = diti_half_to_float((uint16_t)half), middle;
+        middle = (lower + (half + 1 < halves ? diti_half_to_float((uint16_t)(half + 1)) : 65536)) / 2;
+        switch (i % 5) {
+        case 0: v = lower; break;
+        case 1: v = (lower + middle) / 2; break;
+        case 2: v = nextafterf(middle, 0); break;
+        case 3: v = middle; break;
+        default: v = nextafterf(middle, 1e9f);
+        }
+        if (half >= halves) memcpy(&v, &others[i - 5 * halves], sizeof v);
+        m.data[2 * i] = v;
+        m.data[2 * i + 1] = -v;
+    }
+    return m;
+}
+
+static bool infinity_is_nan; /* what packHalf2x16 of this driver makes of infinity itself */
+
+/* signs: whether those of results that are 0 count */
+static void check_rounded(const matrix *x, const matrix *got, bool signs, const char *what) {
+    uint32_t wrong = 0, first = 0;
+    for (uint32_t i = 0; got->data && i < x->rows * x->columns; i++) {
+        float wanted = diti_half_to_float(diti_float_to_half(x->data[i])), v = got->data[i];
+        bool same = isnan(wanted) || (isinf(wanted) && infinity_is_nan) ? isnan(v) : wanted == v;
+        if (same && signs && v == 0 && x->data[i] != 0) same = signbit(wanted) == signbit(v);
+        if (!same && !wrong++) first = i;
+    }
+    CHECK_MESSAGE(got->data && wrong == 0, "%s: %u of %u values are not rounded to nearest; %.9g became %.9g", what,
+                  wrong, x->rows * x->columns, (double)x->data[first], (double)(got->data ? got->data[first] : 0));
+}
+
+static void check_rounded_copy(diti_device *device, const char *what) {
+    diti_graph *graph = begin(device);
+    diti_elementwise_desc copy = {.name = "copy"};
+    matrix x = rounding_edges(1024), got = {0};
+    diti_tensor out = diti_elementwise(graph, input(&x, DITI_F32, 0, "x"), &copy);
+    if (run_plan()) got = read_tensor(out);
+    end();
+    for (uint32_t i = 0; got.data && i < x.rows * x.columns; i++)
+        if (x.data[i] == INFINITY) infinity_is_nan = isnan(got.data[i]);
+    check_rounded(&x, &got, true, what);
+    free(x.data), free(got.data);
+}
+
+/* Times 1: how operands are rounded, and results. Sums have no signs of zeros. */
+static void check_rounded_product(diti_device *device, const char *what) {
+    enum { SIZE = 64 };
+    diti_graph *graph = begin(device);
+    diti_linear_desc desc = {0};
+    weight_values w = weight_random(DIT_TYPE_F16, SIZE, SIZE, 1, 1);
+    matrix x = rounding_edges(SIZE), got = {0};
+    dit_error err = {0};
+    diti_tensor out;
+    for (uint32_t i = 0; i < x.rows * SIZE; i++) /* times 0 that is not 0 */
+        if (!isfinite(x.data[i]) || (device->rung >= DITI_RUNG_HALF && fabsf(x.data[i]) >= 65520)) x.data[i] = 1;
+    for (uint32_t i = 0; i < SIZE * SIZE; i++) memcpy(w.bytes + 2 * i, i % SIZE == i / SIZE ? "\0\x3c" : "\0\0", 2);
+    CHECK(diti_buffer_write(device, &bench.buffers[0], w.weight.parts[0].offset, w.bytes, 2 * SIZE * SIZE, &err) >= 0);
+    out = diti_linear(graph, input(&x, DITI_F32, 0, "x"), &w.weight, &desc);
+    if (run_plan()) got = read_tensor(out);
+    end();
+    weight_free(&w);
+    check_rounded(&x, &got, false, what);
+    free(x.data), free(got.data);
+}
+
+/* A picture whose halves overflow is reported. */
+static void check_overflow_is_seen(diti_device *device, const char *what) {
+    const uint32_t no_health[DITI_HEALTH_WORDS] = {0};
+    diti_graph *graph = begin(device);
+    diti_elementwise_desc copy = {.name = "copy"};
+    matrix x = matrix_new(4, 4), got;
+    diti_tensor rgba = diti_tensor_new(graph, DITI_U32, 1, 4, "rgba"), health;
+    float seen = 0;
+    x.data[5] = 7e4f;
+    health = input_words(no_health, DITI_HEALTH_WORDS, "health");
+    diti_image_out(graph, diti_elementwise(graph, input(&x, DITI_F32, 0, "x"), &copy), rgba, 0, false, health);
+    if (run_plan()) {
+        got = read_tensor(health);
+        seen = got.data[2];
+        free(got.data);
+    }
+    CHECK_MESSAGE(memcmp(&seen, no_health, sizeof seen), "%s: nobody sees that a picture overflows", what);
+    end();
+    free(x.data);
+}
+
+/* Kernels that compute with F16: F32 operands, heads whose weights are halves, and scores that want F32. */
+static uint64_t run_halves(diti_device *device) {
+    linear_case linear = {.m = 70, .n = 96, .k = 72, .type = DIT_TYPE_F32, .x_f32 = true, .bias = true};
+    attention_case attention = {.batch = 1, .heads = 2, .head_dim = 72, .queries = 40, .keys = 150};
+    random_state = 7;
+    result_hash = 1;
+    only_bytes = true;
+    check_linear(device, &linear);
+    check_attention(device, &attention);
+    attention.size = 6;
+    check_attention(device, &attention);
+    only_bytes = false;
+    return result_hash;
+}
+
+/* form: override of the kernels; bytes: what run_everything gave on the driver as it is. */
+static void test_rounding(const char *form, uint64_t bytes) {
+    char overrides[64];
+    unsigned sites = truncating_sites;
+    diti_device *device;
+    snprintf(overrides, sizeof overrides, "cpu=%s,shared=16K", form);
+    for (int i = 0; i < 2; i++) {
+        const char *what = i ? "a driver that truncates" : "this driver";
+        truncates = i;
+        device = open_rung(overrides, DITI_RUNG_FP16);
+        if (!device) break;
+        check_rounded_copy(device, what);
+        check_rounded_product(device, what);
+        check_overflow_is_seen(device, what);
+        only_bytes = true;
+        if (truncates) run_everything(device);
+        only_bytes = false;
+        diti_device_close(device);
+    }
+    truncates = false;
+    CHECK_MESSAGE(truncating_sites > sites, "no shader has a conversion that could truncate");
+    CHECK_MESSAGE(result_hash == bytes, "cpu=%s: a driver that truncates gives other bytes", form);
+}
+
+static void test_rounding_of_halves(const char *rung) {
+    uint64_t bytes[4] = {0};
+    char overrides[64];
+    for (int i = 0; i < 4; i++) { /* bit 0: truncates; bit 1: cannot be told how to round */
+        dit_context_desc desc = {.overrides = overrides};
+        diti_device *device = NULL;
+        snprintf(overrides, sizeof overrides, "rung=%s%s", rung, i & 2 ? ",rounding=0" : "");
+        if (i == 0 && diti_device_open(&desc, &env, &device, NULL) < 0) return; /* the device has not the rung */
+        diti_device_close(device);
+        truncates = i & 1;
+        device = open_device(overrides, 0);
+        if (!device) break;
+        CHECK_MESSAGE(!(i & 2) || !device->rounds_halves, "it can be told how to round");
+        check_rounded_product(device, overrides);
+        bytes[i] = run_halves(device);
+        CHECK_MESSAGE(bytes[i] == bytes[0], "%s%s: other bytes", overrides,
+                      truncates ? ", on a driver that truncates" : "");
+        diti_device_close(device);
+    }
+    truncates = false;
+}
+
 static void test_unoptimised(const char *form, diti_rung rung, uint64_t optimised) {
     char overrides[64], command[] = "mkdir -p build/plain && build/spirv raw shaders build/plain >build/plain/log 2>&1";
     diti_device *device;
@@ -1463,6 +1624,8 @@ int main(void) {
     test_device("cpu=0", DITI_RUNG_FP16);
     hashes[0] = test_same_bytes("1", DITI_RUNG_BASE);
     hashes[1] = test_same_bytes("0", DITI_RUNG_FP16);
+    test_rounding("0", hashes[1]);
+    if (test_first_driver()) test_rounding_of_halves("half");
     for (int i = 0; i < 2 && !units && test_first_driver(); i++) /* those drivers fuse what the optimizer joins */
         test_unoptimised(i ? "0" : "1", i ? DITI_RUNG_FP16 : DITI_RUNG_BASE, hashes[i]);
     test_vulkan_end();

@@ -10,15 +10,32 @@ enum {
     SPIRV_1_6 = 0x00010600
 };
 
+/* Whether anything but decorations names the variable that is decorated as BuiltIn (11) WorkgroupSize (25). */
+static bool uses_workgroup_size(const uint32_t *words, size_t count) {
+    uint32_t id = 0, k;
+    size_t i;
+    for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16) {
+        const uint32_t op = words[i] & 0xffff, length = words[i] >> 16;
+        if (op == 71 && words[i + 2] == 11 && words[i + 3] == 25) id = words[i + 1];
+        for (k = 3; op == 52 && id && k < length; k++) /* OpSpecConstantOp */
+            if (words[i + k] == id) return true;
+        for (k = 1; op == 81 && k < 4; k++) /* OpCompositeExtract */
+            if (id && words[i + k] == id) return true;
+    }
+    return false;
+}
+
 static size_t decoded_size(const diti_env *env, uint32_t module) {
     uint32_t *words = NULL;
     size_t count = 0;
     dit_error err = {0};
     if (!CHECK_MESSAGE(diti_spirv_decode(env, module, &words, &count, &err) == DIT_OK, "%s", err.message)) return 0;
     CHECK_MESSAGE(count > 5 && words[0] == SPIRV_MAGIC, "%s does not begin as SPIR-V", diti_spirv_name(module));
-    /* Cooperative matrices are used only where Vulkan 1.3 is, which has SPIR-V 1.6. */
-    CHECK_MESSAGE(words[1] <= (diti_spirv_is_coop(words, count) ? SPIRV_1_6 : SPIRV_1_5),
+    /* attention_coop2 is used only where Vulkan 1.3 is, which has SPIR-V 1.6. */
+    CHECK_MESSAGE(words[1] <= (strcmp(diti_spirv_name(module), "attention_coop2") ? SPIRV_1_5 : SPIRV_1_6),
                   "%s needs more than Vulkan 1.2", diti_spirv_name(module));
+    CHECK_MESSAGE(!uses_workgroup_size(words, count),
+                  "%s computes with gl_WorkGroupSize, by which Metal sizes no array", diti_spirv_name(module));
     diti_free(env, words);
     return count * 4;
 }
@@ -47,7 +64,55 @@ static void test_no_dot(const diti_env *env, const char *name, bool has) {
     diti_free(env, words);
 }
 
+/* RoundingModeRTE is told only to drivers that have it: a capability, an extension and an execution mode. */
+static void test_no_rounding(const diti_env *env, const char *name, bool has) {
+    uint32_t *words = NULL, module = 0;
+    size_t count = 0, before, after, dots, i, modes = 0;
+    dit_error err = {0};
+    CHECK(diti_spirv_find(name, &module) && diti_spirv_decode(env, module, &words, &count, &err) == DIT_OK);
+    before = count_instructions(words, count, &dots);
+    diti_spirv_no_rounding(words, &count);
+    after = count_instructions(words, count, &dots);
+    for (i = 5; i < count; i += words[i] >> 16) modes += words[i] == (4u << 16 | 16u) && words[i + 2] == 4462;
+    CHECK_MESSAGE(before - after == (has ? 3 : 0) && modes == 0, "%s: %lu instructions left out, %lu modes are left",
+                  name, (unsigned long)(before - after), (unsigned long)modes);
+    diti_free(env, words);
+}
+
+/* MoltenVK: SPIRV-Cross writes every module that a Mac can run in Metal's language. */
+static void test_metal(const diti_env *env) {
+    uint32_t i, written = 0;
+    if (system("mkdir -p build/metal && command -v spirv-cross >/dev/null") != 0) {
+        printf("skipped: shaders in Metal's language (needs spirv-cross)\n");
+        return;
+    }
+    for (i = 0; i < diti_spirv_count(); i++) {
+        uint32_t *words = NULL;
+        size_t count = 0;
+        char command[300], path[100];
+        dit_error err = {0};
+        FILE *file;
+        CHECK(diti_spirv_decode(env, i, &words, &count, &err) == DIT_OK);
+        diti_spirv_no_dot(words, &count);
+        diti_spirv_no_rounding(words, &count);
+        snprintf(path, sizeof path, "build/metal/%s.spv", diti_spirv_name(i));
+        snprintf(command, sizeof command, "spirv-cross --msl --msl-version 20200 %s --output %s.metal 2>&1", path,
+                 path);
+        file = diti_spirv_is_coop(words, count) ? NULL : fopen(path, "wb"); /* Metal has none of their matrices */
+        if (file) {
+            CHECK(fwrite(words, 4, count, file) == count);
+            fclose(file);
+            CHECK_MESSAGE(system(command) == 0, "%s", command);
+            written++;
+        }
+        diti_free(env, words);
+    }
+    CHECK(written > 10);
+    printf("%u modules in Metal's language\n", written);
+}
+
 int main(void) {
+    const char *sweep = getenv("DIT_TEST_ALL");
     diti_env env;
     uint32_t i, count = diti_spirv_count();
     size_t bytes = 0;
@@ -57,6 +122,12 @@ int main(void) {
     CHECK_MESSAGE(bytes > 0 && bytes <= MOST_BYTES, "%lu bytes of SPIR-V", (unsigned long)bytes);
     test_no_dot(&env, "attention_gpu", true);
     test_no_dot(&env, "attention_half", false);
+    test_no_rounding(&env, "gemm_half", true);
+    test_no_rounding(&env, "attention_half", true);
+    test_no_rounding(&env, "attention_coop", true);
+    test_no_rounding(&env, "attention_coop2", true);
+    test_no_rounding(&env, "gemm_coop", false);
+    if (sweep && !strcmp(sweep, "1")) test_metal(&env);
     printf("%u modules, %lu bytes of SPIR-V\n", count, (unsigned long)bytes);
     return TEST_END("spirv");
 }

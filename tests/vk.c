@@ -848,6 +848,7 @@ static void wrapped(void) {
     device = app_wrap(&given, &err);
     if (CHECK_MESSAGE(device, "%s", err.message)) {
         CHECK(device->rung == DITI_RUNG_BASE && !device->has_fp16 && !strcmp(device->info.rung, "base"));
+        CHECK(device->api_version == VK_API_VERSION_1_2); /* the instance's, whatever the device has */
         CHECK(device->device == a.device && device->pipeline_cache == given.pipeline_cache);
         CHECK(test_compute(device, 1000, 5, &err) == DIT_OK);
         CHECK(a.locks > 0 && a.locks == a.unlocks && (uint64_t)a.locks == device->submits);
@@ -867,6 +868,21 @@ static void wrapped(void) {
     diti_device_close(device);
     app_end(&a);
     CHECK(test_blocks == 0);
+}
+
+/* attention_coop2 is SPIR-V 1.6, so VK_KHR_maintenance4 on Vulkan 1.2 is not enough for it. */
+static void wrapped_versions(void) {
+    diti_device device = {0};
+    device.rung = DITI_RUNG_COOP2;
+    device.coop.subgroup_shape[DITI_COOP_F16].m = device.coop.flexible[DITI_COOP_F16].m = 16;
+    device.coop.reductions = device.coop.conversions = device.coop.per_element = true;
+    device.features.has[DITI_FEATURE_MAINTENANCE4] = true;
+    device.api_version = VK_MAKE_API_VERSION(0, 1, 2, 250);
+    CHECK(diti_device_coop_attention(&device) == 1);
+    device.api_version = VK_API_VERSION_1_3;
+    CHECK(diti_device_coop_attention(&device) == 2);
+    device.features.has[DITI_FEATURE_MAINTENANCE4] = false;
+    CHECK(diti_device_coop_attention(&device) == 1);
 }
 
 static void wrapped_refusals(void) {
@@ -1096,6 +1112,7 @@ int main(void) {
     cache_make();
     cache_damage();
     wrapped();
+    wrapped_versions();
     wrapped_refusals();
     extend();
     extend_copies();

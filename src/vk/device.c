@@ -28,13 +28,16 @@ static bool diti_device_dot_is_fast(const diti_device *device) {
 
 static void diti_device_properties(diti_device *device) {
     VkPhysicalDeviceMaintenance4Properties buffers = DITI_ZERO;
+    VkPhysicalDeviceFloatControlsProperties rounding = DITI_ZERO;
     VkPhysicalDeviceMaintenance3Properties memory = DITI_ZERO;
     VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
     VkPhysicalDeviceProperties2 properties = DITI_ZERO;
     buffers.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES;
-    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
+    rounding.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
     if (device->features.has[DITI_FEATURE_MAINTENANCE4])
-        memory.pNext = &buffers; /* without it there is no such limit */
+        rounding.pNext = &buffers; /* without it there is no such limit */
+    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
+    memory.pNext = &rounding;
     subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
     subgroup.pNext = &memory;
     properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
@@ -44,6 +47,8 @@ static void diti_device_properties(diti_device *device) {
     device->limits.subgroup_size = subgroup.subgroupSize;
     device->limits.allocation =
         diti_memory_largest(memory.maxMemoryAllocationSize, buffers.maxBufferSize, device->heap);
+    device->rounds_halves = rounding.shaderRoundingModeRTEFloat16 &&
+                            rounding.roundingModeIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     /* the kernels for processors pass values between lanes */
     device->is_cpu = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU &&
                      (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
@@ -73,6 +78,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);
     limits->cores = (uint32_t)diti_override_number(overrides, "cores", limits->cores);
     device->is_cpu = diti_override_number(overrides, "cpu", device->is_cpu) != 0;
+    if (!diti_override_number(overrides, "rounding", 1)) device->rounds_halves = false;
     device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
     device->staging_bytes = diti_lower_limit(overrides, "staging", (uint64_t)8 << 20);
     if (device->staging_bytes > limits->allocation) device->staging_bytes = limits->allocation;
@@ -153,10 +159,12 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
     return DIT_OK;
 }
 
+/* attention_coop2 is SPIR-V 1.6, which Vulkan 1.3 has. */
 static uint32_t diti_device_coop_attention(const diti_device *device) {
     const diti_coop *coop = &device->coop;
     if (device->rung >= DITI_RUNG_COOP2 && coop->flexible[DITI_COOP_F16].m && coop->reductions && coop->conversions &&
-        coop->per_element && device->features.has[DITI_FEATURE_MAINTENANCE4])
+        coop->per_element && device->features.has[DITI_FEATURE_MAINTENANCE4] &&
+        device->api_version >= VK_API_VERSION_1_3)
         return 2;
     return device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m ? 1 : 0;
 }
@@ -275,6 +283,7 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
         device->physical = chosen->physical;
         device->queue_family = chosen->queue_family;
         device->info = chosen->info;
+        device->api_version = chosen->info.api_version; /* the instance has as much as dit asks for */
         memcpy(device->driver_uuid, chosen->driver_uuid, sizeof device->driver_uuid);
     } else {
         result = why.result;
@@ -397,6 +406,8 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     result = diti_candidate_fill(&device->env, &device->vk, device->physical, &candidate, err);
     if (result < 0) return result;
     device->info = candidate.info;
+    device->api_version = given->api_version ? given->api_version : VK_API_VERSION_1_2;
+    if (device->api_version > candidate.info.api_version) device->api_version = candidate.info.api_version;
     memcpy(device->driver_uuid, candidate.driver_uuid, sizeof device->driver_uuid);
     if (candidate.reason[0]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", device->info.name,

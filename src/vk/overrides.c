@@ -18,6 +18,7 @@ static const char *const diti_override_keys[] = {
     "transfer_family", /* copy weights on a queue of this family, whatever else it can do */
     "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
+    "rounding",      /* 0: as on a device that cannot be told how to round F16 */
     "guards",        /* 0: fp16 may overflow unseen */
     "timestamps",    /* 0: as on a queue without timestamps */
     "selftest_fail", /* this rung, the int8 products of dot or coop (dot, coop_i8), or attention (coop2_attention,

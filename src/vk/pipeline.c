@@ -45,19 +45,23 @@ static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipelin
 static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, bool coop, const diti_pipeline *key,
                                      VkPipeline *out) {
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
-    VkSpecializationMapEntry entries[DITI_MAX_CONSTANTS];
+    VkSpecializationMapEntry entries[DITI_MAX_CONSTANTS + 2];
+    uint32_t values[DITI_MAX_CONSTANTS + 2], count = 0, i;
     VkSpecializationInfo constants = DITI_ZERO;
     VkComputePipelineCreateInfo info = DITI_ZERO;
-    uint32_t i;
-    for (i = 0; i < key->constant_count; i++) {
-        entries[i].constantID = i;
-        entries[i].offset = i * 4;
-        entries[i].size = 4;
+    memcpy(values, key->constants, sizeof key->constants);
+    values[DITI_CONSTANT_THREADS] = key->constant_count ? key->constants[0] : 1;
+    values[DITI_CONSTANT_ROUNDS] = device->rounds_halves;
+    for (i = 0; i < DITI_MAX_CONSTANTS + 2; i++) {
+        if (i >= key->constant_count && i < DITI_MAX_CONSTANTS) continue;
+        entries[count].constantID = i;
+        entries[count].offset = i * 4;
+        entries[count++].size = 4;
     }
-    constants.mapEntryCount = key->constant_count;
+    constants.mapEntryCount = count;
     constants.pMapEntries = entries;
-    constants.dataSize = key->constant_count * 4;
-    constants.pData = key->constants;
+    constants.dataSize = sizeof values;
+    constants.pData = values;
     info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
     info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
@@ -103,6 +107,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     dit_result result = diti_spirv_decode(&device->env, key->module, &words, &count, err);
     VkResult vr = VK_ERROR_UNKNOWN;
     if (result >= 0 && !device->has_dot) diti_spirv_no_dot(words, &count);
+    if (result >= 0 && !device->rounds_halves) diti_spirv_no_rounding(words, &count);
     if (result >= 0 && key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
     if (result < 0) {
         diti_free(&device->env, words);

@@ -257,19 +257,46 @@ DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, s
     return DIT_OK;
 }
 
-/* Modules do without that instruction where the device has it not: another stands in its place, in code that is never
-   run. Operands of capabilities: 6018 and 6019. */
-DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count) {
-    static const uint32_t extension[] = {0x5f565053, 0x5f52484b, 0x65746e69, 0x5f726567}; /* SPV_KHR_integer_ */
-    size_t i, k, length, used = 5;
+/* An optional feature of modules. What declares it is left out where the device has it not: extension, capabilities and
+   execution mode. */
+typedef struct diti_spirv_option {
+    uint32_t extension[4]; /* how its name begins */
+    uint32_t capabilities[2];
+    uint32_t execution_mode; /* 0: none */
+} diti_spirv_option;
+
+static void diti_spirv_leave_out(const diti_spirv_option *option, uint32_t *words, size_t *count) {
+    size_t i, length, used = 5;
     for (i = 5; i < *count && words[i] >> 16; i += length) {
-        uint32_t op = words[i] & 0xffffu;
+        const uint32_t op = words[i] & 0xffffu, *extension = option->extension;
         length = words[i] >> 16;
-        if (op == 17 && (words[i + 1] == 6018 || words[i + 1] == 6019)) continue;
-        if (op == 10 && length > 4 && !memcmp(&words[i + 1], extension, sizeof extension)) continue;
-        for (k = 0; k < length; k++) words[used + k] = words[i + k];
-        if (op == 4450) words[used] = 5u << 16 | 132u; /* OpSDot becomes OpIMul, which has no format of packed words */
+        if (op == 17 && (words[i + 1] == option->capabilities[0] || words[i + 1] == option->capabilities[1])) continue;
+        if (op == 10 && length > 4 && !memcmp(&words[i + 1], extension, sizeof option->extension)) continue;
+        if (op == 16 && words[i + 2] == option->execution_mode) continue;
+        memmove(words + used, words + i, length * sizeof *words);
+        used += length;
+    }
+    *count = used;
+}
+
+/* The integer dot product: OpSDot becomes OpIMul, which has no format of packed words, in code that is never run. */
+DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count) {
+    static const diti_spirv_option dot = {
+        {0x5f565053, 0x5f52484b, 0x65746e69, 0x5f726567}, {6018, 6019}, 0}; /* SPV_KHR_integer_ */
+    size_t i, used = 5, length;
+    diti_spirv_leave_out(&dot, words, count);
+    for (i = 5; i < *count && words[i] >> 16; i += length) {
+        length = words[i] >> 16;
+        memmove(words + used, words + i, length * sizeof *words);
+        if ((words[used] & 0xffffu) == 4450) words[used] = 5u << 16 | 132u;
         used += words[used] >> 16;
     }
     *count = used;
+}
+
+/* RoundingModeRTE of F16. Such modules look at DITI_CONSTANT_ROUNDS, too. */
+DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words, size_t *count) {
+    static const diti_spirv_option rounding = {
+        {0x5f565053, 0x5f52484b, 0x616f6c66, 0x6f635f74}, {4467, 4467}, 4462}; /* SPV_KHR_float_co */
+    diti_spirv_leave_out(&rounding, words, count);
 }

@@ -121,6 +121,9 @@ typedef struct diti_limits {
 #define DITI_MAX_CONSTANTS 24u /* specialization constants with ids 0..23, all uint32 */
 
 #define DITI_CONSTANT_BF16 22u /* set: float16 of the module becomes bfloat16 */
+/* Every pipeline gets two more: */
+#define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
+#define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 are told how to round */
 
 typedef struct diti_pipeline {
     uint32_t module;
@@ -288,6 +291,7 @@ typedef struct diti_device {
     bool dot;                 /* it is used, after overrides and the self-test */
     bool unguarded;           /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;            /* shaderFloat16 and 16-bit storage are enabled */
+    bool rounds_halves;       /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
     bool coop_i8;             /* products of int8 rows use coop, after overrides and the self-test */
     uint32_t coop_attention;  /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                  (attention_coop.comp), 0: without such matrices */
@@ -295,6 +299,7 @@ typedef struct diti_device {
     bool half_attention;      /* without matrices, attention_half.comp, after the self-test */
     bool dot_attention;       /* int8 queries and keys by the integer dot product, after the self-test */
     bool unverified;          /* override: also what has never run on any driver that dit was tested with */
+    uint32_t api_version;     /* which Vulkan both the device and its instance have */
     diti_features features;   /* enabled */
     diti_coop coop;
     bool has_memory_budget, has_portability_subset;
@@ -634,6 +639,7 @@ DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
 /* Makes every float16 of a decoded module bfloat16. */
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
 DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count); /* for devices without the integer dot product */
+DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words, size_t *count); /* for those that cannot be told how to round */
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
