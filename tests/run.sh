@@ -59,7 +59,7 @@ ways_of() {
     case $ways in
     *lavapipe*)
         [ "$all" = 0 ] || ways="$ways lavapipe4 lavapipe16 gpuav"
-        [ "$all$1" != 1golden ] || ways="$ways newest"
+        case $all$1 in 1golden | 1selftest) ways="$ways newest" ;; esac
         case $all$1 in 1split | 1split_matrix | 1split_vae) ways="$ways devices3" ;; esac
         [ -z "${DIT_TEST_DRIVER:-}" ] || ways="$ways driver"
         ;;

@@ -153,7 +153,8 @@ static diti_class diti_plan_class(const diti_device *device, const diti_dispatch
 static bool diti_plan_descend(diti_plan *plan, const diti_plan_compile *work, uint32_t candidate) {
     diti_device *device = plan->device;
     diti_class which = diti_plan_class(device, diti_plan_source(plan, work->failed));
-    if (work->result != DIT_ERROR_VULKAN || candidate > 1 || which == DITI_CLASSES || (which == DITI_CLASS_FP16 && device->has_peers))
+    if (work->result != DIT_ERROR_VULKAN || candidate > 1 || which == DITI_CLASSES ||
+        (which == DITI_CLASS_FP16 && device->has_peers))
         return false;
     diti_log(&device->env, DITI_LOG_WARNING, "%s; from now on %s does without %s", work->error.message,
              device->info.name, diti_class_name(which));

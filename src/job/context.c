@@ -98,10 +98,11 @@ static dit_result diti_context_prove(dit_context *context, const dit_context_des
             if (proofs[i] != DITI_PROOF_UNKNOWN) diti_proof_put(*device, (diti_class)i, proofs[i]);
     }
     if (result == DIT_ERROR_DEVICE_LOST && !(*device)->owns_device)
-        return diti_fail_vk(err, VK_ERROR_DEVICE_LOST,
-                            "%s; it was lost in a self-test: make the device anew and set overrides to \"rung=half\", or "
-                            "to a lower rung",
-                            why.message);
+        return diti_fail_vk(
+            err, VK_ERROR_DEVICE_LOST,
+            "%s; it was lost in a self-test: make the device anew and set overrides to \"rung=half\", or "
+            "to a lower rung",
+            why.message);
     if (result < 0 && err) *err = why;
     return result;
 }

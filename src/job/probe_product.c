@@ -78,7 +78,8 @@ static dit_result diti_product_plan(diti_device *device, const diti_product *p, 
     if (p->multiply) multiply = diti_tensor_input(&graph, graph.activation, p->m, p->n, "self-test multiplier");
     if (p->gate) gate = diti_tensor_input(&graph, DITI_F32, 1, p->n, "self-test gate");
     if (p->residual)
-        residual = diti_tensor_input(&graph, p->out_f32 ? DITI_F32 : graph.activation, p->m, p->n, "self-test residual");
+        residual =
+            diti_tensor_input(&graph, p->out_f32 ? DITI_F32 : graph.activation, p->m, p->n, "self-test residual");
     y = diti_tensor_state(&graph, p->out_f32 ? DITI_F32 : graph.activation, p->m, p->n, "self-test output");
     linear.name = conv.name = "self-test";
     linear.bias = conv.bias = p->bias ? bias : NULL;
@@ -102,8 +103,7 @@ static dit_result diti_product_plan(diti_device *device, const diti_product *p, 
         result = diti_product_write(plan, multiply, p->multiply_values, outputs, halves, scratch, err);
     if (result >= 0 && gate) result = diti_product_write(plan, gate, p->gate_values, p->n, false, scratch, err);
     if (result >= 0 && residual)
-        result =
-            diti_product_write(plan, residual, p->residual_values, outputs, !p->out_f32 && halves, scratch, err);
+        result = diti_product_write(plan, residual, p->residual_values, outputs, !p->out_f32 && halves, scratch, err);
     if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
     if (result >= 0 && timed) result = diti_plan_run(plan, 0, 1, err); /* the first may pay for the driver's compiler */
     if (result >= 0 && !p->out_f32 && halves) {
@@ -181,8 +181,7 @@ static void diti_product_weight(const diti_product *p, const diti_buffer *buffer
 static dit_result diti_product_upload(diti_device *device, const diti_product *p, unsigned char *stored,
                                       diti_buffer *buffers, dit_error *err) {
     uint32_t bytes = diti_product_store(p, stored);
-    dit_result result =
-        diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &buffers[0], err);
+    dit_result result = diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &buffers[0], err);
     if (result >= 0) result = diti_buffer_write(device, &buffers[0], 0, stored, bytes, err);
     if (result < 0 || !p->bias) return result;
     result = diti_buffer_create(device, p->n * 4, DITI_MEMORY_DEVICE, "self-test bias", &buffers[1], err);

@@ -47,8 +47,7 @@ static void diti_marks_tell(const diti_marks *marks) {
 
 /* The oldest ones are forgotten first. */
 static void diti_marks_add(diti_marks *marks, uint64_t key) {
-    if (marks->count == DITI_MARKS_MOST)
-        memmove(marks->keys, marks->keys + 1, --marks->count * sizeof *marks->keys);
+    if (marks->count == DITI_MARKS_MOST) memmove(marks->keys, marks->keys + 1, --marks->count * sizeof *marks->keys);
     marks->keys[marks->count++] = key;
     diti_marks_tell(marks);
 }
@@ -65,17 +64,18 @@ static void diti_marks_remove(diti_marks *marks, uint64_t key) {
 
 /* The class that decides about a rung. */
 static diti_class diti_selftest_rung_class(diti_rung rung) {
-    return rung == DITI_RUNG_COOP2   ? DITI_CLASS_COOP2
+    return rung == DITI_RUNG_COOP2  ? DITI_CLASS_COOP2
            : rung == DITI_RUNG_COOP ? DITI_CLASS_COOP
            : rung == DITI_RUNG_HALF ? DITI_CLASS_HALF
            : rung == DITI_RUNG_FP16 ? DITI_CLASS_FP16
                                     : DITI_CLASSES;
 }
 
-/* Of a software driver, which compiles slowly and is only for tests, one form of each kernel will do, but for matrices. */
+/* Of a software driver, which compiles slowly and climbs above the base rung only in tests, one form of each kernel
+   will do. */
 static dit_result diti_selftest_products(diti_device *device, bool i8, bool timed, bool conv, bool *agrees,
                                          dit_error *err) {
-    const bool all = device->rung >= DITI_RUNG_COOP || (device->rung > DITI_RUNG_BASE && !device->is_cpu);
+    const bool all = device->rung > DITI_RUNG_BASE && !device->is_cpu;
     dit_result result = diti_probe_product(device, DITI_PROBE_PLAIN, i8, timed, agrees, err);
     if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_HIDDEN, i8, false, agrees, err);
     if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, false, agrees, err);
@@ -139,11 +139,14 @@ static bool diti_selftest_says_nothing(dit_result result) {
     return result == DIT_ERROR_OUT_OF_HOST_MEMORY || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY;
 }
 
+/* The base rung cannot be left out: it is tried again by every start. */
 static void diti_selftest_leave_out(const diti_selftest *test, diti_class which, const char *why) {
     diti_device *device = test->device;
     diti_log(&test->context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s: %s", device->info.name,
              diti_class_name(which), why);
+    if (which == DITI_CLASSES) return;
     diti_proof_put(device, which, DITI_PROOF_BAD);
+    device->dropped |= DITI_CLASS_BIT(which);
 }
 
 /* Runs what a class has to compute; what it means is in *good. An error ends everything. */
@@ -160,7 +163,6 @@ static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, boo
     if (diti_override_is(overrides, "selftest_fail", name)) *good = false;
     if (result == DIT_ERROR_DEVICE_LOST) { /* the mark stays */
         diti_selftest_leave_out(test, which, "it lost the device");
-        device->dropped |= DITI_CLASS_BIT(which);
         return result;
     }
     if (which != DITI_CLASSES) diti_marks_remove(marks, key);
@@ -172,8 +174,8 @@ static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, boo
     return DIT_OK;
 }
 
-/* Whether a class may be used: what is known of it, else what it computes. The rung in use is also run for its time, where
-   no cache told it. */
+/* Whether a class may be used: what is known of it, else what it computes. The rung in use is also run for its time,
+   where no cache told it. */
 static dit_result diti_selftest_class(diti_selftest *test, diti_class which, bool *good) {
     diti_device *device = test->device;
     bool timed = which == diti_selftest_rung_class(device->rung) && !device->calibrated;
@@ -236,7 +238,7 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
         diti_rung rung = device->rung;
         bool good = true;
         if (!diti_class_is_used(device, which) || which == diti_selftest_rung_class(device->rung)) continue;
-        if (device->is_cpu && which == DITI_CLASS_FP16) continue;
+        if (device->is_cpu && (which == DITI_CLASS_FP16 || which == DITI_CLASS_COOP_CONV)) continue;
         if (which == DITI_CLASS_DOT && device->coop_i8) continue;
         result = diti_selftest_class(&test, which, &good);
         if (result < 0 && err) *err = test.why;

@@ -82,9 +82,9 @@ static dit_result diti_coop_list(const diti_env *env, const diti_vk_api *vk, VkP
     return DIT_OK;
 }
 
-/* The size of the subgroups that share a matrix; 0: it is not known. Where the driver lets dit choose, that is its usual
-   size, on Intel's GPUs the least one, which is that of their matrix units. Where subgroups have one size, nothing has
-   to be chosen. */
+/* The size of the subgroups that share a matrix; 0: it is not known. Where the driver lets dit choose, that is its
+   usual size, on Intel's GPUs the least one, which is that of their matrix units. Where subgroups have one size,
+   nothing has to be chosen. */
 static uint32_t diti_coop_subgroup(const diti_identity *id, const diti_features *features, bool *chosen) {
     *chosen = features->has[DITI_FEATURE_SUBGROUP_SIZE] && id->chooses_subgroup;
     if (*chosen) return id->vendor == 0x8086 ? id->least_subgroup : id->subgroup;

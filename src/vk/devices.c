@@ -54,7 +54,7 @@ static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api 
     diti_features features = DITI_ZERO;
     dit_result result;
     out->reason[0] = 0;
-    out->info.rung[0] = 0;
+    diti_format(out->info.rung, sizeof out->info.rung, "none");
     if (properties->apiVersion < VK_API_VERSION_1_2) {
         diti_format(out->reason, sizeof out->reason, "its driver has Vulkan %u.%u, dit needs 1.2",
                     VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));

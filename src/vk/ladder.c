@@ -2,10 +2,19 @@
 #include "vk/vk.h"
 
 DIT_INTERNAL const char *diti_class_name(diti_class which) {
-    static const char *const names[] = {"coop2",           "coop",           "half",           "fp16",
-                                        "coop_conv",       "coop_i8",        "dot",            "coop2_attention",
-                                        "coop_attention",  "half_attention", "coop_attention_i8",
-                                        "dot_attention",   "base"};
+    static const char *const names[] = {"coop2",
+                                        "coop",
+                                        "half",
+                                        "fp16",
+                                        "coop_conv",
+                                        "coop_i8",
+                                        "dot",
+                                        "coop2_attention",
+                                        "coop_attention",
+                                        "half_attention",
+                                        "coop_attention_i8",
+                                        "dot_attention",
+                                        "base"};
     return (size_t)which < DITI_COUNT(names) ? names[which] : "none";
 }
 

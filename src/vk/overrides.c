@@ -87,9 +87,9 @@ DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, cha
 }
 
 static bool diti_override_is_text(const char *key) {
-    return diti_equal(key, "rung") || diti_equal(key, "selftest") || diti_equal(key, "loader") || diti_equal(key, "selftest_fail") ||
-           diti_equal(key, "selftest_lose") || diti_equal(key, "fail_pipeline") || diti_equal(key, "transport") ||
-           diti_equal(key, "break_transport");
+    return diti_equal(key, "rung") || diti_equal(key, "selftest") || diti_equal(key, "loader") ||
+           diti_equal(key, "selftest_fail") || diti_equal(key, "selftest_lose") || diti_equal(key, "fail_pipeline") ||
+           diti_equal(key, "transport") || diti_equal(key, "break_transport");
 }
 
 static dit_result diti_override_unknown(const char *entry, size_t length, dit_error *err) {

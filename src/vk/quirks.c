@@ -1,5 +1,5 @@
-/* Known faults of drivers and devices, as one table. What the table leaves out is not even asked for, since some drivers
-   crash when they are asked; everything else proves itself when a context is made (job/selftest.c). */
+/* Known faults of drivers and devices, as one table. What the table leaves out is not even asked for, since some
+   drivers crash when they are asked; everything else proves itself when a context is made (job/selftest.c). */
 #include "vk/vk.h"
 
 enum { DITI_VENDOR_AMD = 0x1002, DITI_VENDOR_NVIDIA = 0x10de, DITI_VENDOR_INTEL = 0x8086 };
@@ -13,8 +13,8 @@ typedef enum diti_quirk_unless {
 
 typedef struct diti_quirk {
     uint32_t vendor;
-    uint32_t driver; /* a VkDriverId; 0: any */
-    uint32_t type;   /* a VkPhysicalDeviceType; 0: any */
+    uint32_t driver;                                                 /* a VkDriverId; 0: any */
+    uint32_t type;                                                   /* a VkPhysicalDeviceType; 0: any */
     uint32_t first_device, last_device, first_version, last_version; /* deviceID and driverVersion; last 0: no end */
     diti_quirk_unless unless;
     uint32_t what; /* DITI_QUIRK_... */

@@ -1,5 +1,5 @@
-/* Small answers that are found once for a device and its driver, by key, and kept in the cache blob: which candidate of a
-   kernel is the fastest for a class of shapes (graph/tune.c), and which classes of kernels proved themselves
+/* Small answers that are found once for a device and its driver, by key, and kept in the cache blob: which candidate of
+   a kernel is the fastest for a class of shapes (graph/tune.c), and which classes of kernels proved themselves
    (ladder.c). */
 #include "vk/vk.h"
 
@@ -21,8 +21,8 @@ DIT_INTERNAL void diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t 
     while (i < device->tuned_count && device->tuned[i].shapes != shapes) i++;
     if (i < device->tuned_count) {
         device->tuned[i].choice = choice;
-    } else if (i < DITI_TUNED_MOST && diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, i,
-                                                sizeof *device->tuned)) {
+    } else if (i < DITI_TUNED_MOST &&
+               diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, i, sizeof *device->tuned)) {
         device->tuned[i].shapes = shapes;
         device->tuned[i].choice = choice;
         device->tuned[i].reserved = 0;

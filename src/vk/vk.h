@@ -433,7 +433,8 @@ DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, s
 DIT_INTERNAL void diti_pipelines_free(diti_device *device);
 /* false: never measured. */
 DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice);
-DIT_INTERNAL void diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t choice); /* in place of an earlier one */
+DIT_INTERNAL void diti_tuned_put(diti_device *device, uint64_t shapes,
+                                 uint32_t choice); /* in place of an earlier one */
 DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice); /* an earlier one stays */
 /* DIT_ERROR_DEVICE_LOST once the device is lost: calls that need not ask the driver ask here. */
 DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
@@ -451,7 +452,7 @@ DIT_INTERNAL void diti_unlock(int *lock);
 /* Which of a context's devices is meant. */
 typedef struct diti_device_place {
     uint32_t ordinal, count;
-    uint32_t dropped; /* DITI_CLASS_BIT of classes that it is opened without: they lost the device before */
+    uint32_t dropped;         /* DITI_CLASS_BIT of classes that it is opened without: they lost the device before */
     const diti_device *first; /* whose instance others use where both are dit's own; NULL: this is it */
 } diti_device_place;
 /* Opens the device that desc names (index, part of the name, "uuid:..."; NULL: the best) or wraps the application's.
