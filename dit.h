@@ -180,12 +180,20 @@
    Rungs. Kernels come in rungs, the highest that the device has features for is used: base (F32 arithmetic, any Vulkan
    1.2 device), fp16 (activations as halves: shaderFloat16, storageBuffer16BitAccess), half (products of halves in
    pairs, of attention, too), coop (matrix units: VK_KHR_cooperative_matrix with halves and int8, vulkanMemoryModel,
-   subgroupSizeControl, computeFullSubgroups, shaderInt8), coop2 (VK_NV_cooperative_matrix2 with flexible dimensions
-   besides). On a device of yours only what you enabled counts; dit_device_extend enables all of it. Products of int8
-   rows use matrix units, else shaderIntegerDotProduct where it is fast. Every rung and every other kind of kernel
-   computes a test when a context is made; what computes wrong is left out, with a warning, and dit_context_device says
-   so. Software drivers stay on base. What has run on no driver that dit was tested with (bfloat16, matrices of whole
-   workgroups) is off.
+   shaderInt8, and, where subgroups have several sizes, subgroupSizeControl and computeFullSubgroups), coop2
+   (VK_NV_cooperative_matrix2 with flexible dimensions besides). On a device of yours only what you enabled counts;
+   dit_device_extend enables all of it. Products of int8 rows use matrix units, else shaderIntegerDotProduct where it is
+   fast. Software drivers stay on base. What has run on no driver that dit was tested with (bfloat16, matrices of whole
+   workgroups) is off, and so is what is known to crash, to be wrong or to be slow with a driver.
+
+   Self-tests. Kernels above the base rung prove themselves, class by class, when a context is made: once for a device
+   and its driver, if you keep dit_context_save_cache's blob. A class that computes wrong, does not compile (in a job,
+   too, which goes on) or loses the device is left out: the next lower kernels do its work, there is a warning, and
+   dit_context_device says so. A device that dit opened is opened again after a loss; one of yours cannot be, and
+   dit_context_create fails with DIT_ERROR_DEVICE_LOST. What crashes the process or hangs the machine returns nothing:
+   keep what dit_context_desc.marker is told in a file, hand it over as dit_context_desc.mark, and the next start leaves
+   that class out. Delete mark and cache to have it tried again; another version of the driver or of dit tries again by
+   itself.
 
    Traces. A context created with trace notes every dispatch that dit submits (its time on the GPU between two
    timestamps, its shape, operations and bytes, segment, step and slice), every slice, what the host does (load, plan,
@@ -421,10 +429,19 @@ typedef struct dit_progress {
 /* Threads of yours that dit may use for file reads and pipeline builds. Zero: the calling thread does everything. */
 typedef struct dit_worker {
     /* have task(arg) called on another thread, now or soon; false: refused. A task is over before the call that handed
-       it out returns. */
+       it out returns. Called up to 7 times in a row, until it refuses, for as many threads at once. */
     bool (*run)(void (*task)(void *arg), void *arg, void *user);
     void *user; /* passed through */
 } dit_worker;
+
+/* What a driver may not survive: a crash in it, or a hang of the machine, returns no error. Zero: nothing is marked. */
+typedef struct dit_marker {
+    /* before a self-test of kernels above the base rung: keep mark where the next start finds it, for
+       dit_context_desc.mark, and return when it is safe there; and after it. size 0: there is nothing to keep any more.
+       Called in dit_context_create, for kernels that cache does not know. */
+    void (*func)(const void *mark, size_t size, void *user);
+    void *user; /* passed through */
+} dit_marker;
 
 typedef struct dit_block { /* a piece of device memory */
     VkDeviceMemory memory;
@@ -468,7 +485,8 @@ typedef struct dit_device_info {
     uint32_t api_version;    /* VK_MAKE_API_VERSION form */
     uint32_t driver_version; /* in the vendor's own form */
     VkDeviceSize memory;     /* of the largest device-local heap */
-    char rung[32];           /* the best kernels it can run ("base", "coop"); "none": dit cannot use it */
+    char rung[32];           /* the best kernels it can run ("base", "coop"; listed: "up to coop", which a context may
+                                find not to be so); "none": dit cannot use it */
 } dit_device_info;
 
 /* A device of the application's, never destroyed or changed. With get_instance_proc_addr alone dit makes its own device
@@ -506,10 +524,13 @@ typedef struct dit_context_desc {
     dit_progress progress;                 /* of what has none of its own; zero: none */
     const void *cache;                     /* from dit_context_save_cache; NULL: none. Damaged ones are ignored */
     size_t cache_size;                     /* of cache */
-    VkDeviceSize device_memory_limit;      /* most that dit allocates; 0: 90 % less 256 MB of what VK_EXT_memory_budget
-                                              says is free, else of the heap */
-    uint32_t frames_in_flight;             /* dit_job_record calls whose commands may be pending; 0: 3 */
-    uint32_t max_dispatch_us;              /* longest indivisible piece of GPU work; 0: 50000, engines set 1000 */
+    dit_marker marker;                     /* zero: a crash in a self-test is met again by the next start */
+    const void *mark;                 /* what marker was last told to keep: those kernels are left out; NULL: none */
+    size_t mark_size;                 /* of mark */
+    VkDeviceSize device_memory_limit; /* most that dit allocates; 0: 90 % less 256 MB of what VK_EXT_memory_budget
+                                         says is free, else of the heap */
+    uint32_t frames_in_flight;        /* dit_job_record calls whose commands may be pending; 0: 3 */
+    uint32_t max_dispatch_us;         /* longest indivisible piece of GPU work; 0: 50000, engines set 1000 */
     const char *overrides; /* "rung=base,storage_range=1M": for tests and bug hunts, no promise; NULL: none */
     bool tune;             /* measure kernels that the cache does not know, when a job is made; false: the usual ones */
     bool trace;            /* timestamps around every op, for dit_trace_write; false: none */
@@ -903,7 +924,7 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
    Returns DIT_CANCELLED when desc->progress says so. Any thread. */
 DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context **out, dit_error *err);
 
-/* The first device of a context; its rung is the one in use, with what failed its self-test: "coop, no coop2".
+/* The first device of a context; its rung is the one in use, with what was left out: "coop, no coop2".
    ctx: required. out: required.
    err: may be NULL. Any thread. */
 DIT_API dit_result dit_context_device(const dit_context *ctx, dit_device_info *out, dit_error *err);
@@ -913,7 +934,8 @@ DIT_API dit_result dit_context_device(const dit_context *ctx, dit_device_info *o
    out: entries written, or the number of devices when out is NULL. err: may be NULL. Any thread. */
 DIT_API dit_result dit_context_devices(const dit_context *ctx, dit_device_info *out, uint32_t *count, dit_error *err);
 
-/* Copies out what makes the next start faster: compiled pipelines and tuned choices, for dit_context_desc.cache.
+/* Copies out what makes the next start faster: compiled pipelines, tuned choices and the outcome of self-tests, for
+   dit_context_desc.cache.
    ctx: required. blob: room for *size bytes, or NULL to ask for the size; 8 bytes of slack are wise when other
    threads create jobs meanwhile. size: required; in: bytes of blob; out: bytes written or needed. err: may be NULL.
    Fails with DIT_ERROR_INVALID_ARGUMENT when blob is too small, *size then tells the need. Any thread. */
@@ -5477,6 +5499,23 @@ typedef enum diti_rung {
 	DITI_RUNG_COUNT
 } diti_rung;
 
+typedef enum diti_class {
+	DITI_CLASS_COOP2,
+	DITI_CLASS_COOP,
+	DITI_CLASS_HALF,
+	DITI_CLASS_FP16,
+	DITI_CLASS_COOP_CONV,
+	DITI_CLASS_COOP_I8,
+	DITI_CLASS_DOT,
+	DITI_CLASS_COOP2_ATTENTION,
+	DITI_CLASS_COOP_ATTENTION,
+	DITI_CLASS_HALF_ATTENTION,
+	DITI_CLASS_COOP_ATTENTION_I8,
+	DITI_CLASS_DOT_ATTENTION,
+	DITI_CLASSES
+} diti_class;
+#define DITI_CLASS_BIT(c) (1u << (c))
+
 enum {
 	DITI_FEATURE_TIMELINE,
 	DITI_FEATURE_FP16,
@@ -5502,12 +5541,29 @@ typedef struct diti_features {
 	bool has[DITI_FEATURES];
 } diti_features;
 
+typedef struct diti_identity {
+	uint32_t vendor, device;
+	uint32_t driver;
+	uint32_t version;
+	uint32_t type;
+	uint32_t subgroup, least_subgroup, most_subgroup;
+	bool chooses_subgroup;
+	bool mixed_dot;
+} diti_identity;
+enum {
+	DITI_QUIRK_NO_MATRICES = 1,
+	DITI_QUIRK_SMALL_TILES = 2,
+	DITI_QUIRK_SLOW_HALF = 4
+};
+
 typedef struct diti_coop_shape {
 	uint32_t m, n, k;
 } diti_coop_shape;
 enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_TYPES };
 typedef struct diti_coop {
 	uint32_t subgroup;
+	bool chooses_subgroup;
+	const char *ban;
 	diti_coop_shape subgroup_shape[DITI_COOP_TYPES];
 	diti_coop_shape flexible[DITI_COOP_TYPES];
 	diti_coop_shape workgroup_shape[DITI_COOP_TYPES];
@@ -5701,6 +5757,9 @@ typedef struct diti_device {
 	bool unguarded;
 	bool has_fp16;
 	bool rounds_halves;
+	bool half_products;
+	bool coop_convolutions;
+	bool small_tiles;
 	bool coop_i8;
 	uint32_t coop_attention;
 	bool coop_attention_i8;
@@ -5722,6 +5781,8 @@ typedef struct diti_device {
 	size_t pipeline_count, pipeline_capacity;
 	diti_tuned *tuned;
 	size_t tuned_count, tuned_capacity;
+	uint32_t dropped;
+	uint64_t proof_key;
 	bool tune;
 	uint32_t candidate;
 	uint64_t pipelines_compiled, allocations;
@@ -5738,8 +5799,10 @@ typedef struct diti_device {
 	uint64_t patience_us;
 	uint32_t fail_submit_after;
 	uint32_t fail_pipeline_after, pipelines_tried;
+	char fail_pipeline[48];
 	uint64_t submits, transfer_submits;
 	float us_per_gflop;
+	bool calibrated;
 	double rate, stream;
 	diti_trace *trace;
 	diti_trace_clock clock;
@@ -5789,9 +5852,13 @@ static void diti_keep_begin(diti_device *device);
 
 typedef struct diti_device_place {
 	uint32_t ordinal, count;
+	uint32_t dropped;
 	const diti_device *first;
 } diti_device_place;
 static void diti_device_close(diti_device *device);
+
+static void diti_class_drop(diti_device *device, diti_class which);
+typedef enum diti_proof { DITI_PROOF_UNKNOWN, DITI_PROOF_GOOD, DITI_PROOF_BAD } diti_proof;
 
 static void diti_buffer_destroy(diti_device *device, diti_buffer *buffer);
 
@@ -5856,7 +5923,8 @@ static const diti_spirv_module *diti_spirv_table(void);
 static uint64_t diti_spirv_hash(void);
 static dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
 static void diti_spirv_no_dot(uint32_t *words, size_t *count);
-static void diti_spirv_no_rounding(uint32_t *words, size_t *count);
+static void diti_spirv_no_rounding(uint32_t *words,
+	size_t *count);
 static bool diti_spirv_is_coop(const uint32_t *words, size_t count);
 static dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
 	dit_error *err);
@@ -5907,7 +5975,10 @@ static const char *const diti_override_keys[] = {
 	"rounding",
 	"guards",
 	"timestamps",
+	"quirks",
+	"selftest",
 	"selftest_fail",
+	"selftest_lose",
 	"fail_submit",
 	"fail_device",
 	"transport",
@@ -5970,7 +6041,8 @@ static bool diti_override_text(const char *overrides, const char *key, char *out
 }
 
 static bool diti_override_is_text(const char *key) {
-	return diti_equal(key, "rung") || diti_equal(key, "loader") || diti_equal(key, "selftest_fail") ||
+	return diti_equal(key, "rung") || diti_equal(key, "selftest") || diti_equal(key, "loader") ||
+		diti_equal(key, "selftest_fail") || diti_equal(key, "selftest_lose") || diti_equal(key, "fail_pipeline") ||
 		diti_equal(key, "transport") || diti_equal(key, "break_transport");
 }
 
@@ -6396,8 +6468,10 @@ static void diti_features_useful(diti_features *f) {
 	bool *has = f->has, coop;
 	uint32_t i;
 	has[DITI_FEATURE_FP16] = has[DITI_FEATURE_STORAGE16] = has[DITI_FEATURE_FP16] && has[DITI_FEATURE_STORAGE16];
+	has[DITI_FEATURE_SUBGROUP_SIZE] = has[DITI_FEATURE_FULL_SUBGROUPS] =
+		has[DITI_FEATURE_SUBGROUP_SIZE] && has[DITI_FEATURE_FULL_SUBGROUPS];
 	coop = has[DITI_FEATURE_COOP] && has[DITI_FEATURE_FP16] && has[DITI_FEATURE_MEMORY_MODEL] &&
-		has[DITI_FEATURE_MEMORY_SCOPE] && has[DITI_FEATURE_SUBGROUP_SIZE] && has[DITI_FEATURE_FULL_SUBGROUPS];
+		has[DITI_FEATURE_MEMORY_SCOPE];
 	has[DITI_FEATURE_BF16_COOP] = has[DITI_FEATURE_BF16] = has[DITI_FEATURE_BF16] && has[DITI_FEATURE_BF16_COOP];
 	for (i = DITI_FEATURE_INT8; i < DITI_FEATURES; i++) has[i] = has[i] && coop;
 }
@@ -6445,6 +6519,103 @@ static dit_result diti_device_cores(const diti_device *device, uint32_t *out, di
 	*out = diti_cores_of_list(device, list, count);
 	diti_free(&device->env, list);
 	return DIT_OK;
+}
+
+/* ==== src/vk/quirks.c ==== */
+
+enum { DITI_VENDOR_AMD = 0x1002, DITI_VENDOR_NVIDIA = 0x10de, DITI_VENDOR_INTEL = 0x8086 };
+
+typedef enum diti_quirk_unless {
+	DITI_UNLESS_NOTHING,
+	DITI_UNLESS_MIXED_DOT,
+	DITI_UNLESS_SUBGROUP_16
+} diti_quirk_unless;
+
+typedef struct diti_quirk {
+	uint32_t vendor;
+	uint32_t driver;
+	uint32_t type;
+	uint32_t first_device, last_device, first_version, last_version;
+	diti_quirk_unless unless;
+	uint32_t what;
+	const char *why, *source;
+} diti_quirk;
+
+#define DITI_INTEL_WINDOWS(third, fourth) ((uint32_t)(third) << 14 | (uint32_t)(fourth))
+
+static const diti_quirk diti_quirk_table[] = {
+	{DITI_VENDOR_AMD, VK_DRIVER_ID_AMD_PROPRIETARY, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, 0, 0, 0, 0,
+	DITI_UNLESS_NOTHING, DITI_QUIRK_NO_MATRICES, "this driver crashes when it is asked for them on integrated GPUs",
+	"GPUOpen-Drivers/AMDVLK#422, ggml-org/llama.cpp#22750"},
+	{DITI_VENDOR_AMD, VK_DRIVER_ID_AMD_OPEN_SOURCE, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, 0, 0, 0, 0,
+	DITI_UNLESS_NOTHING, DITI_QUIRK_NO_MATRICES, "this driver crashes when it is asked for them on integrated GPUs",
+	"GPUOpen-Drivers/AMDVLK#422"},
+	{DITI_VENDOR_AMD, VK_DRIVER_ID_AMD_PROPRIETARY, 0, 0, 0, 0, 0, DITI_UNLESS_MIXED_DOT, DITI_QUIRK_NO_MATRICES,
+	"this driver emulates them on GPUs before RDNA3", "ggml-org/llama.cpp#11074"},
+	{DITI_VENDOR_AMD, VK_DRIVER_ID_AMD_OPEN_SOURCE, 0, 0, 0, 0, 0, DITI_UNLESS_MIXED_DOT, DITI_QUIRK_NO_MATRICES,
+	"this driver emulates them on GPUs before RDNA3", "ggml-org/llama.cpp#11074"},
+	{DITI_VENDOR_AMD, VK_DRIVER_ID_AMD_PROPRIETARY, 0, 0, 0, 0, 0, DITI_UNLESS_NOTHING, DITI_QUIRK_SMALL_TILES,
+	"large tiles of matrices are slow with this driver", "ggml-org/llama.cpp#18763"},
+	{DITI_VENDOR_INTEL, 0, 0, 0, 0, 0, 0, DITI_UNLESS_SUBGROUP_16, DITI_QUIRK_NO_MATRICES,
+	"they are slow on Intel GPUs before Xe2", "ggml-org/llama.cpp#14001, #24404"},
+	{DITI_VENDOR_INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, 0, 0xe220, 0xe223, 0, DITI_INTEL_WINDOWS(101, 8826),
+	DITI_UNLESS_NOTHING, DITI_QUIRK_NO_MATRICES, "they lose the device with this driver, up to 32.0.101.8826",
+	"IGCIT/Intel-GPU-Community-Issue-Tracker-IGCIT#1487, ggml-org/llama.cpp#22034, #24005"},
+	{DITI_VENDOR_NVIDIA, 0, 0, 0x1b00, 0x1d7f, 0, 0, DITI_UNLESS_NOTHING, DITI_QUIRK_SLOW_HALF,
+	"GPUs from GP102 to GP108 compute halves 64 times slower than floats",
+	"CUDA C++ Programming Guide, arithmetic instructions, compute capability 6.1"},
+};
+
+static bool diti_quirk_fits(const diti_quirk *quirk, const diti_identity *id) {
+	if (quirk->vendor != id->vendor || (quirk->driver && quirk->driver != id->driver) ||
+		(quirk->type && quirk->type != id->type))
+		return false;
+	if (id->device < quirk->first_device || (quirk->last_device && id->device > quirk->last_device)) return false;
+	if (id->version < quirk->first_version || (quirk->last_version && id->version > quirk->last_version)) return false;
+	if (quirk->unless == DITI_UNLESS_MIXED_DOT) return !id->mixed_dot;
+	if (quirk->unless == DITI_UNLESS_SUBGROUP_16) return id->least_subgroup < 16;
+	return true;
+}
+
+static uint32_t diti_quirks(const diti_identity *id, uint32_t wanted, const char **why) {
+	uint32_t found = 0;
+	size_t i;
+	*why = NULL;
+	for (i = 0; i < DITI_COUNT(diti_quirk_table); i++) {
+		const diti_quirk *quirk = &diti_quirk_table[i];
+		if (!(quirk->what & wanted) || !diti_quirk_fits(quirk, id)) continue;
+		if (!*why) *why = quirk->why;
+		found |= quirk->what;
+	}
+	return found;
+}
+
+static void diti_identify(const diti_vk_api *vk, VkPhysicalDevice physical, diti_identity *out) {
+	VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+	VkPhysicalDeviceDriverProperties driver = DITI_ZERO;
+	VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
+	VkPhysicalDeviceSubgroupSizeControlProperties sizes = DITI_ZERO;
+	VkPhysicalDeviceShaderIntegerDotProductProperties dot = DITI_ZERO;
+	properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+	properties.pNext = &driver;
+	driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
+	driver.pNext = &subgroup;
+	subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+	subgroup.pNext = &sizes;
+	sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
+	sizes.pNext = &dot;
+	dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES;
+	vk->GetPhysicalDeviceProperties2(physical, &properties);
+	out->vendor = properties.properties.vendorID;
+	out->device = properties.properties.deviceID;
+	out->driver = (uint32_t)driver.driverID;
+	out->version = properties.properties.driverVersion;
+	out->type = (uint32_t)properties.properties.deviceType;
+	out->subgroup = subgroup.subgroupSize;
+	out->least_subgroup = sizes.minSubgroupSize;
+	out->most_subgroup = sizes.maxSubgroupSize;
+	out->chooses_subgroup = (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+	out->mixed_dot = dot.integerDotProduct4x8BitPackedMixedSignednessAccelerated != VK_FALSE;
 }
 
 /* ==== src/vk/coop.c ==== */
@@ -6526,67 +6697,42 @@ static dit_result diti_coop_list(const diti_env *env, const diti_vk_api *vk, VkP
 	return DIT_OK;
 }
 
-typedef struct diti_coop_device {
-	uint32_t vendor, driver, subgroup, least_subgroup;
-	bool mixed_dot;
-} diti_coop_device;
-static const char *diti_coop_ban(const diti_coop_device *d) {
-	if (d->vendor == 0x1002 && d->driver == VK_DRIVER_ID_AMD_PROPRIETARY && !d->mixed_dot)
-		return "this driver emulates them on GPUs before RDNA3";
-	if (d->vendor == 0x8086 && d->least_subgroup < 16) return "they are slow on Intel GPUs before Xe2";
-	return NULL;
+static uint32_t diti_coop_subgroup(const diti_identity *id, const diti_features *features, bool *chosen) {
+	*chosen = features->has[DITI_FEATURE_SUBGROUP_SIZE] && id->chooses_subgroup;
+	if (*chosen) return id->vendor == 0x8086 ? id->least_subgroup : id->subgroup;
+	return id->least_subgroup == id->most_subgroup ? id->most_subgroup : 0;
 }
 
-static void diti_coop_describe(const diti_vk_api *vk, VkPhysicalDevice physical, bool coop2, diti_coop_device *out,
-	diti_coop *coop) {
+static void diti_coop_limits(const diti_vk_api *vk, VkPhysicalDevice physical, diti_coop *coop) {
 	VkPhysicalDeviceProperties2 properties = DITI_ZERO;
-	VkPhysicalDeviceDriverProperties driver = DITI_ZERO;
-	VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
-	VkPhysicalDeviceSubgroupSizeControlProperties sizes = DITI_ZERO;
-	VkPhysicalDeviceShaderIntegerDotProductProperties dot = DITI_ZERO;
 	diti_feature_node limits;
 	memset(&limits, 0, sizeof limits);
 	properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-	properties.pNext = &driver;
-	driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
-	driver.pNext = &subgroup;
-	subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
-	subgroup.pNext = &sizes;
-	sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
-	sizes.pNext = &dot;
-	dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES;
+	properties.pNext = &limits;
 	limits.type = (VkStructureType)DITI_STYPE_COOP2_PROPERTIES;
-	if (coop2) dot.pNext = &limits;
 	vk->GetPhysicalDeviceProperties2(physical, &properties);
-	out->vendor = properties.properties.vendorID;
-	out->driver = (uint32_t)driver.driverID;
-	out->subgroup = subgroup.subgroupSize;
-	out->least_subgroup = sizes.minSubgroupSize;
-	out->mixed_dot = dot.integerDotProduct4x8BitPackedMixedSignednessAccelerated != VK_FALSE;
-	if (!(sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)) out->subgroup = 0;
-	if (out->vendor == 0x8086 && out->subgroup)
-		out->subgroup = sizes.minSubgroupSize;
 	coop->workgroup_threads = limits.bits[0] < 256 ? (uint32_t)limits.bits[0] : 256;
 	coop->most = limits.bits[1];
 	coop->workgroup_reserved = limits.bits[2];
 }
 
 static dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-	const diti_features *features, diti_coop *out, dit_error *err) {
-	diti_coop_device device = DITI_ZERO;
+	const diti_features *features, bool quirks, diti_coop *out, dit_error *err) {
+	diti_identity id = DITI_ZERO;
 	bool flexible = features->has[DITI_FEATURE_COOP_FLEXIBLE];
 	dit_result result;
-	const char *ban;
 	memset(out, 0, sizeof *out);
 	if (!features->has[DITI_FEATURE_COOP]) return DIT_OK;
-	diti_coop_describe(vk, physical, flexible, &device, out);
-	ban = diti_coop_ban(&device);
-	if (ban || !device.subgroup) {
-		diti_log(env, DITI_LOG_INFO, "no cooperative matrices: %s", ban ? ban : "subgroups have no fixed size");
-		memset(out, 0, sizeof *out);
+	diti_identify(vk, physical, &id);
+	if (quirks) diti_quirks(&id, DITI_QUIRK_NO_MATRICES, &out->ban);
+	out->subgroup = diti_coop_subgroup(&id, features, &out->chooses_subgroup);
+	if (!out->ban && !out->subgroup) out->ban = "subgroups have no fixed size";
+	if (out->ban) {
+		diti_log(env, DITI_LOG_INFO, "no cooperative matrices: %s", out->ban);
+		out->subgroup = 0;
 		return DIT_OK;
 	}
-	out->subgroup = device.subgroup;
+	if (flexible) diti_coop_limits(vk, physical, out);
 	result = diti_coop_list(env, vk, physical, false, out, err);
 	if (result >= 0 && flexible) result = diti_coop_list(env, vk, physical, true, out, err);
 	if (!features->has[DITI_FEATURE_COOP_WORKGROUP]) memset(out->workgroup_shape, 0, sizeof out->workgroup_shape);
@@ -6604,22 +6750,18 @@ static dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkP
 	return result;
 }
 
-static bool diti_half_is_slow(const VkPhysicalDeviceProperties *properties) {
-	return properties->vendorID == 0x10de && properties->deviceID >= 0x1b00 && properties->deviceID < 0x1d80;
-}
-
 static bool diti_coop_serves(const diti_coop_shape *shapes) {
 	return shapes[DITI_COOP_F16].m && shapes[DITI_COOP_S8].m;
 }
 
-static diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
-	const diti_coop *coop, bool unverified) {
+static diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks,
+	bool unverified) {
 	if (diti_coop_serves(coop->subgroup_shape) && diti_coop_serves(coop->flexible)) return DITI_RUNG_COOP2;
 	if (diti_coop_serves(coop->subgroup_shape)) return DITI_RUNG_COOP;
 	if (coop->subgroup_shape[DITI_COOP_BF16].m && coop->subgroup_shape[DITI_COOP_S8].m && unverified)
 		return DITI_RUNG_COOP;
 	if (!features->has[DITI_FEATURE_FP16]) return DITI_RUNG_BASE;
-	return diti_half_is_slow(properties) ? DITI_RUNG_FP16 : DITI_RUNG_HALF;
+	return quirks & DITI_QUIRK_SLOW_HALF ? DITI_RUNG_FP16 : DITI_RUNG_HALF;
 }
 
 /* ==== src/vk/devices.c ==== */
@@ -6653,22 +6795,35 @@ static VkDeviceSize diti_candidate_memory(const diti_vk_api *vk, VkPhysicalDevic
 	return largest;
 }
 
+static void diti_candidate_rung(const diti_vk_api *vk, const diti_features *features, diti_candidate *out) {
+	const diti_coop none = DITI_ZERO;
+	diti_identity id = DITI_ZERO;
+	const char *why;
+	uint32_t quirks;
+	diti_rung rung;
+	diti_identify(vk, out->physical, &id);
+	quirks = diti_quirks(&id, UINT32_MAX, &why);
+	rung = diti_rung_highest(features, &none, quirks, false);
+	if (features->has[DITI_FEATURE_COOP] && features->has[DITI_FEATURE_INT8] && !(quirks & DITI_QUIRK_NO_MATRICES))
+		rung = features->has[DITI_FEATURE_COOP_FLEXIBLE] ? DITI_RUNG_COOP2 : DITI_RUNG_COOP;
+	diti_format(out->info.rung, sizeof out->info.rung, "%s%s", rung >= DITI_RUNG_COOP ? "up to " : "",
+		diti_rung_name(rung));
+}
+
 static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api *vk,
 	const VkPhysicalDeviceProperties *properties, diti_candidate *out,
 	dit_error *err) {
 	const VkPhysicalDeviceLimits *limits = &properties->limits;
 	diti_features features = DITI_ZERO;
-	diti_coop coop = DITI_ZERO;
 	dit_result result;
 	out->reason[0] = 0;
-	out->info.rung[0] = 0;
+	diti_format(out->info.rung, sizeof out->info.rung, "none");
 	if (properties->apiVersion < VK_API_VERSION_1_2) {
 		diti_format(out->reason, sizeof out->reason, "its driver has Vulkan %u.%u, dit needs 1.2",
 			VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));
 		return DIT_OK;
 	}
 	result = diti_features_supported(env, vk, out->physical, &features, err);
-	if (result >= 0) result = diti_coop_find(env, vk, out->physical, &features, &coop, err);
 	if (result < 0) return result;
 	if (!features.has[DITI_FEATURE_TIMELINE]) {
 		diti_format(out->reason, sizeof out->reason, "it has no timeline semaphores");
@@ -6681,8 +6836,7 @@ static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api 
 		diti_format(out->reason, sizeof out->reason, "a shader can use only %u storage buffers, dit needs %u",
 			limits->maxPerStageDescriptorStorageBuffers, DITI_MAX_BINDINGS);
 	} else {
-		diti_format(out->info.rung, sizeof out->info.rung, "%s",
-			diti_rung_name(diti_rung_highest(properties, &features, &coop, false)));
+		diti_candidate_rung(vk, &features, out);
 	}
 	return DIT_OK;
 }
@@ -6766,11 +6920,11 @@ static bool diti_uuid_parse(const char *text, uint8_t out[16]) {
 	return digits == 32;
 }
 
+static bool diti_is_digits(const char *text) { return *text && !text[strspn(text, "0123456789")]; }
+
 static bool diti_index_parse(const char *text, uint32_t *out) {
-	*out = 0;
-	if (!*text) return false;
-	for (; *text; text++) {
-		if (*text < '0' || *text > '9' || *out > 99999) return false;
+	for (*out = 0; *text; text++) {
+		if (*out > 99999) return false;
 		*out = *out * 10 + (uint32_t)(*text - '0');
 	}
 	return true;
@@ -6806,6 +6960,13 @@ static const diti_candidate *diti_candidate_none(const diti_candidate *list, uin
 		diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
 			"there is no Vulkan device: install a driver for this machine's GPU, or a software one: "
 			"apt-get install mesa-vulkan-drivers");
+	} else if (choice && diti_is_digits(choice) && count == 1) {
+		diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+			"devices '%s': there is one Vulkan device, and digits are an index: the only one is 0 (%s)", choice,
+			list[0].info.name);
+	} else if (choice && diti_is_digits(choice)) {
+		diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': digits are an index, from 0 to %u: %s", choice,
+			count - 1, names);
 	} else {
 		diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s",
 			choice ? choice : "", names);
@@ -6826,7 +6987,10 @@ static const diti_candidate *diti_candidate_choose(const diti_candidate *list, u
 	uint8_t uuid[16];
 	uint32_t i, index;
 	if (choice && !*choice) choice = NULL;
-	if (choice && diti_index_parse(choice, &index) && index < count) return diti_candidate_usable(&list[index], err);
+	if (choice && count && diti_is_digits(choice)) {
+		if (diti_index_parse(choice, &index) && index < count) return diti_candidate_usable(&list[index], err);
+		return diti_candidate_none(list, count, choice, err);
+	}
 	if (by_uuid && !diti_uuid_parse(choice + 5, uuid)) {
 		diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': a UUID has 32 hexadecimal digits", choice);
 		return NULL;
@@ -8712,10 +8876,9 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
 	info.layout = device->pipeline_layout;
 	subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
 	subgroup.requiredSubgroupSize = device->coop.subgroup;
-	if (coop) {
+	if (coop && device->features.has[DITI_FEATURE_FULL_SUBGROUPS])
 		info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
-		info.stage.pNext = &subgroup;
-	}
+	if (coop && device->coop.chooses_subgroup) info.stage.pNext = &subgroup;
 	return device->vk.CreateComputePipelines(device->device, device->pipeline_cache, 1, &info, device->callbacks, out);
 }
 
@@ -8734,12 +8897,19 @@ static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *wo
 	return vr;
 }
 
-static bool diti_pipeline_must_fail(diti_device *device) {
+static bool diti_pipeline_must_fail(diti_device *device, const diti_pipeline *key) {
+	const char *name = diti_spirv_name(key->module), *wanted = device->fail_pipeline;
+	size_t length = strcspn(wanted, ":");
+	char *end;
+	unsigned long id;
 	bool fail;
 	diti_lock(&device->lock);
 	fail = device->fail_pipeline_after && ++device->pipelines_tried >= device->fail_pipeline_after;
 	diti_unlock(&device->lock);
-	return fail;
+	if (fail || !length || strlen(name) != length || strncmp(name, wanted, length)) return fail;
+	if (!wanted[length]) return true;
+	id = strtoul(wanted + length + 1, &end, 10);
+	return *end == '=' && id < DITI_MAX_CONSTANTS && key->constants[id] == strtoul(end + 1, NULL, 10);
 }
 
 static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key, dit_error *err) {
@@ -8754,7 +8924,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
 		diti_free(&device->env, words);
 		return result;
 	}
-	if (!diti_pipeline_must_fail(device)) vr = diti_pipeline_from_words(device, words, count, key, &key->pipeline);
+	if (!diti_pipeline_must_fail(device, key)) vr = diti_pipeline_from_words(device, words, count, key, &key->pipeline);
 	diti_free(&device->env, words);
 	if (vr >= 0) return DIT_OK;
 	key->pipeline = VK_NULL_HANDLE;
@@ -8840,19 +9010,141 @@ static bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choi
 	return found;
 }
 
-static void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice) {
-	uint32_t known;
-	if (diti_tuned_find(device, shapes, &known)) return;
+static void diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t choice) {
+	size_t i = 0;
 	diti_lock(&device->lock);
-	if (device->tuned_count < DITI_TUNED_MOST &&
-		diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, device->tuned_count,
-			sizeof *device->tuned)) {
-		device->tuned[device->tuned_count].shapes = shapes;
-		device->tuned[device->tuned_count].choice = choice;
-		device->tuned[device->tuned_count].reserved = 0;
+	while (i < device->tuned_count && device->tuned[i].shapes != shapes) i++;
+	if (i < device->tuned_count) {
+		device->tuned[i].choice = choice;
+	} else if (i < DITI_TUNED_MOST &&
+		diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, i, sizeof *device->tuned)) {
+		device->tuned[i].shapes = shapes;
+		device->tuned[i].choice = choice;
+		device->tuned[i].reserved = 0;
 		device->tuned_count++;
 	}
 	diti_unlock(&device->lock);
+}
+
+static void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice) {
+	uint32_t known;
+	if (!diti_tuned_find(device, shapes, &known)) diti_tuned_put(device, shapes, choice);
+}
+
+/* ==== src/vk/ladder.c ==== */
+
+static const char *diti_class_name(diti_class which) {
+	static const char *const names[] = {"coop2",
+		"coop",
+		"half",
+		"fp16",
+		"coop_conv",
+		"coop_i8",
+		"dot",
+		"coop2_attention",
+		"coop_attention",
+		"half_attention",
+		"coop_attention_i8",
+		"dot_attention",
+		"base"};
+	return (size_t)which < DITI_COUNT(names) ? names[which] : "none";
+}
+
+static bool diti_class_is_used(const diti_device *device, diti_class which) {
+	const bool matrices = device->rung >= DITI_RUNG_COOP;
+	switch (which) {
+	case DITI_CLASS_COOP2: return device->rung == DITI_RUNG_COOP2;
+	case DITI_CLASS_COOP: return device->rung == DITI_RUNG_COOP;
+	case DITI_CLASS_HALF:
+		return device->half_products &&
+			(device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
+	case DITI_CLASS_FP16: return device->rung >= DITI_RUNG_FP16;
+	case DITI_CLASS_COOP_CONV: return matrices && device->coop_convolutions;
+	case DITI_CLASS_COOP_I8: return matrices && device->coop_i8;
+	case DITI_CLASS_DOT: return device->dot;
+	case DITI_CLASS_COOP2_ATTENTION: return matrices && device->coop_attention == 2;
+	case DITI_CLASS_COOP_ATTENTION: return matrices && device->coop_attention == 1;
+	case DITI_CLASS_HALF_ATTENTION: return device->half_attention;
+	case DITI_CLASS_COOP_ATTENTION_I8: return matrices && device->coop_attention && device->coop_attention_i8;
+	case DITI_CLASS_DOT_ATTENTION: return !device->coop_attention && device->dot_attention;
+	case DITI_CLASSES: break;
+	}
+	return false;
+}
+
+static void diti_class_leave_matrices(diti_device *device) {
+	device->rung = DITI_RUNG_HALF;
+	device->coop_convolutions = device->coop_i8 = device->coop_attention_i8 = false;
+	device->coop_attention = 0;
+	if (!device->half_products) diti_class_drop(device, DITI_CLASS_HALF);
+}
+
+static void diti_class_drop(diti_device *device, diti_class which) {
+	switch (which) {
+	case DITI_CLASS_COOP2:
+		if (device->rung < DITI_RUNG_COOP2) break;
+		device->rung = DITI_RUNG_COOP;
+		if (device->coop_attention == 2) device->coop_attention = 1;
+		if (!device->coop.subgroup_shape[DITI_COOP_F16].m) diti_class_leave_matrices(device);
+		break;
+	case DITI_CLASS_COOP:
+		if (device->rung >= DITI_RUNG_COOP) diti_class_leave_matrices(device);
+		break;
+	case DITI_CLASS_HALF:
+		device->half_products = false;
+		if (device->rung != DITI_RUNG_HALF) break;
+		device->rung = DITI_RUNG_FP16;
+		device->half_attention = false;
+		break;
+	case DITI_CLASS_FP16:
+		diti_class_drop(device, DITI_CLASS_COOP);
+		diti_class_drop(device, DITI_CLASS_HALF);
+		device->rung = DITI_RUNG_BASE;
+		device->half_attention = false;
+		break;
+	case DITI_CLASS_COOP_CONV: device->coop_convolutions = false; break;
+	case DITI_CLASS_COOP_I8: device->coop_i8 = false; break;
+	case DITI_CLASS_DOT: device->dot = device->dot_attention = false; break;
+	case DITI_CLASS_COOP2_ATTENTION:
+		if (device->coop_attention == 2) device->coop_attention = 1;
+		break;
+	case DITI_CLASS_COOP_ATTENTION: device->coop_attention = 0; break;
+	case DITI_CLASS_HALF_ATTENTION: device->half_attention = false; break;
+	case DITI_CLASS_COOP_ATTENTION_I8: device->coop_attention_i8 = false; break;
+	case DITI_CLASS_DOT_ATTENTION: device->dot_attention = false; break;
+	case DITI_CLASSES: break;
+	}
+}
+
+static void diti_class_describe(diti_device *device, uint32_t dropped) {
+	char *text = device->info.rung;
+	size_t room = sizeof device->info.rung, used = strlen(diti_rung_name(device->rung));
+	uint32_t i;
+	diti_format(text, room, "%s", diti_rung_name(device->rung));
+	for (i = 0; i < DITI_CLASSES; i++) {
+		const char *name = diti_class_name((diti_class)i);
+		if (!(dropped & DITI_CLASS_BIT(i)) || used + strlen(name) + 6 > room) continue;
+		diti_format(text + used, room - used, ", no %s", name);
+		used += strlen(text + used);
+	}
+}
+
+static uint64_t diti_proof_key(const diti_device *device, diti_class which) {
+	const char *name = diti_class_name(which);
+	uint64_t parts[2];
+	parts[0] = device->proof_key;
+	parts[1] = diti_hash(name, strlen(name));
+	return diti_hash(parts, sizeof parts);
+}
+
+static diti_proof diti_proof_find(diti_device *device, diti_class which) {
+	uint32_t choice;
+	if (!diti_tuned_find(device, diti_proof_key(device, which), &choice)) return DITI_PROOF_UNKNOWN;
+	return choice ? DITI_PROOF_BAD : DITI_PROOF_GOOD;
+}
+
+static void diti_proof_put(diti_device *device, diti_class which, diti_proof proof) {
+	diti_tuned_put(device, diti_proof_key(device, which), proof == DITI_PROOF_BAD);
 }
 
 /* ==== src/vk/cache.c ==== */
@@ -8986,7 +9278,10 @@ static void diti_cache_accept(diti_device *device, const void *blob, size_t size
 	diti_cache_header header;
 	uint32_t i;
 	memcpy(&header, blob, sizeof header);
-	if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) device->us_per_gflop = header.us_per_gflop;
+	if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) {
+		device->us_per_gflop = header.us_per_gflop;
+		device->calibrated = true;
+	}
 	*data = size - (size_t)header.data_size;
 	for (i = 0; i < header.tuned_count; i++) {
 		diti_tuned tuned = diti_cache_tuned((const unsigned char *)blob, i);
@@ -9170,15 +9465,21 @@ static void diti_device_override(diti_device *device, const char *overrides) {
 		device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
 	device->patience_us = diti_override_number(overrides, "device_ms", 300000) * 1000;
 	device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
+	if (!device->fail_pipeline_after)
+		diti_override_text(overrides, "fail_pipeline", device->fail_pipeline, sizeof device->fail_pipeline);
 }
 
 static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
-	VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+	bool obeys = diti_override_number(overrides, "quirks", 1) != 0;
+	diti_identity id = DITI_ZERO;
+	const char *why;
+	uint32_t quirks;
 	char wanted[32];
 	int rung;
-	properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-	device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
-	device->rung = diti_rung_highest(&properties.properties, &device->features, &device->coop, device->unverified);
+	diti_identify(&device->vk, device->physical, &id);
+	quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
+	device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
+	device->rung = diti_rung_highest(&device->features, &device->coop, quirks, device->unverified);
 	if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) {
 		if (device->is_cpu) device->rung = DITI_RUNG_BASE;
 		return DIT_OK;
@@ -9187,8 +9488,9 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
 		bool exists = rung <= (int)device->rung || (rung == DITI_RUNG_HALF && device->has_fp16);
 		if (!diti_equal(wanted, diti_rung_name((diti_rung)rung))) continue;
 		if (!exists) {
-			return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "overrides: %s has not what rung %s needs",
-				device->info.name, wanted);
+			return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "overrides: %s has not what rung %s needs%s%s",
+				device->info.name, wanted, device->coop.ban ? ": " : "",
+				device->coop.ban ? device->coop.ban : "");
 		}
 		device->rung = (diti_rung)rung;
 		return DIT_OK;
@@ -9241,8 +9543,17 @@ static uint32_t diti_device_coop_attention(const diti_device *device) {
 	return device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m ? 1 : 0;
 }
 
-static void diti_device_settle(diti_device *device, const char *overrides) {
+static void diti_device_disable_matrices(diti_device *device) {
+	device->features.has[DITI_FEATURE_COOP] = false;
+	diti_features_useful(&device->features);
+	memset(&device->coop, 0, sizeof device->coop);
+}
+
+static void diti_device_settle(diti_device *device, const char *overrides, uint32_t dropped) {
 	const diti_coop *coop = &device->coop;
+	uint32_t i;
+	device->half_products = device->rung >= DITI_RUNG_HALF;
+	device->coop_convolutions = device->rung >= DITI_RUNG_COOP;
 	device->coop_i8 =
 		device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
 	device->coop_attention = diti_device_coop_attention(device);
@@ -9250,13 +9561,34 @@ static void diti_device_settle(diti_device *device, const char *overrides) {
 	device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);
 	if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
 	device->dot_attention = device->dot;
-	if (!device->owns_instance || device->rung >= DITI_RUNG_COOP) return;
-	device->features.has[DITI_FEATURE_COOP] = false;
-	diti_features_useful(&device->features);
-	memset(&device->coop, 0, sizeof device->coop);
+	for (i = 0; i < DITI_CLASSES; i++)
+		if (dropped & DITI_CLASS_BIT(i)) diti_class_drop(device, (diti_class)i);
+	if (device->owns_instance && device->rung < DITI_RUNG_COOP) diti_device_disable_matrices(device);
+}
+
+static void diti_device_proof_key(diti_device *device, const char *overrides) {
+	VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+	uint32_t words[6];
+	uint64_t parts[6];
+	properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+	device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+	words[0] = DIT_VERSION;
+	words[1] = properties.properties.vendorID;
+	words[2] = properties.properties.deviceID;
+	words[3] = properties.properties.driverVersion;
+	words[4] = device->limits.subgroup_size;
+	words[5] = device->owns_instance;
+	parts[0] = diti_hash(words, sizeof words);
+	parts[1] = diti_hash(properties.properties.pipelineCacheUUID, VK_UUID_SIZE);
+	parts[2] = diti_hash(device->info.name, strlen(device->info.name));
+	parts[3] = diti_hash(device->features.has, sizeof device->features.has);
+	parts[4] = overrides ? diti_hash(overrides, strlen(overrides)) : 0;
+	parts[5] = diti_spirv_hash();
+	device->proof_key = diti_hash(parts, sizeof parts);
 }
 
 static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
+	bool quirks = diti_override_number(desc->overrides, "quirks", 1) != 0;
 	dit_result result;
 	device->has_fp16 = device->features.has[DITI_FEATURE_FP16];
 	device->has_dot = device->features.has[DITI_FEATURE_DOT];
@@ -9269,13 +9601,15 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 	diti_device_override(device, desc->overrides);
 	result = diti_device_extensions(device, err);
 	if (result >= 0)
-		result = diti_coop_find(&device->env, &device->vk, device->physical, &device->features, &device->coop, err);
+		result =
+			diti_coop_find(&device->env, &device->vk, device->physical, &device->features, quirks, &device->coop, err);
 	if (result < 0) return result;
 	diti_memory_init(device, desc->device_memory_limit);
 	result = diti_device_rung(device, desc->overrides, err);
 	if (result < 0) return result;
-	diti_device_settle(device, desc->overrides);
-	diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
+	diti_device_proof_key(device, desc->overrides);
+	diti_device_settle(device, desc->overrides, device->dropped);
+	diti_class_describe(device, device->dropped);
 	device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f;
 	return DIT_OK;
 }
@@ -9376,6 +9710,15 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
 	if (device->first && diti_device_group_join(device, device->first))
 		return diti_device_functions(&device->vk, device->device, err);
 	vr = diti_device_create(device);
+	if (vr < 0 && device->rung >= DITI_RUNG_COOP) {
+		diti_log(&device->env, DITI_LOG_WARNING, "vkCreateDevice on %s: %s; it is tried without cooperative matrices",
+			device->info.name, diti_vk_name(vr));
+		device->dropped |= DITI_CLASS_BIT(DITI_CLASS_COOP);
+		diti_class_drop(device, DITI_CLASS_COOP);
+		diti_device_disable_matrices(device);
+		diti_class_describe(device, device->dropped);
+		vr = diti_device_create(device);
+	}
 	if (vr < 0) {
 		device->device = NULL;
 		return diti_fail_vk(err, vr, "vkCreateDevice on %s: %s", device->info.name, diti_vk_name(vr));
@@ -9527,6 +9870,7 @@ static dit_result diti_device_start(diti_device *device, const dit_context_desc 
 static void diti_device_settle_in(diti_device *device, const dit_context_desc *desc, const diti_device_place *place) {
 	const diti_device *first = place->first;
 	device->ordinal = place->ordinal;
+	device->dropped = place->dropped;
 	device->has_peers = place->count > 1;
 	device->shares_instance = first && first->owns_instance && !diti_device_is_given(desc) &&
 		(!desc->vulkan_count || !desc->vulkan->get_instance_proc_addr ||
@@ -10498,6 +10842,7 @@ typedef struct diti_graph {
 	diti_segment segments[DITI_MAX_SEGMENTS];
 	uint32_t segment_count;
 	const dit_worker *worker;
+	bool again;
 	diti_element activation;
 	bool int8_payload;
 	uint32_t candidate;
@@ -14345,6 +14690,8 @@ static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
 	return diti_guard_write(plan, 0, err);
 }
 
+#define DITI_PLAN_THREADS 7u
+
 typedef struct diti_plan_compile {
 	diti_plan *plan;
 	uint32_t *distinct;
@@ -14353,6 +14700,7 @@ typedef struct diti_plan_compile {
 	int helping;
 	dit_result result;
 	dit_error error;
+	uint32_t failed;
 } diti_plan_compile;
 
 static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dispatch) {
@@ -14391,23 +14739,35 @@ static bool diti_plan_compile_next(diti_plan_compile *work) {
 	if (result < 0 && work->result == DIT_OK) {
 		work->result = result;
 		work->error = error;
+		work->failed = work->distinct[mine];
 	}
 	diti_unlock(&work->lock);
 	return result >= 0;
+}
+
+static void diti_plan_count_helpers(diti_plan_compile *work, int change) {
+	diti_lock(&work->lock);
+	diti_atomic_store(&work->helping, work->helping + change);
+	diti_unlock(&work->lock);
 }
 
 static void diti_plan_compile_task(void *arg) {
 	diti_plan_compile *work = (diti_plan_compile *)arg;
 	while (diti_plan_compile_next(work)) {
 	}
-	diti_atomic_store(&work->helping, 0);
+	diti_plan_count_helpers(work, -1);
 }
 
 static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worker *worker, const dit_progress *progress,
 	dit_error *err) {
 	bool wanted = true;
-	work->helping = worker && worker->run && work->count > 1;
-	if (work->helping && !worker->run(diti_plan_compile_task, work, worker->user)) work->helping = 0;
+	uint32_t lent;
+	for (lent = 0; worker && worker->run && lent < DITI_PLAN_THREADS && lent + 1 < work->count; lent++) {
+		diti_plan_count_helpers(work, 1);
+		if (worker->run(diti_plan_compile_task, work, worker->user)) continue;
+		diti_plan_count_helpers(work, -1);
+		break;
+	}
 	while (wanted && diti_plan_compile_next(work)) {
 		if (progress && progress->func)
 			wanted = progress->func("preparing kernels", work->next, work->count, progress->user);
@@ -14417,11 +14777,47 @@ static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worke
 	diti_unlock(&work->lock);
 	while (diti_atomic_load(&work->helping)) {
 	}
+	diti_lock(&work->lock);
+	diti_unlock(&work->lock);
 	if (work->result < 0 && err) *err = work->error;
 	return work->result;
 }
 
-static dit_result diti_plan_create_pipelines(diti_plan *plan, const dit_worker *worker, const dit_progress *progress,
+static diti_class diti_plan_class(const diti_device *device, const diti_dispatch *dispatch) {
+	const char *name = diti_spirv_name(dispatch->module);
+	const bool i8 = dispatch->constants[1] == DITI_I8;
+	if (diti_equal(name, "gemm_coop")) {
+		if (i8) return DITI_CLASS_COOP_I8;
+		if (dispatch->constants[9]) return DITI_CLASS_COOP_CONV;
+		return device->rung == DITI_RUNG_COOP2 ? DITI_CLASS_COOP2 : DITI_CLASS_COOP;
+	}
+	if (diti_equal(name, "gemm_half")) return DITI_CLASS_HALF;
+	if (diti_equal(name, "gemm_dot_gpu")) return DITI_CLASS_DOT;
+	if (diti_equal(name, "attention_coop2")) return DITI_CLASS_COOP2_ATTENTION;
+	if (diti_equal(name, "attention_coop")) return i8 ? DITI_CLASS_COOP_ATTENTION_I8 : DITI_CLASS_COOP_ATTENTION;
+	if (diti_equal(name, "attention_half")) return DITI_CLASS_HALF_ATTENTION;
+	if (diti_equal(name, "attention_gpu") && i8) return DITI_CLASS_DOT_ATTENTION;
+	return device->rung >= DITI_RUNG_FP16 ? DITI_CLASS_FP16 : DITI_CLASSES;
+}
+
+static bool diti_plan_descend(diti_plan *plan, const diti_plan_compile *work, uint32_t candidate) {
+	diti_device *device = plan->device;
+	diti_class which = diti_plan_class(device, diti_plan_source(plan, work->failed));
+	if (work->result != DIT_ERROR_VULKAN || candidate > 1 || which == DITI_CLASSES ||
+		(which == DITI_CLASS_FP16 && device->has_peers))
+		return false;
+	diti_log(&device->env, DITI_LOG_WARNING, "%s; from now on %s does without %s", work->error.message,
+		device->info.name, diti_class_name(which));
+	diti_lock(&device->lock);
+	diti_class_drop(device, which);
+	device->dropped |= DITI_CLASS_BIT(which);
+	diti_class_describe(device, device->dropped);
+	diti_unlock(&device->lock);
+	diti_proof_put(device, which, DITI_PROOF_BAD);
+	return true;
+}
+
+static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph, const dit_progress *progress,
 	dit_error *err) {
 	diti_plan_compile work = DITI_ZERO;
 	uint64_t before = plan->device->pipelines_compiled;
@@ -14433,7 +14829,8 @@ static dit_result diti_plan_create_pipelines(diti_plan *plan, const dit_worker *
 	for (i = 0; i < plan->dispatch_count; i++) {
 		if (diti_plan_find_distinct(&work, i) == work.count) work.distinct[work.count++] = i;
 	}
-	result = diti_plan_compile_all(&work, worker, progress, err);
+	result = diti_plan_compile_all(&work, graph->worker, progress, err);
+	graph->again = result < 0 && diti_plan_descend(plan, &work, graph->candidate);
 	for (i = 0; i < plan->dispatch_count && result == DIT_OK; i++) {
 		plan->dispatches[i].pipeline = plan->dispatches[work.distinct[diti_plan_find_distinct(&work, i)]].pipeline;
 	}
@@ -14504,7 +14901,7 @@ static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_
 	diti_trace_scope scope;
 	if (result < 0) return result;
 	scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "compile pipelines");
-	result = diti_plan_create_pipelines(plan, graph->worker, progress, err);
+	result = diti_plan_create_pipelines(plan, graph, progress, err);
 	diti_trace_close(&scope, 0);
 	if (result != DIT_OK) return result;
 	result = diti_plan_create_descriptors(plan, err);
@@ -14872,20 +15269,24 @@ static dit_result diti_rate_run(diti_device *device, uint32_t side, bool copies,
 	diti_tune_case c = DITI_ZERO;
 	diti_graph graph;
 	dit_result result;
+	bool again;
 	c.kind = DITI_TUNE_GEMM;
 	c.rows = c.columns = c.depth = side;
-	c.formats[0] = c.formats[1] = c.formats[2] = device->rung >= DITI_RUNG_FP16 ? DITI_F16 : DITI_F32;
-	diti_graph_init(&graph, device);
-	graph.candidate = 1;
-	diti_graph_segment(&graph, "begin", false);
-	diti_graph_segment(&graph, "rate", false);
-	if (copies)
-		diti_copy(&graph, diti_tune_tensor(&graph, DITI_F32, side, side),
-			diti_tune_tensor(&graph, DITI_F32, side, side), "measured copy");
-	else
-		diti_tune_emit(&graph, &c, 1);
-	result = diti_plan_create(&graph, NULL, &plan, err);
-	diti_graph_free(&graph);
+	do {
+		c.formats[0] = c.formats[1] = c.formats[2] = device->rung >= DITI_RUNG_FP16 ? DITI_F16 : DITI_F32;
+		diti_graph_init(&graph, device);
+		graph.candidate = 1;
+		diti_graph_segment(&graph, "begin", false);
+		diti_graph_segment(&graph, "rate", false);
+		if (copies)
+			diti_copy(&graph, diti_tune_tensor(&graph, DITI_F32, side, side),
+				diti_tune_tensor(&graph, DITI_F32, side, side), "measured copy");
+		else
+			diti_tune_emit(&graph, &c, 1);
+		result = diti_plan_create(&graph, NULL, &plan, err);
+		again = graph.again;
+		diti_graph_free(&graph);
+	} while (again);
 	if (result >= 0) result = diti_tune_measure(plan, us, err);
 	diti_plan_destroy(plan);
 	return result;
@@ -16362,7 +16763,8 @@ static bool diti_gemm_is_wide(const diti_graph *graph, diti_tensor tensor, uint3
 static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm *gemm, const diti_gemm_coop *coop,
 	uint32_t candidate, uint32_t across[2], uint32_t fragments[2]) {
 	uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
-	uint32_t part = coop->threads >= 32 && tiles >= 64 ? 64 : 32, count = part == 64 || tiles < 64 ? 2 : 4;
+	uint32_t part = coop->threads >= 32 && tiles >= 64 && !device->small_tiles ? 64 : 32,
+		count = part == 64 || tiles < 64 ? 2 : 4;
 	if (candidate == 1) part = part == 64 || coop->threads < 32 ? 32 : 64;
 	if (candidate == 2) count = count == 4 ? 2 : 4;
 	if (coop->scope == DITI_GEMM_WORKGROUP) {
@@ -16429,15 +16831,14 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
 	const diti_device *device = graph->device;
 	bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8, vector = diti_gemm_is_vector(graph, gemm);
 	bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
-	bool half = !i8 && vector && !gemm->image &&
-		(device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
+	bool half = !i8 && vector && !gemm->image && diti_class_is_used(device, DITI_CLASS_HALF);
 	if (graph->guards && diti_gemm_format(graph, gemm->x) == DITI_F32) half = false;
 	if (gemm->parts > 1) {
 		diti_gemm_tiles_reduce(out);
 		return;
 	}
 	if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) &&
-		diti_gemm_tiles_coop(graph, gemm, i8, 0, out))
+		(!gemm->image || device->coop_convolutions) && diti_gemm_tiles_coop(graph, gemm, i8, 0, out))
 		return;
 	if (i8 && device->dot && vector)
 		diti_gemm_tiles_dot(graph, gemm, out);
@@ -30765,6 +31166,13 @@ static void diti_split_weights(const diti_split *split, const double *shares, ui
 #ifndef DITI_JOB_H
 #define DITI_JOB_H
 
+#define DITI_MARKS_MOST 32u
+typedef struct diti_marks {
+	dit_marker hook;
+	uint32_t count;
+	uint64_t keys[DITI_MARKS_MOST];
+} diti_marks;
+
 struct dit_context {
 	diti_env env;
 	diti_device *device;
@@ -30775,6 +31183,7 @@ struct dit_context {
 	dit_worker worker;
 	diti_trace *trace;
 	char *overrides;
+	diti_marks marks;
 };
 
 typedef enum diti_part {
@@ -31032,6 +31441,12 @@ typedef struct diti_model_want {
 static bool diti_model_wants(const dit_model *model, dit_role role);
 static uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *streamed);
 static void diti_job_request_free(const diti_env *env, diti_job_request *request);
+typedef enum diti_probe {
+	DITI_PROBE_PLAIN,
+	DITI_PROBE_HIDDEN,
+	DITI_PROBE_RESIDUAL,
+	DITI_PROBE_CONV
+} diti_probe;
 static size_t diti_job_latent_values(const dit_job *job);
 static bool diti_job_must_repeat(const dit_job *job);
 static bool diti_job_is_step(const dit_job *job, uint32_t segment);
@@ -31134,14 +31549,15 @@ static bool diti_attention_probe_agrees(const diti_attention_probe *p, bool int8
 	return error <= norm * (int8 ? 2.5e-3 : 1e-4);
 }
 
-static dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err) {
+static dit_result diti_probe_attention(diti_device *device, bool int8, uint32_t head_dim, bool *agrees,
+	dit_error *err) {
 	diti_attention_probe p = DITI_ZERO;
 	uint32_t width, inputs;
 	float *values;
 	uint16_t *halves;
 	dit_result result;
 	p.heads = 2;
-	p.head_dim = device->is_cpu ? 24 : 72;
+	p.head_dim = head_dim;
 	p.queries = device->is_cpu ? 37 : 605;
 	p.keys = 77;
 	p.scale = device->coop_attention || int8 ? 0.25f : 0.015625f;
@@ -31166,229 +31582,507 @@ static dit_result diti_probe_attention(diti_device *device, bool int8, bool *agr
 	return result;
 }
 
-/* ==== src/job/context.c ==== */
+/* ==== src/job/probe_product.c ==== */
 
-#define DITI_PROBE_M 191u
-#define DITI_PROBE_N 188u
-#define DITI_PROBE_K 200u
+typedef struct diti_product {
+	uint32_t m, n, k;
+	uint32_t height, width;
+	bool half;
+	bool i8;
+	bool out_f32;
+	bool bias, gelu, multiply, gate, residual;
+	float *x, *w, *bias_values, *multiply_values, *gate_values, *residual_values, *out;
+} diti_product;
 
-static float diti_probe_value(uint32_t i) { return (float)((i * 2654435761u) >> 20) / 4096.0f - 0.5f; }
+static float diti_product_round(float value) { return diti_half_to_float(diti_float_to_half(value)); }
 
-static dit_result diti_probe_run(diti_device *device, const diti_weight *weight, bool timed, const float *input,
-	float *output, dit_error *err) {
-	const uint32_t m = DITI_PROBE_M, n = DITI_PROBE_N, k = DITI_PROBE_K;
-	diti_linear_desc desc;
+static void diti_product_fill(float *values, size_t count, uint32_t seed, bool half) {
+	size_t i;
+	for (i = 0; i < count; i++) {
+		values[i] = (float)((((uint32_t)i + seed * 97001u) * 2654435761u) >> 20) / 4096.0f - 0.5f;
+		if (half) values[i] = diti_product_round(values[i]);
+	}
+}
+
+static uint32_t diti_product_taps(const diti_product *p) { return p->height ? 9u : 1u; }
+
+static uint32_t diti_product_store(const diti_product *p, unsigned char *out) {
+	const float scale = 1.0f / 254.0f;
+	const uint32_t k = p->k * diti_product_taps(p);
+	const uint32_t pitch = p->i8 ? diti_i8_pitch(k) : k * (p->half ? 2u : 4u);
+	uint32_t r, c;
+	for (r = 0; r < p->n; r++) {
+		unsigned char *to = out + (size_t)r * pitch;
+		float *row = p->w + (size_t)r * k;
+		memset(to, 0, pitch);
+		for (c = 0; c < k; c++) {
+			uint16_t half = diti_float_to_half(row[c]);
+			int8_t step = (int8_t)(row[c] * 254.0f);
+			if (p->i8) row[c] = (float)step * scale;
+			if (p->i8)
+				memcpy(to + c, &step, 1);
+			else
+				memcpy(to + (size_t)c * (p->half ? 2u : 4u), p->half ? (const void *)&half : (const void *)&row[c],
+					p->half ? 2u : 4u);
+		}
+		if (p->i8) memcpy(to + (k + 15u) / 16u * 16u, &scale, sizeof scale);
+	}
+	return p->n * pitch;
+}
+
+static dit_result diti_product_write(diti_plan *plan, diti_tensor tensor, const float *values, size_t count, bool half,
+	uint16_t *scratch, dit_error *err) {
+	size_t i;
+	for (i = 0; half && i < count; i++) scratch[i] = diti_float_to_half(values[i]);
+	return diti_plan_write(plan, tensor, half ? (const void *)scratch : (const void *)values, count * (half ? 2u : 4u),
+		err);
+}
+
+static dit_result diti_product_plan(diti_device *device, const diti_product *p, const diti_weight *weight,
+	const diti_weight *bias, bool timed, uint16_t *scratch, dit_error *err) {
+	const size_t inputs = (size_t)p->m * p->k, outputs = (size_t)p->m * p->n;
+	diti_linear_desc linear = DITI_ZERO;
+	diti_conv_desc conv = DITI_ZERO;
 	diti_graph graph;
 	diti_plan *plan = NULL;
-	diti_tensor x, y;
+	diti_tensor x, multiply = 0, gate = 0, residual = 0, y;
+	bool halves;
 	dit_result result;
-	memset(&desc, 0, sizeof desc);
-	desc.out_f32 = true;
-	desc.name = "self-test";
+	size_t i;
 	diti_graph_init(&graph, device);
+	halves = graph.activation == DITI_F16;
 	diti_graph_segment(&graph, "self-test", false);
-	x = diti_tensor_input(&graph, DITI_F32, m, k, "self-test input");
-	desc.out = diti_tensor_state(&graph, DITI_F32, m, n, "self-test output");
-	y = diti_linear(&graph, x, weight, &desc);
+	x = diti_tensor_input(&graph, p->half ? DITI_F16 : DITI_F32, p->m, p->k, "self-test input");
+	if (p->multiply) multiply = diti_tensor_input(&graph, graph.activation, p->m, p->n, "self-test multiplier");
+	if (p->gate) gate = diti_tensor_input(&graph, DITI_F32, 1, p->n, "self-test gate");
+	if (p->residual)
+		residual =
+			diti_tensor_input(&graph, p->out_f32 ? DITI_F32 : graph.activation, p->m, p->n, "self-test residual");
+	y = diti_tensor_state(&graph, p->out_f32 ? DITI_F32 : graph.activation, p->m, p->n, "self-test output");
+	linear.name = conv.name = "self-test";
+	linear.bias = conv.bias = p->bias ? bias : NULL;
+	linear.activation = conv.activation = p->gelu ? DITI_ACTIVATION_GELU_TANH : DITI_ACTIVATION_NONE;
+	linear.multiply = multiply;
+	linear.gate = gate;
+	linear.residual = conv.residual = residual;
+	linear.out = conv.out = y;
+	conv.batch = 1;
+	conv.height = p->height;
+	conv.width = p->width;
+	conv.pad_before = conv.pad_after = 1;
+	if (p->height)
+		diti_conv2d(&graph, x, weight, &conv);
+	else
+		diti_linear(&graph, x, weight, &linear);
 	result = diti_plan_create(&graph, NULL, &plan, err);
 	diti_graph_free(&graph);
-	if (result >= 0) result = diti_plan_write(plan, x, input, (size_t)m * k * sizeof *input, err);
+	if (result >= 0) result = diti_product_write(plan, x, p->x, inputs, p->half, scratch, err);
+	if (result >= 0 && multiply)
+		result = diti_product_write(plan, multiply, p->multiply_values, outputs, halves, scratch, err);
+	if (result >= 0 && gate) result = diti_product_write(plan, gate, p->gate_values, p->n, false, scratch, err);
+	if (result >= 0 && residual)
+		result = diti_product_write(plan, residual, p->residual_values, outputs, !p->out_f32 && halves, scratch, err);
 	if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
 	if (result >= 0 && timed) result = diti_plan_run(plan, 0, 1, err);
-	if (result >= 0) result = diti_plan_read(plan, y, output, (size_t)m * n * sizeof *output, err);
+	if (result >= 0 && !p->out_f32 && halves) {
+		result = diti_plan_read(plan, y, scratch, outputs * 2, err);
+		for (i = 0; i < outputs && result >= 0; i++) p->out[i] = diti_half_to_float(scratch[i]);
+	} else if (result >= 0) {
+		result = diti_plan_read(plan, y, p->out, outputs * sizeof *p->out, err);
+	}
 	if (result >= 0 && timed) {
 		diti_plan_learn(plan);
 		if (diti_plan_last_slice_us(plan))
-			device->us_per_gflop = (float)diti_plan_last_slice_us(plan) / (2e-9f * (float)m * (float)n * (float)k);
+			device->us_per_gflop =
+				(float)diti_plan_last_slice_us(plan) / (2e-9f * (float)p->m * (float)p->n * (float)p->k);
 	}
 	diti_plan_destroy(plan);
 	return result;
 }
 
-static bool diti_probe_agrees(const float *weight, const float *input, const float *output) {
+static double diti_product_sum(const diti_product *p, uint32_t r, uint32_t c) {
+	const float *w = p->w + (size_t)c * p->k * diti_product_taps(p);
+	double sum = 0;
+	uint32_t k, tap;
+	for (tap = 0; tap < diti_product_taps(p); tap++) {
+		const float *x = p->x + (size_t)r * p->k;
+		if (p->height) {
+			int64_t row = (int64_t)(r / p->width) + tap / 3 - 1, column = (int64_t)(r % p->width) + tap % 3 - 1;
+			if (row < 0 || column < 0 || row >= p->height || column >= p->width) continue;
+			x = p->x + (size_t)(row * p->width + column) * p->k;
+		}
+		for (k = 0; k < p->k; k++) sum += (double)x[k] * (double)w[k * diti_product_taps(p) + tap];
+	}
+	return sum;
+}
+
+static double diti_product_value(const diti_product *p, uint32_t r, uint32_t c) {
+	double v = diti_product_sum(p, r, c);
+	if (p->bias) v += p->bias_values[c];
+	if (p->gelu) v = 0.5 * v * (1 + tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
+	if (p->multiply) v *= p->multiply_values[(size_t)r * p->n + c];
+	if (p->gate) v *= p->gate_values[c];
+	if (p->residual) v += p->residual_values[(size_t)r * p->n + c];
+	return v;
+}
+
+static bool diti_product_agrees(const diti_product *p) {
+	const uint32_t rows = 1 + p->m / 39, columns = 1 + p->n / 63;
 	double error = 0, norm = 0;
-	uint32_t r, c, k;
-	for (r = 0; r < DITI_PROBE_M; r += 5) {
-		for (c = 0; c < DITI_PROBE_N; c += 3) {
-			double exact = 0;
-			for (k = 0; k < DITI_PROBE_K; k++)
-				exact += (double)input[r * DITI_PROBE_K + k] * weight[c * DITI_PROBE_K + k];
-			error += (exact - output[r * DITI_PROBE_N + c]) * (exact - output[r * DITI_PROBE_N + c]);
+	uint32_t r, c;
+	for (r = 0; r < p->m; r += rows) {
+		for (c = r % columns; c < p->n; c += columns) {
+			double exact = diti_product_value(p, r, c), off = exact - (double)p->out[(size_t)r * p->n + c];
+			error += off * off;
 			norm += exact * exact;
 		}
 	}
 	return error <= norm * 2e-4;
 }
 
-static uint32_t diti_probe_weights(bool i8, float *values, unsigned char *out) {
-	const float scale = 1.0f / 254.0f;
-	uint32_t r, k, pitch = i8 ? diti_i8_pitch(DITI_PROBE_K) : DITI_PROBE_K * (uint32_t)sizeof(float);
-	for (r = 0; r < DITI_PROBE_N; r++) {
-		float *row = values + (size_t)r * DITI_PROBE_K;
-		unsigned char *to = out + (size_t)r * pitch;
-		memset(to, 0, pitch);
-		if (!i8) memcpy(to, row, pitch);
-		for (k = 0; k < DITI_PROBE_K && i8; k++) {
-			int8_t step = (int8_t)(row[k] * 254.0f);
-			row[k] = (float)step * scale;
-			memcpy(to + k, &step, 1);
-		}
-		if (i8) memcpy(to + (DITI_PROBE_K + 15u) / 16u * 16u, &scale, sizeof scale);
-	}
-	return DITI_PROBE_N * pitch;
+static void diti_product_weight(const diti_product *p, const diti_buffer *buffer, diti_weight *weight) {
+	memset(weight, 0, sizeof *weight);
+	weight->name = "self-test weight";
+	weight->type = p->i8 ? DIT_TYPE_I8_ROW : p->half ? DIT_TYPE_F16 : DIT_TYPE_F32;
+	weight->rows = p->n;
+	weight->columns = p->k * diti_product_taps(p);
+	weight->kernel = p->height ? 3 : 1;
+	weight->part_count = 1;
+	weight->parts[0].buffer = buffer;
+	weight->parts[0].rows = p->n;
 }
 
-static dit_result diti_probe_device(diti_device *device, bool i8, bool *agrees, dit_error *err) {
-	const size_t inputs = (size_t)DITI_PROBE_M * DITI_PROBE_K, weights = (size_t)DITI_PROBE_N * DITI_PROBE_K;
-	const size_t outputs = (size_t)DITI_PROBE_M * DITI_PROBE_N;
-	float *values = (float *)diti_alloc_array(&device->env, inputs + outputs + 2 * weights, sizeof *values);
-	float *weight_values;
-	unsigned char *stored;
-	diti_buffer buffer;
-	diti_weight weight;
+static dit_result diti_product_upload(diti_device *device, const diti_product *p, unsigned char *stored,
+	diti_buffer *buffers, dit_error *err) {
+	uint32_t bytes = diti_product_store(p, stored);
+	dit_result result = diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &buffers[0], err);
+	if (result >= 0) result = diti_buffer_write(device, &buffers[0], 0, stored, bytes, err);
+	if (result < 0 || !p->bias) return result;
+	result = diti_buffer_create(device, p->n * 4, DITI_MEMORY_DEVICE, "self-test bias", &buffers[1], err);
+	return result < 0 ? result : diti_buffer_write(device, &buffers[1], 0, p->bias_values, p->n * 4, err);
+}
+
+static dit_result diti_product_run(diti_device *device, diti_product *p, bool timed, bool *agrees, dit_error *err) {
+	const size_t inputs = (size_t)p->m * p->k, outputs = (size_t)p->m * p->n;
+	const size_t weights = (size_t)p->n * p->k * diti_product_taps(p);
+	const size_t most = inputs > outputs ? inputs : outputs;
+	float *values = (float *)diti_alloc_array(&device->env, inputs + 2 * weights + 3 * outputs + 2 * (size_t)p->n + 64,
+		sizeof *values);
+	uint16_t *scratch = (uint16_t *)diti_alloc_array(&device->env, most, sizeof *scratch);
+	diti_buffer buffers[2];
+	diti_weight weight, bias;
 	dit_result result;
-	uint32_t i, bytes;
-	if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
-	weight_values = values + inputs + outputs;
-	stored = (unsigned char *)(weight_values + weights);
-	memset(&buffer, 0, sizeof buffer);
-	memset(&weight, 0, sizeof weight);
-	for (i = 0; i < inputs; i++) values[i] = diti_probe_value(i);
-	for (i = 0; i < weights; i++) weight_values[i] = diti_probe_value(i + (uint32_t)inputs);
-	bytes = diti_probe_weights(i8, weight_values, stored);
-	result = diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &buffer, err);
-	if (result >= 0) result = diti_buffer_write(device, &buffer, 0, stored, bytes, err);
-	weight.name = "self-test weight";
-	weight.type = i8 ? DIT_TYPE_I8_ROW : DIT_TYPE_F32;
-	weight.rows = DITI_PROBE_N;
-	weight.columns = DITI_PROBE_K;
-	weight.kernel = 1;
-	weight.part_count = 1;
-	weight.parts[0].buffer = &buffer;
-	weight.parts[0].rows = DITI_PROBE_N;
-	if (result >= 0) result = diti_probe_run(device, &weight, !i8, values, values + inputs, err);
-	*agrees = result >= 0 && diti_probe_agrees(weight_values, values, values + inputs);
-	diti_buffer_destroy(device, &buffer);
+	memset(buffers, 0, sizeof buffers);
+	*agrees = false;
+	if (values && scratch) {
+		p->x = values;
+		p->w = p->x + inputs;
+		p->out = p->w + 2 * weights + 64;
+		p->multiply_values = p->residual_values = p->out + outputs;
+		if (p->multiply) p->residual_values += outputs;
+		p->bias_values = p->out + 3 * outputs;
+		p->gate_values = p->bias_values + p->n;
+		diti_product_fill(p->x, inputs, 0, p->half);
+		diti_product_fill(p->w, weights, 1, p->half);
+		diti_product_fill(p->bias_values, p->n, 2, false);
+		diti_product_fill(p->gate_values, p->n, 3, false);
+		if (p->multiply) diti_product_fill(p->multiply_values, outputs, 4, true);
+		if (p->residual) diti_product_fill(p->residual_values, outputs, 5, true);
+		result = diti_product_upload(device, p, (unsigned char *)(p->w + weights), buffers, err);
+		diti_product_weight(p, &buffers[0], &weight);
+		memset(&bias, 0, sizeof bias);
+		bias.type = DIT_TYPE_F32;
+		bias.rows = 1;
+		bias.columns = p->n;
+		bias.kernel = 1;
+		bias.part_count = 1;
+		bias.parts[0].buffer = &buffers[1];
+		bias.parts[0].rows = 1;
+		if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, timed, scratch, err);
+		*agrees = result >= 0 && diti_product_agrees(p);
+	} else {
+		result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+	}
+	diti_buffer_destroy(device, &buffers[0]);
+	diti_buffer_destroy(device, &buffers[1]);
 	diti_free(&device->env, values);
+	diti_free(&device->env, scratch);
 	return result;
 }
 
-static dit_result diti_context_judge(const dit_context *context, diti_device *device, const char *name,
-	dit_result result, bool *agrees) {
-	if (diti_override_is(context->overrides, "selftest_fail", name)) *agrees = false;
-	if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
-		result == DIT_ERROR_OUT_OF_DEVICE_MEMORY)
+static dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool timed, bool *agrees,
+	dit_error *err) {
+	diti_product p = DITI_ZERO;
+	p.i8 = i8;
+	if (which == DITI_PROBE_PLAIN) {
+		p.m = 191;
+		p.n = 188;
+		p.k = 200;
+		p.out_f32 = true;
+		return diti_product_run(device, &p, timed, agrees, err);
+	}
+	p.half = p.bias = true;
+	p.m = device->is_cpu ? 97 : 1500;
+	p.n = device->is_cpu ? 92 : 1404;
+	p.k = 72;
+	if (which == DITI_PROBE_HIDDEN) {
+		p.gelu = p.multiply = true;
+	} else if (which == DITI_PROBE_RESIDUAL) {
+		p.gate = p.residual = p.out_f32 = true;
+	} else {
+		p.height = device->is_cpu ? 11 : 96;
+		p.width = device->is_cpu ? 9 : 90;
+		p.m = p.height * p.width;
+		p.n = device->is_cpu ? 36 : 96;
+		p.k = 40;
+		p.residual = true;
+	}
+	return diti_product_run(device, &p, false, agrees, err);
+}
+
+/* ==== src/job/selftest.c ==== */
+
+typedef struct diti_selftest {
+	dit_context *context;
+	diti_device *device;
+	dit_error why;
+} diti_selftest;
+
+#define DITI_MARK_MAGIC 0x6d746964u
+
+static void diti_marks_read(diti_marks *marks, const dit_context_desc *desc) {
+	uint32_t words[2];
+	marks->hook = desc->marker;
+	marks->count = 0;
+	if (!desc->mark || desc->mark_size < sizeof words) return;
+	memcpy(words, desc->mark, sizeof words);
+	if (words[0] != DITI_MARK_MAGIC || words[1] > DITI_MARKS_MOST ||
+		desc->mark_size != sizeof words + words[1] * sizeof *marks->keys)
+		return;
+	marks->count = words[1];
+	memcpy(marks->keys, (const unsigned char *)desc->mark + sizeof words, marks->count * sizeof *marks->keys);
+}
+
+static bool diti_marks_have(const diti_marks *marks, uint64_t key) {
+	uint32_t i;
+	for (i = 0; i < marks->count; i++)
+		if (marks->keys[i] == key) return true;
+	return false;
+}
+
+static void diti_marks_tell(const diti_marks *marks) {
+	unsigned char mark[8 + DITI_MARKS_MOST * sizeof(uint64_t)];
+	uint32_t words[2];
+	if (!marks->hook.func) return;
+	words[0] = DITI_MARK_MAGIC;
+	words[1] = marks->count;
+	memcpy(mark, words, sizeof words);
+	memcpy(mark + sizeof words, marks->keys, marks->count * sizeof *marks->keys);
+	marks->hook.func(marks->count ? mark : NULL, marks->count ? sizeof words + marks->count * sizeof *marks->keys : 0,
+		marks->hook.user);
+}
+
+static void diti_marks_add(diti_marks *marks, uint64_t key) {
+	if (marks->count == DITI_MARKS_MOST) memmove(marks->keys, marks->keys + 1, --marks->count * sizeof *marks->keys);
+	marks->keys[marks->count++] = key;
+	diti_marks_tell(marks);
+}
+
+static void diti_marks_remove(diti_marks *marks, uint64_t key) {
+	uint32_t i, kept = 0;
+	for (i = 0; i < marks->count; i++)
+		if (marks->keys[i] != key) marks->keys[kept++] = marks->keys[i];
+	marks->count = kept;
+	diti_marks_tell(marks);
+}
+
+static diti_class diti_selftest_rung_class(diti_rung rung) {
+	return rung == DITI_RUNG_COOP2  ? DITI_CLASS_COOP2
+		: rung == DITI_RUNG_COOP ? DITI_CLASS_COOP
+		: rung == DITI_RUNG_HALF ? DITI_CLASS_HALF
+		: rung == DITI_RUNG_FP16 ? DITI_CLASS_FP16
+		: DITI_CLASSES;
+}
+
+static dit_result diti_selftest_products(diti_device *device, bool i8, bool timed, bool conv, bool *agrees,
+	dit_error *err) {
+	const bool all = device->rung > DITI_RUNG_BASE && !device->is_cpu;
+	dit_result result = diti_probe_product(device, DITI_PROBE_PLAIN, i8, timed, agrees, err);
+	if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_HIDDEN, i8, false, agrees, err);
+	if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, false, agrees, err);
+	if (result >= 0 && *agrees && all && conv)
+		result = diti_probe_product(device, DITI_PROBE_CONV, false, false, agrees, err);
+	return result;
+}
+
+static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *agrees, dit_error *err) {
+	const diti_rung used = device->rung;
+	dit_result result;
+	device->rung = rung;
+	result = diti_selftest_products(device, false, rung == used, rung == DITI_RUNG_FP16, agrees, err);
+	device->rung = used;
+	return result;
+}
+
+static dit_result diti_selftest_attention(diti_device *device, bool int8, bool *agrees, dit_error *err) {
+	static const uint32_t dims[] = {72, 64, 128};
+	uint32_t i;
+	dit_result result = DIT_OK;
+	if (device->is_cpu) return diti_probe_attention(device, int8, 24, agrees, err);
+	for (i = 0, *agrees = true; i < DITI_COUNT(dims) && result >= 0 && *agrees; i++)
+		result = diti_probe_attention(device, int8, dims[i], agrees, err);
+	return result;
+}
+
+static dit_result diti_selftest_run(diti_device *device, diti_class which, bool *agrees, dit_error *err) {
+	uint32_t coop = device->coop_attention;
+	dit_result result;
+	switch (which) {
+	case DITI_CLASS_COOP2: return diti_selftest_rung(device, DITI_RUNG_COOP2, agrees, err);
+	case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
+	case DITI_CLASS_HALF: return diti_selftest_rung(device, DITI_RUNG_HALF, agrees, err);
+	case DITI_CLASS_FP16: return diti_selftest_rung(device, DITI_RUNG_FP16, agrees, err);
+	case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, false, false, agrees, err);
+	case DITI_CLASS_COOP_I8:
+	case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, false, agrees, err);
+	case DITI_CLASS_COOP2_ATTENTION:
+	case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention(device, false, agrees, err);
+	case DITI_CLASS_HALF_ATTENTION:
+		device->coop_attention = 0;
+		result = diti_selftest_attention(device, false, agrees, err);
+		device->coop_attention = coop;
 		return result;
-	if (!*agrees)
-		diti_log(&context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s", device->info.name, name);
+	case DITI_CLASS_COOP_ATTENTION_I8:
+	case DITI_CLASS_DOT_ATTENTION:
+		*agrees = true;
+		return diti_attention_int8_head(device, 64) ? diti_selftest_attention(device, true, agrees, err) : DIT_OK;
+	case DITI_CLASSES: break;
+	}
+	return diti_selftest_rung(device, DITI_RUNG_BASE, agrees, err);
+}
+
+static bool diti_selftest_says_nothing(dit_result result) {
+	return result == DIT_ERROR_OUT_OF_HOST_MEMORY || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY;
+}
+
+static void diti_selftest_leave_out(const diti_selftest *test, diti_class which, const char *why) {
+	diti_device *device = test->device;
+	diti_log(&test->context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s: %s", device->info.name,
+		diti_class_name(which), why);
+	if (which == DITI_CLASSES) return;
+	diti_proof_put(device, which, DITI_PROOF_BAD);
+	device->dropped |= DITI_CLASS_BIT(which);
+}
+
+static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, bool *good) {
+	const char *overrides = test->context->overrides, *name = diti_class_name(which);
+	diti_device *device = test->device;
+	diti_marks *marks = &test->context->marks;
+	uint64_t key = diti_proof_key(device, which);
+	dit_result result;
+	if (which != DITI_CLASSES) diti_marks_add(marks, key);
+	result = diti_selftest_run(device, which, good, &test->why);
+	if (result >= 0 && diti_override_is(overrides, "selftest_lose", name))
+		result = diti_device_fail(device, VK_ERROR_DEVICE_LOST, "the override selftest_lose", &test->why);
+	if (diti_override_is(overrides, "selftest_fail", name)) *good = false;
+	if (result == DIT_ERROR_DEVICE_LOST) {
+		diti_selftest_leave_out(test, which, "it lost the device");
+		return result;
+	}
+	if (which != DITI_CLASSES) diti_marks_remove(marks, key);
+	if (diti_selftest_says_nothing(result)) return result;
+	if (*good)
+		diti_proof_put(device, which, DITI_PROOF_GOOD);
+	else
+		diti_selftest_leave_out(test, which, result < 0 ? test->why.message : "it computes wrong");
 	return DIT_OK;
 }
 
-static dit_result diti_context_probe(const dit_context *context, diti_device *device, const char *name, bool i8,
-	bool *agrees, dit_error *err) {
-	dit_result result = diti_probe_device(device, i8, agrees, err);
-	return diti_context_judge(context, device, name, result, agrees);
+static dit_result diti_selftest_class(diti_selftest *test, diti_class which, bool *good) {
+	diti_device *device = test->device;
+	bool timed = which == diti_selftest_rung_class(device->rung) && !device->calibrated;
+	diti_proof known = diti_proof_find(device, which);
+	*good = known == DITI_PROOF_GOOD;
+	memset(&test->why, 0, sizeof test->why);
+	if (known == DITI_PROOF_UNKNOWN && diti_marks_have(&test->context->marks, diti_proof_key(device, which))) {
+		diti_selftest_leave_out(test, which, "an earlier start did not survive it");
+		return DIT_OK;
+	}
+	if (known == DITI_PROOF_BAD || (known == DITI_PROOF_GOOD && !timed)) return DIT_OK;
+	return diti_selftest_prove(test, which, good);
 }
 
-static dit_result diti_context_prove_rung(const dit_context *context, diti_device *device, dit_error *err) {
+static dit_result diti_selftest_climb(diti_selftest *test, dit_error *err) {
+	diti_device *device = test->device;
 	for (;;) {
-		bool agrees = false;
-		dit_error why = DITI_ZERO;
-		dit_result result = diti_context_probe(context, device, diti_rung_name(device->rung), false, &agrees, &why);
-		if (result < 0) {
-			if (err) *err = why;
-			return result;
-		}
-		if (agrees) return DIT_OK;
-		if (device->rung == DITI_RUNG_BASE) {
-			if (why.result < 0 && err) *err = why;
-			return why.result < 0
-				? why.result
-				: diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
+		diti_class which = diti_selftest_rung_class(device->rung);
+		bool good = false;
+		dit_result result = diti_selftest_class(test, which, &good);
+		if (result >= 0 && good) return DIT_OK;
+		if (result >= 0 && which == DITI_CLASSES && !test->why.result)
+			return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
 				"device %s computes a matrix product wrong even on the base rung; update its driver",
 				device->info.name);
+		if (result < 0 || which == DITI_CLASSES) {
+			if (err) *err = test->why;
+			return test->why.result;
 		}
-		device->rung = (diti_rung)((int)device->rung - 1);
-		if (device->rung == DITI_RUNG_COOP && !device->coop.subgroup_shape[DITI_COOP_F16].m)
-			device->rung = DITI_RUNG_HALF;
-		if (device->rung < DITI_RUNG_COOP) device->coop_i8 = false;
+		diti_class_drop(device, which);
+		device->dropped |= DITI_CLASS_BIT(which);
 	}
 }
 
-static dit_result diti_context_prove_i8(const dit_context *context, diti_device *device, dit_error *err) {
-	dit_result result = DIT_OK;
-	bool agrees = true;
-	if (device->coop_i8) {
-		result = diti_context_probe(context, device, "coop_i8", true, &agrees, err);
-		device->coop_i8 = agrees;
+static dit_result diti_selftest_device(dit_context *context, diti_device *device, dit_error *err) {
+	static const diti_class classes[] = {
+		DITI_CLASS_HALF,
+		DITI_CLASS_FP16,
+		DITI_CLASS_COOP_CONV,
+		DITI_CLASS_COOP_I8,
+		DITI_CLASS_DOT,
+		DITI_CLASS_COOP2_ATTENTION,
+		DITI_CLASS_COOP_ATTENTION,
+		DITI_CLASS_HALF_ATTENTION,
+		DITI_CLASS_COOP_ATTENTION_I8,
+		DITI_CLASS_DOT_ATTENTION};
+	diti_selftest test;
+	dit_result result;
+	size_t i;
+	if (diti_override_is(context->overrides, "selftest", "skip")) return DIT_OK;
+	memset(&test, 0, sizeof test);
+	test.context = context;
+	test.device = device;
+	result = diti_selftest_climb(&test, err);
+	for (i = 0; i < DITI_COUNT(classes) && result >= 0; i++) {
+		diti_class which = classes[i];
+		diti_rung rung = device->rung;
+		bool good = true;
+		if (!diti_class_is_used(device, which) || which == diti_selftest_rung_class(device->rung)) continue;
+		if (device->is_cpu && (which == DITI_CLASS_FP16 || which == DITI_CLASS_COOP_CONV)) continue;
+		if (which == DITI_CLASS_DOT && device->coop_i8) continue;
+		result = diti_selftest_class(&test, which, &good);
+		if (result < 0 && err) *err = test.why;
+		if (good) continue;
+		diti_class_drop(device, which);
+		device->dropped |= DITI_CLASS_BIT(which);
+		if (result >= 0 && device->rung != rung) result = diti_selftest_climb(&test, err);
 	}
-	if (result >= 0 && !device->coop_i8 && device->dot) {
-		result = diti_context_probe(context, device, "dot", true, &agrees, err);
-		device->dot = agrees;
-	}
-	return result;
-}
-
-static dit_result diti_context_prove_attention(const dit_context *context, diti_device *device, const char *name,
-	bool int8, bool *agrees, dit_error *err) {
-	dit_result result = diti_probe_attention(device, int8, agrees, err);
-	return diti_context_judge(context, device, name, result, agrees);
-}
-
-static dit_result diti_context_prove_half(const dit_context *context, diti_device *device, dit_error *err) {
-	uint32_t coop = device->coop_attention;
-	dit_result result = DIT_OK;
-	if (device->rung < DITI_RUNG_HALF) device->half_attention = false;
-	if (!device->half_attention) return DIT_OK;
-	device->coop_attention = 0;
-	result = diti_context_prove_attention(context, device, "half_attention", false, &device->half_attention, err);
-	device->coop_attention = coop;
-	return result;
-}
-
-static dit_result diti_context_prove_attentions(const dit_context *context, diti_device *device, dit_error *err) {
-	static const char *const names[] = {"", "coop_attention", "coop2_attention"};
-	dit_result result = DIT_OK;
-	bool agrees = false;
-	if (device->rung < DITI_RUNG_COOP) device->coop_attention = 0;
-	if (device->rung == DITI_RUNG_COOP && device->coop_attention > 1) device->coop_attention = 1;
-	while (device->coop_attention && !agrees && result >= 0) {
-		result = diti_context_prove_attention(context, device, names[device->coop_attention], false, &agrees, err);
-		if (!agrees) device->coop_attention--;
-	}
-	if (result >= 0) result = diti_context_prove_half(context, device, err);
-	if (!device->dot) device->dot_attention = false;
-	if (result >= 0 && diti_attention_int8_head(device, 64)) {
-		bool *int8 = device->coop_attention ? &device->coop_attention_i8 : &device->dot_attention;
-		result = diti_context_prove_attention(
-			context, device, device->coop_attention ? "coop_attention_i8" : "dot_attention", true, int8, err);
-	}
-	return result;
-}
-
-static dit_result diti_context_prove_device(const dit_context *context, diti_device *device, dit_error *err) {
-	diti_rung rung = device->rung;
-	bool coop_i8 = device->coop_i8, dot = device->dot, half = device->half_attention;
-	dit_result result = diti_context_prove_rung(context, device, err);
-	if (result >= 0) result = diti_context_prove_i8(context, device, err);
-	if (result >= 0) result = diti_context_prove_attentions(context, device, err);
 	if (result < 0) return result;
-	half = half && device->rung >= DITI_RUNG_HALF && !device->half_attention;
-	diti_format(device->info.rung, sizeof device->info.rung, "%s%s%s%s%s%s", diti_rung_name(device->rung),
-		device->rung != rung ? ", no " : "", device->rung != rung ? diti_rung_name(rung) : "",
-		coop_i8 && !device->coop_i8 ? ", no coop_i8" : "", dot && !device->dot ? ", no dot" : "",
-		half ? ", no half_attention" : "");
+	diti_class_describe(device, device->dropped);
 	diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s, %.1f GFLOP/s in the self-test", device->info.name,
 		device->info.rung, device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
 	return DIT_OK;
 }
 
-static bool diti_context_proved(const dit_context *context, diti_device *device) {
+/* ==== src/job/context.c ==== */
+
+static bool diti_context_has_proved(const dit_context *context, diti_device *device) {
 	uint32_t i;
 	for (i = 0; i < device->ordinal; i++) {
 		const diti_device *same = context->devices[i];
 		if (!device->owns_device || !same->owns_device || same->physical != device->physical) continue;
 		device->rung = same->rung;
+		device->half_products = same->half_products;
+		device->coop_convolutions = same->coop_convolutions;
 		device->coop_i8 = same->coop_i8;
 		device->dot = same->dot;
 		device->coop_attention = same->coop_attention;
@@ -31396,20 +32090,11 @@ static bool diti_context_proved(const dit_context *context, diti_device *device)
 		device->half_attention = same->half_attention;
 		device->dot_attention = same->dot_attention;
 		device->us_per_gflop = same->us_per_gflop;
+		device->dropped = same->dropped;
 		memcpy(device->info.rung, same->info.rung, sizeof device->info.rung);
 		return true;
 	}
 	return false;
-}
-
-static dit_result diti_context_prove(const dit_context *context, dit_error *err) {
-	dit_result result = DIT_OK;
-	uint32_t i;
-	for (i = 0; i < context->device_count && result >= 0; i++) {
-		diti_device *device = context->devices[i];
-		if (!diti_context_proved(context, device)) result = diti_context_prove_device(context, device, err);
-	}
-	return result;
 }
 
 static dit_result diti_context_check(const dit_context_desc *desc, dit_error *err) {
@@ -31459,14 +32144,50 @@ static uint32_t diti_context_count_devices(const dit_context_desc *desc) {
 	return count;
 }
 
-static dit_result diti_context_open_device(dit_context *context, const dit_context_desc *desc,
-	const diti_device_place *place, dit_error *err) {
+static dit_result diti_context_prove(dit_context *context, const dit_context_desc *desc, diti_device_place *place,
+	dit_error *err) {
+	diti_device **device = &context->devices[place->ordinal];
+	diti_proof proofs[DITI_CLASSES + 1];
+	dit_error why = DITI_ZERO;
+	dit_result result = DIT_OK;
+	int i;
+	while (!diti_context_has_proved(context, *device)) {
+		result = diti_selftest_device(context, *device, &why);
+		if (result != DIT_ERROR_DEVICE_LOST || (*device)->dropped == place->dropped || !(*device)->owns_device) break;
+		place->dropped = (*device)->dropped;
+		for (i = 0; i <= DITI_CLASSES; i++) proofs[i] = diti_proof_find(*device, (diti_class)i);
+		diti_device_close(*device);
+		*device = NULL;
+		context->device_count--;
+		result = diti_device_open_beside(desc, &context->env, place, device, err);
+		if (result < 0) return result;
+		context->device_count++;
+		(*device)->fail_submit_after = 0;
+		for (i = 0; i <= DITI_CLASSES; i++)
+			if (proofs[i] != DITI_PROOF_UNKNOWN) diti_proof_put(*device, (diti_class)i, proofs[i]);
+	}
+	if (result == DIT_ERROR_DEVICE_LOST && !(*device)->owns_device)
+		return diti_fail_vk(
+			err, VK_ERROR_DEVICE_LOST,
+			"%s; it was lost in a self-test: make the device anew and set overrides to \"rung=half\", or "
+			"to a lower rung",
+			why.message);
+	if (result < 0 && err) *err = why;
+	return result;
+}
+
+static dit_result diti_context_open_device(dit_context *context, const dit_context_desc *desc, diti_device_place *place,
+	dit_error *err) {
 	diti_device **out = &context->devices[place->ordinal];
 	uint32_t i;
-	dit_result result = place->count > 1 ? diti_device_open_beside(desc, &context->env, place, out, err)
+	dit_result result;
+	place->dropped = 0;
+	result = place->count > 1 ? diti_device_open_beside(desc, &context->env, place, out, err)
 		: diti_device_open(desc, &context->env, out, err);
 	if (result < 0) return result;
 	context->device_count++;
+	result = diti_context_prove(context, desc, place, err);
+	if (result < 0) return result;
 	(*out)->tune = desc->tune;
 	for (i = 0; i < place->ordinal; i++) {
 		if (context->devices[i]->queue == (*out)->queue && !(*out)->joined)
@@ -31529,11 +32250,11 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
 	dit_result result;
 	context->progress = desc->progress;
 	context->worker = desc->worker;
+	diti_marks_read(&context->marks, desc);
 	context->overrides = diti_copy_string(&context->env, desc->overrides);
 	if (desc->overrides && !context->overrides)
 		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
 	result = diti_context_open_devices(context, desc, err);
-	if (result >= 0) result = diti_context_prove(context, err);
 	if (result >= 0 && (context->device_count > 1 || desc->transport.rank_count > 1))
 		result = diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
 			context->overrides, &context->peers, err);
@@ -31562,10 +32283,16 @@ DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context 
 	return DIT_OK;
 }
 
+static void diti_context_copy_info(diti_device *device, dit_device_info *out) {
+	diti_lock(&device->lock);
+	*out = device->info;
+	diti_unlock(&device->lock);
+}
+
 DIT_API dit_result dit_context_device(const dit_context *ctx, dit_device_info *out, dit_error *err) {
 	if (!ctx || !out)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_device: ctx and out must be given");
-	*out = ctx->device->info;
+	diti_context_copy_info(ctx->device, out);
 	return DIT_OK;
 }
 
@@ -31574,7 +32301,7 @@ DIT_API dit_result dit_context_devices(const dit_context *ctx, dit_device_info *
 	if (!ctx || !count)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_devices: ctx and count must be given");
 	if (!out || *count > ctx->device_count) *count = ctx->device_count;
-	for (i = 0; out && i < *count; i++) out[i] = ctx->devices[i]->info;
+	for (i = 0; out && i < *count; i++) diti_context_copy_info(ctx->devices[i], &out[i]);
 	return DIT_OK;
 }
 
@@ -33003,6 +33730,7 @@ typedef struct diti_encode {
 	diti_plan *plan;
 	diti_text_use use;
 	diti_tensor kept[DITI_TEXTS];
+	bool again;
 } diti_encode;
 
 static void diti_encode_begin(diti_encode *encode, dit_context *ctx, const dit_model *model) {
@@ -33017,6 +33745,7 @@ static dit_result diti_encode_plan(diti_encode *encode, dit_error *err) {
 	dit_result result;
 	diti_guard_judge(&encode->graph);
 	result = diti_plan_create(&encode->graph, NULL, &encode->plan, err);
+	encode->again = encode->graph.again;
 	diti_graph_free(&encode->graph);
 	return result;
 }
@@ -33038,13 +33767,15 @@ static dit_result diti_encode_fixed(dit_context *ctx, const dit_model *model, co
 	bool weighted, float *out, dit_error *err) {
 	diti_encode encode;
 	dit_result result;
-	diti_encode_begin(&encode, ctx, model);
-	encode.use.copies = 1;
-	encode.use.encodes[0] = true;
-	encode.use.weighted = weighted;
-	diti_encoders_emit(model, &encode.graph, &encode.use);
-	memcpy(encode.kept, encode.use.texts, sizeof encode.kept);
-	result = diti_encode_plan(&encode, err);
+	do {
+		diti_encode_begin(&encode, ctx, model);
+		encode.use.copies = 1;
+		encode.use.encodes[0] = true;
+		encode.use.weighted = weighted;
+		diti_encoders_emit(model, &encode.graph, &encode.use);
+		memcpy(encode.kept, encode.use.texts, sizeof encode.kept);
+		result = diti_encode_plan(&encode, err);
+	} while (encode.again);
 	if (result >= 0) result = diti_encoders_write(model, &ctx->env, encode.plan, &encode.use, tokens, NULL, err);
 	if (result >= 0) result = diti_encode_read(&encode, 0, out, err);
 	diti_plan_destroy(encode.plan);
@@ -33079,17 +33810,19 @@ static dit_result diti_encode_packed(dit_context *ctx, const dit_model *model, c
 	dit_result result;
 	items[0][1] = items[0][3] = items[1][0] = length;
 	items[1][1] = count - length;
-	diti_encode_begin(&encode, ctx, model);
-	use->batch = 2;
-	use->rows = use->tokens = count;
-	use->ids = diti_tensor_input(&encode.graph, DITI_U32, 1, count, "token ids");
-	use->items = diti_tensor_input(&encode.graph, DITI_U32, 2, DITI_ITEM_WORDS, "prompts");
-	if (weighted) use->weights = diti_tensor_input(&encode.graph, DITI_U32, count, 4, "token weights");
-	encoded = diti_t5_encode(t5, &encode.graph, use);
-	keep.out = encode.kept[0] = diti_tensor_state(&encode.graph, DITI_F32, count, columns, "prompt embedding");
-	keep.name = "keep embedding";
-	diti_elementwise(&encode.graph, encoded, &keep);
-	result = diti_encode_plan(&encode, err);
+	do {
+		diti_encode_begin(&encode, ctx, model);
+		use->batch = 2;
+		use->rows = use->tokens = count;
+		use->ids = diti_tensor_input(&encode.graph, DITI_U32, 1, count, "token ids");
+		use->items = diti_tensor_input(&encode.graph, DITI_U32, 2, DITI_ITEM_WORDS, "prompts");
+		if (weighted) use->weights = diti_tensor_input(&encode.graph, DITI_U32, count, 4, "token weights");
+		encoded = diti_t5_encode(t5, &encode.graph, use);
+		keep.out = encode.kept[0] = diti_tensor_state(&encode.graph, DITI_F32, count, columns, "prompt embedding");
+		keep.name = "keep embedding";
+		diti_elementwise(&encode.graph, encoded, &keep);
+		result = diti_encode_plan(&encode, err);
+	} while (encode.again);
 	if (result >= 0) result = diti_plan_write(encode.plan, use->ids, tokens->ids, count * sizeof *tokens->ids, err);
 	if (result >= 0) result = diti_plan_write(encode.plan, use->items, items, sizeof items, err);
 	if (result >= 0) result = diti_t5_write_inputs(t5, encode.plan, use, err);
@@ -35755,16 +36488,20 @@ static void diti_job_ops(dit_job *job, diti_graph *graph) {
 
 static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
 	diti_graph graph;
-	dit_result result = DIT_OK;
-	diti_job_ops(job, &graph);
-	if (graph.wanted_count && !diti_graph_failed(&graph)) {
-		result = diti_tune_run(&graph, progress, err);
-		diti_graph_free(&graph);
-		if (result != DIT_OK) return result;
+	dit_result result;
+	bool again;
+	do {
 		diti_job_ops(job, &graph);
-	}
-	result = diti_plan_create(&graph, progress, &job->plan, err);
-	diti_graph_free(&graph);
+		if (graph.wanted_count && !diti_graph_failed(&graph)) {
+			result = diti_tune_run(&graph, progress, err);
+			diti_graph_free(&graph);
+			if (result != DIT_OK) return result;
+			diti_job_ops(job, &graph);
+		}
+		result = diti_plan_create(&graph, progress, &job->plan, err);
+		again = graph.again;
+		diti_graph_free(&graph);
+	} while (again);
 	if (result == DIT_OK && !job->device->owns_device && !diti_plan_streams(job->plan))
 		result = diti_plan_prepare_secondaries(job->plan, err);
 	return result;

@@ -476,6 +476,27 @@ static unsigned char *load_cache(const char *path, size_t *size) {
     return NULL;
 }
 
+/* Beside the cache: which self-test of a driver is running, for the next start if this one does not survive it. */
+static bool mark_path(const char *device, char *out, size_t size) {
+    char path[PATH_SIZE];
+    return cache_path(device, path, sizeof path) && snprintf(out, size, "%s.mark", path) < (int)size;
+}
+
+/* On the disk when it returns, since the machine itself may hang next; size 0 removes the file. */
+static void save_mark(const char *path, const void *mark, size_t size) {
+    FILE *file = size ? fopen(path, "wb") : NULL;
+    if (!size) remove(path);
+    if (!file) return;
+    fwrite(mark, 1, size, file);
+    fflush(file);
+#ifdef _WIN32
+    _commit(_fileno(file));
+#else
+    fsync(fileno(file));
+#endif
+    fclose(file);
+}
+
 static bool save_cache(const char *path, const unsigned char *blob, size_t size) {
     unsigned char *file = malloc(size + 8);
     uint64_t sum = fnv1a(blob, size);

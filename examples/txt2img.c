@@ -57,8 +57,8 @@ typedef struct app {
     dit_model *model;
     dit_job *job;
     dit_error err;
-    unsigned char *rgba, *cache;
-    size_t cache_size;
+    unsigned char *rgba, *cache, *mark;
+    size_t cache_size, mark_size;
     options repeated; /* of --repeat-from */
     char *repeated_text, repeated_paths[11][PATH_SIZE];
     char hashes[3][16];       /* of the files of --init-img, --mask and --noise; empty: they cannot be read twice */
@@ -910,6 +910,12 @@ static void tell_other_device(app *a) {
 static void load_pipeline_cache(app *a) {
     char path[PATH_SIZE];
     if (cache_path(a->o.device, path, sizeof path)) a->cache = load_cache(path, &a->cache_size);
+    if (mark_path(a->o.device, path, sizeof path)) a->mark = read_file(path, &a->mark_size);
+}
+
+static void keep_mark(const void *mark, size_t size, void *user) {
+    char path[PATH_SIZE];
+    if (mark_path(((app *)user)->o.device, path, sizeof path)) save_mark(path, mark, size);
 }
 
 /* Kept when it has changed; failing to keep it costs time only, so it is no error. */
@@ -940,6 +946,10 @@ static int open_context(app *a) {
     desc.device_memory_limit = a->r.device_memory;
     desc.cache = a->cache;
     desc.cache_size = a->cache_size;
+    desc.marker.func = keep_mark;
+    desc.marker.user = a;
+    desc.mark = a->mark;
+    desc.mark_size = a->mark_size;
     desc.trace = a->o.trace != NULL;
     desc.tune = a->o.tune;
     result = dit_context_create(&desc, &a->context, &a->err);
@@ -1397,6 +1407,7 @@ static int make_pictures(app *a) {
     free(a->cache);
     free(a->split);
     free(a->repeated_text);
+    free(a->mark);
     return code;
 }
 
@@ -1464,6 +1475,7 @@ static int show_info(app *a) {
     dit_model_destroy(model);
     dit_context_destroy(a->context);
     free(a->cache);
+    free(a->mark);
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, NULL);
 }
 

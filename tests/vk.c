@@ -60,7 +60,7 @@ static void choice(void) {
     CHECK(diti_candidate_choose(list, 2, NULL, &err) == &list[1]);
     CHECK(diti_candidate_choose(list, 1, NULL, &err) == &list[0]);
     CHECK(diti_candidate_choose(list, 5, "3", &err) == &list[3]);
-    CHECK(diti_candidate_choose(list, 5, "4090", &err) == &list[1]);
+    CHECK(diti_candidate_choose(list, 5, "d 4090", &err) == &list[1]);
     CHECK(diti_candidate_choose(list, 5, "BOARD", &err) == &list[2]);
     CHECK(diti_candidate_choose(list, 5, "LLVM 15, 256", &err) == &list[0]);
     CHECK(diti_candidate_choose(list, 5, "uuid:4c4c4c4c-4C4C-4c4c-4c4c-4c4c4c4c4c4c", &err) == &list[3]);
@@ -74,7 +74,276 @@ static void choice(void) {
     CHECK(!diti_candidate_choose(list, 5, "nosuch", &err) && err.result == DIT_ERROR_UNSUPPORTED_DEVICE);
     CHECK(strstr(err.message, "nosuch") && strstr(err.message, "3: Laptop"));
     CHECK(!diti_candidate_choose(list, 5, "0,1", &err) && err.result == DIT_ERROR_UNSUPPORTED_DEVICE);
+    CHECK(!diti_candidate_choose(list, 5, "5", &err) && err.result == DIT_ERROR_INVALID_ARGUMENT); /* digits: no name */
+    CHECK(strstr(err.message, "from 0 to 4") && strstr(err.message, "2: board 48"));
+    CHECK(!diti_candidate_choose(list, 5, "48", &err) && err.result == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(!diti_candidate_choose(list, 1, "15", &err) && strstr(err.message, "the only one is 0"));
+    CHECK(!diti_candidate_choose(list, 1, "256", &err) && err.result == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(!diti_candidate_choose(list, 5, "99999999999999999999", &err) && strstr(err.message, "digits are an index"));
+    CHECK(diti_candidate_choose(list, 5, "0003", &err) == &list[3]);
     CHECK(!diti_candidate_choose(list, 0, NULL, &err) && strstr(err.message, "mesa-vulkan-drivers"));
+}
+
+/* --- known faults of drivers --- */
+
+static uint32_t quirks_of(uint32_t vendor, uint32_t driver, uint32_t type, uint32_t device, uint32_t version,
+                          uint32_t least_subgroup, bool mixed_dot) {
+    diti_identity id = {0};
+    const char *why;
+    uint32_t found;
+    id.vendor = vendor, id.driver = driver, id.type = type, id.device = device, id.version = version;
+    id.least_subgroup = least_subgroup, id.mixed_dot = mixed_dot;
+    found = diti_quirks(&id, UINT32_MAX, &why);
+    CHECK((found != 0) == (why != NULL));
+    return found;
+}
+
+static void quirks(void) {
+    enum {
+        AMD = 0x1002,
+        INTEL = 0x8086,
+        NVIDIA = 0x10de,
+        CARD = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+        CHIP = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+        NONE = DITI_QUIRK_NO_MATRICES,
+        SMALL = DITI_QUIRK_SMALL_TILES,
+        SLOW = DITI_QUIRK_SLOW_HALF
+    };
+    static const struct {
+        uint32_t vendor, driver, type, device, version, subgroup;
+        bool mixed_dot;
+        uint32_t what;
+    } cases[] = {
+        {AMD, VK_DRIVER_ID_AMD_PROPRIETARY, CHIP, 0x1114, 0x800184, 32, true, NONE | SMALL}, /* Radeon 860M */
+        {AMD, VK_DRIVER_ID_AMD_OPEN_SOURCE, CHIP, 0x1114, 0x800184, 32, true, NONE},
+        {AMD, VK_DRIVER_ID_AMD_PROPRIETARY, CARD, 0x744c, 0x800184, 32, true, SMALL}, /* RX 7900 XTX */
+        {AMD, VK_DRIVER_ID_AMD_OPEN_SOURCE, CARD, 0x744c, 0x800184, 32, true, 0},
+        {AMD, VK_DRIVER_ID_AMD_PROPRIETARY, CARD, 0x73bf, 0x800184, 32, false, NONE | SMALL}, /* RX 6800 XT */
+        {AMD, VK_DRIVER_ID_AMD_OPEN_SOURCE, CARD, 0x73bf, 0x800184, 32, false, NONE},
+        {AMD, VK_DRIVER_ID_MESA_RADV, CARD, 0x73bf, 0x6800000, 32, false, 0},
+        {AMD, VK_DRIVER_ID_MESA_RADV, CHIP, 0x1114, 0x6800000, 32, true, 0},
+        {INTEL, VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA, CARD, 0x56a0, 0x6800000, 8, true, NONE}, /* A770 */
+        {INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, CHIP, 0x46a6, 101u << 14 | 9999, 8, true, NONE},
+        {INTEL, VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA, CARD, 0xe223, 0x6800000, 16, true, 0}, /* B70 */
+        {INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, CARD, 0xe223, 101u << 14 | 8515, 16, true, NONE},
+        {INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, CARD, 0xe223, 101u << 14 | 8826, 16, true, NONE},
+        {INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, CARD, 0xe223, 101u << 14 | 8827, 16, true, 0},
+        {INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, CARD, 0xe220, 101u << 14 | 8826, 16, true, NONE},
+        {INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, CARD, 0xe21f, 101u << 14 | 8826, 16, true, 0},
+        {INTEL, VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS, CARD, 0xe224, 101u << 14 | 8826, 16, true, 0},
+        {NVIDIA, VK_DRIVER_ID_NVIDIA_PROPRIETARY, CARD, 0x1aff, 0, 32, true, 0},
+        {NVIDIA, VK_DRIVER_ID_NVIDIA_PROPRIETARY, CARD, 0x1b00, 0, 32, true, SLOW}, /* GTX 1080 Ti's chip */
+        {NVIDIA, VK_DRIVER_ID_MESA_NVK, CARD, 0x1d7f, 0, 32, true, SLOW},
+        {NVIDIA, VK_DRIVER_ID_NVIDIA_PROPRIETARY, CARD, 0x1d80, 0, 32, true, 0}, /* GV100 and newer */
+        {NVIDIA, VK_DRIVER_ID_NVIDIA_PROPRIETARY, CARD, 0x2684, 0, 32, true, 0},
+        {0x10005, VK_DRIVER_ID_MESA_LLVMPIPE, VK_PHYSICAL_DEVICE_TYPE_CPU, 0, 1, 8, true, 0},
+    };
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        uint32_t found = quirks_of(cases[i].vendor, cases[i].driver, cases[i].type, cases[i].device, cases[i].version,
+                                   cases[i].subgroup, cases[i].mixed_dot);
+        CHECK_MESSAGE(found == cases[i].what, "case %zu: %x in place of %x", i, found, cases[i].what);
+    }
+    for (i = 0; i < DITI_COUNT(diti_quirk_table);
+         i++) /* every row says what it is about and where that is known from */
+        CHECK(diti_quirk_table[i].why && strlen(diti_quirk_table[i].source) > 8 && diti_quirk_table[i].what);
+}
+
+/* Which size of subgroups matrices have; 0: it is not known, so there are none. */
+static void subgroup_sizes(void) {
+    diti_features features = {{false}};
+    diti_identity id = {0};
+    bool chosen;
+    id.vendor = 0x10de, id.subgroup = id.least_subgroup = id.most_subgroup = 32;
+    CHECK(diti_coop_subgroup(&id, &features, &chosen) == 32 && !chosen); /* nothing has to be chosen */
+    id.chooses_subgroup = true;
+    features.has[DITI_FEATURE_SUBGROUP_SIZE] = features.has[DITI_FEATURE_FULL_SUBGROUPS] = true;
+    CHECK(diti_coop_subgroup(&id, &features, &chosen) == 32 && chosen);
+    id.chooses_subgroup = false;
+    CHECK(diti_coop_subgroup(&id, &features, &chosen) == 32 && !chosen); /* NVK */
+    id.least_subgroup = 16;
+    CHECK(diti_coop_subgroup(&id, &features, &chosen) == 0);
+    id.chooses_subgroup = true;
+    CHECK(diti_coop_subgroup(&id, &features, &chosen) == 32 && chosen);
+    id.vendor = 0x8086;
+    CHECK(diti_coop_subgroup(&id, &features, &chosen) == 16 && chosen);
+    id.least_subgroup = id.most_subgroup = 0; /* a driver that says nothing about them */
+    features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
+    CHECK(diti_coop_subgroup(&id, &features, &chosen) == 0);
+    memset(&features, 0, sizeof features);
+    features.has[DITI_FEATURE_COOP] = features.has[DITI_FEATURE_FP16] = features.has[DITI_FEATURE_STORAGE16] = true;
+    features.has[DITI_FEATURE_MEMORY_MODEL] = features.has[DITI_FEATURE_MEMORY_SCOPE] = true;
+    features.has[DITI_FEATURE_INT8] = features.has[DITI_FEATURE_SUBGROUP_SIZE] = true;
+    diti_features_useful(&features);
+    CHECK(features.has[DITI_FEATURE_COOP] && features.has[DITI_FEATURE_INT8]);
+    CHECK(!features.has[DITI_FEATURE_SUBGROUP_SIZE]); /* of use only with full subgroups */
+}
+
+/* A driver that lists cooperative matrices, which the one below has not, and what it is asked. */
+static struct feign {
+    PFN_vkGetPhysicalDeviceProperties2 properties;
+    PFN_vkGetPhysicalDeviceFeatures2 features;
+    PFN_vkEnumerateDeviceExtensionProperties extensions;
+    PFN_vkCreateDevice create;
+    uint32_t vendor, driver, type;
+    bool one_size, shapes; /* of subgroups; it lists shapes, too */
+    uint32_t version;      /* of Vulkan; 0: what the driver has */
+    uint32_t asked, refused;
+} feign;
+
+static VKAPI_ATTR void VKAPI_CALL feign_properties(VkPhysicalDevice gpu, VkPhysicalDeviceProperties2 *out) {
+    VkBaseOutStructure *at;
+    feign.properties(gpu, out);
+    out->properties.vendorID = feign.vendor;
+    if (feign.version) out->properties.apiVersion = feign.version;
+    out->properties.deviceType = (VkPhysicalDeviceType)feign.type;
+    for (at = (VkBaseOutStructure *)out->pNext; at; at = at->pNext) {
+        if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES)
+            ((VkPhysicalDeviceDriverProperties *)(void *)at)->driverID = (VkDriverId)feign.driver;
+        if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES)
+            ((VkPhysicalDeviceShaderIntegerDotProductProperties *)(void *)at)
+                ->integerDotProduct4x8BitPackedMixedSignednessAccelerated = VK_TRUE;
+        if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) {
+            VkPhysicalDeviceSubgroupSizeControlProperties *sizes =
+                (VkPhysicalDeviceSubgroupSizeControlProperties *)(void *)at;
+            sizes->minSubgroupSize = 8;
+            sizes->maxSubgroupSize = feign.one_size ? 8 : 16;
+            sizes->requiredSubgroupSizeStages = feign.one_size ? 0 : VK_SHADER_STAGE_COMPUTE_BIT;
+        }
+    }
+}
+
+static VKAPI_ATTR void VKAPI_CALL feign_features(VkPhysicalDevice gpu, VkPhysicalDeviceFeatures2 *out) {
+    VkBaseOutStructure *at;
+    feign.features(gpu, out);
+    for (at = (VkBaseOutStructure *)out->pNext; at; at = at->pNext)
+        if ((uint32_t)at->sType == 1000506000u) ((diti_feature_node *)(void *)at)->bits[0] = VK_TRUE;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL feign_extensions(VkPhysicalDevice gpu, const char *layer, uint32_t *count,
+                                                       VkExtensionProperties *out) {
+    uint32_t room = *count;
+    VkResult vr = feign.extensions(gpu, layer, count, out);
+    if (vr < 0) return vr;
+    if (out && *count < room)
+        snprintf(out[*count].extensionName, VK_MAX_EXTENSION_NAME_SIZE, "VK_KHR_cooperative_matrix");
+    ++*count;
+    return vr;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL feign_create(VkPhysicalDevice gpu, const VkDeviceCreateInfo *info,
+                                                   const VkAllocationCallbacks *callbacks, VkDevice *out) {
+    uint32_t i;
+    for (i = 0; i < info->enabledExtensionCount; i++)
+        if (!strcmp(info->ppEnabledExtensionNames[i], "VK_KHR_cooperative_matrix"))
+            return feign.refused++, VK_ERROR_FEATURE_NOT_PRESENT;
+    return feign.create(gpu, info, callbacks, out);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL feign_matrices(VkPhysicalDevice gpu, uint32_t *count,
+                                                     diti_vk_coop_property *out) {
+    uint32_t i;
+    (void)gpu;
+    feign.asked++;
+    *count = feign.shapes ? 2 : 0;
+    for (i = 0; i < *count && out; i++) {
+        unsigned char *at = (unsigned char *)out + i * (offsetof(diti_vk_coop_property, invocations) + 7) / 8 * 8;
+        diti_vk_coop_property *shape = (diti_vk_coop_property *)(void *)at;
+        shape->m = shape->n = shape->k = 16;
+        shape->a = shape->b = i ? 3 : 0;
+        shape->c = shape->result = i ? 5 : 1;
+        shape->saturating = VK_FALSE;
+        shape->scope = 3;
+    }
+    return VK_SUCCESS;
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL feign_get(VkInstance instance, const char *name) {
+    PFN_vkVoidFunction real = test_vulkan_function(instance, name);
+#define FEIGN(function, member, wrapper)                                                                               \
+    if (!strcmp(name, function)) {                                                                                     \
+        memcpy(&feign.member, &real, sizeof real);                                                                     \
+        return (PFN_vkVoidFunction)wrapper;                                                                            \
+    }
+    FEIGN("vkGetPhysicalDeviceProperties2", properties, feign_properties)
+    FEIGN("vkGetPhysicalDeviceFeatures2", features, feign_features)
+    FEIGN("vkEnumerateDeviceExtensionProperties", extensions, feign_extensions)
+    FEIGN("vkCreateDevice", create, feign_create)
+#undef FEIGN
+    if (!strcmp(name, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")) return (PFN_vkVoidFunction)feign_matrices;
+    return real;
+}
+
+static void feign_list(char *rung, size_t size) {
+    diti_env env = test_env();
+    diti_vk_api vk = {0};
+    VkInstance instance = NULL;
+    diti_candidate *list = NULL;
+    void *library = NULL;
+    uint32_t count = 0;
+    dit_error err = {0};
+    CHECK(diti_vulkan_load(NULL, feign_get, &vk, &library, &err) == DIT_OK);
+    CHECK(diti_instance_create(&env, &vk, &instance, &err) == DIT_OK);
+    CHECK(diti_instance_functions(&vk, instance, &err) == DIT_OK);
+    CHECK(diti_candidates_list(&env, &vk, instance, &list, &count, &err) == DIT_OK && count > 0);
+    if (count) snprintf(rung, size, "%s", list[0].info.rung);
+    diti_free(&env, list);
+    diti_instance_destroy(&vk, instance);
+}
+
+static diti_device *feign_open(const char *overrides) {
+    dit_vulkan through = {0};
+    dit_context_desc desc = {0};
+    dit_error err = {0};
+    diti_device *device;
+    through.get_instance_proc_addr = feign_get;
+    desc.vulkan = &through;
+    desc.vulkan_count = 1;
+    desc.overrides = overrides;
+    feign.asked = feign.refused = 0;
+    device = test_open_desc(&desc, &err);
+    CHECK_MESSAGE(device, "%s", err.message);
+    return device;
+}
+
+/* Some drivers crash when they are asked for their matrices: those are never asked, and others only when they are
+   opened. */
+static void who_is_asked(bool fp16) {
+    char rung[32] = "";
+    diti_device *device;
+    memset(&feign, 0, sizeof feign);
+    feign.vendor = 0x1002, feign.driver = VK_DRIVER_ID_MESA_RADV, feign.type = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    feign_list(rung, sizeof rung);
+    CHECK_MESSAGE(feign.asked == 0, "listing devices asked %u times", feign.asked);
+    CHECK_MESSAGE(!fp16 || !strcmp(rung, "up to coop"), "rung '%s'", rung);
+    device = feign_open("rung=base");
+    if (device) CHECK((feign.asked > 0) == fp16);
+    diti_device_close(device);
+    feign.one_size = true;
+    device = feign_open("rung=base");
+    if (device) CHECK_MESSAGE((feign.asked > 0) == fp16, "subgroups of one size do not suffice for matrices");
+    diti_device_close(device);
+    feign.driver = VK_DRIVER_ID_AMD_PROPRIETARY;
+    feign_list(rung, sizeof rung);
+    CHECK_MESSAGE(!fp16 || !strcmp(rung, "half"), "rung '%s'", rung);
+    device = feign_open("rung=base");
+    CHECK_MESSAGE(feign.asked == 0, "a driver that would have crashed was asked %u times", feign.asked);
+    diti_device_close(device);
+    device = feign_open("rung=base,quirks=0");
+    CHECK_MESSAGE(!fp16 || feign.asked > 0, "quirks=0 does not force it");
+    diti_device_close(device);
+    feign.driver = VK_DRIVER_ID_MESA_RADV; /* a driver that lists what it cannot enable */
+    feign.shapes = true;
+    device = fp16 ? feign_open("rung=coop") : NULL;
+    if (device)
+        CHECK_MESSAGE(feign.refused == 1 && device->rung == DITI_RUNG_HALF &&
+                          !device->features.has[DITI_FEATURE_COOP] && !strcmp(device->info.rung, "half, no coop"),
+                      "%u refusals, rung '%s'", feign.refused, device->info.rung);
+    diti_device_close(device);
+    feign.version = VK_API_VERSION_1_1;
+    feign_list(rung, sizeof rung);
+    CHECK_MESSAGE(!strcmp(rung, "none"), "rung '%s'", rung);
+    CHECK(test_blocks == 0);
 }
 
 /* Blocks of exactly the sizes a module states, so that the sanitizer sees any access beyond them. */
@@ -261,12 +530,12 @@ static void open_by_choice(void) {
     CHECK(test_blocks == 0);
 }
 
-static void limits(void) {
+static bool limits(void) {
     diti_device *device = test_open(NULL);
     dit_context_desc desc = {0};
     dit_error err;
     bool fp16;
-    if (!device) return;
+    if (!device) return false;
     CHECK(device->limits.storage_range >= 1 << 27 && device->limits.allocation >= 1 << 28);
     CHECK(device->limits.shared_bytes >= 16384 && device->limits.group_invocations >= 256);
     CHECK(device->limits.group_count >= 65535 && device->limits.subgroup_size >= 4);
@@ -278,7 +547,7 @@ static void limits(void) {
     diti_device_close(device);
     device =
         test_open("rung=base,storage_range=1M,allocation=16M,shared=8K,groups=8,invocations=64,cpu=0,timestamps=0");
-    if (!device) return;
+    if (!device) return fp16;
     CHECK(device->rung == DITI_RUNG_BASE && !strcmp(device->info.rung, "base"));
     CHECK(device->limits.storage_range == 1 << 20 && device->limits.allocation == 16 << 20);
     CHECK(device->limits.shared_bytes == 8192 && device->limits.group_count == 8);
@@ -286,12 +555,12 @@ static void limits(void) {
     CHECK(device->limits.timestamp_bits == 0 && device->limits.timestamp_period == 0);
     diti_device_close(device);
     device = test_open("groups=4000M,shared=1G"); /* limits are only ever lowered */
-    if (!device) return;
+    if (!device) return fp16;
     CHECK(device->limits.group_count < 4000u << 20 && device->limits.shared_bytes <= 1 << 20);
     diti_device_close(device);
     device =
         test_open("allocation=999G"); /* but for this one, so that what larger devices can do is planned anywhere */
-    if (!device) return;
+    if (!device) return fp16;
     CHECK(device->limits.allocation == (VkDeviceSize)999 << 30 && device->limits.block == 1 << 30);
     diti_device_close(device);
     desc.overrides = "rung=fp16";
@@ -299,6 +568,7 @@ static void limits(void) {
     CHECK(fp16 ? device && device->rung == DITI_RUNG_FP16 : !device && err.result == DIT_ERROR_UNSUPPORTED_DEVICE);
     diti_device_close(device);
     CHECK(test_blocks == 0);
+    return fp16;
 }
 
 /* The largest allocation and the limit on all of them, of devices as their drivers describe them. */
@@ -572,6 +842,11 @@ static void pipelines(void) {
     CHECK(strstr(err.message, diti_spirv_name(module)));
     CHECK(device->pipelines_compiled == 1);
     device->fail_pipeline_after = 0;
+    snprintf(device->fail_pipeline, sizeof device->fail_pipeline, "%s:0=64", diti_spirv_name(module));
+    CHECK(diti_pipeline_get(device, module, constants, 1, &second, &err) == DIT_ERROR_VULKAN && !second);
+    snprintf(device->fail_pipeline, sizeof device->fail_pipeline, "%s", diti_spirv_name(module));
+    CHECK(diti_pipeline_get(device, module, constants, 1, &second, &err) == DIT_ERROR_VULKAN && !second);
+    snprintf(device->fail_pipeline, sizeof device->fail_pipeline, "%s:0=63", diti_spirv_name(module));
     CHECK(diti_pipeline_get(device, module, constants, 1, &second, &err) == DIT_OK && second != first);
     CHECK(device->pipelines_compiled == 2);
     diti_device_close(device);
@@ -1088,11 +1363,13 @@ int main(void) {
     test_vulkan_begin();
     overrides();
     choice();
+    quirks();
+    subgroup_sizes();
     spirv_text();
     spirv_modules();
     list_devices();
     open_by_choice();
-    limits();
+    who_is_asked(limits());
     memory_limits();
     memory_types();
     memory(NULL);

@@ -412,11 +412,12 @@ typedef struct diti_graph {
     size_t dispatch_count, dispatch_capacity;
     diti_segment segments[DITI_MAX_SEGMENTS];
     uint32_t segment_count;
-    const dit_worker *worker; /* lends a thread for compiling pipelines; NULL: none */
-    diti_element activation;  /* format of activations: F16 on rungs that have it, else F32 */
-    bool int8_payload;        /* heads, keys and values go to other devices as int8, each row with a scale */
-    uint32_t candidate;       /* 1 + what diti_tune_choose answers; 0: what is known */
-    diti_tune_case *wanted;   /* what was not known, where the device is to be tuned */
+    const dit_worker *worker; /* lends threads for compiling pipelines; NULL: none */
+    bool again; /* diti_plan_create failed with a kernel that the device does without from now on: emit all ops again */
+    diti_element activation; /* format of activations: F16 on rungs that have it, else F32 */
+    bool int8_payload;       /* heads, keys and values go to other devices as int8, each row with a scale */
+    uint32_t candidate;      /* 1 + what diti_tune_choose answers; 0: what is known */
+    diti_tune_case *wanted;  /* what was not known, where the device is to be tuned */
     size_t wanted_count, wanted_capacity;
     char scope[24];     /* what ops belong to, for guards: "block 3"; empty: nothing */
     diti_tensor guards; /* U32 [records, words]; 0: nothing is guarded */

@@ -216,7 +216,8 @@ static bool diti_gemm_is_wide(const diti_graph *graph, diti_tensor tensor, uint3
 static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm *gemm, const diti_gemm_coop *coop,
                                      uint32_t candidate, uint32_t across[2], uint32_t fragments[2]) {
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
-    uint32_t part = coop->threads >= 32 && tiles >= 64 ? 64 : 32, count = part == 64 || tiles < 64 ? 2 : 4;
+    uint32_t part = coop->threads >= 32 && tiles >= 64 && !device->small_tiles ? 64 : 32,
+             count = part == 64 || tiles < 64 ? 2 : 4;
     if (candidate == 1) part = part == 64 || coop->threads < 32 ? 32 : 64;
     if (candidate == 2) count = count == 4 ? 2 : 4;
     if (coop->scope == DITI_GEMM_WORKGROUP) {
@@ -285,15 +286,14 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
     const diti_device *device = graph->device;
     bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8, vector = diti_gemm_is_vector(graph, gemm);
     bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
-    bool half = !i8 && vector && !gemm->image &&
-                (device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu));
+    bool half = !i8 && vector && !gemm->image && diti_class_is_used(device, DITI_CLASS_HALF);
     if (graph->guards && diti_gemm_format(graph, gemm->x) == DITI_F32) half = false; /* might not fit */
     if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
         return;
     }
     if ((i8 ? device->coop_i8 : device->rung >= DITI_RUNG_COOP && !few) &&
-        diti_gemm_tiles_coop(graph, gemm, i8, 0, out))
+        (!gemm->image || device->coop_convolutions) && diti_gemm_tiles_coop(graph, gemm, i8, 0, out))
         return;
     if (i8 && device->dot && vector)
         diti_gemm_tiles_dot(graph, gemm, out);

@@ -32,17 +32,19 @@ static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
     return diti_guard_write(plan, 0, err);
 }
 
-/* --- pipelines: each distinct one is compiled once, by the caller and, where a worker lends a thread, by that one too
- * --- */
+/* --- pipelines: each distinct one is compiled once, by the caller and the threads that a worker lends --- */
+
+#define DITI_PLAN_THREADS 7u /* most that are lent */
 
 typedef struct diti_plan_compile {
     diti_plan *plan;
     uint32_t *distinct; /* plan dispatches with pipelines that differ */
     uint32_t count, next;
-    int lock;    /* guards next, result and error */
-    int helping; /* atomic: the worker's task has not ended */
+    int lock;    /* guards next, helping, result, error and failed */
+    int helping; /* atomic: tasks of the worker that have not ended */
     dit_result result;
     dit_error error;
+    uint32_t failed; /* the dispatch that error is about */
 } diti_plan_compile;
 
 static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dispatch) {
@@ -82,23 +84,35 @@ static bool diti_plan_compile_next(diti_plan_compile *work) {
     if (result < 0 && work->result == DIT_OK) {
         work->result = result;
         work->error = error;
+        work->failed = work->distinct[mine];
     }
     diti_unlock(&work->lock);
     return result >= 0;
+}
+
+static void diti_plan_count_helpers(diti_plan_compile *work, int change) {
+    diti_lock(&work->lock);
+    diti_atomic_store(&work->helping, work->helping + change);
+    diti_unlock(&work->lock);
 }
 
 static void diti_plan_compile_task(void *arg) {
     diti_plan_compile *work = (diti_plan_compile *)arg;
     while (diti_plan_compile_next(work)) {
     }
-    diti_atomic_store(&work->helping, 0);
+    diti_plan_count_helpers(work, -1);
 }
 
 static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worker *worker, const dit_progress *progress,
                                         dit_error *err) {
     bool wanted = true;
-    work->helping = worker && worker->run && work->count > 1;
-    if (work->helping && !worker->run(diti_plan_compile_task, work, worker->user)) work->helping = 0;
+    uint32_t lent;
+    for (lent = 0; worker && worker->run && lent < DITI_PLAN_THREADS && lent + 1 < work->count; lent++) {
+        diti_plan_count_helpers(work, 1);
+        if (worker->run(diti_plan_compile_task, work, worker->user)) continue;
+        diti_plan_count_helpers(work, -1);
+        break;
+    }
     while (wanted && diti_plan_compile_next(work)) {
         if (progress && progress->func)
             wanted = progress->func("preparing kernels", work->next, work->count, progress->user);
@@ -106,13 +120,54 @@ static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worke
     diti_lock(&work->lock);
     if (!wanted) work->result = work->result == DIT_OK ? DIT_CANCELLED : work->result;
     diti_unlock(&work->lock);
-    while (diti_atomic_load(&work->helping)) { /* the last compilation of the lent thread */
+    while (diti_atomic_load(&work->helping)) { /* the last compilations of lent threads */
     }
+    diti_lock(&work->lock); /* who counted down last has let go of it */
+    diti_unlock(&work->lock);
     if (work->result < 0 && err) *err = work->error;
     return work->result;
 }
 
-static dit_result diti_plan_create_pipelines(diti_plan *plan, const dit_worker *worker, const dit_progress *progress,
+/* Constants as ops_gemm.c and ops_attention.c state them: 1 is the format of the operands, 9 of products tells
+   convolutions. */
+static diti_class diti_plan_class(const diti_device *device, const diti_dispatch *dispatch) {
+    const char *name = diti_spirv_name(dispatch->module);
+    const bool i8 = dispatch->constants[1] == DITI_I8;
+    if (diti_equal(name, "gemm_coop")) {
+        if (i8) return DITI_CLASS_COOP_I8;
+        if (dispatch->constants[9]) return DITI_CLASS_COOP_CONV;
+        return device->rung == DITI_RUNG_COOP2 ? DITI_CLASS_COOP2 : DITI_CLASS_COOP;
+    }
+    if (diti_equal(name, "gemm_half")) return DITI_CLASS_HALF;
+    if (diti_equal(name, "gemm_dot_gpu")) return DITI_CLASS_DOT;
+    if (diti_equal(name, "attention_coop2")) return DITI_CLASS_COOP2_ATTENTION;
+    if (diti_equal(name, "attention_coop")) return i8 ? DITI_CLASS_COOP_ATTENTION_I8 : DITI_CLASS_COOP_ATTENTION;
+    if (diti_equal(name, "attention_half")) return DITI_CLASS_HALF_ATTENTION;
+    if (diti_equal(name, "attention_gpu") && i8) return DITI_CLASS_DOT_ATTENTION;
+    return device->rung >= DITI_RUNG_FP16 ? DITI_CLASS_FP16 : DITI_CLASSES;
+}
+
+/* A pipeline that does not compile: its class is left out from now on, and the same ops make other kernels. False where
+   there are none. Devices that work together have told each other that they compute with halves; and a candidate that
+   is only being measured is given up alone. */
+static bool diti_plan_descend(diti_plan *plan, const diti_plan_compile *work, uint32_t candidate) {
+    diti_device *device = plan->device;
+    diti_class which = diti_plan_class(device, diti_plan_source(plan, work->failed));
+    if (work->result != DIT_ERROR_VULKAN || candidate > 1 || which == DITI_CLASSES ||
+        (which == DITI_CLASS_FP16 && device->has_peers))
+        return false;
+    diti_log(&device->env, DITI_LOG_WARNING, "%s; from now on %s does without %s", work->error.message,
+             device->info.name, diti_class_name(which));
+    diti_lock(&device->lock);
+    diti_class_drop(device, which);
+    device->dropped |= DITI_CLASS_BIT(which);
+    diti_class_describe(device, device->dropped);
+    diti_unlock(&device->lock);
+    diti_proof_put(device, which, DITI_PROOF_BAD);
+    return true;
+}
+
+static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph, const dit_progress *progress,
                                              dit_error *err) {
     diti_plan_compile work = DITI_ZERO;
     uint64_t before = plan->device->pipelines_compiled;
@@ -124,7 +179,8 @@ static dit_result diti_plan_create_pipelines(diti_plan *plan, const dit_worker *
     for (i = 0; i < plan->dispatch_count; i++) {
         if (diti_plan_find_distinct(&work, i) == work.count) work.distinct[work.count++] = i;
     }
-    result = diti_plan_compile_all(&work, worker, progress, err);
+    result = diti_plan_compile_all(&work, graph->worker, progress, err);
+    graph->again = result < 0 && diti_plan_descend(plan, &work, graph->candidate);
     for (i = 0; i < plan->dispatch_count && result == DIT_OK; i++) {
         plan->dispatches[i].pipeline = plan->dispatches[work.distinct[diti_plan_find_distinct(&work, i)]].pipeline;
     }
@@ -196,7 +252,7 @@ static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_
     diti_trace_scope scope;
     if (result < 0) return result;
     scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "compile pipelines");
-    result = diti_plan_create_pipelines(plan, graph->worker, progress, err);
+    result = diti_plan_create_pipelines(plan, graph, progress, err);
     diti_trace_close(&scope, 0);
     if (result != DIT_OK) return result;
     result = diti_plan_create_descriptors(plan, err);

@@ -194,20 +194,24 @@ static dit_result diti_rate_run(diti_device *device, uint32_t side, bool copies,
     diti_tune_case c = DITI_ZERO;
     diti_graph graph;
     dit_result result;
+    bool again;
     c.kind = DITI_TUNE_GEMM;
     c.rows = c.columns = c.depth = side;
-    c.formats[0] = c.formats[1] = c.formats[2] = device->rung >= DITI_RUNG_FP16 ? DITI_F16 : DITI_F32;
-    diti_graph_init(&graph, device);
-    graph.candidate = 1;
-    diti_graph_segment(&graph, "begin", false);
-    diti_graph_segment(&graph, "rate", false);
-    if (copies)
-        diti_copy(&graph, diti_tune_tensor(&graph, DITI_F32, side, side),
-                  diti_tune_tensor(&graph, DITI_F32, side, side), "measured copy");
-    else
-        diti_tune_emit(&graph, &c, 1);
-    result = diti_plan_create(&graph, NULL, &plan, err);
-    diti_graph_free(&graph);
+    do {
+        c.formats[0] = c.formats[1] = c.formats[2] = device->rung >= DITI_RUNG_FP16 ? DITI_F16 : DITI_F32;
+        diti_graph_init(&graph, device);
+        graph.candidate = 1;
+        diti_graph_segment(&graph, "begin", false);
+        diti_graph_segment(&graph, "rate", false);
+        if (copies)
+            diti_copy(&graph, diti_tune_tensor(&graph, DITI_F32, side, side),
+                      diti_tune_tensor(&graph, DITI_F32, side, side), "measured copy");
+        else
+            diti_tune_emit(&graph, &c, 1);
+        result = diti_plan_create(&graph, NULL, &plan, err);
+        again = graph.again;
+        diti_graph_free(&graph);
+    } while (again);
     if (result >= 0) result = diti_tune_measure(plan, us, err);
     diti_plan_destroy(plan);
     return result;

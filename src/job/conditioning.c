@@ -192,6 +192,7 @@ typedef struct diti_encode {
     diti_plan *plan;
     diti_text_use use;
     diti_tensor kept[DITI_TEXTS];
+    bool again; /* there is no plan, and emitting the ops once more makes other kernels */
 } diti_encode;
 
 static void diti_encode_begin(diti_encode *encode, dit_context *ctx, const dit_model *model) {
@@ -206,6 +207,7 @@ static dit_result diti_encode_plan(diti_encode *encode, dit_error *err) {
     dit_result result;
     diti_guard_judge(&encode->graph);
     result = diti_plan_create(&encode->graph, NULL, &encode->plan, err);
+    encode->again = encode->graph.again;
     diti_graph_free(&encode->graph);
     return result;
 }
@@ -228,13 +230,15 @@ static dit_result diti_encode_fixed(dit_context *ctx, const dit_model *model, co
                                     bool weighted, float *out, dit_error *err) {
     diti_encode encode;
     dit_result result;
-    diti_encode_begin(&encode, ctx, model);
-    encode.use.copies = 1;
-    encode.use.encodes[0] = true;
-    encode.use.weighted = weighted;
-    diti_encoders_emit(model, &encode.graph, &encode.use);
-    memcpy(encode.kept, encode.use.texts, sizeof encode.kept);
-    result = diti_encode_plan(&encode, err);
+    do {
+        diti_encode_begin(&encode, ctx, model);
+        encode.use.copies = 1;
+        encode.use.encodes[0] = true;
+        encode.use.weighted = weighted;
+        diti_encoders_emit(model, &encode.graph, &encode.use);
+        memcpy(encode.kept, encode.use.texts, sizeof encode.kept);
+        result = diti_encode_plan(&encode, err);
+    } while (encode.again);
     if (result >= 0) result = diti_encoders_write(model, &ctx->env, encode.plan, &encode.use, tokens, NULL, err);
     if (result >= 0) result = diti_encode_read(&encode, 0, out, err);
     diti_plan_destroy(encode.plan);
@@ -270,17 +274,19 @@ static dit_result diti_encode_packed(dit_context *ctx, const dit_model *model, c
     dit_result result;
     items[0][1] = items[0][3] = items[1][0] = length;
     items[1][1] = count - length;
-    diti_encode_begin(&encode, ctx, model);
-    use->batch = 2;
-    use->rows = use->tokens = count;
-    use->ids = diti_tensor_input(&encode.graph, DITI_U32, 1, count, "token ids");
-    use->items = diti_tensor_input(&encode.graph, DITI_U32, 2, DITI_ITEM_WORDS, "prompts");
-    if (weighted) use->weights = diti_tensor_input(&encode.graph, DITI_U32, count, 4, "token weights");
-    encoded = diti_t5_encode(t5, &encode.graph, use);
-    keep.out = encode.kept[0] = diti_tensor_state(&encode.graph, DITI_F32, count, columns, "prompt embedding");
-    keep.name = "keep embedding";
-    diti_elementwise(&encode.graph, encoded, &keep);
-    result = diti_encode_plan(&encode, err);
+    do {
+        diti_encode_begin(&encode, ctx, model);
+        use->batch = 2;
+        use->rows = use->tokens = count;
+        use->ids = diti_tensor_input(&encode.graph, DITI_U32, 1, count, "token ids");
+        use->items = diti_tensor_input(&encode.graph, DITI_U32, 2, DITI_ITEM_WORDS, "prompts");
+        if (weighted) use->weights = diti_tensor_input(&encode.graph, DITI_U32, count, 4, "token weights");
+        encoded = diti_t5_encode(t5, &encode.graph, use);
+        keep.out = encode.kept[0] = diti_tensor_state(&encode.graph, DITI_F32, count, columns, "prompt embedding");
+        keep.name = "keep embedding";
+        diti_elementwise(&encode.graph, encoded, &keep);
+        result = diti_encode_plan(&encode, err);
+    } while (encode.again);
     if (result >= 0) result = diti_plan_write(encode.plan, use->ids, tokens->ids, count * sizeof *tokens->ids, err);
     if (result >= 0) result = diti_plan_write(encode.plan, use->items, items, sizeof items, err);
     if (result >= 0) result = diti_t5_write_inputs(t5, encode.plan, use, err);

@@ -125,16 +125,20 @@ static void diti_job_ops(dit_job *job, diti_graph *graph) {
 
 DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
     diti_graph graph;
-    dit_result result = DIT_OK;
-    diti_job_ops(job, &graph);
-    if (graph.wanted_count && !diti_graph_failed(&graph)) {
-        result = diti_tune_run(&graph, progress, err);
-        diti_graph_free(&graph);
-        if (result != DIT_OK) return result;
+    dit_result result;
+    bool again;
+    do {
         diti_job_ops(job, &graph);
-    }
-    result = diti_plan_create(&graph, progress, &job->plan, err);
-    diti_graph_free(&graph);
+        if (graph.wanted_count && !diti_graph_failed(&graph)) {
+            result = diti_tune_run(&graph, progress, err);
+            diti_graph_free(&graph);
+            if (result != DIT_OK) return result;
+            diti_job_ops(job, &graph);
+        }
+        result = diti_plan_create(&graph, progress, &job->plan, err);
+        again = graph.again;
+        diti_graph_free(&graph);
+    } while (again);
     if (result == DIT_OK && !job->device->owns_device && !diti_plan_streams(job->plan))
         result = diti_plan_prepare_secondaries(job->plan, err);
     return result;

@@ -9,6 +9,15 @@
 #include "text/text.h"
 #include "vae/vae.h"
 
+/* Self-tests that have begun (selftest.c): that of the moment, and those that an earlier start, or a device, did not
+   survive. */
+#define DITI_MARKS_MOST 32u
+typedef struct diti_marks {
+    dit_marker hook;
+    uint32_t count;
+    uint64_t keys[DITI_MARKS_MOST]; /* diti_proof_key */
+} diti_marks;
+
 struct dit_context {
     diti_env env;
     diti_device *device; /* the first of devices: what one device suffices for */
@@ -19,6 +28,7 @@ struct dit_context {
     dit_worker worker;
     diti_trace *trace; /* NULL: none */
     char *overrides;
+    diti_marks marks;
 };
 
 /* In the order in which weights are to stay on the device; one for each text encoder. */
@@ -393,7 +403,22 @@ DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph); /* all pict
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether the attention that the device is set to is right; int8: with queries and keys of int8 */
-DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err);
+DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uint32_t head_dim, bool *agrees,
+                                             dit_error *err);
+/* probe_product.c: whether a product on the rung that the device is set to is right; i8: weights are rows of int8;
+   timed: it says how fast the device is */
+typedef enum diti_probe {
+    DITI_PROBE_PLAIN,    /* F32, nothing fused */
+    DITI_PROBE_HIDDEN,   /* F16: activation(x W + b) * multiplier */
+    DITI_PROBE_RESIDUAL, /* from F16 to F32: residual + gate * (x W + b) */
+    DITI_PROBE_CONV      /* F16: 3 x 3 with bias and residual */
+} diti_probe;
+DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool timed, bool *agrees,
+                                           dit_error *err);
+/* selftest.c: a device that computes wrong with some class of kernels does without it from now on. DEVICE_LOST with a
+   new bit in device->dropped: the device is of no use any more, but would be without that class. */
+DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *device, dit_error *err);
+DIT_INTERNAL void diti_marks_read(diti_marks *marks, const dit_context_desc *desc);
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* of all pictures */
 /* run.c */
 /* In record mode: whether what has run so far must run again; and the same, going back to it, or an error where that

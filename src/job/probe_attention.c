@@ -86,14 +86,15 @@ static bool diti_attention_probe_agrees(const diti_attention_probe *p, bool int8
     return error <= norm * (int8 ? 2.5e-3 : 1e-4); /* also false for NaN */
 }
 
-DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, bool *agrees, dit_error *err) {
+DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uint32_t head_dim, bool *agrees,
+                                             dit_error *err) {
     diti_attention_probe p = DITI_ZERO;
     uint32_t width, inputs;
     float *values;
     uint16_t *halves;
     dit_result result;
     p.heads = 2;
-    p.head_dim = device->is_cpu ? 24 : 72;
+    p.head_dim = head_dim;
     p.queries = device->is_cpu ? 37 : 605; /* enough for the tiles of long sequences */
     p.keys = 77;
     p.scale = device->coop_attention || int8 ? 0.25f : 0.015625f; /* what attention_half.comp does in F16 */

@@ -137,7 +137,10 @@ static void diti_cache_accept(diti_device *device, const void *blob, size_t size
     diti_cache_header header;
     uint32_t i;
     memcpy(&header, blob, sizeof header);
-    if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) device->us_per_gflop = header.us_per_gflop;
+    if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) {
+        device->us_per_gflop = header.us_per_gflop;
+        device->calibrated = true;
+    }
     *data = size - (size_t)header.data_size;
     for (i = 0; i < header.tuned_count; i++) {
         diti_tuned tuned = diti_cache_tuned((const unsigned char *)blob, i);

@@ -82,68 +82,46 @@ static dit_result diti_coop_list(const diti_env *env, const diti_vk_api *vk, VkP
     return DIT_OK;
 }
 
-/* Drivers that list what their hardware lacks, and hardware that is known to be slow or wrong at it. */
-typedef struct diti_coop_device {
-    uint32_t vendor, driver, subgroup, least_subgroup;
-    bool mixed_dot; /* a fast dot product of mixed signs: AMD's from RDNA3 on */
-} diti_coop_device;
-static const char *diti_coop_ban(const diti_coop_device *d) {
-    if (d->vendor == 0x1002 && d->driver == VK_DRIVER_ID_AMD_PROPRIETARY && !d->mixed_dot)
-        return "this driver emulates them on GPUs before RDNA3";
-    if (d->vendor == 0x8086 && d->least_subgroup < 16) return "they are slow on Intel GPUs before Xe2";
-    return NULL;
+/* The size of the subgroups that share a matrix; 0: it is not known. Where the driver lets dit choose, that is its
+   usual size, on Intel's GPUs the least one, which is that of their matrix units. Where subgroups have one size,
+   nothing has to be chosen. */
+static uint32_t diti_coop_subgroup(const diti_identity *id, const diti_features *features, bool *chosen) {
+    *chosen = features->has[DITI_FEATURE_SUBGROUP_SIZE] && id->chooses_subgroup;
+    if (*chosen) return id->vendor == 0x8086 ? id->least_subgroup : id->subgroup;
+    return id->least_subgroup == id->most_subgroup ? id->most_subgroup : 0;
 }
 
-static void diti_coop_describe(const diti_vk_api *vk, VkPhysicalDevice physical, bool coop2, diti_coop_device *out,
-                               diti_coop *coop) {
+/* What workgroups of VK_NV_cooperative_matrix2 are limited to. */
+static void diti_coop_limits(const diti_vk_api *vk, VkPhysicalDevice physical, diti_coop *coop) {
     VkPhysicalDeviceProperties2 properties = DITI_ZERO;
-    VkPhysicalDeviceDriverProperties driver = DITI_ZERO;
-    VkPhysicalDeviceSubgroupProperties subgroup = DITI_ZERO;
-    VkPhysicalDeviceSubgroupSizeControlProperties sizes = DITI_ZERO;
-    VkPhysicalDeviceShaderIntegerDotProductProperties dot = DITI_ZERO;
     diti_feature_node limits;
     memset(&limits, 0, sizeof limits);
     properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-    properties.pNext = &driver;
-    driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
-    driver.pNext = &subgroup;
-    subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
-    subgroup.pNext = &sizes;
-    sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
-    sizes.pNext = &dot;
-    dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES;
+    properties.pNext = &limits;
     limits.type = (VkStructureType)DITI_STYPE_COOP2_PROPERTIES;
-    if (coop2) dot.pNext = &limits;
     vk->GetPhysicalDeviceProperties2(physical, &properties);
-    out->vendor = properties.properties.vendorID;
-    out->driver = (uint32_t)driver.driverID;
-    out->subgroup = subgroup.subgroupSize;
-    out->least_subgroup = sizes.minSubgroupSize;
-    out->mixed_dot = dot.integerDotProduct4x8BitPackedMixedSignednessAccelerated != VK_FALSE;
-    if (!(sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)) out->subgroup = 0;
-    if (out->vendor == 0x8086 && out->subgroup)
-        out->subgroup = sizes.minSubgroupSize; /* the size of its matrix units */
     coop->workgroup_threads = limits.bits[0] < 256 ? (uint32_t)limits.bits[0] : 256;
     coop->most = limits.bits[1];
     coop->workgroup_reserved = limits.bits[2];
 }
 
 DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-                                       const diti_features *features, diti_coop *out, dit_error *err) {
-    diti_coop_device device = DITI_ZERO;
+                                       const diti_features *features, bool quirks, diti_coop *out, dit_error *err) {
+    diti_identity id = DITI_ZERO;
     bool flexible = features->has[DITI_FEATURE_COOP_FLEXIBLE];
     dit_result result;
-    const char *ban;
     memset(out, 0, sizeof *out);
     if (!features->has[DITI_FEATURE_COOP]) return DIT_OK;
-    diti_coop_describe(vk, physical, flexible, &device, out);
-    ban = diti_coop_ban(&device);
-    if (ban || !device.subgroup) {
-        diti_log(env, DITI_LOG_INFO, "no cooperative matrices: %s", ban ? ban : "subgroups have no fixed size");
-        memset(out, 0, sizeof *out);
+    diti_identify(vk, physical, &id);
+    if (quirks) diti_quirks(&id, DITI_QUIRK_NO_MATRICES, &out->ban);
+    out->subgroup = diti_coop_subgroup(&id, features, &out->chooses_subgroup);
+    if (!out->ban && !out->subgroup) out->ban = "subgroups have no fixed size";
+    if (out->ban) {
+        diti_log(env, DITI_LOG_INFO, "no cooperative matrices: %s", out->ban);
+        out->subgroup = 0;
         return DIT_OK;
     }
-    out->subgroup = device.subgroup;
+    if (flexible) diti_coop_limits(vk, physical, out);
     result = diti_coop_list(env, vk, physical, false, out, err);
     if (result >= 0 && flexible) result = diti_coop_list(env, vk, physical, true, out, err);
     if (!features->has[DITI_FEATURE_COOP_WORKGROUP]) memset(out->workgroup_shape, 0, sizeof out->workgroup_shape);
@@ -161,22 +139,17 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
     return result;
 }
 
-/* NVIDIA's GPUs between GP102 and GP108 compute halves 64 times slower than floats. */
-static bool diti_half_is_slow(const VkPhysicalDeviceProperties *properties) {
-    return properties->vendorID == 0x10de && properties->deviceID >= 0x1b00 && properties->deviceID < 0x1d80;
-}
-
 /* One module multiplies halves and bytes, and declares matrices of both. */
 static bool diti_coop_serves(const diti_coop_shape *shapes) {
     return shapes[DITI_COOP_F16].m && shapes[DITI_COOP_S8].m;
 }
 
-DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
-                                         const diti_coop *coop, bool unverified) {
+DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks,
+                                         bool unverified) {
     if (diti_coop_serves(coop->subgroup_shape) && diti_coop_serves(coop->flexible)) return DITI_RUNG_COOP2;
     if (diti_coop_serves(coop->subgroup_shape)) return DITI_RUNG_COOP;
     if (coop->subgroup_shape[DITI_COOP_BF16].m && coop->subgroup_shape[DITI_COOP_S8].m && unverified)
         return DITI_RUNG_COOP;
     if (!features->has[DITI_FEATURE_FP16]) return DITI_RUNG_BASE;
-    return diti_half_is_slow(properties) ? DITI_RUNG_FP16 : DITI_RUNG_HALF;
+    return quirks & DITI_QUIRK_SLOW_HALF ? DITI_RUNG_FP16 : DITI_RUNG_HALF;
 }

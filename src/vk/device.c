@@ -93,17 +93,23 @@ static void diti_device_override(diti_device *device, const char *overrides) {
         device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
     device->patience_us = diti_override_number(overrides, "device_ms", 300000) * 1000;
     device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
+    if (!device->fail_pipeline_after)
+        diti_override_text(overrides, "fail_pipeline", device->fail_pipeline, sizeof device->fail_pipeline);
 }
 
 /* The rung asked for, else the highest that the enabled features allow; a software driver emulates halves and matrix
    units, so it stays on the base rung unless asked. */
 static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
-    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    bool obeys = diti_override_number(overrides, "quirks", 1) != 0;
+    diti_identity id = DITI_ZERO;
+    const char *why;
+    uint32_t quirks;
     char wanted[32];
     int rung;
-    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
-    device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
-    device->rung = diti_rung_highest(&properties.properties, &device->features, &device->coop, device->unverified);
+    diti_identify(&device->vk, device->physical, &id);
+    quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
+    device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
+    device->rung = diti_rung_highest(&device->features, &device->coop, quirks, device->unverified);
     if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) {
         if (device->is_cpu) device->rung = DITI_RUNG_BASE;
         return DIT_OK;
@@ -112,8 +118,9 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
         bool exists = rung <= (int)device->rung || (rung == DITI_RUNG_HALF && device->has_fp16);
         if (!diti_equal(wanted, diti_rung_name((diti_rung)rung))) continue;
         if (!exists) {
-            return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "overrides: %s has not what rung %s needs",
-                             device->info.name, wanted);
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "overrides: %s has not what rung %s needs%s%s",
+                             device->info.name, wanted, device->coop.ban ? ": " : "",
+                             device->coop.ban ? device->coop.ban : "");
         }
         device->rung = (diti_rung)rung;
         return DIT_OK;
@@ -169,9 +176,18 @@ static uint32_t diti_device_coop_attention(const diti_device *device) {
     return device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m ? 1 : 0;
 }
 
+static void diti_device_disable_matrices(diti_device *device) {
+    device->features.has[DITI_FEATURE_COOP] = false;
+    diti_features_useful(&device->features);
+    memset(&device->coop, 0, sizeof device->coop);
+}
+
 /* What goes with the rung: the products of int8 rows, and what an own device has no need to enable. */
-static void diti_device_settle(diti_device *device, const char *overrides) {
+static void diti_device_settle(diti_device *device, const char *overrides, uint32_t dropped) {
     const diti_coop *coop = &device->coop;
+    uint32_t i;
+    device->half_products = device->rung >= DITI_RUNG_HALF;
+    device->coop_convolutions = device->rung >= DITI_RUNG_COOP;
     device->coop_i8 =
         device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
     device->coop_attention = diti_device_coop_attention(device);
@@ -179,14 +195,36 @@ static void diti_device_settle(diti_device *device, const char *overrides) {
     device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);
     if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
     device->dot_attention = device->dot;
-    if (!device->owns_instance || device->rung >= DITI_RUNG_COOP) return;
-    device->features.has[DITI_FEATURE_COOP] = false;
-    diti_features_useful(&device->features);
-    memset(&device->coop, 0, sizeof device->coop);
+    for (i = 0; i < DITI_CLASSES; i++)
+        if (dropped & DITI_CLASS_BIT(i)) diti_class_drop(device, (diti_class)i);
+    if (device->owns_instance && device->rung < DITI_RUNG_COOP) diti_device_disable_matrices(device);
+}
+
+/* Whatever decides which kernels run: an answer found with other overrides or features is no answer. */
+static void diti_device_proof_key(diti_device *device, const char *overrides) {
+    VkPhysicalDeviceProperties2 properties = DITI_ZERO;
+    uint32_t words[6];
+    uint64_t parts[6];
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+    words[0] = DIT_VERSION;
+    words[1] = properties.properties.vendorID;
+    words[2] = properties.properties.deviceID;
+    words[3] = properties.properties.driverVersion;
+    words[4] = device->limits.subgroup_size;
+    words[5] = device->owns_instance;
+    parts[0] = diti_hash(words, sizeof words);
+    parts[1] = diti_hash(properties.properties.pipelineCacheUUID, VK_UUID_SIZE);
+    parts[2] = diti_hash(device->info.name, strlen(device->info.name));
+    parts[3] = diti_hash(device->features.has, sizeof device->features.has);
+    parts[4] = overrides ? diti_hash(overrides, strlen(overrides)) : 0;
+    parts[5] = diti_spirv_hash();
+    device->proof_key = diti_hash(parts, sizeof parts);
 }
 
 /* Everything that is known once the physical device, the queue family and the features are. */
 static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
+    bool quirks = diti_override_number(desc->overrides, "quirks", 1) != 0;
     dit_result result;
     device->has_fp16 = device->features.has[DITI_FEATURE_FP16];
     device->has_dot = device->features.has[DITI_FEATURE_DOT];
@@ -199,13 +237,15 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
     diti_device_override(device, desc->overrides);
     result = diti_device_extensions(device, err);
     if (result >= 0)
-        result = diti_coop_find(&device->env, &device->vk, device->physical, &device->features, &device->coop, err);
+        result =
+            diti_coop_find(&device->env, &device->vk, device->physical, &device->features, quirks, &device->coop, err);
     if (result < 0) return result;
     diti_memory_init(device, desc->device_memory_limit);
     result = diti_device_rung(device, desc->overrides, err);
     if (result < 0) return result;
-    diti_device_settle(device, desc->overrides);
-    diti_format(device->info.rung, sizeof device->info.rung, "%s", diti_rung_name(device->rung));
+    diti_device_proof_key(device, desc->overrides);
+    diti_device_settle(device, desc->overrides, device->dropped);
+    diti_class_describe(device, device->dropped);
     device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f; /* 10 GFLOP/s and 1 TFLOP/s: careful guesses */
     return DIT_OK;
 }
@@ -312,6 +352,15 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     if (device->first && diti_device_group_join(device, device->first))
         return diti_device_functions(&device->vk, device->device, err);
     vr = diti_device_create(device);
+    if (vr < 0 && device->rung >= DITI_RUNG_COOP) { /* some drivers list features that they cannot enable */
+        diti_log(&device->env, DITI_LOG_WARNING, "vkCreateDevice on %s: %s; it is tried without cooperative matrices",
+                 device->info.name, diti_vk_name(vr));
+        device->dropped |= DITI_CLASS_BIT(DITI_CLASS_COOP);
+        diti_class_drop(device, DITI_CLASS_COOP);
+        diti_device_disable_matrices(device);
+        diti_class_describe(device, device->dropped);
+        vr = diti_device_create(device);
+    }
     if (vr < 0) {
         device->device = NULL;
         return diti_fail_vk(err, vr, "vkCreateDevice on %s: %s", device->info.name, diti_vk_name(vr));
@@ -470,6 +519,7 @@ static dit_result diti_device_start(diti_device *device, const dit_context_desc 
 static void diti_device_settle_in(diti_device *device, const dit_context_desc *desc, const diti_device_place *place) {
     const diti_device *first = place->first;
     device->ordinal = place->ordinal;
+    device->dropped = place->dropped;
     device->has_peers = place->count > 1;
     device->shares_instance = first && first->owns_instance && !diti_device_is_given(desc) &&
                               (!desc->vulkan_count || !desc->vulkan->get_instance_proc_addr ||

@@ -29,23 +29,37 @@ static VkDeviceSize diti_candidate_memory(const diti_vk_api *vk, VkPhysicalDevic
     return largest;
 }
 
+/* Without asking for shapes of matrices, which crashes some drivers: that is left to the device that is opened. */
+static void diti_candidate_rung(const diti_vk_api *vk, const diti_features *features, diti_candidate *out) {
+    const diti_coop none = DITI_ZERO;
+    diti_identity id = DITI_ZERO;
+    const char *why;
+    uint32_t quirks;
+    diti_rung rung;
+    diti_identify(vk, out->physical, &id);
+    quirks = diti_quirks(&id, UINT32_MAX, &why);
+    rung = diti_rung_highest(features, &none, quirks, false);
+    if (features->has[DITI_FEATURE_COOP] && features->has[DITI_FEATURE_INT8] && !(quirks & DITI_QUIRK_NO_MATRICES))
+        rung = features->has[DITI_FEATURE_COOP_FLEXIBLE] ? DITI_RUNG_COOP2 : DITI_RUNG_COOP;
+    diti_format(out->info.rung, sizeof out->info.rung, "%s%s", rung >= DITI_RUNG_COOP ? "up to " : "",
+                diti_rung_name(rung));
+}
+
 /* What the base rung needs, beyond what Vulkan 1.2 promises everywhere. */
 static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api *vk,
                                          const VkPhysicalDeviceProperties *properties, diti_candidate *out,
                                          dit_error *err) {
     const VkPhysicalDeviceLimits *limits = &properties->limits;
     diti_features features = DITI_ZERO;
-    diti_coop coop = DITI_ZERO;
     dit_result result;
     out->reason[0] = 0;
-    out->info.rung[0] = 0;
+    diti_format(out->info.rung, sizeof out->info.rung, "none");
     if (properties->apiVersion < VK_API_VERSION_1_2) {
         diti_format(out->reason, sizeof out->reason, "its driver has Vulkan %u.%u, dit needs 1.2",
                     VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));
         return DIT_OK;
     }
     result = diti_features_supported(env, vk, out->physical, &features, err);
-    if (result >= 0) result = diti_coop_find(env, vk, out->physical, &features, &coop, err);
     if (result < 0) return result;
     if (!features.has[DITI_FEATURE_TIMELINE]) {
         diti_format(out->reason, sizeof out->reason, "it has no timeline semaphores");
@@ -58,8 +72,7 @@ static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api 
         diti_format(out->reason, sizeof out->reason, "a shader can use only %u storage buffers, dit needs %u",
                     limits->maxPerStageDescriptorStorageBuffers, DITI_MAX_BINDINGS);
     } else {
-        diti_format(out->info.rung, sizeof out->info.rung, "%s",
-                    diti_rung_name(diti_rung_highest(properties, &features, &coop, false)));
+        diti_candidate_rung(vk, &features, out);
     }
     return DIT_OK;
 }
@@ -146,12 +159,12 @@ static bool diti_uuid_parse(const char *text, uint8_t out[16]) {
     return digits == 32;
 }
 
-/* The whole text as a number; false when it is none or too large for an index. */
+static bool diti_is_digits(const char *text) { return *text && !text[strspn(text, "0123456789")]; }
+
+/* Digits as a number; false when it is too large for an index. */
 static bool diti_index_parse(const char *text, uint32_t *out) {
-    *out = 0;
-    if (!*text) return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9' || *out > 99999) return false;
+    for (*out = 0; *text; text++) {
+        if (*out > 99999) return false;
         *out = *out * 10 + (uint32_t)(*text - '0');
     }
     return true;
@@ -188,6 +201,13 @@ static const diti_candidate *diti_candidate_none(const diti_candidate *list, uin
         diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                   "there is no Vulkan device: install a driver for this machine's GPU, or a software one: "
                   "apt-get install mesa-vulkan-drivers");
+    } else if (choice && diti_is_digits(choice) && count == 1) {
+        diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                  "devices '%s': there is one Vulkan device, and digits are an index: the only one is 0 (%s)", choice,
+                  list[0].info.name);
+    } else if (choice && diti_is_digits(choice)) {
+        diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': digits are an index, from 0 to %u: %s", choice,
+                  count - 1, names);
     } else {
         diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s",
                   choice ? choice : "", names);
@@ -208,7 +228,10 @@ DIT_INTERNAL const diti_candidate *diti_candidate_choose(const diti_candidate *l
     uint8_t uuid[16];
     uint32_t i, index;
     if (choice && !*choice) choice = NULL;
-    if (choice && diti_index_parse(choice, &index) && index < count) return diti_candidate_usable(&list[index], err);
+    if (choice && count && diti_is_digits(choice)) {
+        if (diti_index_parse(choice, &index) && index < count) return diti_candidate_usable(&list[index], err);
+        return diti_candidate_none(list, count, choice, err);
+    }
     if (by_uuid && !diti_uuid_parse(choice + 5, uuid)) {
         diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': a UUID has 32 hexadecimal digits", choice);
         return NULL;

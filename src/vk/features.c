@@ -186,8 +186,10 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
     bool *has = f->has, coop;
     uint32_t i;
     has[DITI_FEATURE_FP16] = has[DITI_FEATURE_STORAGE16] = has[DITI_FEATURE_FP16] && has[DITI_FEATURE_STORAGE16];
+    has[DITI_FEATURE_SUBGROUP_SIZE] = has[DITI_FEATURE_FULL_SUBGROUPS] =
+        has[DITI_FEATURE_SUBGROUP_SIZE] && has[DITI_FEATURE_FULL_SUBGROUPS];
     coop = has[DITI_FEATURE_COOP] && has[DITI_FEATURE_FP16] && has[DITI_FEATURE_MEMORY_MODEL] &&
-           has[DITI_FEATURE_MEMORY_SCOPE] && has[DITI_FEATURE_SUBGROUP_SIZE] && has[DITI_FEATURE_FULL_SUBGROUPS];
+           has[DITI_FEATURE_MEMORY_SCOPE];
     has[DITI_FEATURE_BF16_COOP] = has[DITI_FEATURE_BF16] = has[DITI_FEATURE_BF16] && has[DITI_FEATURE_BF16_COOP];
     for (i = DITI_FEATURE_INT8; i < DITI_FEATURES; i++) has[i] = has[i] && coop;
 }

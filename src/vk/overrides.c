@@ -21,8 +21,10 @@ static const char *const diti_override_keys[] = {
     "rounding",      /* 0: as on a device that cannot be told how to round F16 */
     "guards",        /* 0: fp16 may overflow unseen */
     "timestamps",    /* 0: as on a queue without timestamps */
-    "selftest_fail", /* this rung, the int8 products of dot or coop (dot, coop_i8), or attention (coop2_attention,
-                        coop_attention, coop_attention_i8, half_attention, dot_attention) fails its self-test */
+    "quirks",        /* 0: known faults of drivers and devices (quirks.c) are taken as mended */
+    "selftest",      /* skip: self-tests count as passed and nothing is run, as compilers without a device need */
+    "selftest_fail", /* this rung or class of kernels (diti_class_name) computes its self-test wrong */
+    "selftest_lose", /* this one loses the device in its self-test */
     "fail_submit",   /* the n-th submit loses the device */
     "fail_device",   /* which one of several, counted from 0; absent: all */
     "transport",     /* between devices, this one alone: group, fd, dma_buf, host, staged */
@@ -32,7 +34,8 @@ static const char *const diti_override_keys[] = {
     "chunk",         /* bytes copied between devices at a time */
     "device_ms",     /* how long a device may finish nothing before it counts as lost */
     "transport_ms",  /* the longest that another rank is waited for */
-    "fail_pipeline", /* the n-th pipeline cannot be compiled */
+    "fail_pipeline", /* the n-th pipeline cannot be compiled, nor any after it; or a module's ("gemm_coop"), or those of
+                        it with this value of a specialization constant ("gemm_coop:9=1") */
     "trace_events",  /* most events that a trace keeps */
 };
 
@@ -86,7 +89,8 @@ DIT_INTERNAL bool diti_override_text(const char *overrides, const char *key, cha
 }
 
 static bool diti_override_is_text(const char *key) {
-    return diti_equal(key, "rung") || diti_equal(key, "loader") || diti_equal(key, "selftest_fail") ||
+    return diti_equal(key, "rung") || diti_equal(key, "selftest") || diti_equal(key, "loader") ||
+           diti_equal(key, "selftest_fail") || diti_equal(key, "selftest_lose") || diti_equal(key, "fail_pipeline") ||
            diti_equal(key, "transport") || diti_equal(key, "break_transport");
 }
 

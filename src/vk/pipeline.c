@@ -41,7 +41,7 @@ static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipelin
     return NULL;
 }
 
-/* Cooperative matrices belong to whole subgroups of a known size. */
+/* Cooperative matrices belong to whole subgroups of a known size, which is stated where there are several. */
 static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, bool coop, const diti_pipeline *key,
                                      VkPipeline *out) {
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
@@ -71,10 +71,9 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
     info.layout = device->pipeline_layout;
     subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
     subgroup.requiredSubgroupSize = device->coop.subgroup;
-    if (coop) {
+    if (coop && device->features.has[DITI_FEATURE_FULL_SUBGROUPS])
         info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
-        info.stage.pNext = &subgroup;
-    }
+    if (coop && device->coop.chooses_subgroup) info.stage.pNext = &subgroup;
     return device->vk.CreateComputePipelines(device->device, device->pipeline_cache, 1, &info, device->callbacks, out);
 }
 
@@ -93,12 +92,21 @@ static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *wo
     return vr;
 }
 
-static bool diti_pipeline_must_fail(diti_device *device) {
+/* The override fail_pipeline: from the n-th one on, or those of a module ("gemm_coop"), or of these only such with a
+   value of a specialization constant ("gemm_coop:9=1"). */
+static bool diti_pipeline_must_fail(diti_device *device, const diti_pipeline *key) {
+    const char *name = diti_spirv_name(key->module), *wanted = device->fail_pipeline;
+    size_t length = strcspn(wanted, ":");
+    char *end;
+    unsigned long id;
     bool fail;
     diti_lock(&device->lock);
     fail = device->fail_pipeline_after && ++device->pipelines_tried >= device->fail_pipeline_after;
     diti_unlock(&device->lock);
-    return fail;
+    if (fail || !length || strlen(name) != length || strncmp(name, wanted, length)) return fail;
+    if (!wanted[length]) return true;
+    id = strtoul(wanted + length + 1, &end, 10);
+    return *end == '=' && id < DITI_MAX_CONSTANTS && key->constants[id] == strtoul(end + 1, NULL, 10);
 }
 
 static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key, dit_error *err) {
@@ -113,7 +121,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
         diti_free(&device->env, words);
         return result;
     }
-    if (!diti_pipeline_must_fail(device)) vr = diti_pipeline_from_words(device, words, count, key, &key->pipeline);
+    if (!diti_pipeline_must_fail(device, key)) vr = diti_pipeline_from_words(device, words, count, key, &key->pipeline);
     diti_free(&device->env, words);
     if (vr >= 0) return DIT_OK;
     key->pipeline = VK_NULL_HANDLE;

@@ -1,4 +1,6 @@
-/* Which candidate of a kernel is the fastest for a class of shapes: found by graph/tune.c, kept in the cache blob. */
+/* Small answers that are found once for a device and its driver, by key, and kept in the cache blob: which candidate of
+   a kernel is the fastest for a class of shapes (graph/tune.c), and which classes of kernels proved themselves
+   (ladder.c). */
 #include "vk/vk.h"
 
 DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice) {
@@ -13,17 +15,23 @@ DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t
     return found;
 }
 
-DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice) {
-    uint32_t known;
-    if (diti_tuned_find(device, shapes, &known)) return;
+DIT_INTERNAL void diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t choice) {
+    size_t i = 0;
     diti_lock(&device->lock);
-    if (device->tuned_count < DITI_TUNED_MOST &&
-        diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, device->tuned_count,
-                  sizeof *device->tuned)) {
-        device->tuned[device->tuned_count].shapes = shapes;
-        device->tuned[device->tuned_count].choice = choice;
-        device->tuned[device->tuned_count].reserved = 0;
+    while (i < device->tuned_count && device->tuned[i].shapes != shapes) i++;
+    if (i < device->tuned_count) {
+        device->tuned[i].choice = choice;
+    } else if (i < DITI_TUNED_MOST &&
+               diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, i, sizeof *device->tuned)) {
+        device->tuned[i].shapes = shapes;
+        device->tuned[i].choice = choice;
+        device->tuned[i].reserved = 0;
         device->tuned_count++;
     }
     diti_unlock(&device->lock);
+}
+
+DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice) {
+    uint32_t known;
+    if (!diti_tuned_find(device, shapes, &known)) diti_tuned_put(device, shapes, choice);
 }

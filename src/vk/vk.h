@@ -57,6 +57,25 @@ typedef enum diti_rung {
     DITI_RUNG_COUNT
 } diti_rung;
 
+/* Kinds of kernels above the base rung. Each has to prove itself on a device (job/selftest.c); without one, the next
+   lower kind does its work (ladder.c). */
+typedef enum diti_class {
+    DITI_CLASS_COOP2,             /* products, on rung coop2 */
+    DITI_CLASS_COOP,              /* the same on rung coop, and all else with matrices on either rung */
+    DITI_CLASS_HALF,              /* gemm_half: rung half, and what fits no matrix above it */
+    DITI_CLASS_FP16,              /* all other kernels, with halves in memory */
+    DITI_CLASS_COOP_CONV,         /* convolutions on matrices */
+    DITI_CLASS_COOP_I8,           /* products of int8 rows on matrices */
+    DITI_CLASS_DOT,               /* the same by the integer dot product */
+    DITI_CLASS_COOP2_ATTENTION,   /* attention_coop2 */
+    DITI_CLASS_COOP_ATTENTION,    /* attention_coop with halves */
+    DITI_CLASS_HALF_ATTENTION,    /* attention_half */
+    DITI_CLASS_COOP_ATTENTION_I8, /* attention_coop with int8 queries and keys */
+    DITI_CLASS_DOT_ATTENTION,     /* the same by the integer dot product */
+    DITI_CLASSES                  /* none: the base rung, below which there is nothing */
+} diti_class;
+#define DITI_CLASS_BIT(c) (1u << (c))
+
 /* Optional features of a device. */
 enum {
     DITI_FEATURE_TIMELINE,
@@ -84,6 +103,22 @@ typedef struct diti_features {
     bool has[DITI_FEATURES];
 } diti_features;
 
+/* What known faults of drivers are told apart by (quirks.c). */
+typedef struct diti_identity {
+    uint32_t vendor, device; /* vendorID, deviceID */
+    uint32_t driver;         /* a VkDriverId */
+    uint32_t version;        /* driverVersion, in the vendor's own form */
+    uint32_t type;           /* a VkPhysicalDeviceType */
+    uint32_t subgroup, least_subgroup, most_subgroup;
+    bool chooses_subgroup; /* shaders of compute pipelines may state a size of subgroups */
+    bool mixed_dot;        /* the dot product of bytes of mixed signs is fast */
+} diti_identity;
+enum {
+    DITI_QUIRK_NO_MATRICES = 1, /* cooperative matrices are not used, and nothing about them is asked */
+    DITI_QUIRK_SMALL_TILES = 2, /* products on matrices have small tiles */
+    DITI_QUIRK_SLOW_HALF = 4    /* no arithmetic of halves */
+};
+
 /* The cooperative matrices that kernels may use: what is enabled, exists with the types that dit computes with, and is
    not known to be broken. A shape with m 0: there is none. */
 typedef struct diti_coop_shape {
@@ -91,7 +126,9 @@ typedef struct diti_coop_shape {
 } diti_coop_shape;
 enum { DITI_COOP_F16, DITI_COOP_S8, DITI_COOP_BF16, DITI_COOP_TYPES }; /* F32, S32, F32 sums */
 typedef struct diti_coop {
-    uint32_t subgroup; /* the size that every pipeline with such matrices requires; 0: there are none */
+    uint32_t subgroup;     /* the size of subgroups in every pipeline with such matrices; 0: there are none */
+    bool chooses_subgroup; /* pipelines have to state that size; false: subgroups have no other */
+    const char *ban;       /* why there are none although the device lists them; NULL: no reason is known */
     diti_coop_shape subgroup_shape[DITI_COOP_TYPES]; /* VK_KHR_cooperative_matrix */
     diti_coop_shape flexible[DITI_COOP_TYPES];       /* VK_NV_cooperative_matrix2: all multiples of it, in a subgroup */
     diti_coop_shape workgroup_shape[DITI_COOP_TYPES]; /* the same in a workgroup of workgroup_threads */
@@ -123,7 +160,8 @@ typedef struct diti_limits {
 #define DITI_CONSTANT_BF16 22u /* set: float16 of the module becomes bfloat16 */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
-#define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 are told how to round */
+#define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 are told how to round  \
+                                                        */
 
 typedef struct diti_pipeline {
     uint32_t module;
@@ -292,6 +330,9 @@ typedef struct diti_device {
     bool unguarded;           /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;            /* shaderFloat16 and 16-bit storage are enabled */
     bool rounds_halves;       /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
+    bool half_products;       /* gemm_half is used where no matrix fits, after the self-test */
+    bool coop_convolutions;   /* convolutions use matrices, after the self-test */
+    bool small_tiles;         /* products on matrices have small tiles: a quirk */
     bool coop_i8;             /* products of int8 rows use coop, after overrides and the self-test */
     uint32_t coop_attention;  /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                  (attention_coop.comp), 0: without such matrices */
@@ -314,6 +355,8 @@ typedef struct diti_device {
     size_t pipeline_count, pipeline_capacity;
     diti_tuned *tuned; /* under the lock */
     size_t tuned_count, tuned_capacity;
+    uint32_t dropped;                         /* DITI_CLASS_BIT of classes that it does without, named in info.rung */
+    uint64_t proof_key;                       /* of device, driver, build and overrides, for diti_proof_find */
     bool tune;                                /* measure what is not known */
     uint32_t candidate;                       /* test override: 1 + the candidate that all ops take; 0: none */
     uint64_t pipelines_compiled, allocations; /* counters */
@@ -330,8 +373,10 @@ typedef struct diti_device {
     uint64_t patience_us;                     /* a device that finishes nothing for so long is lost */
     uint32_t fail_submit_after;               /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
+    char fail_pipeline[48];                        /* test override: those of this module fail */
     uint64_t submits, transfer_submits;            /* of both queues; to transfer_queue */
     float us_per_gflop;  /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
+    bool calibrated;     /* us_per_gflop is the cache blob's */
     double rate, stream; /* operations and bytes of memory per second, once diti_device_measure was called; else 0 */
     diti_trace *trace;   /* the context's; NULL: none */
     diti_trace_clock clock;
@@ -376,10 +421,15 @@ DIT_INTERNAL void diti_features_get(const VkBaseInStructure *structure, diti_fea
 DIT_INTERNAL bool diti_feature_is_in(uint32_t feature, VkStructureType type);
 /* Of the index-th structure that has bits of dit's; 0: there is no such structure. */
 DIT_INTERNAL size_t diti_feature_structure_size(uint32_t index, VkStructureType *type);
+/* The quirks of wanted that a device has, from the table alone; why: of the first one, or NULL. */
+DIT_INTERNAL uint32_t diti_quirks(const diti_identity *id, uint32_t wanted, const char **why);
+DIT_INTERNAL void diti_identify(const diti_vk_api *vk, VkPhysicalDevice physical, diti_identity *out);
+/* Asks the driver for its matrices: only for a device that is being opened, since some drivers crash. quirks: the table
+   counts. */
 DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
-                                       const diti_features *features, diti_coop *out, dit_error *err);
-DIT_INTERNAL diti_rung diti_rung_highest(const VkPhysicalDeviceProperties *properties, const diti_features *features,
-                                         const diti_coop *coop, bool unverified);
+                                       const diti_features *features, bool quirks, diti_coop *out, dit_error *err);
+DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks,
+                                         bool unverified);
 typedef struct diti_candidate { /* a physical device, seen from dit */
     VkPhysicalDevice physical;
     dit_device_info info;
@@ -407,7 +457,9 @@ DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, s
 DIT_INTERNAL void diti_pipelines_free(diti_device *device);
 /* false: never measured. */
 DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice);
-DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice);
+DIT_INTERNAL void diti_tuned_put(diti_device *device, uint64_t shapes,
+                                 uint32_t choice); /* in place of an earlier one */
+DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice); /* an earlier one stays */
 /* DIT_ERROR_DEVICE_LOST once the device is lost: calls that need not ask the driver ask here. */
 DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
 /* Fills err for a failed Vulkan call and latches device loss. */
@@ -453,6 +505,7 @@ DIT_INTERNAL void diti_unlock(int *lock);
 /* Which of a context's devices is meant. */
 typedef struct diti_device_place {
     uint32_t ordinal, count;
+    uint32_t dropped;         /* DITI_CLASS_BIT of classes that it is opened without: they lost the device before */
     const diti_device *first; /* whose instance others use where both are dit's own; NULL: this is it */
 } diti_device_place;
 /* Opens the device that desc names (index, part of the name, "uuid:..."; NULL: the best) or wraps the application's.
@@ -463,6 +516,19 @@ DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, co
                                                 const diti_device_place *place, diti_device **out, dit_error *err);
 DIT_INTERNAL void diti_device_close(diti_device *device);
 DIT_INTERNAL const char *diti_rung_name(diti_rung rung);
+
+/* --- classes of kernels --- */
+DIT_INTERNAL const char *diti_class_name(diti_class which); /* "coop_attention" */
+DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which);
+/* From now on the device does without it. Plans that exist keep what they have. */
+DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which);
+/* Names the rung in use in device->info, and the classes that the device does without (of DITI_CLASS_BIT). */
+DIT_INTERNAL void diti_class_describe(diti_device *device, uint32_t dropped);
+typedef enum diti_proof { DITI_PROOF_UNKNOWN, DITI_PROOF_GOOD, DITI_PROOF_BAD } diti_proof;
+/* What is known of a class (DITI_CLASSES: the base rung) on this device with this driver; kept in the cache blob. */
+DIT_INTERNAL uint64_t diti_proof_key(const diti_device *device, diti_class which);
+DIT_INTERNAL diti_proof diti_proof_find(diti_device *device, diti_class which);
+DIT_INTERNAL void diti_proof_put(diti_device *device, diti_class which, diti_proof proof);
 /* The value of key in "key=value,key=value" (desc->overrides), K/M/G suffixes understood; otherwise when absent. */
 DIT_INTERNAL uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise);
 /* Copies the value of key; false when the key is absent or out is too small. */
@@ -639,7 +705,8 @@ DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
 /* Makes every float16 of a decoded module bfloat16. */
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
 DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count); /* for devices without the integer dot product */
-DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words, size_t *count); /* for those that cannot be told how to round */
+DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
+                                         size_t *count); /* for those that cannot be told how to round */
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,

@@ -1,0 +1,267 @@
+/* The proof that products and convolutions compute right on a device: what is left over on every side of tiles,
+   fragments and slices of K, epilogues as models fuse them, and as many tiles as make a GPU choose its widest parts;
+   against a reference in double precision. */
+#include "job/job.h"
+
+typedef struct diti_product {
+    uint32_t m, n, k;       /* of a convolution: pixels, channels that come out, channels that go in */
+    uint32_t height, width; /* of a convolution of 3 x 3; 0: a linear layer */
+    bool half;              /* operands in F16, weights too; else F32 */
+    bool i8;                /* weights are rows of int8 */
+    bool out_f32;
+    bool bias, gelu, multiply, gate, residual;
+    float *x, *w, *bias_values, *multiply_values, *gate_values, *residual_values, *out;
+} diti_product;
+
+static float diti_product_round(float value) { return diti_half_to_float(diti_float_to_half(value)); }
+
+/* Between -0.5 and 0.5; different for every array. */
+static void diti_product_fill(float *values, size_t count, uint32_t seed, bool half) {
+    size_t i;
+    for (i = 0; i < count; i++) {
+        values[i] = (float)((((uint32_t)i + seed * 97001u) * 2654435761u) >> 20) / 4096.0f - 0.5f;
+        if (half) values[i] = diti_product_round(values[i]);
+    }
+}
+
+static uint32_t diti_product_taps(const diti_product *p) { return p->height ? 9u : 1u; }
+
+/* The weights as the device stores them, in out; rows of int8 change the values to what they stand for. */
+static uint32_t diti_product_store(const diti_product *p, unsigned char *out) {
+    const float scale = 1.0f / 254.0f;
+    const uint32_t k = p->k * diti_product_taps(p);
+    const uint32_t pitch = p->i8 ? diti_i8_pitch(k) : k * (p->half ? 2u : 4u);
+    uint32_t r, c;
+    for (r = 0; r < p->n; r++) {
+        unsigned char *to = out + (size_t)r * pitch;
+        float *row = p->w + (size_t)r * k;
+        memset(to, 0, pitch);
+        for (c = 0; c < k; c++) {
+            uint16_t half = diti_float_to_half(row[c]);
+            int8_t step = (int8_t)(row[c] * 254.0f);
+            if (p->i8) row[c] = (float)step * scale;
+            if (p->i8)
+                memcpy(to + c, &step, 1);
+            else
+                memcpy(to + (size_t)c * (p->half ? 2u : 4u), p->half ? (const void *)&half : (const void *)&row[c],
+                       p->half ? 2u : 4u);
+        }
+        if (p->i8) memcpy(to + (k + 15u) / 16u * 16u, &scale, sizeof scale);
+    }
+    return p->n * pitch;
+}
+
+/* Values as an input of the plan holds them; scratch: as many halves. */
+static dit_result diti_product_write(diti_plan *plan, diti_tensor tensor, const float *values, size_t count, bool half,
+                                     uint16_t *scratch, dit_error *err) {
+    size_t i;
+    for (i = 0; half && i < count; i++) scratch[i] = diti_float_to_half(values[i]);
+    return diti_plan_write(plan, tensor, half ? (const void *)scratch : (const void *)values, count * (half ? 2u : 4u),
+                           err);
+}
+
+static dit_result diti_product_plan(diti_device *device, const diti_product *p, const diti_weight *weight,
+                                    const diti_weight *bias, bool timed, uint16_t *scratch, dit_error *err) {
+    const size_t inputs = (size_t)p->m * p->k, outputs = (size_t)p->m * p->n;
+    diti_linear_desc linear = DITI_ZERO;
+    diti_conv_desc conv = DITI_ZERO;
+    diti_graph graph;
+    diti_plan *plan = NULL;
+    diti_tensor x, multiply = 0, gate = 0, residual = 0, y;
+    bool halves;
+    dit_result result;
+    size_t i;
+    diti_graph_init(&graph, device);
+    halves = graph.activation == DITI_F16;
+    diti_graph_segment(&graph, "self-test", false);
+    x = diti_tensor_input(&graph, p->half ? DITI_F16 : DITI_F32, p->m, p->k, "self-test input");
+    if (p->multiply) multiply = diti_tensor_input(&graph, graph.activation, p->m, p->n, "self-test multiplier");
+    if (p->gate) gate = diti_tensor_input(&graph, DITI_F32, 1, p->n, "self-test gate");
+    if (p->residual)
+        residual =
+            diti_tensor_input(&graph, p->out_f32 ? DITI_F32 : graph.activation, p->m, p->n, "self-test residual");
+    y = diti_tensor_state(&graph, p->out_f32 ? DITI_F32 : graph.activation, p->m, p->n, "self-test output");
+    linear.name = conv.name = "self-test";
+    linear.bias = conv.bias = p->bias ? bias : NULL;
+    linear.activation = conv.activation = p->gelu ? DITI_ACTIVATION_GELU_TANH : DITI_ACTIVATION_NONE;
+    linear.multiply = multiply;
+    linear.gate = gate;
+    linear.residual = conv.residual = residual;
+    linear.out = conv.out = y;
+    conv.batch = 1;
+    conv.height = p->height;
+    conv.width = p->width;
+    conv.pad_before = conv.pad_after = 1;
+    if (p->height)
+        diti_conv2d(&graph, x, weight, &conv);
+    else
+        diti_linear(&graph, x, weight, &linear);
+    result = diti_plan_create(&graph, NULL, &plan, err);
+    diti_graph_free(&graph);
+    if (result >= 0) result = diti_product_write(plan, x, p->x, inputs, p->half, scratch, err);
+    if (result >= 0 && multiply)
+        result = diti_product_write(plan, multiply, p->multiply_values, outputs, halves, scratch, err);
+    if (result >= 0 && gate) result = diti_product_write(plan, gate, p->gate_values, p->n, false, scratch, err);
+    if (result >= 0 && residual)
+        result = diti_product_write(plan, residual, p->residual_values, outputs, !p->out_f32 && halves, scratch, err);
+    if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
+    if (result >= 0 && timed) result = diti_plan_run(plan, 0, 1, err); /* the first may pay for the driver's compiler */
+    if (result >= 0 && !p->out_f32 && halves) {
+        result = diti_plan_read(plan, y, scratch, outputs * 2, err);
+        for (i = 0; i < outputs && result >= 0; i++) p->out[i] = diti_half_to_float(scratch[i]);
+    } else if (result >= 0) {
+        result = diti_plan_read(plan, y, p->out, outputs * sizeof *p->out, err);
+    }
+    if (result >= 0 && timed) {
+        diti_plan_learn(plan);
+        if (diti_plan_last_slice_us(plan))
+            device->us_per_gflop =
+                (float)diti_plan_last_slice_us(plan) / (2e-9f * (float)p->m * (float)p->n * (float)p->k);
+    }
+    diti_plan_destroy(plan);
+    return result;
+}
+
+/* Weights of convolutions are stored as [output][input][tap]. */
+static double diti_product_sum(const diti_product *p, uint32_t r, uint32_t c) {
+    const float *w = p->w + (size_t)c * p->k * diti_product_taps(p);
+    double sum = 0;
+    uint32_t k, tap;
+    for (tap = 0; tap < diti_product_taps(p); tap++) {
+        const float *x = p->x + (size_t)r * p->k;
+        if (p->height) {
+            int64_t row = (int64_t)(r / p->width) + tap / 3 - 1, column = (int64_t)(r % p->width) + tap % 3 - 1;
+            if (row < 0 || column < 0 || row >= p->height || column >= p->width) continue;
+            x = p->x + (size_t)(row * p->width + column) * p->k;
+        }
+        for (k = 0; k < p->k; k++) sum += (double)x[k] * (double)w[k * diti_product_taps(p) + tap];
+    }
+    return sum;
+}
+
+static double diti_product_value(const diti_product *p, uint32_t r, uint32_t c) {
+    double v = diti_product_sum(p, r, c);
+    if (p->bias) v += p->bias_values[c];
+    if (p->gelu) v = 0.5 * v * (1 + tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
+    if (p->multiply) v *= p->multiply_values[(size_t)r * p->n + c];
+    if (p->gate) v *= p->gate_values[c];
+    if (p->residual) v += p->residual_values[(size_t)r * p->n + c];
+    return v;
+}
+
+/* Relative L2 error of what the device computed, of some 2500 results. The rungs promise 1e-5 (fp32) and 1.4e-2 (fp16,
+   int8); a broken driver misses by far more. */
+static bool diti_product_agrees(const diti_product *p) {
+    const uint32_t rows = 1 + p->m / 39, columns = 1 + p->n / 63;
+    double error = 0, norm = 0;
+    uint32_t r, c;
+    for (r = 0; r < p->m; r += rows) {
+        for (c = r % columns; c < p->n; c += columns) {
+            double exact = diti_product_value(p, r, c), off = exact - (double)p->out[(size_t)r * p->n + c];
+            error += off * off;
+            norm += exact * exact;
+        }
+    }
+    return error <= norm * 2e-4; /* also false for NaN */
+}
+
+static void diti_product_weight(const diti_product *p, const diti_buffer *buffer, diti_weight *weight) {
+    memset(weight, 0, sizeof *weight);
+    weight->name = "self-test weight";
+    weight->type = p->i8 ? DIT_TYPE_I8_ROW : p->half ? DIT_TYPE_F16 : DIT_TYPE_F32;
+    weight->rows = p->n;
+    weight->columns = p->k * diti_product_taps(p);
+    weight->kernel = p->height ? 3 : 1;
+    weight->part_count = 1;
+    weight->parts[0].buffer = buffer;
+    weight->parts[0].rows = p->n;
+}
+
+/* buffers: of the weights and the bias. */
+static dit_result diti_product_upload(diti_device *device, const diti_product *p, unsigned char *stored,
+                                      diti_buffer *buffers, dit_error *err) {
+    uint32_t bytes = diti_product_store(p, stored);
+    dit_result result = diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &buffers[0], err);
+    if (result >= 0) result = diti_buffer_write(device, &buffers[0], 0, stored, bytes, err);
+    if (result < 0 || !p->bias) return result;
+    result = diti_buffer_create(device, p->n * 4, DITI_MEMORY_DEVICE, "self-test bias", &buffers[1], err);
+    return result < 0 ? result : diti_buffer_write(device, &buffers[1], 0, p->bias_values, p->n * 4, err);
+}
+
+static dit_result diti_product_run(diti_device *device, diti_product *p, bool timed, bool *agrees, dit_error *err) {
+    const size_t inputs = (size_t)p->m * p->k, outputs = (size_t)p->m * p->n;
+    const size_t weights = (size_t)p->n * p->k * diti_product_taps(p);
+    const size_t most = inputs > outputs ? inputs : outputs;
+    float *values = (float *)diti_alloc_array(&device->env, inputs + 2 * weights + 3 * outputs + 2 * (size_t)p->n + 64,
+                                              sizeof *values);
+    uint16_t *scratch = (uint16_t *)diti_alloc_array(&device->env, most, sizeof *scratch);
+    diti_buffer buffers[2];
+    diti_weight weight, bias;
+    dit_result result;
+    memset(buffers, 0, sizeof buffers);
+    *agrees = false;
+    if (values && scratch) {
+        p->x = values;
+        p->w = p->x + inputs; /* behind it what is stored: rows of int8 are not longer, but for very short ones */
+        p->out = p->w + 2 * weights + 64;
+        p->multiply_values = p->residual_values = p->out + outputs;
+        if (p->multiply) p->residual_values += outputs;
+        p->bias_values = p->out + 3 * outputs;
+        p->gate_values = p->bias_values + p->n;
+        diti_product_fill(p->x, inputs, 0, p->half);
+        diti_product_fill(p->w, weights, 1, p->half);
+        diti_product_fill(p->bias_values, p->n, 2, false);
+        diti_product_fill(p->gate_values, p->n, 3, false);
+        if (p->multiply) diti_product_fill(p->multiply_values, outputs, 4, true);
+        if (p->residual) diti_product_fill(p->residual_values, outputs, 5, true);
+        result = diti_product_upload(device, p, (unsigned char *)(p->w + weights), buffers, err);
+        diti_product_weight(p, &buffers[0], &weight);
+        memset(&bias, 0, sizeof bias);
+        bias.type = DIT_TYPE_F32;
+        bias.rows = 1;
+        bias.columns = p->n;
+        bias.kernel = 1;
+        bias.part_count = 1;
+        bias.parts[0].buffer = &buffers[1];
+        bias.parts[0].rows = 1;
+        if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, timed, scratch, err);
+        *agrees = result >= 0 && diti_product_agrees(p);
+    } else {
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+    }
+    diti_buffer_destroy(device, &buffers[0]);
+    diti_buffer_destroy(device, &buffers[1]);
+    diti_free(&device->env, values);
+    diti_free(&device->env, scratch);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool timed, bool *agrees,
+                                           dit_error *err) {
+    diti_product p = DITI_ZERO;
+    p.i8 = i8;
+    if (which == DITI_PROBE_PLAIN) {
+        p.m = 191;
+        p.n = 188;
+        p.k = 200;
+        p.out_f32 = true;
+        return diti_product_run(device, &p, timed, agrees, err);
+    }
+    p.half = p.bias = true;
+    p.m = device->is_cpu ? 97 : 1500; /* at least 128 tiles of 128 x 128 */
+    p.n = device->is_cpu ? 92 : 1404;
+    p.k = 72;
+    if (which == DITI_PROBE_HIDDEN) {
+        p.gelu = p.multiply = true;
+    } else if (which == DITI_PROBE_RESIDUAL) {
+        p.gate = p.residual = p.out_f32 = true;
+    } else {
+        p.height = device->is_cpu ? 11 : 96;
+        p.width = device->is_cpu ? 9 : 90;
+        p.m = p.height * p.width;
+        p.n = device->is_cpu ? 36 : 96;
+        p.k = 40;
+        p.residual = true;
+    }
+    return diti_product_run(device, &p, false, agrees, err);
+}

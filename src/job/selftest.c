@@ -1,0 +1,255 @@
+/* Self-tests: every class of kernels above the base rung computes on the device what production has it compute, once
+   for a device and its driver, and is left out where that fails. A crash or a hang of the machine is found by the next
+   start, from a mark that the application kept. */
+#include "job/job.h"
+
+typedef struct diti_selftest {
+    dit_context *context;
+    diti_device *device;
+    dit_error why; /* of the last failure; its result is DIT_OK where something was computed wrong */
+} diti_selftest;
+
+/* --- marks: which self-tests have begun and never ended --- */
+
+#define DITI_MARK_MAGIC 0x6d746964u /* "ditm" */
+
+DIT_INTERNAL void diti_marks_read(diti_marks *marks, const dit_context_desc *desc) {
+    uint32_t words[2];
+    marks->hook = desc->marker;
+    marks->count = 0;
+    if (!desc->mark || desc->mark_size < sizeof words) return;
+    memcpy(words, desc->mark, sizeof words);
+    if (words[0] != DITI_MARK_MAGIC || words[1] > DITI_MARKS_MOST ||
+        desc->mark_size != sizeof words + words[1] * sizeof *marks->keys)
+        return;
+    marks->count = words[1];
+    memcpy(marks->keys, (const unsigned char *)desc->mark + sizeof words, marks->count * sizeof *marks->keys);
+}
+
+static bool diti_marks_have(const diti_marks *marks, uint64_t key) {
+    uint32_t i;
+    for (i = 0; i < marks->count; i++)
+        if (marks->keys[i] == key) return true;
+    return false;
+}
+
+static void diti_marks_tell(const diti_marks *marks) {
+    unsigned char mark[8 + DITI_MARKS_MOST * sizeof(uint64_t)];
+    uint32_t words[2];
+    if (!marks->hook.func) return;
+    words[0] = DITI_MARK_MAGIC;
+    words[1] = marks->count;
+    memcpy(mark, words, sizeof words);
+    memcpy(mark + sizeof words, marks->keys, marks->count * sizeof *marks->keys);
+    marks->hook.func(marks->count ? mark : NULL, marks->count ? sizeof words + marks->count * sizeof *marks->keys : 0,
+                     marks->hook.user);
+}
+
+/* The oldest ones are forgotten first. */
+static void diti_marks_add(diti_marks *marks, uint64_t key) {
+    if (marks->count == DITI_MARKS_MOST) memmove(marks->keys, marks->keys + 1, --marks->count * sizeof *marks->keys);
+    marks->keys[marks->count++] = key;
+    diti_marks_tell(marks);
+}
+
+static void diti_marks_remove(diti_marks *marks, uint64_t key) {
+    uint32_t i, kept = 0;
+    for (i = 0; i < marks->count; i++)
+        if (marks->keys[i] != key) marks->keys[kept++] = marks->keys[i];
+    marks->count = kept;
+    diti_marks_tell(marks);
+}
+
+/* --- what a class has to compute --- */
+
+/* The class that decides about a rung. */
+static diti_class diti_selftest_rung_class(diti_rung rung) {
+    return rung == DITI_RUNG_COOP2  ? DITI_CLASS_COOP2
+           : rung == DITI_RUNG_COOP ? DITI_CLASS_COOP
+           : rung == DITI_RUNG_HALF ? DITI_CLASS_HALF
+           : rung == DITI_RUNG_FP16 ? DITI_CLASS_FP16
+                                    : DITI_CLASSES;
+}
+
+/* Of a software driver, which compiles slowly and climbs above the base rung only in tests, one form of each kernel
+   will do. */
+static dit_result diti_selftest_products(diti_device *device, bool i8, bool timed, bool conv, bool *agrees,
+                                         dit_error *err) {
+    const bool all = device->rung > DITI_RUNG_BASE && !device->is_cpu;
+    dit_result result = diti_probe_product(device, DITI_PROBE_PLAIN, i8, timed, agrees, err);
+    if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_HIDDEN, i8, false, agrees, err);
+    if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, false, agrees, err);
+    if (result >= 0 && *agrees && all && conv)
+        result = diti_probe_product(device, DITI_PROBE_CONV, false, false, agrees, err);
+    return result;
+}
+
+/* Products of a rung, with that one's kernels although the device may have climbed higher. */
+static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *agrees, dit_error *err) {
+    const diti_rung used = device->rung;
+    dit_result result;
+    device->rung = rung;
+    result = diti_selftest_products(device, false, rung == used, rung == DITI_RUNG_FP16, agrees, err);
+    device->rung = used;
+    return result;
+}
+
+/* Heads that leave something over, and those that most models have. */
+static dit_result diti_selftest_attention(diti_device *device, bool int8, bool *agrees, dit_error *err) {
+    static const uint32_t dims[] = {72, 64, 128};
+    uint32_t i;
+    dit_result result = DIT_OK;
+    if (device->is_cpu) return diti_probe_attention(device, int8, 24, agrees, err);
+    for (i = 0, *agrees = true; i < DITI_COUNT(dims) && result >= 0 && *agrees; i++)
+        result = diti_probe_attention(device, int8, dims[i], agrees, err);
+    return result;
+}
+
+static dit_result diti_selftest_run(diti_device *device, diti_class which, bool *agrees, dit_error *err) {
+    uint32_t coop = device->coop_attention;
+    dit_result result;
+    switch (which) {
+    case DITI_CLASS_COOP2: return diti_selftest_rung(device, DITI_RUNG_COOP2, agrees, err);
+    case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
+    case DITI_CLASS_HALF: return diti_selftest_rung(device, DITI_RUNG_HALF, agrees, err);
+    case DITI_CLASS_FP16: return diti_selftest_rung(device, DITI_RUNG_FP16, agrees, err);
+    case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, false, false, agrees, err);
+    case DITI_CLASS_COOP_I8:
+    case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, false, agrees, err);
+    case DITI_CLASS_COOP2_ATTENTION:
+    case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention(device, false, agrees, err);
+    case DITI_CLASS_HALF_ATTENTION:
+        device->coop_attention = 0;
+        result = diti_selftest_attention(device, false, agrees, err);
+        device->coop_attention = coop;
+        return result;
+    case DITI_CLASS_COOP_ATTENTION_I8:
+    case DITI_CLASS_DOT_ATTENTION:
+        *agrees = true;
+        return diti_attention_int8_head(device, 64) ? diti_selftest_attention(device, true, agrees, err) : DIT_OK;
+    case DITI_CLASSES: break;
+    }
+    return diti_selftest_rung(device, DITI_RUNG_BASE, agrees, err);
+}
+
+/* --- one class --- */
+
+/* What the device cannot help, such as too little memory, says nothing about a class. */
+static bool diti_selftest_says_nothing(dit_result result) {
+    return result == DIT_ERROR_OUT_OF_HOST_MEMORY || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY;
+}
+
+/* The base rung cannot be left out: it is tried again by every start. */
+static void diti_selftest_leave_out(const diti_selftest *test, diti_class which, const char *why) {
+    diti_device *device = test->device;
+    diti_log(&test->context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s: %s", device->info.name,
+             diti_class_name(which), why);
+    if (which == DITI_CLASSES) return;
+    diti_proof_put(device, which, DITI_PROOF_BAD);
+    device->dropped |= DITI_CLASS_BIT(which);
+}
+
+/* Runs what a class has to compute; what it means is in *good. An error ends everything. */
+static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, bool *good) {
+    const char *overrides = test->context->overrides, *name = diti_class_name(which);
+    diti_device *device = test->device;
+    diti_marks *marks = &test->context->marks;
+    uint64_t key = diti_proof_key(device, which);
+    dit_result result;
+    if (which != DITI_CLASSES) diti_marks_add(marks, key);
+    result = diti_selftest_run(device, which, good, &test->why);
+    if (result >= 0 && diti_override_is(overrides, "selftest_lose", name))
+        result = diti_device_fail(device, VK_ERROR_DEVICE_LOST, "the override selftest_lose", &test->why);
+    if (diti_override_is(overrides, "selftest_fail", name)) *good = false;
+    if (result == DIT_ERROR_DEVICE_LOST) { /* the mark stays */
+        diti_selftest_leave_out(test, which, "it lost the device");
+        return result;
+    }
+    if (which != DITI_CLASSES) diti_marks_remove(marks, key);
+    if (diti_selftest_says_nothing(result)) return result;
+    if (*good)
+        diti_proof_put(device, which, DITI_PROOF_GOOD);
+    else
+        diti_selftest_leave_out(test, which, result < 0 ? test->why.message : "it computes wrong");
+    return DIT_OK;
+}
+
+/* Whether a class may be used: what is known of it, else what it computes. The rung in use is also run for its time,
+   where no cache told it. */
+static dit_result diti_selftest_class(diti_selftest *test, diti_class which, bool *good) {
+    diti_device *device = test->device;
+    bool timed = which == diti_selftest_rung_class(device->rung) && !device->calibrated;
+    diti_proof known = diti_proof_find(device, which);
+    *good = known == DITI_PROOF_GOOD;
+    memset(&test->why, 0, sizeof test->why);
+    if (known == DITI_PROOF_UNKNOWN && diti_marks_have(&test->context->marks, diti_proof_key(device, which))) {
+        diti_selftest_leave_out(test, which, "an earlier start did not survive it");
+        return DIT_OK;
+    }
+    if (known == DITI_PROOF_BAD || (known == DITI_PROOF_GOOD && !timed)) return DIT_OK;
+    return diti_selftest_prove(test, which, good);
+}
+
+/* --- all of them --- */
+
+/* Climbs down from the device's rung until one computes right. */
+static dit_result diti_selftest_climb(diti_selftest *test, dit_error *err) {
+    diti_device *device = test->device;
+    for (;;) {
+        diti_class which = diti_selftest_rung_class(device->rung);
+        bool good = false;
+        dit_result result = diti_selftest_class(test, which, &good);
+        if (result >= 0 && good) return DIT_OK;
+        if (result >= 0 && which == DITI_CLASSES && !test->why.result)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
+                             "device %s computes a matrix product wrong even on the base rung; update its driver",
+                             device->info.name);
+        if (result < 0 || which == DITI_CLASSES) {
+            if (err) *err = test->why;
+            return test->why.result;
+        }
+        diti_class_drop(device, which);
+        device->dropped |= DITI_CLASS_BIT(which);
+    }
+}
+
+DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *device, dit_error *err) {
+    static const diti_class classes[] = {/* an attention before what takes its place */
+                                         DITI_CLASS_HALF,
+                                         DITI_CLASS_FP16,
+                                         DITI_CLASS_COOP_CONV,
+                                         DITI_CLASS_COOP_I8,
+                                         DITI_CLASS_DOT,
+                                         DITI_CLASS_COOP2_ATTENTION,
+                                         DITI_CLASS_COOP_ATTENTION,
+                                         DITI_CLASS_HALF_ATTENTION,
+                                         DITI_CLASS_COOP_ATTENTION_I8,
+                                         DITI_CLASS_DOT_ATTENTION};
+    diti_selftest test;
+    dit_result result;
+    size_t i;
+    if (diti_override_is(context->overrides, "selftest", "skip")) return DIT_OK;
+    memset(&test, 0, sizeof test);
+    test.context = context;
+    test.device = device;
+    result = diti_selftest_climb(&test, err);
+    for (i = 0; i < DITI_COUNT(classes) && result >= 0; i++) {
+        diti_class which = classes[i];
+        diti_rung rung = device->rung;
+        bool good = true;
+        if (!diti_class_is_used(device, which) || which == diti_selftest_rung_class(device->rung)) continue;
+        if (device->is_cpu && (which == DITI_CLASS_FP16 || which == DITI_CLASS_COOP_CONV)) continue;
+        if (which == DITI_CLASS_DOT && device->coop_i8) continue;
+        result = diti_selftest_class(&test, which, &good);
+        if (result < 0 && err) *err = test.why;
+        if (good) continue;
+        diti_class_drop(device, which);
+        device->dropped |= DITI_CLASS_BIT(which);
+        if (result >= 0 && device->rung != rung) result = diti_selftest_climb(&test, err);
+    }
+    if (result < 0) return result;
+    diti_class_describe(device, device->dropped);
+    diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s, %.1f GFLOP/s in the self-test", device->info.name,
+             device->info.rung, device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
+    return DIT_OK;
+}

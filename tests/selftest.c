@@ -1,0 +1,367 @@
+/* Self-tests and what follows from them: classes of kernels that compute wrong, do not compile or lose the device are
+   left out one by one, contexts and jobs go on, what is known is kept in the cache blob, and what an earlier start did
+   not survive is avoided. Pictures are those of the next lower kernels, to the byte. test-runs: lavapipe */
+#include "library.h"
+#include "vulkan_test.h"
+#include "engine.h"
+
+enum { SIDE = 32 };
+
+/* --- contexts --- */
+
+static char said[16384];
+
+static void log_line(int level, const char *message, void *user) {
+    size_t used = strlen(said);
+    (void)level, (void)user;
+    snprintf(said + used, sizeof said - used, "%s\n", message);
+}
+
+/* What the application keeps, and what a crash in the n-th self-test would have left. */
+typedef struct keeper {
+    unsigned char mark[512], crashed[512];
+    size_t size, crashed_size;
+    uint32_t told, begun, crash_at;
+} keeper;
+
+static void keep(const void *mark, size_t size, void *user) {
+    keeper *k = (keeper *)user;
+    k->told++;
+    if (!CHECK(size <= sizeof k->mark && (size > 0) == (mark != NULL))) return;
+    if (size > k->size && ++k->begun == k->crash_at) {
+        memcpy(k->crashed, mark, size);
+        k->crashed_size = size;
+    }
+    if (size) memcpy(k->mark, mark, size);
+    k->size = size;
+}
+
+typedef struct known { /* a cache blob */
+    unsigned char bytes[1 << 16];
+    size_t size;
+} known;
+
+static dit_context *open_with(const char *overrides, keeper *k, const known *blob, dit_error *err) {
+    dit_context_desc desc = DITI_ZERO;
+    dit_context *context = NULL;
+    memset(err, 0, sizeof *err);
+    said[0] = 0;
+    desc.overrides = overrides;
+    desc.logger.func = log_line;
+    desc.logger.max_level = DITI_LOG_INFO;
+    if (k) {
+        desc.marker.func = keep;
+        desc.marker.user = k;
+        desc.mark = k->size ? k->mark : NULL;
+        desc.mark_size = k->size;
+    }
+    if (blob) {
+        desc.cache = blob->bytes;
+        desc.cache_size = blob->size;
+    }
+    dit_context_create(&desc, &context, err);
+    return context;
+}
+
+/* The rung that a context has come up with. */
+static dit_context *open_good(const char *overrides, keeper *k, const known *blob, const char *rung) {
+    dit_error err;
+    dit_context *context = open_with(overrides, k, blob, &err);
+    dit_device_info info = DITI_ZERO;
+    if (!CHECK_MESSAGE(context && dit_context_device(context, &info, &err) == DIT_OK, "%s: %s", overrides, err.message))
+        return NULL;
+    CHECK_MESSAGE(!strcmp(info.rung, rung), "%s: rung '%s' in place of '%s'", overrides, info.rung, rung);
+    return context;
+}
+
+static void save(dit_context *context, known *blob) {
+    dit_error err = DITI_ZERO;
+    blob->size = sizeof blob->bytes;
+    CHECK_MESSAGE(dit_context_save_cache(context, blob->bytes, &blob->size, &err) == DIT_OK, "%s", err.message);
+}
+
+/* The pixels after a step; the context is destroyed. */
+static uint64_t picture(dit_context *context) {
+    static unsigned char pixels[SIDE * SIDE * 4];
+    dit_model_desc md = DITI_ZERO;
+    dit_job_desc jd = DITI_ZERO;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    dit_error err = DITI_ZERO;
+    memset(pixels, 0, sizeof pixels);
+    if (!context) return 0;
+    md.source.path = "models/emoji-q8_0.gguf";
+    jd.prompt = "banana";
+    jd.width = jd.height = SIDE;
+    jd.steps = 1;
+    CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message);
+    jd.model = model;
+    CHECK_MESSAGE(model && dit_job_create(context, &jd, &job, &err) == DIT_OK &&
+                      dit_job_wait(job, UINT64_MAX) == DIT_OK &&
+                      dit_job_read(job, DIT_READ_RGBA8, 0, 0, pixels, sizeof pixels, 0, &err) == DIT_OK,
+                  "%s", err.message);
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+    return diti_hash(pixels, sizeof pixels);
+}
+
+/* --- what is proved once --- */
+
+static void test_once(void) {
+    static known blob;
+    keeper k = DITI_ZERO;
+    dit_context *context = open_good("rung=fp16", &k, NULL, "fp16");
+    if (!context) return;
+    CHECK_MESSAGE(k.begun >= 1 && k.size == 0, "%u self-tests were marked, %zu bytes are left", k.begun, k.size);
+    CHECK(context->device->pipelines_compiled > 0 && context->device->submits > 0);
+    save(context, &blob);
+    dit_context_destroy(context);
+    k.told = 0;
+    context = open_good("rung=fp16", &k, &blob, "fp16");
+    if (!context) return;
+    CHECK_MESSAGE(!context->device->pipelines_compiled && !context->device->submits && !k.told,
+                  "a second start compiled %llu pipelines and submitted %llu times",
+                  (unsigned long long)context->device->pipelines_compiled,
+                  (unsigned long long)context->device->submits);
+    CHECK(context->device->us_per_gflop > 0 && context->device->calibrated);
+    dit_context_destroy(context);
+    context = open_good("rung=fp16,guards=0", &k, &blob, "fp16"); /* other overrides may make other kernels */
+    if (context) CHECK(context->device->submits > 0 && k.told > 0);
+    dit_context_destroy(context);
+    context = open_good("rung=fp16,selftest_fail=fp16", &k, NULL, "base, no fp16");
+    if (!context) return;
+    CHECK_MESSAGE(strstr(said, "fails the self-test of fp16: it computes wrong"), "%s", said);
+    save(context, &blob);
+    dit_context_destroy(context);
+    k.begun = 0;
+    context = open_good("rung=fp16,selftest_fail=fp16", &k, &blob, "base, no fp16");
+    CHECK_MESSAGE(k.begun == 0, "what failed is tried again");
+    dit_context_destroy(context);
+}
+
+static void test_skip(void) {
+    keeper k = DITI_ZERO;
+    dit_context *context = open_good("rung=half,selftest=skip,selftest_fail=half", &k, NULL, "half");
+    if (!context) return;
+    CHECK(!context->device->pipelines_compiled && !context->device->submits && !k.told);
+    dit_context_destroy(context);
+}
+
+/* --- a device that is lost --- */
+
+static void test_loss(uint64_t fp16) {
+    static known blob;
+    keeper k = DITI_ZERO;
+    dit_error err;
+    dit_context *context = open_good("rung=half,selftest_lose=half", &k, NULL, "fp16, no half");
+    CHECK_MESSAGE(k.size > 0, "a lost device leaves no mark");
+    CHECK_MESSAGE(strstr(said, "fails the self-test of half: it lost the device"), "%s", said);
+    if (context) save(context, &blob);
+    CHECK(picture(context) == fp16);
+    k.begun = 0;
+    context = open_good("rung=half,selftest_lose=half", &k, NULL, "fp16, no half"); /* the mark is enough */
+    CHECK_MESSAGE(k.begun <= 1 && strstr(said, "an earlier start did not survive it"), "%s", said);
+    dit_context_destroy(context);
+    context = open_good("rung=half,selftest_lose=half", NULL, &blob, "fp16, no half"); /* and so is the blob */
+    if (context) CHECK(!strstr(said, "it lost the device"));
+    dit_context_destroy(context);
+    memset(&k, 0, sizeof k);
+    dit_context_destroy(open_good("rung=fp16,fail_submit=2", &k, NULL, "base, no fp16"));
+    context = open_with("rung=base,fail_submit=2", &k, NULL, &err); /* below there is nothing */
+    CHECK(!context && err.result == DIT_ERROR_DEVICE_LOST && err.message[0]);
+}
+
+/* Two devices of one instance: the first one, which the other one shares the instance of, is opened again. */
+static void test_loss_of_several(void) {
+    dit_context_desc desc = DITI_ZERO;
+    dit_context *context = NULL;
+    dit_error err = DITI_ZERO;
+    desc.devices = "0,0";
+    desc.overrides = "rung=fp16,selftest_lose=fp16";
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
+    CHECK(context->device_count == 2 && context->device == context->devices[0]);
+    CHECK(!strcmp(context->devices[0]->info.rung, "base, no fp16"));
+    CHECK(!strcmp(context->devices[1]->info.rung, "base, no fp16"));
+    dit_context_destroy(context);
+}
+
+/* The application's own device cannot be opened again. */
+static void test_loss_of_engine(void) {
+    static engine e;
+    dit_context_desc desc = DITI_ZERO;
+    dit_context *context = NULL;
+    dit_error err = DITI_ZERO;
+    if (!engine_make_instance(&e) || !engine_make_device(&e, true)) return;
+    desc.vulkan = &e.handover;
+    desc.vulkan_count = 1;
+    desc.overrides = "rung=fp16,selftest_lose=fp16";
+    CHECK(dit_context_create(&desc, &context, &err) == DIT_ERROR_DEVICE_LOST && !context);
+    CHECK_MESSAGE(strstr(err.message, "overrides") && strstr(err.message, "self-test"), "%s", err.message);
+    engine_end(&e);
+}
+
+/* --- a crash, and what the application hands over after it --- */
+
+static void test_crash(void) {
+    keeper k = DITI_ZERO;
+    unsigned char mark[512];
+    size_t size, i;
+    k.crash_at = 1;
+    dit_context_destroy(open_good("rung=fp16", &k, NULL, "fp16"));
+    if (!CHECK(k.crashed_size > 0)) return;
+    size = k.crashed_size;
+    memcpy(mark, k.crashed, size);
+    memset(&k, 0, sizeof k);
+    memcpy(k.mark, mark, k.size = size); /* the process ended there: this is what the next one finds */
+    dit_context_destroy(open_good("rung=fp16", &k, NULL, "base, no fp16"));
+    CHECK_MESSAGE(k.begun == 0 && k.size == size && !memcmp(k.mark, mark, size), "the mark is not kept");
+    for (i = 0; i < size; i++) { /* damaged in any way, it is some other mark, or none */
+        memcpy(k.mark, mark, k.size = size);
+        k.mark[i] ^= 0x55;
+        if (i % 9 == 0) dit_context_destroy(open_good("rung=fp16", &k, NULL, "fp16"));
+    }
+    for (i = 1; i < size; i += 6) {
+        memcpy(k.mark, mark, size);
+        k.size = i;
+        dit_context_destroy(open_good("rung=fp16", &k, NULL, "fp16"));
+    }
+    for (i = 0; i < 2; i++) { /* marks of other drivers do not pile up for ever */
+        uint32_t words[2] = {0x6d746964u, DITI_MARKS_MOST + (uint32_t)i};
+        memcpy(k.mark, words, sizeof words);
+        k.size = sizeof words + words[1] * sizeof(uint64_t);
+        for (size_t j = sizeof words; j < k.size; j++) k.mark[j] = (unsigned char)j;
+        dit_context_destroy(open_good("rung=fp16", &k, NULL, "fp16"));
+        CHECK_MESSAGE(k.size == (i ? 0 : sizeof words + (DITI_MARKS_MOST - 1) * sizeof(uint64_t)), "%zu", k.size);
+    }
+}
+
+/* --- pipelines that do not compile --- */
+
+static void test_compile(uint64_t fp16, uint64_t base) {
+    dit_context *context = open_good("rung=half,selftest=skip,fail_pipeline=gemm_half", NULL, NULL, "half");
+    dit_context *wrong;
+    dit_error err;
+    uint64_t hash = picture(context);
+    CHECK_MESSAGE(hash == fp16, "without gemm_half the picture is not that of rung fp16");
+    CHECK_MESSAGE(strstr(said, "does without half") && strstr(said, "gemm_half"), "%s", said);
+    hash = picture(open_good("rung=fp16,selftest=skip,fail_pipeline=gemm_cpu:1=1", NULL, NULL, "fp16"));
+    CHECK_MESSAGE(hash == base, "without halves the picture is not that of rung base");
+    dit_context_destroy(open_good("rung=fp16,fail_pipeline=gemm_half", NULL, NULL, "fp16")); /* it is not used there */
+    dit_context_destroy(open_good("rung=half,fail_pipeline=gemm_half", NULL, NULL, "fp16, no half"));
+    CHECK_MESSAGE(strstr(said, "cannot compile gemm_half"), "%s", said);
+    wrong = open_with("rung=fp16,fail_pipeline=gemm_cpu", NULL, NULL, &err);
+    CHECK_MESSAGE(!wrong && err.result == DIT_ERROR_VULKAN && strstr(err.message, "gemm_cpu"), "%s", err.message);
+}
+
+/* A job learns it, and then the next start knows it. */
+static void test_compile_is_remembered(void) {
+    static known blob;
+    const char *overrides = "rung=half,selftest=skip,fail_pipeline=gemm_half";
+    dit_context *context = open_good(overrides, NULL, NULL, "half");
+    dit_model_desc md = DITI_ZERO;
+    dit_job_desc jd = DITI_ZERO;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    dit_device_info info;
+    dit_error err = DITI_ZERO;
+    if (!context) return;
+    md.source.path = "models/emoji-q8_0.gguf";
+    jd.prompt = "fox";
+    jd.width = jd.height = SIDE;
+    jd.steps = 1;
+    CHECK_MESSAGE(dit_model_load(context, &md, &model, &err) == DIT_OK, "%s", err.message);
+    jd.model = model;
+    CHECK_MESSAGE(dit_job_create(context, &jd, &job, &err) == DIT_OK, "%s", err.message);
+    CHECK(dit_context_device(context, &info, &err) == DIT_OK && !strcmp(info.rung, "fp16, no half"));
+    save(context, &blob);
+    CHECK(diti_proof_find(context->device, DITI_CLASS_HALF) == DITI_PROOF_BAD);
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(context);
+    context = open_good(overrides, NULL, &blob, "half");
+    if (context) CHECK(diti_proof_find(context->device, DITI_CLASS_HALF) == DITI_PROOF_BAD);
+    dit_context_destroy(context);
+}
+
+/* --- everything that GPUs compute, on kernels for GPUs --- */
+
+static void test_probes(const char *overrides) {
+    static const uint32_t dims[] = {64, 72, 128};
+    dit_error err;
+    dit_context *context = open_with(overrides, NULL, NULL, &err);
+    diti_device *device;
+    bool agrees;
+    int i, i8;
+    if (!context) {
+        CHECK_MESSAGE(strstr(err.message, "has not what rung"), "%s: %s", overrides, err.message);
+        return;
+    }
+    device = context->device;
+    for (i = DITI_PROBE_PLAIN; i <= DITI_PROBE_CONV; i++)
+        for (i8 = 0; i8 <= (i < DITI_PROBE_CONV); i8++) {
+            dit_result result = diti_probe_product(device, (diti_probe)i, i8, false, &agrees, &err);
+            CHECK_MESSAGE(result == DIT_OK && agrees, "%s: probe %d of %s", overrides, i, i8 ? "int8" : "floats");
+        }
+    for (i = 0; i < 3; i++)
+        for (i8 = 0; i8 <= (diti_attention_int8_head(device, dims[i]) > 0); i8++) {
+            dit_result result = diti_probe_attention(device, i8, dims[i], &agrees, &err);
+            CHECK_MESSAGE(result == DIT_OK && agrees, "%s: attention of %u", overrides, dims[i]);
+        }
+    dit_context_destroy(context);
+}
+
+/* Convolutions alone, then products too, leave the matrices; needs a driver that has them (way `newest`). */
+static void test_matrices(void) {
+    static const char *const fails[] = {"gemm_coop:9=1", "gemm_coop", "attention_coop"};
+    dit_error err;
+    int i;
+    for (i = 0; i < 3; i++) {
+        char overrides[96];
+        dit_context *failing, *without;
+        snprintf(overrides, sizeof overrides, "rung=coop,selftest=skip,fail_pipeline=%s", fails[i]);
+        failing = open_with(overrides, NULL, NULL, &err);
+        if (!failing) {
+            CHECK_MESSAGE(strstr(err.message, "has not what rung"), "%s", err.message);
+            return;
+        }
+        without = open_good("rung=coop,selftest=skip", NULL, NULL, "coop");
+        if (!without) return;
+        diti_class_drop(without->device, i == 0   ? DITI_CLASS_COOP_CONV
+                                         : i == 1 ? DITI_CLASS_COOP
+                                                  : DITI_CLASS_COOP_ATTENTION);
+        if (i == 1) diti_class_drop(without->device, DITI_CLASS_COOP_CONV);
+        CHECK_MESSAGE(picture(failing) == picture(without), "%s", overrides);
+    }
+}
+
+int main(void) {
+    const bool sweep = getenv("DIT_TEST_ALL") && !strcmp(getenv("DIT_TEST_ALL"), "1");
+    const char *way = getenv("DIT_TEST_WAY");
+    dit_error err;
+    dit_context *context;
+    test_vulkan_begin();
+    context = open_with("rung=fp16", NULL, NULL, &err);
+    if (context) {
+        uint64_t fp16 = picture(context), base = picture(open_good("rung=base", NULL, NULL, "base"));
+        CHECK(fp16 && base && fp16 != base);
+        test_once();
+        test_skip();
+        test_loss(fp16);
+        test_loss_of_several();
+        test_loss_of_engine();
+        test_crash();
+        test_compile(fp16, base);
+        test_compile_is_remembered();
+        test_probes("rung=fp16,selftest=skip");
+    } else {
+        CHECK_MESSAGE(strstr(err.message, "has not what rung"), "%s", err.message);
+        printf("skipped: self-tests above the base rung (the device has no fp16)\n");
+    }
+    if (sweep) {
+        test_probes("rung=half,dot=1,cpu=0,selftest=skip");
+        if (way && !strcmp(way, "newest")) test_probes("rung=coop,selftest=skip"), test_matrices();
+    }
+    test_vulkan_end();
+    return TEST_END("selftest");
+}
