@@ -1,9 +1,10 @@
-/* golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--overrides TEXT] [--allow-unsupported]
+/* golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--overrides TEXT] [--truncating] [--allow-unsupported]
 
    Runs fixture folders: whatever a folder holds is computed with dit.h and compared with what the original
    implementation computed. Prints max-abs, relative L2 and cosine per tensor; exits non-zero past a tolerance. A folder
-   without goldens is searched for folders with goldens. A folder of no known family fails. Without DIR: all of
-   tests/fixtures that is listed below, on every rung of the device. */
+   without goldens is searched for folders with goldens. A folder of no known family fails. --truncating: on a driver
+   that rounds to F16 toward zero. Without DIR: all of tests/fixtures that is listed below, on every rung of the device.
+ */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "golden.h"
@@ -176,7 +177,7 @@ static void run_path(golden *g, const char *path) {
 static int usage(const char *problem, const char *what) {
     fprintf(stderr,
             "golden: %s %s\nusage: golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--overrides TEXT] "
-            "[--allow-unsupported]\n",
+            "[--truncating] [--allow-unsupported]\n",
             problem, what);
     return 2;
 }
@@ -191,6 +192,8 @@ static int read_arguments(golden *g, int argc, char **argv) {
         if (wants_value && i + 1 == argc) return usage("a value must follow", option), -1;
         if (diti_equal(option, "--json"))
             g->json = true;
+        else if (diti_equal(option, "--truncating"))
+            g->truncates = true;
         else if (diti_equal(option, "--allow-unsupported"))
             g->allow_unsupported = true;
         else if (diti_equal(option, "--rung"))

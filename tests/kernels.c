@@ -1626,6 +1626,8 @@ int main(void) {
     hashes[1] = test_same_bytes("0", DITI_RUNG_FP16);
     test_rounding("0", hashes[1]);
     if (test_first_driver()) test_rounding_of_halves("half");
+    for (int i = DITI_RUNG_COOP; i < DITI_RUNG_COUNT && units; i++)
+        test_rounding_of_halves(diti_rung_name((diti_rung)i));
     for (int i = 0; i < 2 && !units && test_first_driver(); i++) /* those drivers fuse what the optimizer joins */
         test_unoptimised(i ? "0" : "1", i ? DITI_RUNG_FP16 : DITI_RUNG_BASE, hashes[i]);
     test_vulkan_end();
