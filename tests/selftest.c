@@ -204,11 +204,15 @@ static void test_loss_of_engine(void) {
 /* --- a crash, and what the application hands over after it --- */
 
 static void test_crash(void) {
+    static known blob;
     keeper k = DITI_ZERO;
+    dit_context *context;
     unsigned char mark[512];
     size_t size, i;
     k.crash_at = 1;
-    dit_context_destroy(open_good("rung=fp16", &k, NULL, "fp16"));
+    context = open_good("rung=fp16", &k, NULL, "fp16");
+    if (context) save(context, &blob);
+    dit_context_destroy(context);
     if (!CHECK(k.crashed_size > 0)) return;
     size = k.crashed_size;
     memcpy(mark, k.crashed, size);
@@ -216,6 +220,7 @@ static void test_crash(void) {
     memcpy(k.mark, mark, k.size = size); /* the process ended there: this is what the next one finds */
     dit_context_destroy(open_good("rung=fp16", &k, NULL, "base, no fp16"));
     CHECK_MESSAGE(k.begun == 0 && k.size == size && !memcmp(k.mark, mark, size), "the mark is not kept");
+    dit_context_destroy(open_good("rung=fp16", &k, &blob, "base, no fp16")); /* whatever was known before */
     for (i = 0; i < size; i++) { /* damaged in any way, it is some other mark, or none */
         memcpy(k.mark, mark, k.size = size);
         k.mark[i] ^= 0x55;

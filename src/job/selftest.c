@@ -145,7 +145,7 @@ static void diti_selftest_leave_out(const diti_selftest *test, diti_class which,
     diti_log(&test->context->env, DITI_LOG_WARNING, "device %s fails the self-test of %s: %s", device->info.name,
              diti_class_name(which), why);
     if (which == DITI_CLASSES) return;
-    diti_proof_put(device, which, DITI_PROOF_BAD);
+    diti_proof_put(device, which, DITI_PROOF_BAD); /* without memory for it, the next start finds out again */
     device->dropped |= DITI_CLASS_BIT(which);
 }
 
@@ -167,10 +167,9 @@ static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, boo
     }
     if (which != DITI_CLASSES) diti_marks_remove(marks, key);
     if (diti_selftest_says_nothing(result)) return result;
-    if (*good)
-        diti_proof_put(device, which, DITI_PROOF_GOOD);
-    else
-        diti_selftest_leave_out(test, which, result < 0 ? test->why.message : "it computes wrong");
+    if (*good && !diti_proof_put(device, which, DITI_PROOF_GOOD))
+        return diti_fail(&test->why, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+    if (!*good) diti_selftest_leave_out(test, which, result < 0 ? test->why.message : "it computes wrong");
     return DIT_OK;
 }
 
@@ -182,8 +181,9 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
     diti_proof known = diti_proof_find(device, which);
     *good = known == DITI_PROOF_GOOD;
     memset(&test->why, 0, sizeof test->why);
-    if (known == DITI_PROOF_UNKNOWN && diti_marks_have(&test->context->marks, diti_proof_key(device, which))) {
+    if (known != DITI_PROOF_BAD && diti_marks_have(&test->context->marks, diti_proof_key(device, which))) {
         diti_selftest_leave_out(test, which, "an earlier start did not survive it");
+        *good = false;
         return DIT_OK;
     }
     if (known == DITI_PROOF_BAD || (known == DITI_PROOF_GOOD && !timed)) return DIT_OK;

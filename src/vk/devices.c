@@ -202,11 +202,11 @@ static const diti_candidate *diti_candidate_none(const diti_candidate *list, uin
                   "there is no Vulkan device: install a driver for this machine's GPU, or a software one: "
                   "apt-get install mesa-vulkan-drivers");
     } else if (choice && diti_is_digits(choice) && count == 1) {
-        diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+        diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                   "devices '%s': there is one Vulkan device, and digits are an index: the only one is 0 (%s)", choice,
                   list[0].info.name);
     } else if (choice && diti_is_digits(choice)) {
-        diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': digits are an index, from 0 to %u: %s", choice,
+        diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "devices '%s': digits are an index, from 0 to %u: %s", choice,
                   count - 1, names);
     } else {
         diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s",

@@ -114,6 +114,6 @@ DIT_INTERNAL diti_proof diti_proof_find(diti_device *device, diti_class which) {
     return choice ? DITI_PROOF_BAD : DITI_PROOF_GOOD;
 }
 
-DIT_INTERNAL void diti_proof_put(diti_device *device, diti_class which, diti_proof proof) {
-    diti_tuned_put(device, diti_proof_key(device, which), proof == DITI_PROOF_BAD);
+DIT_INTERNAL bool diti_proof_put(diti_device *device, diti_class which, diti_proof proof) {
+    return diti_tuned_put(device, diti_proof_key(device, which), proof == DITI_PROOF_BAD);
 }

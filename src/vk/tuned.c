@@ -15,20 +15,24 @@ DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t
     return found;
 }
 
-DIT_INTERNAL void diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t choice) {
+DIT_INTERNAL bool diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t choice) {
+    bool good = true;
     size_t i = 0;
     diti_lock(&device->lock);
     while (i < device->tuned_count && device->tuned[i].shapes != shapes) i++;
     if (i < device->tuned_count) {
         device->tuned[i].choice = choice;
-    } else if (i < DITI_TUNED_MOST &&
-               diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, i, sizeof *device->tuned)) {
-        device->tuned[i].shapes = shapes;
-        device->tuned[i].choice = choice;
-        device->tuned[i].reserved = 0;
-        device->tuned_count++;
+    } else if (i < DITI_TUNED_MOST) {
+        good = diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, i, sizeof *device->tuned);
+        if (good) {
+            device->tuned[i].shapes = shapes;
+            device->tuned[i].choice = choice;
+            device->tuned[i].reserved = 0;
+            device->tuned_count++;
+        }
     }
     diti_unlock(&device->lock);
+    return good;
 }
 
 DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice) {

@@ -457,8 +457,8 @@ DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, s
 DIT_INTERNAL void diti_pipelines_free(diti_device *device);
 /* false: never measured. */
 DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice);
-DIT_INTERNAL void diti_tuned_put(diti_device *device, uint64_t shapes,
-                                 uint32_t choice); /* in place of an earlier one */
+/* In place of an earlier one; false: there is no memory for it. What is too much is left out. */
+DIT_INTERNAL bool diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t choice);
 DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice); /* an earlier one stays */
 /* DIT_ERROR_DEVICE_LOST once the device is lost: calls that need not ask the driver ask here. */
 DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
@@ -528,7 +528,7 @@ typedef enum diti_proof { DITI_PROOF_UNKNOWN, DITI_PROOF_GOOD, DITI_PROOF_BAD } 
 /* What is known of a class (DITI_CLASSES: the base rung) on this device with this driver; kept in the cache blob. */
 DIT_INTERNAL uint64_t diti_proof_key(const diti_device *device, diti_class which);
 DIT_INTERNAL diti_proof diti_proof_find(diti_device *device, diti_class which);
-DIT_INTERNAL void diti_proof_put(diti_device *device, diti_class which, diti_proof proof);
+DIT_INTERNAL bool diti_proof_put(diti_device *device, diti_class which, diti_proof proof); /* false: no memory */
 /* The value of key in "key=value,key=value" (desc->overrides), K/M/G suffixes understood; otherwise when absent. */
 DIT_INTERNAL uint64_t diti_override_number(const char *overrides, const char *key, uint64_t otherwise);
 /* Copies the value of key; false when the key is absent or out is too small. */
