@@ -2,6 +2,7 @@
  * calls must not. Two dispatches that use one buffer are a hazard of each kind, in one command buffer and in two
  * submissions. Layers before 1.4 do not see all of them; the newest do, so that between the two every kind is seen.
    test-runs: lavapipe swiftshader sanitize newest */
+#define TEST_SUBMITS
 #include "vulkan_test.h"
 
 enum { BUFFERS = 3, SETS = 3, WORDS = 64 };

@@ -9,7 +9,9 @@
  *
  * tests/run.sh runs every program that includes this header once per driver; one driver is chosen by hand with
  * VK_ICD_FILENAMES. DIT_TEST_LAYERS=0 leaves the layers out (debuggers, speed), =full adds GPU-assisted validation,
- * =best adds best practices, with those of all vendors, and prints every line: tests/README.md tells them. */
+ * =best adds best practices, with those of all vendors, and prints every line: tests/README.md tells them. Layers
+ * before 1.4 follow memory from one submission to the next only with =submits, or in a program that defines
+ * TEST_SUBMITS: it takes them seven times as long, and the newest (way newest) do it anyway. */
 #ifndef VULKAN_TEST_H
 #define VULKAN_TEST_H
 #include "test.h"
@@ -118,8 +120,13 @@ static inline int test_layer_messages(void) {
     return lines;
 }
 
-static inline void test_layer_settings(int full, int best) {
-    static const char *const vendors[] = {"arm", "amd", "img", "nvidia"};
+static inline void test_layer_settings(const char *wanted) {
+    static const char *const vendors[] = {"arm", "amd", "img", "nvidia"}, *const vendors_before[] = {"ARM", "AMD",
+                                                                                                     "IMG", "NVIDIA"};
+    int full = !strcmp(wanted, "full"), best = !strcmp(wanted, "best"), submits = !strcmp(wanted, "submits");
+#if defined(TEST_SUBMITS)
+    submits = 1;
+#endif
     size_t i;
     char folder[256], path[300];
     FILE *file;
@@ -140,14 +147,13 @@ static inline void test_layer_settings(int full, int best) {
         for (i = 0; best && i < sizeof vendors / sizeof *vendors; i++)
             fprintf(file, "khronos_validation.validate_best_practices_%s = true\n", vendors[i]);
     } else {
-        fprintf(file,
-                "khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT,"
-                "VALIDATION_CHECK_ENABLE_SYNCHRONIZATION_VALIDATION_QUEUE_SUBMIT%s%s\n",
-                full ? ",VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT" : "",
-                best ? ",VK_VALIDATION_FEATURE_ENABLE_BEST_PRACTICES_EXT,VALIDATION_CHECK_ENABLE_VENDOR_SPECIFIC_ARM,"
-                       "VALIDATION_CHECK_ENABLE_VENDOR_SPECIFIC_AMD,VALIDATION_CHECK_ENABLE_VENDOR_SPECIFIC_IMG,"
-                       "VALIDATION_CHECK_ENABLE_VENDOR_SPECIFIC_NVIDIA"
-                     : "");
+        fprintf(file, "khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT");
+        if (submits) fprintf(file, ",VALIDATION_CHECK_ENABLE_SYNCHRONIZATION_VALIDATION_QUEUE_SUBMIT");
+        if (full) fprintf(file, ",VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT");
+        if (best) fprintf(file, ",VK_VALIDATION_FEATURE_ENABLE_BEST_PRACTICES_EXT");
+        for (i = 0; best && i < sizeof vendors / sizeof *vendors; i++)
+            fprintf(file, ",VALIDATION_CHECK_ENABLE_VENDOR_SPECIFIC_%s", vendors_before[i]);
+        fprintf(file, "\n");
     }
     fclose(file);
     setenv("VK_LAYER_SETTINGS_PATH", folder, 1);
@@ -181,14 +187,15 @@ static inline void test_vulkan_begin(void) {
     const char *layers = getenv("DIT_TEST_LAYERS");
     test_keep_drivers();
     if (layers && !strcmp(layers, "0")) return;
+    if (!layers) layers = "1";
     if (!CHECK_MESSAGE(test_layer_version(), "VK_LAYER_KHRONOS_validation is not installed (make setup)")) return;
     pthread_mutex_init(&test_layers.lock, NULL);
     pthread_cond_init(&test_layers.marked, NULL);
     if (!CHECK(pipe(test_layers.pipe) == 0)) return;
     test_layers.on = CHECK(pthread_create(&test_layers.reader, NULL, test_layer_reader, NULL) == 0);
-    test_layer_settings(layers && !strcmp(layers, "full"), layers && !strcmp(layers, "best"));
+    test_layer_settings(layers);
     test_layer_self_test();
-    if (layers && !strcmp(layers, "best")) test_layers.printed = 1000000;
+    if (!strcmp(layers, "best")) test_layers.printed = 1000000;
 }
 
 static inline void test_vulkan_end(void) {
