@@ -448,6 +448,7 @@ static const refusal refusals[] = {
     {{"--clip-skip", "2"}, 2, "--clip-skip: this model uses no layers of a CLIP"},
     {{"--vae-tile-size", "big"}, 2, "is 512"},
     {{"--device", "99"}, 5, "99"},
+    {{"--device", "5"}, 5, "digits are an index"}, /* although it is a part of "LLVM 15.0.6, 256 bits" */
     {{"--device", "no such device"}, 5, "no such device"},
 };
 
