@@ -256,7 +256,14 @@ static void test_slow(bool before_context) {
     CHECK_MESSAGE(!fault_gate.semaphore, "the device was not destroyed although it had answered");
 }
 
-#if defined(__SANITIZE_ADDRESS__) || (defined(__has_feature) && __has_feature(address_sanitizer))
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#define SANITIZED __has_feature(address_sanitizer)
+#else
+#define SANITIZED 0
+#endif
+#if SANITIZED
 void __lsan_disable(void);
 #else
 static void __lsan_disable(void) {}
