@@ -408,7 +408,7 @@ static void diti_sampling_apply_name(const diti_sampler_entry *chosen, const dit
 static dit_result diti_sampling_apply_schedule(const diti_schedule_request *request,
                                                const diti_schedule_entry *schedule, diti_sampling *out,
                                                dit_error *err) {
-    const char *name;
+    const char *name = NULL;
     char plain[64];
     out->uniform = request->uniform && out->flow;
     if (request->schedule) {
