@@ -70,7 +70,8 @@ $(LINKED:%=build/asan/%): build/asan/%: tests/%.c $(wildcard tests/*.h) build/as
 build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc) examples/programs.h
 build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h) examples/programs.h
 build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c examples/programs.h
-build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture: $(wildcard examples/*.h)
+build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture build/fuzz/fuzz_parameters: \
+    $(wildcard examples/*.h)
 build/fuzz/fuzz_%: tests/fuzz_%.c $(wildcard tests/*.h) build/asan/library.o
 	@mkdir -p $(@D) && echo '  $@'
 	@$(SANITIZE) -Isrc -O1 -fsanitize=fuzzer $< -x none build/asan/library.o -o $@ $(LIBS)

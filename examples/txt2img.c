@@ -358,6 +358,7 @@ static int check_overwriting(const app *a) {
                                  {"--init-img", o->init_image},
                                  {"--mask", o->mask},
                                  {"--noise", o->noise},
+                                 {"--repeat-from", o->repeat_from},
                                  {"--split", plan}};
     const size_t length = strlen(o->output) + 16, count = a->r.count;
     named_path *outputs = calloc(count + 3, sizeof *outputs);
