@@ -6961,11 +6961,11 @@ static const diti_candidate *diti_candidate_none(const diti_candidate *list, uin
 			"there is no Vulkan device: install a driver for this machine's GPU, or a software one: "
 			"apt-get install mesa-vulkan-drivers");
 	} else if (choice && diti_is_digits(choice) && count == 1) {
-		diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+		diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
 			"devices '%s': there is one Vulkan device, and digits are an index: the only one is 0 (%s)", choice,
 			list[0].info.name);
 	} else if (choice && diti_is_digits(choice)) {
-		diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "devices '%s': digits are an index, from 0 to %u: %s", choice,
+		diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "devices '%s': digits are an index, from 0 to %u: %s", choice,
 			count - 1, names);
 	} else {
 		diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no Vulkan device is called '%s'; there are %s",
@@ -9010,20 +9010,24 @@ static bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choi
 	return found;
 }
 
-static void diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t choice) {
+static bool diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t choice) {
+	bool good = true;
 	size_t i = 0;
 	diti_lock(&device->lock);
 	while (i < device->tuned_count && device->tuned[i].shapes != shapes) i++;
 	if (i < device->tuned_count) {
 		device->tuned[i].choice = choice;
-	} else if (i < DITI_TUNED_MOST &&
-		diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, i, sizeof *device->tuned)) {
-		device->tuned[i].shapes = shapes;
-		device->tuned[i].choice = choice;
-		device->tuned[i].reserved = 0;
-		device->tuned_count++;
+	} else if (i < DITI_TUNED_MOST) {
+		good = diti_grow(&device->env, (void **)&device->tuned, &device->tuned_capacity, i, sizeof *device->tuned);
+		if (good) {
+			device->tuned[i].shapes = shapes;
+			device->tuned[i].choice = choice;
+			device->tuned[i].reserved = 0;
+			device->tuned_count++;
+		}
 	}
 	diti_unlock(&device->lock);
+	return good;
 }
 
 static void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice) {
@@ -9143,8 +9147,8 @@ static diti_proof diti_proof_find(diti_device *device, diti_class which) {
 	return choice ? DITI_PROOF_BAD : DITI_PROOF_GOOD;
 }
 
-static void diti_proof_put(diti_device *device, diti_class which, diti_proof proof) {
-	diti_tuned_put(device, diti_proof_key(device, which), proof == DITI_PROOF_BAD);
+static bool diti_proof_put(diti_device *device, diti_class which, diti_proof proof) {
+	return diti_tuned_put(device, diti_proof_key(device, which), proof == DITI_PROOF_BAD);
 }
 
 /* ==== src/vk/cache.c ==== */
@@ -31991,10 +31995,9 @@ static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, boo
 	}
 	if (which != DITI_CLASSES) diti_marks_remove(marks, key);
 	if (diti_selftest_says_nothing(result)) return result;
-	if (*good)
-		diti_proof_put(device, which, DITI_PROOF_GOOD);
-	else
-		diti_selftest_leave_out(test, which, result < 0 ? test->why.message : "it computes wrong");
+	if (*good && !diti_proof_put(device, which, DITI_PROOF_GOOD))
+		return diti_fail(&test->why, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+	if (!*good) diti_selftest_leave_out(test, which, result < 0 ? test->why.message : "it computes wrong");
 	return DIT_OK;
 }
 
@@ -32004,8 +32007,9 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
 	diti_proof known = diti_proof_find(device, which);
 	*good = known == DITI_PROOF_GOOD;
 	memset(&test->why, 0, sizeof test->why);
-	if (known == DITI_PROOF_UNKNOWN && diti_marks_have(&test->context->marks, diti_proof_key(device, which))) {
+	if (known != DITI_PROOF_BAD && diti_marks_have(&test->context->marks, diti_proof_key(device, which))) {
 		diti_selftest_leave_out(test, which, "an earlier start did not survive it");
+		*good = false;
 		return DIT_OK;
 	}
 	if (known == DITI_PROOF_BAD || (known == DITI_PROOF_GOOD && !timed)) return DIT_OK;
