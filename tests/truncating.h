@@ -194,7 +194,7 @@ static inline void truncating_copy(truncating *t, const uint32_t *word) {
 /* A module whose conversions truncate; freed with free. */
 static inline uint32_t *truncating_module(const uint32_t *words, size_t count, size_t *new_count) {
     truncating t = {NULL, 0, 0, words[3], 0, 0, 0, 0, 0, 0, 0, {0}, {0}, false};
-    truncating_constants constants;
+    truncating_constants constants = {0};
     bool in_functions = false;
     size_t i;
     for (i = 5; i < count; i += words[i] >> 16) truncating_look(&t, words + i);
