@@ -124,7 +124,7 @@ static void test_once(void) {
                   "a second start compiled %llu pipelines and submitted %llu times",
                   (unsigned long long)context->device->pipelines_compiled,
                   (unsigned long long)context->device->submits);
-    CHECK(context->device->us_per_gflop > 0 && context->device->calibrated);
+    CHECK(context->device->speed.us_per_gflop > 0 && context->device->calibrated);
     dit_context_destroy(context);
     context = open_good("rung=fp16,guards=0", &k, &blob, "fp16"); /* other overrides may make other kernels */
     if (context) CHECK(context->device->submits > 0 && k.told > 0);
