@@ -3,10 +3,10 @@
 #include "graph/graph.h"
 
 /* A GPU raises its clocks while it works: first it is kept busy for so long, then what takes at least the second time
-   counts. A processor is as fast at once, and filled by less. */
+   counts. A software driver is as fast at once, and filled by less. */
 #define DITI_CALIBRATE_WARM_US 20000.0
 #define DITI_CALIBRATE_US 4000.0
-#define DITI_CALIBRATE_CPU_US 1000.0
+#define DITI_CALIBRATE_SOFTWARE_US 500.0
 #define DITI_CALIBRATE_RUNS 3u
 #define DITI_CALIBRATE_LAUNCHES 8u   /* in a run, and runs: short ones are seldom disturbed */
 #define DITI_CALIBRATE_MOST 4096u    /* rows and columns, of floats 2048 */
@@ -128,19 +128,20 @@ typedef struct diti_calibrated { /* what one op takes, and its operations or byt
    to nothing to do, for how much more. */
 static dit_result diti_calibrate_rate(diti_device *device, bool norms, uint32_t most, const diti_calibrated *least,
                                       float *rate, dit_error *err) {
-    double enough = device->is_cpu ? DITI_CALIBRATE_CPU_US : DITI_CALIBRATE_US, all = 0;
-    double warm = device->is_cpu || device->feigned.us_per_gflop > 0 ? 0 : DITI_CALIBRATE_WARM_US;
+    double enough = device->software ? DITI_CALIBRATE_SOFTWARE_US : DITI_CALIBRATE_US, all = 0;
+    double warm = device->software || device->feigned.us_per_gflop > 0 ? 0 : DITI_CALIBRATE_WARM_US;
     diti_calibration what = DITI_ZERO;
     what.norms = norms;
-    what.rows = device->is_cpu ? 128 : 256;
+    what.rows = device->software ? 64 : 256;
+    if (norms) what.rows /= 4;
     what.columns = norms ? DITI_CALIBRATE_COLUMNS : what.rows;
     what.times = 1;
-    what.runs = DITI_CALIBRATE_RUNS;
+    what.runs = device->software ? 2 : DITI_CALIBRATE_RUNS;
     for (;;) {
         double us, amount, more;
         dit_result result = diti_calibrate_time(device, &what, &us, &amount, err);
         if (result < 0 || !(us > 0)) return result;
-        all += us * (DITI_CALIBRATE_RUNS + 1);
+        all += us * (what.runs + 1);
         more = amount / what.times - least->amount;
         if (us / what.times > least->us && more > 0) *rate = (float)((us / what.times - least->us) / (more * 1e-9));
         if (us >= enough && all >= warm) return DIT_OK;
@@ -155,7 +156,7 @@ static dit_result diti_calibrate_least(diti_device *device, diti_calibrated *out
     what.norms = true;
     what.rows = 1;
     what.columns = DITI_CALIBRATE_COLUMNS;
-    what.times = what.runs = DITI_CALIBRATE_LAUNCHES;
+    what.times = what.runs = device->software ? DITI_CALIBRATE_LAUNCHES / 2 : DITI_CALIBRATE_LAUNCHES;
     result = diti_calibrate_time(device, &what, &out->us, &out->amount, err);
     out->us /= what.times;
     out->amount /= what.times;

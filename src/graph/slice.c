@@ -2,12 +2,13 @@
    gathered into command buffers of about that budget. */
 #include "graph/graph.h"
 
+/* The roofline model (Williams, Waterman, Patterson 2009): computing hides moving bytes, or the other way round. */
 DIT_INTERNAL float diti_dispatch_us(const diti_speed *speed, const diti_dispatch *dispatch) {
     static const double relative[DITI_COST_KINDS] = {1.0, 2.0, 1.5, 1.0}; /* to a GEMM of as many operations */
     double flops = dispatch->padded_flops > dispatch->flops ? dispatch->padded_flops : dispatch->flops;
-    return (float)((double)speed->launch_us +
-                   flops * 1e-9 * (double)speed->us_per_gflop * relative[dispatch->cost_kind] +
-                   dispatch->memory_bytes * 1e-9 * (double)speed->us_per_gigabyte);
+    double computing = flops * 1e-9 * (double)speed->us_per_gflop * relative[dispatch->cost_kind];
+    double moving = dispatch->memory_bytes * 1e-9 * (double)speed->us_per_gigabyte;
+    return speed->launch_us + (float)(computing > moving ? computing : moving);
 }
 
 /* What a part of a dispatch takes that takes us as a whole: each part is launched by itself. */
