@@ -553,7 +553,7 @@ static int draw_frames(bench *b, picture *p, frames *f) {
     if (!code) code = load_picture(b, p);
     if (code) return code;
     f->ms = malloc(MOST_FRAMES * sizeof *f->ms);
-    if (!f->ms) return complain(EXIT_FAILED, "out of memory for the times of frames");
+    if (!f->ms) return complain(EXIT_MEMORY, "out of memory for the times of frames");
     if (dit_job_create(b->context, &p->desc, &p->job, &b->err) < 0) return failed(b);
     if (diti_timeline_create(b->device, &f->timeline, &b->err) < 0) return failed(b);
     for (run = 0; run <= b->o.runs && !code; run++) {
