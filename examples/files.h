@@ -228,28 +228,25 @@ static bool put_stored_row(FILE *file, const unsigned char *rgba, uint32_t width
     return good && put_chunk_end(file, crc);
 }
 
-/* The picture as a PNG that is not compressed: larger, but made without memory. key NULL: no text. */
-static bool write_stored_png(const char *path, const unsigned char *rgba, uint32_t width, uint32_t height,
-                             const char *key, const char *text) {
-    output_file out;
-    unsigned char sizes[13] = {0, 0, 0, 0, 0, 0, 0, 0, 8, 2, 0, 0, 0}, *chunk = NULL; /* 8 bits, RGB */
+/* The picture as a PNG that is not compressed: larger, but made without memory. key or text NULL: no text. */
+static bool put_stored_png(FILE *file, const unsigned char *rgba, uint32_t width, uint32_t height, const char *key,
+                           const char *text) {
+    unsigned char sizes[13] = {0, 0, 0, 0, 0, 0, 0, 0, 8, 2, 0, 0, 0}; /* 8 bits, RGB */
+    unsigned char *chunk = key && text ? malloc(strlen(key) + strlen(text) + 32) : NULL;
     uint32_t crc, y, sum[2] = {1, 0};
     bool good;
-    if (!output_open(&out, path)) return false;
     store_be32(sizes, width);
     store_be32(sizes + 4, height);
-    good = fwrite("\x89PNG\r\n\x1a\n", 1, 8, out.file) == 8 && put_chunk_begin(out.file, &crc, 13, "IHDR") &&
-           put_chunk_part(out.file, &crc, sizes, 13) && put_chunk_end(out.file, crc);
-    if (key && text) chunk = malloc(strlen(key) + strlen(text) + 32);
+    good = fwrite("\x89PNG\r\n\x1a\n", 1, 8, file) == 8 && put_chunk_begin(file, &crc, 13, "IHDR") &&
+           put_chunk_part(file, &crc, sizes, 13) && put_chunk_end(file, crc);
     if (chunk) {
         size_t size = make_text_chunk(key, text, chunk);
-        good = good && fwrite(chunk, 1, size, out.file) == size;
+        good = good && fwrite(chunk, 1, size, file) == size;
         free(chunk);
     }
     for (y = 0; y < height && good; y++)
-        good = put_stored_row(out.file, rgba + (size_t)y * width * 4, width, y == 0, y + 1 == height, sum);
-    good = good && put_chunk_begin(out.file, &crc, 0, "IEND") && put_chunk_end(out.file, crc);
-    return output_close(&out, good);
+        good = put_stored_row(file, rgba + (size_t)y * width * 4, width, y == 0, y + 1 == height, sum);
+    return good && put_chunk_begin(file, &crc, 0, "IEND") && put_chunk_end(file, crc);
 }
 
 /* ---- safetensors: 8 bytes header size, JSON header, data ---- */
@@ -484,7 +481,7 @@ static bool mark_path(const char *device, char *out, size_t size) {
 
 /* On the disk when it returns, since the machine itself may hang next; size 0 removes the file. */
 static void save_mark(const char *path, const void *mark, size_t size) {
-    FILE *file = size ? fopen(path, "wb") : NULL;
+    FILE *file = size && (!file_exists(path) || !why_not_readable(path)) ? fopen(path, "wb") : NULL;
     if (!size) remove(path);
     if (!file) return;
     fwrite(mark, 1, size, file);

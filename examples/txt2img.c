@@ -368,7 +368,7 @@ static int check_overwriting(const app *a) {
     for (i = 0; i < count && !code; i++) {
         picture_path(o->output, i, paths + i * length, length);
         outputs[i].option = "--output";
-        outputs[i].path = paths + i * length;
+        outputs[i].path = to_stdout(o) ? NULL : paths + i * length;
     }
     if (!code) {
         outputs[count].option = "--latent-out", outputs[count].path = o->latent_out;
@@ -874,8 +874,9 @@ static int repeat_options(app *a, int argc, char **argv) {
     parameter_text unknown = {0};
     char version[64];
     size_t size = 0;
-    unsigned char *file = read_file(picture, &size);
-    if (!file) return complain(EXIT_INPUT, "--repeat-from %s: %s", picture, strerror(errno));
+    const char *unreadable = why_not_readable(picture);
+    unsigned char *file = unreadable ? NULL : read_file(picture, &size);
+    if (!file) return complain(EXIT_INPUT, "--repeat-from %s: %s", picture, unreadable ? unreadable : strerror(errno));
     a->repeated_text = find_png_text(file, size, "parameters", &wrong);
     free(file);
     if (!a->repeated_text) return complain(EXIT_INPUT, "--repeat-from %s: %s", picture, wrong);
@@ -1261,43 +1262,44 @@ static int run_job(app *a, uint32_t picture) {
     return dit_failed(a, result, NULL);
 }
 
-/* The picture is whole, but larger, and memory that ran out is told. */
-static int save_uncompressed(app *a, const char *path, const char *text) {
-    if (!write_stored_png(path, a->rgba, a->r.width, a->r.height, "parameters", text)) return output_failed(a, path);
-    close_line(a);
-    return complain(EXIT_MEMORY, "out of memory while %s was compressed: it is written whole, but uncompressed%s", path,
-                    text ? "" : " and without its parameters");
+/* png NULL: memory for it is missing. */
+static bool put_picture(const app *a, FILE *file, const unsigned char *png, size_t size, const char *text) {
+    if (png) return fwrite(png, 1, size, file) == size;
+    return put_stored_png(file, a->rgba, a->r.width, a->r.height, "parameters", text);
 }
 
-static int write_stdout(app *a, const unsigned char *png, size_t size, char name[PATH_SIZE]) {
-    snprintf(name, PATH_SIZE, "standard output");
+/* On standard output where path is NULL. */
+static bool write_picture(const app *a, const char *path, const unsigned char *png, size_t size, const char *text) {
+    output_file out;
+    if (path) return output_open(&out, path) && output_close(&out, put_picture(a, out.file, png, size, text));
 #ifdef _WIN32
     _setmode(1, _O_BINARY);
 #endif
-    if (fwrite(png, 1, size, stdout) == size && fflush(stdout) == 0) return EXIT_GOOD;
-    return output_failed(a, name);
+    return put_picture(a, stdout, png, size, text) && fflush(stdout) == 0;
 }
 
+/* Where memory for its compression is missing, the picture is whole, but larger, and that is told. */
 static int save_picture(app *a, uint32_t i) {
-    char path[PATH_SIZE], *text = parameters_text(a, i);
+    const bool out = to_stdout(&a->o);
+    char path[PATH_SIZE] = "standard output", *text = parameters_text(a, i);
     unsigned char *png = NULL;
     size_t size = 0;
     int code = EXIT_GOOD;
     if (text) png = encode_png(a->rgba, a->r.width, a->r.height, "parameters", text, &size);
-    if (to_stdout(&a->o))
-        code = png ? write_stdout(a, png, size, path)
-                   : complain(EXIT_MEMORY, "out of memory while the picture was compressed");
-    else if (!picture_path(a->o.output, i, path, sizeof path))
+    if (!out && !picture_path(a->o.output, i, path, sizeof path)) {
         errno = ENAMETOOLONG, code = output_failed(a, a->o.output);
-    else if (!png)
-        code = save_uncompressed(a, path, text);
-    else if (!write_file(path, png, size))
+    } else if (!write_picture(a, out ? NULL : path, png, size, text)) {
         code = output_failed(a, path);
-    if ((!code || code == EXIT_MEMORY) && !a->o.quiet) {
+    } else if (!a->o.quiet) {
         close_line(a);
-        fprintf(to_stdout(&a->o) ? stderr : stdout, "%s  seed %llu  %.2f s\n", path,
-                (unsigned long long)(a->r.seed + i), now() - a->started);
+        fprintf(out ? stderr : stdout, "%s  seed %llu  %.2f s\n", path, (unsigned long long)(a->r.seed + i),
+                now() - a->started);
         fflush(stdout);
+    }
+    if (!code && !png) {
+        close_line(a);
+        code = complain(EXIT_MEMORY, "out of memory while %s was compressed: it is written whole, but uncompressed%s",
+                        path, text ? "" : " and without its parameters");
     }
     free(png);
     free(text);

@@ -654,6 +654,15 @@ static void test_encoder_without_memory(void) {
     free(png.rgb);
     o = RUN(QUICK, "-q", "-p", "ein ♥", "-W", "48", "-o", (char *)in_work("small.png"));
     CHECK(o.code == 0 && same_pixels(in_work("whole.png"), in_work("small.png")));
+    setenv("LD_PRELOAD", in_work("no_realloc.so"), 1);
+    o = RUN(QUICK, "-o", "-");
+    unsetenv("LD_PRELOAD");
+    CHECK_MESSAGE(o.code == 6 && strstr(o.err, "uncompressed") && strncmp(o.out, "\211PNG\r\n\032\n", 8) == 0, "%d %s",
+                  o.code, o.err);
+    o = RUN("--repeat-from", (char *)in_work("small.png"), "-m", MODEL, "-o", (char *)in_work("small.png"));
+    CHECK_MESSAGE(o.code == 2 && strstr(o.err, "same file as --repeat-from"), "%d %s", o.code, o.err);
+    o = RUN("--repeat-from", (char *)in_work("start.fifo"));
+    CHECK(one_line_saying(&o, 3, "pipe"));
 }
 
 static void test_noise_refusals(void) {
