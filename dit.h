@@ -5592,7 +5592,8 @@ typedef struct diti_limits {
 
 #define DITI_CONSTANT_BF16 22u
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS
-#define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u)
+#define DITI_CONSTANT_ROUNDS                                                                                           \
+	(DITI_MAX_CONSTANTS + 1u)
 
 typedef struct diti_pipeline {
 	uint32_t module;
