@@ -221,7 +221,7 @@
    Begin with these numbers:
 
        dit_context_desc.frames_in_flight    2       as many as your renderer has
-       dit_context_desc.max_slice_us        0       the budget: no piece of work is longer than what a frame gives
+       dit_context_desc.max_dispatch_us     2000    the budget: no piece of work is longer than what a frame gives
        budget_us of dit_job_record          2000    for a frame of 16.7 ms
        dit_job_desc.preview_interval        0       no previews
        dit_context_desc.cache               what dit_context_save_cache gave at the end of the last start
@@ -5592,8 +5592,7 @@ typedef struct diti_limits {
 
 #define DITI_CONSTANT_BF16 22u
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS
-#define DITI_CONSTANT_ROUNDS                                                                                           \
-	(DITI_MAX_CONSTANTS + 1u)
+#define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u)
 
 typedef struct diti_pipeline {
 	uint32_t module;

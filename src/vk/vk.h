@@ -159,10 +159,8 @@ typedef struct diti_limits {
 
 #define DITI_CONSTANT_BF16 22u /* set: float16 of the module becomes bfloat16 */
 /* Every pipeline gets two more: */
-#define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS /* the workgroup's size again, to size arrays by */
-#define DITI_CONSTANT_ROUNDS                                                                                           \
-    (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 are told how to round                           \
-                               */
+#define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
+#define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 may say how */
 
 typedef struct diti_pipeline {
     uint32_t module;
