@@ -163,7 +163,7 @@ static const char help_text[] =
     "                              and what it lacks; loads nothing\n"
     "      --device NAME           index, part of a name, or uuid:... (default: best)\n"
     "      --list-devices          show the Vulkan devices and leave\n"
-    "      --weight-budget SIZE    of device memory, as 800M; other weights are streamed\n"
+    "      --weight-budget SIZE    device memory for weights, 4G; streams the rest\n"
     "      --offload-to-cpu        text encoder off the device but while it reads\n"
     "      --vae-tiling            decode in tiles of 512 pixels, with less memory\n"
     "  -v, --verbose               tell more\n"
