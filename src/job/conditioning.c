@@ -208,6 +208,7 @@ static dit_result diti_encode_plan(diti_encode *encode, dit_error *err) {
     diti_guard_judge(&encode->graph);
     result = diti_plan_create(&encode->graph, NULL, &encode->plan, err);
     encode->again = encode->graph.again;
+    if (encode->again && err) memset(err, 0, sizeof *err);
     diti_graph_free(&encode->graph);
     return result;
 }

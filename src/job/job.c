@@ -138,6 +138,7 @@ DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress
         result = diti_plan_create(&graph, progress, &job->plan, err);
         again = graph.again;
         diti_graph_free(&graph);
+        if (again && err) memset(err, 0, sizeof *err);
     } while (again);
     if (result == DIT_OK && !job->device->owns_device && !diti_plan_streams(job->plan))
         result = diti_plan_prepare_secondaries(job->plan, err);
