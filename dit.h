@@ -1107,6 +1107,7 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 
 #if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)
 #define DIT_IMPLEMENTED
+#define DIT_INTERNAL static /* for functions that macros define */
 
 /* ==== src/base/base.h ==== */
 #ifndef DITI_BASE_H
@@ -33750,6 +33751,7 @@ static dit_result diti_encode_plan(diti_encode *encode, dit_error *err) {
 	diti_guard_judge(&encode->graph);
 	result = diti_plan_create(&encode->graph, NULL, &encode->plan, err);
 	encode->again = encode->graph.again;
+	if (encode->again && err) memset(err, 0, sizeof *err);
 	diti_graph_free(&encode->graph);
 	return result;
 }
@@ -36505,6 +36507,7 @@ static dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_
 		result = diti_plan_create(&graph, progress, &job->plan, err);
 		again = graph.again;
 		diti_graph_free(&graph);
+		if (again && err) memset(err, 0, sizeof *err);
 	} while (again);
 	if (result == DIT_OK && !job->device->owns_device && !diti_plan_streams(job->plan))
 		result = diti_plan_prepare_secondaries(job->plan, err);

@@ -120,7 +120,8 @@ static void append_api(text *out, const char *name, const char *api) {
     (void)name;
     append_string(out, api);
     append_string(out, "\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n"
-                       "#define DIT_IMPLEMENTED\n");
+                       "#define DIT_IMPLEMENTED\n"
+                       "#define DIT_INTERNAL static /* for functions that macros define */\n");
 }
 
 static void append_licence(text *out, const char *name, const char *licence) {
