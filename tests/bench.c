@@ -134,6 +134,23 @@ static void test_profile(void) {
                 "profile");
 }
 
+/* A picture in frames, twice, is the same whatever a frame has time for. */
+static void test_frames(void) {
+    static outcome few, many;
+    static const char keys[] = "op run width+ height+ budget_us+ device frames+ measured+ p50_ms+ p99_ms+ max_ms+ "
+                               "over_budget expected_ms+ slices+ cuts+ picture";
+    const char *one, *other;
+    run_bench("frames --model " MODEL " --width 32 --height 32 --steps 2 --runs 1 --budget-us 50000", &few);
+    run_bench("frames --model " MODEL " --width 32 --height 32 --steps 2 --runs 1 --budget-us 1000 --by-cpu", &many);
+    CHECK_MESSAGE(few.code == 0 && many.code == 0, "%s%s", few.err, many.err);
+    CHECK(lines_of(few.out) == 2 && lines_of(many.out) == 2);
+    check_lines(few.out, keys, "frames");
+    check_lines(many.out, keys, "frames");
+    one = strstr(few.out, "\"picture\"");
+    other = strstr(many.out, "\"picture\"");
+    CHECK(one && other && !strncmp(one, other, strcspn(one, "\n")));
+}
+
 /* Every architecture, with narrow layers and few tokens: all its kinds of layers are planned and run. */
 static int run_tiny(bench *b, shape tiny) {
     int code = begin_case(b);
@@ -253,6 +270,7 @@ int main(void) {
     test_cases();
     test_types();
     test_profile();
+    test_frames();
     test_shapes();
     test_report();
     test_vulkan_end();

@@ -35,6 +35,7 @@ static dit_model *load_model(dit_context *ctx) {
 static dit_context *open_context(dit_context_desc *desc) {
     dit_context *ctx = NULL;
     dit_error err = {0};
+    if (!desc->overrides) desc->overrides = "gflop_ns=100000000"; /* slices that no busy machine changes */
     CHECK_MESSAGE(dit_context_create(desc, &ctx, &err) == DIT_OK, "%s", err.message);
     return ctx;
 }
@@ -407,7 +408,7 @@ static void test_small_slices(void) {
     dit_job *job, *reference;
     dit_counters few, many;
     dit_job_desc desc = describe(shared_model, 7);
-    cd.max_dispatch_us = 1; /* as many slices as there can be */
+    cd.max_slice_us = 1; /* as many slices as there can be */
     ctx = open_context(&cd);
     model = ctx ? load_model(ctx) : NULL;
     reference = create_job(shared, &desc);
@@ -1347,7 +1348,7 @@ static void test_device_lost(void) {
     dit_job_desc desc;
     dit_job *job, *late = NULL;
     dit_error err = {0};
-    cd.overrides = "fail_submit=40";
+    cd.overrides = "fail_submit=40,gflop_ns=100000000";
     ctx = open_context(&cd);
     model = ctx ? load_model(ctx) : NULL;
     desc = describe(model, 7);
@@ -1420,7 +1421,7 @@ static void record_frames(engine *e, dit_job *job, uint32_t budget_us) {
 
 static void test_recording(engine *e, dit_context *ctx, const dit_model *model) {
     dit_job_desc desc = describe(model, 7);
-    dit_counters before, after;
+    dit_counters before, cut, after;
     dit_error err = {0};
     dit_job *job = create_job(ctx, &desc);
     if (!job) return;
@@ -1428,9 +1429,13 @@ static void test_recording(engine *e, dit_context *ctx, const dit_model *model) 
     record_frames(e, job, UINT32_MAX);
     CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK, "%s", err.message);
     record_frames(e, job, 1);
+    dit_job_get_counters(job, &cut);
+    CHECK_MESSAGE(cut.recordings > before.recordings, "work was not cut for the smaller budget");
+    CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK, "%s", err.message);
+    record_frames(e, job, 1);
     dit_job_get_counters(job, &after);
     CHECK_MESSAGE(after.submits == before.submits, "dit submits in record mode");
-    CHECK(after.recordings == before.recordings && after.allocations == before.allocations);
+    CHECK(after.recordings == cut.recordings && after.allocations == before.allocations);
     CHECK(dit_job_restart(job, &desc, &err) == DIT_OK && finish(job) && is_expected(job)); /* now stepped */
     CHECK(dit_job_restart(job, &desc, &err) == DIT_OK && dit_job_step(job, 0) == DIT_WORKING);
     {
@@ -1516,7 +1521,7 @@ static void test_own_device(bool extend) {
     cd.device_allocator.alloc = engine_alloc;
     cd.device_allocator.free = engine_free;
     cd.device_allocator.user = e;
-    if (!extend) cd.overrides = "rung=base";
+    cd.overrides = extend ? "gflop_ns=100000000" : "rung=base,gflop_ns=100000000";
     ctx = engine_context(e, &cd);
     before = e->allocated;
     if (ctx) model = load_model(ctx);

@@ -68,7 +68,7 @@ static dit_result do_context(void) {
     dit_context_desc desc = {0};
     desc.allocator.alloc = host_alloc;
     desc.allocator.free = host_free;
-    desc.overrides = "rung=base"; /* one compilation of the self-test */
+    desc.overrides = "rung=base,gflop_ns=100000000"; /* one compilation of the self-test */
     if (app) {
         desc.vulkan = &app->handover;
         desc.vulkan_count = 1;
@@ -248,10 +248,10 @@ static void test_device_memory(void) {
 static void test_pipelines(void) {
     int n, failures = 0;
     for (n = 1; n <= 4; n++) {
-        char text[64];
+        char text[80];
         dit_context_desc desc = {0};
         dit_result result;
-        snprintf(text, sizeof text, "rung=base,fail_pipeline=%d", n);
+        snprintf(text, sizeof text, "rung=base,gflop_ns=100000000,fail_pipeline=%d", n);
         desc.allocator.alloc = host_alloc;
         desc.allocator.free = host_free;
         desc.overrides = text;

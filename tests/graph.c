@@ -5,12 +5,12 @@
 
 static diti_env env;
 
-static diti_device *open_device(const char *overrides, uint32_t max_dispatch_us) {
+static diti_device *open_device(const char *overrides, uint32_t max_slice_us) {
     dit_context_desc desc = {0};
     diti_device *device = NULL;
     dit_error err = {0};
     desc.overrides = overrides;
-    desc.max_dispatch_us = max_dispatch_us;
+    desc.max_slice_us = max_slice_us;
     CHECK_MESSAGE(diti_device_open(&desc, &env, &device, &err) == DIT_OK, "%s", err.message);
     return device;
 }
@@ -385,14 +385,14 @@ static void run_large(diti_device *device, uint32_t least_slices, float *out, si
 static void test_limits(diti_device *whole) {
     static const struct {
         const char *overrides;
-        uint32_t max_dispatch_us, slices;
+        uint32_t max_slice_us, slices;
     } cases[] = {
         {"storage_range=64K", 0, 16}, {"groups=8", 0, 100}, {"storage_range=64K,groups=3", 0, 100}, {NULL, 20, 2}};
     enum { LARGE_ROWS = 512, LARGE_COLUMNS = 512 };
     static float reference[LARGE_ROWS * LARGE_COLUMNS], sliced[LARGE_ROWS * LARGE_COLUMNS];
     run_large(whole, 1, reference, sizeof reference, LARGE_ROWS, LARGE_COLUMNS);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        diti_device *device = open_device(cases[i].overrides, cases[i].max_dispatch_us);
+        diti_device *device = open_device(cases[i].overrides, cases[i].max_slice_us);
         if (!device) continue;
         run_large(device, cases[i].slices, sliced, sizeof sliced, LARGE_ROWS, LARGE_COLUMNS);
         CHECK_MESSAGE(!memcmp(sliced, reference, sizeof sliced), "%s",

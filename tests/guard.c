@@ -315,15 +315,15 @@ static void test_split(const char *name, const edit *edits, const char *error) {
 static void test_slices(void) {
     static outcome whole, cut;
     diti_device *device = half->device;
-    uint32_t longest = device->max_dispatch_us, most = device->limits.group_count;
+    uint32_t longest = device->max_slice_us, most = device->limits.group_count;
     dit_model *model = load(half, overflowing);
     dit_job *job;
     run_model(half, overflowing, &whole);
-    device->max_dispatch_us = 200;
+    device->max_slice_us = 200;
     device->limits.group_count = 100;
     job = create(half, model, 1);
     run(job, &cut);
-    device->max_dispatch_us = longest;
+    device->max_slice_us = longest;
     device->limits.group_count = most;
     CHECK_MESSAGE(same(&whole, &cut), "slices or previews change bytes: %s", cut.err.message);
     CHECK(cut.status.preview_id >= STEPS - 1);

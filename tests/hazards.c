@@ -16,7 +16,7 @@ typedef struct imaginary {
     diti_rung rung;
     bool cpu;
     uint64_t alignment, storage_range;
-    uint32_t cores, max_dispatch_us;
+    uint32_t cores, max_slice_us;
 } imaginary;
 
 static const imaginary gpus[] = {
@@ -39,8 +39,10 @@ static void make_device(const imaginary *like, const diti_env *env, diti_device 
     out->limits.shared_bytes = 32768;
     out->limits.subgroup_size = like->cpu ? 8 : 32;
     out->limits.cores = like->cores;
-    out->us_per_gflop = 10;
-    out->max_dispatch_us = like->max_dispatch_us;
+    out->speed.launch_us = 5;
+    out->speed.us_per_gflop = 10;
+    out->speed.us_per_gigabyte = 200;
+    out->max_slice_us = like->max_slice_us;
 }
 
 /* ---- from a request to checked plans ---- */
@@ -75,6 +77,10 @@ static void check_graph(diti_graph *graph, const char *name) {
     diti_free(&plan.device->env, plan.blocks);
     diti_free(&plan.device->env, plan.dispatches);
     diti_free(&plan.device->env, plan.slices);
+    diti_free(&plan.device->env, plan.source_us);
+    diti_free(&plan.device->env, plan.source_cut_us);
+    diti_free(&plan.device->env, plan.source_measured);
+    diti_free(&plan.device->env, plan.source_least);
     diti_free(&plan.device->env, plan.items);
     diti_free(&plan.device->env, plan.groups);
     diti_free(&plan.device->env, plan.source_groups);

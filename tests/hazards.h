@@ -339,9 +339,11 @@ static inline void hazard_segment(hazard_check *check, uint32_t segment) {
     check->begun = check->now;
     for (s = 0; s <= plan->segments[segment].count; s++) {
         const diti_plan_slice *slice = &plan->slices[plan->segments[segment].first + s];
-        for (; event < plan->first_event[segment + 1] && plan->events[event].place <= s; event++)
+        for (; event < plan->first_event[segment + 1] && plan->events[event].slice <= s; event++)
             hazard_event(check, &plan->events[event]);
-        check->epoch_count = 0; /* slices begin with a barrier */
+        if (s == 0)
+            check->epoch_count = 0; /* segments begin with a barrier, and so do slices, unless they go on with a
+                                       dispatch */
         for (i = 0; s < plan->segments[segment].count && i < slice->count; i++) {
             const diti_plan_dispatch *piece = &plan->dispatches[slice->first + i];
             if (piece->barrier) check->epoch_count = 0;

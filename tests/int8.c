@@ -340,7 +340,7 @@ static double *product_reference(const product_case *c, const product *p, const 
 
 static struct kernel_form { /* every way to compute the same bytes */
     const char *overrides, *name;
-    uint32_t max_dispatch_us;
+    uint32_t max_slice_us;
     diti_device *device;
 } forms[] = {{"cpu=1,dot=0", "processor", 0, NULL},
              {"cpu=0,dot=0", "gpu", 0, NULL},
@@ -360,7 +360,7 @@ static void check_product(const product_case *c) {
     char what[200];
     for (size_t i = 0; i < DITI_COUNT(forms); i++) {
         matrix got;
-        if (!forms[i].device || (forms[i].max_dispatch_us && !c->sliced && !sweep)) continue;
+        if (!forms[i].device || (forms[i].max_slice_us && !c->sliced && !sweep)) continue;
         if (strstr(forms[i].overrides, "storage_range") && diti_i8_pitch(c->k) > 4096)
             continue; /* not even tiles fit */
         snprintf(what, sizeof what, "%s: m %u n %u k %u parts %u extra %u%s%s%s%s%s act %d", forms[i].name, c->m, c->n,
@@ -477,7 +477,7 @@ int main(void) {
             continue;
         if (units && !sweep && i > 0 && i < 6) continue;          /* they were seen on other drivers */
         if (!test_first_driver() && (i == 4 || i == 5)) continue; /* of the sliced forms one */
-        forms[i].device = open_device(forms[i].overrides, forms[i].max_dispatch_us);
+        forms[i].device = open_device(forms[i].overrides, forms[i].max_slice_us);
         if (!forms[i].device) continue;
         if (!strstr(forms[i].overrides, "rung=")) {
             forms[i].device->rung = DITI_RUNG_BASE;

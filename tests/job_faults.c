@@ -33,7 +33,7 @@ static dit_result make_context(void) {
         desc.device_allocator.free = engine_free;
         desc.device_allocator.user = app;
     }
-    desc.overrides = "mapped=0,allocation=1M"; /* as on a board whose memory the host does not see */
+    desc.overrides = "mapped=0,allocation=1M,gflop_ns=100000000"; /* as on a board whose memory the host does not see */
     return dit_context_create(&desc, &context, &err);
 }
 

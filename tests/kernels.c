@@ -59,13 +59,13 @@ static struct bench {
     int buffer_count;
 } bench;
 
-static diti_device *open_device(const char *overrides, uint32_t max_dispatch_us) {
+static diti_device *open_device(const char *overrides, uint32_t max_slice_us) {
     dit_vulkan through = {.get_instance_proc_addr = truncating_get_instance_proc_addr};
     dit_context_desc desc = {0};
     diti_device *device = NULL;
     dit_error err = {0};
     desc.overrides = overrides;
-    desc.max_dispatch_us = max_dispatch_us;
+    desc.max_slice_us = max_slice_us;
     if (truncates) desc.vulkan = &through, desc.vulkan_count = 1;
     CHECK_MESSAGE(diti_device_open(&desc, &env, &device, &err) >= 0, "%s", err.message);
     return device;
@@ -1182,7 +1182,7 @@ static void run_everything(diti_device *device) {
 /* Tiny limits for plans to come; pipelines stay. */
 static void cut_small(diti_device *device, uint32_t groups) {
     device->limits.group_count = groups;
-    device->max_dispatch_us = 300;
+    device->max_slice_us = 300;
 }
 
 /* Returns the bytes' hash. */

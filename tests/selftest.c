@@ -124,7 +124,7 @@ static void test_once(void) {
                   "a second start compiled %llu pipelines and submitted %llu times",
                   (unsigned long long)context->device->pipelines_compiled,
                   (unsigned long long)context->device->submits);
-    CHECK(context->device->us_per_gflop > 0 && context->device->calibrated);
+    CHECK(context->device->speed.us_per_gflop > 0 && context->device->calibrated);
     dit_context_destroy(context);
     context = open_good("rung=fp16,guards=0", &k, &blob, "fp16"); /* other overrides may make other kernels */
     if (context) CHECK(context->device->submits > 0 && k.told > 0);
@@ -311,7 +311,7 @@ static void test_probes(const char *overrides) {
     device = context->device;
     for (i = DITI_PROBE_PLAIN; i <= DITI_PROBE_CONV; i++)
         for (i8 = 0; i8 <= (i < DITI_PROBE_CONV); i8++) {
-            dit_result result = diti_probe_product(device, (diti_probe)i, i8, false, &agrees, &err);
+            dit_result result = diti_probe_product(device, (diti_probe)i, i8, &agrees, &err);
             CHECK_MESSAGE(result == DIT_OK && agrees, "%s: probe %d of %s", overrides, i, i8 ? "int8" : "floats");
         }
     for (i = 0; i < 3; i++)

@@ -464,7 +464,9 @@ static void check_shares(maker *m, dit_job_desc *desc, const outcome *one, const
 static void pretend(maker *m, double rate, double bandwidth) {
     diti_split_links *links = &m->context->peers->links;
     uint32_t i;
-    for (i = 0; i < m->context->device_count; i++) m->context->devices[i]->rate = m->context->devices[i]->stream = rate;
+    for (i = 0; i < m->context->device_count; i++)
+        m->context->devices[i]->speed.us_per_gflop = m->context->devices[i]->speed.us_per_gigabyte =
+            (float)(1e15 / rate);
     links->count = m->context->device_count;
     links->inside.pair = links->inside.ring = links->inside.all_to_all = bandwidth;
     links->across = links->inside;
@@ -487,7 +489,7 @@ static void check_auto(maker *m, dit_job_desc *desc, const outcome *one) {
     pretend(m, 1e13, 1e4);
     CHECK(make_picture(m, desc, &two) == DIT_OK && m->job->share_total == 1 && difference(&two, one) == 0);
     pretend(m, 1e9, 1e11);
-    m->context->devices[1]->rate /= 4;
+    m->context->devices[1]->speed.us_per_gflop *= 4;
     snprintf(m->context->devices[1]->info.name, sizeof m->context->devices[1]->info.name, "a slower one");
     desc->split = "ring3";
     CHECK_MESSAGE(make_job(m, desc) == DIT_OK, "%s", err.message);
@@ -512,7 +514,8 @@ static void check_auto_memory(maker *m) {
                   memory.split);
     for (i = 0; i < 2; i++) {
         m->context->devices[i]->memory_limit = limits[i];
-        m->context->devices[i]->rate = 0;
+        m->context->devices[i]->calibrated = false;
+        CHECK(diti_device_measure(m->context->devices[i], &err) == DIT_OK && m->context->devices[i]->calibrated);
     }
     m->context->peers->links.count = 0;
 }
@@ -550,7 +553,7 @@ static void test_plans(void) {
     desc = request(&m, "auto", 32, 2); /* measured in earnest */
     CHECK_MESSAGE(make_picture(&m, &desc, &out) == DIT_OK && difference(&out, &reference) <= 1e-5, "%s", err.message);
     CHECK_MESSAGE(m.context->peers->links.count == 2 && m.context->peers->links.inside.pair > 1e6 &&
-                      m.context->devices[1]->rate > 1e6 && strstr(logged, "2 devices exchange"),
+                      m.context->devices[1]->calibrated && strstr(logged, "2 devices exchange"),
                   "%s", logged);
     desc.split = NULL;
     desc.steps = 1;

@@ -411,7 +411,7 @@ static bool begin(const char *overrides, bool trace) {
 
 /* Memory that the host sees: it writes the slots itself. */
 static void test_mapped(void) {
-    if (!begin("rung=base", true)) return;
+    if (!begin("rung=base,gflop_ns=100000000", true)) return;
     use_model(SMALL);
     test_budget(least);
     test_budget((least + resident) / 2);
@@ -435,7 +435,7 @@ static void test_mapped(void) {
 static void test_staged(void) {
     engine app = {0};
     dit_context_desc desc = {0};
-    desc.overrides = "rung=base,mapped=0,staging=1K";
+    desc.overrides = "rung=base,mapped=0,staging=1K,gflop_ns=100000000";
     if (engine_make_instance(&app) && engine_make_device(&app, true)) {
         app.handover.transfer_queue = app.queue;
         app.handover.transfer_family = app.family;
@@ -486,7 +486,7 @@ static void test_families(bool all) {
 static void test_own_queue(void) {
     dit_model *model;
     dit_job *job;
-    if (!begin("rung=base,mapped=0,staging=1K", false)) return;
+    if (!begin("rung=base,mapped=0,staging=1K,gflop_ns=100000000", false)) return;
     test_jobs((least + resident) / 2);
     model = load_with(least, false);
     job = make_job(model, 0);

@@ -540,7 +540,7 @@ static bool limits(void) {
     CHECK(device->limits.shared_bytes >= 16384 && device->limits.group_invocations >= 256);
     CHECK(device->limits.group_count >= 65535 && device->limits.subgroup_size >= 4);
     CHECK(device->limits.storage_alignment >= 1 && device->limits.storage_alignment <= 256);
-    CHECK(device->memory_limit > 0 && device->us_per_gflop > 0 && device->max_dispatch_us == 50000);
+    CHECK(device->memory_limit > 0 && device->speed.us_per_gflop > 0 && device->max_slice_us == 50000);
     CHECK(device->is_cpu || !device->has_fp16 ? device->rung == DITI_RUNG_BASE : device->rung >= DITI_RUNG_FP16);
     CHECK(!strcmp(device->info.rung, diti_rung_name(device->rung)));
     fp16 = device->has_fp16;
@@ -950,7 +950,9 @@ static void cache_make(void) {
     dit_error err = {0};
     if (!device) return;
     CHECK(test_compute(device, 100, 1, &err) == DIT_OK);
-    device->us_per_gflop = 123.5f;
+    device->speed.us_per_gflop = 123.5f;
+    device->calibrated = true;
+    device->calibrated_rung = device->rung;
     diti_tuned_add(device, 0x1234567890abcdefu, 2);
     diti_tuned_add(device, 77, 1);
     diti_tuned_add(device, 77, 0); /* the first measurement stays */
@@ -976,7 +978,8 @@ static bool cache_opens(const unsigned char *data, size_t size) {
     desc.cache_size = size;
     device = test_open_desc(&desc, &err);
     if (!CHECK_MESSAGE(device, "%s", err.message)) return false;
-    taken = device->us_per_gflop == 123.5f;
+    taken = device->speed.us_per_gflop == 123.5f;
+    CHECK(device->calibrated == taken);
     CHECK(diti_tuned_find(device, 0x1234567890abcdefu, &choice) == taken && choice == (taken ? 2u : 9u));
     CHECK(diti_tuned_find(device, 77, &other) == taken && other == (taken ? 1u : 9u));
     CHECK(!diti_tuned_find(device, 78, &choice) && device->tuned_count == (taken ? 2u : 0u));
@@ -994,10 +997,37 @@ static void cache_reseal(unsigned char *data, size_t size) {
     memcpy(data, &header, sizeof header);
 }
 
+/* All else of such a blob is good and taken; the speed stays a guess. */
+static void cache_absurd_speeds(unsigned char *bad) {
+    static const float absurd[] = {0, -1, INFINITY, NAN, 1e30f};
+    size_t i, k;
+    for (i = 0; i < 3 * DITI_COUNT(absurd); i++) {
+        diti_cache_header header;
+        dit_context_desc desc = {0};
+        diti_device *device;
+        dit_error err;
+        memcpy(bad, blob, blob_size);
+        memcpy(&header, bad, sizeof header);
+        k = i / 3;
+        if (i % 3 == 0) header.speed.launch_us = k ? absurd[k] : -2;
+        if (i % 3 == 1) header.speed.us_per_gflop = absurd[k];
+        if (i % 3 == 2) header.speed.us_per_gigabyte = absurd[k];
+        memcpy(bad, &header, sizeof header);
+        cache_reseal(bad, blob_size);
+        desc.cache = bad;
+        desc.cache_size = blob_size;
+        device = test_open_desc(&desc, &err);
+        if (!CHECK_MESSAGE(device, "%s", err.message)) return;
+        CHECK_MESSAGE(!device->calibrated && device->speed.us_per_gflop != 123.5f && device->tuned_count == 2,
+                      "%g is taken for a speed", (double)absurd[k]);
+        diti_device_close(device);
+    }
+}
+
 static void cache_damage(void) {
     static unsigned char bad[sizeof blob + 64];
     static const size_t sealed[] = {0,  4,  8,  23, 24, 28,
-                                    32, 44, 47, 48, 56}; /* magic, version, uuid, ids, choices, hash, size */
+                                    32, 56, 59, 64, 72}; /* magic, version, uuid, ids, choices, hash, size */
     const size_t choice = sizeof(diti_cache_header) + 8, driver = sizeof(diti_cache_header) + 2 * sizeof(diti_tuned);
     size_t i, sizes[] = {1, 4, sizeof(diti_cache_header) - 1, sizeof(diti_cache_header), blob_size / 2, blob_size - 1};
     CHECK(cache_opens(blob, blob_size));
@@ -1013,6 +1043,7 @@ static void cache_damage(void) {
         cache_reseal(bad, blob_size);
         CHECK_MESSAGE(!cache_opens(bad, blob_size), "byte %zu changed, checksum mended", sealed[i]);
     }
+    cache_absurd_speeds(bad);
     memcpy(bad, blob, blob_size);
     bad[choice] = 3; /* there are three candidates */
     cache_reseal(bad, blob_size);

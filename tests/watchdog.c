@@ -1,4 +1,4 @@
-/* No dispatch is longer than max_dispatch_us, so that no driver's watchdog fires and no frame is missed: by the plan's
+/* No dispatch is longer than max_slice_us, so that no driver's watchdog fires and no frame is missed: by the plan's
  * own predictions, for real models and for shapes that no test can run; and a long attention gives the same bytes
  * however finely it is cut. DIT_TEST_ALL=1: 512 query rows at 100003 keys instead of 64.
  * test-runs: lavapipe */
@@ -16,6 +16,12 @@ static const uint32_t budgets[] = {1, 100, 1000, 16000, 50000};
 
 static uint32_t smallest_piece(const diti_dispatch *source) { return source->group_align ? source->group_align : 1; }
 
+/* A GPU that does not tell how many cores it has is not given fewer than 512 workgroups at a time, unless these are cut
+   evenly out of somewhat more. */
+static uint32_t least_groups(const diti_plan *plan, const diti_dispatch *source) {
+    return plan->device->is_cpu || plan->device->limits.cores_told ? smallest_piece(source) : 512;
+}
+
 /* What is wrong with a piece that comes after the one before; NULL: nothing. */
 static const char *piece_problem(const diti_plan *plan, const diti_plan_dispatch *before,
                                  const diti_plan_dispatch *piece) {
@@ -28,8 +34,13 @@ static const char *piece_problem(const diti_plan *plan, const diti_plan_dispatch
         return "it does not begin where the last one ends";
     if (piece->first_group % smallest_piece(op)) return "it begins inside a smallest piece";
     /* the product of floats rounds */
-    if (piece->us > (float)plan->device->max_dispatch_us * 1.0001f && piece->groups > smallest_piece(op))
+    if (piece->us > (float)plan->device->max_slice_us * 1.0001f && piece->groups > least_groups(plan, op) &&
+        piece->us > 2 * plan->launch_us && piece->groups > smallest_piece(op))
         return "it is predicted too long, and could be cut";
+    if (piece->groups < op->groups && 2 * piece->groups < least_groups(plan, op) &&
+        op->groups >= least_groups(plan, op) && piece->first_group + piece->groups < op->groups)
+        return "it leaves the device idle";
+    if (piece->barrier && goes_on && !plan->device->validated) return "it waits for a part of the same op";
     return NULL;
 }
 
@@ -46,7 +57,7 @@ static void check_pieces(const diti_plan *plan, const char *what) {
     if (!CHECK_MESSAGE(piece, "%s: no pieces", what)) return;
     CHECK_MESSAGE(!problem, "%s: %s, workgroups %u + %u of %u, %.0f us predicted, %u allowed: %s", what,
                   plan->sources[piece->source].name, piece->first_group, piece->groups,
-                  plan->sources[piece->source].groups, (double)piece->us, plan->device->max_dispatch_us,
+                  plan->sources[piece->source].groups, (double)piece->us, plan->device->max_slice_us,
                   problem ? problem : "fine");
     CHECK(problem || (piece->source + 1 == plan->source_count &&
                       piece->first_group + piece->groups == plan->sources[piece->source].groups));
@@ -61,9 +72,9 @@ static void check_slices(const diti_plan *plan, const char *what) {
         const diti_plan_slice *slice = &plan->slices[i];
         if (slice->count > 1 && slice->planned_us > longest->planned_us) longest = slice;
     }
-    CHECK_MESSAGE(longest->count <= 1 || longest->planned_us <= (float)plan->device->max_dispatch_us * 1.0001f,
+    CHECK_MESSAGE(longest->count <= 1 || longest->planned_us <= (float)plan->device->max_slice_us * 1.0001f,
                   "%s: a slice of %u dispatches: %.0f us predicted, %u allowed", what, longest->count,
-                  (double)longest->planned_us, plan->device->max_dispatch_us);
+                  (double)longest->planned_us, plan->device->max_slice_us);
     CHECK(plan->slice_count > 0);
 }
 
@@ -81,7 +92,7 @@ static void check_model(dit_context *ctx, const char *path, uint32_t side) {
         jd.model = model;
         jd.width = jd.height = side;
         jd.prompt = "a red heart";
-        ctx->device->max_dispatch_us = budgets[i];
+        ctx->device->max_slice_us = budgets[i];
         snprintf(what, sizeof what, "%s within %u us", strrchr(path, '/') + 1, budgets[i]);
         if (!CHECK_MESSAGE(dit_job_create(ctx, &jd, &job, &err) == DIT_OK, "%s", err.message)) break;
         check_pieces(job->plan, what);
@@ -158,6 +169,10 @@ static void cut_large_ops(diti_device *device, dit_type type, const char *what) 
     diti_free(&device->env, plan.sources);
     diti_free(&device->env, plan.dispatches);
     diti_free(&device->env, plan.slices);
+    diti_free(&device->env, plan.source_us);
+    diti_free(&device->env, plan.source_cut_us);
+    diti_free(&device->env, plan.source_measured);
+    diti_free(&device->env, plan.source_least);
     diti_free(&device->env, plan.blocks);
     diti_graph_free(&graph);
 }
@@ -165,21 +180,26 @@ static void cut_large_ops(diti_device *device, dit_type type, const char *what) 
 /* On a device as slow as this one, and on GPUs of 1 and 100 TFLOP/s. */
 static void test_large_ops(diti_device *device) {
     static const float us_per_gflop[] = {0, 1000, 10};
-    float own = device->us_per_gflop;
+    diti_speed own = device->speed;
     bool is_cpu = device->is_cpu;
     size_t speed, i;
     for (speed = 0; speed < DITI_COUNT(us_per_gflop); speed++) {
-        device->us_per_gflop = us_per_gflop[speed] > 0 ? us_per_gflop[speed] : own;
+        device->speed = own;
+        if (us_per_gflop[speed] > 0) {
+            device->speed.us_per_gflop = us_per_gflop[speed];
+            device->speed.us_per_gigabyte = us_per_gflop[speed] * 20;
+            device->speed.launch_us = 5;
+        }
         device->is_cpu = us_per_gflop[speed] > 0 ? false : is_cpu;
         for (i = 1; i < DITI_COUNT(budgets) - (us_per_gflop[speed] > 0 ? 2u : 0u); i++) {
             char what[96];
-            device->max_dispatch_us = budgets[i];
-            snprintf(what, sizeof what, "large ops at %.0f us per GFLOP within %u us", (double)device->us_per_gflop,
-                     budgets[i]);
+            device->max_slice_us = budgets[i];
+            snprintf(what, sizeof what, "large ops at %.0f us per GFLOP within %u us",
+                     (double)device->speed.us_per_gflop, budgets[i]);
             cut_large_ops(device, i % 2 ? DIT_TYPE_Q4_0 : DIT_TYPE_F16, what);
         }
     }
-    device->us_per_gflop = own;
+    device->speed = own;
     device->is_cpu = is_cpu;
 }
 
@@ -241,7 +261,7 @@ static void run_attention(diti_device *device, long_attention *a, float **outs) 
     char what[64];
     int i;
     if (!plan) return;
-    snprintf(what, sizeof what, "%u x %u of %u within %u us", a->rows, a->keys, a->head, device->max_dispatch_us);
+    snprintf(what, sizeof what, "%u x %u of %u within %u us", a->rows, a->keys, a->head, device->max_slice_us);
     check_pieces(plan, what);
     a->pieces = (uint32_t)plan->dispatch_count;
     CHECK(diti_plan_write(plan, inputs[0], a->q, bytes, &err) == DIT_OK);
@@ -304,7 +324,7 @@ static void test_attention(diti_device *device, uint32_t head, uint32_t keys, ui
     a.v = random_floats((size_t)keys * head, 1, 3);
     for (which = 0; which < CASES; which++) a.first[which] = calloc(1, out_bytes), outs[which] = calloc(1, out_bytes);
     for (i = 0; i < count; i++) {
-        device->max_dispatch_us = limits[i];
+        device->max_slice_us = limits[i];
         run_attention(device, &a, i ? outs : a.first);
         if (i == 0) CHECK_MESSAGE(a.pieces >= least, "%u keys: only %u pieces", keys, a.pieces);
         if (i == count - 1) CHECK_MESSAGE(a.pieces == 2 * CASES, "%u keys: %u pieces", keys, a.pieces);

@@ -11,8 +11,8 @@ enum { MOST_RUNS = 999 };
 typedef struct options {
     const char *op, *device, *rung, *form, *types, *model, *prompt, *cache, *shape, *report;
     uint32_t m, n, k, tokens, keys, heads, head_dim, batch, size, in, out, kernel, layers;
-    uint32_t steps, width, height, cfg_scale, runs, slice_us;
-    bool profile, no_fusion, no_replay;
+    uint32_t steps, width, height, cfg_scale, runs, slice_us, budget_us;
+    bool profile, no_fusion, no_replay, by_cpu;
     dit_type type; /* of the case at hand */
 } options;
 
@@ -149,7 +149,7 @@ static int open_context(bench *b, const void *cache, size_t cache_size) {
     if (code || b->context) return code;
     desc.devices = b->o.device;
     desc.overrides = overrides;
-    desc.max_dispatch_us = b->o.slice_us;
+    desc.max_slice_us = b->o.slice_us;
     desc.cache = cache;
     desc.cache_size = cache_size;
     if (dit_context_create(&desc, &b->context, &b->err) < 0) return failed(b);
@@ -653,12 +653,14 @@ static double segment_seconds(const diti_plan *plan, uint32_t segment) {
 /* Drops a plan's command buffers and records those that its slices say. */
 static dit_result record_again(diti_plan *plan, dit_error *err) {
     diti_device *device = plan->device;
+    size_t i;
     diti_plan_wait(plan);
     if (plan->queries) device->vk.DestroyQueryPool(device->device, plan->queries, device->callbacks);
     device->vk.DestroyCommandPool(device->device, plan->commands, device->callbacks);
-    device->vk.DestroySemaphore(device->device, plan->timeline, device->callbacks);
     plan->queries = VK_NULL_HANDLE;
-    plan->submitted = plan->pending_value = 0;
+    plan->commands = VK_NULL_HANDLE;
+    plan->unread_count = 0;
+    for (i = 0; i < plan->slice_count; i++) plan->slices[i].primary = NULL;
     return diti_plan_record_primaries(plan, err);
 }
 

@@ -28,6 +28,10 @@ static const char usage_text[] =
     "model          a picture, from the start of this process to its pixels: [--model PATH] [--prompt TEXT] [--steps N]\n"
     "               [--width W --height H] [--cfg-scale S]. Cold or warm is up to you: Mesa keeps compiled kernels in\n"
     "               MESA_SHADER_CACHE_DIR, other drivers in the file of --cache. --runs N: N more in the same process\n"
+    "frames         a picture in frames, as an engine has it made by dit_job_record: [--model PATH] [--width W --height H]\n"
+    "               [--steps N] [--budget-us N] (2000). What the frames took from the second step on, the decoder included:\n"
+    "               half of them no longer than p50_ms, 99 in 100 no longer than p99_ms. --runs N: N pictures of one job.\n"
+    "               --by-cpu: times are those of the processor, for a software driver on a machine that has more to do\n"
     "ceilings       what the device can do at best: copies, and sums of products in registers, by kind\n"
     "all            a bit of everything, in sizes for the device\n"
     "\n"
@@ -82,6 +86,7 @@ static const option option_table[] = {
     {"--cfg-scale", offsetof(options, cfg_scale), 100},
     {"--runs", offsetof(options, runs), MOST_RUNS},
     {"--slice-us", offsetof(options, slice_us), 600000000},
+    {"--budget-us", offsetof(options, budget_us), 600000000},
 };
 
 static int take_number(const option *known, const char *text, uint32_t *out) {
@@ -116,13 +121,14 @@ static bool take_flag(options *o, const char *name) {
     if (strcmp(name, "--profile") == 0) return o->profile = true;
     if (strcmp(name, "--no-fusion") == 0) return o->no_fusion = true;
     if (strcmp(name, "--no-replay") == 0) return o->no_replay = true;
+    if (strcmp(name, "--by-cpu") == 0) return o->by_cpu = true;
     return false;
 }
 
 /* What a case takes where nothing is said. */
 static void default_options(options *o) {
     bool packed = o->shape || strcmp(o->op, "expand") == 0 || strcmp(o->op, "encoder") == 0;
-    if (strcmp(o->op, "model") != 0 || o->shape) default_number(&o->runs, 7);
+    if (strcmp(o->op, "frames") != 0 && (strcmp(o->op, "model") != 0 || o->shape)) default_number(&o->runs, 7);
     default_number(&o->m, strcmp(o->op, "gemv") == 0 ? 1 : 1024);
     default_number(&o->n, 1024);
     default_number(&o->k, 1024);
@@ -461,6 +467,123 @@ static int case_model(bench *b) {
     return code;
 }
 
+/* ---- frames ---- */
+
+enum { MOST_FRAMES = 1 << 20 };
+
+typedef struct frames {
+    VkCommandPool pool;
+    VkSemaphore timeline;
+    uint64_t value;
+    double *ms; /* of each frame from the second step on */
+    uint32_t count, all, slow;
+    double expected; /* of those, what dit expected of them, in all */
+} frames;
+
+static VkResult frame_submit(bench *b, frames *f, dit_job *job, dit_result *result) {
+    const diti_device *device = b->device;
+    VkCommandBufferAllocateInfo allocate = DITI_ZERO;
+    VkCommandBufferBeginInfo begin = DITI_ZERO;
+    VkCommandBuffer commands = NULL;
+    dit_status status;
+    bool counts = job->cursor.repeat > 0;
+    double started, ms;
+    VkCommandPoolCreateInfo pool = DITI_ZERO;
+    VkResult vk;
+    if (f->pool) device->vk.DestroyCommandPool(device->device, f->pool, NULL); /* of the frame before, which is over */
+    f->pool = VK_NULL_HANDLE;
+    pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    pool.queueFamilyIndex = device->queue_family;
+    vk = device->vk.CreateCommandPool(device->device, &pool, NULL, &f->pool);
+    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    allocate.commandPool = f->pool;
+    allocate.commandBufferCount = 1;
+    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    if (vk >= 0) vk = device->vk.AllocateCommandBuffers(device->device, &allocate, &commands);
+    if (vk >= 0) vk = device->vk.BeginCommandBuffer(commands, &begin);
+    if (vk < 0) return vk;
+    *result = dit_job_record(job, commands, b->o.budget_us);
+    vk = device->vk.EndCommandBuffer(commands);
+    if (vk < 0 || *result < 0) return vk;
+    started = b->o.by_cpu ? cpu_now() : now();
+    if (diti_submit(b->device, &commands, 1, f->timeline, ++f->value, &b->err) < 0 ||
+        diti_timeline_wait(b->device, f->timeline, f->value, UINT64_MAX, &b->err) < 0)
+        return VK_ERROR_UNKNOWN;
+    ms = 1e3 * ((b->o.by_cpu ? cpu_now() : now()) - started);
+    if (!b->device->stamps_frames) dit_job_record_took(job, (uint32_t)(ms * 1e3));
+    f->all++;
+    if (!counts || f->count == MOST_FRAMES) return vk;
+    dit_job_status(job, &status, NULL);
+    f->expected += status.recorded_us;
+    f->slow += ms * 1e3 > b->o.budget_us;
+    f->ms[f->count++] = ms;
+    return vk;
+}
+
+static int run_frames(bench *b, picture *p, frames *f) {
+    dit_result result = DIT_WORKING;
+    dit_status status;
+    while (result == DIT_WORKING) {
+        if (frame_submit(b, f, p->job, &result) < 0) return failed(b);
+    }
+    dit_job_status(p->job, &status, &b->err);
+    if (result < 0) return failed(b);
+    result = dit_job_read(p->job, DIT_READ_RGBA8, 0, 0, p->pixels, p->size, 0, &b->err);
+    return result < 0 ? failed(b) : EXIT_GOOD;
+}
+
+static void print_frames(bench *b, const picture *p, frames *f, uint32_t run) {
+    qsort(f->ms, f->count, sizeof *f->ms, compare_doubles);
+    fprintf(b->out,
+            "{\"op\": \"frames\", \"run\": %u, \"width\": %u, \"height\": %u, \"budget_us\": %u, \"device\": ", run,
+            p->desc.width, p->desc.height, b->o.budget_us);
+    print_text(b->out, b->device->info.name);
+    fprintf(b->out,
+            ", \"frames\": %u, \"measured\": %u, \"p50_ms\": %.3f, \"p99_ms\": %.3f, \"max_ms\": %.3f, "
+            "\"over_budget\": %.4f, \"expected_ms\": %.3f, \"slices\": %u, \"cuts\": %u, \"picture\": \"%016llx\"}\n",
+            f->all, f->count, f->ms[f->count / 2], f->ms[f->count - 1 - f->count / 100], f->ms[f->count - 1],
+            (double)f->slow / f->count, f->expected * 1e-3 / f->count, (unsigned)p->job->plan->slice_count,
+            p->job->plan->recuts, (unsigned long long)diti_hash(p->pixels, p->size));
+    fflush(b->out);
+}
+
+static int draw_frames(bench *b, picture *p, frames *f) {
+    uint32_t run;
+    int code = open_context(b, NULL, 0);
+    if (!code) code = load_picture(b, p);
+    if (code) return code;
+    f->ms = malloc(MOST_FRAMES * sizeof *f->ms);
+    if (!f->ms) return complain(EXIT_MEMORY, "out of memory for the times of frames");
+    if (dit_job_create(b->context, &p->desc, &p->job, &b->err) < 0) return failed(b);
+    if (diti_timeline_create(b->device, &f->timeline, &b->err) < 0) return failed(b);
+    for (run = 0; run <= b->o.runs && !code; run++) {
+        if (run && dit_job_restart(p->job, &p->desc, &b->err) < 0) return failed(b);
+        f->count = f->all = f->slow = 0;
+        f->expected = 0;
+        code = run_frames(b, p, f);
+        if (!code && f->count) print_frames(b, p, f, run);
+    }
+    return code;
+}
+
+/* The device is one of dit's own here: what an application would submit, this submits in its place. */
+static int case_frames(bench *b) {
+    frames f;
+    picture p;
+    int code;
+    memset(&p, 0, sizeof p);
+    memset(&f, 0, sizeof f);
+    default_number(&b->o.budget_us, 2000);
+    code = draw_frames(b, &p, &f);
+    dit_job_destroy(p.job);
+    dit_model_destroy(p.model);
+    if (f.timeline) b->device->vk.DestroySemaphore(b->device->device, f.timeline, NULL);
+    if (f.pool) b->device->vk.DestroyCommandPool(b->device->device, f.pool, NULL);
+    free(p.pixels);
+    free(f.ms);
+    return code;
+}
+
 /* ---- running cases ---- */
 
 static int case_transformer(bench *b) { return case_shape(b, "flux-tiny", false); }
@@ -525,6 +648,7 @@ static int run_op(bench *b) {
     size_t i;
     default_options(&b->o);
     if (strcmp(b->o.op, "model") == 0 && !b->o.shape) return case_model(b);
+    if (strcmp(b->o.op, "frames") == 0) return case_frames(b);
     for (i = 0; i < DITI_COUNT(kinds); i++) {
         if (strcmp(kinds[i].name, b->o.op) == 0) return run_types(b, &kinds[i]);
     }

@@ -598,8 +598,9 @@ static int measure(planner *p) {
     if (result < 0) code = complain(p, exit_code_of(result), "%s", err.message);
     for (uint32_t i = 0; !code && i < p->context->device_count; i++)
         fprintf(p->out, "device %u, %s: %.3g TFLOP/s of products, %.3g GB/s of memory, %.1f GB\n", i,
-                p->context->devices[i]->info.name, p->context->devices[i]->rate * 1e-12,
-                p->context->devices[i]->stream * 1e-9, (double)p->context->devices[i]->memory_limit * 1e-9);
+                p->context->devices[i]->info.name, 1e3 / (double)p->context->devices[i]->speed.us_per_gflop,
+                1e6 / (double)p->context->devices[i]->speed.us_per_gigabyte,
+                (double)p->context->devices[i]->memory_limit * 1e-9);
     if (!code && p->context->peers) show_measured_links(p->out, &p->context->peers->links);
     if (!code) code = write_file(p, p->o.measure, write_measured);
     dit_context_destroy(p->context);

@@ -27,7 +27,8 @@ static void write_device(FILE *file, const diti_device *device, bool last) {
                       ? '_'
                       : device->info.name[i];
     fprintf(file, "    {\"name\": \"%s\", \"tflops\": %.6g, \"stream\": %.6g, \"memory\": %.6g}%s\n", name,
-            device->rate * 1e-12, device->stream * 1e-9, (double)device->memory_limit * 1e-9, last ? "" : ",");
+            1e3 / (double)device->speed.us_per_gflop, 1e6 / (double)device->speed.us_per_gigabyte,
+            (double)device->memory_limit * 1e-9, last ? "" : ",");
 }
 
 static bool write_table(FILE *file, const dit_context *context) {
@@ -148,12 +149,10 @@ static dit_result all_devices(char *out, size_t size, dit_error *err) {
 static dit_result measure_context(const char *devices, dit_context **out, dit_error *err) {
     dit_context_desc desc = {0};
     char list[128];
-    uint32_t i;
     dit_result result = devices ? DIT_OK : all_devices(list, sizeof list, err);
     *out = NULL;
     desc.devices = devices ? devices : list;
-    if (result >= 0) result = dit_context_create(&desc, out, err);
-    for (i = 0; result >= 0 && i < (*out)->device_count; i++) result = diti_device_measure((*out)->devices[i], err);
+    if (result >= 0) result = dit_context_create(&desc, out, err); /* which measures the devices */
     if (result >= 0 && (*out)->peers) result = diti_peers_measure((*out)->peers, err);
     return result;
 }

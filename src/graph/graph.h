@@ -339,6 +339,7 @@ typedef struct diti_dispatch {
     uint32_t group_align; /* slices start at multiples of this many workgroups; 0 and 1: anywhere */
     diti_cost_kind cost_kind;
     double flops, memory_bytes; /* for slices, progress and traces */
+    double padded_flops;        /* where tiles stand out beyond the result: what they compute in all; else 0 */
     uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
     uint32_t segment;
 } diti_dispatch;
@@ -388,7 +389,8 @@ typedef struct diti_exchange_event { /* in the order of the graph */
     diti_exchange_event_kind kind;
     uint32_t exchange; /* of a join none */
     diti_tensor tensor;
-    uint32_t segment, place; /* how much of the segment comes before: dispatches, in a plan slices */
+    uint32_t segment, place; /* dispatches of the segment that come before */
+    uint32_t slice;          /* in a plan: slices of the segment that come before */
 } diti_exchange_event;
 #define DITI_NO_BLOCK UINT32_MAX
 typedef struct diti_mark { /* a block of a model begins; or a segment, or what is behind blocks: DITI_NO_BLOCK */
@@ -417,6 +419,7 @@ typedef struct diti_graph {
     diti_element activation; /* format of activations: F16 on rungs that have it, else F32 */
     bool int8_payload;       /* heads, keys and values go to other devices as int8, each row with a scale */
     uint32_t candidate;      /* 1 + what diti_tune_choose answers; 0: what is known */
+    uint32_t slice_us;       /* the plan's limit of slices; 0: the device's */
     diti_tune_case *wanted;  /* what was not known, where the device is to be tuned */
     size_t wanted_count, wanted_capacity;
     char scope[24];     /* what ops belong to, for guards: "block 3"; empty: nothing */
@@ -584,7 +587,8 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
 DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted);
 /* Measures what the graph wants: a graph built afterwards makes use of it. DIT_CANCELLED when progress says so. */
 DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err);
-/* Fills the device's rate and stream, once. */
+/* Finds the device's speed, unless it is calibrated on its rung. Where the device is allowed too little memory for
+   that, the guess stays. */
 DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err);
 /* Does it in parts where `tiles` of the usual size are too few (ops_split_k.c); false: it is not split. */
 DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
@@ -909,14 +913,16 @@ typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record 
     VkDescriptorSet set;
     VkPipeline pipeline;
     float us;     /* predicted */
-    bool barrier; /* depends on something recorded since the last barrier */
+    bool barrier; /* depends on something recorded since the last barrier; never on other slices of its dispatch */
 } diti_plan_dispatch;
 typedef struct diti_plan_slice {    /* one command buffer */
     uint32_t segment, first, count; /* of plan dispatches */
     uint32_t group;                 /* of streamed weights that it reads; DITI_NO_GROUP: none */
     float us;                       /* predicted, then measured */
-    float planned_us;               /* predicted */
+    float cut_us;                   /* predicted when it was cut */
+    float planned_us;               /* predicted when the plan was made: for progress that never jumps back */
     bool measured;
+    uint64_t value; /* of the plan's timeline when its newest submission is finished */
     VkCommandBuffer primary, secondary;
 } diti_plan_slice;
 /* --- streamed weights (stream.c): two slots of device memory for a model, through which the matrices that are not
@@ -965,9 +971,36 @@ typedef struct diti_plan_group {
     VkDeviceSize bytes;
 } diti_plan_group;
 
+/* --- frames: what calls of dit_job_record have put into the application's commands, and how long that took
+   (frames.c) --- */
+#define DITI_FRAME_SLICES 64u /* of a frame that are timed */
+#define DITI_MAX_FRAMES 17u   /* that are remembered: those in flight and the newest */
+typedef struct diti_frame {
+    uint32_t slices[DITI_FRAME_SLICES]; /* of the plan's */
+    uint32_t count;
+    uint32_t recuts;    /* the plan's, when it was recorded: slices of earlier ones are no more */
+    uint64_t last_tick; /* the last timestamp that was read in its place: it stays readable until the next is written */
+    bool open;          /* its timestamps were not read */
+} diti_frame;
+typedef struct diti_frames {
+    VkQueryPool queries; /* VK_NULL_HANDLE: the application must tell times */
+    uint32_t most;       /* frames that are remembered */
+    uint64_t count;      /* recorded so far */
+    uint64_t told;       /* of these the application has told about, or passed over */
+    uint64_t owed;       /* times to come that are about frames of a plan that this one has replaced */
+    bool reported;       /* it has told a time: timestamps are left alone */
+    diti_frame list[DITI_MAX_FRAMES];
+} diti_frames;
+
+#define DITI_UNREAD_SLICES 64u
+typedef struct diti_plan_unread {
+    uint64_t value; /* of the plan's timeline, when it is finished */
+    uint32_t slice;
+} diti_plan_unread;
 typedef struct diti_plan {
     diti_device *device;
     diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count are those of slices */
+    uint32_t segment_sources[DITI_MAX_SEGMENTS];
     uint32_t segment_count;
     diti_tensor_info *tensors;
     size_t tensor_count;
@@ -991,15 +1024,26 @@ typedef struct diti_plan {
     uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* of each segment; the last: event_count */
     struct diti_cut_weight **cuts;
     size_t cut_count;
+    float limit_us;                    /* slices are cut to this */
+    float launch_us;                   /* of a piece; the device's, unless slices have proved shorter */
+    float *source_us, *source_cut_us;  /* of each source: predicted when the plan was made, and by the newest cut */
+    bool *source_measured;             /* the newest cut knew what it takes */
+    uint32_t *source_least;            /* workgroups that a piece of it has at least; 0: whatever fills the device */
+    uint32_t recuts;                   /* how often the sources were cut into slices */
+    uint32_t slice_starts;             /* 1 + the source that the next cut begins a slice with; 0: none */
+    struct diti_plan_retired *retired; /* what earlier cuts left (recut.c) */
     VkDescriptorPool descriptors;
-    VkCommandPool commands;
+    VkCommandPool commands;       /* of slices; made anew with them */
+    VkCommandPool other_commands; /* of restore */
     VkQueryPool queries;          /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
     struct diti_profile *profile; /* what a traced plan keeps besides (profile.c); NULL: no trace */
     VkSemaphore timeline;
-    uint64_t submitted;     /* newest timeline value */
-    uint64_t pending_value; /* newest submission whose timestamps were not read yet; 0: none */
-    uint32_t pending_slice;
+    uint64_t submitted; /* newest timeline value */
+    diti_plan_unread
+        unread[DITI_UNREAD_SLICES]; /* a ring: slices that were submitted and whose timestamps were not read */
+    uint32_t unread_first, unread_count;
     uint32_t last_slice_us;
+    diti_frames frames;
     dit_counters counters;
     diti_stream *stream; /* NULL: all weights are resident */
     diti_plan_item *items;
@@ -1016,6 +1060,15 @@ typedef struct diti_plan_memory {
 /* The steps of diti_plan_create, one file each: arena.c, slice.c, record.c. */
 DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
+/* The same again for the sources of a plan, whose source_cut_us and limit_us say how; what the plan had is forgotten.
+ */
+DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err);
+/* What a dispatch is expected to take on a device of that speed. */
+DIT_INTERNAL float diti_dispatch_us(const diti_speed *speed, const diti_dispatch *dispatch);
+/* Fewer workgroups than this leave a device idle, and then take as long as this many. */
+DIT_INTERNAL uint32_t diti_dispatch_fills(const diti_device *device, const diti_dispatch *dispatch);
+/* What a slice would take on the feigned device; 0: none is feigned. */
+DIT_INTERNAL float diti_plan_feigned_us(const diti_plan *plan, const diti_plan_slice *slice);
 /* Of streamed weights (stream.c): before slices are made. */
 DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err);
 /* Where a dispatch finds a part of a weight. */
@@ -1030,9 +1083,38 @@ DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part); /* through sl
    then waits for. submitted: whether it was. */
 DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission, dit_error *err);
 DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted);
-DIT_INTERNAL void diti_stream_forget(diti_plan *plan); /* it is about to be destroyed */
+DIT_INTERNAL void diti_stream_forget(diti_plan *plan);                                 /* it is about to be destroyed */
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err); /* and writes the sets */
+/* The timeline, command pools, and what is recorded whatever the slices. */
+DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err);
+/* Those that are missing. */
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
+/* A slice was seen to take so long. */
+DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us);
+/* --- cutting anew what has proved too long or too short (recut.c) --- */
+#define DITI_OFF_BY 4.0f
+#define DITI_MOST_CUTS 8u /* in one run of a segment */
+/* Whether measured times differ from those that the slices were cut by: some slice that can be divided took more than
+   limit_us and `off` times what was expected, or will, if it is like those that were measured; or a segment took less
+   than 1 / DITI_OFF_BY of it, in more slices than it needs. most: so many slices that are too long may be. */
+DIT_INTERNAL bool diti_plan_is_off(const diti_plan *plan, float off, uint32_t most);
+/* Cuts all sources again, by what was measured, into slices of limit_us. Nothing that was submitted or recorded is
+   touched: what it needs is freed when it has run. *slice, of a segment, is the next that a run comes to and begins
+   with the beginning of a dispatch; it becomes the one that begins there now. A plan that cannot be cut anew (no
+   memory, a trace that awaits timestamps) stays as it is. */
+DIT_INTERNAL void diti_plan_cut_anew(diti_plan *plan, float limit_us, uint32_t segment, uint32_t *slice);
+/* Whether a slice begins with the beginning of a dispatch. */
+DIT_INTERNAL bool diti_plan_slice_is_start(const diti_plan *plan, uint32_t segment, uint32_t slice);
+DIT_INTERNAL void diti_plan_free_retired(diti_plan *plan, bool all); /* not all: what has run */
+/* --- frames (frames.c) --- */
+DIT_INTERNAL dit_result diti_frames_create(diti_plan *plan, dit_error *err); /* nothing where it is there */
+DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands);
+/* A slice was recorded into it. */
+DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffer commands);
+DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of those that are finished */
+/* The oldest frame that was not told about took so long; 0: nobody knows. false: there is no such frame. */
+DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us);
 /* --- traced plans (profile.c): slices are recorded with timestamps of their own around each dispatch, some of them
    more than once, so that the same slice can be queued again before its timestamps were read --- */
 #define DITI_PROFILE_SETS 4u
@@ -1102,7 +1184,7 @@ DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, cons
 DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err);
 DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
                                        VkDeviceSize *size); /* for copies into images */
-/* Slices of a segment, in order; each is one pre-recorded command buffer whose cost is at most about max_dispatch_us.
+/* Slices of a segment, in order; each is one pre-recorded command buffer whose cost is at most about max_slice_us.
  */
 DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment);
 DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
@@ -1137,10 +1219,10 @@ DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *
                                              uint64_t *bytes, dit_error *err);
 /* Lets up to a millisecond pass. */
 DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err);
-/* false: a traced slice whose timestamps must be taken over first (diti_plan_learn), or its next run would lose them.
- */
+/* false: timestamps of the slice must be taken over first (diti_plan_learn), or its next run would lose them: of a
+   slice that was never measured, and of a traced one. */
 DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice);
-/* Takes over the timestamps of the newest finished slice; of all finished ones while a trace is kept. */
+/* Takes over the timestamps of finished slices. */
 DIT_INTERNAL void diti_plan_learn(diti_plan *plan);
 /* Submits other commands in the plan's order, on its timeline. */
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
@@ -1150,6 +1232,8 @@ DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission 
 DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
 DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
+/* Runs a segment once and tells what it took: by timestamps where they were read, else by the clock. */
+DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err);
 /* Submits all slices of segments [first, first + count) once, in order, and waits: tests, encoders, one-off work. */
 DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
 #endif

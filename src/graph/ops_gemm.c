@@ -489,6 +489,9 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
     dispatch.cost_kind = gemm->image ? DITI_COST_CONV : DITI_COST_GEMM;
     if (gemm->parts > 1) dispatch.cost_kind = DITI_COST_MEMORY;
     dispatch.flops = gemm->parts > 1 ? 0 : 2.0 * gemm->rows * gemm->columns * gemm->depth * taps;
+    dispatch.padded_flops = gemm->parts > 1 ? 0
+                                            : 2.0 * dispatch.push[DITI_GEMM_TILES_M] * tiles.rows *
+                                                  dispatch.push[DITI_GEMM_TILES_N] * tiles.columns * gemm->depth * taps;
     memcpy(dispatch.shape, &dispatch.push[DITI_GEMM_ROWS], 3 * sizeof dispatch.shape[0]);
     dispatch.shape[3] = gemm->image ? gemm->image->kernel : 0;
     diti_op_emit(graph, &dispatch, (uint64_t)dispatch.push[DITI_GEMM_TILES_M] * dispatch.push[DITI_GEMM_TILES_N],

@@ -189,7 +189,7 @@ static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph,
     return result;
 }
 
-static dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err) {
+DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err) {
     VkDescriptorPoolSize size;
     VkDescriptorPoolCreateInfo info;
     VkResult vk;
@@ -257,6 +257,7 @@ static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_
     if (result != DIT_OK) return result;
     result = diti_plan_create_descriptors(plan, err);
     if (result >= 0) result = diti_profile_create(plan, err);
+    if (result >= 0) result = diti_plan_create_commands(plan, err);
     if (result >= 0) result = diti_plan_record_primaries(plan, err);
     return result;
 }
@@ -302,8 +303,11 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_plan_wait(plan);
     diti_stream_forget(plan);
     diti_profile_free(plan);
+    diti_plan_free_retired(plan, true);
+    diti_destroy_QueryPool(device, plan->frames.queries);
     diti_destroy_QueryPool(device, plan->queries);
     diti_destroy_CommandPool(device, plan->commands);
+    diti_destroy_CommandPool(device, plan->other_commands);
     diti_destroy_DescriptorPool(device, plan->descriptors);
     diti_destroy_Semaphore(device, plan->timeline);
     diti_plan_free_blocks(plan);
@@ -316,6 +320,10 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan->sources);
     diti_free(&device->env, plan->dispatches);
     diti_free(&device->env, plan->slices);
+    diti_free(&device->env, plan->source_us);
+    diti_free(&device->env, plan->source_cut_us);
+    diti_free(&device->env, plan->source_measured);
+    diti_free(&device->env, plan->source_least);
     diti_free(&device->env, plan->items);
     diti_free(&device->env, plan->groups);
     diti_free(&device->env, plan->source_groups);
@@ -327,6 +335,7 @@ DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
     diti_guard_inherit(plan, before);
     plan->timeline = before->timeline;
     plan->submitted = before->submitted;
+    plan->frames.owed = before->frames.owed + before->frames.count - before->frames.told;
     plan->counters.dispatches += before->counters.dispatches;
     plan->counters.submits += before->counters.submits;
     plan->counters.recordings += before->counters.recordings;
@@ -437,4 +446,23 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
         }
     }
     return value ? diti_timeline_wait(plan->device, plan->timeline, value, UINT64_MAX, err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err) {
+    const diti_segment *timed = &plan->segments[segment];
+    uint64_t begin = diti_clock_us();
+    dit_result result = diti_plan_run(plan, segment, 1, err);
+    bool stamped = plan->queries != VK_NULL_HANDLE;
+    double sum = 0;
+    uint32_t i;
+    if (result < 0) return result;
+    *us = (double)(diti_clock_us() - begin);
+    diti_plan_learn(plan);
+    for (i = timed->first; i < timed->first + timed->count; i++) {
+        stamped = stamped && plan->slices[i].measured;
+        sum += (double)plan->slices[i].us;
+        plan->slices[i].measured = false; /* the next time counts as it is */
+    }
+    if (stamped) *us = sum;
+    return DIT_OK;
 }

@@ -79,10 +79,9 @@ static void diti_profile_overrun(diti_plan *plan, uint32_t slice) {
 }
 
 DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice) {
-    const diti_profile_slice *entry;
-    if (!plan->profile) return true;
-    entry = &plan->profile->slices[plan->segments[segment].first + slice];
-    return entry->busy < entry->sets;
+    uint32_t index = plan->segments[segment].first + slice;
+    if (!plan->profile) return !plan->queries || plan->slices[index].measured || !plan->slices[index].value;
+    return plan->profile->slices[index].busy < plan->profile->slices[index].sets;
 }
 
 DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice) {
@@ -191,7 +190,7 @@ static void diti_profile_add_slice(const diti_plan *plan, const diti_profile_fli
     event.kind = DITI_TRACE_SLICE;
     event.begin_ns = begin_ns;
     event.end_ns = end_ns;
-    event.busy_ns = (uint64_t)((double)slice->planned_us * 1e3);
+    event.busy_ns = (uint64_t)((double)slice->cut_us * 1e3);
     event.count = slice->count;
     diti_format(event.text, sizeof event.text, "%s", event.segment);
     diti_trace_add(plan->device->trace, &event);
@@ -239,9 +238,10 @@ static bool diti_profile_times(diti_plan *plan, const diti_profile_flight *fligh
 
 static void diti_profile_learn(diti_plan *plan, uint32_t slice, uint64_t ns) {
     if (!plan->queries) return;
-    plan->slices[slice].us = (float)((double)ns * 1e-3);
-    plan->slices[slice].measured = true;
-    plan->last_slice_us = (uint32_t)plan->slices[slice].us;
+    if (diti_plan_feigned_us(plan, &plan->slices[slice]) > 0)
+        diti_plan_took(plan, slice, diti_plan_feigned_us(plan, &plan->slices[slice]));
+    else
+        diti_plan_took(plan, slice, (float)((double)ns * 1e-3));
 }
 
 static void diti_profile_finish(diti_plan *plan, const diti_profile_flight *flight) {
@@ -282,4 +282,5 @@ DIT_INTERNAL void diti_profile_free(diti_plan *plan) {
     diti_free(env, profile->flights);
     diti_free(env, profile->ticks);
     diti_free(env, profile);
+    plan->profile = NULL;
 }

@@ -66,14 +66,16 @@ static bool diti_record_ends_segment(const diti_plan *plan, const diti_plan_slic
     return slice == &plan->slices[segment->first + segment->count - 1];
 }
 
-/* stamps: the query before the first dispatch, the others follow; UINT32_MAX: no timestamps. */
+/* begin: the query that is written behind the leading barrier, when what came before is over; stamps: the query before
+   the first dispatch, the others follow; UINT32_MAX: no timestamps. */
 static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands,
-                              uint32_t stamps) {
+                              uint32_t begin, uint32_t stamps) {
     const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     const diti_vk_api *vk = &plan->device->vk;
     VkPipeline bound = VK_NULL_HANDLE;
     uint32_t i;
-    diti_record_barrier(plan, commands, work, work);
+    if (!slice->count || plan->dispatches[slice->first].barrier) diti_record_barrier(plan, commands, work, work);
+    if (begin != UINT32_MAX) diti_record_stamp(plan, commands, begin);
     if (slice == &plan->slices[0]) diti_record_start(plan, commands);
     for (i = slice->first; i < slice->first + slice->count; i++) {
         const diti_plan_dispatch *dispatch = &plan->dispatches[i];
@@ -115,13 +117,13 @@ static dit_result diti_record_end(diti_plan *plan, VkCommandBuffer commands, dit
     return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%d)", (int)vk);
 }
 
-static dit_result diti_record_allocate(const diti_plan *plan, VkCommandBufferLevel level, VkCommandBuffer *out,
-                                       dit_error *err) {
+static dit_result diti_record_allocate(const diti_plan *plan, VkCommandPool pool, VkCommandBufferLevel level,
+                                       VkCommandBuffer *out, dit_error *err) {
     VkCommandBufferAllocateInfo info;
     VkResult vk;
     memset(&info, 0, sizeof info);
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    info.commandPool = plan->commands;
+    info.commandPool = pool;
     info.level = level;
     info.commandBufferCount = 1;
     vk = plan->device->vk.AllocateCommandBuffers(plan->device->device, &info, out);
@@ -130,15 +132,12 @@ static dit_result diti_record_allocate(const diti_plan *plan, VkCommandBufferLev
 
 static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *err) {
     diti_plan_slice *slice = &plan->slices[index];
-    dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err);
+    dit_result result =
+        diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err);
     if (result >= 0) result = diti_record_begin(plan, slice->primary, false, err);
     if (result < 0) return result;
-    if (plan->queries) {
-        plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
-        plan->device->vk.CmdWriteTimestamp(slice->primary, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, plan->queries,
-                                           (uint32_t)index * 2);
-    }
-    diti_record_slice(plan, slice, slice->primary, UINT32_MAX);
+    if (plan->queries) plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
+    diti_record_slice(plan, slice, slice->primary, plan->queries ? (uint32_t)index * 2 : UINT32_MAX, UINT32_MAX);
     if (plan->queries) diti_record_stamp(plan, slice->primary, (uint32_t)index * 2 + 1);
     return diti_record_end(plan, slice->primary, err);
 }
@@ -147,72 +146,83 @@ static dit_result diti_record_traced(diti_plan *plan, size_t index, uint32_t set
     diti_profile_slice *entry = &plan->profile->slices[index];
     VkCommandBuffer *commands = &entry->commands[set];
     uint32_t query = entry->first_query + set * entry->stride;
-    dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err);
+    dit_result result = diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err);
     if (result >= 0) result = diti_record_begin(plan, *commands, false, err);
     if (result < 0) return result;
-    if (plan->queries) {
-        plan->device->vk.CmdResetQueryPool(*commands, plan->queries, query, entry->stride);
-        diti_record_stamp(plan, *commands, query);
-    }
-    diti_record_slice(plan, &plan->slices[index], *commands, plan->profile->ops ? query + 2 : UINT32_MAX);
+    if (plan->queries) plan->device->vk.CmdResetQueryPool(*commands, plan->queries, query, entry->stride);
+    diti_record_slice(plan, &plan->slices[index], *commands, plan->queries ? query : UINT32_MAX,
+                      plan->profile->ops ? query + 2 : UINT32_MAX);
     if (plan->queries) diti_record_stamp(plan, *commands, query + 1);
     return diti_record_end(plan, *commands, err);
 }
 
-static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
-    VkCommandPoolCreateInfo commands;
-    VkQueryPoolCreateInfo queries;
+static dit_result diti_record_create_pool(const diti_plan *plan, VkCommandPool *out, dit_error *err) {
+    VkCommandPoolCreateInfo info;
     VkResult vk;
-    memset(&commands, 0, sizeof commands);
-    memset(&queries, 0, sizeof queries);
-    commands.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-    commands.queueFamilyIndex = plan->device->queue_family;
-    vk = plan->device->vk.CreateCommandPool(plan->device->device, &commands, plan->device->callbacks, &plan->commands);
-    if (vk != VK_SUCCESS) return diti_fail_vk(err, vk, "vkCreateCommandPool failed (%d)", (int)vk);
-    if (plan->device->limits.timestamp_bits == 0) return DIT_OK;
-    queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
-    queries.queryType = VK_QUERY_TYPE_TIMESTAMP;
-    queries.queryCount = plan->profile ? plan->profile->query_count : (uint32_t)plan->slice_count * 2;
-    vk = plan->device->vk.CreateQueryPool(plan->device->device, &queries, plan->device->callbacks, &plan->queries);
+    if (*out) return DIT_OK;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    info.queueFamilyIndex = plan->device->queue_family;
+    vk = plan->device->vk.CreateCommandPool(plan->device->device, &info, plan->device->callbacks, out);
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkCreateCommandPool failed (%d)", (int)vk);
+}
+
+static dit_result diti_record_create_queries(diti_plan *plan, dit_error *err) {
+    VkQueryPoolCreateInfo info;
+    VkResult vk;
+    if (plan->queries || plan->device->limits.timestamp_bits == 0) return DIT_OK;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+    info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+    info.queryCount = plan->profile ? plan->profile->query_count : (uint32_t)plan->slice_count * 2;
+    vk = plan->device->vk.CreateQueryPool(plan->device->device, &info, plan->device->callbacks, &plan->queries);
     return vk == VK_SUCCESS
                ? DIT_OK
-               : diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", queries.queryCount, (int)vk);
+               : diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", info.queryCount, (int)vk);
 }
 
 static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
-    dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err);
+    dit_result result =
+        diti_record_allocate(plan, plan->other_commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err);
     if (result >= 0) result = diti_record_begin(plan, plan->restore, false, err);
     if (result < 0) return result;
     diti_plan_record_guards(plan, plan->restore);
     return diti_record_end(plan, plan->restore, err);
 }
 
+DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err) {
+    dit_result result = diti_timeline_create(plan->device, &plan->timeline, err);
+    if (result >= 0) result = diti_record_create_pool(plan, &plan->other_commands, err);
+    if (result >= 0 && plan->guards) result = diti_record_restore(plan, err);
+    return result;
+}
+
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
     diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_RECORD, "record");
-    dit_result result = diti_record_create_pools(plan, err);
+    dit_result result = diti_record_create_pool(plan, &plan->commands, err);
     uint32_t set;
     size_t i;
-    if (result >= 0) result = diti_timeline_create(plan->device, &plan->timeline, err);
+    if (result >= 0) result = diti_record_create_queries(plan, err);
     for (i = 0; i < plan->slice_count && result >= 0; i++) {
-        if (!plan->profile) result = diti_record_primary(plan, i, err);
+        if (!plan->profile && !plan->slices[i].primary) result = diti_record_primary(plan, i, err);
         for (set = 0; plan->profile && set < plan->profile->slices[i].sets && result >= 0; set++)
-            result = diti_record_traced(plan, i, set, err);
+            if (!plan->profile->slices[i].commands[set]) result = diti_record_traced(plan, i, set, err);
     }
-    if (result >= 0 && plan->guards) result = diti_record_restore(plan, err);
     diti_trace_close(&scope, 0);
     return result;
 }
 
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err) {
-    dit_result result = DIT_OK;
+    dit_result result = diti_record_create_pool(plan, &plan->commands, err);
     size_t i;
+    if (result >= 0) result = diti_frames_create(plan, err);
     for (i = 0; i < plan->slice_count && result >= 0; i++) {
         diti_plan_slice *slice = &plan->slices[i];
         if (slice->secondary) continue;
-        result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err);
+        result = diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err);
         if (result >= 0) result = diti_record_begin(plan, slice->secondary, true, err);
         if (result < 0) return result;
-        diti_record_slice(plan, slice, slice->secondary, UINT32_MAX);
+        diti_record_slice(plan, slice, slice->secondary, UINT32_MAX, UINT32_MAX);
         result = diti_record_end(plan, slice->secondary, err);
     }
     return result;
@@ -226,31 +236,65 @@ static diti_plan_slice *diti_record_count(diti_plan *plan, uint32_t segment, uin
 
 DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands) {
     plan->device->vk.CmdExecuteCommands(commands, 1, &diti_record_count(plan, segment, slice)->secondary);
+    diti_frame_add(plan, plan->segments[segment].first + slice, commands);
 }
 
-/* Learns what the newest finished slice really took. */
+/* --- what slices took --- */
+
+/* The first time counts as it is; later a longer one only by a quarter, since whatever else the machine does now and
+   then makes a slice longer, and nothing makes it shorter. */
+DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us) {
+    diti_plan_slice *entry = &plan->slices[slice];
+    plan->last_slice_us = (uint32_t)(us + 0.5f);
+    entry->us = entry->measured && us > entry->us ? entry->us + (us - entry->us) / 4 : us;
+    entry->measured = true;
+}
+
+static void diti_record_read(diti_plan *plan, uint32_t slice) {
+    const diti_limits *limits = &plan->device->limits;
+    uint64_t ticks[2], mask = limits->timestamp_bits >= 64 ? UINT64_MAX : ((uint64_t)1 << limits->timestamp_bits) - 1;
+    if (diti_plan_feigned_us(plan, &plan->slices[slice]) > 0) {
+        diti_plan_took(plan, slice, diti_plan_feigned_us(plan, &plan->slices[slice]));
+        return;
+    }
+    if (plan->device->vk.GetQueryPoolResults(plan->device->device, plan->queries, slice * 2, 2, sizeof ticks, ticks,
+                                             sizeof ticks[0], VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        return;
+    diti_plan_took(plan, slice,
+                   (float)((double)((ticks[1] - ticks[0]) & mask) * (double)limits->timestamp_period * 1e-3));
+}
+
 DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
-    uint64_t ticks[2], done = 0, mask, elapsed;
-    diti_plan_slice *slice;
+    uint64_t done = 0;
     if (plan->profile) {
         diti_profile_collect(plan);
         return;
     }
-    if (!plan->pending_value || !plan->queries) return;
-    if (diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0 || done < plan->pending_value) return;
-    slice = &plan->slices[plan->pending_slice];
-    plan->pending_value = 0;
-    if (plan->device->vk.GetQueryPoolResults(plan->device->device, plan->queries, plan->pending_slice * 2, 2,
-                                             sizeof ticks, ticks, sizeof ticks[0],
-                                             VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
-        return;
-    mask = plan->device->limits.timestamp_bits >= 64 ? UINT64_MAX
-                                                     : ((uint64_t)1 << plan->device->limits.timestamp_bits) - 1;
-    elapsed = (ticks[1] - ticks[0]) & mask;
-    slice->us = (float)((double)elapsed * plan->device->limits.timestamp_period * 1e-3);
-    slice->measured = true;
-    plan->last_slice_us = (uint32_t)slice->us;
+    if (!plan->unread_count || diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0) return;
+    for (; plan->unread_count; plan->unread_count--) {
+        const diti_plan_unread *entry = &plan->unread[plan->unread_first];
+        if (entry->value > done) return;
+        /* else it was submitted again, which overwrites the timestamps */
+        if (plan->slices[entry->slice].value == entry->value) diti_record_read(plan, entry->slice);
+        plan->unread_first = (plan->unread_first + 1) % DITI_UNREAD_SLICES;
+    }
 }
+
+/* Where the ring is full the oldest one goes. */
+static void diti_record_submitted(diti_plan *plan, uint32_t slice) {
+    diti_plan_unread *entry;
+    plan->slices[slice].value = plan->submitted;
+    if (!plan->queries) return;
+    if (plan->unread_count == DITI_UNREAD_SLICES) {
+        plan->unread_first = (plan->unread_first + 1) % DITI_UNREAD_SLICES;
+        plan->unread_count--;
+    }
+    entry = &plan->unread[(plan->unread_first + plan->unread_count++) % DITI_UNREAD_SLICES];
+    entry->slice = slice;
+    entry->value = plan->submitted;
+}
+
+/* --- submitting --- */
 
 /* submission: with what it waits for, or zero. */
 static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, diti_submission *submission,
@@ -280,7 +324,10 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
     uint32_t index = plan->segments[segment].first + slice;
     uint32_t group = plan->slices[index].group;
     uint64_t begin_ns;
-    dit_result result = group == DITI_NO_GROUP ? DIT_OK : diti_stream_claim(plan, group, submission, err);
+    dit_result result = DIT_OK;
+    if (!plan->profile && !plan->slices[index].primary) /* the run before was recorded, and its slices cut anew */
+        result = diti_plan_record_primaries(plan, err);
+    if (result >= 0 && group != DITI_NO_GROUP) result = diti_stream_claim(plan, group, submission, err);
     if (result < 0) return result;
     begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
     diti_plan_learn(plan);
@@ -289,12 +336,10 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
     if (group != DITI_NO_GROUP) diti_stream_release(plan, group, result >= 0);
     if (result < 0) return result;
     diti_record_count(plan, segment, slice);
-    if (plan->profile) {
+    if (plan->profile)
         diti_profile_submitted(plan, index, begin_ns);
-    } else if (!plan->pending_value) {
-        plan->pending_value = plan->submitted;
-        plan->pending_slice = index;
-    }
+    else
+        diti_record_submitted(plan, index);
     *value = plan->submitted;
     return DIT_OK;
 }

@@ -2,15 +2,30 @@
    gathered into command buffers of about that budget. */
 #include "graph/graph.h"
 
-/* Microseconds of the whole dispatch. A software driver computes about as fast as it moves memory, a GPU moves a byte
-   in the time of ten operations; the overhead is one launch. Timestamps correct whole slices later. */
-static float diti_slice_cost_us(const diti_device *device, const diti_dispatch *dispatch) {
-    static const float relative[DITI_COST_KINDS] = {1.0f, 2.0f, 1.5f, 1.0f}; /* to a GEMM of as many operations */
-    float us_per_gflop = device->us_per_gflop > 0 ? device->us_per_gflop : device->is_cpu ? 100000.0f : 500.0f;
-    float us_per_gigabyte = us_per_gflop * (device->is_cpu ? 2.0f : 20.0f);
-    float us = device->is_cpu ? 10.0f : 5.0f;
-    us += (float)(dispatch->flops * 1e-9) * us_per_gflop * relative[dispatch->cost_kind];
-    us += (float)(dispatch->memory_bytes * 1e-9) * us_per_gigabyte;
+/* The roofline model (Williams, Waterman, Patterson 2009): computing hides moving bytes, or the other way round. */
+DIT_INTERNAL float diti_dispatch_us(const diti_speed *speed, const diti_dispatch *dispatch) {
+    static const double relative[DITI_COST_KINDS] = {1.0, 2.0, 1.5, 1.0}; /* to a GEMM of as many operations */
+    double flops = dispatch->padded_flops > dispatch->flops ? dispatch->padded_flops : dispatch->flops;
+    double computing = flops * 1e-9 * (double)speed->us_per_gflop * relative[dispatch->cost_kind];
+    double moving = dispatch->memory_bytes * 1e-9 * (double)speed->us_per_gigabyte;
+    return speed->launch_us + (float)(computing > moving ? computing : moving);
+}
+
+/* What a part of a dispatch takes that takes us as a whole: each part is launched by itself. */
+static float diti_slice_part_us(const diti_plan *plan, const diti_dispatch *dispatch, float us, uint32_t groups) {
+    float launch = plan->launch_us < us ? plan->launch_us : us;
+    return launch + (us - launch) * (float)groups / (float)dispatch->groups;
+}
+
+DIT_INTERNAL float diti_plan_feigned_us(const diti_plan *plan, const diti_plan_slice *slice) {
+    const diti_speed *speed = &plan->device->feigned;
+    float us = 0;
+    uint32_t i;
+    for (i = slice->first; i < slice->first + slice->count && speed->us_per_gflop > 0; i++) {
+        const diti_dispatch *source = &plan->sources[plan->dispatches[i].source];
+        us += speed->launch_us + (diti_dispatch_us(speed, source) - speed->launch_us) *
+                                     (float)plan->dispatches[i].groups / (float)source->groups;
+    }
     return us;
 }
 
@@ -160,22 +175,49 @@ static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t f
     return DIT_OK;
 }
 
-static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *err) {
+/* Four for each place that a core has for them. A core that holds one workgroup of 256 invocations holds more of
+   smaller ones. Where nobody says how many cores there are, 512 fill all but the largest devices. A processor's threads
+   take workgroups one by one, and are few. */
+DIT_INTERNAL uint32_t diti_dispatch_fills(const diti_device *device, const diti_dispatch *dispatch) {
+    uint32_t size = dispatch->constants[0];
+    if (device->is_cpu) return 1;
+    if (!device->limits.cores_told) return 512;
+    return 4 * device->limits.cores * (size && size < 256 ? 256 / size : 1);
+}
+
+/* The most workgroups of a dispatch in one piece: as many as limit_us has time for, but no fewer than what fills the
+   device unless it was measured that these take too long, and no fewer than take as long as their launch, since pieces
+   that are mostly launches make frames longer, not shorter. */
+static uint32_t diti_slice_most(const diti_plan *plan, uint32_t source) {
     const diti_dispatch *dispatch = &plan->sources[source];
-    uint32_t align = dispatch->group_align ? dispatch->group_align : 1, most = plan->device->limits.group_count,
-             first = 0, groups, culprit = 0;
-    float us = diti_slice_cost_us(plan->device, dispatch), budget = (float)plan->device->max_dispatch_us;
-    if (us > budget) {
-        uint32_t by_cost = (uint32_t)((double)dispatch->groups * budget / us);
-        if (by_cost < most) most = by_cost;
+    uint32_t align = dispatch->group_align ? dispatch->group_align : 1, most = dispatch->groups, pieces;
+    float us = plan->source_cut_us[source], launch = plan->launch_us, room = plan->limit_us - launch;
+    if (us > plan->limit_us) {
+        double by_cost = (double)dispatch->groups * (double)(room > launch ? room : launch) / (double)(us - launch);
+        if (by_cost < most) most = (uint32_t)by_cost;
+        if (!plan->source_measured[source] && most < diti_dispatch_fills(plan->device, dispatch))
+            most = diti_dispatch_fills(plan->device, dispatch);
+        if (most < plan->source_least[source]) most = plan->source_least[source];
     }
+    if (most > dispatch->groups) most = dispatch->groups;
+    if (most > plan->device->limits.group_count) most = plan->device->limits.group_count;
     most = most / align * align;
     if (most == 0) most = align;
+    pieces = (dispatch->groups - 1) / most + 1; /* of equal size, so that the last one fills the device, too */
+    pieces = (dispatch->groups - 1) / pieces + 1;
+    pieces = (pieces + align - 1) / align * align;
+    return pieces < most ? pieces : most;
+}
+
+static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *err) {
+    const diti_dispatch *dispatch = &plan->sources[source];
+    uint32_t most = diti_slice_most(plan, source), first = 0, groups, culprit = 0;
+    float us = plan->source_cut_us[source];
     while (first < dispatch->groups) {
         groups = dispatch->groups - first < most ? dispatch->groups - first : most;
         groups = diti_slice_fit(plan, dispatch, first, groups, &culprit);
         if (groups == 0) return diti_slice_too_large(plan, dispatch, culprit, err);
-        if (diti_slice_append(plan, source, first, groups, us * (float)groups / (float)dispatch->groups, err) < 0)
+        if (diti_slice_append(plan, source, first, groups, diti_slice_part_us(plan, dispatch, us, groups), err) < 0)
             return DIT_ERROR_OUT_OF_HOST_MEMORY;
         first += groups;
     }
@@ -258,29 +300,36 @@ static uint32_t diti_slice_group(const diti_plan *plan, uint32_t source) {
 /* Whether a piece belongs into a command buffer of its own: that would become too long, or reads another group. */
 static bool diti_slice_is_full(const diti_plan *plan, const diti_plan_slice *slice, const diti_plan_dispatch *piece) {
     uint32_t group = diti_slice_group(plan, piece->source);
-    if (slice->count && slice->us + piece->us > (float)plan->device->max_dispatch_us) return true;
+    if (slice->count && slice->us + piece->us > plan->limit_us) return true;
     return group != DITI_NO_GROUP && slice->group != DITI_NO_GROUP && slice->group != group;
 }
 
-/* Moves the pieces of the newest dispatch, [from, dispatch_count), into command buffers. Every command buffer begins
- * with a barrier. */
+/* Moves the pieces of the newest dispatch, [from, dispatch_count), into command buffers. These begin with a barrier,
+   unless they go on with the dispatch that the one before ends with: workgroups of a dispatch never depend on each
+   other, and what the dispatch depends on is behind the barrier of its first piece. Synchronization validation compares
+   what descriptors bind and knows no workgroups: where it may watch, pieces are ordered as dispatches are, so that it
+   has nothing to say. */
 static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t from, diti_hazards *hazards,
                                     dit_error *err) {
     size_t i;
     for (i = from; i < plan->dispatch_count; i++) {
         diti_plan_dispatch *piece = &plan->dispatches[i];
         diti_plan_slice *slice = &plan->slices[plan->slice_count - 1];
-        if (diti_slice_is_full(plan, slice, piece)) {
+        if (diti_slice_is_full(plan, slice, piece) ||
+            (slice->count && i == from && piece->source + 1 == plan->slice_starts)) {
             if (diti_slice_open(plan, segment, err) < 0) return DIT_ERROR_OUT_OF_HOST_MEMORY;
             slice = &plan->slices[plan->slice_count - 1];
             slice->first = (uint32_t)i;
-            hazards->count = 0;
+            if (i == from || plan->device->validated) hazards->count = 0;
         }
-        piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
+        if (i == from || plan->device->validated)
+            piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
         if (slice->group == DITI_NO_GROUP) slice->group = diti_slice_group(plan, piece->source);
         slice->count++;
         slice->us += piece->us;
-        slice->planned_us = slice->us;
+        slice->cut_us = slice->us;
+        slice->planned_us +=
+            diti_slice_part_us(plan, &plan->sources[piece->source], plan->source_us[piece->source], piece->groups);
     }
     return DIT_OK;
 }
@@ -294,7 +343,7 @@ static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t di
     for (; *event < plan->event_count; ++*event) {
         diti_exchange_event *at = &plan->events[*event];
         if (at->segment != segment || at->place != dispatch) break;
-        at->place = before;
+        at->slice = before;
         hazards->count = 0;
     }
     return first == *event || !filled || last ? DIT_OK : diti_slice_open(plan, segment, err);
@@ -318,17 +367,41 @@ static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t
     return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, event, &hazards, err);
 }
 
-DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
-    uint32_t segment, event = 0;
+DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err) {
+    uint32_t segment, event = 0, first = 0, count;
     dit_result result = DIT_OK;
-    plan->segment_count = graph->segment_count;
-    result = diti_plan_make_groups(plan, graph, err);
-    for (segment = 0; segment < graph->segment_count && result >= 0; segment++) {
-        plan->segments[segment] = graph->segments[segment];
+    plan->dispatches = NULL;
+    plan->slices = NULL;
+    plan->dispatch_count = plan->dispatch_capacity = plan->slice_count = plan->slice_capacity = 0;
+    for (segment = 0; segment < plan->segment_count && result >= 0; segment++, first += count) {
+        count = plan->segment_sources[segment];
         plan->first_event[segment] = event;
-        result = diti_slice_segment(plan, segment, graph->segments[segment].first, graph->segments[segment].count,
-                                    &event, err);
+        result = diti_slice_segment(plan, segment, first, count, &event, err);
     }
-    plan->first_event[graph->segment_count] = event;
+    plan->first_event[plan->segment_count] = event;
+    plan->recuts++;
     return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    dit_result result = diti_plan_make_groups(plan, graph, err);
+    uint32_t i;
+    if (result < 0) return result;
+    plan->source_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_us);
+    plan->source_cut_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_cut_us);
+    plan->source_measured = (bool *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_measured);
+    plan->source_least = (uint32_t *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_least);
+    if (!plan->source_us || !plan->source_cut_us || !plan->source_measured || !plan->source_least)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    for (i = 0; i < plan->source_count; i++)
+        plan->source_us[i] = plan->source_cut_us[i] = diti_dispatch_us(&plan->device->speed, &plan->sources[i]);
+    plan->launch_us = plan->device->speed.launch_us;
+    plan->limit_us = (float)(graph->slice_us ? graph->slice_us : plan->device->max_slice_us);
+    plan->segment_count = graph->segment_count;
+    for (i = 0; i < graph->segment_count; i++) {
+        plan->segments[i] = graph->segments[i];
+        plan->segment_sources[i] = graph->segments[i].count;
+    }
+    return diti_plan_slice_sources(plan, err);
 }

@@ -3,8 +3,9 @@
    the cases of a graph, which is then built again. */
 #include "graph/graph.h"
 
-#define DITI_TUNE_RUNS 3u
-#define DITI_TUNE_US 3000.0f        /* about so long is one run */
+#define DITI_TUNE_RUNS 5u           /* of each candidate, in turn, so that what else the machine does meets all alike */
+#define DITI_TUNE_US 4000.0f        /* about so long is one run */
+#define DITI_TUNE_SLICE_US 500000u  /* runs are not cut */
 #define DITI_TUNE_BYTES (64u << 20) /* most of one operand; larger cases keep the usual tiles */
 #define DITI_TUNE_GAIN 0.97         /* of the usual tiles' time, or they stay */
 
@@ -103,71 +104,79 @@ static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case 
     double us;
     if (c->kind == DITI_TUNE_ATTENTION) flops *= 2.0 * c->head_dim;
     if (c->image.kernel) flops *= c->image.kernel * c->image.kernel;
-    us = flops * 1e-9 * (double)device->us_per_gflop;
+    us = flops * 1e-9 * (double)device->speed.us_per_gflop + (double)device->speed.launch_us;
     return us * 32 < (double)DITI_TUNE_US ? 32u
            : us >= (double)DITI_TUNE_US   ? 1u
                                           : (uint32_t)((double)DITI_TUNE_US / us);
 }
 
-/* The shortest of a few runs behind a first one, in microseconds. */
-static dit_result diti_tune_measure(diti_plan *plan, uint64_t *shortest, dit_error *err) {
-    dit_result result = diti_plan_run(plan, 0, 2, err);
-    uint32_t run;
-    *shortest = UINT64_MAX;
-    for (run = 0; run < DITI_TUNE_RUNS && result >= 0; run++) {
-        uint64_t begin = diti_clock_us(), us;
-        result = diti_plan_run(plan, 1, 1, err);
-        us = diti_clock_us() - begin;
-        if (us < *shortest) *shortest = us;
-    }
-    return result;
-}
+typedef struct diti_tuning {                /* of one case */
+    diti_plan *plans[DITI_TUNE_CANDIDATES]; /* NULL: the candidate is the same kernel as an earlier one */
+    diti_dispatch made[DITI_TUNE_CANDIDATES];
+    double us[DITI_TUNE_CANDIDATES]; /* of the shortest run */
+} diti_tuning;
 
-/* *us stays as it is where the candidate is none: it would be the same kernel as an earlier one, of which *first is. */
-static dit_result diti_tune_candidate(diti_device *device, const diti_tune_case *c, uint32_t candidate,
-                                      diti_dispatch *made, const diti_dispatch *earlier, uint64_t *us, dit_error *err) {
-    diti_plan *plan = NULL;
+static dit_result diti_tune_prepare(diti_device *device, const diti_tune_case *c, uint32_t candidate,
+                                    diti_tuning *tuning, dit_error *err) {
+    const diti_dispatch *made = &tuning->made[candidate];
     diti_graph graph;
     dit_result result;
     uint32_t i;
     bool same = false;
     diti_graph_init(&graph, device);
     graph.candidate = candidate + 1;
+    graph.slice_us = DITI_TUNE_SLICE_US;
     diti_graph_segment(&graph, "begin", false);
     diti_graph_segment(&graph, "tune", false);
     diti_tune_emit(&graph, c, diti_tune_times(device, c));
     result = graph.error.result;
     if (result < 0 && err) *err = graph.error;
-    if (result >= 0) *made = graph.dispatches[0];
+    if (result >= 0) tuning->made[candidate] = graph.dispatches[0];
     for (i = 0; i < candidate && result >= 0; i++)
-        same = same || (earlier[i].module == made->module &&
-                        !memcmp(earlier[i].constants, made->constants, sizeof made->constants));
-    if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &plan, err);
+        same = same || (tuning->made[i].module == made->module &&
+                        !memcmp(tuning->made[i].constants, made->constants, sizeof made->constants));
+    if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &tuning->plans[candidate], err);
     diti_graph_free(&graph);
-    if (result >= 0 && !same) result = diti_tune_measure(plan, us, err);
-    diti_plan_destroy(plan);
+    if (result >= 0 && !same) result = diti_plan_run(tuning->plans[candidate], 0, 2, err); /* it may compile */
+    return result;
+}
+
+static dit_result diti_tune_candidates(diti_device *device, const diti_tune_case *c, diti_tuning *tuning,
+                                       dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i, run;
+    for (i = 0; i < DITI_TUNE_CANDIDATES && result >= 0; i++) {
+        tuning->us[i] = HUGE_VAL;
+        result = diti_tune_prepare(device, c, i, tuning, err);
+    }
+    for (run = 0; run < DITI_TUNE_RUNS; run++) {
+        for (i = 0; i < DITI_TUNE_CANDIDATES && result >= 0; i++) {
+            double us = HUGE_VAL;
+            if (tuning->plans[i]) result = diti_plan_time(tuning->plans[i], 1, &us, err);
+            if (us < tuning->us[i]) tuning->us[i] = us;
+        }
+    }
     return result;
 }
 
 /* What cannot be measured keeps the usual tiles; only a lost device ends the tuning. */
 static dit_result diti_tune_one(diti_device *device, const diti_tune_case *c, dit_error *err) {
-    diti_dispatch made[DITI_TUNE_CANDIDATES];
-    uint64_t us[DITI_TUNE_CANDIDATES] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    diti_tuning tuning = DITI_ZERO;
     uint32_t i, best = 0;
     dit_error error = DITI_ZERO;
-    dit_result result = DIT_OK;
-    for (i = 0; i < DITI_TUNE_CANDIDATES && result >= 0; i++) {
-        result = diti_tune_candidate(device, c, i, &made[i], made, &us[i], &error);
-        if ((double)us[i] < (double)us[best] * DITI_TUNE_GAIN) best = i;
+    dit_result result = diti_tune_candidates(device, c, &tuning, &error);
+    for (i = 0; i < DITI_TUNE_CANDIDATES; i++) {
+        diti_plan_destroy(tuning.plans[i]);
+        if (tuning.us[i] < tuning.us[best] * DITI_TUNE_GAIN) best = i;
     }
     if (result == DIT_ERROR_DEVICE_LOST) {
         if (err) *err = error;
         return result;
     }
     if (result >= 0)
-        diti_log(&device->env, DITI_LOG_INFO, "%s of %u x %u x %u: %llu, %llu, %llu us; candidate %u is taken",
-                 c->kind == DITI_TUNE_GEMM ? "products" : "attention", c->rows, c->columns, c->depth,
-                 (unsigned long long)us[0], (unsigned long long)us[1], (unsigned long long)us[2], best);
+        diti_log(&device->env, DITI_LOG_INFO, "%s of %u x %u x %u: %.0f, %.0f, %.0f us; candidate %u is taken",
+                 c->kind == DITI_TUNE_GEMM ? "products" : "attention", c->rows, c->columns, c->depth, tuning.us[0],
+                 tuning.us[1], tuning.us[2], best);
     diti_tuned_add(device, c->shapes, result >= 0 ? best : 0);
     return DIT_OK;
 }
@@ -182,63 +191,4 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
             result = DIT_CANCELLED;
     }
     return result;
-}
-
-/* --- how fast a device is --- */
-
-#define DITI_RATE_US 4000u /* at least so long is what counts */
-
-/* One product of side^3, or a copy of side^2 values. */
-static dit_result diti_rate_run(diti_device *device, uint32_t side, bool copies, uint64_t *us, dit_error *err) {
-    diti_plan *plan = NULL;
-    diti_tune_case c = DITI_ZERO;
-    diti_graph graph;
-    dit_result result;
-    bool again;
-    c.kind = DITI_TUNE_GEMM;
-    c.rows = c.columns = c.depth = side;
-    do {
-        c.formats[0] = c.formats[1] = c.formats[2] = device->rung >= DITI_RUNG_FP16 ? DITI_F16 : DITI_F32;
-        diti_graph_init(&graph, device);
-        graph.candidate = 1;
-        diti_graph_segment(&graph, "begin", false);
-        diti_graph_segment(&graph, "rate", false);
-        if (copies)
-            diti_copy(&graph, diti_tune_tensor(&graph, DITI_F32, side, side),
-                      diti_tune_tensor(&graph, DITI_F32, side, side), "measured copy");
-        else
-            diti_tune_emit(&graph, &c, 1);
-        result = diti_plan_create(&graph, NULL, &plan, err);
-        again = graph.again;
-        diti_graph_free(&graph);
-    } while (again);
-    if (result >= 0) result = diti_tune_measure(plan, us, err);
-    diti_plan_destroy(plan);
-    return result;
-}
-
-/* Ever larger ones, until it takes long enough. */
-static dit_result diti_rate_find(diti_device *device, bool copies, double *rate, dit_error *err) {
-    uint32_t side;
-    uint64_t us = 0;
-    dit_result result = DIT_OK;
-    for (side = 256; side <= 4096 && us < DITI_RATE_US && result >= 0; side *= 2) {
-        result = diti_rate_run(device, side, copies, &us, err);
-        *rate = (copies ? 8.0 : 2.0 * side) * side * side / ((double)(us ? us : 1) * 1e-6);
-    }
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err) {
-    double rate = 0, stream = 0;
-    dit_result result = DIT_OK;
-    if (device->rate > 0) return DIT_OK;
-    result = diti_rate_find(device, false, &rate, err);
-    if (result >= 0) result = diti_rate_find(device, true, &stream, err);
-    if (result < 0) return result;
-    device->rate = rate;
-    device->stream = stream;
-    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %.3g TFLOP/s of products, %.3g GB/s of memory",
-             device->ordinal, device->info.name, rate * 1e-12, stream * 1e-9);
-    return DIT_OK;
 }

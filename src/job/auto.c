@@ -13,22 +13,9 @@ static uint32_t diti_auto_methods(const dit_model *model, const diti_job_request
     return methods;
 }
 
-/* One that appears several times is measured once. */
-static dit_result diti_auto_measure(const dit_context *context, dit_error *err) {
-    dit_result result = DIT_OK;
-    uint32_t i, k;
-    for (i = 0; i < context->device_count && result >= 0; i++) {
-        diti_device *device = context->devices[i];
-        for (k = 0; k < i && !(device->rate > 0); k++) {
-            const diti_device *same = context->devices[k];
-            if (!device->owns_device || !same->owns_device || device->physical != same->physical) continue;
-            device->rate = same->rate;
-            device->stream = same->stream;
-        }
-        result = diti_device_measure(device, err);
-    }
-    return result;
-}
+/* Operations and bytes of memory per second; devices are calibrated when the context is made. */
+static double diti_auto_rate(const diti_device *device) { return 1e15 / (double)device->speed.us_per_gflop; }
+static double diti_auto_stream(const diti_device *device) { return 1e15 / (double)device->speed.us_per_gigabyte; }
 
 /* What of a device's memory a share of the transformer may fill; the first one holds the rest of the pipeline. */
 static double diti_auto_memory(const dit_model *model, diti_device *device) {
@@ -44,14 +31,13 @@ static double diti_auto_memory(const dit_model *model, diti_device *device) {
 static dit_result diti_auto_box(const dit_model *model, const dit_context *context, diti_split_box *box,
                                 dit_error *err) {
     const diti_split_links *links = &context->peers->links;
-    dit_result result = diti_auto_measure(context, err);
+    dit_result result = diti_peers_measure(context->peers, err);
     uint32_t i;
-    if (result >= 0) result = diti_peers_measure(context->peers, err);
     if (result < 0) return result;
     box->count = context->device_count;
     for (i = 0; i < box->count; i++) {
-        box->devices[i].rate = context->devices[i]->rate;
-        box->devices[i].stream = context->devices[i]->stream;
+        box->devices[i].rate = diti_auto_rate(context->devices[i]);
+        box->devices[i].stream = diti_auto_stream(context->devices[i]);
         box->devices[i].memory = diti_auto_memory(model, context->devices[i]);
     }
     box->inside = links->inside;
@@ -121,9 +107,9 @@ static void diti_auto_shares(const dit_context *context, diti_job_request *reque
     bool equal = true;
     each = ranks / request->shape.split.degree[DITI_SPLIT_CFG];
     for (rank = 0; rank < ranks; rank++)
-        if (context->devices[rank]->rate > most) most = context->devices[rank]->rate;
+        if (diti_auto_rate(context->devices[rank]) > most) most = diti_auto_rate(context->devices[rank]);
     for (rank = 0; rank < ranks; rank++) {
-        double share = floor(16 * context->devices[rank]->rate / most + 0.5);
+        double share = floor(16 * diti_auto_rate(context->devices[rank]) / most + 0.5);
         request->shape.shares[rank] = share < 1 ? 1 : share;
         equal = equal && share > 13;
     }
@@ -163,7 +149,6 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
         diti_split_ranks(split) > context->device_count || context->peers->all > context->device_count ||
         diti_auto_alike(context, diti_split_ranks(split)))
         return DIT_OK;
-    result = diti_auto_measure(context, err);
-    if (result >= 0) diti_auto_shares(context, request);
-    return result;
+    diti_auto_shares(context, request);
+    return DIT_OK;
 }

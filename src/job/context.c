@@ -16,7 +16,9 @@ static bool diti_context_has_proved(const dit_context *context, diti_device *dev
         device->coop_attention_i8 = same->coop_attention_i8;
         device->half_attention = same->half_attention;
         device->dot_attention = same->dot_attention;
-        device->us_per_gflop = same->us_per_gflop;
+        device->speed = same->speed;
+        device->calibrated = same->calibrated;
+        device->calibrated_rung = same->calibrated_rung;
         device->dropped = same->dropped;
         memcpy(device->info.rung, same->info.rung, sizeof device->info.rung);
         return true;

@@ -15,7 +15,10 @@ static void diti_job_imaginary_device(const dit_model *model, diti_device *devic
     device->limits.group_invocations = 1024;
     device->limits.shared_bytes = 32768;
     device->limits.subgroup_size = 32;
-    device->max_dispatch_us = 50000;
+    device->speed.launch_us = 5;
+    device->speed.us_per_gflop = 500;
+    device->speed.us_per_gigabyte = 10000;
+    device->max_slice_us = 50000;
 }
 
 typedef struct diti_inspection { /* a job that is planned and never made */

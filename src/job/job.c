@@ -32,6 +32,7 @@ static void diti_job_rewind_share(dit_job *job) {
     memset(&job->cursor, 0, sizeof job->cursor);
     job->recording = job->begun = job->all_submitted = job->loading = false;
     job->submitted_us = 0;
+    job->cuts = 0;
     job->flight_first = job->flight_count = 0;
     job->finish_value = 0;
     job->last_segment = job->tries = 0;

@@ -281,6 +281,7 @@ struct dit_job {
     bool restores;                             /* record mode: the guards, before anything else */
     double total_us, submitted_us;
     uint64_t moved_us; /* the host's clock when something was last seen to go on */
+    uint32_t cuts;     /* how often work was cut anew since the segment began */
     diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
     uint64_t finish_value;
@@ -405,15 +406,14 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether the attention that the device is set to is right; int8: with queries and keys of int8 */
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uint32_t head_dim, bool *agrees,
                                              dit_error *err);
-/* probe_product.c: whether a product on the rung that the device is set to is right; i8: weights are rows of int8;
-   timed: it says how fast the device is */
+/* probe_product.c: whether a product on the rung that the device is set to is right; i8: weights are rows of int8 */
 typedef enum diti_probe {
     DITI_PROBE_PLAIN,    /* F32, nothing fused */
     DITI_PROBE_HIDDEN,   /* F16: activation(x W + b) * multiplier */
     DITI_PROBE_RESIDUAL, /* from F16 to F32: residual + gate * (x W + b) */
     DITI_PROBE_CONV      /* F16: 3 x 3 with bias and residual */
 } diti_probe;
-DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool timed, bool *agrees,
+DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool *agrees,
                                            dit_error *err);
 /* selftest.c: a device that computes wrong with some class of kernels does without it from now on. DEVICE_LOST with a
    new bit in device->dropped: the device is of no use any more, but would be without that class. */

@@ -61,7 +61,7 @@ static dit_result diti_product_write(diti_plan *plan, diti_tensor tensor, const 
 }
 
 static dit_result diti_product_plan(diti_device *device, const diti_product *p, const diti_weight *weight,
-                                    const diti_weight *bias, bool timed, uint16_t *scratch, dit_error *err) {
+                                    const diti_weight *bias, uint16_t *scratch, dit_error *err) {
     const size_t inputs = (size_t)p->m * p->k, outputs = (size_t)p->m * p->n;
     diti_linear_desc linear = DITI_ZERO;
     diti_conv_desc conv = DITI_ZERO;
@@ -105,18 +105,11 @@ static dit_result diti_product_plan(diti_device *device, const diti_product *p, 
     if (result >= 0 && residual)
         result = diti_product_write(plan, residual, p->residual_values, outputs, !p->out_f32 && halves, scratch, err);
     if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
-    if (result >= 0 && timed) result = diti_plan_run(plan, 0, 1, err); /* the first may pay for the driver's compiler */
     if (result >= 0 && !p->out_f32 && halves) {
         result = diti_plan_read(plan, y, scratch, outputs * 2, err);
         for (i = 0; i < outputs && result >= 0; i++) p->out[i] = diti_half_to_float(scratch[i]);
     } else if (result >= 0) {
         result = diti_plan_read(plan, y, p->out, outputs * sizeof *p->out, err);
-    }
-    if (result >= 0 && timed) {
-        diti_plan_learn(plan);
-        if (diti_plan_last_slice_us(plan))
-            device->us_per_gflop =
-                (float)diti_plan_last_slice_us(plan) / (2e-9f * (float)p->m * (float)p->n * (float)p->k);
     }
     diti_plan_destroy(plan);
     return result;
@@ -188,7 +181,7 @@ static dit_result diti_product_upload(diti_device *device, const diti_product *p
     return result < 0 ? result : diti_buffer_write(device, &buffers[1], 0, p->bias_values, p->n * 4, err);
 }
 
-static dit_result diti_product_run(diti_device *device, diti_product *p, bool timed, bool *agrees, dit_error *err) {
+static dit_result diti_product_run(diti_device *device, diti_product *p, bool *agrees, dit_error *err) {
     const size_t inputs = (size_t)p->m * p->k, outputs = (size_t)p->m * p->n;
     const size_t weights = (size_t)p->n * p->k * diti_product_taps(p);
     const size_t most = inputs > outputs ? inputs : outputs;
@@ -224,7 +217,7 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool ti
         bias.part_count = 1;
         bias.parts[0].buffer = &buffers[1];
         bias.parts[0].rows = 1;
-        if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, timed, scratch, err);
+        if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, scratch, err);
         *agrees = result >= 0 && diti_product_agrees(p);
     } else {
         result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
@@ -236,7 +229,7 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool ti
     return result;
 }
 
-DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool timed, bool *agrees,
+DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool *agrees,
                                            dit_error *err) {
     diti_product p = DITI_ZERO;
     p.i8 = i8;
@@ -245,7 +238,7 @@ DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which
         p.n = 188;
         p.k = 200;
         p.out_f32 = true;
-        return diti_product_run(device, &p, timed, agrees, err);
+        return diti_product_run(device, &p, agrees, err);
     }
     p.half = p.bias = true;
     p.m = device->is_cpu ? 97 : 1500; /* at least 128 tiles of 128 x 128 */
@@ -263,5 +256,5 @@ DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which
         p.k = 40;
         p.residual = true;
     }
-    return diti_product_run(device, &p, false, agrees, err);
+    return diti_product_run(device, &p, agrees, err);
 }

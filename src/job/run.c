@@ -121,6 +121,38 @@ static diti_job_flight diti_run_take(dit_job *job) {
     return flight;
 }
 
+/* --- cutting anew --- */
+
+#define DITI_LEAST_SLICE_US 250u /* that a budget alone asks for: shorter ones are mostly launches */
+
+/* How long slices may be: as the application has said, else as it has time for in a frame. */
+static uint32_t diti_run_limit_us(const dit_job *job, uint32_t budget_us) {
+    const diti_device *device = job->device;
+    if (!job->recording || !device->slices_by_budget || budget_us >= device->max_slice_us) return device->max_slice_us;
+    return budget_us < DITI_LEAST_SLICE_US ? DITI_LEAST_SLICE_US : budget_us;
+}
+
+/* Where a segment begins, work is cut anew if the limit is another one, or if measured times have proved slices off by
+   4; by 2 already where a frame waits for them: then also inside a segment, where a dispatch begins and three slices
+   were too long, so that a decoder, which runs once, learns from its own beginning. Guards and streams, which have
+   segments run again and weights come, know segments and dispatches, not slices. A split job keeps its slices: its
+   exchanges stand between them, and all devices count on each other's; nor is there a frame that it keeps waiting. */
+static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
+    diti_plan *plan = job->plan;
+    float limit = (float)diti_run_limit_us(job, budget_us);
+    bool first = job->cursor.segment == 0 && job->submitted_us <= 0;
+    bool other = first ? limit < plan->limit_us || limit > plan->limit_us
+                       : 2 * limit < plan->limit_us || limit > 2 * plan->limit_us;
+    if (job->cursor.slice == 0) job->cuts = 0;
+    if (job->mesh || diti_run_at_end(job) || job->cuts == DITI_MOST_CUTS ||
+        !diti_plan_slice_is_start(plan, job->cursor.segment, job->cursor.slice))
+        return;
+    if (!other && !diti_plan_is_off(plan, job->recording ? DITI_OFF_BY / 2 : DITI_OFF_BY, job->cursor.slice ? 2 : 0))
+        return;
+    diti_plan_cut_anew(plan, limit, job->cursor.segment, &job->cursor.slice);
+    job->cuts++;
+}
+
 /* --- what the guards say --- */
 
 /* Steps of one device may follow each other unseen; everything else waits for what is said about the segment before it,
@@ -239,6 +271,7 @@ static dit_result diti_run_poll(dit_job *job, dit_error *err) {
     dit_result result = diti_timeline_value(job->device, diti_plan_timeline(job->plan), &done, err);
     if (result < 0) return result;
     diti_plan_learn(job->plan);
+    diti_plan_free_retired(job->plan, false);
     diti_guard_read(job->plan, &job->health);
     diti_keep_poll(job, done);
     while (job->flight_count && job->flight[job->flight_first].value <= done) {
@@ -371,6 +404,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
 static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *bytes, bool *moved, dit_error *err) {
     dit_result result = diti_run_poll(job, err);
     while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
+        if (job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
         result = diti_run_load(job, bytes, err);
         if (result == DIT_OK) result = diti_run_submit_next(job, err);
         *moved = true;
@@ -476,7 +510,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
     /* short waits, so that a cancel from another thread is seen, and room for more streamed weights */
     glance_ns = job->plan && diti_plan_streams(job->plan) ? 1000000u : job->mesh ? 500000u : 10000000u;
     for (;;) {
-        result = dit_job_step(job, job->device->max_dispatch_us);
+        result = dit_job_step(job, job->device->max_slice_us);
         left = diti_run_time_left(timeout_ns, &begin);
         if (result != DIT_WORKING || left == 0) return result;
         if (job->loading) continue;
@@ -497,15 +531,25 @@ static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
     diti_run_report(job, &flight);
 }
 
+static void diti_run_expect(dit_job *job, float us) {
+    diti_lock(&job->status_lock);
+    job->status.recorded_us = (uint32_t)(us + 0.5f);
+    diti_unlock(&job->status_lock);
+}
+
 static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us) {
     float us = 0;
     if (job->restores) diti_plan_record_guards(job->plan, commands);
     job->restores = false;
+    diti_frame_begin(job->plan, commands);
     while (!diti_run_at_end(job)) {
-        float next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
+        float next;
+        if (us <= 0 || job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
+        next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
         if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
         us += next > 0 ? next : 1;
         diti_run_record_slice(job, commands);
+        diti_run_expect(job, us);
     }
     diti_job_record_finish(job, commands);
     job->all_submitted = true;
@@ -532,10 +576,21 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
         result = diti_plan_prepare_secondaries(job->plan, &error);
     if (result >= 0) result = diti_job_verdict(job, &error);
     if (result < 0) return diti_run_fail(job, &error);
+    diti_frames_learn(job->plan);
+    diti_plan_free_retired(job->plan, false);
     scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
     result = diti_run_record_slices(job, cmd, budget_us);
     diti_trace_close(&scope, 0);
     return result;
+}
+
+DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us) {
+    if (!job || !job->plan) return DIT_ERROR_INVALID_ARGUMENT;
+    if (!diti_frames_told(job->plan, us)) return DIT_ERROR_INVALID_ARGUMENT;
+    diti_lock(&job->status_lock);
+    job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
+    diti_unlock(&job->status_lock);
+    return DIT_OK;
 }
 
 /* --- reading back --- */

@@ -73,14 +73,12 @@ static diti_class diti_selftest_rung_class(diti_rung rung) {
 
 /* Of a software driver, which compiles slowly and climbs above the base rung only in tests, one form of each kernel
    will do. */
-static dit_result diti_selftest_products(diti_device *device, bool i8, bool timed, bool conv, bool *agrees,
-                                         dit_error *err) {
+static dit_result diti_selftest_products(diti_device *device, bool i8, bool conv, bool *agrees, dit_error *err) {
     const bool all = device->rung > DITI_RUNG_BASE && !device->is_cpu;
-    dit_result result = diti_probe_product(device, DITI_PROBE_PLAIN, i8, timed, agrees, err);
-    if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_HIDDEN, i8, false, agrees, err);
-    if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, false, agrees, err);
-    if (result >= 0 && *agrees && all && conv)
-        result = diti_probe_product(device, DITI_PROBE_CONV, false, false, agrees, err);
+    dit_result result = diti_probe_product(device, DITI_PROBE_PLAIN, i8, agrees, err);
+    if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_HIDDEN, i8, agrees, err);
+    if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, agrees, err);
+    if (result >= 0 && *agrees && all && conv) result = diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err);
     return result;
 }
 
@@ -89,7 +87,7 @@ static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *
     const diti_rung used = device->rung;
     dit_result result;
     device->rung = rung;
-    result = diti_selftest_products(device, false, rung == used, rung == DITI_RUNG_FP16, agrees, err);
+    result = diti_selftest_products(device, false, rung == DITI_RUNG_FP16, agrees, err);
     device->rung = used;
     return result;
 }
@@ -113,9 +111,9 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, bool 
     case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
     case DITI_CLASS_HALF: return diti_selftest_rung(device, DITI_RUNG_HALF, agrees, err);
     case DITI_CLASS_FP16: return diti_selftest_rung(device, DITI_RUNG_FP16, agrees, err);
-    case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, false, false, agrees, err);
+    case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err);
     case DITI_CLASS_COOP_I8:
-    case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, false, agrees, err);
+    case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
     case DITI_CLASS_COOP2_ATTENTION:
     case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention(device, false, agrees, err);
     case DITI_CLASS_HALF_ATTENTION:
@@ -177,7 +175,6 @@ static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, boo
    where no cache told it. */
 static dit_result diti_selftest_class(diti_selftest *test, diti_class which, bool *good) {
     diti_device *device = test->device;
-    bool timed = which == diti_selftest_rung_class(device->rung) && !device->calibrated;
     diti_proof known = diti_proof_find(device, which);
     *good = known == DITI_PROOF_GOOD;
     memset(&test->why, 0, sizeof test->why);
@@ -186,7 +183,7 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
         *good = false;
         return DIT_OK;
     }
-    if (known == DITI_PROOF_BAD || (known == DITI_PROOF_GOOD && !timed)) return DIT_OK;
+    if (known == DITI_PROOF_BAD || known == DITI_PROOF_GOOD) return DIT_OK;
     return diti_selftest_prove(test, which, good);
 }
 
@@ -249,7 +246,6 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
     }
     if (result < 0) return result;
     diti_class_describe(device, device->dropped);
-    diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s, %.1f GFLOP/s in the self-test", device->info.name,
-             device->info.rung, device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
-    return DIT_OK;
+    diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s", device->info.name, device->info.rung);
+    return diti_device_measure(device, err);
 }

@@ -267,7 +267,7 @@ static bool diti_mesh_close(diti_mesh_member *member, const diti_exchange_event 
    must have come through. */
 static bool diti_mesh_meet(diti_mesh_member *member, uint32_t slice) {
     const diti_exchange_event *events = member->plan->events;
-    for (; member->met < member->last && events[member->met].place <= slice; member->met++) {
+    for (; member->met < member->last && events[member->met].slice <= slice; member->met++) {
         const diti_exchange_event *event = &events[member->met];
         bool begins = event->kind == DITI_EXCHANGE_BEGINS;
         if (!(begins ? diti_mesh_open(member, event->exchange) : diti_mesh_close(member, event))) return false;

@@ -3,14 +3,14 @@
 /* The cache blob: for each device a part: this header, then tuned choices, then what vkGetPipelineCacheData gave. It is
    only good for the driver that made it, on the machine that made it, so the header is stored as it lies in memory. */
 #define DITI_CACHE_MAGIC 0x63746964u /* "ditc" */
-#define DITI_CACHE_VERSION 2u
+#define DITI_CACHE_VERSION 3u
 typedef struct diti_cache_header {
     uint32_t magic, version;
     uint8_t uuid[16]; /* pipelineCacheUUID */
     uint32_t vendor, device, driver_version;
-    uint32_t rung;      /* of us_per_gflop */
-    float us_per_gflop; /* measured earlier, so that the next context can skip the measurement; 0: unknown */
-    uint32_t tuned_count;
+    uint32_t rung, is_cpu; /* whose kernels speed is about */
+    diti_speed speed;      /* measured earlier, so that the next context need not; all 0: unknown */
+    uint32_t tuned_count, reserved;
     uint64_t spirv_hash, data_size; /* data_size: behind the choices */
     uint64_t checksum;              /* of everything else, header first */
 } diti_cache_header;
@@ -132,14 +132,22 @@ static const unsigned char *diti_cache_find(diti_device *device, const unsigned 
     return found;
 }
 
+/* Plans divide by these numbers and add them up, so that none may be absurd; NaN fits nowhere. */
+static bool diti_cache_speed_fits(const diti_speed *speed) {
+    return speed->launch_us >= 0 && speed->launch_us < 1e6f && speed->us_per_gflop > 0 && speed->us_per_gflop < 1e9f &&
+           speed->us_per_gigabyte > 0 && speed->us_per_gigabyte < 1e9f;
+}
+
 /* Takes over what a part knows; *data: where the driver's own begins. */
 static void diti_cache_accept(diti_device *device, const void *blob, size_t size, size_t *data) {
     diti_cache_header header;
     uint32_t i;
     memcpy(&header, blob, sizeof header);
-    if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) {
-        device->us_per_gflop = header.us_per_gflop;
+    if (header.rung < DITI_RUNG_COUNT && header.is_cpu == (uint32_t)device->is_cpu &&
+        diti_cache_speed_fits(&header.speed)) {
+        device->speed = header.speed;
         device->calibrated = true;
+        device->calibrated_rung = (diti_rung)header.rung;
     }
     *data = size - (size_t)header.data_size;
     for (i = 0; i < header.tuned_count; i++) {
@@ -227,8 +235,9 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
     if (vr < 0) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
     /* newer lavapipes announce a header and write 20 bytes of it: what would be refused later is left out */
     if (!diti_cache_data_fits(&header, behind + tuned_size, data_size)) data_size = 0;
-    header.rung = (uint32_t)device->rung;
-    header.us_per_gflop = device->us_per_gflop;
+    header.rung = (uint32_t)(device->calibrated ? device->calibrated_rung : device->rung);
+    header.is_cpu = device->is_cpu;
+    if (device->calibrated) header.speed = device->speed;
     header.data_size = data_size;
     header.checksum = diti_cache_checksum(&header, behind, tuned_size + data_size);
     memcpy(blob, &header, sizeof header);

@@ -20,7 +20,10 @@ static const char *const diti_override_keys[] = {
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "rounding",      /* 0: as on a device that cannot be told how to round F16 */
     "guards",        /* 0: fp16 may overflow unseen */
-    "timestamps",    /* 0: as on a queue without timestamps */
+    "timestamps",    /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
+    "gflop_ns",      /* nothing is timed: slices are said to take so long for 10^9 operations, ten times that for 10^9
+                        bytes, … */
+    "launch_us",     /* … and so long for each dispatch */
     "quirks",        /* 0: known faults of drivers and devices (quirks.c) are taken as mended */
     "selftest",      /* skip: self-tests count as passed and nothing is run, as compilers without a device need */
     "selftest_fail", /* this rung or class of kernels (diti_class_name) computes its self-test wrong */

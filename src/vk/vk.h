@@ -148,6 +148,7 @@ typedef struct diti_limits {
     uint32_t shared_bytes;          /* maxComputeSharedMemorySize */
     uint32_t subgroup_size;
     uint32_t cores;         /* multiprocessors, compute units: told by the vendor's extension, else guessed */
+    bool cores_told;        /* they are not guessed */
     float timestamp_period; /* ns per tick; 0 when the queue has no timestamps */
     uint32_t timestamp_bits;
 } diti_limits;
@@ -271,6 +272,13 @@ typedef struct diti_trace_scope {
     uint8_t lane, row;
 } diti_trace_scope;
 
+/* How long a device takes for what: guessed, remembered by the cache blob, or measured (graph/calibrate.c). */
+typedef struct diti_speed {
+    float launch_us;       /* a dispatch that computes nothing, with its barrier */
+    float us_per_gflop;    /* 10^9 operations of products that fill the device, on the rung in use */
+    float us_per_gigabyte; /* 10^9 bytes of memory that an op reads or writes */
+} diti_speed;
+
 #define DITI_MAX_DEVICES 16u /* of a context */
 
 /* How two devices can have memory in common (peer.c). */
@@ -324,6 +332,7 @@ typedef struct diti_device {
     bool unified;             /* every heap is device local: host buffers count against memory_limit too */
     bool maps_device_memory;  /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
     bool is_cpu;              /* a software driver: gets its own tile choices */
+    bool software;            /* it is one, whatever an override makes of is_cpu */
     bool has_dot;             /* shaderIntegerDotProduct is enabled */
     bool dot;                 /* it is used, after overrides and the self-test */
     bool unguarded;           /* test override: nothing is done again because fp16 overflowed */
@@ -343,8 +352,12 @@ typedef struct diti_device {
     diti_features features;   /* enabled */
     diti_coop coop;
     bool has_memory_budget, has_portability_subset;
+    bool validated; /* a validation layer watches: what it cannot see to be right is ordered by barriers */
     diti_rung rung; /* the rung in use, after overrides and the self-test */
-    uint32_t max_dispatch_us;
+    uint32_t max_slice_us;
+    bool slices_by_budget;     /* the application set no max_slice_us: dit_job_record takes its budget in its place */
+    uint32_t frames_in_flight; /* calls of dit_job_record whose commands may be pending */
+    bool stamps_frames;        /* timestamps in the application's commands can be believed */
     VkDeviceSize memory_limit, memory_used; /* of dit's own allocations; used only under the lock */
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout pipeline_layout;
@@ -374,10 +387,11 @@ typedef struct diti_device {
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     char fail_pipeline[48];                        /* test override: those of this module fail */
     uint64_t submits, transfer_submits;            /* of both queues; to transfer_queue */
-    float us_per_gflop;  /* GEMM cost at the rung in use: a guess, or the cache blob's figure, until calibrated */
-    bool calibrated;     /* us_per_gflop is the cache blob's */
-    double rate, stream; /* operations and bytes of memory per second, once diti_device_measure was called; else 0 */
-    diti_trace *trace;   /* the context's; NULL: none */
+    diti_speed speed;                              /* a careful guess until it is calibrated */
+    bool calibrated;           /* diti_device_measure has found it, now or when the cache blob was made */
+    diti_rung calibrated_rung; /* that it found it on */
+    diti_speed feigned;        /* test override: slices are said to take so long, whatever they take; all 0: none */
+    diti_trace *trace;         /* the context's; NULL: none */
     diti_trace_clock clock;
 } diti_device;
 
@@ -410,7 +424,7 @@ typedef struct diti_feature_chain {
 DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
                                                 diti_features *out, dit_error *err);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
-DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, uint32_t *out, dit_error *err);
+DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, diti_limits *out, dit_error *err);
 DIT_INTERNAL void diti_features_useful(diti_features *features); /* drops what is of no use without what is missing */
 /* The structures and extensions that switch wanted on; chain must stay where it is. */
 DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_chain *chain);

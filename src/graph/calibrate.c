@@ -1,0 +1,199 @@
+/* How long a device takes for what: measured once per device and driver, kept in the cache blob. Slices are cut by it,
+   and devices share work by it. */
+#include "graph/graph.h"
+
+/* A GPU raises its clocks while it works: first it is kept busy for so long, then what takes at least the second time
+   counts. A software driver is as fast at once, and filled by less. */
+#define DITI_CALIBRATE_WARM_US 20000.0
+#define DITI_CALIBRATE_US 4000.0
+#define DITI_CALIBRATE_SOFTWARE_US 500.0
+#define DITI_CALIBRATE_RUNS 3u
+#define DITI_CALIBRATE_LAUNCHES 8u   /* in a run, and runs: short ones are seldom disturbed */
+#define DITI_CALIBRATE_MOST 4096u    /* rows and columns, of floats 2048 */
+#define DITI_CALIBRATE_COLUMNS 1024u /* of norms, which thus need one kernel */
+
+typedef struct diti_calibration { /* what is run: ops of that many rows and columns, one after the other */
+    bool norms;                   /* else products */
+    uint32_t rows, columns, times, runs;
+} diti_calibration;
+
+/* Norms read floats and write activations, as most ops do that are as fast as memory is; on a processor they take as
+   long as their arithmetic, which a copy would not show. */
+static void diti_calibrate_emit(diti_graph *graph, const diti_calibration *what) {
+    diti_element format = graph->activation;
+    diti_tensor x =
+        diti_tensor_state(graph, what->norms ? DITI_F32 : format, what->rows, what->columns, "measured operand");
+    diti_tensor w = what->norms ? 0 : diti_tensor_state(graph, format, what->columns, what->columns, "measured weight");
+    diti_tensor out = diti_tensor_state(graph, format, what->rows, what->columns, "measured result");
+    uint32_t i;
+    for (i = 0; i < what->times && !diti_graph_failed(graph); i++) {
+        diti_norm_desc norm = DITI_ZERO;
+        diti_gemm gemm = DITI_ZERO;
+        norm.eps = 1e-6f;
+        norm.out = out;
+        norm.name = "measured norm";
+        gemm.x = x;
+        gemm.weight = w;
+        gemm.out = out;
+        gemm.rows = what->rows;
+        gemm.columns = gemm.depth = what->columns;
+        gemm.parts = 1;
+        gemm.name = "measured product";
+        if (what->norms)
+            diti_norm(graph, x, &norm);
+        else
+            diti_op_gemm(graph, &gemm);
+    }
+}
+
+/* The shortest of a few runs behind a first one, which may pay for the driver's compiler. */
+static dit_result diti_calibrate_run(diti_graph *graph, uint32_t runs, double *us, dit_error *err) {
+    diti_plan *plan = NULL;
+    dit_result result = diti_plan_create(graph, NULL, &plan, err);
+    uint32_t run;
+    double once;
+    if (result >= 0) result = diti_plan_run(plan, 0, 2, err);
+    for (run = 0; run < runs && result >= 0; run++) {
+        result = diti_plan_time(plan, 1, &once, err);
+        if (result >= 0 && (run == 0 || once < *us)) *us = once;
+    }
+    diti_plan_destroy(plan);
+    return result;
+}
+
+/* What it takes, and what it consists of. */
+static dit_result diti_calibrate_time(diti_device *device, const diti_calibration *what, double *us, double *amount,
+                                      dit_error *err) {
+    diti_graph graph;
+    dit_result result;
+    bool again;
+    size_t i;
+    do {
+        *us = *amount = 0;
+        diti_graph_init(&graph, device);
+        graph.candidate = 1;
+        graph.slice_us = 500000; /* not cut */
+        diti_graph_segment(&graph, "begin", false);
+        diti_graph_segment(&graph, "measured", false);
+        diti_calibrate_emit(&graph, what);
+        result = graph.error.result;
+        if (result < 0 && err) *err = graph.error;
+        for (i = 0; i < graph.dispatch_count && result >= 0; i++) {
+            const diti_dispatch *dispatch = &graph.dispatches[i];
+            *amount += what->norms ? dispatch->memory_bytes : dispatch->flops;
+            *us += (double)diti_dispatch_us(&device->feigned, dispatch);
+        }
+        if (result >= 0 && !(device->feigned.us_per_gflop > 0))
+            result = diti_calibrate_run(&graph, what->runs, us, err);
+        again = graph.again; /* a kernel did not compile, and the device does without it now */
+        diti_graph_free(&graph);
+    } while (again);
+    return result;
+}
+
+/* Makes ops larger until they are as large as may be, then more of them, for what took us is to take `enough`. Products
+   become larger in all directions, by as much as may do at once, since every size may need a kernel of its own, which
+   takes long to compile; norms get more rows. */
+static void diti_calibrate_grow(diti_calibration *what, uint32_t most, double us, double enough) {
+    double wanted = 1.2 * enough / us;
+    uint32_t times = wanted < 1 ? 1 : wanted > 64 ? 64 : (uint32_t)wanted + 1;
+    if (what->rows >= most)
+        what->times *= times;
+    else if (what->norms)
+        what->rows = what->rows * times < most ? what->rows * times : most;
+    else
+        what->columns = what->rows *= wanted > 16 && what->rows * 4 <= most ? 4 : 2;
+}
+
+/* The most rows and columns of operands, three of which take no more than a quarter of the memory that is left; 0: not
+   even the smallest do. */
+static uint32_t diti_calibrate_most(diti_device *device) {
+    uint32_t most = device->rung >= DITI_RUNG_FP16 ? DITI_CALIBRATE_MOST : DITI_CALIBRATE_MOST / 2;
+    VkDeviceSize room;
+    diti_lock(&device->lock);
+    room = device->memory_limit > device->memory_used ? (device->memory_limit - device->memory_used) / 12 : 0;
+    diti_unlock(&device->lock);
+    if (device->limits.allocation < room) room = device->limits.allocation;
+    if (device->limits.storage_range < room) room = device->limits.storage_range;
+    while (most && (VkDeviceSize)most * (most > DITI_CALIBRATE_COLUMNS ? most : DITI_CALIBRATE_COLUMNS) * 4 > room)
+        most /= 2;
+    return most < 256 ? 0 : most;
+}
+
+typedef struct diti_calibrated { /* what one op takes, and its operations or bytes */
+    double us, amount;
+} diti_calibrated;
+
+/* Microseconds for 10^9 operations or bytes: how much longer an op that fills the device takes than one that has next
+   to nothing to do, for how much more. */
+static dit_result diti_calibrate_rate(diti_device *device, bool norms, uint32_t most, const diti_calibrated *least,
+                                      float *rate, dit_error *err) {
+    double enough = device->software ? DITI_CALIBRATE_SOFTWARE_US : DITI_CALIBRATE_US, all = 0;
+    double warm = device->software || device->feigned.us_per_gflop > 0 ? 0 : DITI_CALIBRATE_WARM_US;
+    diti_calibration what = DITI_ZERO;
+    what.norms = norms;
+    what.rows = device->software ? 64 : 256;
+    if (norms) what.rows /= 4;
+    what.columns = norms ? DITI_CALIBRATE_COLUMNS : what.rows;
+    what.times = 1;
+    what.runs = device->software ? 2 : DITI_CALIBRATE_RUNS;
+    for (;;) {
+        double us, amount, more;
+        dit_result result = diti_calibrate_time(device, &what, &us, &amount, err);
+        if (result < 0 || !(us > 0)) return result;
+        all += us * (what.runs + 1);
+        more = amount / what.times - least->amount;
+        if (us / what.times > least->us && more > 0) *rate = (float)((us / what.times - least->us) / (more * 1e-9));
+        if (us >= enough && all >= warm) return DIT_OK;
+        if (us < enough) diti_calibrate_grow(&what, most, us, enough);
+    }
+}
+
+/* One row, again and again, with the barrier in between. */
+static dit_result diti_calibrate_least(diti_device *device, diti_calibrated *out, dit_error *err) {
+    diti_calibration what = DITI_ZERO;
+    dit_result result;
+    what.norms = true;
+    what.rows = 1;
+    what.columns = DITI_CALIBRATE_COLUMNS;
+    what.times = what.runs = device->software ? DITI_CALIBRATE_LAUNCHES / 2 : DITI_CALIBRATE_LAUNCHES;
+    result = diti_calibrate_time(device, &what, &out->us, &out->amount, err);
+    out->us /= what.times;
+    out->amount /= what.times;
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err) {
+    diti_speed speed = device->speed;
+    uint32_t most = diti_calibrate_most(device);
+    diti_calibrated least = DITI_ZERO;
+    dit_error error = DITI_ZERO;
+    dit_result result;
+    if (device->calibrated && device->calibrated_rung == device->rung) return DIT_OK;
+    result = most ? diti_calibrate_least(device, &least, &error)
+                  : diti_fail(&error, DIT_ERROR_UNSUPPORTED_DEVICE, "memory has no room for what would be timed");
+    if (result >= 0) result = diti_calibrate_rate(device, true, most, &least, &speed.us_per_gigabyte, &error);
+    least.us -= least.amount * 1e-9 * (double)speed.us_per_gigabyte; /* what is left is the launch */
+    if (least.us < 0) least.us = 0;
+    least.amount = 0;
+    if (result >= 0) result = diti_calibrate_rate(device, false, most, &least, &speed.us_per_gflop, &error);
+    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
+        result == DIT_ERROR_OUT_OF_DEVICE_MEMORY) {
+        if (err) *err = error;
+        return result;
+    }
+    if (result < 0) {
+        diti_log(&device->env, DITI_LOG_WARNING, "how fast device %u, %s, is stays a guess: %s", device->ordinal,
+                 device->info.name, error.message);
+        return DIT_OK;
+    }
+    speed.launch_us = (float)least.us;
+    device->speed = speed;
+    device->calibrated = true;
+    device->calibrated_rung = device->rung;
+    diti_log(&device->env, DITI_LOG_INFO,
+             "device %u, %s: %.3g TFLOP/s of products, %.3g GB/s of memory, %.1f us a launch", device->ordinal,
+             device->info.name, 1e3 / (double)speed.us_per_gflop, 1e6 / (double)speed.us_per_gigabyte,
+             (double)speed.launch_us);
+    return DIT_OK;
+}
