@@ -49,7 +49,7 @@
 
    Three objects. A context is a device or several (yours or such as dit opens). A model is weights, immutable once
    loaded. A job is one request, planned once: all memory, pipelines and command buffers exist when dit_job_create
-   returns, and running it allocates, compiles and records nothing.
+   returns, and running it allocates, compiles and records nothing, unless work has to be cut anew ("Time" below).
 
    Zero. Every desc that is all zeros but for its required members is valid; what zero means stands beside each
    member. The two guards of a desc, _zero_begin and _zero_end, must stay zero: a desc that was never initialised is
@@ -82,8 +82,15 @@
 
    Two ways to run, one state machine. dit_job_step and dit_job_wait submit to the queue by themselves.
    dit_job_record appends to your command buffer instead. Choose one per run of a job. Work is cut into slices of at
-   most max_dispatch_us; a call stops before the slice that would exceed its budget, but always makes progress, so it
+   most max_slice_us; a call stops before the slice that would exceed its budget, but always makes progress, so it
    overshoots by one slice at most. Cancelling takes effect after at most one slice.
+
+   Time. How fast the device is, dit measures when the context is made (about 0.1 s, and not again with the cache blob),
+   and cuts work by that; what slices then take, timestamps tell. Where these prove a slice too long, or all of them too
+   short, by a factor of 4 (in record mode, of 2), the work ahead is cut anew, at most eight times in a step or stage,
+   which takes the host some milliseconds and, for a while, memory for both cuts. No slice is made smaller than what
+   fills the device unless a measured time demands it: on a large GPU the smallest takes about a millisecond of a large
+   model, and a frame with less budget gets one such slice.
 
    Recording. dit_job_record submits nothing and waits for nothing; what it asks of your command buffer, and leaves of
    its state, stands in "In an engine" below.
@@ -198,7 +205,7 @@
    Traces. A context created with trace notes every dispatch that dit submits (its time on the GPU between two
    timestamps, its shape, operations and bytes, segment, step and slice), every slice, what the host does (load, plan,
    record, submit, wait, copy) and what you mark; dit_trace_write gives it all as JSON for ui.perfetto.dev. Pictures
-   stay the same to the byte. Commands that dit_job_record appends to yours carry no timestamps: of those only the host
+   stay the same to the byte. Of what dit_job_record appends to yours only the host's part
    is shown. Where the queue has no timestamps, slices are shown as long as the host sees them run, and no dispatches.
    Clocks are compared once, when the context is made; the file tells how exactly (gpu_clock_accuracy_us), and what
    they drift apart later comes on top. With trace_light only your marks and ranges and the copies between host and
@@ -221,7 +228,8 @@
    Begin with these numbers:
 
        dit_context_desc.frames_in_flight    2       as many as your renderer has
-       dit_context_desc.max_dispatch_us     2000    the budget: no piece of work is longer than what a frame gives
+       dit_context_desc.max_slice_us        2000    the budget: no piece of work is longer than what a frame gives. With
+                                                    0 that is so, too, but the first frame cuts the work
        budget_us of dit_job_record          2000    for a frame of 16.7 ms
        dit_job_desc.preview_interval        0       no previews
        dit_context_desc.cache               what dit_context_save_cache gave at the end of the last start
@@ -381,7 +389,9 @@ typedef struct dit_status {
     uint32_t step;           /* denoising steps finished */
     uint32_t step_count;     /* denoising steps planned */
     float fraction;          /* 0..1 of all GPU work of the run; never decreases until a restart */
-    uint32_t last_slice_us;  /* GPU time of the newest finished slice; 0: none yet, or a queue without timestamps */
+    uint32_t last_slice_us;  /* GPU time of the newest finished slice; 0: none yet, or nothing told it: a queue without
+                                timestamps, a software driver in record mode; see dit_job_record_took */
+    uint32_t recorded_us;    /* GPU time that the newest dit_job_record is expected to take */
     uint32_t preview_id;     /* changes with every new preview; 0: none yet */
     uint32_t reruns;         /* segments and steps that were run again because fp16 overflowed; see "Overflow" above */
     const char *rerun_op;    /* which op did so last: "ff_in of block 3"; the job's, until its restart; NULL: none */
@@ -393,11 +403,11 @@ typedef struct dit_status {
 typedef struct dit_counters { /* of one job since dit_job_create began; a restart does not reset them */
     uint64_t dispatches;      /* compute dispatches executed or recorded for execution */
     uint64_t submits;         /* queue submissions by dit */
-    uint64_t recordings;      /* command buffers recorded by dit: constant until a restart plans anew */
-    uint64_t allocations;     /* device memory allocations: constant until a restart plans anew */
-    uint64_t pipelines;       /* pipelines compiled: constant likewise, 0 when all existed already */
-    uint64_t peer_bytes;      /* sent to other devices */
-    uint64_t streamed_bytes;  /* weights uploaded while running */
+    uint64_t recordings;  /* command buffers recorded by dit: constant until a restart plans anew, or work is cut so */
+    uint64_t allocations; /* device memory allocations: constant until a restart plans anew */
+    uint64_t pipelines;   /* pipelines compiled: constant likewise, 0 when all existed already */
+    uint64_t peer_bytes;  /* sent to other devices */
+    uint64_t streamed_bytes; /* weights uploaded while running */
 } dit_counters;
 
 /* ---- Hooks. All zero: the default. Either every function of a hook is set or none -------------------------------- */
@@ -530,7 +540,8 @@ typedef struct dit_context_desc {
     VkDeviceSize device_memory_limit; /* most that dit allocates; 0: 90 % less 256 MB of what VK_EXT_memory_budget
                                          says is free, else of the heap */
     uint32_t frames_in_flight;        /* dit_job_record calls whose commands may be pending; 0: 3 */
-    uint32_t max_dispatch_us;         /* longest indivisible piece of GPU work; 0: 50000, engines set 1000 */
+    uint32_t max_slice_us;            /* longest piece of GPU work between two of yours; 0: 50000, in record mode the
+                                         budget */
     const char *overrides; /* "rung=base,storage_range=1M": for tests and bug hunts, no promise; NULL: none */
     bool tune;             /* measure kernels that the cache does not know, when a job is made; false: the usual ones */
     bool trace;            /* timestamps around every op, for dit_trace_write; false: none */
@@ -1024,6 +1035,14 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
    Returns DIT_WORKING until the whole job is recorded, then DIT_OK; DIT_CANCELLED or an error ends the run. One
    thread. */
 DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us);
+
+/* Tells how long the commands of a dit_job_record took, where you time them yourself: what is recorded from then on
+   goes by that, and no longer by timestamps of dit's own. Those are as good on a GPU; a software driver may write them
+   late, so that dit leaves them alone there, and cuts by what it measured when the context was made. job: required. us:
+   GPU time of the oldest call that was not told about yet, so that calls are told about in their order; 0: unknown, or
+   its commands were never submitted. Fails with DIT_ERROR_INVALID_ARGUMENT when all calls have been told about. One
+   thread, the one that records. */
+DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us);
 
 /* Submits the next piece of the job and returns at once; while enough is in flight it submits nothing.
    job: required; one not begun with dit_job_record. budget_us: GPU time to have in flight at most; 0: one slice.
@@ -5583,6 +5602,7 @@ typedef struct diti_limits {
 	uint32_t shared_bytes;
 	uint32_t subgroup_size;
 	uint32_t cores;
+	bool cores_told;
 	float timestamp_period;
 	uint32_t timestamp_bits;
 } diti_limits;
@@ -5701,6 +5721,12 @@ typedef struct diti_trace_scope {
 	uint8_t lane, row;
 } diti_trace_scope;
 
+typedef struct diti_speed {
+	float launch_us;
+	float us_per_gflop;
+	float us_per_gigabyte;
+} diti_speed;
+
 #define DITI_MAX_DEVICES 16u
 
 typedef enum diti_share {
@@ -5753,6 +5779,7 @@ typedef struct diti_device {
 	bool unified;
 	bool maps_device_memory;
 	bool is_cpu;
+	bool software;
 	bool has_dot;
 	bool dot;
 	bool unguarded;
@@ -5771,8 +5798,12 @@ typedef struct diti_device {
 	diti_features features;
 	diti_coop coop;
 	bool has_memory_budget, has_portability_subset;
+	bool validated;
 	diti_rung rung;
-	uint32_t max_dispatch_us;
+	uint32_t max_slice_us;
+	bool slices_by_budget;
+	uint32_t frames_in_flight;
+	bool stamps_frames;
 	VkDeviceSize memory_limit, memory_used;
 	VkDescriptorSetLayout set_layout;
 	VkPipelineLayout pipeline_layout;
@@ -5802,9 +5833,10 @@ typedef struct diti_device {
 	uint32_t fail_pipeline_after, pipelines_tried;
 	char fail_pipeline[48];
 	uint64_t submits, transfer_submits;
-	float us_per_gflop;
+	diti_speed speed;
 	bool calibrated;
-	double rate, stream;
+	diti_rung calibrated_rung;
+	diti_speed feigned;
 	diti_trace *trace;
 	diti_trace_clock clock;
 } diti_device;
@@ -5976,6 +6008,8 @@ static const char *const diti_override_keys[] = {
 	"rounding",
 	"guards",
 	"timestamps",
+	"gflop_ns",
+	"launch_us",
 	"quirks",
 	"selftest",
 	"selftest_fail",
@@ -6487,7 +6521,8 @@ static bool diti_cores_has(const VkExtensionProperties *list, uint32_t count, co
 	return false;
 }
 
-static uint32_t diti_cores_of_list(const diti_device *device, const VkExtensionProperties *list, uint32_t count) {
+static uint32_t diti_cores_of_list(const diti_device *device, const VkExtensionProperties *list, uint32_t count,
+	bool *told) {
 	VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nv = DITI_ZERO;
 	VkPhysicalDeviceShaderCorePropertiesAMD amd = DITI_ZERO;
 	VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm = DITI_ZERO;
@@ -6503,21 +6538,23 @@ static uint32_t diti_cores_of_list(const diti_device *device, const VkExtensionP
 	else if (diti_cores_has(list, count, VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME))
 		properties.pNext = &arm;
 	device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
+	*told = true;
 	if (nv.shaderSMCount) return nv.shaderSMCount;
 	if (arm.shaderCoreCount) return arm.shaderCoreCount;
 	if (amd.computeUnitsPerShaderArray)
 		return amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
+	*told = false;
 	return properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 32 : 8;
 }
 
-static dit_result diti_device_cores(const diti_device *device, uint32_t *out, dit_error *err) {
+static dit_result diti_device_cores(const diti_device *device, diti_limits *out, dit_error *err) {
 	VkExtensionProperties *list;
 	uint32_t count = 0;
 	if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) count = 0;
 	list = (VkExtensionProperties *)diti_alloc_array(&device->env, count + 1, sizeof *list);
 	if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device's extensions");
 	if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
-	*out = diti_cores_of_list(device, list, count);
+	out->cores = diti_cores_of_list(device, list, count, &out->cores_told);
 	diti_free(&device->env, list);
 	return DIT_OK;
 }
@@ -9155,14 +9192,14 @@ static bool diti_proof_put(diti_device *device, diti_class which, diti_proof pro
 /* ==== src/vk/cache.c ==== */
 
 #define DITI_CACHE_MAGIC 0x63746964u
-#define DITI_CACHE_VERSION 2u
+#define DITI_CACHE_VERSION 3u
 typedef struct diti_cache_header {
 	uint32_t magic, version;
 	uint8_t uuid[16];
 	uint32_t vendor, device, driver_version;
-	uint32_t rung;
-	float us_per_gflop;
-	uint32_t tuned_count;
+	uint32_t rung, is_cpu;
+	diti_speed speed;
+	uint32_t tuned_count, reserved;
 	uint64_t spirv_hash, data_size;
 	uint64_t checksum;
 } diti_cache_header;
@@ -9279,13 +9316,20 @@ static const unsigned char *diti_cache_find(diti_device *device, const unsigned 
 	return found;
 }
 
+static bool diti_cache_speed_fits(const diti_speed *speed) {
+	return speed->launch_us >= 0 && speed->launch_us < 1e6f && speed->us_per_gflop > 0 && speed->us_per_gflop < 1e9f &&
+		speed->us_per_gigabyte > 0 && speed->us_per_gigabyte < 1e9f;
+}
+
 static void diti_cache_accept(diti_device *device, const void *blob, size_t size, size_t *data) {
 	diti_cache_header header;
 	uint32_t i;
 	memcpy(&header, blob, sizeof header);
-	if (header.rung == (uint32_t)device->rung && header.us_per_gflop > 0) {
-		device->us_per_gflop = header.us_per_gflop;
+	if (header.rung < DITI_RUNG_COUNT && header.is_cpu == (uint32_t)device->is_cpu &&
+		diti_cache_speed_fits(&header.speed)) {
+		device->speed = header.speed;
 		device->calibrated = true;
+		device->calibrated_rung = (diti_rung)header.rung;
 	}
 	*data = size - (size_t)header.data_size;
 	for (i = 0; i < header.tuned_count; i++) {
@@ -9369,8 +9413,9 @@ static dit_result diti_cache_save(diti_device *device, void *blob, size_t *size,
 	}
 	if (vr < 0) return diti_device_fail(device, vr, "vkGetPipelineCacheData", err);
 	if (!diti_cache_data_fits(&header, behind + tuned_size, data_size)) data_size = 0;
-	header.rung = (uint32_t)device->rung;
-	header.us_per_gflop = device->us_per_gflop;
+	header.rung = (uint32_t)(device->calibrated ? device->calibrated_rung : device->rung);
+	header.is_cpu = device->is_cpu;
+	if (device->calibrated) header.speed = device->speed;
 	header.data_size = data_size;
 	header.checksum = diti_cache_checksum(&header, behind, tuned_size + data_size);
 	memcpy(blob, &header, sizeof header);
@@ -9428,8 +9473,8 @@ static void diti_device_properties(diti_device *device) {
 		diti_memory_largest(memory.maxMemoryAllocationSize, buffers.maxBufferSize, device->heap);
 	device->rounds_halves = rounding.shaderRoundingModeRTEFloat16 &&
 		rounding.roundingModeIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
-	device->is_cpu = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU &&
-		(subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
+	device->software = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+	device->is_cpu = device->software && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
 		(subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
 }
 
@@ -9439,6 +9484,8 @@ static void diti_device_timestamps(diti_device *device, const char *overrides) {
 	if (device->queue_family < count) device->limits.timestamp_bits = families[device->queue_family].timestampValidBits;
 	if (!diti_override_number(overrides, "timestamps", 1)) device->limits.timestamp_bits = 0;
 	if (!device->limits.timestamp_bits) device->limits.timestamp_period = 0;
+	device->stamps_frames = device->limits.timestamp_bits &&
+		(device->software ? diti_override_number(overrides, "timestamps", 0) != 0 : true);
 }
 
 static uint64_t diti_lower_limit(const char *overrides, const char *key, uint64_t limit) {
@@ -9448,13 +9495,18 @@ static uint64_t diti_lower_limit(const char *overrides, const char *key, uint64_
 
 static void diti_device_override(diti_device *device, const char *overrides) {
 	diti_limits *limits = &device->limits;
+	uint32_t cores = limits->cores;
 	limits->storage_range = diti_lower_limit(overrides, "storage_range", limits->storage_range);
 	limits->allocation = diti_override_number(overrides, "allocation", limits->allocation);
 	limits->block = limits->allocation < (VkDeviceSize)1 << 30 ? limits->allocation : (VkDeviceSize)1 << 30;
 	limits->shared_bytes = (uint32_t)diti_lower_limit(overrides, "shared", limits->shared_bytes);
 	limits->group_count = (uint32_t)diti_lower_limit(overrides, "groups", limits->group_count);
 	limits->group_invocations = (uint32_t)diti_lower_limit(overrides, "invocations", limits->group_invocations);
-	limits->cores = (uint32_t)diti_override_number(overrides, "cores", limits->cores);
+	limits->cores = (uint32_t)diti_override_number(overrides, "cores", 0);
+	if (limits->cores)
+		limits->cores_told = true;
+	else
+		limits->cores = cores;
 	device->is_cpu = diti_override_number(overrides, "cpu", device->is_cpu) != 0;
 	if (!diti_override_number(overrides, "rounding", 1)) device->rounds_halves = false;
 	device->maps_device_memory = diti_override_number(overrides, "mapped", 1) != 0;
@@ -9521,6 +9573,20 @@ static void diti_device_shares_enabled(diti_device *device, const VkDeviceCreate
 	memset(device->shares, 0, sizeof device->shares);
 	for (i = 0; info && i < info->enabledExtensionCount; i++)
 		diti_device_share(device, info->ppEnabledExtensionNames[i]);
+}
+
+static bool diti_device_is_validated(const diti_device *device) {
+	VkPhysicalDeviceToolPropertiesEXT tools[16];
+	uint32_t i, count = DITI_COUNT(tools);
+	PFN_vkVoidFunction function =
+		device->vk.GetInstanceProcAddr(device->instance, "vkGetPhysicalDeviceToolPropertiesEXT");
+	PFN_vkGetPhysicalDeviceToolPropertiesEXT list = (PFN_vkGetPhysicalDeviceToolPropertiesEXT)function;
+	memset(tools, 0, sizeof tools);
+	for (i = 0; i < count; i++) tools[i].sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TOOL_PROPERTIES_EXT;
+	if (!list || list(device->physical, &count, tools) < 0) return false;
+	for (i = 0; i < count; i++)
+		if (tools[i].purposes & VK_TOOL_PURPOSE_VALIDATION_BIT_EXT) return true;
+	return false;
 }
 
 static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
@@ -9592,6 +9658,15 @@ static void diti_device_proof_key(diti_device *device, const char *overrides) {
 	device->proof_key = diti_hash(parts, sizeof parts);
 }
 
+static void diti_device_guess(diti_device *device, const char *overrides) {
+	device->speed.launch_us = device->is_cpu ? 10.0f : 5.0f;
+	device->speed.us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f;
+	device->speed.us_per_gigabyte = device->speed.us_per_gflop * (device->is_cpu ? 2.0f : 20.0f);
+	device->feigned.launch_us = (float)diti_override_number(overrides, "launch_us", 0);
+	device->feigned.us_per_gflop = (float)diti_override_number(overrides, "gflop_ns", 0) * 1e-3f;
+	device->feigned.us_per_gigabyte = 10 * device->feigned.us_per_gflop;
+}
+
 static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
 	bool quirks = diti_override_number(desc->overrides, "quirks", 1) != 0;
 	dit_result result;
@@ -9601,9 +9676,10 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 	diti_memory_find(device);
 	diti_device_properties(device);
 	diti_device_timestamps(device, desc->overrides);
-	result = diti_device_cores(device, &device->limits.cores, err);
+	result = diti_device_cores(device, &device->limits, err);
 	if (result < 0) return result;
 	diti_device_override(device, desc->overrides);
+	device->validated = diti_device_is_validated(device);
 	result = diti_device_extensions(device, err);
 	if (result >= 0)
 		result =
@@ -9615,7 +9691,7 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
 	diti_device_proof_key(device, desc->overrides);
 	diti_device_settle(device, desc->overrides, device->dropped);
 	diti_class_describe(device, device->dropped);
-	device->us_per_gflop = device->is_cpu ? 100000.0f : 1000.0f;
+	diti_device_guess(device, desc->overrides);
 	return DIT_OK;
 }
 
@@ -9865,7 +9941,9 @@ static dit_result diti_device_start(diti_device *device, const dit_context_desc 
 		result = diti_vulkan_load(named ? loader : NULL, entry, &device->vk, &device->library, err);
 	if (result < 0) return result;
 	device->allocator = desc->device_allocator;
-	device->max_dispatch_us = desc->max_dispatch_us ? desc->max_dispatch_us : 50000;
+	device->max_slice_us = desc->max_slice_us ? desc->max_slice_us : 50000;
+	device->slices_by_budget = !desc->max_slice_us;
+	device->frames_in_flight = desc->frames_in_flight ? desc->frames_in_flight : 3;
 	result = diti_device_is_given(desc) ? diti_device_wrap(device, desc, err) : diti_device_open_own(device, desc, err);
 	if (result >= 0) result = diti_cache_load(device, desc->cache, desc->cache_size, err);
 	if (result >= 0) result = diti_layouts_create(device, err);
@@ -10779,6 +10857,7 @@ typedef struct diti_dispatch {
 	uint32_t group_align;
 	diti_cost_kind cost_kind;
 	double flops, memory_bytes;
+	double padded_flops;
 	uint32_t shape[5];
 	uint32_t segment;
 } diti_dispatch;
@@ -10823,6 +10902,7 @@ typedef struct diti_exchange_event {
 	uint32_t exchange;
 	diti_tensor tensor;
 	uint32_t segment, place;
+	uint32_t slice;
 } diti_exchange_event;
 #define DITI_NO_BLOCK UINT32_MAX
 typedef struct diti_mark {
@@ -10851,6 +10931,7 @@ typedef struct diti_graph {
 	diti_element activation;
 	bool int8_payload;
 	uint32_t candidate;
+	uint32_t slice_us;
 	diti_tune_case *wanted;
 	size_t wanted_count, wanted_capacity;
 	char scope[24];
@@ -10975,6 +11056,7 @@ typedef struct diti_norm_desc {
 	bool out_f32;
 	const char *name;
 } diti_norm_desc;
+static diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
 
 static diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
 
@@ -11027,7 +11109,6 @@ typedef struct diti_elementwise_desc {
 	const char *name;
 } diti_elementwise_desc;
 static diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
-static void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name);
 
 #define DITI_COEFFICIENTS 24u
 typedef struct diti_solver_desc {
@@ -11087,8 +11168,10 @@ typedef struct diti_plan_slice {
 	uint32_t segment, first, count;
 	uint32_t group;
 	float us;
+	float cut_us;
 	float planned_us;
 	bool measured;
+	uint64_t value;
 	VkCommandBuffer primary, secondary;
 } diti_plan_slice;
 #define DITI_STREAM_SLOTS 2u
@@ -11128,9 +11211,34 @@ typedef struct diti_plan_group {
 	VkDeviceSize bytes;
 } diti_plan_group;
 
+#define DITI_FRAME_SLICES 64u
+#define DITI_MAX_FRAMES 17u
+typedef struct diti_frame {
+	uint32_t slices[DITI_FRAME_SLICES];
+	uint32_t count;
+	uint32_t recuts;
+	uint64_t last_tick;
+	bool open;
+} diti_frame;
+typedef struct diti_frames {
+	VkQueryPool queries;
+	uint32_t most;
+	uint64_t count;
+	uint64_t told;
+	uint64_t owed;
+	bool reported;
+	diti_frame list[DITI_MAX_FRAMES];
+} diti_frames;
+
+#define DITI_UNREAD_SLICES 64u
+typedef struct diti_plan_unread {
+	uint64_t value;
+	uint32_t slice;
+} diti_plan_unread;
 typedef struct diti_plan {
 	diti_device *device;
 	diti_segment segments[DITI_MAX_SEGMENTS];
+	uint32_t segment_sources[DITI_MAX_SEGMENTS];
 	uint32_t segment_count;
 	diti_tensor_info *tensors;
 	size_t tensor_count;
@@ -11154,15 +11262,26 @@ typedef struct diti_plan {
 	uint32_t first_event[DITI_MAX_SEGMENTS + 1];
 	struct diti_cut_weight **cuts;
 	size_t cut_count;
+	float limit_us;
+	float launch_us;
+	float *source_us, *source_cut_us;
+	bool *source_measured;
+	uint32_t *source_least;
+	uint32_t recuts;
+	uint32_t slice_starts;
+	struct diti_plan_retired *retired;
 	VkDescriptorPool descriptors;
 	VkCommandPool commands;
+	VkCommandPool other_commands;
 	VkQueryPool queries;
 	struct diti_profile *profile;
 	VkSemaphore timeline;
 	uint64_t submitted;
-	uint64_t pending_value;
-	uint32_t pending_slice;
+	diti_plan_unread
+		unread[DITI_UNREAD_SLICES];
+	uint32_t unread_first, unread_count;
 	uint32_t last_slice_us;
+	diti_frames frames;
 	dit_counters counters;
 	diti_stream *stream;
 	diti_plan_item *items;
@@ -11176,6 +11295,12 @@ typedef struct diti_plan_memory {
 	VkDeviceSize activations, inputs;
 	uint32_t blocks;
 } diti_plan_memory;
+static dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
+static void diti_plan_took(diti_plan *plan, uint32_t slice, float us);
+#define DITI_OFF_BY 4.0f
+#define DITI_MOST_CUTS 8u
+static dit_result diti_frames_create(diti_plan *plan, dit_error *err);
+static void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffer commands);
 #define DITI_PROFILE_SETS 4u
 typedef struct diti_profile_slice {
 	uint32_t first_query, stride;
@@ -13770,13 +13895,28 @@ static dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, di
 
 /* ==== src/graph/slice.c ==== */
 
-static float diti_slice_cost_us(const diti_device *device, const diti_dispatch *dispatch) {
-	static const float relative[DITI_COST_KINDS] = {1.0f, 2.0f, 1.5f, 1.0f};
-	float us_per_gflop = device->us_per_gflop > 0 ? device->us_per_gflop : device->is_cpu ? 100000.0f : 500.0f;
-	float us_per_gigabyte = us_per_gflop * (device->is_cpu ? 2.0f : 20.0f);
-	float us = device->is_cpu ? 10.0f : 5.0f;
-	us += (float)(dispatch->flops * 1e-9) * us_per_gflop * relative[dispatch->cost_kind];
-	us += (float)(dispatch->memory_bytes * 1e-9) * us_per_gigabyte;
+static float diti_dispatch_us(const diti_speed *speed, const diti_dispatch *dispatch) {
+	static const double relative[DITI_COST_KINDS] = {1.0, 2.0, 1.5, 1.0};
+	double flops = dispatch->padded_flops > dispatch->flops ? dispatch->padded_flops : dispatch->flops;
+	double computing = flops * 1e-9 * (double)speed->us_per_gflop * relative[dispatch->cost_kind];
+	double moving = dispatch->memory_bytes * 1e-9 * (double)speed->us_per_gigabyte;
+	return speed->launch_us + (float)(computing > moving ? computing : moving);
+}
+
+static float diti_slice_part_us(const diti_plan *plan, const diti_dispatch *dispatch, float us, uint32_t groups) {
+	float launch = plan->launch_us < us ? plan->launch_us : us;
+	return launch + (us - launch) * (float)groups / (float)dispatch->groups;
+}
+
+static float diti_plan_feigned_us(const diti_plan *plan, const diti_plan_slice *slice) {
+	const diti_speed *speed = &plan->device->feigned;
+	float us = 0;
+	uint32_t i;
+	for (i = slice->first; i < slice->first + slice->count && speed->us_per_gflop > 0; i++) {
+		const diti_dispatch *source = &plan->sources[plan->dispatches[i].source];
+		us += speed->launch_us + (diti_dispatch_us(speed, source) - speed->launch_us) *
+			(float)plan->dispatches[i].groups / (float)source->groups;
+	}
 	return us;
 }
 
@@ -13918,22 +14058,43 @@ static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t f
 	return DIT_OK;
 }
 
-static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *err) {
+static uint32_t diti_dispatch_fills(const diti_device *device, const diti_dispatch *dispatch) {
+	uint32_t size = dispatch->constants[0];
+	if (device->is_cpu) return 1;
+	if (!device->limits.cores_told) return 512;
+	return 4 * device->limits.cores * (size && size < 256 ? 256 / size : 1);
+}
+
+static uint32_t diti_slice_most(const diti_plan *plan, uint32_t source) {
 	const diti_dispatch *dispatch = &plan->sources[source];
-	uint32_t align = dispatch->group_align ? dispatch->group_align : 1, most = plan->device->limits.group_count,
-		first = 0, groups, culprit = 0;
-	float us = diti_slice_cost_us(plan->device, dispatch), budget = (float)plan->device->max_dispatch_us;
-	if (us > budget) {
-		uint32_t by_cost = (uint32_t)((double)dispatch->groups * budget / us);
-		if (by_cost < most) most = by_cost;
+	uint32_t align = dispatch->group_align ? dispatch->group_align : 1, most = dispatch->groups, pieces;
+	float us = plan->source_cut_us[source], launch = plan->launch_us, room = plan->limit_us - launch;
+	if (us > plan->limit_us) {
+		double by_cost = (double)dispatch->groups * (double)(room > launch ? room : launch) / (double)(us - launch);
+		if (by_cost < most) most = (uint32_t)by_cost;
+		if (!plan->source_measured[source] && most < diti_dispatch_fills(plan->device, dispatch))
+			most = diti_dispatch_fills(plan->device, dispatch);
+		if (most < plan->source_least[source]) most = plan->source_least[source];
 	}
+	if (most > dispatch->groups) most = dispatch->groups;
+	if (most > plan->device->limits.group_count) most = plan->device->limits.group_count;
 	most = most / align * align;
 	if (most == 0) most = align;
+	pieces = (dispatch->groups - 1) / most + 1;
+	pieces = (dispatch->groups - 1) / pieces + 1;
+	pieces = (pieces + align - 1) / align * align;
+	return pieces < most ? pieces : most;
+}
+
+static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *err) {
+	const diti_dispatch *dispatch = &plan->sources[source];
+	uint32_t most = diti_slice_most(plan, source), first = 0, groups, culprit = 0;
+	float us = plan->source_cut_us[source];
 	while (first < dispatch->groups) {
 		groups = dispatch->groups - first < most ? dispatch->groups - first : most;
 		groups = diti_slice_fit(plan, dispatch, first, groups, &culprit);
 		if (groups == 0) return diti_slice_too_large(plan, dispatch, culprit, err);
-		if (diti_slice_append(plan, source, first, groups, us * (float)groups / (float)dispatch->groups, err) < 0)
+		if (diti_slice_append(plan, source, first, groups, diti_slice_part_us(plan, dispatch, us, groups), err) < 0)
 			return DIT_ERROR_OUT_OF_HOST_MEMORY;
 		first += groups;
 	}
@@ -14009,7 +14170,7 @@ static uint32_t diti_slice_group(const diti_plan *plan, uint32_t source) {
 
 static bool diti_slice_is_full(const diti_plan *plan, const diti_plan_slice *slice, const diti_plan_dispatch *piece) {
 	uint32_t group = diti_slice_group(plan, piece->source);
-	if (slice->count && slice->us + piece->us > (float)plan->device->max_dispatch_us) return true;
+	if (slice->count && slice->us + piece->us > plan->limit_us) return true;
 	return group != DITI_NO_GROUP && slice->group != DITI_NO_GROUP && slice->group != group;
 }
 
@@ -14019,17 +14180,21 @@ static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t fr
 	for (i = from; i < plan->dispatch_count; i++) {
 		diti_plan_dispatch *piece = &plan->dispatches[i];
 		diti_plan_slice *slice = &plan->slices[plan->slice_count - 1];
-		if (diti_slice_is_full(plan, slice, piece)) {
+		if (diti_slice_is_full(plan, slice, piece) ||
+			(slice->count && i == from && piece->source + 1 == plan->slice_starts)) {
 			if (diti_slice_open(plan, segment, err) < 0) return DIT_ERROR_OUT_OF_HOST_MEMORY;
 			slice = &plan->slices[plan->slice_count - 1];
 			slice->first = (uint32_t)i;
-			hazards->count = 0;
+			if (i == from || plan->device->validated) hazards->count = 0;
 		}
-		piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
+		if (i == from || plan->device->validated)
+			piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
 		if (slice->group == DITI_NO_GROUP) slice->group = diti_slice_group(plan, piece->source);
 		slice->count++;
 		slice->us += piece->us;
-		slice->planned_us = slice->us;
+		slice->cut_us = slice->us;
+		slice->planned_us +=
+			diti_slice_part_us(plan, &plan->sources[piece->source], plan->source_us[piece->source], piece->groups);
 	}
 	return DIT_OK;
 }
@@ -14041,7 +14206,7 @@ static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t di
 	for (; *event < plan->event_count; ++*event) {
 		diti_exchange_event *at = &plan->events[*event];
 		if (at->segment != segment || at->place != dispatch) break;
-		at->place = before;
+		at->slice = before;
 		hazards->count = 0;
 	}
 	return first == *event || !filled || last ? DIT_OK : diti_slice_open(plan, segment, err);
@@ -14065,19 +14230,43 @@ static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t
 	return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, event, &hazards, err);
 }
 
-static dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
-	uint32_t segment, event = 0;
+static dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err) {
+	uint32_t segment, event = 0, first = 0, count;
 	dit_result result = DIT_OK;
-	plan->segment_count = graph->segment_count;
-	result = diti_plan_make_groups(plan, graph, err);
-	for (segment = 0; segment < graph->segment_count && result >= 0; segment++) {
-		plan->segments[segment] = graph->segments[segment];
+	plan->dispatches = NULL;
+	plan->slices = NULL;
+	plan->dispatch_count = plan->dispatch_capacity = plan->slice_count = plan->slice_capacity = 0;
+	for (segment = 0; segment < plan->segment_count && result >= 0; segment++, first += count) {
+		count = plan->segment_sources[segment];
 		plan->first_event[segment] = event;
-		result = diti_slice_segment(plan, segment, graph->segments[segment].first, graph->segments[segment].count,
-			&event, err);
+		result = diti_slice_segment(plan, segment, first, count, &event, err);
 	}
-	plan->first_event[graph->segment_count] = event;
+	plan->first_event[plan->segment_count] = event;
+	plan->recuts++;
 	return result;
+}
+
+static dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
+	const diti_env *env = &plan->device->env;
+	dit_result result = diti_plan_make_groups(plan, graph, err);
+	uint32_t i;
+	if (result < 0) return result;
+	plan->source_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_us);
+	plan->source_cut_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_cut_us);
+	plan->source_measured = (bool *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_measured);
+	plan->source_least = (uint32_t *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_least);
+	if (!plan->source_us || !plan->source_cut_us || !plan->source_measured || !plan->source_least)
+		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+	for (i = 0; i < plan->source_count; i++)
+		plan->source_us[i] = plan->source_cut_us[i] = diti_dispatch_us(&plan->device->speed, &plan->sources[i]);
+	plan->launch_us = plan->device->speed.launch_us;
+	plan->limit_us = (float)(graph->slice_us ? graph->slice_us : plan->device->max_slice_us);
+	plan->segment_count = graph->segment_count;
+	for (i = 0; i < graph->segment_count; i++) {
+		plan->segments[i] = graph->segments[i];
+		plan->segment_sources[i] = graph->segments[i].count;
+	}
+	return diti_plan_slice_sources(plan, err);
 }
 
 /* ==== src/graph/profile.c ==== */
@@ -14152,10 +14341,9 @@ static void diti_profile_overrun(diti_plan *plan, uint32_t slice) {
 }
 
 static bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice) {
-	const diti_profile_slice *entry;
-	if (!plan->profile) return true;
-	entry = &plan->profile->slices[plan->segments[segment].first + slice];
-	return entry->busy < entry->sets;
+	uint32_t index = plan->segments[segment].first + slice;
+	if (!plan->profile) return !plan->queries || plan->slices[index].measured || !plan->slices[index].value;
+	return plan->profile->slices[index].busy < plan->profile->slices[index].sets;
 }
 
 static VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice) {
@@ -14259,7 +14447,7 @@ static void diti_profile_add_slice(const diti_plan *plan, const diti_profile_fli
 	event.kind = DITI_TRACE_SLICE;
 	event.begin_ns = begin_ns;
 	event.end_ns = end_ns;
-	event.busy_ns = (uint64_t)((double)slice->planned_us * 1e3);
+	event.busy_ns = (uint64_t)((double)slice->cut_us * 1e3);
 	event.count = slice->count;
 	diti_format(event.text, sizeof event.text, "%s", event.segment);
 	diti_trace_add(plan->device->trace, &event);
@@ -14305,9 +14493,10 @@ static bool diti_profile_times(diti_plan *plan, const diti_profile_flight *fligh
 
 static void diti_profile_learn(diti_plan *plan, uint32_t slice, uint64_t ns) {
 	if (!plan->queries) return;
-	plan->slices[slice].us = (float)((double)ns * 1e-3);
-	plan->slices[slice].measured = true;
-	plan->last_slice_us = (uint32_t)plan->slices[slice].us;
+	if (diti_plan_feigned_us(plan, &plan->slices[slice]) > 0)
+		diti_plan_took(plan, slice, diti_plan_feigned_us(plan, &plan->slices[slice]));
+	else
+		diti_plan_took(plan, slice, (float)((double)ns * 1e-3));
 }
 
 static void diti_profile_finish(diti_plan *plan, const diti_profile_flight *flight) {
@@ -14348,6 +14537,7 @@ static void diti_profile_free(diti_plan *plan) {
 	diti_free(env, profile->flights);
 	diti_free(env, profile->ticks);
 	diti_free(env, profile);
+	plan->profile = NULL;
 }
 
 /* ==== src/graph/record.c ==== */
@@ -14415,12 +14605,13 @@ static bool diti_record_ends_segment(const diti_plan *plan, const diti_plan_slic
 }
 
 static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands,
-	uint32_t stamps) {
+	uint32_t begin, uint32_t stamps) {
 	const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
 	const diti_vk_api *vk = &plan->device->vk;
 	VkPipeline bound = VK_NULL_HANDLE;
 	uint32_t i;
-	diti_record_barrier(plan, commands, work, work);
+	if (!slice->count || plan->dispatches[slice->first].barrier) diti_record_barrier(plan, commands, work, work);
+	if (begin != UINT32_MAX) diti_record_stamp(plan, commands, begin);
 	if (slice == &plan->slices[0]) diti_record_start(plan, commands);
 	for (i = slice->first; i < slice->first + slice->count; i++) {
 		const diti_plan_dispatch *dispatch = &plan->dispatches[i];
@@ -14462,13 +14653,13 @@ static dit_result diti_record_end(diti_plan *plan, VkCommandBuffer commands, dit
 	return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%d)", (int)vk);
 }
 
-static dit_result diti_record_allocate(const diti_plan *plan, VkCommandBufferLevel level, VkCommandBuffer *out,
-	dit_error *err) {
+static dit_result diti_record_allocate(const diti_plan *plan, VkCommandPool pool, VkCommandBufferLevel level,
+	VkCommandBuffer *out, dit_error *err) {
 	VkCommandBufferAllocateInfo info;
 	VkResult vk;
 	memset(&info, 0, sizeof info);
 	info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-	info.commandPool = plan->commands;
+	info.commandPool = pool;
 	info.level = level;
 	info.commandBufferCount = 1;
 	vk = plan->device->vk.AllocateCommandBuffers(plan->device->device, &info, out);
@@ -14477,15 +14668,12 @@ static dit_result diti_record_allocate(const diti_plan *plan, VkCommandBufferLev
 
 static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *err) {
 	diti_plan_slice *slice = &plan->slices[index];
-	dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err);
+	dit_result result =
+		diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err);
 	if (result >= 0) result = diti_record_begin(plan, slice->primary, false, err);
 	if (result < 0) return result;
-	if (plan->queries) {
-		plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
-		plan->device->vk.CmdWriteTimestamp(slice->primary, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, plan->queries,
-			(uint32_t)index * 2);
-	}
-	diti_record_slice(plan, slice, slice->primary, UINT32_MAX);
+	if (plan->queries) plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
+	diti_record_slice(plan, slice, slice->primary, plan->queries ? (uint32_t)index * 2 : UINT32_MAX, UINT32_MAX);
 	if (plan->queries) diti_record_stamp(plan, slice->primary, (uint32_t)index * 2 + 1);
 	return diti_record_end(plan, slice->primary, err);
 }
@@ -14494,72 +14682,83 @@ static dit_result diti_record_traced(diti_plan *plan, size_t index, uint32_t set
 	diti_profile_slice *entry = &plan->profile->slices[index];
 	VkCommandBuffer *commands = &entry->commands[set];
 	uint32_t query = entry->first_query + set * entry->stride;
-	dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err);
+	dit_result result = diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err);
 	if (result >= 0) result = diti_record_begin(plan, *commands, false, err);
 	if (result < 0) return result;
-	if (plan->queries) {
-		plan->device->vk.CmdResetQueryPool(*commands, plan->queries, query, entry->stride);
-		diti_record_stamp(plan, *commands, query);
-	}
-	diti_record_slice(plan, &plan->slices[index], *commands, plan->profile->ops ? query + 2 : UINT32_MAX);
+	if (plan->queries) plan->device->vk.CmdResetQueryPool(*commands, plan->queries, query, entry->stride);
+	diti_record_slice(plan, &plan->slices[index], *commands, plan->queries ? query : UINT32_MAX,
+		plan->profile->ops ? query + 2 : UINT32_MAX);
 	if (plan->queries) diti_record_stamp(plan, *commands, query + 1);
 	return diti_record_end(plan, *commands, err);
 }
 
-static dit_result diti_record_create_pools(diti_plan *plan, dit_error *err) {
-	VkCommandPoolCreateInfo commands;
-	VkQueryPoolCreateInfo queries;
+static dit_result diti_record_create_pool(const diti_plan *plan, VkCommandPool *out, dit_error *err) {
+	VkCommandPoolCreateInfo info;
 	VkResult vk;
-	memset(&commands, 0, sizeof commands);
-	memset(&queries, 0, sizeof queries);
-	commands.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-	commands.queueFamilyIndex = plan->device->queue_family;
-	vk = plan->device->vk.CreateCommandPool(plan->device->device, &commands, plan->device->callbacks, &plan->commands);
-	if (vk != VK_SUCCESS) return diti_fail_vk(err, vk, "vkCreateCommandPool failed (%d)", (int)vk);
-	if (plan->device->limits.timestamp_bits == 0) return DIT_OK;
-	queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
-	queries.queryType = VK_QUERY_TYPE_TIMESTAMP;
-	queries.queryCount = plan->profile ? plan->profile->query_count : (uint32_t)plan->slice_count * 2;
-	vk = plan->device->vk.CreateQueryPool(plan->device->device, &queries, plan->device->callbacks, &plan->queries);
+	if (*out) return DIT_OK;
+	memset(&info, 0, sizeof info);
+	info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+	info.queueFamilyIndex = plan->device->queue_family;
+	vk = plan->device->vk.CreateCommandPool(plan->device->device, &info, plan->device->callbacks, out);
+	return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkCreateCommandPool failed (%d)", (int)vk);
+}
+
+static dit_result diti_record_create_queries(diti_plan *plan, dit_error *err) {
+	VkQueryPoolCreateInfo info;
+	VkResult vk;
+	if (plan->queries || plan->device->limits.timestamp_bits == 0) return DIT_OK;
+	memset(&info, 0, sizeof info);
+	info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+	info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+	info.queryCount = plan->profile ? plan->profile->query_count : (uint32_t)plan->slice_count * 2;
+	vk = plan->device->vk.CreateQueryPool(plan->device->device, &info, plan->device->callbacks, &plan->queries);
 	return vk == VK_SUCCESS
 		? DIT_OK
-		: diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", queries.queryCount, (int)vk);
+		: diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", info.queryCount, (int)vk);
 }
 
 static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
-	dit_result result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err);
+	dit_result result =
+		diti_record_allocate(plan, plan->other_commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err);
 	if (result >= 0) result = diti_record_begin(plan, plan->restore, false, err);
 	if (result < 0) return result;
 	diti_plan_record_guards(plan, plan->restore);
 	return diti_record_end(plan, plan->restore, err);
 }
 
+static dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err) {
+	dit_result result = diti_timeline_create(plan->device, &plan->timeline, err);
+	if (result >= 0) result = diti_record_create_pool(plan, &plan->other_commands, err);
+	if (result >= 0 && plan->guards) result = diti_record_restore(plan, err);
+	return result;
+}
+
 static dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
 	diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_RECORD, "record");
-	dit_result result = diti_record_create_pools(plan, err);
+	dit_result result = diti_record_create_pool(plan, &plan->commands, err);
 	uint32_t set;
 	size_t i;
-	if (result >= 0) result = diti_timeline_create(plan->device, &plan->timeline, err);
+	if (result >= 0) result = diti_record_create_queries(plan, err);
 	for (i = 0; i < plan->slice_count && result >= 0; i++) {
-		if (!plan->profile) result = diti_record_primary(plan, i, err);
+		if (!plan->profile && !plan->slices[i].primary) result = diti_record_primary(plan, i, err);
 		for (set = 0; plan->profile && set < plan->profile->slices[i].sets && result >= 0; set++)
-			result = diti_record_traced(plan, i, set, err);
+			if (!plan->profile->slices[i].commands[set]) result = diti_record_traced(plan, i, set, err);
 	}
-	if (result >= 0 && plan->guards) result = diti_record_restore(plan, err);
 	diti_trace_close(&scope, 0);
 	return result;
 }
 
 static dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err) {
-	dit_result result = DIT_OK;
+	dit_result result = diti_record_create_pool(plan, &plan->commands, err);
 	size_t i;
+	if (result >= 0) result = diti_frames_create(plan, err);
 	for (i = 0; i < plan->slice_count && result >= 0; i++) {
 		diti_plan_slice *slice = &plan->slices[i];
 		if (slice->secondary) continue;
-		result = diti_record_allocate(plan, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err);
+		result = diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err);
 		if (result >= 0) result = diti_record_begin(plan, slice->secondary, true, err);
 		if (result < 0) return result;
-		diti_record_slice(plan, slice, slice->secondary, UINT32_MAX);
+		diti_record_slice(plan, slice, slice->secondary, UINT32_MAX, UINT32_MAX);
 		result = diti_record_end(plan, slice->secondary, err);
 	}
 	return result;
@@ -14573,29 +14772,56 @@ static diti_plan_slice *diti_record_count(diti_plan *plan, uint32_t segment, uin
 
 static void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands) {
 	plan->device->vk.CmdExecuteCommands(commands, 1, &diti_record_count(plan, segment, slice)->secondary);
+	diti_frame_add(plan, plan->segments[segment].first + slice, commands);
+}
+
+static void diti_plan_took(diti_plan *plan, uint32_t slice, float us) {
+	diti_plan_slice *entry = &plan->slices[slice];
+	plan->last_slice_us = (uint32_t)(us + 0.5f);
+	entry->us = entry->measured && us > entry->us ? entry->us + (us - entry->us) / 4 : us;
+	entry->measured = true;
+}
+
+static void diti_record_read(diti_plan *plan, uint32_t slice) {
+	const diti_limits *limits = &plan->device->limits;
+	uint64_t ticks[2], mask = limits->timestamp_bits >= 64 ? UINT64_MAX : ((uint64_t)1 << limits->timestamp_bits) - 1;
+	if (diti_plan_feigned_us(plan, &plan->slices[slice]) > 0) {
+		diti_plan_took(plan, slice, diti_plan_feigned_us(plan, &plan->slices[slice]));
+		return;
+	}
+	if (plan->device->vk.GetQueryPoolResults(plan->device->device, plan->queries, slice * 2, 2, sizeof ticks, ticks,
+		sizeof ticks[0], VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+		return;
+	diti_plan_took(plan, slice,
+		(float)((double)((ticks[1] - ticks[0]) & mask) * (double)limits->timestamp_period * 1e-3));
 }
 
 static void diti_plan_learn(diti_plan *plan) {
-	uint64_t ticks[2], done = 0, mask, elapsed;
-	diti_plan_slice *slice;
+	uint64_t done = 0;
 	if (plan->profile) {
 		diti_profile_collect(plan);
 		return;
 	}
-	if (!plan->pending_value || !plan->queries) return;
-	if (diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0 || done < plan->pending_value) return;
-	slice = &plan->slices[plan->pending_slice];
-	plan->pending_value = 0;
-	if (plan->device->vk.GetQueryPoolResults(plan->device->device, plan->queries, plan->pending_slice * 2, 2,
-		sizeof ticks, ticks, sizeof ticks[0],
-		VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
-		return;
-	mask = plan->device->limits.timestamp_bits >= 64 ? UINT64_MAX
-		: ((uint64_t)1 << plan->device->limits.timestamp_bits) - 1;
-	elapsed = (ticks[1] - ticks[0]) & mask;
-	slice->us = (float)((double)elapsed * plan->device->limits.timestamp_period * 1e-3);
-	slice->measured = true;
-	plan->last_slice_us = (uint32_t)slice->us;
+	if (!plan->unread_count || diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0) return;
+	for (; plan->unread_count; plan->unread_count--) {
+		const diti_plan_unread *entry = &plan->unread[plan->unread_first];
+		if (entry->value > done) return;
+		if (plan->slices[entry->slice].value == entry->value) diti_record_read(plan, entry->slice);
+		plan->unread_first = (plan->unread_first + 1) % DITI_UNREAD_SLICES;
+	}
+}
+
+static void diti_record_submitted(diti_plan *plan, uint32_t slice) {
+	diti_plan_unread *entry;
+	plan->slices[slice].value = plan->submitted;
+	if (!plan->queries) return;
+	if (plan->unread_count == DITI_UNREAD_SLICES) {
+		plan->unread_first = (plan->unread_first + 1) % DITI_UNREAD_SLICES;
+		plan->unread_count--;
+	}
+	entry = &plan->unread[(plan->unread_first + plan->unread_count++) % DITI_UNREAD_SLICES];
+	entry->slice = slice;
+	entry->value = plan->submitted;
 }
 
 static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, diti_submission *submission,
@@ -14625,7 +14851,10 @@ static dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint
 	uint32_t index = plan->segments[segment].first + slice;
 	uint32_t group = plan->slices[index].group;
 	uint64_t begin_ns;
-	dit_result result = group == DITI_NO_GROUP ? DIT_OK : diti_stream_claim(plan, group, submission, err);
+	dit_result result = DIT_OK;
+	if (!plan->profile && !plan->slices[index].primary)
+		result = diti_plan_record_primaries(plan, err);
+	if (result >= 0 && group != DITI_NO_GROUP) result = diti_stream_claim(plan, group, submission, err);
 	if (result < 0) return result;
 	begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
 	diti_plan_learn(plan);
@@ -14634,12 +14863,10 @@ static dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint
 	if (group != DITI_NO_GROUP) diti_stream_release(plan, group, result >= 0);
 	if (result < 0) return result;
 	diti_record_count(plan, segment, slice);
-	if (plan->profile) {
+	if (plan->profile)
 		diti_profile_submitted(plan, index, begin_ns);
-	} else if (!plan->pending_value) {
-		plan->pending_value = plan->submitted;
-		plan->pending_slice = index;
-	}
+	else
+		diti_record_submitted(plan, index);
 	*value = plan->submitted;
 	return DIT_OK;
 }
@@ -14661,6 +14888,442 @@ static VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->time
 static uint32_t diti_plan_last_slice_us(const diti_plan *plan) { return plan->last_slice_us; }
 
 static void diti_plan_counters(const diti_plan *plan, dit_counters *out) { *out = plan->counters; }
+
+/* ==== src/graph/frames.c ==== */
+
+#define DITI_FRAME_QUERIES (DITI_FRAME_SLICES + 1)
+
+static diti_frame *diti_frame_at(diti_frames *frames, uint64_t number) { return &frames->list[number % frames->most]; }
+
+static uint32_t diti_frame_query(const diti_frames *frames, uint64_t number) {
+	return (uint32_t)(number % frames->most) * DITI_FRAME_QUERIES;
+}
+
+static bool diti_frames_stamped(const diti_frames *frames) { return frames->queries && !frames->reported; }
+
+static void diti_frames_reset(diti_device *device, VkCommandBuffer commands, void *user) {
+	const diti_frames *frames = (const diti_frames *)user;
+	device->vk.CmdResetQueryPool(commands, frames->queries, 0, frames->most * DITI_FRAME_QUERIES);
+}
+
+static dit_result diti_frames_create(diti_plan *plan, dit_error *err) {
+	diti_device *device = plan->device;
+	diti_frames *frames = &plan->frames;
+	VkQueryPoolCreateInfo info;
+	VkResult vk;
+	if (frames->most) return DIT_OK;
+	frames->most = device->frames_in_flight < DITI_MAX_FRAMES ? device->frames_in_flight + 1 : DITI_MAX_FRAMES;
+	if (!device->stamps_frames) return DIT_OK;
+	memset(&info, 0, sizeof info);
+	info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+	info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+	info.queryCount = frames->most * DITI_FRAME_QUERIES;
+	vk = device->vk.CreateQueryPool(device->device, &info, device->callbacks, &frames->queries);
+	if (vk != VK_SUCCESS)
+		return diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", info.queryCount, (int)vk);
+	return diti_run_now(device, diti_frames_reset, frames, err);
+}
+
+static void diti_frame_stamp(const diti_plan *plan, VkCommandBuffer commands, uint32_t query) {
+	plan->device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, plan->frames.queries, query);
+}
+
+static void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands) {
+	diti_frames *frames = &plan->frames;
+	uint32_t query = diti_frame_query(frames, frames->count);
+	diti_frame *frame = diti_frame_at(frames, frames->count++);
+	frame->count = 0;
+	frame->recuts = plan->recuts;
+	frame->open = true;
+	if (!diti_frames_stamped(frames)) return;
+	plan->device->vk.CmdResetQueryPool(commands, frames->queries, query, DITI_FRAME_QUERIES);
+	diti_frame_stamp(plan, commands, query);
+}
+
+static void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffer commands) {
+	diti_frames *frames = &plan->frames;
+	diti_frame *frame;
+	if (!frames->count) return;
+	frame = diti_frame_at(frames, frames->count - 1);
+	if (frame->count == 0) frame->recuts = plan->recuts;
+	if (frame->count == DITI_FRAME_SLICES) return;
+	frame->slices[frame->count++] = slice;
+	if (diti_frames_stamped(frames))
+		diti_frame_stamp(plan, commands, diti_frame_query(frames, frames->count - 1) + frame->count);
+}
+
+static bool diti_frame_read(const diti_plan *plan, uint64_t number, uint64_t *ticks) {
+	const diti_frames *frames = &plan->frames;
+	const diti_frame *frame = &frames->list[number % frames->most];
+	uint64_t got[DITI_FRAME_QUERIES][2];
+	uint32_t i;
+	if (plan->device->vk.GetQueryPoolResults(
+		plan->device->device, frames->queries, diti_frame_query(frames, number), frame->count + 1, sizeof got, got,
+		sizeof got[0], VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT) != VK_SUCCESS)
+		return false;
+	for (i = 0; i <= frame->count; i++) {
+		if (!got[i][1]) return false;
+		ticks[i] = got[i][0];
+	}
+	return ticks[0] != frame->last_tick;
+}
+
+static void diti_frame_learn(diti_plan *plan, diti_frame *frame, const uint64_t *ticks) {
+	const diti_limits *limits = &plan->device->limits;
+	uint64_t mask = limits->timestamp_bits >= 64 ? UINT64_MAX : ((uint64_t)1 << limits->timestamp_bits) - 1;
+	uint32_t i;
+	frame->last_tick = ticks[0];
+	frame->open = false;
+	for (i = 0; i < frame->count && frame->recuts == plan->recuts; i++) {
+		double us = (double)((ticks[i + 1] - ticks[i]) & mask) * (double)limits->timestamp_period * 1e-3;
+		diti_plan_took(plan, frame->slices[i], (float)us);
+	}
+}
+
+static void diti_frame_feign(diti_plan *plan, diti_frame *frame) {
+	uint32_t i;
+	frame->open = false;
+	for (i = 0; i < frame->count && frame->recuts == plan->recuts; i++)
+		diti_plan_took(plan, frame->slices[i], diti_plan_feigned_us(plan, &plan->slices[frame->slices[i]]));
+}
+
+static void diti_frames_learn(diti_plan *plan) {
+	diti_frames *frames = &plan->frames;
+	uint64_t ticks[DITI_FRAME_QUERIES], number = frames->count > frames->most ? frames->count - frames->most : 0;
+	for (; number < frames->count && !frames->reported; number++) {
+		diti_frame *frame = diti_frame_at(frames, number);
+		if (!frame->open || !frame->count) continue;
+		if (plan->device->feigned.us_per_gflop > 0)
+			diti_frame_feign(plan, frame);
+		else if (frames->queries && diti_frame_read(plan, number, ticks))
+			diti_frame_learn(plan, frame, ticks);
+	}
+}
+
+static bool diti_frames_told(diti_plan *plan, uint32_t us) {
+	diti_frames *frames = &plan->frames;
+	const diti_frame *frame;
+	float expected = 0;
+	uint32_t i;
+	if (frames->owed) {
+		frames->owed--;
+		return true;
+	}
+	if (frames->told == frames->count) return false;
+	if (frames->count > frames->most && frames->told < frames->count - frames->most)
+		frames->told = frames->count - frames->most;
+	frame = diti_frame_at(frames, frames->told++);
+	if (!us) return true;
+	frames->reported = true;
+	if (frame->recuts != plan->recuts) return true;
+	for (i = 0; i < frame->count; i++) expected += plan->slices[frame->slices[i]].us;
+	for (i = 0; i < frame->count && expected > 0; i++)
+		diti_plan_took(plan, frame->slices[i], (float)us * plan->slices[frame->slices[i]].us / expected);
+	return true;
+}
+
+/* ==== src/graph/recut.c ==== */
+
+typedef struct diti_plan_retired {
+	struct diti_plan_retired *next;
+	VkDescriptorPool descriptors;
+	VkCommandPool commands;
+	VkQueryPool queries;
+	diti_plan_dispatch *dispatches;
+	size_t dispatch_count, dispatch_capacity;
+	diti_plan_slice *slices;
+	size_t slice_count, slice_capacity;
+	diti_segment segments[DITI_MAX_SEGMENTS];
+	float limit_us;
+	uint64_t value, frame;
+} diti_plan_retired;
+
+static bool diti_recut_divides(const diti_plan *plan, const diti_plan_slice *slice) {
+	const diti_plan_dispatch *piece = &plan->dispatches[slice->first];
+	uint32_t align = plan->sources[piece->source].group_align;
+	return slice->count > 1 || (slice->count && piece->groups > (align ? align : 1));
+}
+
+static bool diti_recut_too_long(const diti_plan *plan, const diti_plan_slice *slice, float off, float all) {
+	float us = slice->measured ? slice->us : slice->cut_us * all;
+	return us > plan->limit_us && us > off * slice->cut_us && diti_recut_divides(plan, slice);
+}
+
+static bool diti_recut_too_short(const diti_plan *plan, const diti_segment *segment) {
+	float us = 0, expected = 0;
+	uint32_t i, measured = 0;
+	for (i = segment->first; i < segment->first + segment->count; i++) {
+		const diti_plan_slice *slice = &plan->slices[i];
+		if (!slice->measured) continue;
+		us += slice->us;
+		expected += slice->cut_us;
+		measured++;
+	}
+	return measured > 2 && us * DITI_OFF_BY < expected && (float)measured > 2 * (us / plan->limit_us + 1);
+}
+
+static bool diti_plan_is_off(const diti_plan *plan, float off, uint32_t most) {
+	float us = 0, expected = 0;
+	uint32_t i, found = 0;
+	for (i = 0; i < plan->slice_count; i++) {
+		if (!plan->slices[i].measured) continue;
+		us += plan->slices[i].us;
+		expected += plan->slices[i].cut_us;
+	}
+	for (i = 0; i < plan->slice_count; i++)
+		found += diti_recut_too_long(plan, &plan->slices[i], off, expected > 0 ? us / expected : 1);
+	if (found > most) return true;
+	for (i = 0; i < plan->segment_count; i++)
+		if (diti_recut_too_short(plan, &plan->segments[i])) return true;
+	return false;
+}
+
+typedef struct diti_recut_sum {
+	double expected, us;
+} diti_recut_sum;
+
+typedef struct diti_recut_source {
+	diti_recut_sum sum;
+	uint32_t groups;
+	uint32_t class_of;
+} diti_recut_source;
+
+typedef struct diti_recut_facts {
+	diti_recut_source *sources;
+	diti_recut_sum *classes;
+	VkPipeline *pipelines;
+	uint32_t class_count;
+	float launch;
+	double kinds[DITI_COST_KINDS];
+	double all;
+} diti_recut_facts;
+
+static double diti_recut_ratio(const diti_recut_sum *sum) { return sum->expected > 0 ? sum->us / sum->expected : 0; }
+
+static void diti_recut_add(diti_recut_sum *sum, double expected, double us) {
+	sum->expected += expected;
+	sum->us += us;
+}
+
+static void diti_recut_classify(const diti_plan *plan, diti_recut_facts *facts) {
+	size_t i;
+	for (i = 0; i < plan->dispatch_count; i++) {
+		const diti_plan_dispatch *piece = &plan->dispatches[i];
+		diti_recut_source *source = &facts->sources[piece->source];
+		uint32_t k = 0;
+		if (piece->first_group) continue;
+		while (k < facts->class_count && facts->pipelines[k] != piece->pipeline) k++;
+		if (k == facts->class_count) facts->pipelines[facts->class_count++] = piece->pipeline;
+		source->class_of = k;
+	}
+}
+
+static void diti_recut_add_slice(const diti_plan *plan, const diti_plan_slice *slice, diti_recut_facts *facts,
+	diti_recut_sum *all) {
+	double launch = (double)facts->launch, rest = (double)slice->us - (double)plan->launch_us * slice->count;
+	double work = (double)slice->cut_us - launch * slice->count;
+	size_t i;
+	if (!slice->measured || work <= 0 || rest <= 0) return;
+	for (i = slice->first; i < slice->first + slice->count; i++) {
+		const diti_plan_dispatch *piece = &plan->dispatches[i];
+		diti_recut_source *source = &facts->sources[piece->source];
+		double expected = (double)piece->us > launch ? (double)piece->us - launch : 0;
+		diti_recut_add(&source->sum, expected, expected * rest / work);
+		diti_recut_add(&facts->classes[source->class_of], expected, expected * rest / work);
+		diti_recut_add(all, expected, expected * rest / work);
+		if (piece->groups > source->groups) source->groups = piece->groups;
+	}
+}
+
+static void diti_recut_launch(diti_plan *plan) {
+	float launch = plan->launch_us;
+	size_t i;
+	for (i = 0; i < plan->slice_count; i++) {
+		const diti_plan_slice *slice = &plan->slices[i];
+		if (slice->measured && slice->count && 0.9f * slice->us / (float)slice->count < launch)
+			launch = 0.9f * slice->us / (float)slice->count;
+	}
+	for (i = 0; i < plan->source_count; i++)
+		if (plan->source_cut_us[i] > plan->launch_us) plan->source_cut_us[i] -= plan->launch_us - launch;
+	plan->launch_us = launch;
+}
+
+static void diti_recut_gather(const diti_plan *plan, diti_recut_facts *facts) {
+	diti_recut_sum all = DITI_ZERO;
+	size_t i;
+	diti_recut_classify(plan, facts);
+	for (i = 0; i < plan->slice_count; i++) diti_recut_add_slice(plan, &plan->slices[i], facts, &all);
+	for (i = 0; i < plan->source_count; i++) {
+		double ratio = diti_recut_ratio(&facts->classes[facts->sources[i].class_of]);
+		double *kind = &facts->kinds[plan->sources[i].cost_kind];
+		if (ratio > *kind) *kind = ratio;
+	}
+	facts->all = diti_recut_ratio(&all);
+}
+
+static void diti_recut_learn(diti_plan *plan, const diti_recut_facts *facts) {
+	float launch = plan->launch_us;
+	size_t i;
+	for (i = 0; i < plan->source_count; i++) {
+		const diti_recut_source *source = &facts->sources[i];
+		double ratio = diti_recut_ratio(&source->sum);
+		bool known = ratio > 0;
+		if (known && plan->source_measured[i] && ratio > 1.5 &&
+			source->groups < diti_dispatch_fills(plan->device, &plan->sources[i]))
+			plan->source_least[i] = source->groups;
+		if (!known && plan->source_measured[i]) ratio = 1;
+		if (!(ratio > 0)) ratio = diti_recut_ratio(&facts->classes[source->class_of]);
+		if (!(ratio > 0)) ratio = facts->kinds[plan->sources[i].cost_kind];
+		if (!(ratio > 0)) ratio = facts->all > 0 ? facts->all : 1;
+		plan->source_measured[i] = plan->source_measured[i] || known;
+		if (plan->source_cut_us[i] > launch)
+			plan->source_cut_us[i] = (float)((double)launch + (double)(plan->source_cut_us[i] - launch) * ratio);
+	}
+}
+
+static bool diti_recut_study(diti_plan *plan) {
+	const diti_env *env = &plan->device->env;
+	diti_recut_facts facts = DITI_ZERO;
+	bool good;
+	facts.sources = (diti_recut_source *)diti_alloc_array(env, plan->source_count + 1, sizeof *facts.sources);
+	facts.classes = (diti_recut_sum *)diti_alloc_array(env, plan->source_count + 1, sizeof *facts.classes);
+	facts.pipelines = (VkPipeline *)diti_alloc_array(env, plan->source_count + 1, sizeof *facts.pipelines);
+	good = facts.sources && facts.classes && facts.pipelines;
+	if (good) {
+		facts.launch = plan->launch_us;
+		diti_recut_launch(plan);
+		diti_recut_gather(plan, &facts);
+		diti_recut_learn(plan, &facts);
+	}
+	diti_free(env, facts.sources);
+	diti_free(env, facts.classes);
+	diti_free(env, facts.pipelines);
+	return good;
+}
+
+static void diti_recut_free(const diti_plan *plan, diti_plan_retired *old) {
+	diti_device *device = plan->device;
+	diti_destroy_QueryPool(device, old->queries);
+	diti_destroy_CommandPool(device, old->commands);
+	diti_destroy_DescriptorPool(device, old->descriptors);
+	diti_free(&device->env, old->dispatches);
+	diti_free(&device->env, old->slices);
+	diti_free(&device->env, old);
+}
+
+static void diti_plan_free_retired(diti_plan *plan, bool all) {
+	diti_plan_retired **at = &plan->retired;
+	uint64_t done = 0;
+	if (!*at || (!all && diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0)) return;
+	while (*at) {
+		diti_plan_retired *old = *at;
+		bool over =
+			old->value <= done && (!old->frame || plan->frames.count > old->frame + plan->device->frames_in_flight);
+		if (all || over) {
+			*at = old->next;
+			diti_recut_free(plan, old);
+		} else {
+			at = &old->next;
+		}
+	}
+}
+
+static void diti_recut_swap(diti_plan *plan, diti_plan_retired *old) {
+	diti_plan_retired now = *old;
+	old->descriptors = plan->descriptors;
+	old->commands = plan->commands;
+	old->queries = plan->queries;
+	old->dispatches = plan->dispatches;
+	old->dispatch_count = plan->dispatch_count;
+	old->dispatch_capacity = plan->dispatch_capacity;
+	old->slices = plan->slices;
+	old->slice_count = plan->slice_count;
+	old->slice_capacity = plan->slice_capacity;
+	old->limit_us = plan->limit_us;
+	memcpy(old->segments, plan->segments, sizeof old->segments);
+	plan->descriptors = now.descriptors;
+	plan->commands = now.commands;
+	plan->queries = now.queries;
+	plan->dispatches = now.dispatches;
+	plan->dispatch_count = now.dispatch_count;
+	plan->dispatch_capacity = now.dispatch_capacity;
+	plan->slices = now.slices;
+	plan->slice_count = now.slice_count;
+	plan->slice_capacity = now.slice_capacity;
+	plan->limit_us = now.limit_us;
+	memcpy(plan->segments, now.segments, sizeof plan->segments);
+}
+
+static void diti_recut_take_pipelines(diti_plan *plan, const diti_plan_retired *old) {
+	size_t i, k = 0;
+	for (i = 0; i < plan->dispatch_count; i++) {
+		while (old->dispatches[k].source != plan->dispatches[i].source) k++;
+		plan->dispatches[i].pipeline = old->dispatches[k].pipeline;
+	}
+}
+
+static dit_result diti_recut_make(diti_plan *plan, const diti_plan_retired *old, dit_error *err) {
+	dit_result result = diti_plan_slice_sources(plan, err);
+	if (result < 0) return result;
+	diti_recut_take_pipelines(plan, old);
+	result = diti_plan_create_descriptors(plan, err);
+	if (result >= 0 && old->slice_count && old->slices[0].secondary) result = diti_plan_prepare_secondaries(plan, err);
+	if (result >= 0 && plan->device->trace) {
+		diti_profile_free(plan);
+		result = diti_profile_create(plan, err);
+		if (result >= 0) result = diti_plan_record_primaries(plan, err);
+	}
+	return result;
+}
+
+static bool diti_plan_slice_is_start(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+	const diti_plan_slice *entry = &plan->slices[plan->segments[segment].first + slice];
+	return slice == 0 || (entry->count && plan->dispatches[entry->first].first_group == 0);
+}
+
+static uint32_t diti_recut_find(const diti_plan *plan, uint32_t segment, uint32_t source) {
+	uint32_t slice = 0;
+	while (slice + 1 < plan->segments[segment].count &&
+		plan->dispatches[plan->slices[plan->segments[segment].first + slice].first].source < source)
+		slice++;
+	return slice;
+}
+
+static void diti_plan_cut_anew(diti_plan *plan, float limit_us, uint32_t segment, uint32_t *slice) {
+	const diti_env *env = &plan->device->env;
+	const diti_plan_slice *next = &plan->slices[plan->segments[segment].first + *slice];
+	uint32_t source = *slice ? plan->dispatches[next->first].source : 0;
+	size_t slices = plan->slice_count;
+	diti_plan_retired *old;
+	dit_error error = DITI_ZERO;
+	dit_result result;
+	if (plan->profile && plan->profile->flight_count) return;
+	old = (diti_plan_retired *)diti_alloc_zero(env, sizeof *old);
+	if (!old || !diti_recut_study(plan)) {
+		diti_free(env, old);
+		return;
+	}
+	diti_recut_swap(plan, old);
+	plan->limit_us = limit_us;
+	plan->slice_starts = *slice ? source + 1 : 0;
+	result = diti_recut_make(plan, old, &error);
+	plan->slice_starts = 0;
+	if (result < 0) {
+		diti_log(env, DITI_LOG_WARNING, "slices stay as they are, though they take other times than expected: %s",
+			error.message);
+		diti_recut_swap(plan, old);
+		diti_recut_free(plan, old);
+		return;
+	}
+	old->value = plan->submitted;
+	old->frame = plan->frames.count;
+	old->next = plan->retired;
+	plan->retired = old;
+	plan->unread_count = 0;
+	if (*slice) *slice = diti_recut_find(plan, segment, source);
+	diti_log(env, DITI_LOG_INFO, "work is cut anew, by measured times: %u slices instead of %u, of %.0f us at most",
+		(unsigned)plan->slice_count, (unsigned)slices, (double)limit_us);
+}
 
 /* ==== src/graph/plan.c ==== */
 
@@ -14911,6 +15574,7 @@ static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_
 	if (result != DIT_OK) return result;
 	result = diti_plan_create_descriptors(plan, err);
 	if (result >= 0) result = diti_profile_create(plan, err);
+	if (result >= 0) result = diti_plan_create_commands(plan, err);
 	if (result >= 0) result = diti_plan_record_primaries(plan, err);
 	return result;
 }
@@ -14956,8 +15620,11 @@ static void diti_plan_destroy(diti_plan *plan) {
 	diti_plan_wait(plan);
 	diti_stream_forget(plan);
 	diti_profile_free(plan);
+	diti_plan_free_retired(plan, true);
+	diti_destroy_QueryPool(device, plan->frames.queries);
 	diti_destroy_QueryPool(device, plan->queries);
 	diti_destroy_CommandPool(device, plan->commands);
+	diti_destroy_CommandPool(device, plan->other_commands);
 	diti_destroy_DescriptorPool(device, plan->descriptors);
 	diti_destroy_Semaphore(device, plan->timeline);
 	diti_plan_free_blocks(plan);
@@ -14970,6 +15637,10 @@ static void diti_plan_destroy(diti_plan *plan) {
 	diti_free(&device->env, plan->sources);
 	diti_free(&device->env, plan->dispatches);
 	diti_free(&device->env, plan->slices);
+	diti_free(&device->env, plan->source_us);
+	diti_free(&device->env, plan->source_cut_us);
+	diti_free(&device->env, plan->source_measured);
+	diti_free(&device->env, plan->source_least);
 	diti_free(&device->env, plan->items);
 	diti_free(&device->env, plan->groups);
 	diti_free(&device->env, plan->source_groups);
@@ -14981,6 +15652,7 @@ static void diti_plan_continue(diti_plan *plan, diti_plan *before) {
 	diti_guard_inherit(plan, before);
 	plan->timeline = before->timeline;
 	plan->submitted = before->submitted;
+	plan->frames.owed = before->frames.owed + before->frames.count - before->frames.told;
 	plan->counters.dispatches += before->counters.dispatches;
 	plan->counters.submits += before->counters.submits;
 	plan->counters.recordings += before->counters.recordings;
@@ -15090,10 +15762,30 @@ static dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count,
 	return value ? diti_timeline_wait(plan->device, plan->timeline, value, UINT64_MAX, err) : DIT_OK;
 }
 
+static dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err) {
+	const diti_segment *timed = &plan->segments[segment];
+	uint64_t begin = diti_clock_us();
+	dit_result result = diti_plan_run(plan, segment, 1, err);
+	bool stamped = plan->queries != VK_NULL_HANDLE;
+	double sum = 0;
+	uint32_t i;
+	if (result < 0) return result;
+	*us = (double)(diti_clock_us() - begin);
+	diti_plan_learn(plan);
+	for (i = timed->first; i < timed->first + timed->count; i++) {
+		stamped = stamped && plan->slices[i].measured;
+		sum += (double)plan->slices[i].us;
+		plan->slices[i].measured = false;
+	}
+	if (stamped) *us = sum;
+	return DIT_OK;
+}
+
 /* ==== src/graph/tune.c ==== */
 
-#define DITI_TUNE_RUNS 3u
-#define DITI_TUNE_US 3000.0f
+#define DITI_TUNE_RUNS 5u
+#define DITI_TUNE_US 4000.0f
+#define DITI_TUNE_SLICE_US 500000u
 #define DITI_TUNE_BYTES (64u << 20)
 #define DITI_TUNE_GAIN 0.97
 
@@ -15189,68 +15881,78 @@ static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case 
 	double us;
 	if (c->kind == DITI_TUNE_ATTENTION) flops *= 2.0 * c->head_dim;
 	if (c->image.kernel) flops *= c->image.kernel * c->image.kernel;
-	us = flops * 1e-9 * (double)device->us_per_gflop;
+	us = flops * 1e-9 * (double)device->speed.us_per_gflop + (double)device->speed.launch_us;
 	return us * 32 < (double)DITI_TUNE_US ? 32u
 		: us >= (double)DITI_TUNE_US   ? 1u
 		: (uint32_t)((double)DITI_TUNE_US / us);
 }
 
-static dit_result diti_tune_measure(diti_plan *plan, uint64_t *shortest, dit_error *err) {
-	dit_result result = diti_plan_run(plan, 0, 2, err);
-	uint32_t run;
-	*shortest = UINT64_MAX;
-	for (run = 0; run < DITI_TUNE_RUNS && result >= 0; run++) {
-		uint64_t begin = diti_clock_us(), us;
-		result = diti_plan_run(plan, 1, 1, err);
-		us = diti_clock_us() - begin;
-		if (us < *shortest) *shortest = us;
-	}
-	return result;
-}
+typedef struct diti_tuning {
+	diti_plan *plans[DITI_TUNE_CANDIDATES];
+	diti_dispatch made[DITI_TUNE_CANDIDATES];
+	double us[DITI_TUNE_CANDIDATES];
+} diti_tuning;
 
-static dit_result diti_tune_candidate(diti_device *device, const diti_tune_case *c, uint32_t candidate,
-	diti_dispatch *made, const diti_dispatch *earlier, uint64_t *us, dit_error *err) {
-	diti_plan *plan = NULL;
+static dit_result diti_tune_prepare(diti_device *device, const diti_tune_case *c, uint32_t candidate,
+	diti_tuning *tuning, dit_error *err) {
+	const diti_dispatch *made = &tuning->made[candidate];
 	diti_graph graph;
 	dit_result result;
 	uint32_t i;
 	bool same = false;
 	diti_graph_init(&graph, device);
 	graph.candidate = candidate + 1;
+	graph.slice_us = DITI_TUNE_SLICE_US;
 	diti_graph_segment(&graph, "begin", false);
 	diti_graph_segment(&graph, "tune", false);
 	diti_tune_emit(&graph, c, diti_tune_times(device, c));
 	result = graph.error.result;
 	if (result < 0 && err) *err = graph.error;
-	if (result >= 0) *made = graph.dispatches[0];
+	if (result >= 0) tuning->made[candidate] = graph.dispatches[0];
 	for (i = 0; i < candidate && result >= 0; i++)
-		same = same || (earlier[i].module == made->module &&
-			!memcmp(earlier[i].constants, made->constants, sizeof made->constants));
-	if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &plan, err);
+		same = same || (tuning->made[i].module == made->module &&
+			!memcmp(tuning->made[i].constants, made->constants, sizeof made->constants));
+	if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &tuning->plans[candidate], err);
 	diti_graph_free(&graph);
-	if (result >= 0 && !same) result = diti_tune_measure(plan, us, err);
-	diti_plan_destroy(plan);
+	if (result >= 0 && !same) result = diti_plan_run(tuning->plans[candidate], 0, 2, err);
+	return result;
+}
+
+static dit_result diti_tune_candidates(diti_device *device, const diti_tune_case *c, diti_tuning *tuning,
+	dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t i, run;
+	for (i = 0; i < DITI_TUNE_CANDIDATES && result >= 0; i++) {
+		tuning->us[i] = HUGE_VAL;
+		result = diti_tune_prepare(device, c, i, tuning, err);
+	}
+	for (run = 0; run < DITI_TUNE_RUNS; run++) {
+		for (i = 0; i < DITI_TUNE_CANDIDATES && result >= 0; i++) {
+			double us = HUGE_VAL;
+			if (tuning->plans[i]) result = diti_plan_time(tuning->plans[i], 1, &us, err);
+			if (us < tuning->us[i]) tuning->us[i] = us;
+		}
+	}
 	return result;
 }
 
 static dit_result diti_tune_one(diti_device *device, const diti_tune_case *c, dit_error *err) {
-	diti_dispatch made[DITI_TUNE_CANDIDATES];
-	uint64_t us[DITI_TUNE_CANDIDATES] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+	diti_tuning tuning = DITI_ZERO;
 	uint32_t i, best = 0;
 	dit_error error = DITI_ZERO;
-	dit_result result = DIT_OK;
-	for (i = 0; i < DITI_TUNE_CANDIDATES && result >= 0; i++) {
-		result = diti_tune_candidate(device, c, i, &made[i], made, &us[i], &error);
-		if ((double)us[i] < (double)us[best] * DITI_TUNE_GAIN) best = i;
+	dit_result result = diti_tune_candidates(device, c, &tuning, &error);
+	for (i = 0; i < DITI_TUNE_CANDIDATES; i++) {
+		diti_plan_destroy(tuning.plans[i]);
+		if (tuning.us[i] < tuning.us[best] * DITI_TUNE_GAIN) best = i;
 	}
 	if (result == DIT_ERROR_DEVICE_LOST) {
 		if (err) *err = error;
 		return result;
 	}
 	if (result >= 0)
-		diti_log(&device->env, DITI_LOG_INFO, "%s of %u x %u x %u: %llu, %llu, %llu us; candidate %u is taken",
-			c->kind == DITI_TUNE_GEMM ? "products" : "attention", c->rows, c->columns, c->depth,
-			(unsigned long long)us[0], (unsigned long long)us[1], (unsigned long long)us[2], best);
+		diti_log(&device->env, DITI_LOG_INFO, "%s of %u x %u x %u: %.0f, %.0f, %.0f us; candidate %u is taken",
+			c->kind == DITI_TUNE_GEMM ? "products" : "attention", c->rows, c->columns, c->depth, tuning.us[0],
+			tuning.us[1], tuning.us[2], best);
 	diti_tuned_add(device, c->shapes, result >= 0 ? best : 0);
 	return DIT_OK;
 }
@@ -15267,58 +15969,187 @@ static dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress,
 	return result;
 }
 
-#define DITI_RATE_US 4000u
+/* ==== src/graph/calibrate.c ==== */
 
-static dit_result diti_rate_run(diti_device *device, uint32_t side, bool copies, uint64_t *us, dit_error *err) {
-	diti_plan *plan = NULL;
-	diti_tune_case c = DITI_ZERO;
-	diti_graph graph;
-	dit_result result;
-	bool again;
-	c.kind = DITI_TUNE_GEMM;
-	c.rows = c.columns = c.depth = side;
-	do {
-		c.formats[0] = c.formats[1] = c.formats[2] = device->rung >= DITI_RUNG_FP16 ? DITI_F16 : DITI_F32;
-		diti_graph_init(&graph, device);
-		graph.candidate = 1;
-		diti_graph_segment(&graph, "begin", false);
-		diti_graph_segment(&graph, "rate", false);
-		if (copies)
-			diti_copy(&graph, diti_tune_tensor(&graph, DITI_F32, side, side),
-				diti_tune_tensor(&graph, DITI_F32, side, side), "measured copy");
+#define DITI_CALIBRATE_WARM_US 20000.0
+#define DITI_CALIBRATE_US 4000.0
+#define DITI_CALIBRATE_SOFTWARE_US 500.0
+#define DITI_CALIBRATE_RUNS 3u
+#define DITI_CALIBRATE_LAUNCHES 8u
+#define DITI_CALIBRATE_MOST 4096u
+#define DITI_CALIBRATE_COLUMNS 1024u
+
+typedef struct diti_calibration {
+	bool norms;
+	uint32_t rows, columns, times, runs;
+} diti_calibration;
+
+static void diti_calibrate_emit(diti_graph *graph, const diti_calibration *what) {
+	diti_element format = graph->activation;
+	diti_tensor x =
+		diti_tensor_state(graph, what->norms ? DITI_F32 : format, what->rows, what->columns, "measured operand");
+	diti_tensor w = what->norms ? 0 : diti_tensor_state(graph, format, what->columns, what->columns, "measured weight");
+	diti_tensor out = diti_tensor_state(graph, format, what->rows, what->columns, "measured result");
+	uint32_t i;
+	for (i = 0; i < what->times && !diti_graph_failed(graph); i++) {
+		diti_norm_desc norm = DITI_ZERO;
+		diti_gemm gemm = DITI_ZERO;
+		norm.eps = 1e-6f;
+		norm.out = out;
+		norm.name = "measured norm";
+		gemm.x = x;
+		gemm.weight = w;
+		gemm.out = out;
+		gemm.rows = what->rows;
+		gemm.columns = gemm.depth = what->columns;
+		gemm.parts = 1;
+		gemm.name = "measured product";
+		if (what->norms)
+			diti_norm(graph, x, &norm);
 		else
-			diti_tune_emit(&graph, &c, 1);
-		result = diti_plan_create(&graph, NULL, &plan, err);
-		again = graph.again;
-		diti_graph_free(&graph);
-	} while (again);
-	if (result >= 0) result = diti_tune_measure(plan, us, err);
+			diti_op_gemm(graph, &gemm);
+	}
+}
+
+static dit_result diti_calibrate_run(diti_graph *graph, uint32_t runs, double *us, dit_error *err) {
+	diti_plan *plan = NULL;
+	dit_result result = diti_plan_create(graph, NULL, &plan, err);
+	uint32_t run;
+	double once;
+	if (result >= 0) result = diti_plan_run(plan, 0, 2, err);
+	for (run = 0; run < runs && result >= 0; run++) {
+		result = diti_plan_time(plan, 1, &once, err);
+		if (result >= 0 && (run == 0 || once < *us)) *us = once;
+	}
 	diti_plan_destroy(plan);
 	return result;
 }
 
-static dit_result diti_rate_find(diti_device *device, bool copies, double *rate, dit_error *err) {
-	uint32_t side;
-	uint64_t us = 0;
-	dit_result result = DIT_OK;
-	for (side = 256; side <= 4096 && us < DITI_RATE_US && result >= 0; side *= 2) {
-		result = diti_rate_run(device, side, copies, &us, err);
-		*rate = (copies ? 8.0 : 2.0 * side) * side * side / ((double)(us ? us : 1) * 1e-6);
+static dit_result diti_calibrate_time(diti_device *device, const diti_calibration *what, double *us, double *amount,
+	dit_error *err) {
+	diti_graph graph;
+	dit_result result;
+	bool again;
+	size_t i;
+	do {
+		*us = *amount = 0;
+		diti_graph_init(&graph, device);
+		graph.candidate = 1;
+		graph.slice_us = 500000;
+		diti_graph_segment(&graph, "begin", false);
+		diti_graph_segment(&graph, "measured", false);
+		diti_calibrate_emit(&graph, what);
+		result = graph.error.result;
+		if (result < 0 && err) *err = graph.error;
+		for (i = 0; i < graph.dispatch_count && result >= 0; i++) {
+			const diti_dispatch *dispatch = &graph.dispatches[i];
+			*amount += what->norms ? dispatch->memory_bytes : dispatch->flops;
+			*us += (double)diti_dispatch_us(&device->feigned, dispatch);
+		}
+		if (result >= 0 && !(device->feigned.us_per_gflop > 0))
+			result = diti_calibrate_run(&graph, what->runs, us, err);
+		again = graph.again;
+		diti_graph_free(&graph);
+	} while (again);
+	return result;
+}
+
+static void diti_calibrate_grow(diti_calibration *what, uint32_t most, double us, double enough) {
+	double wanted = 1.2 * enough / us;
+	uint32_t times = wanted < 1 ? 1 : wanted > 64 ? 64 : (uint32_t)wanted + 1;
+	if (what->rows >= most)
+		what->times *= times;
+	else if (what->norms)
+		what->rows = what->rows * times < most ? what->rows * times : most;
+	else
+		what->columns = what->rows *= wanted > 16 && what->rows * 4 <= most ? 4 : 2;
+}
+
+static uint32_t diti_calibrate_most(diti_device *device) {
+	uint32_t most = device->rung >= DITI_RUNG_FP16 ? DITI_CALIBRATE_MOST : DITI_CALIBRATE_MOST / 2;
+	VkDeviceSize room;
+	diti_lock(&device->lock);
+	room = device->memory_limit > device->memory_used ? (device->memory_limit - device->memory_used) / 12 : 0;
+	diti_unlock(&device->lock);
+	if (device->limits.allocation < room) room = device->limits.allocation;
+	if (device->limits.storage_range < room) room = device->limits.storage_range;
+	while (most && (VkDeviceSize)most * (most > DITI_CALIBRATE_COLUMNS ? most : DITI_CALIBRATE_COLUMNS) * 4 > room)
+		most /= 2;
+	return most < 256 ? 0 : most;
+}
+
+typedef struct diti_calibrated {
+	double us, amount;
+} diti_calibrated;
+
+static dit_result diti_calibrate_rate(diti_device *device, bool norms, uint32_t most, const diti_calibrated *least,
+	float *rate, dit_error *err) {
+	double enough = device->software ? DITI_CALIBRATE_SOFTWARE_US : DITI_CALIBRATE_US, all = 0;
+	double warm = device->software || device->feigned.us_per_gflop > 0 ? 0 : DITI_CALIBRATE_WARM_US;
+	diti_calibration what = DITI_ZERO;
+	what.norms = norms;
+	what.rows = device->software ? 64 : 256;
+	if (norms) what.rows /= 4;
+	what.columns = norms ? DITI_CALIBRATE_COLUMNS : what.rows;
+	what.times = 1;
+	what.runs = device->software ? 2 : DITI_CALIBRATE_RUNS;
+	for (;;) {
+		double us, amount, more;
+		dit_result result = diti_calibrate_time(device, &what, &us, &amount, err);
+		if (result < 0 || !(us > 0)) return result;
+		all += us * (what.runs + 1);
+		more = amount / what.times - least->amount;
+		if (us / what.times > least->us && more > 0) *rate = (float)((us / what.times - least->us) / (more * 1e-9));
+		if (us >= enough && all >= warm) return DIT_OK;
+		if (us < enough) diti_calibrate_grow(&what, most, us, enough);
 	}
+}
+
+static dit_result diti_calibrate_least(diti_device *device, diti_calibrated *out, dit_error *err) {
+	diti_calibration what = DITI_ZERO;
+	dit_result result;
+	what.norms = true;
+	what.rows = 1;
+	what.columns = DITI_CALIBRATE_COLUMNS;
+	what.times = what.runs = device->software ? DITI_CALIBRATE_LAUNCHES / 2 : DITI_CALIBRATE_LAUNCHES;
+	result = diti_calibrate_time(device, &what, &out->us, &out->amount, err);
+	out->us /= what.times;
+	out->amount /= what.times;
 	return result;
 }
 
 static dit_result diti_device_measure(diti_device *device, dit_error *err) {
-	double rate = 0, stream = 0;
-	dit_result result = DIT_OK;
-	if (device->rate > 0) return DIT_OK;
-	result = diti_rate_find(device, false, &rate, err);
-	if (result >= 0) result = diti_rate_find(device, true, &stream, err);
-	if (result < 0) return result;
-	device->rate = rate;
-	device->stream = stream;
-	diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: %.3g TFLOP/s of products, %.3g GB/s of memory",
-		device->ordinal, device->info.name, rate * 1e-12, stream * 1e-9);
+	diti_speed speed = device->speed;
+	uint32_t most = diti_calibrate_most(device);
+	diti_calibrated least = DITI_ZERO;
+	dit_error error = DITI_ZERO;
+	dit_result result;
+	if (device->calibrated && device->calibrated_rung == device->rung) return DIT_OK;
+	result = most ? diti_calibrate_least(device, &least, &error)
+		: diti_fail(&error, DIT_ERROR_UNSUPPORTED_DEVICE, "memory has no room for what would be timed");
+	if (result >= 0) result = diti_calibrate_rate(device, true, most, &least, &speed.us_per_gigabyte, &error);
+	least.us -= least.amount * 1e-9 * (double)speed.us_per_gigabyte;
+	if (least.us < 0) least.us = 0;
+	least.amount = 0;
+	if (result >= 0) result = diti_calibrate_rate(device, false, most, &least, &speed.us_per_gflop, &error);
+	if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
+		result == DIT_ERROR_OUT_OF_DEVICE_MEMORY) {
+		if (err) *err = error;
+		return result;
+	}
+	if (result < 0) {
+		diti_log(&device->env, DITI_LOG_WARNING, "how fast device %u, %s, is stays a guess: %s", device->ordinal,
+			device->info.name, error.message);
+		return DIT_OK;
+	}
+	speed.launch_us = (float)least.us;
+	device->speed = speed;
+	device->calibrated = true;
+	device->calibrated_rung = device->rung;
+	diti_log(&device->env, DITI_LOG_INFO,
+		"device %u, %s: %.3g TFLOP/s of products, %.3g GB/s of memory, %.1f us a launch", device->ordinal,
+		device->info.name, 1e3 / (double)speed.us_per_gflop, 1e6 / (double)speed.us_per_gigabyte,
+		(double)speed.launch_us);
 	return DIT_OK;
 }
 
@@ -17032,6 +17863,9 @@ static void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
 	dispatch.cost_kind = gemm->image ? DITI_COST_CONV : DITI_COST_GEMM;
 	if (gemm->parts > 1) dispatch.cost_kind = DITI_COST_MEMORY;
 	dispatch.flops = gemm->parts > 1 ? 0 : 2.0 * gemm->rows * gemm->columns * gemm->depth * taps;
+	dispatch.padded_flops = gemm->parts > 1 ? 0
+		: 2.0 * dispatch.push[DITI_GEMM_TILES_M] * tiles.rows *
+		dispatch.push[DITI_GEMM_TILES_N] * tiles.columns * gemm->depth * taps;
 	memcpy(dispatch.shape, &dispatch.push[DITI_GEMM_ROWS], 3 * sizeof dispatch.shape[0]);
 	dispatch.shape[3] = gemm->image ? gemm->image->kernel : 0;
 	diti_op_emit(graph, &dispatch, (uint64_t)dispatch.push[DITI_GEMM_TILES_M] * dispatch.push[DITI_GEMM_TILES_N],
@@ -30378,7 +31212,7 @@ static bool diti_mesh_close(diti_mesh_member *member, const diti_exchange_event 
 
 static bool diti_mesh_meet(diti_mesh_member *member, uint32_t slice) {
 	const diti_exchange_event *events = member->plan->events;
-	for (; member->met < member->last && events[member->met].place <= slice; member->met++) {
+	for (; member->met < member->last && events[member->met].slice <= slice; member->met++) {
 		const diti_exchange_event *event = &events[member->met];
 		bool begins = event->kind == DITI_EXCHANGE_BEGINS;
 		if (!(begins ? diti_mesh_open(member, event->exchange) : diti_mesh_close(member, event))) return false;
@@ -31423,6 +32257,7 @@ struct dit_job {
 	bool restores;
 	double total_us, submitted_us;
 	uint64_t moved_us;
+	uint32_t cuts;
 	diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
 	uint32_t flight_first, flight_count;
 	uint64_t finish_value;
@@ -31644,7 +32479,7 @@ static dit_result diti_product_write(diti_plan *plan, diti_tensor tensor, const 
 }
 
 static dit_result diti_product_plan(diti_device *device, const diti_product *p, const diti_weight *weight,
-	const diti_weight *bias, bool timed, uint16_t *scratch, dit_error *err) {
+	const diti_weight *bias, uint16_t *scratch, dit_error *err) {
 	const size_t inputs = (size_t)p->m * p->k, outputs = (size_t)p->m * p->n;
 	diti_linear_desc linear = DITI_ZERO;
 	diti_conv_desc conv = DITI_ZERO;
@@ -31688,18 +32523,11 @@ static dit_result diti_product_plan(diti_device *device, const diti_product *p, 
 	if (result >= 0 && residual)
 		result = diti_product_write(plan, residual, p->residual_values, outputs, !p->out_f32 && halves, scratch, err);
 	if (result >= 0) result = diti_plan_run(plan, 0, 1, err);
-	if (result >= 0 && timed) result = diti_plan_run(plan, 0, 1, err);
 	if (result >= 0 && !p->out_f32 && halves) {
 		result = diti_plan_read(plan, y, scratch, outputs * 2, err);
 		for (i = 0; i < outputs && result >= 0; i++) p->out[i] = diti_half_to_float(scratch[i]);
 	} else if (result >= 0) {
 		result = diti_plan_read(plan, y, p->out, outputs * sizeof *p->out, err);
-	}
-	if (result >= 0 && timed) {
-		diti_plan_learn(plan);
-		if (diti_plan_last_slice_us(plan))
-			device->us_per_gflop =
-				(float)diti_plan_last_slice_us(plan) / (2e-9f * (float)p->m * (float)p->n * (float)p->k);
 	}
 	diti_plan_destroy(plan);
 	return result;
@@ -31767,7 +32595,7 @@ static dit_result diti_product_upload(diti_device *device, const diti_product *p
 	return result < 0 ? result : diti_buffer_write(device, &buffers[1], 0, p->bias_values, p->n * 4, err);
 }
 
-static dit_result diti_product_run(diti_device *device, diti_product *p, bool timed, bool *agrees, dit_error *err) {
+static dit_result diti_product_run(diti_device *device, diti_product *p, bool *agrees, dit_error *err) {
 	const size_t inputs = (size_t)p->m * p->k, outputs = (size_t)p->m * p->n;
 	const size_t weights = (size_t)p->n * p->k * diti_product_taps(p);
 	const size_t most = inputs > outputs ? inputs : outputs;
@@ -31803,7 +32631,7 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool ti
 		bias.part_count = 1;
 		bias.parts[0].buffer = &buffers[1];
 		bias.parts[0].rows = 1;
-		if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, timed, scratch, err);
+		if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, scratch, err);
 		*agrees = result >= 0 && diti_product_agrees(p);
 	} else {
 		result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
@@ -31815,7 +32643,7 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool ti
 	return result;
 }
 
-static dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool timed, bool *agrees,
+static dit_result diti_probe_product(diti_device *device, diti_probe which, bool i8, bool *agrees,
 	dit_error *err) {
 	diti_product p = DITI_ZERO;
 	p.i8 = i8;
@@ -31824,7 +32652,7 @@ static dit_result diti_probe_product(diti_device *device, diti_probe which, bool
 		p.n = 188;
 		p.k = 200;
 		p.out_f32 = true;
-		return diti_product_run(device, &p, timed, agrees, err);
+		return diti_product_run(device, &p, agrees, err);
 	}
 	p.half = p.bias = true;
 	p.m = device->is_cpu ? 97 : 1500;
@@ -31842,7 +32670,7 @@ static dit_result diti_probe_product(diti_device *device, diti_probe which, bool
 		p.k = 40;
 		p.residual = true;
 	}
-	return diti_product_run(device, &p, false, agrees, err);
+	return diti_product_run(device, &p, agrees, err);
 }
 
 /* ==== src/job/selftest.c ==== */
@@ -31909,14 +32737,12 @@ static diti_class diti_selftest_rung_class(diti_rung rung) {
 		: DITI_CLASSES;
 }
 
-static dit_result diti_selftest_products(diti_device *device, bool i8, bool timed, bool conv, bool *agrees,
-	dit_error *err) {
+static dit_result diti_selftest_products(diti_device *device, bool i8, bool conv, bool *agrees, dit_error *err) {
 	const bool all = device->rung > DITI_RUNG_BASE && !device->is_cpu;
-	dit_result result = diti_probe_product(device, DITI_PROBE_PLAIN, i8, timed, agrees, err);
-	if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_HIDDEN, i8, false, agrees, err);
-	if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, false, agrees, err);
-	if (result >= 0 && *agrees && all && conv)
-		result = diti_probe_product(device, DITI_PROBE_CONV, false, false, agrees, err);
+	dit_result result = diti_probe_product(device, DITI_PROBE_PLAIN, i8, agrees, err);
+	if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_HIDDEN, i8, agrees, err);
+	if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, agrees, err);
+	if (result >= 0 && *agrees && all && conv) result = diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err);
 	return result;
 }
 
@@ -31924,7 +32750,7 @@ static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *
 	const diti_rung used = device->rung;
 	dit_result result;
 	device->rung = rung;
-	result = diti_selftest_products(device, false, rung == used, rung == DITI_RUNG_FP16, agrees, err);
+	result = diti_selftest_products(device, false, rung == DITI_RUNG_FP16, agrees, err);
 	device->rung = used;
 	return result;
 }
@@ -31947,9 +32773,9 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, bool 
 	case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
 	case DITI_CLASS_HALF: return diti_selftest_rung(device, DITI_RUNG_HALF, agrees, err);
 	case DITI_CLASS_FP16: return diti_selftest_rung(device, DITI_RUNG_FP16, agrees, err);
-	case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, false, false, agrees, err);
+	case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err);
 	case DITI_CLASS_COOP_I8:
-	case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, false, agrees, err);
+	case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
 	case DITI_CLASS_COOP2_ATTENTION:
 	case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention(device, false, agrees, err);
 	case DITI_CLASS_HALF_ATTENTION:
@@ -32004,7 +32830,6 @@ static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, boo
 
 static dit_result diti_selftest_class(diti_selftest *test, diti_class which, bool *good) {
 	diti_device *device = test->device;
-	bool timed = which == diti_selftest_rung_class(device->rung) && !device->calibrated;
 	diti_proof known = diti_proof_find(device, which);
 	*good = known == DITI_PROOF_GOOD;
 	memset(&test->why, 0, sizeof test->why);
@@ -32013,7 +32838,7 @@ static dit_result diti_selftest_class(diti_selftest *test, diti_class which, boo
 		*good = false;
 		return DIT_OK;
 	}
-	if (known == DITI_PROOF_BAD || (known == DITI_PROOF_GOOD && !timed)) return DIT_OK;
+	if (known == DITI_PROOF_BAD || known == DITI_PROOF_GOOD) return DIT_OK;
 	return diti_selftest_prove(test, which, good);
 }
 
@@ -32073,9 +32898,8 @@ static dit_result diti_selftest_device(dit_context *context, diti_device *device
 	}
 	if (result < 0) return result;
 	diti_class_describe(device, device->dropped);
-	diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s, %.1f GFLOP/s in the self-test", device->info.name,
-		device->info.rung, device->us_per_gflop > 0 ? 1e6 / (double)device->us_per_gflop : 0.0);
-	return DIT_OK;
+	diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s", device->info.name, device->info.rung);
+	return diti_device_measure(device, err);
 }
 
 /* ==== src/job/context.c ==== */
@@ -32094,7 +32918,9 @@ static bool diti_context_has_proved(const dit_context *context, diti_device *dev
 		device->coop_attention_i8 = same->coop_attention_i8;
 		device->half_attention = same->half_attention;
 		device->dot_attention = same->dot_attention;
-		device->us_per_gflop = same->us_per_gflop;
+		device->speed = same->speed;
+		device->calibrated = same->calibrated;
+		device->calibrated_rung = same->calibrated_rung;
 		device->dropped = same->dropped;
 		memcpy(device->info.rung, same->info.rung, sizeof device->info.rung);
 		return true;
@@ -35971,21 +36797,8 @@ static uint32_t diti_auto_methods(const dit_model *model, const diti_job_request
 	return methods;
 }
 
-static dit_result diti_auto_measure(const dit_context *context, dit_error *err) {
-	dit_result result = DIT_OK;
-	uint32_t i, k;
-	for (i = 0; i < context->device_count && result >= 0; i++) {
-		diti_device *device = context->devices[i];
-		for (k = 0; k < i && !(device->rate > 0); k++) {
-			const diti_device *same = context->devices[k];
-			if (!device->owns_device || !same->owns_device || device->physical != same->physical) continue;
-			device->rate = same->rate;
-			device->stream = same->stream;
-		}
-		result = diti_device_measure(device, err);
-	}
-	return result;
-}
+static double diti_auto_rate(const diti_device *device) { return 1e15 / (double)device->speed.us_per_gflop; }
+static double diti_auto_stream(const diti_device *device) { return 1e15 / (double)device->speed.us_per_gigabyte; }
 
 static double diti_auto_memory(const dit_model *model, diti_device *device) {
 	const diti_weights *weights = &model->transformer->weights;
@@ -36000,14 +36813,13 @@ static double diti_auto_memory(const dit_model *model, diti_device *device) {
 static dit_result diti_auto_box(const dit_model *model, const dit_context *context, diti_split_box *box,
 	dit_error *err) {
 	const diti_split_links *links = &context->peers->links;
-	dit_result result = diti_auto_measure(context, err);
+	dit_result result = diti_peers_measure(context->peers, err);
 	uint32_t i;
-	if (result >= 0) result = diti_peers_measure(context->peers, err);
 	if (result < 0) return result;
 	box->count = context->device_count;
 	for (i = 0; i < box->count; i++) {
-		box->devices[i].rate = context->devices[i]->rate;
-		box->devices[i].stream = context->devices[i]->stream;
+		box->devices[i].rate = diti_auto_rate(context->devices[i]);
+		box->devices[i].stream = diti_auto_stream(context->devices[i]);
 		box->devices[i].memory = diti_auto_memory(model, context->devices[i]);
 	}
 	box->inside = links->inside;
@@ -36073,9 +36885,9 @@ static void diti_auto_shares(const dit_context *context, diti_job_request *reque
 	bool equal = true;
 	each = ranks / request->shape.split.degree[DITI_SPLIT_CFG];
 	for (rank = 0; rank < ranks; rank++)
-		if (context->devices[rank]->rate > most) most = context->devices[rank]->rate;
+		if (diti_auto_rate(context->devices[rank]) > most) most = diti_auto_rate(context->devices[rank]);
 	for (rank = 0; rank < ranks; rank++) {
-		double share = floor(16 * context->devices[rank]->rate / most + 0.5);
+		double share = floor(16 * diti_auto_rate(context->devices[rank]) / most + 0.5);
 		request->shape.shares[rank] = share < 1 ? 1 : share;
 		equal = equal && share > 13;
 	}
@@ -36115,9 +36927,8 @@ static dit_result diti_job_choose(const dit_model *model, const dit_context *con
 		diti_split_ranks(split) > context->device_count || context->peers->all > context->device_count ||
 		diti_auto_alike(context, diti_split_ranks(split)))
 		return DIT_OK;
-	result = diti_auto_measure(context, err);
-	if (result >= 0) diti_auto_shares(context, request);
-	return result;
+	diti_auto_shares(context, request);
+	return DIT_OK;
 }
 
 /* ==== src/job/share.c ==== */
@@ -36402,6 +37213,7 @@ static void diti_job_rewind_share(dit_job *job) {
 	memset(&job->cursor, 0, sizeof job->cursor);
 	job->recording = job->begun = job->all_submitted = job->loading = false;
 	job->submitted_us = 0;
+	job->cuts = 0;
 	job->flight_first = job->flight_count = 0;
 	job->finish_value = 0;
 	job->last_segment = job->tries = 0;
@@ -37138,7 +37950,10 @@ static void diti_job_imaginary_device(const dit_model *model, diti_device *devic
 	device->limits.group_invocations = 1024;
 	device->limits.shared_bytes = 32768;
 	device->limits.subgroup_size = 32;
-	device->max_dispatch_us = 50000;
+	device->speed.launch_us = 5;
+	device->speed.us_per_gflop = 500;
+	device->speed.us_per_gigabyte = 10000;
+	device->max_slice_us = 50000;
 }
 
 typedef struct diti_inspection {
@@ -37499,6 +38314,30 @@ static diti_job_flight diti_run_take(dit_job *job) {
 	return flight;
 }
 
+#define DITI_LEAST_SLICE_US 250u
+
+static uint32_t diti_run_limit_us(const dit_job *job, uint32_t budget_us) {
+	const diti_device *device = job->device;
+	if (!job->recording || !device->slices_by_budget || budget_us >= device->max_slice_us) return device->max_slice_us;
+	return budget_us < DITI_LEAST_SLICE_US ? DITI_LEAST_SLICE_US : budget_us;
+}
+
+static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
+	diti_plan *plan = job->plan;
+	float limit = (float)diti_run_limit_us(job, budget_us);
+	bool first = job->cursor.segment == 0 && job->submitted_us <= 0;
+	bool other = first ? limit < plan->limit_us || limit > plan->limit_us
+		: 2 * limit < plan->limit_us || limit > 2 * plan->limit_us;
+	if (job->cursor.slice == 0) job->cuts = 0;
+	if (job->mesh || diti_run_at_end(job) || job->cuts == DITI_MOST_CUTS ||
+		!diti_plan_slice_is_start(plan, job->cursor.segment, job->cursor.slice))
+		return;
+	if (!other && !diti_plan_is_off(plan, job->recording ? DITI_OFF_BY / 2 : DITI_OFF_BY, job->cursor.slice ? 2 : 0))
+		return;
+	diti_plan_cut_anew(plan, limit, job->cursor.segment, &job->cursor.slice);
+	job->cuts++;
+}
+
 static bool diti_run_must_wait(const dit_job *job) {
 	bool steps = diti_job_is_step(job, job->last_segment) && diti_job_is_step(job, job->cursor.segment);
 	return job->unjudged && job->cursor.slice == 0 && (job->mesh || !steps || job->health.blocked);
@@ -37602,6 +38441,7 @@ static dit_result diti_run_poll(dit_job *job, dit_error *err) {
 	dit_result result = diti_timeline_value(job->device, diti_plan_timeline(job->plan), &done, err);
 	if (result < 0) return result;
 	diti_plan_learn(job->plan);
+	diti_plan_free_retired(job->plan, false);
 	diti_guard_read(job->plan, &job->health);
 	diti_keep_poll(job, done);
 	while (job->flight_count && job->flight[job->flight_first].value <= done) {
@@ -37727,6 +38567,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
 static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *bytes, bool *moved, dit_error *err) {
 	dit_result result = diti_run_poll(job, err);
 	while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
+		if (job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
 		result = diti_run_load(job, bytes, err);
 		if (result == DIT_OK) result = diti_run_submit_next(job, err);
 		*moved = true;
@@ -37826,7 +38667,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 	if (!job) return DIT_ERROR_INVALID_ARGUMENT;
 	glance_ns = job->plan && diti_plan_streams(job->plan) ? 1000000u : job->mesh ? 500000u : 10000000u;
 	for (;;) {
-		result = dit_job_step(job, job->device->max_dispatch_us);
+		result = dit_job_step(job, job->device->max_slice_us);
 		left = diti_run_time_left(timeout_ns, &begin);
 		if (result != DIT_WORKING || left == 0) return result;
 		if (job->loading) continue;
@@ -37845,15 +38686,25 @@ static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
 	diti_run_report(job, &flight);
 }
 
+static void diti_run_expect(dit_job *job, float us) {
+	diti_lock(&job->status_lock);
+	job->status.recorded_us = (uint32_t)(us + 0.5f);
+	diti_unlock(&job->status_lock);
+}
+
 static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us) {
 	float us = 0;
 	if (job->restores) diti_plan_record_guards(job->plan, commands);
 	job->restores = false;
+	diti_frame_begin(job->plan, commands);
 	while (!diti_run_at_end(job)) {
-		float next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
+		float next;
+		if (us <= 0 || job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
+		next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
 		if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
 		us += next > 0 ? next : 1;
 		diti_run_record_slice(job, commands);
+		diti_run_expect(job, us);
 	}
 	diti_job_record_finish(job, commands);
 	job->all_submitted = true;
@@ -37880,10 +38731,21 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 		result = diti_plan_prepare_secondaries(job->plan, &error);
 	if (result >= 0) result = diti_job_verdict(job, &error);
 	if (result < 0) return diti_run_fail(job, &error);
+	diti_frames_learn(job->plan);
+	diti_plan_free_retired(job->plan, false);
 	scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
 	result = diti_run_record_slices(job, cmd, budget_us);
 	diti_trace_close(&scope, 0);
 	return result;
+}
+
+DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us) {
+	if (!job || !job->plan) return DIT_ERROR_INVALID_ARGUMENT;
+	if (!diti_frames_told(job->plan, us)) return DIT_ERROR_INVALID_ARGUMENT;
+	diti_lock(&job->status_lock);
+	job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
+	diti_unlock(&job->status_lock);
+	return DIT_OK;
 }
 
 static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, uint32_t frame, const void *dst,

@@ -685,7 +685,9 @@ static void test_table_round_trip(void) {
     for (uint32_t a = 0; a < 4; a++) {
         context.devices[a] = &devices[a];
         diti_format(devices[a].info.name, sizeof devices[a].info.name, "card \"%u\"", a);
-        devices[a].rate = (a + 1) * 1e12, devices[a].stream = 3e11, devices[a].memory_limit = 16000000000u;
+        devices[a].speed.us_per_gflop = 1000.0f / (float)(a + 1); /* 1, 2, 3, 4 TFLOP/s */
+        devices[a].speed.us_per_gigabyte = 1e4f / 3;              /* 300 GB/s */
+        devices[a].memory_limit = 16000000000u;
         for (uint32_t b = 0; b < 4; b++) peers.links.pairs[a][b] = a / 2 == b / 2 ? 2e10 : 5e9;
     }
     context.device_count = peers.links.count = 4;

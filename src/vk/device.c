@@ -159,7 +159,8 @@ static void diti_device_shares_enabled(diti_device *device, const VkDeviceCreate
         diti_device_share(device, info->ppEnabledExtensionNames[i]);
 }
 
-/* Whether a validation layer watches, which then says so. */
+/* Whether a validation layer watches. A layer answers without being in the device's list of extensions, and the loader
+   answers where nothing else does. */
 static bool diti_device_is_validated(const diti_device *device) {
     VkPhysicalDeviceToolPropertiesEXT tools[16];
     uint32_t i, count = DITI_COUNT(tools);
@@ -184,8 +185,6 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
     for (i = 0; i < count; i++) {
         if (diti_equal(list[i].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) device->has_memory_budget = true;
         if (diti_equal(list[i].extensionName, DITI_PORTABILITY_SUBSET)) device->has_portability_subset = true;
-        if (diti_equal(list[i].extensionName, VK_EXT_TOOLING_INFO_EXTENSION_NAME))
-            device->validated = diti_device_is_validated(device);
         diti_device_share(device, list[i].extensionName);
     }
     diti_free(&device->env, list);
@@ -272,6 +271,7 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
     result = diti_device_cores(device, &device->limits, err);
     if (result < 0) return result;
     diti_device_override(device, desc->overrides);
+    device->validated = diti_device_is_validated(device);
     result = diti_device_extensions(device, err);
     if (result >= 0)
         result =
