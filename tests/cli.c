@@ -631,7 +631,7 @@ static const char no_realloc[] =
     "__attribute__((constructor)) static void find(void) { dl_iterate_phdr(first, 0); }\n"
     "void *realloc(void *block, size_t size) {\n"
     "    char *caller = __builtin_return_address(0);\n"
-    "    if (caller < begin || caller >= end || size < 256) return __libc_realloc(block, size);\n"
+    "    if (caller < begin || caller >= end || size < 2048) return __libc_realloc(block, size);\n"
     "    errno = ENOMEM;\n"
     "    return 0;\n"
     "}\n";
