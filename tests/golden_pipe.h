@@ -257,6 +257,7 @@ static inline void golden_run_prompts(golden *g, const golden_folder *folder) {
         diti_format(model, sizeof model, "models/%s-q8_0.gguf", folder->name);
     if (golden_pipe_open(&p, g, folder, model)) {
         for (call = list ? list->first : NULL; call; call = call->next, i++) {
+            if (g->every && i % g->every != g->from) continue;
             diti_format(noise, sizeof noise, "case%u.in.latents", i);
             diti_format(latents, sizeof latents, "case%u.out.latents", i);
             diti_format(image, sizeof image, "case%u.out.image01", i);

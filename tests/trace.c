@@ -7,7 +7,7 @@
 #include "files.h"
 
 #define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */
-enum { SIDE = 32, BYTES = SIDE * SIDE * 4, STEPS = 3, MANY_STEPS = 12, MOST = 20000 };
+enum { SIDE = 32, BYTES = SIDE * SIDE * 4, STEPS = 3, MANY_STEPS = 12, MOST = 200000 /* events */ };
 
 static diti_env env;
 static unsigned char expected[BYTES]; /* without a trace */

@@ -55,11 +55,13 @@ printf '#include "dit.h"\n#include "dit.h"\n#define DIT_IMPLEMENTATION\n#include
 strict='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I.'
 
 # --- warnings: no compiler has one, in any language the header claims ---
+processors=$(getconf _NPROCESSORS_ONLN)
+side_by_side() { # side_by_side COMMAND...: for each line of the input, put in place of {}, as many at a time as there are processors
+    xargs -P "$processors" -I '{}' "$@"
+}
 matrix() { # matrix COMPILER LANGUAGE STANDARD [FLAG]
-    for unit in declarations implementation twice; do
-        # shellcheck disable=SC2086
-        "$1" -x "$2" -std="$3" $strict -fsyntax-only ${4:-} $work/$unit.c || return 1
-    done
+    # shellcheck disable=SC2086
+    printf '%s\n' twice implementation declarations | side_by_side "$1" -x "$2" -std="$3" $strict -fsyntax-only ${4:-} "$work/{}.c"
 }
 for compiler in gcc clang; do
     have $compiler || { skip "$compiler" "not installed"; continue; }
@@ -93,9 +95,8 @@ foreign aarch64 aarch64-linux-gnu-
 mingw=x86_64-w64-mingw32
 have $mingw-gcc || skip Windows "$mingw-gcc is not installed"
 windows_programs() { # every program that is for users too, as MinGW builds it for Windows
-    for program in examples/minimal examples/txt2img tools/dit-convert tools/dit-plan tools/dit-bench; do
-        $mingw-gcc -std=gnu99 -Wall -Wextra -Werror -DDIT_API=static -Wno-unused-function -I. -isystem $work/vulkan -fsyntax-only $program.c || return 1
-    done
+    printf '%s\n' examples/txt2img tools/dit-bench tools/dit-plan tools/dit-convert examples/minimal |
+        side_by_side $mingw-gcc -std=gnu99 -Wall -Wextra -Werror -DDIT_API=static -Wno-unused-function -I. -isystem $work/vulkan -fsyntax-only '{}.c'
 }
 windows_dll() { # a DLL that exports what dit.h declares; it needs nothing that Windows lacks
     printf '#define DIT_API __declspec(dllexport)\n#define DIT_IMPLEMENTATION\n#include "dit.h"\n' >$work/dll.c
@@ -148,6 +149,7 @@ check 'no name is a macro of windows.h or X11' common_words
 # the implementation, where neither it nor the application said VK_NO_PROTOTYPES; README says so.
 vulkan_orders() {
     count=0
+    rm -f $work/order-*
     for header in vulkan/vulkan.h volk.h vulkan/vulkan.hpp; do
         echo "#include <$header>" | g++ -x c++ -DVK_NO_PROTOTYPES -E - >/dev/null 2>&1 || { echo "note: there is no $header"; continue; }
         for prototypes in '' '#define VK_NO_PROTOTYPES'; do
@@ -158,15 +160,17 @@ vulkan_orders() {
 $dit"; do
                     # The second: it takes long to compile, and the declarations show what there is to see.
                     case "$prototypes$order" in '#define DIT_IMPLEMENTATION'*volk.h* | *IMPLEMENTATION*vulkan.hpp* | *vulkan.hpp*IMPLEMENTATION*) continue ;; esac
-                    printf '%s\n%s\nint main(void) { dit_output out; out.view = 0; return out.view != 0; }\n' "$prototypes" "$order" >$work/order.c
-                    g++ -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -I. -fsyntax-only $work/order.c || { cat $work/order.c; return 1; }
-                    count=$((count + 1))
-                    [ "$header" != vulkan/vulkan.hpp ] || continue
-                    gcc -std=c99 -Wall -Wextra -Wpedantic -Werror -I. -fsyntax-only $work/order.c || { cat $work/order.c; return 1; }
-                    count=$((count + 1))
+                    for language in c++17 c99; do
+                        [ "$header$language" != vulkan/vulkan.hppc99 ] || continue
+                        count=$((count + 1))
+                        printf '%s\n%s\nint main(void) { dit_output out; out.view = 0; return out.view != 0; }\n' "$prototypes" "$order" >$work/order-$count.$language
+                    done
                 done
             done
         done
+    done
+    for language in c++17 c99; do
+        (cd $work && ls order-*."$language") | side_by_side gcc -x ${language%[0-9][0-9]} -std=$language -Wall -Wextra -Wpedantic -Werror -I. -fsyntax-only "$work/{}" || return 1
     done
     echo "note: $count orders"
     [ $count -ge 15 ]
