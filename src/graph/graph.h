@@ -1083,9 +1083,10 @@ DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part); /* through sl
    then waits for. submitted: whether it was. */
 DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission, dit_error *err);
 DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted);
-DIT_INTERNAL void diti_stream_forget(diti_plan *plan);                                 /* it is about to be destroyed */
+DIT_INTERNAL void diti_stream_forget(diti_plan *plan); /* it is about to be destroyed */
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
-DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err); /* and writes the sets */
+/* And writes the sets. */
+DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
 /* The timeline, command pools, and what is recorded whatever the slices. */
 DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err);
 /* Those that are missing. */
