@@ -10860,6 +10860,7 @@ typedef struct diti_dispatch {
 	double padded_flops;
 	uint32_t shape[5];
 	uint32_t segment;
+	bool early;
 } diti_dispatch;
 
 typedef struct diti_gemm_image {
@@ -10948,6 +10949,7 @@ typedef struct diti_graph {
 	size_t cut_count, cut_capacity;
 	diti_mark *marks;
 	size_t mark_count, mark_capacity;
+	diti_tensor made_early;
 } diti_graph;
 
 static bool diti_graph_failed(const diti_graph *graph);
@@ -13414,8 +13416,35 @@ static void diti_graph_use(diti_graph *graph, diti_tensor tensor, uint32_t dispa
 	parent->last_use = dispatch;
 }
 
+static bool diti_graph_may_pass(const diti_graph *graph) {
+	size_t count = graph->dispatch_count;
+	const diti_dispatch *newest = graph->dispatches + count - 1;
+	uint32_t i;
+	if (graph->segments[graph->segment_count - 1].count == 0 || newest->early) return false;
+	if (graph->event_count && graph->events[graph->event_count - 1].place == count) return false;
+	if (graph->mark_count && graph->marks[graph->mark_count - 1].place == count) return false;
+	for (i = 0; i < newest->binding_count; i++)
+		if (newest->bindings[i].tensor && graph->tensors[newest->bindings[i].tensor].parent == graph->made_early)
+			return true;
+	return false;
+}
+
+static void diti_graph_pass(diti_graph *graph) {
+	uint32_t place = (uint32_t)graph->dispatch_count - 1, i;
+	diti_dispatch *product = &graph->dispatches[place - 1], *expansion = &graph->dispatches[place], kept = *product;
+	*product = *expansion;
+	*expansion = kept;
+	for (i = 0; i < kept.binding_count; i++)
+		if (kept.bindings[i].tensor) diti_graph_use(graph, kept.bindings[i].tensor, place);
+	for (i = 0; i < product->binding_count; i++) {
+		diti_tensor_info *made = &graph->tensors[graph->tensors[product->bindings[i].tensor].parent];
+		if (product->bindings[i].writes) made->first_use = place - 1;
+	}
+}
+
 static void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch) {
 	diti_dispatch *copy;
+	bool passes;
 	uint32_t i;
 	if (diti_graph_failed(graph)) return;
 	if (graph->segment_count == 0) {
@@ -13432,10 +13461,14 @@ static void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch
 		if (dispatch->bindings[i].tensor)
 			diti_graph_use(graph, dispatch->bindings[i].tensor, (uint32_t)graph->dispatch_count);
 	}
+	passes = dispatch->early && diti_graph_may_pass(graph);
 	copy = &graph->dispatches[graph->dispatch_count++];
 	*copy = *dispatch;
 	copy->segment = graph->segment_count - 1;
 	graph->segments[copy->segment].count++;
+	if (passes) diti_graph_pass(graph);
+	for (i = 0; i < dispatch->binding_count && dispatch->early; i++)
+		if (dispatch->bindings[i].writes) graph->made_early = graph->tensors[dispatch->bindings[i].tensor].parent;
 }
 
 /* ==== src/graph/exchange.c ==== */
@@ -17343,6 +17376,7 @@ static diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, 
 	if (!diti_expand_source(graph, &dispatch, weight, rows, first)) return 0;
 	out = diti_tensor_new(graph, diti_expand_format(graph), rows, diti_expand_pitch(weight), name);
 	if (!out) return 0;
+	dispatch.early = !graph->device->is_cpu && !diti_part_streams(&weight->parts[part]);
 	diti_expand_emit(graph, &dispatch, source, out, rows);
 	return out;
 }

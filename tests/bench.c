@@ -83,7 +83,8 @@ static const struct {
      KEYS PEAKS "gflops+ layers+ layers_run+ extrapolated memory+ runs_per_s+"},
     {"block --shape flux-tiny --tokens 8 --runs 1", 2, KEYS PEAKS "gflops+ shape layer count+"},
     {"model --steps 2 --runs 1 --model " MODEL, 1,
-     KEYS "gflops+ steps+ steps_per_s+ memory+ device_bytes+ pipelines+ again_seconds+"},
+     KEYS "gflops+ steps+ steps_per_s+ memory+ device_bytes+ pipelines+ again_seconds+ expanded_bytes_per_step+ "
+          "barriers_per_step+"},
 };
 
 /* Each type is a kernel more to compile: in the full run only. */

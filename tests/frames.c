@@ -24,7 +24,7 @@ typedef struct flux {
 } flux;
 
 /* 1024 x 1024 pixels, 512 tokens of text, one branch, on an imaginary GPU whose cores nobody tells. */
-static bool flux_open(flux *f, real_file *file) {
+static bool flux_open(flux *f, real_file *file, dit_type type) {
     diti_env env = test_env(NULL);
     diti_checkpoint *checkpoint = NULL;
     dit_source source;
@@ -35,7 +35,7 @@ static bool flux_open(flux *f, real_file *file) {
     none.env = env;
     diti_job_imaginary_device(&none, &f->device);
     file->original = true;
-    file->type = DIT_TYPE_F16;
+    file->type = type;
     real_flux(file, 3072, 19, 38, true);
     source = real_source(file);
     if (!CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_OK &&
@@ -124,7 +124,7 @@ static void test_flux(void) {
     static flux f;
     size_t r, l;
     dit_error err = {0};
-    if (flux_open(&f, &file)) {
+    if (flux_open(&f, &file, DIT_TYPE_F16)) {
         for (r = 0; r < DITI_COUNT(rates); r++) {
             uint32_t fewer = 0;
             for (l = 0; l < DITI_COUNT(limits); l++) {
@@ -160,6 +160,42 @@ static void test_flux(void) {
         f.device.max_slice_us = 1000;
         if (CHECK(diti_plan_make_slices(&f.plan, &f.graph, &err) == DIT_OK))
             check_pieces(&f.plan, 4 * 132, "132 cores");
+    }
+    flux_close(&f);
+    real_free(&file);
+}
+
+/* Weights that are packed are expanded while the product before theirs computes: no barrier stands between the two, and
+   there are hardly more barriers than there would be without expansions. */
+static void test_expansions(void) {
+    real_file file = {0};
+    static flux f;
+    uint32_t early = 0, epoch_early = 0, beside = 0, barriers = 0;
+    bool product = false;
+    size_t i;
+    dit_error err = {0};
+    if (flux_open(&f, &file, DIT_TYPE_Q8_0)) {
+        f.device.speed.launch_us = 4;
+        f.device.speed.us_per_gflop = 9;
+        f.device.speed.us_per_gigabyte = 900;
+        f.device.max_slice_us = 1000000;
+        CHECK_MESSAGE(diti_plan_make_slices(&f.plan, &f.graph, &err) == DIT_OK, "%s", err.message);
+        for (i = 0; i <= f.plan.dispatch_count; i++) {
+            const diti_dispatch *source = &f.plan.sources[f.plan.dispatches[i % f.plan.dispatch_count].source];
+            if (i == f.plan.dispatch_count || f.plan.dispatches[i].barrier) {
+                beside += product ? epoch_early : 0;
+                epoch_early = product = 0;
+                barriers++;
+            }
+            if (i == f.plan.dispatch_count) break;
+            early += source->early;
+            epoch_early += source->early;
+            product = product || source->cost_kind == DITI_COST_GEMM;
+        }
+        printf("FLUX.1 of q8_0: %u of %u expansions beside a product, %u barriers for %u dispatches\n", beside, early,
+               barriers, (uint32_t)f.plan.dispatch_count);
+        CHECK(early > 800 && beside * 10 > early * 6);
+        CHECK(barriers * 20 < (f.plan.dispatch_count - early) * 21);
     }
     flux_close(&f);
     real_free(&file);
@@ -574,6 +610,7 @@ int main(void) {
     static engine e;
     test_vulkan_begin();
     test_flux();
+    test_expansions();
     test_fit();
     test_cache();
     test_faults();

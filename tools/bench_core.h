@@ -76,6 +76,7 @@ typedef struct line { /* what a case prints */
     const char *op, *type;
     uint32_t m, n, k;
     double flops, bytes;
+    double expanded, barriers; /* bytes of weights that were expanded, and barriers, of a step */
     times t;
     char more[1024]; /* further keys: ", \"tokens\": 1024" */
     char title[64];  /* of the report's row, behind op; empty: m x n x k */
@@ -621,6 +622,21 @@ static void count_work(const diti_plan *plan, uint32_t segment, double *flops, d
     }
 }
 
+/* What packed weights cost besides their products: bytes that a segment writes of expanded weights; and how often it
+   waits for all that it has begun. */
+static void count_waits(const diti_plan *plan, uint32_t segment, double *expanded, double *barriers) {
+    size_t i;
+    *expanded = *barriers = 0;
+    for (i = 0; i < plan->dispatch_count; i++) {
+        const diti_plan_dispatch *piece = &plan->dispatches[i];
+        const diti_dispatch *source = &plan->sources[piece->source];
+        if (source->segment != segment) continue;
+        *barriers += piece->barrier;
+        if (!piece->first_group && !strcmp(source->name, "expand"))
+            *expanded += (double)plan->tensors[source->bindings[1].tensor].bytes;
+    }
+}
+
 static int make_plan(bench *b) {
     dit_result result;
     if (b->code) return b->code;
@@ -741,6 +757,11 @@ static void add_memory(bench *b, double device_bytes) {
     add_key(b, "memory", b->device->is_cpu && host > 0 ? host : host + device_bytes, "%.0f");
     add_key(b, "device_bytes", device_bytes, "%.0f");
     add_key(b, "host_peak_bytes", host, "%.0f");
+}
+
+static void add_waits(bench *b) {
+    add_key(b, "expanded_bytes_per_step", b->line.expanded, "%.0f");
+    add_key(b, "barriers_per_step", b->line.barriers, "%.0f");
 }
 
 /* ---- the table of --report ---- */

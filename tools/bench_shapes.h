@@ -469,11 +469,14 @@ static void emit_shape(bench *b, shape_run *r, bool ends) {
 
 /* Adds `times` runs of a segment, per layer `share` of it, to the line. */
 static int add_segment(bench *b, uint32_t segment, double share) {
-    double flops, bytes;
+    double flops, bytes, expanded, barriers;
     times t;
     int code = measure(b, segment, &t);
     if (code) return code;
     count_work(b->plan, segment, &flops, &bytes);
+    count_waits(b->plan, segment, &expanded, &barriers);
+    b->line.expanded += expanded * share;
+    b->line.barriers += barriers * share;
     b->line.flops += flops * share;
     b->line.bytes += bytes * share;
     b->line.t.device += t.device * share;
@@ -491,6 +494,7 @@ static void add_shape_keys(bench *b, const shape_run *r) {
     add_key(b, "weight_bytes", r->weight_bytes, "%.0f");
     add_key(b, "model_bytes", used - r->run_bytes + r->weight_bytes, "%.0f");
     add_memory(b, used);
+    add_waits(b);
     add_bool(b, "fusion", !b->o.no_fusion);
     add_bool(b, "replay", !b->o.no_replay);
 }

@@ -449,6 +449,8 @@ static int draw_picture(bench *b, picture *p) {
     if (!code) code = write_cache(b);
     if (code) return code;
     add_memory(b, p->memory);
+    count_waits(p->job->plan, p->job->step_segment, &b->line.expanded, &b->line.barriers);
+    add_waits(b);
     b->line.type = "stored";
     print_line(b);
     return b->o.profile ? profile(b, p->job->plan, p->job->step_segment, p->desc.steps) : EXIT_GOOD;

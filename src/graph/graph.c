@@ -199,8 +199,38 @@ static void diti_graph_use(diti_graph *graph, diti_tensor tensor, uint32_t dispa
     parent->last_use = dispatch;
 }
 
+/* Whether an expansion may change places with the newest dispatch: that is the product which reads the expansion before
+   it, and nothing begins or ends between the two. */
+static bool diti_graph_may_pass(const diti_graph *graph) {
+    size_t count = graph->dispatch_count;
+    const diti_dispatch *newest = graph->dispatches + count - 1;
+    uint32_t i;
+    if (graph->segments[graph->segment_count - 1].count == 0 || newest->early) return false;
+    if (graph->event_count && graph->events[graph->event_count - 1].place == count) return false;
+    if (graph->mark_count && graph->marks[graph->mark_count - 1].place == count) return false;
+    for (i = 0; i < newest->binding_count; i++)
+        if (newest->bindings[i].tensor && graph->tensors[newest->bindings[i].tensor].parent == graph->made_early)
+            return true;
+    return false;
+}
+
+/* The newest two dispatches change places. Tensors of the product live until its new place, and as long before. */
+static void diti_graph_pass(diti_graph *graph) {
+    uint32_t place = (uint32_t)graph->dispatch_count - 1, i;
+    diti_dispatch *product = &graph->dispatches[place - 1], *expansion = &graph->dispatches[place], kept = *product;
+    *product = *expansion;
+    *expansion = kept;
+    for (i = 0; i < kept.binding_count; i++)
+        if (kept.bindings[i].tensor) diti_graph_use(graph, kept.bindings[i].tensor, place);
+    for (i = 0; i < product->binding_count; i++) {
+        diti_tensor_info *made = &graph->tensors[graph->tensors[product->bindings[i].tensor].parent];
+        if (product->bindings[i].writes) made->first_use = place - 1;
+    }
+}
+
 DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch) {
     diti_dispatch *copy;
+    bool passes;
     uint32_t i;
     if (diti_graph_failed(graph)) return;
     if (graph->segment_count == 0) {
@@ -217,8 +247,12 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
         if (dispatch->bindings[i].tensor)
             diti_graph_use(graph, dispatch->bindings[i].tensor, (uint32_t)graph->dispatch_count);
     }
+    passes = dispatch->early && diti_graph_may_pass(graph);
     copy = &graph->dispatches[graph->dispatch_count++];
     *copy = *dispatch;
     copy->segment = graph->segment_count - 1;
     graph->segments[copy->segment].count++;
+    if (passes) diti_graph_pass(graph);
+    for (i = 0; i < dispatch->binding_count && dispatch->early; i++)
+        if (dispatch->bindings[i].writes) graph->made_early = graph->tensors[dispatch->bindings[i].tensor].parent;
 }

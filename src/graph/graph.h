@@ -342,6 +342,7 @@ typedef struct diti_dispatch {
     double padded_flops;        /* where tiles stand out beyond the result: what they compute in all; else 0 */
     uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
     uint32_t segment;
+    bool early; /* it makes what the next product reads, of weights alone: see diti_graph_dispatch */
 } diti_dispatch;
 
 /* --- tuning: what an op wants to be measured (tune.c) --- */
@@ -436,6 +437,7 @@ typedef struct diti_graph {
     size_t cut_count, cut_capacity;
     diti_mark *marks;
     size_t mark_count, mark_capacity;
+    diti_tensor made_early; /* what the newest dispatch that is early has made; 0: none */
 } diti_graph;
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
@@ -468,7 +470,9 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
 /* What cut leaves of weight (weight itself where it cuts nothing off); lives as long as the graph, and its plan. */
 DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut);
-/* Appends a copy of dispatch; widens the life of what it binds. */
+/* Appends a copy of dispatch; widens the life of what it binds. One that is early comes to stand before the newest,
+   where that reads what the early one before has made: a device then computes a product while it expands the weights of
+   the next, by turns in two places, and waits once for both. */
 DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
 
 /* An exchange begins behind the ops so far; its number. Without an end of its own it ends with its segment. */

@@ -92,6 +92,7 @@ DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *we
     if (!diti_expand_source(graph, &dispatch, weight, rows, first)) return 0;
     out = diti_tensor_new(graph, diti_expand_format(graph), rows, diti_expand_pitch(weight), name);
     if (!out) return 0;
+    dispatch.early = !graph->device->is_cpu && !diti_part_streams(&weight->parts[part]);
     diti_expand_emit(graph, &dispatch, source, out, rows);
     return out;
 }
