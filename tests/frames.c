@@ -125,7 +125,7 @@ static void test_flux(void) {
     size_t r, l;
     dit_error err = {0};
     if (flux_open(&f, &file, DIT_TYPE_F16)) {
-        for (r = 0; r < DITI_COUNT(rates); r++) {
+        for (r = test_first_driver() ? 0 : DITI_COUNT(rates) - 2; r < DITI_COUNT(rates); r++) {
             uint32_t fewer = 0;
             for (l = 0; l < DITI_COUNT(limits); l++) {
                 char what[80];
