@@ -107,6 +107,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     char wanted[32];
     int rung;
     diti_identify(&device->vk, device->physical, &id);
+    device->portions = diti_portions_of(&id, diti_override_number(overrides, "portions", UINT64_MAX));
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
     device->rung = diti_rung_highest(&device->features, &device->coop, quirks, device->unverified);
@@ -232,7 +233,7 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
     diti_memory_find(device);
     diti_device_properties(device);
     diti_device_timestamps(device, desc->overrides);
-    result = diti_device_cores(device, &device->limits.cores, err);
+    result = diti_device_cores(device, err);
     if (result < 0) return result;
     diti_device_override(device, desc->overrides);
     result = diti_device_extensions(device, err);
