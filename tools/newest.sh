@@ -99,8 +99,8 @@ run) [ $# -ge 2 ] && shift && run "$@" ;;
 with) [ $# -ge 3 ] && manifest=$2 && shift 2 && run "$@" ;;
 headers) headers ;;
 source) # a mirror may lack sources of suites that move
-    [ $# -eq 3 ] && for suite in testing unstable stable; do unpack_source $suite "$3" "$2" && exit 0; done
-    exit 1
+    [ $# -eq 3 ] && for suite in testing unstable; do unpack_source $suite "$3" "$2" 2>/dev/null && exit 0; done
+    [ $# -eq 3 ] && unpack_source stable "$3" "$2"
     ;;
 *) fail "fetch, run PROGRAM, with MANIFEST PROGRAM, headers or source PACKAGE FOLDER" ;;
 esac
