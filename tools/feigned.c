@@ -130,16 +130,17 @@ static void add_products(feigned *f, dit_type type) {
         }
 }
 
-static void add_attention(feigned *f, uint32_t head_dim, uint32_t keys) {
+static void add_attention(feigned *f, uint32_t head_dim, uint32_t keys, bool int8) {
     diti_attention_desc desc = DITI_ZERO;
     diti_tensor q, k, v;
     char text[32];
-    diti_format(text, sizeof text, "of %u, %u keys", head_dim, keys);
+    diti_format(text, sizeof text, "of %u, %u %skeys", head_dim, keys, int8 ? "int8 " : "");
     begin(f, "attention", text, DIT_TYPE_F16);
     desc.batch = 1;
     desc.heads = 16;
     desc.head_dim = head_dim;
     desc.scale = 0.1f;
+    desc.int8 = int8;
     q = input(&f->b, 4096, 16 * head_dim, "q");
     k = input(&f->b, keys, 16 * head_dim, "k");
     v = input(&f->b, keys, 16 * head_dim, "v");
@@ -218,8 +219,9 @@ static void add_all(feigned *f) {
     add_shape(f, find_shape("pixart-sigma-1024"), DIT_TYPE_I8_ROW);
     for (i = DIT_TYPE_F32; i <= DIT_TYPE_I8_ROW_ROTATED; i++) add_products(f, (dit_type)i);
     for (i = 0; i < DITI_COUNT(heads); i++) {
-        add_attention(f, heads[i], 4096);
-        add_attention(f, heads[i], 300);
+        add_attention(f, heads[i], 4096, false);
+        add_attention(f, heads[i], 300, false);
+        if (heads[i] == 64 || heads[i] == 128) add_attention(f, heads[i], 4096, true); /* what may be asked for */
     }
     for (i = 0; i < DITI_COUNT(convolved); i++) {
         add_vae(f, 64, convolved[i]);
