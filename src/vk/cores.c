@@ -12,7 +12,8 @@ static bool diti_cores_has(const VkExtensionProperties *list, uint32_t count, co
     return false;
 }
 
-static uint32_t diti_cores_of_list(diti_device *device, const VkExtensionProperties *list, uint32_t count) {
+static uint32_t diti_cores_of_list(const diti_device *device, const VkExtensionProperties *list, uint32_t count,
+                                   uint32_t *registers) {
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nv = DITI_ZERO;
     VkPhysicalDeviceShaderCorePropertiesAMD amd = DITI_ZERO;
     VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm = DITI_ZERO;
@@ -28,7 +29,7 @@ static uint32_t diti_cores_of_list(diti_device *device, const VkExtensionPropert
     else if (diti_cores_has(list, count, VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME))
         properties.pNext = &arm;
     device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
-    device->limits.registers = amd.vgprsPerSimd;
+    *registers = amd.vgprsPerSimd;
     if (nv.shaderSMCount) return nv.shaderSMCount;
     if (arm.shaderCoreCount) return arm.shaderCoreCount;
     if (amd.computeUnitsPerShaderArray)
@@ -36,14 +37,14 @@ static uint32_t diti_cores_of_list(diti_device *device, const VkExtensionPropert
     return properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 32 : 8;
 }
 
-DIT_INTERNAL dit_result diti_device_cores(diti_device *device, dit_error *err) {
+DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, diti_limits *out, dit_error *err) {
     VkExtensionProperties *list;
     uint32_t count = 0;
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) count = 0;
     list = (VkExtensionProperties *)diti_alloc_array(&device->env, count + 1, sizeof *list);
     if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device's extensions");
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
-    device->limits.cores = diti_cores_of_list(device, list, count);
+    out->cores = diti_cores_of_list(device, list, count, &out->registers);
     diti_free(&device->env, list);
     return DIT_OK;
 }

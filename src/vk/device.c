@@ -233,7 +233,7 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
     diti_memory_find(device);
     diti_device_properties(device);
     diti_device_timestamps(device, desc->overrides);
-    result = diti_device_cores(device, err);
+    result = diti_device_cores(device, &device->limits, err);
     if (result < 0) return result;
     diti_device_override(device, desc->overrides);
     result = diti_device_extensions(device, err);

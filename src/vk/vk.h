@@ -430,7 +430,7 @@ typedef struct diti_feature_chain {
 DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
                                                 diti_features *out, dit_error *err);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
-DIT_INTERNAL dit_result diti_device_cores(diti_device *device, dit_error *err); /* limits.cores and .registers */
+DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, diti_limits *out, dit_error *err);
 DIT_INTERNAL void diti_features_useful(diti_features *features); /* drops what is of no use without what is missing */
 /* The structures and extensions that switch wanted on; chain must stay where it is. */
 DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_chain *chain);
