@@ -3,6 +3,7 @@
 #   make image      a first picture, build/image.png; installs what is missing first (as root or with sudo)
 #   make test       what CI runs;  make test NAMES="gguf kernels"  only these;  make test-all  the full sweeps, resumable
 #   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make fuzz  each parser, FUZZ_SECONDS=5
+#   make gpus       compiles every kernel with the drivers of GPUs that are not here; GPUS="dg2 bmg" these alone
 #   make shaders    SPIR-V from shaders/ (needs glslang);  make install PREFIX=/usr/local;  make clean
 
 CC       = cc
@@ -10,6 +11,7 @@ CFLAGS   = -O2
 PREFIX   = /usr/local
 FUZZ_SECONDS = 5
 NAMES    =
+GPUS     =
 
 COMPILE  = $(CC) -std=gnu99 -Wall -Wextra -I. -Itests
 LIBS     = -lm -ldl -lpthread
@@ -97,6 +99,11 @@ check check-sync: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)
 fuzz: $(FUZZERS)
 	@sh tests/fuzz.sh $(FUZZ_SECONDS)
+build/feigned: tools/feigned.c $(wildcard tools/*.h tools/*.inc) examples/programs.h dit.h
+	@mkdir -p $(@D) && echo '  $@'
+	@$(COMPILE) -O1 -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
+gpus: build/feigned
+	@sh tools/feigned.sh gpus $(GPUS) || [ $$? = 77 ]
 shaders: build/spirv
 	@sh tools/setup.sh shaders
 	build/spirv build shaders src/vk/spirv.inc
@@ -112,4 +119,4 @@ install: $(PROGRAMS)
 clean:
 	rm -rf build
 
-.PHONY: all needs setup image test test-all check check-sync fuzz shaders install clean
+.PHONY: all needs setup image test test-all check check-sync fuzz gpus shaders install clean

@@ -5576,6 +5576,20 @@ enum {
 	DITI_QUIRK_SLOW_HALF = 4
 };
 
+typedef struct diti_portions {
+	uint32_t half_rows;
+	uint32_t half_step;
+	uint32_t half_unrolled;
+	uint32_t dot_columns;
+	uint32_t half_quads, quads;
+	uint32_t part_rows, part_columns;
+	uint32_t step, conv_step;
+	uint32_t queries;
+	uint32_t channels;
+	uint32_t unrolled;
+	uint32_t registers;
+} diti_portions;
+
 typedef struct diti_coop_shape {
 	uint32_t m, n, k;
 } diti_coop_shape;
@@ -5603,6 +5617,7 @@ typedef struct diti_limits {
 	uint32_t subgroup_size;
 	uint32_t cores;
 	bool cores_told;
+	uint32_t registers;
 	float timestamp_period;
 	uint32_t timestamp_bits;
 } diti_limits;
@@ -5765,6 +5780,7 @@ typedef struct diti_device {
 	dit_device_allocator allocator;
 	dit_device_info info;
 	diti_limits limits;
+	const diti_portions *portions;
 	VkPhysicalDeviceMemoryProperties memory;
 	VkDeviceSize heap;
 	uint32_t ordinal;
@@ -5999,6 +6015,7 @@ static const char *const diti_override_keys[] = {
 	"invocations",
 	"cores",
 	"candidate",
+	"portions",
 	"staging",
 	"mapped",
 	"transfer",
@@ -6522,7 +6539,7 @@ static bool diti_cores_has(const VkExtensionProperties *list, uint32_t count, co
 }
 
 static uint32_t diti_cores_of_list(const diti_device *device, const VkExtensionProperties *list, uint32_t count,
-	bool *told) {
+	diti_limits *out) {
 	VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nv = DITI_ZERO;
 	VkPhysicalDeviceShaderCorePropertiesAMD amd = DITI_ZERO;
 	VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm = DITI_ZERO;
@@ -6538,12 +6555,13 @@ static uint32_t diti_cores_of_list(const diti_device *device, const VkExtensionP
 	else if (diti_cores_has(list, count, VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME))
 		properties.pNext = &arm;
 	device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
-	*told = true;
+	out->registers = amd.vgprsPerSimd;
+	out->cores_told = true;
 	if (nv.shaderSMCount) return nv.shaderSMCount;
 	if (arm.shaderCoreCount) return arm.shaderCoreCount;
 	if (amd.computeUnitsPerShaderArray)
 		return amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
-	*told = false;
+	out->cores_told = false;
 	return properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 32 : 8;
 }
 
@@ -6554,7 +6572,7 @@ static dit_result diti_device_cores(const diti_device *device, diti_limits *out,
 	list = (VkExtensionProperties *)diti_alloc_array(&device->env, count + 1, sizeof *list);
 	if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device's extensions");
 	if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
-	out->cores = diti_cores_of_list(device, list, count, &out->cores_told);
+	out->cores = diti_cores_of_list(device, list, count, out);
 	diti_free(&device->env, list);
 	return DIT_OK;
 }
@@ -6654,6 +6672,31 @@ static void diti_identify(const diti_vk_api *vk, VkPhysicalDevice physical, diti
 	out->most_subgroup = sizes.maxSubgroupSize;
 	out->chooses_subgroup = (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
 	out->mixed_dot = dot.integerDotProduct4x8BitPackedMixedSignednessAccelerated != VK_FALSE;
+}
+
+/* ==== src/vk/portions.c ==== */
+
+enum { DITI_ANY_SUBGROUP = 0 };
+
+typedef struct diti_portions_line {
+	uint32_t vendor, least_subgroup;
+	diti_portions portions;
+} diti_portions_line;
+
+static const diti_portions_line diti_portions_table[] = {
+	{0x8086, 8, {4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, UINT32_MAX, 0}},
+	{0x8086, 16, {4, 4, 1, 4, 1, 2, 16, 32, 8, 4, 8, 48, UINT32_MAX, 0}},
+	{0x1002, DITI_ANY_SUBGROUP, {8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 160, 1024, 192}},
+	{0x10de, DITI_ANY_SUBGROUP, {8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 192, UINT32_MAX, 0}},
+	{0, DITI_ANY_SUBGROUP, {8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 256, UINT32_MAX, 0}}};
+
+static const diti_portions *diti_portions_of(const diti_identity *id, uint64_t wanted) {
+	const diti_portions_line *line = diti_portions_table;
+	if (wanted < DITI_COUNT(diti_portions_table)) return &diti_portions_table[wanted].portions;
+	while (line->vendor &&
+		(line->vendor != id->vendor || (line->least_subgroup && line->least_subgroup != id->least_subgroup)))
+		line++;
+	return &line->portions;
 }
 
 /* ==== src/vk/coop.c ==== */
@@ -9534,6 +9577,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
 	char wanted[32];
 	int rung;
 	diti_identify(&device->vk, device->physical, &id);
+	device->portions = diti_portions_of(&id, diti_override_number(overrides, "portions", UINT64_MAX));
 	quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
 	device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
 	device->rung = diti_rung_highest(&device->features, &device->coop, quirks, device->unverified);
@@ -10988,7 +11032,7 @@ typedef struct diti_gemm {
 } diti_gemm;
 static void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
 static bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
-#define DITI_ATTENTION_CONSTANTS 8u
+#define DITI_ATTENTION_CONSTANTS 10u
 typedef struct diti_attention_tiles {
 	const char *module;
 	uint32_t group, block;
@@ -17540,7 +17584,9 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
 	const diti_limits *limits = &graph->device->limits;
 	uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
 	bool large = limits->group_invocations >= 256 && tiles >= 256 && diti_gemm_rows_at_once(graph, gemm) >= 256;
+	const diti_portions *portions = graph->device->portions;
 	bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8;
+	out->constants[3] = out->constants[4] = 4;
 	if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image && !i8) {
 		out->module = "gemm_gpu";
 		out->group = 64;
@@ -17549,18 +17595,24 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
 		out->constants[0] = out->rows;
 		out->constants[1] = 4;
 		out->constants[2] = DITI_GEMM_FORM_FEW;
-		out->constant_count = 3;
+		out->constant_count = 5;
 		out->band = 1;
 		return;
 	}
+	if (half) {
+		out->constants[3] = portions->half_unrolled;
+		out->constants[4] = portions->half_step;
+		if (portions->half_rows < 8 && limits->group_invocations >= 256) large = true;
+	}
 	out->module = half ? "gemm_half" : "gemm_gpu";
 	out->group = large ? 256 : 128;
-	out->constants[0] = half && graph->device->is_cpu ? 2 : 8;
+	out->constants[0] = half ? portions->half_rows : i8 && portions->half_rows < 8 ? 4 : 8;
+	if (half && graph->device->is_cpu) out->constants[0] = 2;
 	out->rows = out->group / 16 * out->constants[0];
 	out->columns = 64;
 	out->constants[1] = 4;
 	out->constants[2] = 0;
-	out->constant_count = half ? 2 : 3;
+	out->constant_count = 5;
 	out->band = 8;
 }
 
@@ -17571,9 +17623,9 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
 	out->module = "gemm_dot_gpu";
 	out->group = large ? 256 : 128;
 	out->rows = large ? 128 : 64;
-	out->columns = large ? 128 : 64;
 	out->constants[0] = 8;
-	out->constants[1] = large ? 8 : 4;
+	out->constants[1] = large ? graph->device->portions->dot_columns : 4;
+	out->columns = 16 * out->constants[1];
 	out->constant_count = 2;
 	out->band = 8;
 }
@@ -17587,7 +17639,8 @@ static void diti_gemm_tiles_reduce(diti_gemm_tiles *out) {
 	out->constants[0] = 8;
 	out->constants[1] = 4;
 	out->constants[2] = DITI_GEMM_FORM_REDUCE;
-	out->constant_count = 3;
+	out->constants[3] = out->constants[4] = 4;
+	out->constant_count = 5;
 }
 
 static bool diti_gemm_is_vector(const diti_graph *graph, const diti_gemm *gemm) {
@@ -17641,6 +17694,16 @@ static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm 
 		across[0] = across[1] = fragments[0] = fragments[1] = 1;
 		return;
 	}
+	if (device->portions->part_rows < 64 && !device->is_cpu) {
+		uint32_t edge = (tiles >= 64 && !device->small_tiles) != (candidate == 1) ? 128 : 64;
+		fragments[0] = diti_gemm_ceil(device->portions->part_rows, coop->shape.m);
+		fragments[1] = diti_gemm_ceil(device->portions->part_columns, coop->shape.n);
+		across[0] = edge / device->portions->part_rows;
+		across[1] = edge / device->portions->part_columns;
+		while (across[0] > 1 && across[0] * across[1] * coop->threads > device->limits.group_invocations)
+			across[0] /= 2;
+		return;
+	}
 	if (device->is_cpu) part = 0;
 	while (count > 1 && count * count * coop->threads > device->limits.group_invocations) count /= 2;
 	across[0] = count;
@@ -17669,7 +17732,9 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
 	if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
 		return false;
 	diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
-	step = coop.unit * 4;
+	step = coop.unit * (gemm->image ? device->portions->conv_step : device->portions->step);
+	if (device->portions->part_rows < 64 && across[0] * fragments[0] * coop.shape.m <= 64)
+		step /= 2;
 	while (step < coop.shape.k) step *= 2;
 	out->module = "gemm_coop";
 	out->group = coop.threads * across[0] * across[1];
@@ -18148,6 +18213,7 @@ typedef struct diti_attention_matrix {
 	diti_coop_shape shape;
 	diti_coop_shape shape8;
 	uint32_t lanes, subgroups, queries, keys, padded;
+	uint32_t share;
 	bool registers;
 } diti_attention_matrix;
 
@@ -18171,7 +18237,12 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
 	*s = out->registers ? coop->flexible[DITI_COOP_F16] : coop->subgroup_shape[DITI_COOP_F16];
 	out->shape8 = diti_attention_shape8(device);
 	out->lanes = coop->subgroup;
-	out->padded = s->m ? diti_attention_pad(head_dim, diti_attention_larger(diti_attention_larger(s->n, s->k), 8)) : 0;
+	out->share = 1;
+	if (!out->registers && !device->is_cpu)
+		while (out->share < 8 && head_dim > device->portions->channels * out->share) out->share *= 2;
+	out->padded =
+		s->m ? diti_attention_pad(head_dim, out->share * diti_attention_larger(diti_attention_larger(s->n, s->k), 8))
+			: 0;
 	return s->m && out->lanes && (out->registers || (s->n >= 8 && s->k >= 8));
 }
 
@@ -18186,17 +18257,21 @@ static uint32_t diti_attention_int8_head(const diti_device *device, uint32_t hea
 }
 
 static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
-	uint32_t rows = a->subgroups * a->queries, bytes = 2 * a->keys * (a->padded / 8 + 1) * 16;
-	return a->registers ? bytes : bytes + rows * (a->keys / 4 + 1) * 16 + rows * 4;
+	uint32_t rows = a->subgroups / a->share * a->queries, bytes = 2 * a->keys * (a->padded / 8 + 1) * 16;
+	return a->registers ? bytes : bytes + a->share * rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
 static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, uint32_t candidate,
 	diti_attention_matrix *a) {
-	uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m;
-	bool deep = (a->padded <= 80 && queries > 512) != (candidate == 2);
-	a->queries = diti_attention_larger(m, device->is_cpu ? 1 : deep ? 32 : 16);
-	a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1);
-	while (a->subgroups > 1 && a->subgroups * a->lanes > device->limits.group_invocations) a->subgroups /= 2;
+	uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m, least = device->portions->queries;
+	uint32_t simds = 2;
+	bool deep = (a->padded <= 80 && queries > 512 && least >= 16) != (candidate == 2);
+	a->queries = diti_attention_larger(m, device->is_cpu ? 1 : deep ? 2 * least : least);
+	a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1) * a->share;
+	while (a->subgroups > a->share && a->subgroups * a->lanes > device->limits.group_invocations) a->subgroups /= 2;
+	if (device->limits.registers && device->portions->registers && !device->is_cpu)
+		while (a->subgroups > a->share && a->subgroups / simds * device->portions->registers > device->limits.registers)
+			a->subgroups /= 2;
 }
 
 static bool diti_attention_matrix_keys(const diti_device *device, diti_attention_matrix *a) {
@@ -18207,7 +18282,9 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
 		least = diti_attention_larger(least, a->lanes > a->shape.m ? 8 * a->lanes / a->shape.m : 8);
 	}
 	a->keys = diti_attention_larger(least, device->is_cpu ? 8 : a->registers ? 64 : 32);
-	while (a->subgroups > 1 && diti_attention_matrix_bytes(a) > device->limits.shared_bytes) a->subgroups /= 2;
+	if (device->portions->queries < 16 && !a->registers && !device->is_cpu)
+		a->keys = a->padded / a->share > 32 || a->padded > 128 ? 16 : 32;
+	while (a->subgroups > a->share && diti_attention_matrix_bytes(a) > device->limits.shared_bytes) a->subgroups /= 2;
 	return diti_attention_matrix_bytes(a) <= device->limits.shared_bytes;
 }
 
@@ -18221,7 +18298,7 @@ static bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head
 	if (device->is_cpu && keys / a.keys > DITI_ATTENTION_MATRIX_ROUNDS) return false;
 	out->module = a.registers ? "attention_coop2" : "attention_coop";
 	out->group = a.subgroups * a.lanes;
-	out->block = a.subgroups * a.queries;
+	out->block = a.subgroups / a.share * a.queries;
 	out->quads = a.padded / 4;
 	c[0] = a.lanes;
 	c[1] = a.registers ? a.queries : a.shape.m;
@@ -18231,7 +18308,10 @@ static bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head
 	c[5] = a.keys;
 	c[6] = a.shape8.m ? a.shape8.k : 32;
 	c[7] = int8 ? diti_attention_int8_head(device, head_dim) : 0;
-	out->constant_count = 8;
+	c[8] = a.share;
+	c[9] = a.keys / a.shape.n;
+	if (!device->is_cpu && a.queries * (a.padded / a.share) > device->portions->unrolled) c[9] = 1;
+	out->constant_count = a.registers ? 8 : 10;
 	return true;
 }
 
@@ -18306,17 +18386,23 @@ static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, 
 	return each * lanes * out->quads * 16u <= device->limits.shared_bytes;
 }
 
+static uint32_t diti_attention_threads(const diti_device *device, uint32_t quads, uint32_t each) {
+	uint32_t across = 16;
+	while (each && across < 64 && quads > across * each && 16 * across <= device->limits.group_invocations) across *= 2;
+	return 8 * across;
+}
+
 static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, diti_attention_tiles *out) {
 	const uint32_t queries = 32;
 	uint32_t keys = 32, bytes = 0;
 	bool kept = false;
+	out->group = diti_attention_threads(device, quads, device->portions->quads);
 	for (; keys >= 4; keys /= 2) {
-		bytes = keys * (quads + 1) * 16 + queries * (keys + 1) * 4 + 1024;
+		bytes = keys * (quads + 1) * 16 + queries * (keys + 1) * 4 + 512 + 4 * out->group;
 		if (bytes <= device->limits.shared_bytes) break;
 	}
 	if (keys >= 16) kept = bytes + queries * (quads + 1) * 16 <= device->limits.shared_bytes;
 	out->module = "attention_gpu";
-	out->group = 128;
 	out->block = queries;
 	out->quads = quads;
 	out->constants[0] = keys;
@@ -18330,12 +18416,12 @@ static bool diti_attention_tiles_half(const diti_device *device, const diti_atte
 	uint32_t quads = shape->head_dim / 4, keys = 32, bytes = 0;
 	if (device->rung < DITI_RUNG_HALF || !device->half_attention || shape->head_dim % 4) return false;
 	if (device->is_cpu && (uint64_t)(shape->keys / keys + 1) * 4 * (keys + quads) > DITI_ATTENTION_ROUNDS) return false;
+	out->group = diti_attention_threads(device, quads, device->portions->half_quads);
 	for (; keys >= 16; keys /= 2) {
-		bytes = 8 * (4 * quads + 1) * 8 + keys * (quads + 1) * 8 + 32 * (keys + 1) * 4 + 1024;
+		bytes = 8 * (4 * quads + 1) * 8 + keys * (quads + 1) * 8 + 32 * (keys + 1) * 4 + 512 + 4 * out->group;
 		if (bytes <= device->limits.shared_bytes) break;
 	}
 	out->module = "attention_half";
-	out->group = 128;
 	out->block = 32;
 	out->quads = quads;
 	out->constants[0] = keys;
@@ -37972,7 +38058,9 @@ static dit_result diti_job_resume(dit_job *job, dit_error *why) {
 /* ==== src/job/inspect.c ==== */
 
 static void diti_job_imaginary_device(const dit_model *model, diti_device *device) {
+	diti_identity nobody = DITI_ZERO;
 	memset(device, 0, sizeof *device);
+	device->portions = diti_portions_of(&nobody, UINT64_MAX);
 	device->env = model->env;
 	device->rung = DITI_RUNG_FP16;
 	device->has_fp16 = true;
@@ -39194,129 +39282,137 @@ static const char *const diti_spirv_text_gemm_cpu[] = {
 	0};
 #define DITI_SPIRV_SIZES_gemm_cpu 6247u, 12149u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-	"n0C9%1VZI/HSTJ`:&.bS'12YFOi[GRs)fZQCaa.'U=U.WB/XSpg(mX](5YH4V@M00p:6(aieES(WDZ62jF0s)6KgfjQ2Rc[SQ]L.ES+d3lFGl6@UhSDral"
-	"Vq=xTNawUC*K0)(;*IGw#Z6F&7D>(q(65g/c$&KvM>r,R.vy98ufUb,5s_qZ3W]$X$U06KNbx9k3OwKYMTV<fWke%$HH]9>X&qR>Au@c9`l0*keNNXD>pp"
-	"NEB;bQvQ[Ib1pt0ubM)VRe*IXp0Bq/8hi4=nWvPB`SM-rr9-UJ@79E`Y&AKxnjSIhZ$8^KCDomu'MPjI+,=R2mU;%uZ%.Y7aKK=>N.@f#%.D#Ip3XB^yH$"
-	"p5Ti.Hhx8EOLxyMv7:ZX.J[310AP_y<k5$xRjbc846Oddg@yR^l9d.0LdA0RZ5Su2O[iH4,0X>hLd.(]<L6Qv2WC$e,ogcDBh6=82V[5Sl'SZiLs,sLF)t"
-	"Rj(KKPai_*uin8xyJQG-xdBUkjdRypY-wL>>N#+HeLA2;elZKxGspn2,Cgb%,3Ox&27KKLB/aVk6VTSR$:eCM&)WZ9n2_Zn&]=NQ`q2mb7E`bX*)sBi2`L"
-	"`@P'v+&;[pkNds-e<@i[Cbm50r*jaJ`BB4[RX3Y>vQ[fr*XZr`T>1hn6ypWZ42+jn-HgF6n2q6q5w%3hesSs[XouJkfv-6eZGhXf3_+wC$MN`W;^T<21Hp"
-	"TT(yKtJ0oIIP`FEqWlr0<6q6DPpat#Juf.;$8Rc.Jc,BQ@FQpA`EX<S-HQ8bjeT:^CM`JNYe-S<&.=Axw):3BGkR%.6QJdX[%qT7vfSfEZh_OpbO=&S=jF"
-	"4_L#N>DVGQAgss)ZR.QtW1BRtm2C@SHmN7fu#@bP(q8,^flOaGV+,Cd'3mZ-=X%MI.6Y[%6x+%+].oGy+'tl.V2ksZ=gwp8DK4m#%oL,mDvpBWdlR1InK9"
-	"w`hfV_o2#AFPxyd)u2AG+'`=4E2dhwv,J0/YV89EfAc79C`:vmCSD:gM%*qD_nh7XG.*f@+q7X<HYt62r-hy3HJhtRmUJQ5CDe$P^StG0nW'Pbm[#nEji>"
-	"mOs;8l0JW-X.iv181BxZvO%x>aCDniN>G8sV+b2Q:v'>x#K1/37i87sv(kPJ/6rf3fmauVQx(.J_9U;]>5PrDwCCr]B3o+x[`BD%K=_3-u7lrZ.Xh8x,u]"
-	"A8dtON9kC.t)DpL#EjYuwdpK<om^EH<sS,$6y>]r(cjvkTUF72:E_3W^cQOKB:=9cbtjyiM3@vcGE^B;hJZ1K1#^m#aK^wklP^VBm32hNavq,NcNLB<OxO"
-	"KO0r01HwC/-ph%HpjAx8hn:'6-HuI8+%[;PvfX^58EdOq(ApIpr_Uxn35KsffB(ZD`<)bCZR-FP;GoiG.kh6%x=bE_I(s,wR:JfE%RhUW1FDnIRAB+onsL"
-	"g+pbCnD^+Iy6Av@c)I-oin*bOMBI''Dc'2fU<iY3V_%VM.Jy3%cX6gA:i,w_5Ku2vZ('b%$oXmyp_dd/cFoL<DmyATEHZo6,5eg@X,/7((9U,i@p9=]:k%"
-	")>%hbko+xp0C%X9e8(Si]_NeVOVK^B`h:a[PF[%:156Z=bN&C7vtE[Em0i;$#NN@I'^._q.XhjMmje)Mv,DV$B,/Crh>82=/<6jwN4rBu$mTbNd%y5dl]0"
-	"D3+vvX*^S4V6-b>.Y'bfP_u*(eI,PZ,S0sjtdCU:h3NixU*'S;C[&CnH^p+.j;eg5tLW0jK[]@nUiP.f=Q[t&kFf-IBk8$^Qhs'q^BYNrn)K)#.W`.<nZ3"
-	"EQo1W0XOoclGKFT9T)D4pbCbHjs<sCUE7q>iHS-MyD]F-w7Krm]bHW//*k-49Xir:Q'TJ-h]8(vO^6U;ESv:Ciy'C]s[FnSPKLIPWXlWCg.g/6>wP/^h+H"
-	"+0J*jG<Sda2jT84VS:wxq]dwYWG.2kytqC.X8rRh9N^NZSCh7Q`0kH4@>:b<&%M>qJGl8'PKW]J*p/'wGj/nW_nEj5IO$FihMFkRCPGt7uqpd_DB5@N_#["
-	")x;6A5p4d9bE9],iO#3&R`,DgVGvmkSvYBHAEtST=t`me>#n)S2NyWkhwyr:m_iQpUQ/dL3cKJ4BOHfuhXFHatI[axeh5l/l]9<P9F&R/lfjpoBj[g>A+W"
-	")Co)=8QYJ]es]UH-<;*dFm2q];eA*gHP@a6_BoE%ZwyI#Ed]OJ#g(]gn9QfH;k5t@@1Wb<FwE`<'wLOB6Gh<UJ#:t819gn,K2QWGeaomK'#Lm484l_ven:"
-	"L>]d70t0(*P2=BDbjSHoVL7HeFn`5Q9(,_EEIR[rg`E.QK8XY(>@ewK5ecY=&8#A)qP>wQJ,j]OP9W[/lB>d5BBp0^D&Q4N8-cXijtHWk:7XOq;KXsIp;S"
-	"GNMF#I)K,Z5HfiJ'S:gpp9r=q8SOMYS5@nhMBp/5U`vf3G@'q9CcTMv+ISAqTIW^XAlQMp7Rl=OcZyr%'&C#htTrF1^0^j__.s&p6MuO#R,UP/.ji)3P^A"
-	"^8AT%.V>>WSDb)%@qvdMF^es3w#=]MIvma,QZ8@[n(=2TRZ']2NQ9'N-9ixu%/^cDSX(JDXcY1(XK/:.9^OvZI5BS,w9Y4O,#&%^JDB<^.<oO[B,NNxn4T"
-	"r:XcV`L2iU$)6AtL4H;dTtMT045]%++yX)TGyll8eNF7R=,=4_nY&$gA=*IRn]8Un#iW(/m$W^:KpXo2`CJa>CNA<gK**#+fu6.K#NCo1iufGA:DGXFLsi"
-	"aV>Nl;xW9lMtul7FJHmgEqA`M3@n[vEXV%Ds8ur$0wjq#pobXisUZOsRd&97.M:S.HT7<V)VhxNO>FdcD703+$Eq-8*gP#dLV;arMUGMJP-9SW@^=q<E04"
-	"1#-OcG:+Gu_0HOR@4g1K]A+TV1js,hqc>*#Qw$tNom#^-UkXCjm$PoB5oCGEaA]*&eUV0MFTh$SK03i88Hu>$Gg/a2/v2HVY;#6pwr-6c'PlyTihRKi]s5"
-	"Y,sUW=x&K>-^SNd%D8C)CVj5vHXG/#UyidXWV:ypi^d@NN^_Ye'n''M0vn(qawME:.)K10*w7[^;<^GMd5mJrMZipJL5.aOBGTu7NsnE-mQ^_F6C3Kl,ef"
-	"c32*91i`@.GnN'OfIGM[ms$]Aa(B0ljVyTS-jrWCW$VQC1g,do7NP.1GR+O(Zd'fISdui1##,$b)sdT6*9N1u]QQ1X*_ZWelh[atui:*<ylhy:0AHwd,T#"
-	"wZ(]R2IA]=AxMVcjF#v1`[G+aKDxHd&2[dTV6LRVN$Yv37pWTl7whel*U_I#J/(ww/m=oJ_YYPc=W+Y&:c7mN6I+'u]_tMkXXW^-0>(>bp%8]ZAelv,g-p"
-	"Ir20Air0<AFb7<:RCXtju34dQa`U:bd2AX$,bs,QT:&h=cV4+j7DaInU=*-W7(6si5XZn:E'qLB8#i3[=AC/UPC`sa28^$jY,TuB>D^J&g78yK'bxDLivT"
-	"qye%gE6;@jr<n[JSk0oK-HZ'VS)j/y)U@[%)l`:Xc<83C=f=8X%T+'t;c(n'c<HI@k#-w#c_`GU+^3FQ_SvrC]ac<sTO&1s)E5$.>HUbb7pUMr[<V.-4(B"
-	"+S7,0=SUlpd@TkfM3lXf3w528^fVvPaAnV0(k=x.xP9BV)'+X9ftPlUxLNnKwZUW[lF71Etvt6M@::7_lEusdU=xy<ZQ>Kd1bgK.CyrX^u+ksXd^PF$4Y%"
-	":@:JXYSwytq$2,^$XsbXwkT5T.n$/ed&3[w4M9YMH1iYAPCVW9@N`@okHF@5IU3UL<S7BqtBSG<:(pfcW5_`lka/do34yc02LL)wUV+nS,-gMBZqU#UhsR"
-	"7Xl.D*)tK`#;Wp&3*QgttjUCnTSFu:;fIm,Q4A,[2n-_iVcjv=gaV5LeWht35U&5oZj'/k3ZG+4+unRVvp9#ipDag8G.w`O*T9U0.wU:D/J0OPj3Iq(y]T"
-	":jKZlXt.R38yw+MsDpxM]jn5#AegU>,(0rS-,6Ly<E/xjQxoRureFrcgR.X^oGF:d+cZHW[<wX'pkUhMY=#HZ+I7ia&=v@8i9e.5BSSf.1",
-	"Wvj6Bs*;j/teKrrdumir4QHyi+h^7cpSw`,rqQ)^Yk<q0MEUpr5RF4o7of@4B8deA7'Ln8T15hWdlXO(DCyi+Fc).A%-db.*_7t3=ddWa>o$;`c7[@`]sn"
-	"5ZC2W'#b>leYGJ#u7h8g/ox50j#x(JI#xt>BE5lPuf(2q98'.M55E(%.qwg@yQ%JL[u9v0Qn;c(*@=eJ7/e1X3IWUHg,M*Q'3JTf<geITl2hm:V$vMC)0w"
-	"nY_cYExs@e6E``0>5<UkFnjG_,,v%5u.*3eCbDT8Jf0_V(_df%6k$QI)VR8CtqvAZ;>AnA<h@IdEWb+TusS%j&`*d7UO>FYD@SDWi>;uP_jqUQBD];j'`t"
-	"F&uY>t#O.abR:#5UG5#lNS)^y^Q&cZ%ao*Fp-Md@UxBetpt#2b:>#jv`'EZ_'1_<)D=2X@oX+Msu#=7O=UJ2X]q=k#nC5IP+LeENc+>S5wRO2OolMgFprc"
-	"Ffm]CwlTieNYIgfGJ,.K%q5ukH]r>`JmY`$J(O<>PF$FTSFVixT/93Z1qov8m-6I)11XnYF.ZUdOA8pgGH8T&0gOy/P.Aeeh$h%WxRM-PBxor@7a#tm)`/"
-	"DTm`s4G%;O[rA`J%$Kjb.14EfWgs>DWZ;oRVv($NDjafq1A;X@E8Chf(Q:ZvS#9UC$(%ioECY-jZr.^LsN-G9dk]:tdmyQrgGsbU63g-AF%>bcQ+5NPO2M"
-	"i%X0L=M[X(+es-sv^u>+dP*lP=-ZvS_3a&11qY_p`=yb5fUojio4:reSu1S%@Sp0_x8pe-N5]1<S`1ynJ6ItySNKAwNIHBgd)1t6$lH3Xe;+gppZ&]<y$["
-	"N[b&wCFVB9R(F9hgo,N,2'%YkP&tF%'*07Axp3+MqnYkwFVs^+fB@OV^s*FiK239&`=o6r[x;I>+&oLxom2U<kjsv<IKG%eOPoT1eJjC8vFHv.nhDM,6Ij"
-	"b3c:X#n4.Thf%%3@rlRWcTTEB&D&iJ%UL>rj%a58LemP'^sfljQWyA]Ge1p&qiS#^pBU;Ul(Zvd<M>t).[v^F-YKd<A@sTj$+^**NEUu4Q.]&ukN]LqF=F"
-	"rN%(/3_a5RH>&SZ)5a)c^r1W+hs$*HF#][E`S8duIm>I+)lAVZDQQ&arumj0:q%RL<;Ek`_HlU-+'g`n>)C#X>*p<%Ae/9rN2,D_E^dGer.jj5Mcr;Y*r]"
-	"OD[+]C*O8`Z*Td'pDU>;G6&<m#MfZ4y5Ki5*4r_mR8A*OI@*G%x8Gag<lBFC(>fRFgRtf30GUFjt@-#Gt/&i9:5/3:C*;cl&/R(,&$U,epw4>ZfGVTg[(*"
-	"UOgcCMrRQp#3Gm&VLSB188Um3:ak(cG52Pl3uC-in,M)8nkG(e.+HL65WQx:svB-F4UR.@9ORql.Zv:ucD@c(=J61-(cr4Wai.m%qR,IHg(,eV*mA0#7NE"
-	"rXM5E>uwBn;5:'IiF_G.+9=pGH3NL[*lt_BMW;DPp2jmn-xx6aW&q-qQ$O($0rB&7N(qN46$;7Yw$3*mexX64@@uj.wyWQJup'e@N-%UJJC(0,iE.$RG6O"
-	"B9Z,@l_Wi^tJ&kw270;)p@U`s%.&*CJ<h'UlPp03Fu^e-8(RR)s;O9WB`5]HVleMWf%0:RYLd;v``hX#;N#',1ZD%(Q1yOR2^%eBlTf'6''w@D$6d&UD*2"
-	"k[:10o54^/6wc:ui'RQbFwIKk3F'@5@_H+H0G['@EtV^nLlCxu8Xki.JXasX<(nMykWb4xF_;[L&T*[y;t3^E^B=MYvfYmq0Y*dwM_I7+oo]TG.2&_HSg="
-	"YhlQe=U3o(6Rce%x8Y%E<WO3UpvW(s:X[['S.Kvj#x(L0'NFi&+ITeh)YVc/(6GjMy/V.+CjH'I0:s-o%.DU35@jII)Jjtg`5S0QF(vFOLM26`_#]Y`fdj"
-	"1*.@u0s]y/vdQg(h<+JfGBqe<o0[98H#rLWYd+d'l;[A;2-5.3B`gt+Soo2H<vG(PPn1PJhM108L<PH[v(MP(5$MD3F7OG<8W(V0`%x^u-O<dE<v,*vM.%"
-	"ou$_ts]fKntQCK-F+=nSTY6eJGa&BGN:g&&[e:,NM%'1e;'>BSX32/Ztl*C'G<nEX0fdYsjg/e4(7(98t64A7aqNA%@yxpIy4JKBrb9Pn[39Qn%vYZ_f-4"
-	"*]M=koFK+AVK=Ls%9xSZq;l1S;J*7iB^n#hCk41$NxOvcl`frELyv@m@q'x,>s@AF%jpCU&L%a($^F(-^6NZX7o3bUT.=[u/)qSuOrkKG'1`+J2qf^NGG#"
-	"sQs4s4+DotZb<0=u:&/WPVvtZQ4VkqtuZmKX-4=Ttv^JPUNQhIOl9Qy]$_.%tXSA8Q(.m+tHN+qw2IcfKLT4Rlc1'2lng6K8&v2Cy;fqaPMh>gt+AvNX[>"
-	"^9FBZludYPOA(.5/sqYK6PEtcPSV=vCKPletJj0qlBC@s_budT_%biXK;^U7aN36E@n`Y(cN(mN&y/'HV<hI'N>i=0:r_G<8k%F<.QFfFr.hpDTIL)WUb_"
-	"[/r3SkZ`W%'FR(_kp@I/y]Y]6Fqc[lX`)Y-8gdg1ubJuM*fJs]Y]e;3@)nWHl:DSC=r8[w.5'79_3y+/5je<9JBsI9s4adNA=P5$F9Tc^C1-fBP/f/TtH."
-	"TB0S3eL:_-hPstrm-upgP2%U1<ftFaHAK`4Zf+U%5=AF<9]qNY=LeSpa>@ek4XE66,MJY'1b4Te@VHKHtrk]&sFAlyRs^H@xF2on2q$c8Ph5rjNrg90ePk"
-	"hVH5/6KJDOu9G86Tp[*``S4f3h&yEc#Y*[nbVmGd'FIt*2&_9[gs7j(fYDOR+`I;XgY6Ss8dP@rq1<prdb_-&H1Nk<@:0/fkh`'JP5M5QR#O7>a*gq.>g3"
-	"nxaO,0;.UQfvHawN@u4f+`^lXXsQnMOY-``VYGbw@:tXx;IV`e5-B0ER<EX^V@TRr]0iaxu-pL.@PWiC`lg9xiGawyjoo,u]9ur&qr7yEN+NK[:6QdX5y&"
-	"vfenm720lsS_+#HZsCYG8h@51:07%SR6y'4T<cOM$x&Zbd=Z>69_c-,DP%y9T>[p7s[rp,`_D[[l8a'>t2d162(,It9(=fS6L,b3=R]R_ClHy;N/f<C,+."
-	".OW;pe&f:Yx1;A;Eci,Sfc`mw%%`=gy]8]gNbY(`ZP_'1*]Q2K5Ufi7T[=ixi*w[*jj'C,T`p3)5E&e(#fi1L+wmO20tL6>hGlEPRGY:7op(`UTEv3A#ZJ"
-	"U0Se=K:K#cT@UaIt-MXg7k.B73F4ML4U$oWT/Z;V7bRU-[B_tg+cnV(R+K>e+RcveB*'7is2];l=WehNF9h@sipN0v_m4(d9e8,6VDNO56'UD;5Jp6ZL'a"
-	"+977BM1WVHRouQ^63_>6:R#drA[hcO'@GT3HQL@2G^BLSIlY<@.aW6Df>Z9F='BXNi+.vNm'S^,BM9Ve+HvN_`3;irnUx+[pkiehLO+emXtn&,o`CLjeVy"
-	"nuj0].2W_:4-myI;'VK9]F0duWVn+(M`GdSl(9a:8]k&W:wVoHgISP1]'EK>>w*^lmgUyDmk[;U9>e1Qg:Kr202s^1c$,sXjEXbI/Kt+J0@:pRnJm&UL-U"
-	"q@#P$c]'p/t2iZbl]))gb@l7-_9RT4>Uhch@^b[p'w2#Nt;/@f^oGP;;DA]HUTlc;n82pWcPq3*2lN-+eJ/F2t<PTbuW@qfExeI,C0j&Z]1qqYcAA^_@yv"
-	"iSE;x2C(#/<5&HKr4J(qGY[WvS[C1c,KES$n=f`r0Old#]D`Q2ZnOw@IL2caoXJ;',qh'yJ4b[CE@[N%SJchpLiw.;'Y4P>C^9X&(f459sYIaAP<1>EXl$"
-	":wG:CbT0V:.Kg51r7o81xW&q_.YP&t^m;d`IOA0(MVWv4v'.RK<DY]<%ht$h5pb&F7pc_Eau/.6fYf)]8A,JO(oB%B.2v<RAtAtQWXNM6wb:olewOrmLG0"
-	"'/oy^5d8[M(A=ITPCJk*05:+VeNh:aD$uutDe$-JE:+gK.UPuJZhI3sey*b9nyr-.Ch.e:<PSSUVnHo=p)A7@E6jVE/W,M&wRhrERMh#/4",
-	"o$###",
+	"n0C9%1VZI/[SP7J2ivuvd>+;2j2/D3dXR5IuR-G0QQqt57>r4Wdx@*-hg%lrPCL<0'.BVmtQZUsxf&t03g(+S1-ybP>Adq6OD9:B+o1B0sUVyr3U@%k^),"
+	"J/<3@fiX/+j5&JgkdX.uUiCg6gT-cro1P;9]IIlu9;c_)eA2,$(H9dg<uYJUlpB)(<v$^n@>R'GPic0LR4B`Cs04rhf%'LgoH82yHF6wKMeLoe1(,-81N'"
+	"9glcU$7BVcw_VttAX=iP(&@W5R=8=1./)oJQX<OWrPKTP7QMS/fbtRD@`C*pcpwCpyH4vx^LN/cQ'jn-91Lv_D1QOMo<3uj3B(jk,YoFbm;,T&w7N>30f@"
+	"F8S0F`o6-gGPlEfc(V=I30qSje,[a-fdys>UOg)/*4.FVnGk*ifCf*kBN[_8LQx6#i:M77jgX($BE1)kQ/GCc)5GW*7'o0I2xw[FtWJ5gW0`Uec%J8.W&o"
+	"qS0;W7&Ag^%mZ(ut[JW.KMY06hqB5r0No0*+1t$ph)4=g^m]eL'r2Qw>8SyeX^LyiqF$Po.Jk5TeaL-Vk)6<`2QHg,</aSQ,x4N)J/ha69Oqob2tTBk>]r"
+	"E-<@.@ZUIu-ps5p;()lDNx)&,TqM8X3Kh.l37tCThnj&85Zp#N42Mm^mP%6DfFDF'n2*x89Vp)M'(2_);`K9Xc[QD4e-i#+(sevQu#'gVXOx[-vTc^v%j["
+	")tLFc_]>sO^+:K)aIE-UAh_P9rAqWfr-^UC:b36G:Ae2T6m([0G<a7mM+aaL-@$cKJHP4dL$R8n5If&'59#]dpm@OU6I])]*RpXdr%nlKs;2%t*>+8itZ/"
+	"aSS4R*F.g_lIyHavI]'Iimp-k5dHZsuo8k<&,eii=ui'Ybi3L9LU6NkfT/ne_ny<#=[g#OEiJ;hIa5-r8&L>(;N')o<mm30ke2fYwUT'3Sr%+Xts/C%yf'"
+	"gdmns8gq:ECH&BbRjX<daS5N1>e79=N.HOHkBQn#C8^&S5T6>Ml>7^FaN=fsGb'xiltfxyl.,lOg@[arQ0O'jHL@Bw-'`WtPB1#pj*e9DZPH:;j[(]B05@"
+	"6@>3<W[TS%(]V1&-A]hmP#YR:)/i[PB5/@XruZI.v1^i.YbYNEGwMxp/Anq]N,XJ3@n=%(#Y$E)t#4KXjVh^>F*ZRbNvl)Hivh/lm@^s`Y_Q&*G@)3/h+B"
+	"rXj$m;CIRG9-P'PxJ:.P-8kl#k*mOXiX4;chYyKHuUs_)<RSJY,sg*>HRS-rv:G(0wv/nshc0%l+Q#t*h:>M7ly6L]8.a=D%B=YQoBw8&^9%r,G@H.Gsh$"
+	"a/3:nq467bS@F]+.E3uN3rQLwb8Cr)Mq+&uxA<ZOJ3Jo&u8$Fm`^%lV,AhI7+DVak*9n3uunlF$EKr<]8&y;fCp%r9'GF(mg:I@[1S9D06ia[JY)Qi)8uv"
+	"ZGVe-=qEirg`8#&lh<ma[+FG;A^eXxd)te)]^#:Bht;H.OM+rYQh)OQ2E5Wh'pwYhmQ<<I0(OYG-'-$L3Ve)),)=]8gx4UZG&KRpgP+h#JN^J$a#>)s%Y]"
+	"2KTaKM3FSW*^a`xfurq,tV*ep#<*/0't@''L>(2',,r04'mV),2]<Fm'PlClMJ+GP<W7V8r]+[vS[cQ3L^aRsEO^aAMGJhH$W;Ey$n3IR21p=d0HqM]k+Z"
+	"NM:b5./4[w-.J>a6(`#s3GLxHS.#c$gv+)f`iMl==%h[+M4&i;Q5VVIu#8mDm7m.0k&QNXbai)@`_>WOf2#^v(U[sER@nS(Ld5wVokWmV./IGpA94d[xce"
+	";WKpIwlrK'b9=^7yT%`2JlC_F$U]Z-G46P8_[(403#CM,To#rG$bIe,$j-96xRLT%+Q9IteaVnYR+2)kWs)()1Vq*#NPMEn$T.UZ<81qLLwrut)EFrULW`"
+	"ld+$HabVBrU9xUxgpBD:q`>^M8Yx]u;[+p;Wor$h*`oNT1Krmkxls>LUD<=Yyq6*yLMQ1+8uS,]s:$fZNF+KBZU5FKyk*Z7/W]Se]ntF%)C+Sa]#H#Mtk@"
+	"U#^pbN^.FVukGa']1td),xj)>f@C[90k5M6'oVU*Qjuh9v=KIfZxPGF))R3*yCF*y%8WBah%Omd59BnM>HIXy6ao;jNKw9%H)R;)Mgsi4.W9&frY_KOWl8"
+	"#P_Le1%52H1Gff(vP_I;a+ykpC$U@k8>bl7eYUGGoO6E:/x&doG1'X`qa(kZMq>[)l5kdXGfa_cqUH+=ax9hvge@`6.5sdVYMRT^kogl(r[ge+71*1G4&("
+	"9*Tqu^fHuD9@ik+^P^i%pC(R@>vjbt$K/(kW9=C]&7U,Bu>ln]gQGHWkopH9;v>KLjF$VQ@UjQV]brw-Rq.ty,L[7Xe]hgIe$Eg_3E*t0mbhsuw=7I'uh3"
+	"HA:Lv<*7M$u[lb.lewe_RBfkTUD]*A#H#[(jf,nW,cY&6f0f$wAT_n91r.UN+eB50pIV^v2>*`'N2w:&o2:RM$uSaL[:wslrn_54$B`g'#Q1ia2YuLmNY("
+	"U&7m5dIsZ_0ZbnD+[:bsE-i<F-PR9m9L7B&<[01n<PY4&OCUA[4:hw&2_GPP9_bcH;kjP))e8&t=]>yRq$<d3g:&bF*7t-Poo(4S<F777uRrb7G&>Y^Qi@"
+	"y<pvCk$OCWM0;]Y;gJia>p%h,>^i`hV+gn&m=Se]d[6Bm=r8gTQb>ik'loBp,km@Wu;G0bUj`>FT'_Ny6:I*INcW3.x2,EfVWpdw^q8/p%$G+_eXvX,7Fm"
+	"Uus[ckn]A,oU@vmBqEd=CkjYu.+ljb1XI>TqcY-SfU#tiJE^vcbIQ>N:R-V.-tQx$tl[7x[00b)1t=l2X:sBl*R/[Me]S@_=$DS+^lUuviC/S*r0)K]5+H"
+	"qk:,$[B^MAVZkEsl0-]>&-SDY)Rq7Z1X;MKtTn45tUWxZQ86FOwK[+kPTn^Kc'wO7A,M50Xn8_i-$O#dTmpnQ#XP2vb[.,57/aP,0-Kk<fi36mD]N>v7WI"
+	"YyYU^a'i+Hc'Wp<Y#/<+Zg#_$6(y[f=Qs@cO2IC;dQSC7Z&S:Hs7$vK-dnq(@D=)'UEm85U#npM0]wfSZK7TfZTZ-$DKDhfqh1eK8qRy7@*xO@l>g@NnCt"
+	"1$Z,'Dmy^&`$+7Slbvox:9<>wFQ*Ff=DCdQpHAp-uoLK[n+[=Ca^*<Yp<6<Hl9P`G%crGaBtwD=4<``+cWHk3ENJV87w7IU1d,M-ie'(i)Ndtbt+$f;%,'"
+	"4I@FqT3%orN%kq_$jp%(pSL1/T]DG>VwS#1:<FJkg&XtL-@KVM$Aih<f#%Ha$4U9s8g0w]pak53Aul,CB5%*Wlj[laxja;+$>:>L',a$Q4Rd)6)Cq^.xo8"
+	"HQt2$C:^Pk=yynY=NgiQ6Ye+LRv`O9nkFK=A)L.8E;R;WZnmIJ%>HH>a-XTbs5k>G7]'O3AkU+b'G8lgrTn-()H0XSS75U@oY^^6ObVY5I>;-sNcFyI]^b"
+	".h3>V(-/CZTs@[AaoeslR)'-t%W*we&]j(Y=kU2n5LQ<^d$@BBPQ9#WnCHM-5r.>`1Xj9#Aun#S4B(_@:)B2VFjcQ`iicG<'Wb<&ld*17FVkC3LE`6*[gL"
+	"Db99H[1/>R@srf.-,$10[FL*7[&D5UdZl3`fF*Kk():sa.qBG8*Em8>$0:ZDu*KUqSe2yjT3.]v[<D%pByrm'gUd4.H568`..@0]D.8XU6N2_pS:`>pDvn"
+	"K<jkVB&gErc_Shr5H4bd^8x`tlMswl)+QLHHd.&_`Y;wcuTDs.YZ@R^sbnq6d#s[JW#V4vkv[]Choioe>qW13JAUYqZSP;'>q%#2j'C1g$.L=pNJt#Fa.:"
+	"6:A]X@VBl@=rm`l3'vNd=:q-,Yd,U*uQ`sAyvio1AB/kHs/>43@(GXddBsIep+OG5DS4e8PAw]%Ym85ZmWD;RqC3)(+(nLP>@oCDBlplp0P@r+FW_2CInW"
+	"p@RegF#Y=Ic3M8,(HR9_p<X:>],`cA1_eOFgN9=rXB:2IG6dc'Q.8(qUCr.,P;RYjr69t4YlrSRu<+aFcL>fc1_EYSqTw9Ng.bKV[j6hN&",
+	")e@b#PJd'abjnONoon:kqceApw*dqeJG(J_f(Y:lqjOJf.`/_cl#Y/pCraS*a<7X2Kg3dJ+s>Tm*rP9q$L67YBMiP]meFDU;NtAh(E$/j,BW$]aFS3(Mgn"
+	"HSNIKf7b`EAJ-'S7eO,j9$$.Ib0OkB;AxcZS7m$9nS5R#c9OdM<]>C<>I]i>%`QFR7=*Lw6d5u('>@+:BQ4&c,MWb;KbK+f',:n%<;F&-8.Bw*3(FP$)hW"
+	"5UF,v=sN4/cp1O[>Dtr-*[TIAt`xlI5EKV%G;r]QP2=9Qd.i)*-8l8]x#J)rY>+4>[4P>dnMcOyrI=4NLPI*hL#P6j.%wDaylgZkF@&D_Y9(]KC[>*lyo$"
+	"uHjf(dIfhM8daY*s(X[8Xs&po3*2Zm=0</CN/l/%qN2:/k5#UU$gb]v.$0a@jxM#G'H<@CYlW(5I$F_G:@LDo9bN9]j[1Pjd8.pl#7_k@cOXZ@#wQL=t67"
+	"ex5x=>1sH,j&IJhSrsS(98b.Ug+NOXp#Jgq@/=Dbk198xxM*Om^&s;2[J+gNBpkTA(y,K[#l32Ku@.ENxCh%W6fb#Ve`]Sp[2CdfswEw.I#d'w**b`L&mm"
+	"+P:)6(JNB+N@H@KqAtSp7*;6ac]@2YUj/.ni_FUgsbI'*O9h5@+Slt=oPKXS7Ec<*$aLe;5H5tZNdmA8tCq.J_@YA_lB#U$n7B)Dhi3d+E:D%D]55w7;,u"
+	"M/A%8@ogRsdTk$vx=2ogC(5My/:vSUlU#s)NQI'+X$t1x'1hAQPB.dPma,iMCMq9U(by@MwA0d=/7q2S:0W9.g,I[h(bAeJ`QXeEj`dq;BpDJU&p&,@jDJ"
+	"tnClbPlnB[Lt2=vsc$.usys^.WbIaDT<EJtt/n:/Ov9/MkVSHxhQF7y;d&buFC_vjed/K_hYVn<.4Y9=m'XfEg]EinX9j/wV49YG62J,y<RB5+&59ni.]r"
+	"6;59n&&eL4.-*&y1XrDAXwX]5Rff(3]1wfl0qG9#UVt5;2,bK)@S&/2QmOnkO<PQ.&QL2k_drDf*MIm*_OdfYf#J#DhFf:<`(L]ria%Yv_N.D-CxSuur0R"
+	"n7VQ@/Ov8'GnODKdooMCPq-<TXMM3kj^0R)xoZL-2*>2s+$QblM+MmvMdsNv1`sr-WR&9S^3aI+KWWq-7-]Vo)U86x)`KDQQ3`84E[)p[9FE=(40E#^eX8"
+	"(Fra+%dIb*h*w)rXG%aH8_n)dX/e%n)/i#,Q[e+E.,L,](DsGeYn;,7bE']fN.3'M/26/*`9m5@Sh*l3aRaO_tRxe;XOtp$ot+5;m.cKhD5k<Ykn%m7]wI"
+	"<m10TY0,Lw5GHgeh@`/7B&q8QL>9&R/uC@V][`(1pdjY0mAa5Rv4YTpl/FwWM@4O`*%1l6yh/Ry@;Wf;/M%WZ&av3K&#dv,.;4.b0:8`j#/foaVDH8<4rH"
+	"tjp&'ls9dTiNE7YKB0Le^y'u>Rbib_-[fnyiXt$VD1EnIsf7k5X;^%D<Rr=t5V.SZt+L'(KxcK*YgXfale;)g5:x+wileD28lkE&a%8q6bIr>rJxpMWr0v"
+	":jyT]RJ]Yf^>C8p2>:u-r[4'Je*.oT%-Ud(@suk`:<KulU=G+g7XV;;<EhW,PO#_[GUhy1ksAtNZd*ki.`uRIdW:ogA5t>8@kOKMZM%<jTTH85'K5>XhmB"
+	"jtZyciM=VDAah$q_UC5Ow4nT)FSHDXc/_Ga++gaVO_DeVT@v2NL2B,J8igV&l@BW:VBgb+KP&d<.B(u=I.Gy)t+Ig-7.Q/sL.QpUQcH*#[oQ0Dn4#3$egL"
+	"`/m-iN=$4P@C%[E[*'A(y(+;me_I<GnF1YR$8HBsB8GouA=URe;y%vG.SjmXv.0Zp-,A:4k6:yUP4&bNmf*@%<>8NFL0#4Egms2.='$Ar4%vZoT]MI-*v>"
+	"(-S^x==E1FvJ>$%f2e)(x^>%5q+ysXAmBKVX/xY[Fp0O,1l.IfUv#yMFUmCDtof-vVb99h:%Nq8:=aq$Q.MIw/k5kI1fPHA79l<b6wMEDhhuOhnlT^:T]j"
+	"M&Jm#$QQ&2P.2D40n,igp%p/k2X+vu88f5[[JDhDJZhlGSwd/)jZNnUt,#u/)qM#=C:U>&yI_3hdf,0;;xr%m@pK]^$juj7SNgR7(MoV&FHoV<SMDNdR5C"
+	"Lm7WLaJns_J8kK&itTf8'ws^FNo&5<hVk4,9QJ[@u76_u[uCg$//di(,@%=2t/qNyF75=^sJS#H^6/9yN4sMal$3mmdK8[_Vs81q#gM)U-;>i+=j<OQ5O6"
+	"X/.IKQ,+(14D@/tA-*#S4E2+E(dCtdh2tN5Y3&b$Bl.W%NfYvNnZ+N]L,5Au*tab:@2u8,.cP-rp)qATE)urjW_%FOp$@fNfsb-[we1#>[OOZ1BnAOnR,k"
+	"MVQc^8A2)cm-CI+RQI%>um<08Dd&yQgD`lE-vT*80V_*5fx5y]bK=d8:l1:-fO@Y(kWU;g[<[&k`n,4Hi.%reR9r]9bKvtf[%EJ'H^l,RGB*D0Q(``k/0m"
+	"QN]hAF%)F2bX^29._e9R$o)Q^JUSL:[87:L,sP^tec`V.+g5:`da;P2xf[y&nC&1/hX2%V_Dty;qtw@7FLsuXg6E5pBo]^2E9B6;<Tj*y<b%8=J^SU/ah."
+	"a=1GUNI*9Y)^Q9I^O8d+V<u&q(AG'#4KI@$(@[_03MgvydGjD2=2.9'RtNA/SE``_:ePUZt6c`F#>;/Rd5kY)P6bfU8f&k*dfKDCG]]5QOW@]4k,gbu+bX"
+	"=5WEGMA2b[=u`;+oRJc$<VT=;CjY$W)IbH_ndpVQ$=SJ3:SBd^8I5]S4Ew5tsv_.0kSK[J_;IkyQ%f.m.sM5LP-HAq0f&_elF(A;*R^O;O/<6fpvL(J(NZ"
+	"cfGZ3dRWZfNttPT23B3['FF4aaGL.kYtLwE91No%fHF<=`k2*6#6)uA0P9PZk*>vjqH;ha2SX1GBxGZL=>U%8VSd.d6=R7o5lR%U=Zn2$xW5Lf@okXMMO<"
+	"a->y%4m:JJP8&u<Cwg4A&lZhQRs*&Xw#NM;J9rwIW(sL)_c+xl@mftgbW)n`nJWO5;%=d(Y,Gs0Fa9%gM[3;e^F['reR%w97%;:*YTpDpk9olq2C/Ito7T"
+	"aRd2wOayRcQE<LWpuuwg[gN;&f^yEgnEPk^'u[h[_e7@+lWFF#v`h/r6j1yQ:c&d%,'bwV3pZp9Jpm]KuJ2:.Pl9H1HYD%XUrr'D/ZoiSEoG%y)t=@x>f3"
+	"'gj`Ve4qfb)36SBf#5PF/Eoa^by(_%xrB^R6LLF9r.3Dj)#*]ljVS4G,[*tQYm#e$BQC#g2EJ%:0$E='/.2fVC1C>XycJ>oALgc;>4k`DSVeh3M;&TQ&]^"
+	"W=tIZX`8&[TRS(DU6g>8ZwLr#::1@gFbFnN1WSkmEIDU]ujWv,NDd3:].gAo:WM.2u)kaj.amy,X#4d_vJgpAjL$G]iikn6M`nbQE-lf-)t/2^0CPS/Sx;"
+	"DCEP'iLf)Dx<%Om3f:.sI9s8@'=DDiGyjuxO:(tw.MfC>vj3S*20R>GWUUgW_^HJIxGQ9id0if<)+[-N3u5YtsfF.cqR0QjTWt=4lZ(4lxNWWJ$k62E8lk"
+	"^WpD1B[v=#I6*PCxVg[b/E@OdJyw5/L_1H66)<iHQ0dZ%nq9Vv8NWVg4LQU.r;cnZr')Aq0SmEHj::cVR,ge80(^X-@H[F/05-s2%VAH3<'JR-Qv]2jtj*"
+	"^%lk)b338Rn2bGhJ4u8r-oWa4ulsNCUFHGm2rs;R<NMT:,=+5<HX>WnI[/,eMpan;lRt2S@9Q:Bas`wnA-*hL&mqxc.ey%3C..X@^pqu&9JR2-u[Z^EddX"
+	"FJ@PkXgF$LpdlFq074(;*GMl$C@pX:JtQJ^[+:-=<rk=.1P0EZ)tUZe39xdCKAE,>mc=([FZP%-kiV-_EB8FBfBk'9<DSOD@C8s[D_y3bua[sA[EbiZ,i("
+	"1vmF6qh^nX4cQClBqPkJOABqJ-_3y79J9*yU.GJt=@22Tc-Zt@dpb,7Y>`AN3i[7J(u]_HrmRg`PHoJ,b'<pwJp;stR/SqhBHf]):A_huf",
+	"HPA^E8G8/6*pV%1,/@Uo`KkLaljtq>;3`SYgaL,l#,5:H;lMDeG`Zy1Yle(T''c-#e1VOKTXkrSvVAha34l;nQ%T>[CL<8um)@bHZW19P0:tO5/39DYD*i"
+	"w;aTqD^#@'r7maFx7WVIm-DyFM5`3+s'eIY(Sx>wXVI==vVh%a6cI:4:*`Ow#sH+EIDBa.:U:-7v*B('*GvTJE-eNVDL[S/KNGLF=GB*QTlg.,(E>2_/]w"
+	"=O(Y(Sgnff.f&ZfRRH6xYyPl/cj`JmmDrh&iQic@AX'14%6g(X3wB7@qT-1N,q;Hk^vc3i6DkJs*WwdBr^hfm@>5#;gttv,Q=<U_b=oZ-jfeY0A%YCk/>g"
+	"#NTqW/[MB``yv]X%^]4Kr;)%s2/x1otB_ZL+D_A_=g%13]OIDpY]A'=OD#JnVv3vsKmKXE7d%_@]<hDQihuNl;es@wrsrXDvVR;s)aNcyd2$m%&O1Pubb_"
+	".Y50+/B'BWL2.__t/5fM-=$;2l#oW>)<GNtHW@RZ+&F9bygPc_i@bhy%ai@`c0klpwR./=ZIP_>)+-Lr5P/AMh.LIeMBFsm=953->hJ;####",
 	0};
-#define DITI_SPIRV_SIZES_gemm_gpu 6964u, 13530u
+#define DITI_SPIRV_SIZES_gemm_gpu 7475u, 14535u
 static const char *const diti_spirv_text_gemm_half[] = {
-	"n0C9%1VZI/s#wum7eK7+/Y;hFp6J/$M+wE[Ip3P&Doo,#Vi@`R[Yiv$vA,e4xn#bQP'n*ok$LtkB/9a7Pw`>4FZ=LWov9kC;>ZVS_Fe6lma$A<tG)$%0JP"
-	"wg<1RrBHWFH*_y7O(X('R(f4-L[HmV.7D_UFsrqXBV(NF#T;8@Q`m_^FY3b2YS[ty`eQc-+0ibFXMfl#$vm@h-I2aa6%gm]$v)E>QbQ.X-ItiGL'0#Uv=U"
-	".#VF_9<Zl&vNr8biWb@:>jO.KvZtZA_M^]yo:M0uVrVQCRblMe&`*%j`a[v/$'YtLRCmt-HTr>bfZ*W'G,agw^FrfkIef^]4$8hr_cL6mR5kO8h@ED)Yx]"
-	"(*`.-aJ>YUEq$qQ_3qK,4h0Cn*p:9p@RlbeG`=LW,XnM7C%.:BChwl7aC+*W*Yg=qm<N;;ocuOykC93q/+YA&G]-$jJ`sSXo5K5F7vs>,BV$rE=a4pOJJb"
-	"./.*m'dj7.6]-1:s90>'#Ub[ekY-4](@Cu9gg.+S%qR5L7d)YiX5:4m*`iM0d]]U('n9cWO&jOqxCvbn4hq_qIYEHVCmIMJl.v<L8+*r-biM;s9-n4.r8:"
-	")khPuLvM&c1)x-M3aoF[N(Ju(H4v447l6O>Mb+`['CZj-WNs'SU;:sVdh+Atg(Ul4Vt+O.nPT/0&:RsHGM4JhYW&t3@vdNZ>9>,5q6*P(;Ooor_pXBt%'&"
-	"oelp+)f5Bd9Rcat_<U*GBQQHuPEE2(*7k6dh1mN]OL4^l9E]e]n@imGLrjG&JBJHqt/.>NCB/1:qH6=,w,u/:XQd183MAu[ncnx*(-2k'DEf_I@QNF+m>P"
-	"2flRg[(q@nZ9VQHw7qFWXW#.l`c(Sr_oGry2_x'%fLLVu8F%5jA)m*d&u_bRsMjcXN=)/2TRYDovP],xn&+fpE0X$qr@.Q[iqA:V46c+BpZB8GW:xkBSt>"
-	"g;aodhtE=pI4;6s2'k_8Fd'hi+SAR``]sE**0jI]=oj$Dr&,L3e;FhmK7^V]sZrfm'K<Jr[eW:Usvo#qpXX`YkS-$F.D99uACErSljBopdbS6[a'w7<9=T"
-	"v^-r'incN/ckbFy`VQlL5N=8<=te5Ud5nK&/,Sf)/I[#I*+OxUq5+F^f7%^mE7V+0'Mg5Wytp#jN3Z:]F-)<sonip#BVC=hv#qa]UJ0i8(S7=W=,D1]QFO"
-	"pd2jt7P[V84%Qw+@X/=#`^,=*NfYsGvecv1;okHd6ovK.IMLY;'pg*lNN_yF9)%4:Lufoq'[;u-Wd4AAwU7nItQ=HG/6@ZF<yN>*oD2>%wmFT&g*-+rtGL"
-	"h()cyvVUEQdv'>mO1^]kXCgEv5DcYdGCPN/wHBk2jK#@i-w1Visf2[A#*EYnv)5q*wk$pQUaJtvu1lax/Rkvc'tMpU9O7Ya$bq%dweD`CJfRGJyC1$3Q7]"
-	".29ms<#1jxBq.&yh4q2NT#g'$m&X`$%O<UCsc3s.Y-:-hO0*4<p5U)(m(<[IUqbut:bQQ^JyPsWyled>:O('aK1rSqg>>_Z;UTpxMg_7oY<_M/`SD0r&k/"
-	"W$j<wkl8#gO@(o0jlCQW-@%^+PutYH8]t(l)CuVMc)7NbuwE*9VGY52cvT.g^QtgSC1mK<o7*%r:BW`Auu^3Q[[0rR&@a(`&1WZZ;+OkK<S[u[XqDkw<tr"
-	";#Q2EPcG9uCUP(u+Ojc93=T%NULNmsFLqG0dB(hIfB^4HI<Osn731`;GBoo'qkC#de=R([mA#;pU(`KWnOhE%JPX8vsd3pPSmtpWAT56f5m8d=yCsPR6(w"
-	"1%gK9EPK[ua%%#094W'k8+2gqn:_yi.oE1I;+n@b&]wy5^y_KeK)UDQ/2u_)$p3j5hu7)g*C.]]D,nO6%6_U2=hP*1JdPL'.e@bthVjDN7V'Z&Y2ApBKO_"
-	"rgLkyt=T<58g1Av#hj1LFI.#q0=yD'uv:QxtM,oFsic7'yGyNG%>J+>JrYuSbM*,3]1j]g9vplo<4uWuVe%8q%FX:+*bskcL<i=8C4kth9A5(S&W^nlVDf"
-	"TfB'Ehqdm1=T9LNg(e=Gx>Z03fet##dUCl8i2i8M`^@a=dvA5aoABC73I.8LJN2i%'7r_`[otMW*K3He:.UG9`Hr`AZIcFk3Dq,(&r(I]H'DebXR:k&.)u"
-	"fm4t(F8-`spTH=:f);q)iGD4ZE2K=)X,]^wH[Et`4LV;+c)kJ1;Vk'KHHRp;;+Jp@:Mj7D&)y/OlD_Xc(uG2]qYIFvUmjJ<5OsnX@sMf$vR8I6qaTKVS`Y"
-	"CFZbU6)CdxR9FP4;FJ%C`Xr,'ggJMg-mThnmysE@a3oq06]1IP)7=y.=nF1L$=tQ9cKd85b`0d)(_1A8RPeO0BP=_g<llq<kk(ek3)UB729`];0:$+HoHI"
-	"TVbEni@Yaf]lJLp/)#A`'$p<94ipK7VV1o'T9vA)+M_V9WUy(UWtwPb$_PV.]Aa;H'08jKnCK's'QU+62/bnltgUM%8#Fg9_*/LQEqrWt@TN9F'n,]A)A/"
-	"rZWr]4`&V&Y;.]Sm5cA`34AGK:Z4c;;i.KRHXj3tvKWK;t$5P%G02J_P9^#Ao%a=g^4^DVZ>*Id->yf7K5:k`f-HW+r5]f<Xaii@m_0-p_ALZ-`Xxd&1,+"
-	"5p<j%9,_Qyr-'vWFqSmY#2pWcqoShfm,f1Evltu[afa2HRS1#AMP)jxt-u`OlXl'UgWkgAN)i8;vg5nuyb9:P)Ja@9w3p&#[Q.B4;vM5ed^Y2_x*rDxD-)"
-	">7fH*;jl@Q`vl%j_a^9PQdG)'gRP9`])(JeDoo6>kQemrn^fxX)ueYZ%s6f=YMf`eHXk:HBwuy:7PyPWv2U]A*c^ul$$BruDNW:dii7.y6#DyXM[N;e=@%"
-	"`9$b^k0<O<H4RI9<:V&mEpp<oG/`2$x;BHx-*q*A>E@-eZd,Z$[MZTZX%@`AeoJARhqas,u%%-h(SMm%EUR94G'b,'`S=ekf5tT.IZdb0Po+6Kpu8_N4Qj"
-	"f+A0<NuoE&)`#DL[xO=6LXAF2-OGleMNPX-Q/<@e&OXCeZnmbt-/GC50D7DvSYHVB6<OQ*&FP-tSx$_Ho^JS[tj^e1>;L$raeDYdUImw]$D349gJ6QA^D1"
-	"Vifw'bK/jK8[aTS)*KFW.>(R,*g36@gjsS&aQxG49F>C&d#K4-J7o]x:+xIZ#H.D+4Sg`]puW:)beeDXFHOjYoiO7B7/#y7i'(@de^&O2w>c_K3]So;1g<"
-	"09RU.wh8PYtJn'(<j]qGk&ZC1EOcO[>%Uv`vSKv-1PY4t+-$GGq2fdmnoa6.$^7lyM^$/CFWmuyj,ufBqd&6HAAWIj9PRGsK8k'5=n>5K6HeOKqa,Gy/9t"
-	"+9amF[3eIT.I5d370v,YYIDBSKuor>u>BW7rch/:7]2@Aim>6Bnd#5&dNKto+N-(N(lFdD5UxOGipfK'crI4C;PM2Qi^_N7J9M`^d:iEuREkOfhaefZC1("
-	"'gC/#mQEgV&:iDRfvdn1tk:*GZP2Ak45VBRi$bI%UFQs/i`FHovuD>e.*F[./9q8KH%UZ4@f*o_FySKt/*WBJcyYjIpHj-G4,CcRd)2jG>2RZ%AKEB$o50"
-	"[]gq'Ag22CG/wEDdweAfgu5/5c$D5wU/%f.mlV(H>k@^4vh;H1vTAL7#ChRa,*jtPC<xo*jNTtJh@o/l`1a.JakFK3.#I7*rEa'_E.;'ZK.O1C^OR'a1Y%"
-	"#ed:xL,qml)&S,Q1a,.tIX8*j@XmeCqo(bHO'7m26S`k`2BA_#_#/N:,Zi5iR^#GtJ>HQIrgdJ7:2+H/XK7SHH+S*1u8(Xp@%F1n#O92@'dQi#^8B6L89("
-	"Gb1lg6n8>-0)'G-cQ_nBC]soqf]uSbBC8T'%/oV9yu`vZ*m[Etna`>Qt83U^h_a;x'R>F#.<iU<fE%K%mr*OA#K1wb0jLPMA8EM:+kjNJgehOoFC9A1YE3"
-	"hTGr:*Mf'&DIw<G:._cN-DFl#Ar#H]nXlCb@C9.g]GbGNKKc,C/xf6aj`m#0)3Oig#kh^/bB5vIK<l%TB'rAx'.scaDQvdBAd//8IMP&pQ",
-	"[P5sL'tF9)pb7,iCUgfP2IxaobJ#*FN'1Kjc=u,*^FhX2u7MM07%kgod,@21LDRGO,pbcPZi+1JJS1@(P15G(C+8yvZ)0Qp#X4MrJJ[osLb([2Jf`@MDe'"
-	"Z8npFWUi.@6ND(/L5,C3IrA@D23ef_^`x$a21H0xCCUIXXd#+U6^^c_dQFR.YffxS,dJJlxpo`kOYC93abMWt7v>cSv4D8dkuo0X4t<htgt/+4=,*]Y0Hq"
-	"j%prYdyCuPq#^9F.Qm36q.x(A@660#Ncwrs`0LsinBrkEc:`EYf.rAMPIdQR31qfx<2v66XT`u;Vjy,d4;C'W>f2T%9(PiLxbw4fR#:Om]:Q5p*2P<4&Ba"
-	"ep@,rWEkT_r7tU*[ZK=[H_ur#gO-y*Y9b$JLIsPi$Jy[&LR$+b#jp62cBAI[@R@kd6[#@wnYFR>9Bi`[++nc'1md3N6%xQ9iZ)_1NEI9qb_t74MY8J,B5g"
-	"_T-0k=H5^&26rTh54/bcxSg5r6K^F3)4-/thu+vJyvZw+wdbNjbjSCM+hX1xhc^R8Hm`$Q;_exi0c'acPPQrH9T'Ko^*3WYsSv$3HwmxiZ7p'^`V'*xw8q"
-	"2fnSXo[20,p+/cDvOQEYQUi80R#P*]I_E#%C&f[+=QxH6_Hgds49GB'23RZSF_H@G%7ZBAs%@>p]<YQr-U+A0Mgi=Ab0LZ$-Vrma6c3,9C<v8`Z]d+e;mj"
-	"&M#eQ[1cBgwg#5w]BSc]i+1fp$<%dx$,iT(Q%w@L3GLoFv9r3SokPQTCg&u2XZFtV[(j_u&CFeYK6sE%O&fV_Tc9^[`aWFDI)+F)du[-M4gI7b0tYb8YJv"
-	"m3evjku:t/0%P*L_VAbCU,bqpYsO8K#=W)nC*)VF$or,UTJ*#$t0h@$s*AP28Kw#c'^YXHm/HPyps3gi'-Q-xBoImQ/(Oh;rAyp`Lj*c^`:dDhX1tX)IX@"
-	"DZl<OralY<'wH@cXWu7@[h_YZd*c'mZ35Q<7*Avc3iwbVtGy@crR=dpjvEyStRFmY(>TWB4E]5QlCE3o6WT,'waocFZOk>[&yvbs`E;h=WO9AJ)a2HN4be"
-	"=xqq:S_DDEqw%DaD%(12W9I#KwWLO-69%(J%9P^y$'HZ8$BP-]$KSI%%d)wB>-U[.dM]`1ofe[,tF$C=m4ZaF`-5G9/3].xH_'oQ%C,q^dlawF;DpH>f3U"
-	"fipCbSf[yMK:JfR4@r>Wm)UKot=[*K`rO0Vs:3M8f,X3]ckg-.ElWHsw&Mg8'n73sk+2tt7s.mN`5q`kZvr81,&)3EB;b<HHThraqb3jsDXv8m$r`Ai3mZ"
-	"D(f.BQB_CYwrDFWCLK7GUkdNOqaLN*4Qf^]bAQa9t)CJQdKdd<QCXtE>>E,WKVwZ67fuTT@:#m66$Y[%SkU+,Ogv>pXGQ)#RX4`uCE6lSx4*iyMHdmP5%+"
-	"KO`@jZsQ>Ggp>q6*k*QjjCn0IcE,dbB&K-(T=8B&9fd8B-$Z87/'mC`up:%#Fh$SPl=noA3bD1,:TLiW$kpaIPVRB``gVg4'R,n_k5Xhhg5QE67AB9D$YT"
-	"pc_`gQD0Kr+Z4,mec$9-8m,628P$%-`G1<b0qU<ARp&Ma4-1fy0Eq3Mp#K&woT1Jv;+;@n=_W-k)FExv>:./=ZXeXknN7OCv[;BOB-(t7ap<:e:L>MaZ/u"
-	"ggnRIlKu<@$0r5e*sq=lnwNs4Ni)l:q_3B'qe<FG,'&V0I&DpOVq:yFh<FE2nVmeGSK4V'_lb%I#OW]FnR7JHuaWwQ;[9T+HM5x8stD",
+	"n0C9%1VZI/j&ycNWIwfaVeeNnlp+>1K*y=H#<hoX^S$D83*qG+_;)ZaG*D4QIe0:6oN[m$V%W-87gkKZSuDoJU]kp*hr^+,6XBkMVm[CMX)0KQ_yfrGn=+"
+	"te/QHsU-[ZT%C<i)c31i68*78YFqcEN_qPfhJdhmWgv)3&ia`dyQps`RN2eyb,X/q3s18-)_:(7pP,Vn7B$@2K/2omU@<UaApc#8:Ab^,Bn1g&>M`bB1)U"
+	"0L_ZUc-$8G1)Me*5C7'+8lffQTs9](poO3.Mik2'iw+#<F3-$HI8P=XGgZ*6F:PCKF9cS6iqq>U37[-#d=fdFX&Yq[:hVUVpMbuyI=w7p=7m074iTWG&hN"
+	"Q70j0p1ElaEq_]Ja_btanv`FO5)M,[IAk5`ost%iR1)51S0D[JVHE#q.)g2#CEtDa&5eP#XdZwI,u#[Q7u[Dw*=hSCV`8<.U1-q)wh+H4JNQ$I2*TI;ZQ*"
+	"*mG3,+)m04EM-dq.x.4si9Tw)3Q+]a5Ek8]CW9KLCf2+4%>eE-;=44LhmCU`%o;_+)rJE#V@>t.WMS9iN@c7Xp4$sSU6]g:lBD='vTC$c=jN`$3LU1YaH*"
+	"<nX/t_96Y,B[#_g'DtT*hRrpY[ON<B'87lR6Y[V[=fklYyLjQI4QsC1$9*06jZ^HL:uqiu]<M^G7eT'`_]&'o>:L<:Ml4-k5gn&aI.x7LeT0n@a=hj/J[u"
+	"P1l$,yj@y`>,weP)um0@tR>xwi]EaO_DgV:he/b8WK&:W&nib7C)'=Z>91RVej#`MjZ.LNv$te3%,oe'$C4Y^WJhhsN7=KtGfeLRp%H:uiuD+j+iP`9f:q"
+	"rYcnrj;qc5&@^(Rux;Y7%Mdo2fn*B^b-^k]VmPipbx1sO_79Jsv(M1GkO:Ilg]k%6(;q[@')Q`Yf^10qYv86wdG-.t>=W]&Uvp=v$pdfHXi_7Qu3mt6N5A"
+	"_TQa*QKiX*e2o6u@TW]qj<y==[2#Nw)9c1<=>p9F[ScPpbSEjgonS/3W;lSU$YhuaP>$0Ng:QD2p/bApMQ-n2:.w>,K'so+cp3OCo5,oDl.;rNE3mYTf'["
+	"^UCdLHL:,=g9dPR]yF481@eJ99#IFK([K):-s-/YbY,CMgOV@xQN[R);//<[t:Kho<g;n=ieT(]O4%3H]+w*GD_KMCOi<:X:VU2_lx>Cl[pjpCt%>H:b`O"
+	"+eKqR;//AZ45E+T[Qh4vf5jyA;#Sub^tm0gPeU2s,dZxH2;rZ<$<dok>a3Wb9h#>6EI/=ns@;(LR$rdt7g9fK&1L0L#$6/D'^n;_bsw(Dw5[XJE#y*Sgm]"
+	"d&hrMI;K:yUf*j>)fx//]XMquhs9fg;;-W0Al55yR92DjN_[&10jU&B%I5_.+,%eI_s9h5yW+;PqOqgsI5ZIRv[ss=0c8wmk9'Dd*>Y8HOS_G@*vElk_q5"
+	"<C0tqfJPPmC<4rl7&=v=jun7IESnPe4rQDO<dt5gf9xRryrG%1@byqBoV(%&pr7p'r6U2C[]pNG+aNXt5rZ@`5J'@F^+-3C5hsc)`]b(k>pUpc#e>qcQJg"
+	"6V/F=vv.@r;B[m3u$@R;SkVkP8]u1@JQMT*'C@+:]M;Z)JVg,NR<iGx8a'Kl$d=_B'1g**@@F%k(O2sA3Im-Nd,p$T[v8'jPdQ&GY]pdO0$2EIWj:#WeNi"
+	"V58^gD7t.YR'JNg8,I2cdC7XfYN[6^F,%;7lk,E.0q)tb4]5w(>Z'FL->Jf:@sgY+m5*k+mehbgV<c/l.,>m`kW5@hM1pg5]H#NCB<@BhOc@=hKTrnp/,1"
+	"=TS.)7mxX=ScG;blUsXIMJXok6%[@*]b:%]pv#Hcw2sxnEa<aW3E5n3[KN.HFwlEY6idvZhuvtWkUJdvF@D:v59fQodOT2P+w;W&TZfdvo]m=$(.d&3vh%"
+	"P@Q`:Pe`UOXkdY4l[v7eHJxls$XxcQ0XR.:9nY=8PFCN-HYl;VF4e#c8_kB;otXYmFZyXqb^DZN.2&+XrN4^TKs)+w9WZtX0YHux@>[jX90+g#)0/oLJUn"
+	"bj/eo@5Qjy<Z/$,2KCrFhJnrY(0*WUxSk,kShnlDhok-P+(<-nT=Dg>IOOI/.3A&t$u&[V*)`mhrcgnd>LT^-pBI*FTZ6d82oTq:-]K'x_[cKjBkPg[%]1"
+	"@xY:9R,hPNVGE7-.q,@s;r[:h&Sa,>mF5MlqDM:`)xcH,3N,8102xWSjsOfE/OjWkiYfX-mTH1O<E^ChoYXj8oVgt^V3/n%Ix%g+@f$`Y*[-AH1y%Hh#JQ"
+	"4j1&X7<o/s9;ip5woF(xL]]y(eN48c0LX5k>WW4]WphAMPj4f[T5mt>NH*QcuTKEjBVQYAm-na%kEMgrPG.7(cP97N,u]BeOImj<w0tn>N-_v3:#k_odJ2"
+	"Hvqq2_(GRlB75f+Hpqhu>*H2`LR>np'+:QMhH5aUP:ntQW-R#ej+2hYOqBX.iTdT$avWSO',5c9h;5WVEpjoReOZ]R`o[gFf-)MCrfl62UNHsaSA1u^4<="
+	"X>25)4ZX</+NH=%f6(JF=u$#k,goSm-JPBrvKYopXm-C]GgS`nnkqDS_hm-wo(K7t9184(`W#1qr(y/kLaB8]BKHcPokvQ17n=v%I37-BD.]a%WmHK*<fE"
+	".TCK&iUB/=hgPEiMdEZB7'.v,II2CI%eR3gd362[)Zu_VlxZ[%ElU6HSC*j<;0em=VnJ2+29m%%vFn,h&lsVRXXO(%*XwJhJH<L#cS#]g0FS]&>'rR-]Eb"
+	"l%#[U_[RmU=a'e6fm)ogLU)OD8ZkjE1Vk`43EYYijen[BdeaeB2hSfRvU+wb575DJpK2oXVuB(oc%:d-tu2(a:$um;K=@mTk@P)F/ye[aL5n-wjosccgf8"
+	"kfAFr,@Y>c=*Y'rFilh8QJ<P4pGGU]v.C;oOD*Kvd'.5xwkes@IH10+74spJE6%0cGv%45>:#3Yf_30,G115-dSYtG1Xn1]M_B=,x@.kcRW4bOqwiv,_2u"
+	"IbPQAZ^NmFmdMj[#[KPi5DG4tZ4JJi<Wx`S$`e^8;HF+pgA:;b:&mkf2yP=;=SvxQ>8ESVK-nl5SnsZe>n-H`_Ll-0<DgvCVj8B+XU3dvQlYsfW@+j8]9."
+	"UD#Esy2%YI;jikirILI#w@KV125/FfQ=O^+Ahah<shxfL3KI4^'A7Bdn4@GnR`_nS7[2ZL_@s2UEMj@qd$n[FXIj<:uFKVUP6xS_g=3bw6B^e[2Us7#O5N"
+	"7Q<Q3$ZOu$y^C=&/f8Nu$f&ggAFLfkGlsp7I'^[`HKimhQ&C+nSRTq,2@TBJ<sc:Oy&XpyBx^Cd5<OCA#_Z@#7Zs@sqW&%$b<$mdjcbKx0n&P%m2R9jMRl"
+	"i(RHr*07KS4gorwmFSq9R09<to$xyW:4og2))=$[IQ.QPp].fKk:$)'oXS[wqCWtC1,w^T2Q>v;2u7CXY,U5n_@)le]UTv*esX=+Q9i]lr-R17F:K$yK.3"
+	"X@;AU7Rnu'noCW'E:Z8r[)Bxbu<*#fib+,66@Ls`5P8@t:oIPIunPYP4HgKo1-(a#*R@8jbUR^Ki'#w#*t8/0'11aHGHs'wPY4e[QyjB(.hCRcW>d[(6-*"
+	"_#ebEf32j2dOn'<@tQ-4fHi%,XynN10;2fOS'DsRsM>iZ`N;=)p0[NmJ+&FZygD3g9dXTQG%E6I]'`tF^3Ix=eg'JMIuhvp(_1I(_ANj`:<EkSptcfY]>3"
+	"r:3qX=pX[iIOIqAPlbv=%dI+Hm3GePG`x'1L`^-kG>6v0qOCJ9hC5E,Si%-Up%5^@vdR.gO[OWCMbJC]Foh,uE=J)@^ClLR*Hh=oh85rv.8SKF.&hRxL7$"
+	"</=_Jo:HLbqQG]T%g_ZLvbp]b+8iiU%)WfXCN:WtoD>U'bAEogHw4WZBW[@2HvkZa#-9Co:x)&Fm2Ua2rFJHq_*b]xqb+o.;e(pjK6pifB8r*]IR;WQ'_)"
+	"1Db+leG.+lFK0SPD]P*4Bq:_%Ty9J2N4M2Y)y(CUabMKsc*R-KOJhIH4e0qnVP**.4,[%nNcur_%o=br3_SmMtbbMC0jv-wJK7dir7f8aV",
+	"04$<-v^:>OTwr^S@i[I0$1Os,:qL+^1bEqT6TGP&`/tbnbS)7bYB$<</qOS4Hk:,c$9U<bL&<fDyw>al*ny<g)#wR.l3TCc9][[*>:2mp`@F,p%M03<AS/"
+	"X[7RP9M/8>ZT7#D0l@d9mr`bE>;BYqi>nCIy8/*5]n.w_ZYyma.QrR_DGI[QNe#b]@0WR[dA+K8Dl4Sm):WIM*@kv9Vn/Uo#/bW#&Xm'/#:=*T8&@cQTK/"
+	"6nvP:<NN26$qs'de`E>vKnh7RI*i,02]&2@Ad3]s9'JW2J7wf_VTmf-Lv5DP/Pja/WFs/o-jHMj[,1/DgU1bX&Mwh/.oEgagi>Nl/dxrm5K]IdMXjN$bT>"
+	"6Le><9kVDu:meCg@28][L;*_B9;&:N%RvrsYB-e-Oo/3y13JL)ujRtd#<VbVbF+YF''n05/X+%GJbPXJaq%)W$CZwdZofC+j*o)r6uJjc(Z>,H*L`,]#=@"
+	"i^<K>#4R1/<#lhme'/V,$gR5e4POY<6xp7$U`_xxQR%i$,;j3nl;_QHM_[J;-&c;Qn'OF7Ry99oTpC'#W0sV4xF4LL)$)hCnAQF=Ae$@[cxD6_jJHa@ag@"
+	";sL4h1Dr>%-rOPLG&KSM.tX-jIODw=tgmBrk`q;ldb86_uYxUA*SJL_H;xttvyh/LT]Pi@pW$f.WBy-YDqH#6&I=.DI'6.tsPc(MOEV8Dt:@M5vq]3:rQ^"
+	"elG&5q;Q+cOHyq9c(#AQXopq$^:'-jA#=5r`7)Y$v,LLrbq3cfqTt`vWWdn_rd/ucLIi%+vvjpZ<U8=s^Wq%fBv;*.xDLXixP<uDu76a#&_ZCYQ=(g/w0["
+	"Hl)u<X[$g@Sk-7WAo6lKktqJJx'aR_4pU(':M-##@cNfA&s9p[UL/4*-dPpxy)SLajJIH3[;FhqEmNL3;@qemtCpf/fh,&)iY4LF>Bwj/6e'ZS-BQ&XiUm"
+	"U(#5Y]@v82GJXiwKtl'7R2#u;XnB#<`OfI'qYY8y*wG92]wB%7J>/;dXY;6pdMobsjk8JdTO(`kk6EYs-sDt87/JPMto8Q5cuunx>G*p%6tcugMUIT5os3"
+	"y>m7'p#>2#weu%w4@vZc_sVMlEAF<]&>2RRDAOYG=@au^8f3^7VMSjoMaUAUJcVCS'WifAakl:+hyQ^IS*,N>r5r*uvs_]7v0]<$70Vr-;R&K0U941#C+i"
+	"@5F&i[Zg/QBDrqHeeIhIivKy#eRBRMxKnaknlD'9&fK&Qf)>ATiZFgK3UId,4a8@Tg7g)]CF;JUm@Rha#7/,c]AT^1AN9+4gvjBa+ntu$^pc%[l([nGJi_"
+	"L2tJ@+=arw2YJL^<9a:wMVu]rD1`u@b@jd8&-<nIXE+QgMTU0QV/c2+N%Lu*`Y#(xN4IHJ@>l;1.l;-]72GdHB$Q*lH9CZoK6C'@uKT_V&<&Z:kQp`HHp_"
+	"x``#IUkE]0*0R0@BE=O1+FGY(yX_hdsr``Ow5>:AUJ[eAZe7+@l/%p%gFuokJ)]J*%4'M1tvV>F@Li5@6eni^*u@q7)>)XHwK4bRkwoC2:bNY]UO'myWMW"
+	"0S9ZkF5p9[GR.s/D@KL^-P]]KPpm8Np:M=p]lV^Uk':vfnl'.:4q/Ac7ncMDQ-aQT+_[K`<9s>O#kqyT7fTy4gbe(cB5A2.UCJ*4cCX]_lg--<=_,kAM#E"
+	"TmbVOns-yB>=(M<1*G]bM5&;5Ag'5LBEj46)EQEjBt);a#G4Hr'r/(0;Y$h<kknx1ae=G[Pkb@m(xXnu'jc7i6x-p>07[IVZf/&vUm1ry4]<g#otjVxu%i"
+	"R(E.,kGp29Tva197q2sppYHK.)Z4;IJ[DOTDJoI'(ATy(14HJmhOt:AmF*w<MA863Yn8*kkPp'AD][]b#=(Nc#T)PZoeM<=Qn@(T@c&U4S&'_;,Wg0h0S'"
+	"6FL3..+LpW4'G1_9v/.-IV4AOQ_Q2udWIcw@T(9[]q_AhI2[osDQ%gaQuONe@X2djvOyqHl4AOskW[RWT3Bh2S.XE2FEgW2hIP=$<WfrjK]b8bvgpE88;H"
+	":Un&:S4oJbMd>]`k%t)Vy(#C`P[&(d7tK;9yK[[5L+N]JnjyU-6EhNUnBC#6vkKldqr]g>tT[S$MFO>=73f@]yo>g@o37fi>KNkDD`%7k_v,9BtB%jKv6A"
+	"Nwv[(e+:&@kE():*QRScBXCF9'aF`GO%`mkrnxF6=vUcB]d',jUg0-jl^8qN3wM79R^UxLMSCsBYY^i<4H]HtOp1;nf2v4ms",
 	0};
-#define DITI_SPIRV_SIZES_gemm_half 4973u, 9575u
+#define DITI_SPIRV_SIZES_gemm_half 5385u, 10383u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
 	"n0C9%1VZI/$mF4TdelbGX1d,;IuT'`wLSKSa^>mj'J$_hg<4AkSuxvpmLEcH[OCATDi'%0pC[4>o_Vo5Hx1)WvM,cAr:N'okSTUPoq-0B=FYxeE-VGix6$"
 	"R'AgkhONQQT&^dWtj,Tnu,*]oJij]jZ:C9`[2tq]6`^oAEpguI1I[rexE0#nf7v*0cUmw5aVeBmXV_A2bmhrxL<1R;/rGGYGWu-ExZ1^nl>/%YxOgdT(/+"
@@ -39408,116 +39504,117 @@ static const char *const diti_spirv_text_attention_cpu[] = {
 	0};
 #define DITI_SPIRV_SIZES_attention_cpu 4392u, 8401u
 static const char *const diti_spirv_text_attention_gpu[] = {
-	"n0C9%1VZI/Aj@4^t(;>+0cW,GVfq/IsDV1onI#YjxbCd[jZ9IL%)xRpZ[7cn+N)RZCl/H;XB@XCsfh%$qEbs>;prN/QlB&Okuse;XymE:))b]=Umu1;#D;"
-	"3^<8+I_SA&)(&$;Zd.Fo#P9u@;]1RK>aYjS-84X10fHUr,uMwQ@$aSxr`eZ3WEc[=5Y)8hS@7wP1d`2Z[.emHrNHBf5nNRs-A.<%*7+bF=k=bYW-^g/&n^"
-	"+bZqK56@sORMR>w>spX$lwqV:H8yMRZkJjej4`hE#$.p7u[W6v&XH];gjWet[r7aFprNRn@aUB:dGu'DQ.SGj+]^LA6m9kK@-iqL8JEo5pjCs)P5/wq&+J"
-	"pB;H`QLDCYXc]=DTrhoRStM9L>lcg4jy<^.Ls9Fv*KW-m0HpG9I`m0(k>%gw,8A<b=*X3a[71bf@WC.aHE2ZDZ%'In><k2pXMbkbX=J8vvAt^4k3me$*%9"
-	"MGMoWJ>Vh@Kv9_J;)Cx5v-.FKC++iuGm%+a@9Q&VW#%`wh,S6*ytrJ3w_t@(#m7d-2p^Q>DGrv`EkC8_(YrTN-582%2S(yUB6l5LOQe[.XoZhkrEm%1QI<"
-	"b`_hIE1m1[;.>m3S9[SLA`aHGYtK<D)-1SF-6bO;.^yE]6-Xt8Va=47wKp=[e3eRlf7F#,]1U,=+]A^_;+3if8yK83t+pJ-jWh7IA-@p1$&G8Tr7fO^Co*"
-	"15tYE.+CL#e)5GA5T+cwYfF8rD&P>Kp4_@-s(th:+<.J)^E^mkohnmS2_Np+mYJl>.,Z:.FPsTxV&EQa40Ige2X@MB)Rj-Bt9.@HQ5i'OvL:^=vU`4&.wQ"
-	"Njm$>NVP.hP_b.nQsd9;TMWutIw>)d4&1b7J@a=R4ceP)B>Z)e_/qJFB5/FiIaku,,C3gxrI,]D%D;a#Nu_0W<4-=[,r45m+IXg^Db9ZgDZVE86C4m1B4'"
-	".5fF9srlW]F)wX/LuWe$ay8ovb5Cl>%okSKr5Ek%=o=n6Js/Aw)qEa#XU45f)(rWuQ=6F7cMl'SG6)O>vK52IqZJ%2dUg4[6XxQhLkaX+L'GwaR9h#L^hg"
-	"DBG8vTB+SS.YIBJk3Ulnk.nGv;YLw'k>58EK0RU@i*p*.kj$7rhDd2KDUaqx'gbY_djEyheX`UM2)SN.u3>ZPj&NHE#tBdeoT0fLG.)t<:7k9l/k*V4=2Y"
-	"dQx+m#.L;t3<tJ8d47mU.$uj8%m]5-yi#N'i^rx#Qyt<541FdnGoWrI+9fDr]Bswb>P3y)GvTvk.2n+J02_8M;S3Q$LmIMh8,A@<k6+sh],k@78s67)OuJ"
-	"$nPvyou3L:'STl9cEMl(FVyx-xCnMps85QC:clvQ%DjMK_M_veF$2a8d<@W7YfwfT75]AE>8dVB(j_qfVT(EgPrJXS3Z;c+1d3IKuhtdoFRDZI<;aA%Ki8"
-	"lO8vyZk3CsLR^A<LECe0.iD-qX)bJQ5.7PKoloj`noMMU3O7$ch=VX/'J$&&sJT[uE3NlAZEGX)5.-64FLy>SUdfe/IT7o>:.3MMJhcb]j,%>fYP:K0]Fe"
-	"P[fuUAl->GTgdbt%[@NKfw@.oG<i%W8*t#RKHF#*B</`e9]KHh&=2kI2ajNBputwR7bo1ILho'[)h&ws`@'kLSW2T[CiIwduCbUSLyn4Jv[B8Qf9ww9O97"
-	"';E2&E/;Q&imkxrSTa<ZAp's'b'*H<9v]2^Jef6LDgg+q_V3Tt'/Q>jZDq'///pAeZkg3d<4uh#g2adEr%#<(jbJVRj(P'RTL2p@SdKS`QvI.P.fme6k>T"
-	"rBuyW_(ZD6::VyPjw0$Ndyk7n.Z)6nn&)2rC`VQ^,Ssd)(nYVoHbw<SWvG`6kA<N&lpVLU=bb2#ZRfKuPL_w_S&vugu]PtV8VegX6K@Od3<hwRp:cpb=yj"
-	"WJt-Fmeh<f&.3Bk$tMlg[]5M;XM_Bhmt(X:VrxNl5ZMYStVu`NTFHptcJqx(.C*YElT$INlALtq-*$aXOsjnhtv*;B:j_,pjG,3uwApm;5^vl/gP2G$0v;"
-	"sI:l(M9.jpT-@3->fl%n0_]WD]1k>a[&#&63qa.<j.6KF$;8IjX9W]92W%-4&:EhNi==.QOY@W5w(XL#,c0_2DiG]-9s6_>GaC-Mh7sC-4`e+dIvhb;b0^"
-	":A$W@YFVU8gSDvwYfTWiUl.jmO%x,qWDc9[eUtUhph$I1W6qW@^(:myg+uUGGspQ3KXfV,V-4MKd*NQZAc&^D9r+1sJ_dsrBSIfAqjjD<P&yr_qwOdc+xK"
-	"miZfqKuI+9`AY0$ip7OAbp%mX0bEClvZHS:Y4FD_;9H=sZYD'9yZ:&op'bqTx#Tw,:Z[C^jf^y3-te@'%%RjMF&p[*E5RNv0=.a$h$k1TC6GQG`A3ybS*O"
-	"C)eA9y+]D;]<llFu,T,j_EfJBW5obT.U8ecX4(YiS+7y*UOftiLJ;`Jew<OsUkTT&bgRatXHv,E.yN6++Db[PR9I-K2=c_`&+`PE-V`M-wn6<<3[@RYh$;"
-	"g&q>ItQ8>MtQP0U5qTUfkl$.rkM*Usv[S#L01*hpx9cnH&ELZVxb:r`u&vEeXQ*Pv:$oD;g]6'T2rqP0t@InaSj(3vXCUYX'R1DPHd:p8L.cM5d6FZr/.'"
-	"@3k.voQ^ZYL>bT_dqfsU(gQA=)(;.0/TbTs_f%GpY8['f)m/K9tv&lpiQKH`HGO#y=P)=;b4;L7NujT(;<I-$r#F7Bo_j_l:f$,=.Xjex@''X#T]uCxwjt"
-	"awjNP9hNn1fGHe05R2^7EA>tSQjy7PZ`iXV%S9+#J;8]Yt%8P+<@n-Z^W;3wF_B2mvgONFD+<4Y)8Ztn]hA^[E068j@+02]lh=)J^L&+Hm6L[`[ZtA5'Dv"
-	"BwUnIcGS6_.(d30iqdTgr&S^%CJ;W346NJA4/fb4f@mI@</Nx7Fw8nCBxI64`b)+CPgaV*ga&s=w^-4oRgDX-Rx+Yw3LAsb-Ng0Ek6+04>nq)v4;>E6;3`"
-	"4;d,W5ShVIse8%YkLS'02hJu8DQ[ILJs^0AOH(6849f+j=G_I2R/qvEUox6aVFl>YbEUO0nZ0U9ko4d6%wOrm%9RGgO1qg[D),)T_PcN(lrX3,uZq8.8tp"
-	"bdb@`$*W%v`^rF7B_-cbW,l.U['^)q@`([n&'%bI-:Ywr-2YEVw5K*X&ul:>L*m'=tPmoeYA'/9.A_>s,G]p@H:fHDbtSNZpG7rsg3>]bs,@LV&nHS<fR_"
-	"7e=J*M4g'32]w=u/bU+]t9v:4RGeUUy/*g5vdiJ;b,J*>>,WnqlC4DgwKW;'tH1,u03XAwQlaulUUw5F2bs`cS+f=r4[ylQC2XU$Sj<ClKZyqa`^m)Ev4%"
-	"/Ab2I)+T:=4'C71n-nX'=2%iI_wcO2)kOusbS-aR&o/S5(>ye'aA4U6vduI8&HMkL(_MVT]DYv]GN&n@%Q>QmD7II@S1<KQFm#2d+`;M0.;HpdBo50XRXH"
-	"KQuhs9`^7F+0vS;-xj^uBXJ*F-/ELIA(_AKP3Zc=]tn*A9X/[TcIed0sYcP4356nPa$[;9HK$wnFnM`YfXI(+5:R*&9W7SkQPaBrna^KKd3dPw%do1'-AW"
-	"=,s9R.a-:5sb,Dh=Yg@8]y&Z_NVE288GU]-xxflWQ_g8@bEX:eo4D0i0A)fijrB^Yb`0m6nh.JrLr/BXZHXg_1_/s8U)2/<P>2-Nuhxh-3*M/t%6ow#NSc"
-	"uj,1IfGo4i<+IpJx19Oe(2c6O8^Y0s;Z^R6r,^gfc]XR-X9;Qiar9:<u,Mrj#w<f5:3q$v<BF(GOu#&F_XGKW4D-+/NjBZbKU_uL^@U@i3[0YCXO2V+aUy"
-	"s4y21gkBLAKdZDZRZVJ^-<K>n5Tq_1/VWmyF<J+Ok60>I5DZ&=x'sTZ(2'0/*<=6Fi7$PcU4fNuY_&lRR431n+`CYnePh_t&oTVR:4aSo8%S$y=*D*K7p%"
-	"nM'DanHRR2Eg0MAps(cN>cxh$'wSYOO]EG6MA%D.qtP[a:1Oi0$TAw663(b2U=yElG$2jM,l>ClHx-^5(BrKT3S]+w^o7b9UF$lv,XYt_-",
-	"@kh1lbiHg>dDlug&ulTna-sXt@%@:e_Qyeq$b,B,*P%7Vps]kZ,$$/Q^,f-aGBapuy26uAi*6,(I3KZHuI#`.,(hc]P[q@XA6@XS0Bq,WJ$ah9<xOyvvhb"
-	"E_HNqvO.2d.wi]j&F3aK,12HJiF<>WmEXELMg/WrX@*jq(F>ZN<lnl3gnM3`@$vcxwfe,U=psXg4pO`,Ihx)m7,&-MpqFLBi:Z-Of7L+-aS1a;N@QTIydp"
-	"hlT3[H>=H)I5sboKUeD/-ifbQG8k/h92=N*GM<*,F9u@3/qkJ,Y&MZsnFLECun>Z+umC@#3wGTN9,5XtjB,bbyD]l);85b9Uah*%Ba3CPB2kLNPZ*fEdm9"
-	"+J^3h&R#PFG`ffJpAmS0n:U]d_*43Z%/.0J_X;A0N)TsDP'y.@[A_a'f&*&9qdWlY6`vH3anS-'knJps8R:Ykmp@P$agp+Hc19-=K-e^E;Y*sL`^2pn^g9"
-	"8vNE$Qe)NTh1@:5DIf:5`aUcid'/=I#p6uYTb0<o=82']Vd3fRrjOB]Z>rKF@crbK;#;N.+e0<]C/Cp`ebrTKHbfHDVb,:4NPGQVO]&9D]/otin*DE3D$,"
-	"m&teU>mJi[mtyf<.b>NG-(X6VlOwW:B5VvUx7T,Rr^l^X0xPlQG%$S(nl`4@$Quxmc5p*M.2-2Jl(u87qMYMe4S.:Q@15x/MLc<.m+W,n$]hVeoq4Kna5;"
-	"hR:v=jc;jGPs-PF^h&Oc[p@;oD(]W>FgLck9Vvt.a5x'ykQxK$S&,^.cTv&F=7*Qwiq/#*)n=X'*'#en)r[h11Mkj>OuYG,ZmQ&=8&)AKjK@'QQ'o9Au/d"
-	"Ra566]r-Hh(q2k+F&F7<9q+i0AAc5$5i6m`J6U<ea)_WVSWg)LJ%7_6NKrFn)@xJ9@AIh%n%ZA0]XJI]QO<s8n2S(A6;YASRj>-O.%rtvI8r=vl[DOrDj]"
-	"BHZP@UOsu2Ij%:',d0yZ,HNJr999+NVm:-RT]m]]eWv&,He;O:V206tE`'Ol*+:gA$d6@-lK@^]ISmQ^.a<oGqbmI:2+FUL>t0ev;.$KVgo$YYS$ift]M%"
-	"/8cXO85K7fi,D46vfEE]tCM6+Wj[NG-[4,#:H,O@v.w6^&14FW#In*s+v[hbc;nlsHRNtnN86o8GsTo5+<H3bk=>odn/6bXcb^IYCn2tYCnV31hochd+=K"
-	"sx><Oc6=`jv:Ibr,dO>f';Mq2FHeqjA`vb;8ioM+leAAAet6<KMQ(t@X$jx:';7Eb7ovsE+x7voRg*XDiH6XpSYsO&<N#l@o.'+&L]N(/.)fx/B/v+pB]4"
-	"Ue_*^)Tk.ys*5)EP`JR`limm+30kikQoqxU`M:*#Ig'w4vrx[J(8J_w4P$DaY%awq%c;/kO16BCdTvcE)FS5xj:1-fxe'W8T<$@7^1kM=@,rfn;NU''M^H"
-	"lgK'URqJSj:-'vI+e&Ttph5,RQOP2lMv/7]cUlOvU]nBgxYq]Zp6X[br%qfPL'*VFj%8+$2wP.5a>$Yg4uD^%#`Q(2WZaNZD6rGhQkScIf^C00SB(coo1Q"
-	"*tk&%Fw*CXO-ar=cC)0jlt50x&dFYh'4_>ET2u&@/2rGlr:HA#:x%C)*/NIhI4&^DqHHmXjoSQ`SY3C[2ENiTIWYeoeQB@KbA4t+t/qZltA+Wh$7n__m<#"
-	"=f[qy5WT>o(c1V0sk<@t&V4G4$2AdF'wJQB5ZNGZn4^LB`vM9vt#v9[QPiCwcLLVKDy1rE0dPV5byppBWFnWF(:s#;'IFKnyhg],6<irR^fbbwqEmQsM6l"
-	"gD^#'O@0uX+w;lsp'0T=3/Z-EKQ#>nlR*ucJGgjcRoP((,ffipPVG3ud5$c#1ac,*x[Uy/`/jKF]Jpic6&xmUQav/UaCo38/>_/Ym(C,(nasZ4TTss+wb8"
-	"%No[abFYeN6)FF^ap7fedU*H^a@0nys%k5[pcMQGj]K;atrbkK2+4MfRh#c>#>Ht0nE:JBph6rFS@BU>*/3FH2]X1XJnLNM:j[F;#8bqwaZSeM_I^c7^Y4"
-	"aPm2i)@Fh0uTiivLG-88mi50AXo=^UFW%%x)(I'l;o9k97p[j0JC%&dRZ)qDle4)595:n76Q<M+pLx59Y^:aOY43wS4gyu.DFihcQDC]9PmMjf(n*Og-nH"
-	"MPpFbSX7MFC%7[ord87TX.N.1ptw]F<vUQhM]TMuXq*W(QWa,xA@xnk(6Vx7wdSYE@X(djk=vpg2aj*^,@i#-G5cV6f8et[uypU^K4FnCKoca/o9Aa)9pB"
-	"HQ$@qF$Ff07XrIhPUr[oZ<:KkqW1bZtq1[Pl*p*l6O&Egtb@ZF$6)(lul<wvQ`]^w`F..hx7gXsx:QTJaP>+,#Lv;W[KJXKS2uo_=n>fDG)uCqNWL<cJhZ"
-	"%hD%q+@pw'[*'f(K3#v6mM)R[9oU-9Nw)%c5[_@FxGsDF;%y4Xl`b>#R[QB_Lv%m/J_Inh@kVfTl0>7*Zw>rL]JG5jCGZ`MKBQ0dn4Qw(rsr3P1wL'$5rm"
-	"fiL1diaMjIn`m'h0/5GQW5eEZjU99a.l3M#DYy>'8-UMjd)_mw'`Nlfol2GFA(LO%./0%7r06=-)0BxX<NdP4BKrOB#rtFo,gfLdUrWdC1MWksJS",
+	"n0C9%1VZI/M*1(b]M:>+0cW,GVfq/IsDV1onI#YjcXG:r2JhNBB'Jq4wto%4Z$oeN0Shnbam2qd%_M<A`EZvUG90$^'`&wfwC]k8nhtiPO0cA*%kHFSg^y"
+	"MuF8N;*1pYTjli<a8N5oL*1hONV*qqPW9T3hW_k1^FQ2wf<-GTBlQF^V=YI6>f/^c%RCgE9RLvBNCa+hIGAIvF>59%u95:VcT1`)<994L:$g=DRnNJBjG]"
+	"jmt,WXT4/VOmQqA`ngsN7Qj.+8=/+rAp5I>d,p@LnUbMI6FG$S<nN:,yd6$+/e[g2tcp[:im<>^KN$fgVCKJFJv<.sv`a*5/qy)(8`40.$^`4+Ant^ZlpV"
+	"goagm':FwDrRfO@h&e1-T'TcZ2wN^A./x2/827Njo_''Yq*/p7uxU:.OLwkN`H.:n&]K%3BhfO0O/QF%a,:V8_[F8MW#umDkFV0gtpF'I'kWuJThG*S>E["
+	"c:Z53M0nic0GG4c(9:gkKJCa`Tge#=/<[/]G*$[u>/^t/Ja'I&Z`0b_:);Axi8nLZtZATLeg,9&&HCsjFL7Pn6(>7@>W_]p;+wUPo[XV7qX;k9aB#d(kR<"
+	"s.T&HSi+Z_q90)+Okkqr`i(ACSAewDsX`**k)VmOx`8_N%8qWpKXQJFpeK6t6q*w$=53#lV<IlE=u3PXni,rWEfTIi<>+xtPPKXJ.mWtcnq`,+$ZSAc<BM"
+	"^ssemuNO0lEIMTlvBs(H4D>OL'oA-mV))j>/B2a#[A94-@=8gO3jIa/bbkYkMtowSIoWf2G1MHD=Z<Vd3f]iviQn>:L18tD/c,%e`j[k)B8De5Z9$VpqcO"
+	"d[+8D+gLa3i#j(v>PK6('vdFEncg4qKvSYR-'^bO3'jH[[=UDflDtelllG:VqD+OY)5Z>REVF8@k-I'A_buj8oHT-S099;BQS(KG0;U#x]a`E3(rrYwb=^"
+	"Py9pccfl[lXdmy)Qr4jIV6tT5$>3EbP:X2)o6(nR/KG.2Z:-eMq`wYX>9l#qO6m2T4ASclkxF0pS(_mheNBRt]Q>CPg9Q+dPZ_:&X07b#:&Ho5cvk)CAZI"
+	"yq(-.R7&10dZJ,vE1-wEGQAV/mw_,VU_iH2O,F0f@yUKnoxPvGxP/b]#,;wd/M<bnE+shNAPPxjaH^.8[Zhg@v9M`-mx)H`-4*Yo1C*j%'O,RnYr>4C-%a"
+	"p:7Eaa1F7WO50cmh6;bpmiQJ_cISsFtWE88bi2I^Kj@FgpbOF5:<)JXiXs+-0D96O-ByK9&NuNIj$0bJvG@ZXsG7Ot$[%K1[]NyIo:'PCAw]qIV%j/d4`b"
+	"Z&QBD3C9+>)Bt[%1ld7w%N5NXpfLyyE(:E3o4jxC@$L-ZM$b)+8R=3;&MU5U/rC2Uk9+WVSFBfC]/'37;bD'-_nNLQ/keY$mY&r&R%$Fj,<p9:.@P^jRqR"
+	"Z`(`_S(1/cTvEa+wtS&Ht.s+fuX._plvs^Pflw2$bg%)v]q@XjWve[$7kCo2Qi6&alFXTo11`q/3RBmi@Qy73JhO7T>g:[_BlPl`:7YvrN@50p5n(.Pd0j"
+	".6/7d9hXJ0L_PFQg8coxM)$2BcxS5P`tTO4KhW]:;Wpr=dI@igXTKgZNL;J4e3k1)`GV<67>v9HO35[xO$lOc,QKKM+^x9Bab/]1Cu-9Ifm<(4DKPO78dv"
+	"-F,%Z5<.ei)5Jclbavkc/-qtV4kIn1CRCnoe9&jF)J&=x_RZc,&@/P5vrH-gwlg3*l<@iq5KeCU*M&SUHJf]r@CiB&j;XdyTOQi_vXt-G:&#f&HX9DlCfH"
+	"'3;HdVcC^e$El/@gffN($JVpFaT9`/twBJ3c`h%Y(Pw$WPU.`P$wc&>g62ZTLgyuA5PPZ7p%QDm2,aV3Vlq=IE)R6LT&wkDg)HC<d+=oD;[9tCtA9hF7Yi"
+	"@AAIlZhe/$6I*[dkli>Up8__%Qt`xfS^.E7BGa$4ODLxAQDMOp+7kT&yAvlYTE^4M;Ixtf+jErUbVs3(6WbLu.Y.9v=6iHJ-j/c`U8Kx2u:bsX2U.^t-C="
+	"5y*5EZ#^qRm)MDVqBCQYv$a=Q6Pi2v#h7_T^9&jp*7-l`)^stP%`a)[MpCMX0AfJ-ABc-M=Z-u'.,g-oXr5Cj/,]O#v^@eG2ip$<dWJnC6HoH(^Q,7g3>+"
+	"n)'PHcbKLp]*Lyc'UA--$@WcgV/i%0cKRc%1R-SQnI/-R%`vXeu8m*ORC-eT,sNq_cCD]Vd4a.03q>jH4p^S)kJ9elY[mKB(pQdF`]2_ReAfQ<No<SbRlW"
+	"Y>c;rK^%0b]LnKCj&i3YW@V:6-KPT%5O[Cx-^EKq[v=pL;+W20m>b@x;(ra7S@2V;Zo%64ToX#ChW-0<=iuuoUOMi(.Ps<Y_oqOxjDM-c+b#QYiHtM+7_$"
+	"-Le$vs+/WvFSeJkVrOjc+gS%[;vA45O`DGG/;MF7W-^,qNrc-Kp3inlZPD+Mr(6Q;%d5J3=9KPA'mcFF&<nxWoF,@p/uag<VQW&(]xh2)Ddr`O49p(X^nC"
+	"..Rf(i2^WwuG/&NVA#^w<D'ou/o9qM;5]yN<]_&&4Tk,geqQ<tBpQ.5/w<9CV28@#.*7Rj87>_i=aN_RHQc))5,MLO2lBbh&@n;/ei[JS[#)HF^F<wHHA`"
+	"/FTWBA(XpBxE_*U7^rsvj>iFE6)g;O6:T=eO`es[$NXWANMB3D,0MI3=ay<H`;+uB_p`2'SL8J4@Y:d>C0]U>YN]<@aXeqB'm,l+HE*2^#dZj`T-KDMJ'd"
+	"&0dmMeZriK-^,b1e(%J6XN-,c,$2,JC(MV<g)ywMGhJ_wr2xXQld]&Za23a6N'xJs97XBU)4`Gs:$(<>@S_D'a$ck)fSGQ[mL^+/HsgGK^tHo0,4R3UdjQ"
+	"ZK;htNXMD;Qc>reFl<sHplP+0NO8aPw4oJR<d5li5%/RS(X-+hvL%5kq#h>t$nVq1L5viT<ZbEi:h@=Knf(B5.#QW5r+=v>Z;vWDKa+B%CX3VF]O-qw8aR"
+	"RB^F54^$d`e@0#^Stshs`fNp(CpC'&L7D;l^A(g_:%X(jdr:)EfP#5P8,gZL.9nI./8:oj5k8s#dNJ%r;^vJ1ObbbHDeOHi9a6'oASlZ('pg'6-pV-C3bd"
+	"^cfaW)cdDx_tn,(4>2DRis`2$81U*2rH1j@73VT)-;Isb,TVy-='rwa#h)e5s/to0]5tSyFnF4M%;lFwf#a4Y67JsE-.4:n&o-YR6[r1%5jBt-h,[b6'0v"
+	"0.g=^R+jLy9dh(`CQ,4gmq)T.Y#Fe&1(2$Tdgi$AwC$PN06Y.i8[s&io[-RKZK%kP]^2TG)B4u6%$]aeNP[9Z_R:*I`rm;ynx2VVI@q7]`kNat>mbbOu[u"
+	"ZHVvJ#mgr/PVAQMm7a6E_jtV1pC+YBa]1MbV=][eeG8WBCsNME-.^NAeFy`%:[:Y_-<U@t*1xpB61xPW7+^uR@)i%kqN4U:hS^Eu90,%ZFGW:ijoXU2O23"
+	">>/+[lA>Yq%>9U#]'l&1itnVQ.<0$7&5`nww[a^e4UcVNWf]N0,4raf(l9/Bs>1XtH#48mf;)tZlQgyxKb#3J4NW`3JODb]YySA=Khbho;ailL_VUc:DM$"
+	"2X=kmMk%m[n6Q(K0yf<KWPVatu_OfGoQ8YMi)S*MoRCX8Ka_^)aud(Yam;P<oWJIk*@2273NOjlxeFgps4nutd/@0XB6Cr$aNVc-2;(pXG5M0NM_dpek^9"
+	"$Z:a->S^W=)iUokdqePa[&r.EGU/Jx5Z1:xr`b*:O.FUw('+7C6l;mJU>VoK4dc&A+K),Hp8I1WrrnAu[BEHjdA1.T1MB>)C=aXM#7%E#`XbK*_F_55=o`"
+	"Zb_Z]DFHofC^jT)XxYFwhkOkEi9mL1PEcJ&>=6NUt(1HiRm-GWGn,<hE;hi#<Fr-J0Z=+m)kJCweUD-Nk:'L'-_+/TmxpNPdqpMEQUg662S>6''T/PE]1c"
+	".i>X+53d3ZE@)PTZ1[a$fNHsd%V*U-((q@SHX6lGYj,`Hb9N@GYB&(w4H-=*C,xhVl:ahhixvRE5+K,3cojEm<PSZrLHkGWJJNLivGeFjs",
+	"Eaxfh4xRfbmRa@u#YU(%i/A,okCnU$WAD$YL)Dd3d/cwD9@23>gut**lss7<vfM(mY5Hkq6W.><.=G&%uaq.GqV*=Heo;Iuf`CN)A0&_KVbPQ#/JWC*hL+"
+	"*dq[+6q-V]SJxX/N6M5qgX/Y.qN3edNKaF3'YcS3_Pqj$t=o2xGu5XutR-#hj>>s[cN^I;t#*3H+M22mC@Ur<WAuxQm(pu$V9/>s3%6a*4wQk<a>YtEe_1"
+	"tN*gP`rtUWotQ4tvn[Vsh0L%a`nIf4+@iW,o7O.pl+&[d9t^MExC[q)6pQ+6P0XJbaq[t/7gHGK/$/vwckSCxxFw]L_`VCW4n85_DG)1A6TgDcR6HiAa=9"
+	"poZY3h@`Asqc+OZZY@nFQiVCW&c]aCM[Fk64qS)=WiRcb`oQ,k13ZOX$R(T$7Z@Y4Gk9PW.bfo-NRFoOsUe4JTv72(*hGX[RmI;-LAW0bB1jrSSt9.r:C."
+	"GybuA6E2^7UHSQmCqR]m,b.q$1l5jG2*MV+v^B<pt5o-DRwXyhX&VV#N+g<KYV%6(MSKewdI,+<4RC$N1g;W<>=]wB^33E:CQH;4pn7t=$^:tv#RRWpsm1"
+	"JQ+wrA)Kj_cI`[&LXq@P^Ffhm1k+B>AbWvWUO)e3+gStMGx^P2tT`,QGb]kgWAe&FkX&(KIXvS@gSy$696Y&]AEGLN1`HRgY&w[tF&&.oc(qqJX7pM/A78"
+	"2;(fFI6&cR/(4EKKYqsK(kt^;JNb3ZkA;j:Ek=*;NZfY_&qN,1.w^v7[r`nu_FefoXBJn5eOh:@t.=GAm<r*c/q^JiD$67bYZJZawbeq-$Z4vjPFuiNF14"
+	"JX=h>2eOd=[g9mrbmpQhTx<'@GtUrR/0Fl$[e#`pXTY+Fiwe78H,rZN*p=T5tTN.R@c;,MZ':Fh^dHSW/LiYdV*1Z0<+-H2O0K%ZJmT>eo&NG]^3(Y5vIF"
+	"3=hrGjs+;NtKL^QTjR.qY(`K%doa`XBw,d-AT-,1GoUdMSWB2H/U(d7/Zj-1WmdFb_#lKQl&66cBvSU<2<k@T.)[kEE_[t>&t>i<7;cWxaJ*5+=%v(Y6^F"
+	"p*U7I<2rn/)CKn9nD*S'X#,8tQr3<`&'Q(B.rn'&x'<S;*N,q([(6B+>TaG>%6uqdn<E_-RDhB/<JehkA3.CC5S*uP#FkJA-RHDx:+1UPZvRR#uuoaJ*cp"
+	"^Jqov2Ca_R7<SY&tE<CPrEfsCCT];.t/,7ScN$.FHIbN,&:]p^2M^N<GG+QkV[xST[-,Ft_^RY)n2wP`LML]UUmb@>]5#L-f%mRhFby-hxZw^87Av_$(=G"
+	"B:Y;X>%tf/N-@KE5hDd(q8=rV50#)lQ6D=ZTOOMO]pi,H`5d)>(LW6_CBV*ZZ+jQJb9GIE]%:U)VCxjamc>xW2Y.C+,aRE7*@MEZ4iUcZpCSiu2)xSCFsp"
+	"YP`p3$+fSGeL1G%T.He&%$tgAhFOH]#*V]dsdZv:@1e4p;D28_Fr.A(d_@PrBVwE,MjLW%WYt/eBxc0834#l0R(gIO55/VDlm1n'A#rD*cb,)sJPFOto6c"
+	"`m*S8K4^]m(B+_E&fYY1rAdOrVR-'']iTVBJh9hF*.;E.3(jV;=sk+`Qde'3+]->/7c=`kLIXlgK$mH*-^b_-lxO`yUwQ-Tc9A,_Z,`GieN^#>,-mK]A4F"
+	"=@h>iq3*utGGIFu57<c^xXGW-g)6*CsZ1nRW/q/DtYnq9DnWNIqsa3[mlMgZ)ICtfV0oGH^GjsW]'hWaS`A_2edc[oOw^K((:;NXsuvx1^fU2,I2_w2(;u"
+	">w4PYTq.L_>=]P+TOv.*LccKj`G<D=D5J1Hva(K:g,,SeEln[Da.h5>7(`6j#oJ27;ALjO>6b0*a,q*1v31w/(U.&5b_N0^fqD0uW8_^W*:WYRMB:n+-GK"
+	"l2SPR2pLdQQ$G7RuM_LQU]rl(Z5ff,0Pcuv5c-TQ%4_rE,gel*6[%;umL3KMOijXJ2E'R20L(S4ng&AjB5GrI_e,_[D0v:G3iHOBsbI;8@(9ce3L8Q9_GP"
+	"%s1,7HiGPZ=vqN0drDA8r'_r'H^f$SisQMJePLKER/sWQem'qVd#'wh6ApF/&Hf0yGyu%oy5C'sApVgbN:1bZ%e_Zh0u+sdjGj`8jO-kU,W&/EX@Ffjxm@"
+	"I1.&K`ssjv[Cm<ZP$cJp#-HlF8]P<2@.`GN3o2Ag4f>#_#ET]^H]Uxtanwqt^s;Oujx[r#Ai>0N>bh=,dU$/9>r2THB*u#,bVh$1;TFZcSgmbJbH[;uEd6"
+	"'/8Ryv^DX)/>Ns,1X;=9ovn1imsI317^tXEp1DMG`LR-lUpuM'1vR3Kltj$(jT,>#e+/evdH4$AP4sOmWh:NQ%Oq*sk:i)xWX&6;T1<mO0[I@Tyk2=Wr'*"
+	"('8XC3FhZ-Sdv8=L2<<hprSjta<`^m=p@Xu$nq'qj#u#wt/)lFld5piLs=)sbl%vp^F;:a'ii8rK;>*&]>QI&lMP-^E;7qd$L%]]sQj7*dZf:./r%MuWc-"
+	"dvC6EYQC&U9kEio[NDVR+Ok[w%3#3^^=KB%D/,)U/r*w+_,>fiUgyd$ZAc<QX<pE5n+^ubH]bY>R#8YN<ojCUh-b=QB&TRUm=gN6:JdlXNf.-lj+_ZJS2L"
+	"G5cTZF[f60;)'UB57Ufhym$9bAG*.+8.HpdsH,Y52l'W+XL)Y=iX]pY[k*OHnxLq.N<bR/####",
 	0};
-#define DITI_SPIRV_SIZES_attention_gpu 5508u, 10608u
+#define DITI_SPIRV_SIZES_attention_gpu 5555u, 10717u
 static const char *const diti_spirv_text_attention_half[] = {
-	"n0C9%1VZI/dF)jLk^ll`4#r.*u<8FaIxAW2^Q,/&GRQ80uOY#+x.92(Yk%T2SID4@u1MUKO(taDJvHm9798IdD0+&#TO_#fq<Ug#laDogNoZ<sJx:&FNOT"
+	"n0C9%1VZI/b3I1LBuNuaVeeNnlp+>1K*y=H#<hoX^S$D83*qG+q))/JFBefeq3Qd[I]xj:sIsaDJvHm9798IdD0+&#TO_#fq<Ug#laDogNoZ<sJx:&FNOT"
 	"cBRKAd^:_jfJkE6tp<VNNq]I*vOlMY@juu*Tr9bXm;fy=-XsYr;*aU5`PA`49+J>+X_$kX$6t-k5_.-b<U$PH*$FZ9n;#GU8eho=pNiJPHF,)Yq:0BcS$f"
-	"Eob43jp6DY(ooH/99uqgG(l^cPeMX88dUdM)UA91cj2fuCu/F+rIW'$=(^iVu-.oIVwm>`Z80BEQx.+Am<)uOBp05Y_(E.ASn]@2ZSX*qAmE$m8xlMsLvE"
-	"%.nFktG]iF3M.Gau`qvP<M'dK^AYN`>#88ld`Xxg3UJWIvc(-xML.q7q9b14v_ZVSiv_mvaBW(M;lf%6DUoOM4s+xY['Vk35f0OekF#IVFpqM%luwXj@#p"
-	"`p$LvjmHc/C.k'%I<Yw%EGLqDiJ(2q^Ncv[<&li/w3<Oxk7V%&nK(Gh>flJk7`5Zv&C5B&/fk'mu7&$dYH770jwn+AGVEunZIU>XvL[ve8@`0`*g.Tc9QM"
-	"7VVrP`8;/R-arO6'&m3[&P^I-#`xmS6wMx-N0ciuemhda%%+^csQCk)R3c4;0C'2(+$w1kFU%3e*[J(-JOa7R>YoX:_144^S58ZHRR]-S--]mtYrJWj4R+"
-	"RWi6_ok8Lq@.X5lNr_p8IXoDVoV*a6*eW1j*4eSbiSC6[jM=NM`(e:@6^8O[K:6Vu(S>nHk8L7`_B&IPD`L+K4JWf&$#j90wSYAu3iv:`$#=m*pl+pScpK"
-	"NnPL1pXoByI0pvXsr+%*]uc;]_$rjl^ZA[n_^LYZC*U,V^Q^()Jfk9tH5Fme4QsBUNt%L9iDa9W[),/8%N-m*W4>@mRnkKC4vOII=FGiiFZ<K`Bm#&C[T3"
-	"-s'VLb$-hq_NhTS^YZYF4Fgc>tu>Z$J#Ce^,8hL]m[e,G,jsjJoGpQuSm8kA2CGY_u38Z1)yk75H0K'IC^R8,Bmg&tsYk)ui.21KG:wEF%EVAL)gj/1T<("
-	">@pR8JwnFja01K7x<5gY#aZKk(0k.#pmsXNKhR]XCji<4t`o#9+eTtk4Ao3iWW>RKGKcJ4SlFy-<k#I,KlhF4jQb0TAb$U&AurgJI/M17W)9+Prv#eoqyh"
-	"%VjLpYlI+&g#lwvGcb2IZqn+P`r[WCc+N>Od&&cEU%B;dh&P(A@wx0jIQ1m8*7&#)^P(m$:*fQqljO@S9<>Lje$'EIB`UbKy#:')c;:]5F&NaMZIZn.YmL"
-	"Ksk#_a`m`J<m_jrK;97YFOCZiM%kkIm>WveHrZTPM%..ql[a)Xl$re0ClCB=<3cVe^#Rj0+MMZt4onLEk<KT3tJHmKq&[.O;17`-k1&iFIQW0CSupjUICx"
-	"C+<f%tNN8wc:DJL8<`0PQiOcVcq7j8&ln/ejpR5C60-Y=V][SL*F[Kd`wEoPgMS^^ZZq7u19]QI(%sh*0s+Yik<B7>_pr]yGyQNbGUc<qrDJaKq>10A.-L"
-	"6t:pjbiXID1F95l@.y-J;+wKN_*6hS[@V%LOyKd6vIL$*-T;V9qRwJD<o9*`d&I`$O<CR8>a=<[O_ebk'xmsyU'/y^aGy0Muk)D$.i>Uj)j6;2GA:NK)';"
-	"=P#>^D&)LLHXhuJ)@V#[vka(AQ1nt9`c%>+D#gcmI5$*NfKe-@;*K8fVU&2@_SW&A$gsdE^OEJgmH8/pTs7ExoMf(p3o5nO)*=r.x6l(yGS624:N1,t$u]"
-	"2hhbH'5Lnabq+),pMmjc4WAoHP^a,Y)EjyT8#51P98tE7%to%%6vSXih$b>7$wjZ[Do#Y:npy:kQx5Z0%xdH3lLeVEk'+L.0^btfa/(+d:j>M^GF[SV5^k"
-	"%l50YPk5FbWbb&%@Kra5sc4FjL$uWqF:Et5*`7^=JH`G%HAS4da4GR&p+,w/#['Sv:()UUkqhW%>h%2xCTBP'nS'^OuPDg).<]L1V;SM@)@i`,up1,liUT"
-	"q0:V6R1#1[Y]mstJAd(V)t[7y=gmcBaY[i;2s_paxW^$;JMiiPLhu]E`kFJ&JdA8N1J)Nyd5q_%BRBq<]jOF9ncTipc779cSChbCb[]6`mc2jO3mgc%+&n"
-	"GuEi1(k$/9/jPNiS6b52=5Y-e,kH''v,gBHH^2+tVtuYhPXFvN*R8kZckgCx+u=vQ=PZ(sp*RqOl-:c,g:U,`85>LB7fL&n9l/Q.@$`Ed);w[==%&:1jL]"
-	"9B)KH+2<x2pk418[i5xEg:J8f5CQ2^gKXAb&sI9M-nc@kiO]@aLlJRlJ4TU=sXTCHQAs/.CPi.%Vmr_(SuBAe%YH:%,i-`9>N33U*7*feI%f@7hM)5#GRF"
-	"cHL>5kILrRk.PXS`@N0qRCxh,,qxomHvG2@Mlo.K]Ru224Ce_FW[l5_XDZ[jg*GBI(To-916YE'=j'n$u13(6,kd'oMJOHdQ(7d%.=_jfE3PK'4=q%7J2N"
-	"BZK4BU^hLN.g:tlC$[CAaU'S:.FxVBF6]F<Btn._7X],K9sfP@<tHU)2w#@:$*WDX&ge)Z2XY.`F`QQDg;di;.huRm;dg4G2A)T:_DdRkw'_1>H`Tw-`P7"
-	"mBr3T_oVdlYpShw9&USeb+gK5(&p#h<nM;NdG,X#6>c.IX=icE(6OW9;]3Xxg%yhh(T9*xumwo)'Mx<IHD3:jDY:jBBjB2O<Lfq%f'o*byr4m90:fPPi.'"
-	"FD=TgW]ya`C)Ns@9qHF(+45M-lHSA@CBupRGGU3/-fosx<.nyNsRwD9;ODcELuun6V%t.TJ;d-(b4vb5ribU*=I7IY>7[1X7&oy$j3IbND=Y`Xj5p^8vb;"
-	"VcGQ%(#hK=3*5]<s8Y2u#b_l%d/AOY`:&JTN#>;&%6<Pa%Lq#jE'pD7,DVe&RfvIFgCBj@1vKW+s7Dj5t&KQx>.LuA<+[nndUR-<6`kVPoF5(^TybK6SKi"
-	"l@%f3^BZVGXDS5JWQ+A=rs:c3l36w3thoO5*Iq2I6@t.SdjUqA`W$W/iN^s8e/muH8a3LAK,@q9#x9.sjG9T([1V,dBKPsCd8NSUxmubaBuUJNH:#RZ%=r"
-	"LQ7+k#tjW#5t<L081m<*3,(O06:dC=rd#9y8H(RWq2iKFsg'UCiDLP.>*C@kgP<P_lLCmahdinR>-kaOU8UT=V;`*S3ZvRk]]YE2inpfh5;(Iyway8J3L)"
-	"TB(1vs+A;p&v4U8puio3c>d:%U4Db7:rB/h<rSKs`ALJTkdWdDZlnWU(jVKhqngjKBqYG-mal)esqS2w&y'<X=%kH>DpG=4h$g.=_73@pZMG4UqI]%bT]%"
-	"=4Tk3h'X).Y['UF0o#Dw.j6mw]Oih<v*XDKl/b^XQ6jB&<:VOhK+2WrUi<Y)4QVSG<9(5/-hh::9Uh0DG]VX[UJ@Ya,`q=19coC_Qt(b&Yy#q8N'%E&/x8"
-	"@o]^*nJd%n#U+43ouK4&`Td+e@%6*rGj#ucnls*c/E'P>_qe&pTf@GE8_F&'WQkN'JN[e*#1ax`*B;vNF$#7Lb0^*he7]E<8At1rn`PS17&=y#@#E)'t(a"
-	":B);qFrgLAb*]0EA'<l`=V_NSx5N:KF*BC=:3(Am#90l5u67-+j3J(OmOAGMI56I%E,;A-S1'3YHO>n<,f`316tU39R.TfS0^##tZ6`W]*EukR#_,ws7d["
-	"[5+OF8[6U^DY5_Jp*#Qoke4wY0Yy7/>#%_6q,mNf'#M>EoY*4x-]<<onYEKZUcEgQ'pIwd[-@^&RR'iCM,mUD4m6WfTC-JMr^Uu(C/X9t_+*owRE&2rC^I"
-	"Ma(SEf]WL7k-St`:I,],sfN%.H+6I-A;VUR*e4*#+miQ.qbs624Cr<hvMWM4$_E#`j>HH%*nV'/]('4RkyybbF>=TXgFqv[/'w@DZSE9yE+SpYpPTT3dHy"
-	"c=rh2aEet9%T[Zf'ARw$CD5eek2CgxV$U.(8k0/SJuycxepHHv[(a^Io%rY-RW2:88/Qf$*^:ha_h@tu+8jAN<*1[1w`#84[quX_@_uvs=",
-	"H)HVdI,GQEFwdF_vc&k3q#t%.N:sgRwmt6RtV-V1xE#(Sl)%F[tCnhUt3hE)h-nh-u_>w+#,.+'R;(Ikl]TO=qr'p'TpqsR/kxY2_eR^gUZ3EGI)50iT*l"
-	"^U&5mmUWN17E`'ofA>;Fsl3Pep]9F3(]j>S^Xe6yT:1jnpe(-YF@fnjK7I@_G#3`P5DW]VqA*b'+DCTTxW2YIx]cy468nknWo^QEG$=(9n.`%r$OsZ,<vx"
-	"ZIJDRS9l,6d9<mFF$VUPq_>&->'RBsjfl#`PB`L10,0/'OJ$tAuyk@@d]x5>j:A@UxdsT1@Ub[+`o,Ogi%CHTL&ep.$`k@-oO[LBq((aw[)J+FhIv[vG:A"
-	"F7,;i*Q=r)8aGRfau]eHgR+d1B*;f>>Jv&d<y)RUICuv8oft:WqL/-19D^EIhC`ph&BIKf],5CjHR*qB[@Htdp`01H/cG%EZvC-bq1$NN`%/jombe62$^U"
-	"C4Oop.&jt@8GB'eey7c*6&4d<W@Q&;PX,9'CY+3_c^fd7I]n<eF@cuEysP[;$*JI/NI4)9GL#YWL,BXf0'F`0nVtx5;:rO@P[7onUGt0k44+ll)-d)lVHl"
-	"Uo6eqFP2gBH-NjtB7/0WZZhEn:#oMp##Io8t*E-DQ;Su>JU,nhf#29wOH$O<NRQ;38VP1kjvu:8w[QTm)FI)m)0m:>a21F9EiT@fyx8^47;$=aMf_i:T)g"
-	"Nt1+5LaLT-:*mQuG+FT_xEf9P1^x,cFpL=VANEMgZ)>T.NGnwAKb$L7JnFf-y3325<)^`*Q63Nh_#aT*2Y$1.UT(lLYD(MTpv1Q*Q]iR_T8BWPg[>-*jgX"
-	"$;nDE675WA11LiGVBic=k+3o^s3FvE#GOSugbuT3JOUE1U22@uW%hcej;1tp:t4B155qMS,ryq#j`s1+H_HGh:mu`nCKL:jdh]hYqV9hNX]Z&X[xuGgoxV"
-	"p[>4n#bseO;RY,X[LrQNZo]w-';y=0^gwg<,ssr@e9DV6-mn6-t8EDD[69h>%hyZxTL=`S&[K6LXv--/1#sviJfOE:##YDi8e5S%Y>q^2pXKgoE5*YuQB6"
-	"-RHu52e51Nxph=#],PxrNYAeC2&9'IGB=u%k*,L7d/pSOWLg9:QK5f-9/=R'l=;Nm+<ErqUWQQn(Jn(23F-Ap@-Wr6ip<1L#93kVPO+gZ6WNcpdmQ:&Gpk"
-	"1b86Csa`1uOLT4*5<C_i^*`11<T2*cFx4-O2=rT_pjL5s1oYWY;qrrPbAtj5DZ29UZNXuL6vrA)o+#REw0E5iq7;P>9JcXC)fms=$Q5IkM,2hfifa5/bEJ"
-	"ZlWt^U*Wj.937Lgi==(tNLA0Fh1[2%M3vVya%/(fhYm:=x9uJmwu,W)aM5-(CnV3<.N)1ctLTgv:1DXpCXObcNr+-/mNN)e=42sq4+^/<mn:]CB>:0L2>k"
-	"j_;X]SXoMsRc&(@<X%w=^ZH6<3$y7>4#5@w6#1F^an+D1ec4lv_5B-q=](En4p=)OCpFrKuH`ta$ZP6e%UZbTtFSR&>V:l3V]gY4/*X%=m.8c))J+]D>m<"
-	"3T&Mr#q<RWrhlqEA3lWB[c['gM*AZ:]G8C0Xw*d&sXh]3,mErRu$#g^-Rj)q$@BJ0gN(-ATJ%&J,$7;rpM`mh0&]hb;8rLS%)62S8ndtO6;(_FshJkc42%"
-	"###",
+	"Eob43jp6DY(ooH/99uqgG(l^cPeMX88dUdM)UA91cj2fuCu/F+rIW'$=(^iVu-.obvX>t^1X;G)7uF#S5Jbu`aMJkS'824bxts_,tthD]6Ag9ID^SXJ&rV"
+	".i2>B6*`iRJ_B#*QimOdvRf*./,u+y]m`aPXKv#[aw_vhq@'EWRk@]bpO,J>cx9+(A.9P6+G&hV_veY)Gs2iiYpOLnU>9L.+faW1g9g>NDd+@$.0RB.p^t"
+	"sM4IsOJ[%Cffnie^jnYO0/JDcI[b&SS6D@kCrWl6_V0n:]'Bvv3CDbmQg,DpPY]eVqk4ucOFna[F:=D,iZnT)&`oZ2f,)n^VTO4r,%3wnFnoZak>5DH*ZH"
+	"76^kQ%R;DNY<J&+b'#S_VB],3'5lDe1>dIPtDRviQ'h=UKG4WiS'-E#u^([[&W;E=q+/Q&(+/qp.OQ=n@>/m&jCEmZdS1rgHrZSjgO5wvQ^SG8QwymbKxZ"
+	"5t-KC6Byx`OcRT)f^a3'G8;w$^TCJTa(eC*As>x[mMcgl$31P%-:bNweeT&[8nIhTaFEkoC0u&B<l;36@C'V9GK#EP`^J<GXcoF>EPS25R^dhK2wxuqF5u"
+	"4n3_^dXYF=9Rn(lQR%*euWA5WahHRG79jFxc72pLE:uAmR#YNBVEbWX0DMt=oCu[pOa_1RB:Virig(jL,itnn,r9l.M:XrAf=&wkoe0)c@-0>$Cf=TF^r+"
+	"n%$ivYWwMGD,)x,KVrCk#S&C+ES2OHA*Y-3f`j6]EvE-[:=A*<k9/A^D@I0hDE9q18khGr+k(@7^h1exe2@uqPrjWfdHA0;L9d=XoMuu3;<dkw#Ft9Wo)r"
+	"M,X1jH0ss3*S#rStyhq22@ds>SwMh2DFS0qlyRY'#l29o83+JcS)JSuaGGj>@e#FXwyqWH5Yk_L38&upbv$8vr8RCw)h#e8V#Z(`Nm2-C[gr%KGLoLRYu="
+	"J/BoQNkHuR$kXt.JTT.q:EPgth7,C6<M,2#TIPG5;m48.d>>9n^DrDRib[V>bt6[A0%W8hZdiWf++:G;TKx-rvMfZk9TdOM6$aDAvAl*&yXnG3(RC//&+b"
+	"vLjKaPD(t#9]T%.n7R0eRqW5XL^we'SDgo>KmxN'Ph'.`U5J1,tK6*r@u-aWT)00eA)$u&p&K*@H#r60nYWVt;^gD0LS9cQ'-B4w6;jv^y,@@p`bJlc_0;"
+	"6q#_sMPg*7I@HBYi3B`j5VK#ZjWx7Hm]#/`G>FYpEhE2#6,)9Pa*BR`^Ny9g=9bgudL&GM5hl.)>r*LE=)0qmt1r65U^1#2qN[=oN:@pPRZqmOtyjA5ZxW"
+	"Pw2+_Ty.q1Ml5Q_);*O-_ys*1a@hqVPK5.NRJ%1]r1%^mHds,='5W]raUy(CT^gE-P=@Q8OKUtNCILo0mHgQ(..m_/o_CvO*.$ev9u0Ggusd^9>tEdUX:l"
+	"(Z>9Y.wo4AZhE=P[&%J:w<Ojs&7CtcK05i%:MDibFdKvS8EH-C57F5,Tm=Q_Kp:#+`R$T*t@n6a&Z+UEL[K#1T*O;KPrF9xXWS.dh$73h`nkUgHibc'y.R"
+	"B$P87x6'D@`l&G'-.oW_]x'(Blb_j]>05NC/brq%b:G,ICLPS$e4I[s>U$2SrY#bkJ)-(gd#$)L<)Y4,i_Rbrgv,;c'nmWGj0bld+1,Fpmju5X]Zch'bVp"
+	"H9+MUrW5qwJY8`u9R3^FRIj:Z'-id$U)G.SP[T$PDK/OH>$;g-V-Z>OyjjT8SC)9cWSCVpPg>RKvVfq-RuErktR<D(-MK/aFh_1:YS)SkyK<aGIVZ*)O6K"
+	"hFi:Y^$OR(ygW0:o3wHZ_'6lt$&:4&*:(DJ;_x%WT[gIm1sR$>bn5OJLT6uL:/hsB2S3h/dJ^jRn/qJADoen=>;0'#&QV_U.#P89ouot4,6Usw@fs*6>c."
+	"`>PwYb-GifMHk3-o03G$go]7]'*`yd;8l)Z#cls[b@&<8d)Ub]iu[B#l<<o5ROW:);RXBa,T[Y:ZKJK]S5Ro2PD=hPjXYHAMK=lft:U]FT-YuQ&eayA5'#"
+	"`1RnYqMC'nDa,_p.yd]sA[gHe=RN[9>'Q&)N7DDHQecn7@d/S#XnsI]a9C]D^hZ(`dDkW.,B,v-cA^QWZ>UU_$ESJ@,:u_k95=`XFF3,fq5BmFw)096B-)"
+	"8r][HSpS.1K=$'G,ISJEy2eN)Km#iFGo5-)Xqt%VF4.>)0LGVrep8pv4a@90$29GKx'9t.oBX0:8.`QRu-9'/A`pJTn`,;]X8L,@0-j3Ss-oq67'GCY^*]"
+	"Y)fF@pMaa#>8:<(p4o2Br;T6c9@0yP*u+iEMrP3U8(bLfdfB,%FvvBwUitRVif^l1$YdlryvquiO)q9xx4LE`%M2EN71jeOStrmG[t(ni9PwlwU&x<$x=S"
+	"WT$5Doi:[$hMmlHcq't4o%:VZe>)8605R][k[PJ%(@ShXy/Mm1T2Adj(pfgPcMF`m31*eN*[njd'aL*k#8y)QJf_iPk71t-V_J@8;dT2Gx*B(5^3F0Q6dS"
+	"DvbWYnpk(Hi@9I`g`I[DhT/$De5&T0V%`f7dG/vnF:=6h[DDiS+xI7dO0ubS]IFkk,-ZqD*emsV7Xa]BjK&4rM76Q-VBl6mm>gBK[y,c:ZZ_EgPM%G+71h"
+	"7i&O8`r9x=ygll12`o9^$4$H7>,]sr5dbSqcEtD=5Aps9ngZ$ZTe+$6#N-/h/O1MNB%++uoXv<%SCqP:f]5VAy6iC'^/M<PBGD$3u3L^bAqp[pQ44p7$`7"
+	"@Y.Ne+xnx*UEBe(e+ub-BL2xj1nGreBvMje3d:phVn'f-#J4DIwAr98<JX,Z,R'+Ta^XWb.-XdV3Wl6gBfoa'^e';tECgtgLS:+;Y5:#$7+QX9iEP<oE50"
+	"jci]_[G`O59Q4<pF0=Mawf_d:vV>=/*3ob7n2.XR>byo5g`V<RZ44F1(74w5R)#iKC=SGwE-Pu/FU1SC5rdQ2wU7jR0uSd<,$Qk@$]B:Jy<2$H(g5Lw1Cg"
+	"7@n2Ln%i:t-ckH/E[o_F1mqCtU5Y9]Pe%a]-C.-[vNiHii31)1&30ma=Gx,b&H9cJqrJ$GYc31F[hq^5CQUitc),H.dUYc5)buHhMm3^:5gPeHWgR%x2@S"
+	";Si`yi#cPa-YU3KQ^uOFIUh-+@O9Zn2GX5]#XqbhHLfxl5RLaYaC=Tm/VWKa]hmgP5@tge'oP@cQJrcwWDm3YL=ioLoo$G'giraq9K^syaWvywco8H5vy_"
+	"R0LBPhGNZV+S1-k1]E2+TA#Ea/ol*rOU0r.yRR#,EL7+OnP<%Xp,>RgFt:0Pagi`kJ`/w^>,mdb@OM&xBb<NS)hjEsQPVSXqB277`+SttH$#BBBK8%L'OV"
+	"jSvD+lG[hTbUet4N.IJr]awjLbKAs7pC`f4V&eWOt(Z8KK,(xTq3:/0BjuQ5g(/PZd>-64@S6or>d^:2P[@xNdgS)K8%ttQ2-)q[hx>xd)fe&7qH]2Ktkr"
+	"PZ0TNUVSCtrZ`gvDi`DVLDii'JfoibtN;L,C4.RWyE_tpGGtlp=0Fdy*W`cthsEa>v,14Mkk73Z%N-_75<Va95qTpi`]*xEYEj)KpEID[B-r@(m:KIbf#5"
+	"PI-H`T1dW%il'@A[#AD>y64dZ[=^U#Hbk9oynHU=syQ)+RrD2-QmVojt=lKe28CuV9&Jt8rovI,3=vWb.X1Ibdnq<tKejEb<2HAt[t8exTWX1VH5[*4VSQ"
+	"8BG^Y.E0gJkPki3S<:BKr^fW6LoMF4/k*DIK$exTM[mFNa2I8ynZ<9P^^6;DuNLQfpur^9VK8F)W$&G%eu.L<C_%d4;q781&8HsV@3S*p:",
+	"<BOi<v.;tv+2UR]GAx)b;9-<='d*fu('wP,Xj_$9ay>Mh#sYXV]Ch.;O_5Jfl2D4wFy.>gyI[EoQSwWLQxPl<BbhGpf[0oM9M>-R7/)5AWwr+G:b'U(3Zy"
+	"fU&1fl'txNk]_QXvsd%WoD#7mninq.:<B#V6Yqy:`'4ca9hu>Ps67xc,]6$uG9o2@jlN_*=Jh%fa;4C@yM)@s<`]N,lZ#fv_NLEh.A,E9Lo0^@@1_#vh`5"
+	"Br1^P5-EuRL*0oN5;-a>;TGNU8+ovpRkuBH)k9Pw)=OX_aGPLmIBL;OVmNJQ&B7tLQ`egvL`>Hkm6MKo%0U.e<+1IP`i;lrw_JKFH,]gWo8eMUWb_R@.hR"
+	"Jx2brla;5Z-V+qLf8gPPYL%lVbfi(a]12,h-DBcMEbtO[bNrQ]:C;XhW=MN;=KGg^]FnC=;.-<GdKfEF;$^aB&q-S+Ok$eR/eKioZX,[GeR1MCdQ3y;HKF"
+	"`Yh:$tj)uv8&uh$C=a@@K5`/FeesVosDbDc$C1Au(40Nf]AJ]2qC7pbq80_7$H/(O-X:uW)<6&^ZUa00Wv66aEnkTbw;,/Ixws,gLc4*;RG`NL8m<foMcO"
+	"BPC`kb<@Mjl(L/7=Tec7R#(,$JBFf&I'Ad49qFx)#0,5,u$[9i6G30G]3SV>#Jb]L6%3lXCeC4X#)YEQo^@1FQ>$3Vj`uxgJK`_-lJe(>S/EG>KwjoiyyH"
+	"P^cS`e(b_+)-;F[6iAx'PlO'=S-GR14Y60Usm1D[h([rFb]T(wER#luKtUsbD4mB5DXH:Ol<ukf<vWd*]/m3bXQejNdYwJ^>[7(_sDX(&O%[_^CPB.sB,^"
+	"$DxLf97[m/CSy`$4GXF.`.^5e[<)6RTtJ>yPbWmfq..*4kEB;1]q9cKJpfBKjDrKxdyH<rq4-rCUM>-`^KK@ZOs6K%BGd2tEcBH-LZ)X$NnJ5`D%Q3O/ZW"
+	"1+JCF5MWOtZ=Ws@QoJTOt+<kibP9a45b;t(^`-YA2B+`PVt2ugLHWO*L=nGDt.G(g:5PhEVf<wok4a,7CQ9GYM>oCm3+Hw0;0:<08avbLIL/=rhGH3,/2f"
+	"C.cU)b/'fsK'up3V<hy#bKkJB07:ha%e]GuW#@.^HVa$/LwRfwpxhl,6(IH<*%4SoO[4vY^[IPRsE]0((h0yk&EV),yF+>5VUM6%e,A5-Vf.`]W50K,$^a"
+	"kf+[6LB[D+GG$9Fk<Vq69+-oN5`[bH:)gA`q[]D7k*Nu+T;aitVm7=bQFQod<jaR=%o>2=FqEIr0J6IA,C3J:YTrxNm7jR->,+kkAnb-NHWn&[#tf'&c$n"
+	"eu9$b)KpyK,XEpjRVv#:yMQhBImahkhSY6+gZ_3bCLhChv)vf4mK+A11PkG^%d]3#ZA%ba1clt/nYhO@tYSnD;,9Mn5W:i%>RE.(%I1_rtX##L^,elMQ)1"
+	"By(KQvwy6KGRDmT$sWeDrHd8kVGJUgQnV_:sj&dUoN):T]f8(.<V(nd2dc`v.Z2PwLOJ$rV#;B-g+fO_v@sUbm7-$l4Cb&8E$3hCf$evP_Tl[mUWW`9s^V"
+	"2%n+/*Re9G/R+;%T<h=,-_,4DpQMn*58.B$WC^(]p*>Yu=&y-Xn#9(J6-T_B)Ny=G'`AB_9TlL6)riuG%7d3P<JemT;Qa('VYGJ^JNJ3A4Qq<0#-v/pv[3"
+	"4lXHSZ.+.@N/#",
 	0};
-#define DITI_SPIRV_SIZES_attention_half 4636u, 8952u
+#define DITI_SPIRV_SIZES_attention_half 4659u, 9002u
 static const char *const diti_spirv_text_norm[] = {
 	"n0C9%1VZI/hkA+N;1#w``Rtrp$RLQ5f[xvpsR8/+lNgV(S;(j*3$>A$O9#AB4Tu].B]c'pF`e4T-/At'=+%gN+Bx%oM*Wi8UJFavj8xl>X_rRP^IX2=4%q"
 	"j-1<CQ(3i[CCX:kYf'v*fU]+;Y/I<Xg&$-T&bwXFhHWiBbq%kkur*Z.^EY`OqL6Lp`Sxy.@_@[kgBT$S.Ls_PD+tmb%_OMFF9s.E'hwkAlYGXa'j2f[W_$"
@@ -39802,183 +39899,188 @@ static const char *const diti_spirv_text_group_norm[] = {
 	0};
 #define DITI_SPIRV_SIZES_group_norm 4053u, 7710u
 static const char *const diti_spirv_text_gemm_coop[] = {
-	"n0C9%1VZI/b4RMh:;kZREaoH=5scq^>OPTL$r;Yc7SpFl0-h&+UesAP*)CyroWmXX6BZma(:CpX+hVl6:6E`/6PLg]26T3o>+F/^p@0[hL$JxP04aRW/tJ"
-	"dC>UA+<hX+V_OD>qm[Z_dEIE8ue&BOAYVR<f83_MT(K2ElfA`0Z>b:+`+Exx2K*uon$4.:b+nwy@a54.i'@fE/2yHhS#M:Z+0oJwq8PXdDH<',:&1gFx(J"
-	"02_[iCcRM,%jb(_L5dT.cGf$Ps34vAABce#]OejToc6wooOL+Q50vZTJl7vq,NLMJN3l_HGp>hl(f.56YaItOVS)B-vZftI&kD^9>](Dui'L)uLfTQb[n="
-	"Kwx_`I%qh;Fnhu8lI/@`]wi18FsmsiLxFx^52TWgZVPt9M5WegT;q6:&T,E$Wh0e&n'M@'NL[Ug_@]1>]EQG3h_,-l[],0I,uipxjOTUaSj_MlrP4I$$oN"
-	"sBtN]P[2vC`p,f.NJ/jXyZA*pv2,3vDO1/eFCMQ)1Lg*$HN*;dI]:E<arbI$K+l&hHfsROa3fKqN:s5y&@CS_4(=K==OavT84n/me9.GMg$g::1>$#<;/U"
-	"3:m>>X*j[)a]HkL9mXa1s0L1+veqv]B^nV+eGZ<J'wLn[:3[O<yE5P]7*EqZ0er<C6(4-GLtZ6%v4'*'sDSmS5_q,vL=]2R)@%yExG2.05GLm[0Ii@#k1$"
-	"Z(hIlle=e,-[j0F*>jIXAE)oF)k69[&Uar_7E;KaZfI%V0#&W0'g.U&JV1`NLVCa(E-odup/3H+77A[IaTfM'%h)e>I'8o4.6lNA=9j3>Rr%>p^Ca)nydh"
-	"YbP5@9h[P4fKS5h5D7h,<gg07jdpd4mQDsID&*j=ShW/U8>egM>o-;ae(G,XF]GCPTS5c4//u+n=f]/-8LH4OVuuagtum-kuTU`#gZXcXuU^XoLKeSu1SM"
-	"$h4BvRV/N6&uEL481(>pCkiV(e#1.OukZm-d7nex.5C>,M/J*]_TKlaE:oX<[<j2)mn0vd,pSC;g17Dd)rb,'#=rdZdUP5K.e.Sw;mCTi'4Oakk:G0UC8;"
-	">7[._Tefc:l_njf>7@9ojl)K)^#@#>K;[Nkn.rV[64;G;if8%yOoNa(h[=_B)9(+Q6&4Q*Mv0<b@/[tdk3,b9[]#-,GAn$S@,)Y%eyG5Ug<JZ>q>cVxg=U"
-	"+7Mg3n(&c9Tx&xdq(T9(.Y3Skig%U]w'1>#-aF&Yc[]S>C0gPCUSUPNwIWXR&=ootCbmnus:o<o$a&u&MulvRLLum>*oD6E>TEdlFDsKL5SM4aP&.apd[Z"
-	"dWJ*H$L=TS@0G6NmGwKj#V'iox%Qn'Y5wV$x8HFW^(bRcwnsh<pM>olyoT34gbS)30[BCNVik0&=NGt3cCUHd4)XZ'^Xu@KP'Iv0O$0OKD%;W'%_mqMV-9"
-	"->wE5KKr7VR]-KA82+u9H5C+Op[EZWr1%0w1CI8,YT)<3vl'pbq1vh31Hfs3Bd:3Z0X345[tcWagA37$1&@M>T'mP`A]+Y(+@@Q%V_.U.s(3Qchn97)*qq"
-	"ihwZ*dDO5`/io2JpPfxTS5[M6]ehta$r@>[C7H9#:_cwye_/l@o,-*J,_;WH)^Bi@eHqJrg<WO^m8/7V90[B,[DmY84`rn9+`7giW[dY4d45)Fsl`q7]>-"
-	"LgM^qe*oM@*`QYn39<`R.Ktw3bOEQso:^$k8`BSAP_.qtVEbi6hZA6gq.-2X0(d4tOICRfYc-_E_jciAjYaMeQEgU`y=7RjO<'IjjY428,IZF]E;8&pTue"
-	"cP:PgXYx[iPQ$@_H4o.CA^NH.'1Cm6i*R:^6K+KT&^IWEZ&D`GwW68575:36tUDubfaQv%=$$bi1R]U/fWCLVG#tb;H[-mo9wTmDO(Wp<ST0M25$m%W'@V"
-	"L=@:'Gs;9q%C>AiEtVZUt*EGHUq^5LXT_EwLbOj-t%DGP[Dw>jCq^y,_QUO-0BpJ;k]89Qv*_;+Q#y7:'MZil[3PRmWYV:M,WlSoc.9kM._WvWh%aINK.f"
-	"0OJBv_JYMb4ipl9U>hk^3dpvFWE=qtcbumda0U0APJ)ZLh<o(:WUxGArdD;CD-dLxoc.JOp2Vhl>Xu3EnW]hkbf^T4PI0<`;,SU:tI>./1VErN]U2.Znia"
-	"9x9YL3$T7#rk'FkX'tKV;=yFy*lBxMuk$[I]rp_W%V'=-9@bgLqM6qWd@p;#%[nm=E6Hx->miTMF@eT.DJ].haiBqdj#rqApgPvQqW/VR@S@]=>N]J-bUX"
-	"eQdef[tN4C5gA>3S>vutZw.(;Bj(MRxn[ZsqhMx$A`)b;VcmPN:i8#:YdOP%PyX#gMx@L*oTf]vubh[NvE2[Si^/lGmqWfD1N>c_DI#l:eRPa)1wL9>o#g"
-	"^VJ]qL2G8PKP:`aFYoo$cJdXAPJLbr(CY6gKNM`Lar2ZD>(hKYT=wG7N6*m'Uq5i5E]wdto,0U9_NjNOs5nVh+()@J1*'ia`>06%:*qB0<;y$'-T=MotNQ"
-	"^HVCoSq;).w]kZ;1P)8[QY'g$^dB%/`RJ;KafKFf[r4x'-`q$L^a89w(*_7@W=tRrmb+VORbv/Y5TP7tf[I(QCXx+pDX162.$544rQLr[$'sysZ9X:sXk'"
-	"j0dfYumQGK&5[tYt/cCB]_pOM,L>9iOHl+8t]TnBT+:)I6-.oLELbd]>R(c[nOPff*(=@$9uxf6Q]>p.Z&^_G&Ce1kP22@ZhH-MaBYVJkxvFtF*P&O2sIe"
-	"J<3lV'iDcbLbT$M2&oys^a9DelGvbKtAJ#Og=j*TFnxE+.'.e[`is`r_JNUVt0'B.gJb.LcBx:;&^9UK3yTX%JFV<kR=%-B%/[HaFlEG[CpC:Q1h+=s&,;"
-	"1VA]n7O-H96R=xhm_Jfm3;]j-TF[JD:_&6Ed>A>rWn6S_'R;):f%;L+EgE%kvqG.d2i%J-+$olR[M^uMGUk(wM$e]U^r-^%>bm+YS64q`+JR4XC+Q+e4=J"
-	"<*X%A0)3,6U[%y5lOV3sBi_Tvu-SZ5[GV5r45:*,uETpj<D0rrbU/)>5*,hZsvrU/;wmx4=EwWbssmvVst^4w>[V-DXe2a,@X/=,rQ<JWli':%@S2QC+cq"
-	"CIjwvPfOw39bOjD#pCTxy%P*JJv3Y)/*-9jUXjFo:bVmTqSGhKhW^&Z0d=^tU9<P5nkmkRDYOXb:n0<x3b-=X#.fRD7Q^')9Sy'7+#AeFG<y<wPeitrP3R"
-	"pOtCMVj$-k'P==/n(upBny'3AZV4Q<fSRnv,`/3`*VYsbX/'XbcK[ob$^9J,lOWI@(#-;^*RGB#+#&_J0j9Y9'tEPfAP%Ucs:'.#J,a+0HnO^q]QPUn)QL"
-	"Nexe,/[R1i8*Y^cEAAc0nkAt<i6HZ6aukexMN+[o]$]R)ho[rvY-aO;RYU=DU#72uay)RK$IcVFWfuXYUvs^gk'PDI6tiB<$Ie$aB,&tau5Oq&$m49AOC%"
-	"cIjm&C`vC[#J[e78FAaGoMls+yjC47=L&lO9B]#gb)nGlQXuKt<<gMS[u<Oj2G$#UV0_H2X'Er+IV3VH2^..t$(UhviJ1MC52)_Lk9rqn.n6Z^$7oSp*(V"
-	"r05kRZ&w+NTbywv-w:Xg:;($<Wjj@m<4Q;dPq74VyUXKdum^*C>CD04Ls,Cmy0LqtW/SX)eHrcpVmam,)bR$DP3KOVI`pQ*E>n%;:7CRWDu3hLyVd7frK6"
-	"hhOAE]'h9MRCj+@rKJJ$Wa.caV<H:#`WlO(u7'R1n<t6Xx<j5AQS,;$gA`B>hFr%;-2]l_3_+b4qP0XQ&I]iUsSrNkc;'^qinfo$VWnY6d=QQ%E5Su.Viy"
-	"[y2m7>q`WM:&I;Ku]'kvXm)cgUTW5I%%c=eJW:$b$P'X5QkLC2Wo-7[_=E(XK,6(ejA%'5im5eHeb/r2R=>s74olp:SNVn3]nlve=((;d5R`PVXie2,vql"
-	"QsO@n;^YZmjsBypCK>n-rBi<X`tpn:)f.NeCg++2nIB[d$pWq8%)xGa*QhPOrU='Wn#(DuO/5VW*F.Cq3AH0]]CqJ-kY3BodOj.m*l@-La",
-	"kYjZ(=>Dm8iieOE/jq#9K9WrB0(-fmOQk$I0Rs2bl]P=2P)`qkq_D]k1FfWBMHQVBjWv6&6Daqh7bv>a^uZx;];bqYS*%SK[^`O;1;y2g#8+uQU>C(iX#*"
-	"heg)Dbq_S3pV3].NRUH9/9Af0^Im<J8<;.lWchR,B(im8,<-D7Bg0fqjjp'>mm3^[#3FpYLox6vaU0S-)GvW._jstoJGG*J8o@-h,*:%A[h@L;4sRLsBsY"
-	"N`=uG6m]RJ7KUYDJ[h&CL[`NUkK.WUngx9C@PJXUJDWPb-;jD2#S.j(Lg3]lI-]&.Bm$,5<AHRk3%ZA6x^:-,/p<'>Pno*5KYt2jsEnCJ7UM(:IskKtvId"
-	"Cp16(4341;YFdmjK=wrQvuGH8F>qgH9o+GO47<Jir&xa[.G+mjSM`c^db2=lP<@scs-c>8Q<^si'>fRt<88fEQeJI]=ZDFQ62_`AhxEJu*@dxJ*Ix5eBwu"
-	"P]iH)YN/pRiX@9,^krYqA%<i1VDf&L(7TP+$8+:xM:HvFf8`otgxA'+hAn3nng'9]Fef.;H<0i53gb:WbLg;qgO8q;[P<uG`@r7M.ouUE_]V#fB'Z;Is/F"
-	"7kgf5W9AI8j;Gr>&ddBH^([^uecE.v8DXoH>6/1#b1yKlPZVHfWYN&EOd;vgi3ZwRAmp*&RX(JrEb)(I./,L774epkA1T8^p'4`G3t+oHq-MZ-t`Y5uUl3"
-	"s^*>nF1Q,v@UNV4y&9)a2TwDBITkX,#]/36Z-S3+isET@hPF=$5$*05c[,d<7H0dUOWmClcoTJ[ck<]qA%g)5P&NJJb[/ye7'p$u[UNIEwn(9LLRZ)eQI9"
-	"+=A=KQusV3mvQ*Q7GKJ8F,$hB3tlUa_-wZF3685D1R$=f-Ku54UG_q)$F0wQ-7Sp,OFXJe[ybvGs9RYlhAv>BN$M0SUrJ-)>tL8^,&25T]MUW/b:%'PU2K"
-	"sj*:2AgRficp[u7o-ONUBXrHLJ]QI_pNvocP$q5)f1vZuF@#@:JP(((N@jSnl#`*T79=abqc-sap9Jj%Y*P@wbn*lf4x3;';Bm1-l2uC`tg9+&$<mPFV7E"
-	"F`KHgwVm2=<(RT3o[&Pd1(:1GCjcF@GV23H/x0hTY<OkQ>Tr)ICa)EqQs$i.:>n8hs*-i1_ZJbEAGBnTp(7nkYQ+);#/]8^_/I]gDOAqIdW;EYdlQE>*cV"
-	"Eaq6BVUDtjDH*]=t5_l6^^<G#5g1POB6[+1m<M+O694oBM+qJfbhvdJA8bNK[7d[,O4S0i:'Q_];Z6:2Sy>nr6Y<BO01$b/.CH`Fa2R7sNy0QHg=f=;rv&"
-	"N]`,n:eg>J@r]FW/w<#g$<ZxF=Owjq;lINUIaJ`9R0rcuE(>5g>/n@Q#tfBQ'fvnr=]XgE7U&]4^VuVn1eb>1AH;gMK3JMV:3WG;xEE$%Gn->yHD%yaa@m"
-	"G-%S3pect@uS%XF*]P-B;&D5w7M-Gm$gpn@VVX&:.TaFJUU'Q+pPBMK-UsVjQR]BSmx4pCLG[/phC*,3rYj&Zu[LL0sH8+h.eLPEbBEgQi,qal0(ZIWxWY"
-	"09V=IlGWW-,^.DfrVb[`U#xyx(teCAhc66=o%Bv4Sr1^=RtA8a851Y$*Xa#]d1]EaVxP:cZx9NJ]T,wZa.E^u(^OIV)+5m1([PBV7^Vbp`,nqJQcx%ChJF"
-	"+gi,r/1%g$01M8JYIGb^PAEDUl90xpOj&x/(rCR)6'+S_I4v^x,%C6$c9WrfJ'k`Tp$4=b3VgguM,LU*-iD(_Y7ih54KXcc/r1bU1+q8jTpSwu<#%:SiTV"
-	"j55M@p*>Rp=6AB-xhRYRpCpm_F4#ro`yu-^e:gFY%@QRhp/,V[6qQD2Fc@qjo^TW*a2wCdYESWOjAX4it_1m41hj>nU/Jpgl^^xWpMsj/bJp)m7-`+imZ$"
-	"&JOp7W>KH5e%:LF]n-aM#0Cj>:=^m@i^*],[[o&n*`t6h9>B#I4p-T([e6Y#bI].Au-aDNg=$@V+]pdJYWa)^bj7O6w+o5`qAvon<P90F/@GLlTVwy7mB7"
-	"Rt>NZ4mcu-pr/A.*<tGd:cWqS-]&L#qwUn5;;`-)wZ4J$(^V^>NyiF^bqu^r;(J%fIX)=aNESup&B1DnG*G(xB+wSXK5TuI;RjJTpT:<:BNQ]kV)<QdU2I"
-	"C;uB(GU-A0/KRX5kE^,(P:RkFE3vuyr3UuN+>Y3N>Eenx_kOh[%gYin'14x+ok<Tk<6tVLmf6N%3'LQrWlI/x[XvG.1U.rh;O4oZb]lfReW%8HBBPaX_yV"
-	"s`W^wU[ocY<#%Dj]GEYnmNPP24G+hv*%)iUXqX<@EHSVWrdCpnxtmI2=mSRJ:e`$tFo=Fy$04rf`FEs68av<$<H=6[Bn+56n1O@:v)R<kp-m.+#9OCxO#>"
-	"q9j12_FE#Lh*ly&r57%V..[dFb;lH`)D9g=vp_=_kH/a-tnE4*,2I,e]vRX;&hVyl&]uZE)S5=D*A#j**eEuYY]k:2m%B.tT_dXoE<h(kI.XdSKj1.w&T<"
-	"%K5WHHfCj@-t>_IQjrK2;/IHEmR8<d4Ano&].@BP.vv*`vfx%Y'kCR#*ke7h]M=F[*4qJq92o7W&PLtW58d-`S#UGQ,-Z#d]Ar)Ss#SN$I1%k&CEP]k[V3"
-	"5xAko,IgOy^bvkklq8C:NaPL>Zh[)-tKlQpre#a=uO9_]1#F7wOElj2j@kCueCOsN9cC8.IU$EK3lQ`]#`OEBtc$TAlm^@k<X>,yCQuX-NLuAlh;>sHlK*"
-	"+j:29n_TJ,oPiMyq#e(8Z(]h4+Ba,;S3)V@us:JfdqaGo&Bx'LZ;<nZQORB@@I.ce-*RHDQx]McNKEl]DJo6[81-EO1`mjY+[9_Vh4Wi<B6[*6XY=%K.X_"
-	"%F%c$xt=N[4N0Cytl_wH1^2(+E<08^,j=ejno3l@<vq0))g>s=,0Dmg,so5r8TTg:T)b)GeKd)jur#L2y:o3N*s[#x<Q>f)=0-cy`3$_htgc,pv)9]r)yN"
-	"`t[ddJbXULB-9OriUTC;8xs3Qn#&H][qNipXsN=IZ;]qdM_&x0;IVX9pF6/BB>LTIXy9/Hq[7[_eV>G8*EWBtp*tP@OUEo'HVqG<hC*$d]5(bN14uq'#fI"
-	"2e./fK^1s63_*lL,XI`PKX4hBI]ZC-:T_sG+,GG*e+sN89@F(Lk_NSK;QGh]dO>AfUS]CVWf$fNL70ui12`/iXRTsvuL^SbEe;@H-2SiGpASN*JEdF-c*@"
-	"2h9^WN.-IXtdjJ;OsgVY=sjKoUsI1DoZH+ehnYRQwy4^T[>Ikny^TRqdY1=aLAnSUdmkV;DH8gkHE43_x,6O/wIOCE[X7<TM1xKWyYc.N8RflF&c)u`VSZ"
-	"0+c-5<WA7J^]CdAX`[j@OOaJav:6(e$Bv9,sD>9'LJ2YU5mUP9Sjj#lC`yB8.xD+8nqF1@A/P`PM&-#o+R%Qx.KPpFCy6j<19wan[#####",
+	"n0C9%1VZI/gc.+jP.lZREaoH=5scq^>OPTL$r;Yc7SpFl0-h&+UesAP*)CyroWmXX6BZma(:CpX+hVl6:6E`/6PLg]26T3o>+F/^p@0[hL$JxP04aRW/tJ"
+	"dC>UA+<hX+V_OD>qm[Z_dEIE8ue&BOAYVR<f83_MT(K2ElfA`0Z>b:+`+Exx2K*uon$4.:b+nwy@a54.i'@fE/2yHhS#M:Z+0oJwq8PXdDH,GH*Y*6QJK&"
+	"boBbA3^lKkxuo#vB_n2<]+L#xw**_7WmsiN(E*IZ^E'@rr[BecEBOkn^eYk<igB+wbyZ+@FLN#iD*YEd9DR$gL5O6E;Ht3j6#0S=g)/t%JAM$dFUV'/,C8"
+	"sLr,cWfxO01U(w9Z#.+[8%rtr[2eC(qB;=Gb_`0>0p3cu#l:Cv@E^q8Z2rsdALE)j-/aL)*=UVMR7LU-/oMRmZl6cSrUq'vonvRg#Q%U:B,yALEan-C'Io"
+	"oS'H.h*j<u9eefAljj*_#fp207E,x&>Kawpt*FO*-O4`U&Bbai0KGv'vSL9nMr@Ko(_EHW5O`(N&F3IuiX%cN,'K]cd,d3*ZFOJ:sOe:ff)1o<['T3*wgP"
+	"d,M`A,1ly>H$*^qrT`FBS@_79'9t&H>>1%)l'O@A.&kSLX[<h&.:$h(Kx4>Irr;x36@PgXhp,@^Uh2ao-H<Lr-x:'PRr[of(hUNTqtIntTRl9It6`<tVG@"
+	"j#3%two<Hk90I_N$MSNHBI)DPp/*QgvA1aFRDfYiu*BuKW&CmdM(@.^;C>iET&:N(xbT&ENRik]_1k[&iTL6uiuuwDh@#E/C*f&gEOo(]tCpIk.CgV>U9/"
+	"aEuhyAl:]ueHkbmaK7q75rP7p7+k&-dR3[Z;AIPbx`>DQuWgg#,TFjNXI)fgEt<ShF3[OmHu8r=''Hl23aVqP>d(OPyG<3K,EpT8$T7*dsRf7ISY*;%WNT"
+	"(;^Nm/WX$^WP114oVR5)=4COwcJoM=_]+4'G+JMqN#Zrv2D@NxcU2)8M2v(%g<fF#-Ac7$wdxh*tIE%OiwDy(t_dM,k>nr<O4cmH]2-P2>m9#'1ho;WiHG"
+	"fHQ]E3;clmMIbScB'2%pbasLNIe`+5miGd'9tmba%wNlbZ>cS4U>JBb$PBE=lkr(/el#yQgjH_(V,3I(m%+B/D'M_D9]%;Kfaa&bG'AoXQdX1l+;o/Knyj"
+	"fkR]F<wECerep1$%vF=2XF8NdmWUX7LGV5E;+_1IHB^2,'6s%`PE2w*WAA[+YWAOrS3H#I,/^_eDONq8(3W'Lyl_B%<g5>1DHsSJx$H8wy]/ZDov4aSZ_b"
+	"T9OqP,1dMN`Qs;Xas5V]ccaq&'oe#I_aN4_;igC:o:e/A^*9v50,-ND4fnCD1iwo+R>`-b9(^;@w275DT6U&$UI<P5`C:)3=>Mc4]+nMT2)MoT=^]NkA+X"
+	"qME-qF*gFnj,`iO1:q#]$5g0h`R'=+uJ+&:r[oCVcmJf&>'Yv@I=hf')Z@`ET%Ql6bSJob:EC9Co=W[xO:fltk6e'Ft^(bm4aq@KeYetUnT(WL8)7<YuI_"
+	":CjokpiU2[=15byDxvomDg_FAkYFC5o1p@(5`gX/K#6i[qy:<UdMtd3ON_+[rM8HR$l>jpMHJ&yF0(dK.Ne@%CJ4>raA^$<sEGwl#2QObI'_+(=Od9c(qo"
+	"^.F+T9I[:gF8t,43p7G#tK#]nPG^V]Xf_`cir2*vD354Qu#*Hc2eON#q&uPQ:QTj[nmil$nd_>m2l<c+Nw029YZH*8w)+9&tw3q#eg3lbfAFh+/x<B8ePX"
+	"O-M<$sUeZCh'F1`onpEJCa@i359(D;sh2m^RyKMR>SEHMZ)/v/ymRD4b;0y/XIp>u:Be,=4YhOKJ4XD;tpGM>Nlbd%6+3gN/ACDW0k<n&Ps4/R-XHE[71J"
+	"Dkx3-@Wr>7hbd@WBA^qfcMy7U3qPq$4QN^]n6Z[[DLI'd9fupub)EDV;.E<YQ;uUHF:srM8':6QI%$RWFqO]*W8_U6]8`QBxW)w:FUwoCIKRdSPbfmrR`#"
+	"Ljig/&ujgISQmN0rA'%eN`V5pjP>iAIRk7Z^5xlnB`#4B7BdTcxL>KmZpyc>DE,OV*,lTc=E_=;-y_-1Xy&E;trS10C<&-V4KBARatr:5CDVYIretU3)5h"
+	"`*s'H11,`gO)(u_6/J9B8KU0hDuw][&A]:Fue/Ic>=KZAtqg*>R(YB^pk5Y21<TY+_XUM^_+5Dc;16l*se-aIbVX3j(I^/>sU'Uyl^2)RA9;[1$3smvn')"
+	"XqQ-_7h:U*7GV+;Q=pmI*E/heR0pABbP&3o'DNhRL7'cj*>43-''YjhV2Ef@jc<v<QY68<eKl]TBY5RSPcoguh56ElK<AW*fQ8q9wRVKFas>@>NdBt`0F5"
+	"B^S^X[&8Cp+[$;*lNoK'N<Pj`lY^]VVHy=:iTOx`W)I8R,Yy`K@8>&wUY19I.`xSISto0$:9%GQ8<`fIJ$QNJZq>6k:nFTcjc<s=`@vFu)((ko^/2<-bXC"
+	"_V#`6YkN['L*mx^_Oj*,tJg;yq2G9@e,KJ$A#sV<pThB>mQY0$I^6$74F4NMEH%_`WPQdkHltuGRWy7X58GUT4lIP$L7@#sMV]a-'ZQT07gS9vQJWh1n0N"
+	"/T%0v^3gL.(r:Ne.&q`Zu4pa^HNw%dd3>hNN+>p5u`]k@C+eJ+LPegx0XI(XfxDg--GE>8thP*T#pH]4]=pQAfq>/6;pLsIWCWKBt,(:=oR*0TY,H_qc0@"
+	"pi>f]05Vk:p#7/l2Jmkj^g)^l62dRl(w.tdNEB^W=5pW(t8>@rGU_RI5GQDg.RBf^S1d9cm#H:r^tb0(Kv$j]nZHY]HOPd,OoPt^uK8Z:8DyNL4;Tx,PW9"
+	"tclrS2t2+c,S%l/M^vwotI*=<)_Fp$TVRm`A*LPg`MqKF#H;8a:2A+HXUi%aL1/E7d<#Nk)_J2[6Yk].3a]47b_mY0J@av5d&'p`pXMMSG2/anHd2T45>T"
+	"9RpaZ.;H]UgGfP#yOF.@(lF9W'5l4[)K-&+EG<YqW._PiE$@@=]C<3_M8cZp+]K7V/XEbX_=00)``,H']SP6^k0BeO.uEJPuwJCAocZ0TaGx'YplRlV=9t"
+	"]Y[ZCisNI(J7XR;F_MW9MX=+F&-=9rg&.iJ-8gGxx%;5<WaW$^Xl%_A7[f;vA+[eVFK_j.'Wxp]_H)MwjGRd6pF`+a>IYiT#sJ]h<`merLKkQt.lhlJRSX"
+	"8&7R,%U]'-wtpQN^7tHDKVAsQ;E2/EGN:)Z,HmH]4g5By#^,ZSoO)<I'sS^a@w;MMEXis'F_VN2J#::>bQ,ekl6O5-BMXc58lkL`LdEbLndx&BLqV)`$mw"
+	"0C3dn[avqm_yG);#VdZ$t6.ytmtbBD=3(cjO5l6#qkJo._C$VJiIpH/(ed2Q)7]EiK;0Sv2*H]Tni9wDdl2<g%C_uS^(Cn&M_%%9=YG'e-_tAU,q3/4NJ`"
+	"&)r*`]=gf)J*i*C,Viqk`.V^LUAa_,pF%S_5<,N)Q;NCqZ''^`4-X>63M'B$'(Re3k^d$@sLa:/6g(eq4jtjIB=AyoaJ@qy)#vd>Zu)5wTZ,edC0but$ko"
+	"RI-FU>=eCYr>/v%qs+>T,:Ec3g*L)%Be;7sNPQ.iHgK#prBRTE2uCHGJT=U[43q9#q1hy*=UJc0o#_shmT'a6KM3uTJ9#uRgX]4I9]@<s7jh7N3yuJRt3K"
+	"Z=N>.%NviZxchdxk^0K`dI'*B$oeKmHs_v54*LYODiyr/G*M__/N+p=RdfBL*>J9FY&Io5#XlB)]ra:_t9`>`y%Og;Go6'ppLILI,U:Z%,6R*tY)''Mbqs"
+	"7'.>5AA8DgMjxQ0tnrGEnWw:jy9/P]%]5GkJ^dlrJOw=7X%Gsqhn@W'MKt#Aq$V8g-r$3IkM=+>7I-ZU/7iH[(HU3d-FZpw9Un73crm;]tPIA_9(Q`q*KY"
+	"Q/&eD9w#4a#*,,25)Cw`r%a<Y9eaS#l<ePnvSF<pb/(4g_-*BY@H*8Qh)orF8oC`)u4V]Ag(e,AK2'$:+Do8VS-6@(oN3S-`(nqVPJ8/,f",
+	"10b^m2S22o^4F400$kc]lDeAE^9KFBv;fmm+'PL-u`Y[[1%FjTH+Lp,P(l<i^)ordgN)>13DH,lwKm3_NF>]K71sH6_[TSQ@6Qw96rKx'[;x%Xo5nTY<@C"
+	"JHh%J7vbE8P%0$*T6wAXJCnwb&w(/3[VB79FdK1%uZP4hZXL8&h@MfMmJ$L:(t,+l.aQw]4^T,CETU7OIF(aI*ql-DwUOEVMmoJFU=cWUTc[CuCN6f,N83"
+	"(%:00:INP*yml=*ZxMqTdfYgSOg#k5t$qDF_<$1K7&b.[bYZ1$;v6U1.(bhw<15;s1B4]YE=H`b>3Y:8v^-HGbrxk]>gf;Rc3(EsgrZtQtF=ufK_Hd+[aF"
+	"@b'%=c)vLUSGA,u(,3[)sbTE[P>+qSg/3tOEs'#ZS4^7DvZjwLFR_P9$>-pNtUY<x#EOR1DMw`6q[<K*%&^;g5+bg6,'vvyifjomjQS73X(uO9>9:GVRAO"
+	"8p^xf;QG/Do8cC,77`4uvujSq3mU(bP2J/fZEKf6;3X4,9/q=T]nPrbu+o9t>^Q8Ved;eI1-/gpu*_7kIoOXfc*IIA57JD&ZSh(^5TV&LTD)&9Xe,)4]^S"
+	"sGC*Ybv@`1^I>XJUT=,F-XoPkU':G-nLc$)aH+[=$)`X`_klf-;tMCCbh[S4&9[Y`R26Daok=Xh'Dp5qW*G-*(-OmvQ%9ivyW.N'J,7Dld3ruE/Q6S2itI"
+	".)/wq=QpAMhUr1UAJw84/6hiD,f704f&x/m=pttY>'4uUO&=Z0Ya#xM@T)O$tjw*P:$&]Dkk;F^xB3q2n>EZr+HI&@KUR9X^%=wLm^6N68IAE/tun.uyfW"
+	"BSE$([U[13fBkqAp+Z4Tw04=O:+VRvVH^%#HO+rtcujdT%jV2,ek7f2J&>;DqpQ@b1j4>H@Q0IR5U:rejHkkNq/i)0giiB'<UH9$r+sV39DFn[abHap/QE"
+	"mt(/2h;SR&NfOS#_^A[=Vi<0D[mVT-;GKX[d83nE9IST#b)l9qX_;qw.saSKunFfBh4k6v#LC;KCY#TYoDW1+8nVuTPVS`f9Wq^g@L0Q.syre=9CkjnBa/"
+	"7qgh)M4e09+3Q:`xD&/`H]QpU4@:IIy2cq@W6FZG$WMwX(g*C)x1KSWvBKKmE+=JK8_krcCwIH<b]kLqu]8eX(QAFXS)#tTp)]-O]&LMSm5jV2I87G`l6T"
+	".aHM5grK2's)ECc3k1crv[H>d$&Q/79O;<()C(P(5[SU:I<XqPc(aHK)dA.Va%'(](L`.(^0JE#+k+;eqlSmgaIcHKFn+6>V0&_'t9e@9@gU>21m29*-Px"
+	"Mg&xH_0[=]pL*cdh>APSd_rL[fH$+:,@Mlw>5#<6B476IbiU7r[DCaZx.oKvpu:3r/sT#`^_RO$ZQmdEu3b<kR@.c<%v[j*8sUtqn(+`,iA7<m/dHha74F"
+	"OKJUCG<dk`7Z*w@=(q6hAVI]SjE`3+2P#IEbXjf#Q^oV1m,ia<n*Ho+pb;3k/(eUC`V)n<J4A_a;G<j)36>;^@+gKBMYof2(yo>DE_R9M^EO2sN0lI=Y9("
+	"0)FKF(fe1[clxm7IjwH/v6`sUsyuU(/4%A-%PIE+qTIA+n:;SPtHL$qqrms;3Sc@a`<>6WV'Pog+*Lq;#i+Qd&BORZ9X*C^8cy>0:)69Z)r:`iK05v3khu"
+	"KE6nnaL5Y,<5@hHqRNrofQ0f./7.]f-1@'aocH.xoNWg&UpDP(A72y/l:9P]bmW+>fZ/fZQEN)'2/]'MR*J[H:,HwF3I9iM*quo6(yGXn>3Gm1:jv0E2*6"
+	"I8Hro6Q-OZs&V/_Xb%`_u<rq:Z1xrvsMp<>fx6hJV'ngd&#gGGTQEkPOyS,)Y&k>:h]VPCY(G>cVI;/=<B5p>NT*Q2mWXiMqc%-'D:JU9f3J3<US#bYi2:"
+	"XXoR>a**`,/q>4-654x(5D:8sxt9GsOVjjy`,+TV-mxlONGLTMEl5U_qkfHcX(2DX#r`pJkTK`g__.N=U]6-0OlPc',P:BVC]%xNGn/Aj$m_&93'NTFCmG"
+	"*^lvI5M_[uE%EA1axPLBB<%@6Jv,eruK7dBaEI:,K5kjS(AA0%OOX4T:iI4P%Hu2.ucC/U'T74oMV.%h&Q__4.l@toPR:QO^A7>>G'urgN=L$fld#@B]y0"
+	"Di&-[5V9WH&wUBNDiT>:jm4^PG*'v7o&GFPRKI.CnE)gWdjYPJBvmmTnBS&AWJ*T]*ptyWV9o+YEpJ(0O1;pw+B7)R[XYhbBrsMA-@.Rg*]>3/+^jg[P,+"
+	"+av]kF4jO0`/3X7Ek:o/#6/i)%K&8#Nl_WQGva0iCs@9']+f:a:=TtkQ$<sb4]5'wUR;2>MsmR=,h$'JE%q&F[mc>7&W7[j7KV=':9e8JX6eTK1lv0.LI5"
+	"2dE%J4$L],cvWxNn`VLrq&:wV9AjF,refY2lj$]M'-d+lf6%GI3$R)oje-M<)sZZS2l6taF*A;c*Jr4^pE7hl.u_(Bg=Z149KSydC1JD/EFD$Rf`j.+I]y"
+	"+d['t>@[^m).Y#q#/;#3&rWUeMlj:w>b[bB:=+Q<*D.S/+&5JB^;GV='=6&xj[UFN,%gVbIaI5mQ`<sxT*v7&`eAoH$'RM`$q]-6_%C:EESFBSmVr/Pb),"
+	"q>_-BnC$<$&]]qA.Ko[DxF3PU>h%Z<$;]n]Mh%^5n]h)-h:qu'IM#>_K4DH6lI6>keneFlC$p9<MA]lM=N)#h=oFSU2Z8MPb4e4TnN]DU@d;Q&u:y4$5vD"
+	"4/kTQA^SckR]]BgNX^&f#3W(SLQEG+BBge5aZ;X042VW$9>/v$uJjM;;B*sj2yyHtOX*qcB$ucoW8cYpRDJE%R+;w49xYF3wZshA.wJRC@;*:jKna&_^u&"
+	"<x_E^wtIfjK:(V795(woFKqBY;x*e-UJY)<afXyaXc47fCIPXu2xlriI2#g^5XHp;OdYTbI3:.U$i8r>a_aJ]Kc5NR2n%Cgwue^6CU'Cts&1,BGfOE'VX7"
+	"#=F6L#K&PKokK]5##Z8e,Pb#Ud.a^bJ54ZdT^3sR^F*xG^I9hJUI-c.cNFutm;,3Z2;yUuHcDA[/end$hixITJi1M/wJl6s+u)ip$_EaDy^iQ`Q#f&e5BU"
+	"m<$o@LPpR#O@(r:^#r8y(%I)Gdu54+&;`@UwhDkA$g+I#ZV-9uu1;&V.Ho/sYI5GXtmxktB7;`&p_^>h#vjcsk2MLVeVOW`wAUUisABQmk*BQ4F#O)^@M_"
+	"k_s#HvG5.4@NqSmfR/V6n=fW3T;21;^om)7`3hfJ''B1/$#.T_=Wh%wv;pj@xGbQ:[v=XfoEL+7UZNvF9.w+)lNd9>V;ubxCF/3#+wUQM+QrkHZZfgA8^8"
+	"QCfLVBy2bWq`e>#arj(P(qvW3h:8:e>:[#)h=J4&Yh'T=,R4x@my]cIXM4si&f8J7IK@l@jf3E.Zr;=nQ5X%mEmXi>2>W/(#",
 	0};
-#define DITI_SPIRV_SIZES_gemm_coop 6320u, 12238u
+#define DITI_SPIRV_SIZES_gemm_coop 6334u, 12265u
 static const char *const diti_spirv_text_attention_coop[] = {
-	"n0C9%1VZI/8wgYZcmkZREaoH=5scq^1'>l)BtRuZOHODhg1Vccj0[P(=N[Etm6ch'N/`vV.xof`IQ[hP7jq$OC:%SA0xiAs1K_%>qfiefDiT0R3-&A5d>Y"
-	"3%*oHOAX:9^%9pB=>Dh0EdS@[q@Ri4'b%%am_.''9HffSWL>5'9fTd(.&]r/iIK0$Njsb.v)+Z;d5:`6Neh0VUeGt@stMY'0$aPw$R#>7q^'#6cmB@iQN."
-	"arc%1%*moSDLeJm5uBkZiIRNO/-cm,**`*FcdG#U<j[8iTxomdWg.n]b`aE`$Of-jp.A6@V4#fCYWt>DG6KVeE<090jSm9#eK=Zq49LmSy.R*;R01IMBo<"
-	"PXEww$Lya]L=$CPKh6,FQokfYouR,PXGRp9(A[APT%<h#Dj.'GFJ'dTH2O$ZI*lO<RmGa7Nrd,9%%F($)[fgYc>IDUBYtVuv1+]YLZL;0w=])wsT7mJ&OP"
-	"l1eokeQPIa;X)m1l^_Ds-W7FGE7hpA:K6vxtHP3Yn$/S09K5cCms^#B3xahct._7yMc]s51FRAPbG20h_wQ;(m`qyDi't;>Fi6D_v_@pjuh'kAl4k(SGhe"
-	"E<_6nOAwWJZ'_P;GAAHRqmVLPZwhi%4IZa('regPT)e.cFdB*78#2yEp6'tYyBCn_+[KZ8EVk_9CKvHG,t)nP>KTKLPTFMnf.v@*W@TK'8Cd1^F$ouBdB3"
-	"_sgp+,ufSMqBj08nj`wTpBOw:ln1b*X.uZgZ3w1Qf>T-nMmM@CUIr>UDui&H((Hj$4Ii7:nYL(Drql44Sc[`B(XQ^$3PQ0AHplLYU]Mmsb`D%2'W'^&nrw"
-	"c.$9V8gM`O/B(9elUtj(Y<&F[Nnx2x]_85B/0t=:blw(8:OfViZx=I4MICDEx&,UZKKF3%jtylFn(CnG<=qRGg,EQ38%vOhBL8@<Eb&b(82RT8RneC/D5e"
-	"AoPcV2&f__fDFoiGU%Pk<G*(Z^A4LFpN'Mg7`MjMJZ2Sy4x]U1[kOM3ioo7v5C/_</+H;[ub(j&[on@0(m3x#7uw0c-rJ=@H>a-Ef`y#%=ab(8P^[,7,,W"
-	"C]qM6oJ(HY,U1vo@R/2oyPYn,<Q:DP71k#_bB@wOS=iq88C371aIi>BoDv._(&+5@wbpbRg62mcUsK(B5Y;y5/Jk/;&e,2*YADb0EQe18q_.s(Ou%iMna<"
-	"'.cE,%<s/e*E:qG-:60*PU2K6w8iPSh)FiD)iO*85teJcoi'Qmgar'V4S5RvGleA#;ZqBAn&TpX'$%-`dBVoe@:V::QQacN.=WCuAO3H$BhmOgVSHv_hs>"
-	"[n7e)BI.1yM$^^6(#v4PWl^H5OOd0Ms5sPg1Ip)6iT9Tbb=ZaV]D.MjuDI.a'1WMs'p.0kI&0oF]>cLIhYK6_ZJ2GD;SffVT^SDbXTukW16K_v6p.XtI3;"
-	"ltqFbm#seJ*rIMrh+JTVXSrCJhmTG=NOAI[J@/2r;M]9H@ol(m3*rGro]&o3QT]_Zi[@NQxfkoH4Gm-=xjo.[n&=UDD9'@t#4DN1alg(.^i.;Tv^h5.jmr"
-	"kkIib4_.$1gdn$JJ))LP'b8<h0N2PE][9u-cd.[kR#rSH0Q't7D/FFHU.<6s]HOW7n8#6rv*'SsD/6)G$pp]JIRty>^MdPpF1d0@hi#jWHv$/>*Z%]T@S@"
-	"G&O0_752cqk9ne8gpD[8%H5*P6)ttpb4'wlBdP'u4mGgep8-ydVY`#/:arPIt8^c==fG5OZK<Dg43Fh)yS:Eiy1L/(wI8*'O(_[p7s7'-3Yon(GW`X%,i+"
-	"O=3gTHr9G#al`.7<3;Qs8NFH<(VSYr)cN>AX'd`57`CK=BZfZK+-:u<IKny[7P3G4%d0tndi:ERA6r2[ki^BW:9&Lc)3--1M&+]WX9h42Iq=X('yVoWu_V"
-	"wMlV&-OR(qc,$Z%o*>YFLr0i1fSH@B9GnUq8-hsHx7=U/RV4UH`SBxl0-dyJw7Gkw_AP$B%rDbk;T>i&OavXQ:gmxI8Vj&Xsj8wH9ix$qj)$4l)8hJK(%5"
-	"yqc&[Q:q6Euan02D-ut4Pos-GKPUjE]7Y<_3jddARf,auOKP$DhM;^fusG8O=BtsBSO[(L'@+Xd95dUR.'fp<s-5V3vBaDw9&$T5+ROR#xAieG_Q6./M$O"
-	"Gr;fX@5'd_3O#`V9E<SE,IHHs([.e.DCI,c%Hr2DiVEWh@]=8T)L7Pf'ETR=A,D#&aMp-_N5BhQ'qK(1Z9sEaNrQ1qG.[jHZo(k]&$/k'5'^NF2DR`<H1v"
-	"-Jm2tc6DQdGqquJ0[f2TkNh1GV1M7V#E,P,UCny>O@7M[K<7rmBFD:fo>&$%DgjujF:=D1TcK4%_BKr)5#Cw2A7sn7Fj(-a8VAX[%VNJHr#lI9.>m+(uy/"
-	"W1J'01a8+5Ok_j]VR#*l_BF=5i(a/=0Aekn-P7&)G6rUA2O.aVRaV^]d6^&R%4cSK]s$L3QWHe@<fjIo'p]_Ip+fKoP9D*ooZHUp%E0ys^=*.'3mxfpr4W"
-	"=%mRH:Vs@8O<%Ll.(UYW7s^)Xsn,v/>U+-cN4v8Ghmv+L;+6p#.pp%;K[Y&On``Pq%P>_J^)s6.g&v*'5eSwp#,E=s>Yc9g&R]r+)5,;%$-O/gI(B</=WG"
-	"mlt#a]cMi]w$1mdL^Z;GvNpZU>.*CUyc#b>b#Av/Pyfrqo%V1/7KgN61]hQ+7$6FQN7$1dEdlstPu`vj,7q1vOo7iMjg].+kYG`i7@iosJ9rnj;X#Zk51l"
-	"-I3ey;lQBo/$(%RnZwJROOsixcSDe7Q+xgbp-V_gE_b7Vhb&J$`W%n+L6Cg'ZQ.aJGeVfC1V.p)0H;'6X8O$_9D0-T-#VPNpW8U6CJ0LyZqG<yE3Yx4c/v"
-	"XgEYZ58&/-`HrCEg`Y3Y6x>xw(`seV`/00m/5eM^`9`W$,(*H<WQG)_%gE[F7&O7/JsiIBjCTqaaY,o+/:`$GeFDKlc3f$WNqX9&5rimSc,FbmWRYUrYvX"
-	"fBOg2wB`V:V+26=OVIYF:7[gud*JU%$nN,Z:GK$9/;]q<W'<a@bf<`TSFE]fvakfLAJTghCIRQ[sTjMK$OY%c'xta0*R)P(eaGvSJ0VYYk:CmOUcTTN)/*"
-	"%4)1/mLn<6J37GENGv/6BjtvupO((MWLW4b(YNWqFJ<#nQ^HL6B2#*kQkN=3aXta[`*H<@/R;AP'SGO(C.AMC]EPQ:SUMKiX/&wjWQ-IA_iYmIRnv4b$bi"
-	"xbthi*kqGeDQr1dboq=uuOZWrSW+1'MS9M_sW/8(LGHZ.VI<@MB1JQ]@qx>L;Itq8Pl0**XiMp<k*-w4.8anX6.AXo3Fw9X-IKqqX[-B;<cmvma16%T;JG"
-	"m/n5r+n^CViucMKkd_m'T7h0Eg$xpZg/`%>;)J.*:-X/+XS1EyISDOf;`R8P8d#:9TE&>H1q'_C2'#LwK-8g0H5G^C3Xu-YRDXZNn>RZuS*fN12lvBCM%J"
-	"QfrMkRc-m'/.[Qs/r@Cw>)Y=JV<kCytO+Wph0>9l^#lK8mCXNH,Y;`VTkS/UB(T^PftVh`)`SJuI#kcI]x=Z:B#u'AkfL0W-1fxLop0e-;,Xi%.h-peW3d"
-	"2:UJ+y%r#-ls4Zh:#iC*rhwHGWr+0A+)VWm6PMhMKI4'&<`p.X<m=Zc8u:vD*<:6'SG;O+V%o/Nn)F6j&xf(%)Q::Ipro7IB0]%<OET)gJDwS/_BUNrJFU"
-	"M-8fKsnU7ym8Lmw_*nTD#p#<7tDqhy)$g]thq+rkI&L/5sNI&Z3g.:>_3(aWChrcRKb&<ipi[^*=_-x%B$l&11MSi(XFjRS4`h/u5eJ837TO/=6Lx0D_>L"
-	"p#Ta-/>yrMl$QU&C*o^=:D-K>UVge@P6Ke0$>/;s4`<P<lLQo@m)J*i9gI:05b4m@D&oslG0iO3ry*i4>cs%`1y%q@mq8b`7rL-k^;e_i6)&RRa(edpPAS"
-	"bZUqh'fyN/5m$JD]VxQ1)-y_`tI#:QqZ-pxPO:#<qv`4Ki(=pvp<BXd2[h0'&0NJI8u[fyKC%<Y>c>jjq:e]@g`#[O`5rrC`g1;sXA;yq+",
-	"Jo:t[+qG:w>=<*ejf*X4Vyhk:0Og0,:-]f6@mpNKd9]pr*l5;4bbVUfQ4S:v6]86XndCDvDvs0HF&KovZ$tQGHKk<a_#QN*6c]rs7/_J1_b<U8P1/$%hU_"
-	"b44#$EN&MUN2$qS4:lMm_NXV/RiOe;1IJJExaQX@<NW@y-lvvo*qgB=gb)-w_ku=GI86$q0=#]]q)YmH+DRDp>Vq=3NpHP,Bu*Ot_(:[Rr]a);UbkTMS3Q"
-	"(Cf).bb$dV#944m05M'',$$d/0*jqP(rn>h_6Csda)'h$ZJ_cI9pM)WH%[GoPAyJF(%6s6OnZIMgUbST;bW=Ci]Op<9pXoKgIX7MeMFRM7,%Ll'=dVBDXs"
-	"<5]Q#>YrRDe^]f:V^hY-,dT]:R,b7.1Q%rAYime-X[p1D:V`gM(;W]J6#7dWF8=D#WRtf/r9hr%(4ZftAZx;ouevc7%q^Ml:Gu#p+JVE7IMXgyT3l>EY)A"
-	"L.k'NL,m@^*NMF'++fW%7MRosA2S1PN[D8v6DSd*`SE4FLk/>*VV)BK]biPcUUKx3krK$sXI=:2XQOV(,o-qr*)4x+IO4x>no['=`FC14V$ra4KV'CoTM)"
-	"[L,MQOuLW/K01J`fGx7p+W.c>/Lw[7Lb$MA@x@t)TBb5,=Xki)*SEr<wE=Wbq)hvVC4])FP>90)=&5h^B+lD.j(t__F3x8cko9T>H&pR<,u18_Ee;b,^e:"
-	"@nTNA4rEv5NTxk5y%$IpXggl]hmW,=3OuL6#@@:Z$ZW$`:bI1K%1AHeR^Au>)CUVU>WKxy(t&hc5-0=Y-3Xm5P4#'B:m],Z00>V_o6/HNarG:J>RTBb;nJ"
-	"WXP;u(pihMHw0:jgSPrG,BHa6Qwl,r^c$0qMmU=4Yv=)(;D-TGwb[C31W9@H-f8PZh32NFVl2OOxF:H&SZ/38TY_pR3Un#*9,8eYJE&OY$jU9$6PGpn7EW"
-	"C%e2%eY]bcs.CBbK<Q%7t+:me9=UX'.6LD)oaO#;K=YhJJxGp9+St/0,d-2dI-w669$9^]P($h,:&1K6#WjXN3d/`d.Y-IDTL#3lkUDbyH5k(*:0F]kC&r"
-	"F(hXfY_lr5[<]pGH/=aEI.@D[Zct4pS%;lU_jTn=W%<,5g+e^e1g4(;6S]//QF1@iM,iQ2x;ZxZW5uRlQAho4Xx8-ZPlcYHk8Vxx.]8$Avf.@J8d7T)-*>"
-	"GZ/./Y+sqeaf4sX6#S<o(jEj]Um:H'8iTPHySpOJU>4esh$59%hBwN9a1m=$xEmAcea+J2IJ#&C*-.s.6kW=Mg1,R<5xlbcZ[X/V9&(LjX8Sxffk2t#vCI"
-	"$Shw1_-Gs/B`n6aqY5$N4eleXsl:o9GugKBkiq44aC,.O`@0.3j[ijirRI7G.Bxj=p_LLm=aN9bD@FP)p*L=<k<#a:'ZMp'J</)*$C;w>LkNS>RBG-P04["
-	"_N-l&w3EMnD_;7G@(KM-F&P+xjsCLJ,NJ+ws&/Pn1ucoD$TQ=m^v-Vj6C5kwRIyZ9a_l'DA]&qc6Bnh)%/l0gx8-eWEnMSJCI#+WUP'pwSeCrKGS33.<%L"
-	"9)E6UA-)]%=6^2N>-oa5U^y)sIT7kap_mQQ=lZ8a'NHcEX_[y)G_=ok`;C>4d,$4El4bqS<huH-;:m`Ce.;Mvua$$I)&#G5A(%#enP+`7A8S_i85MV&C(U"
-	"mlaV6Lwf1]3Q+dtvTb$+IRi0/Zbg`OIfSr7jP3egq0-r[sM=>[k&L$0kcm,$xJRrtlZ#E,HTUmn2eA4fOTS]I5xhFZ3A=QQx(6CWhi;(bPvmO<t)1+P)D3"
-	"$h^0U>iHg06:xsl,6C_#B;Tkv';3O&Yj'%g4y[gMGV=ndLV^jmGA,ee8h_D,q5b;F-uT6Z/XfXbiE,@2#.By(:3lk8fM#<:AuA_1=N2uq&:XvAc[+i2Gog"
-	"aiS;-pcKuNpfnL]aOy6SQg#i&(X;(B.K).##W@,8Zcb%12F=QDBfb;8=vjBv,:W7lrK11lhb63@@X0hu#%xrMu5ZLj^Bbnxp&5cFdsSK+un*X^LsnDmtB0"
-	"30VE_pWh=L@PbRP*l0tjLHp%PW]JS+GZuh&w$bqkvg%AC&rmKaflnu,R:x3M%j$h4dt-BsQcbie8qWMdPa9a,a)m3)HDa>oe9K@8PMSLC(</%a3XWdCoY^"
-	"(g:*VUeusrI`snJ_f/,3NBiw[86C>0;2TUsM25+v:%F;ZmZ+$PVWH;vcD)WP0xQP1<*Oomh#74eng%j1Y5PDP[^.*Nv&(7X3]@AedIQra1$Z2p_2X23Vw1"
-	"W(*WjP#VOiyA+sqw3b%d8gP3fdeLl)Yhp#RRb6<=T,2_XJRslt6_[-KZr(u6xWFRATq;RGU,.P>C)$>LsC`Za;v<+'ACJTs9pE_[>MOO61o$Zxs/<I`l/$"
-	"lE+4TU:Fv3fEmu_-:F:SLt9w*eC)<5GJTnq=]OpBl8Oe1ObN_Ffu*Y>mZ(x7YG[1C$5DR(^N(0QmhDNl-nqP2Vy&AWCl-f6O>w+7_l4^%jq2npXBDiv19$"
-	"Z57(In;C'e5iCJJ3dChdsO4D&=bwAtNhBx^_i<Nv,H,ufP(5Qf/.lX<_]bIccRgv23r>G`JHuXDPrP,-ni0TrLhFdSB6pDI-:;GWj0#)QB*-r962+%QO93"
-	"<8UmDE<eO._1i/:$p,1nX.yg,At,ZecFB3Ib&ajjeoJor;JDs,SuMv8ybwQ/1L`F;HTE+'.#hSSlFsr(4%P1)OlR^S$SXTInUae<0MJmx.h>#UqumAs;95"
-	"Snb<-aHSSZ-_V;mloTnx0L^6p7=yC^9Zubt9:P4R]7lQEZ8dT]Uah#3Vq/5TBvjy/JyRYR-3wK[]G.5Sfjgl8+L9PUmV6AYMxMu`@U*M@[4r/(og%2%91<"
-	"aKIQj)R(,L<Mvk[`M=Bw.9f>.:j2Uce)p=r%.Oi#vbD]#.;dOY9>Y7o)f`]^uUKa`B>#h>TK2nla=c8x6Xi;AISkf5/g2u^#M@F01<JwKe)O+[1dAI:g6n"
-	"5sHrdTL;)qwDV^H9)g:8vSOQ8i3TUn9g@$1SXCNCt#yB$)2MlaC^_n5QLjAM*IwpK/Z6th]M=r$g=,O_DX5&ovH[fo#$bZbw@`8Cr/4pa),ZSg[SGwRe>R"
-	"+4G2/5RN=O=D]1g182@,]ns^G62+,:A*oAytr<OqClyO3+OenQHZ`>C$w$ydAO-iL)iRL5jUDA:Tb].'fZMpJ;,9:l2G%%5s_h@vkOl1_9&c-Dbo>VfYT/"
-	"NlDg'I]#p@G^8L=RGJKOSFN8V50u0tVAYo&fKGM)HI)tC6+e]K;H*ngsJni+F<_05GZ9EA.FJdV5J3%o+7rMU$GslJ['Ji>aRgH+lIu5,9Vw-fdv]_faIv"
-	"HTo-K^(%l3S*p@M'Q:4+iyGIyrMUs)s^/pK@#hx8p3kK895MH:4dZc`B7/mJ`P[c8@fP'**mVFU-hGAUS^NxKlp$uNP'`rW%@BDL/5[r1LsII8h6v2P]F>"
-	"^6.8PRYmyP8Do3x;ChkLcNvTHnjiDbG#,h%bwXnSV+>4nI,KZmd-rqq'ZR'Rawf$KJ0Xyn:+8Xir4([U+<h4>'X95KG.2i37Lj$hj(-M(PIo/SI(]1mjuo"
-	"^J'##",
+	"n0C9%1VZI/:1>v>u*,iB<>+c*5O9dYq@/'];YNGftC<o[<48b.yI.9lY.d9&L].f5^O4#uGO=aOIM`3;h/tyS3`^dqCJ5MaSe=Vb%lM_rhnNeZxInmjwU5"
+	"lU6GH`oB;@FqU1oGhWtqr$m>Uw1[-qfN[llQ0nw$k/BCH8>[wwiLee^_mD]Eg.0+JOb^s,tno:xITlTX.PSAsr+7gZK:oCs-aa9,n;HGvVXE:V)8,w%jpb"
+	"jWKgGpPWgN@QX_k9vj%#s1`GOfISTpL/e8&$Zx,&DQvF0(1=A(n8_Y[^#Yorf=/wVeq*c/i_1jQ3UMGp@Z%jtiAr[]>#UofONslNN,%NkW<M8s5SsY6QY&"
+	"')=Kr]G-y0K<.@,Yyv2oXsRo1(.03bYLNFX2DKej0Y_Z8nu`wFd<])MBec-IHt8f,#F>MAsto1)m#fX`1KQsAUkTL9IBAqd5nOnw@%N;@v]4HfeN0T=F0c"
+	"stEA0kgI'=2qqCnLlKuLJ.^/OlnVt_FFsEUtR$7o:&wHxd'3O``S&Z3dBEWlv#kB_2gjW`3MiGpM4<Gip6vsq-v$Ti'X5Rd6+&$jap901Hb@Xe;`XpCmCi"
+	"'vQNh&'xl53]%+[%r7J<*T$VR<HvQE,wQw-l'8>[c1Xi/I2oDn=0C;RD2AZ^h6r]u(rK991^g4r<vfKoAWaeo2l_99f4*UUb]co_Z5myTo>O:Z@>'SSI>k"
+	"NT^aN,uDoPqRZyQg4QBYOeGW_mME_Ob>#:(3qhL9i:(.N&9'56H7j)PtvIt[6m$Zh_:R$aT2``=VP.^/&T9ilQ[LXKY6/+YhM:xGUZkpqHa$WZ2aKDH@2;"
+	"rV-$5LIfZj2(-D$.8t&3jRjeZqCsn7t<^PJiO`b<MT2S4.si(mGn096iATt8d-4j3jD[FoGl5C_1U=ssHZBbUd5PjP=0tSfon:`Mvv84p:;RBumau/3'(S"
+	"W48Jc-(=:K4]^5+EHxmH'H&0_LtLWRVa:^SSwiY(D3wG<$VA0U-#N$$jS`M)dU+C_IE6c-g;gmHA5JwtZHj@;ZlqXZvsE/PPxo2wtO=Gd3p=efid_JOSjb"
+	"4n5eoyh+_&Mh^fsNHH8I;2m)AJ:pqfCL_4fUm2gCI,vUbE.ukGcN2h5v(K[dPK40ETN/e/oc*l6hpu&4EtJ]n>:o7]7/4rMM1,XemXA=I6B;Q_psV^='*X"
+	"jt%uJ7q,Cbk'%X65<SVT(2xtGO&%X@rDPBv);H7km]SiPN7-])MCv-F5jnIPQfvidM%X=_'[28/t;L%WuZ-virXcSMEn[&@KGmDcWe+&1'<A@@L^5[5c0O"
+	"r/kRR:]gws1,P)dj$jnF4t7kPZXM%^l;Co_CT&NZ;0V8-b9'<1c]h#[lH'<5-%Kl8bWTk_o'h#ij8hB:d3TCrBe,(CK[7a,0=&qL1#+i1-GnLp3'>l(Y[#"
+	"SS8*3B@_EAZetO'Ds&1$Xy'fg#&7-'Q&RBtRIB*bK]1R00U#'(BD66T(l*mksdX8/pB*4AhD.]hKyIRw,G_GZ4LeF>oDQ'Arb2jTNIh-IqIJT*p2,@/%bu"
+	"mT@vwKFe>hj8CuDK=eDe(8ms/vTme]REy->S.HYv_3$vE+:ls(m]kiM(gqPZ6+]tS#NILTaX%J/CN+xe:eG[,Jq(:A;.-AuRt@>rEMQr1olv%6CZy<Em)H"
+	"N2h*TscrkxeYPk=y;h)[kx^QBE2l&Qv>1Xs'2N*q<d7K<>'/si,6jxi``qj&HFeiC*Y]-*HgR#@hYVA2=oaSnb3,9%-QOx'v$MhfmyYr;j#U:C.LM^k>64"
+	"AoJ:f/`f-.$jhur$UO/:O*XhP+Gw^SZXZ()IRhWp,w&w#;*A8DTm<LI*4hi;VO_bj<+Z2A)MFuD*m3q1lvJ;8[$MCsF0(_llXpf%4fX$]WyDD&YTDad]a%"
+	"#2$&a6PJQr-,O8I1C7K3y>)Z;$O@LOTZg-mMCZfP'Ij:duOJ*2>gxxCp*FYm3>ZnZ&IhwGkHiY8n%%(9#kwKd7Bq@@DCKn#yd)drT8<_$.Du-vcuUT@`U0"
+	".*]>o=UmrJE8+5uQ.G[.HHa3TqK5Q:I[d^Q_cSf@a#.K0svs'l57M<GV%.46AlV%=pr#uaUWM&7j_2ZqQ4u.L#'0HvSK*#q,:;ZPQQhAI3x5lt5ry1x>_J"
+	"r0K3@A8d=0B$1=N@V]jJN=V`Cot-fL@:lW$^LAEc4aUEKDE^T7&.eHma]Md.Q$FcptLeWynq^5:l5E'Rq_8J31ORC%g6Il0V6@9Toxfu3O/F;E'&n.ZZI3"
+	"Z)%Auu22c(nX,[O@_YiA(@EIPnG9,24Jg9>_5*>Mv=nDmvp2r7Je8.-Tw%2B[RE8%f$BGQ`]#8s=b>sg(jXhq`9bNcU2m0CqdD:SqU:D:M)=fD[n99ROSl"
+	"1E#UL-PTQI;TuD3_r5X7nwTcmZu=tUI(A/-eX8Q3l78J]]lSNbtl3u-[w(qW>s'_aSRkPBl&(OA8sRx`+ngl^0)LYTH'G7SQO8a/K,&lg7U5LNlrA4;Aoo"
+	"<Zk8oIuM)o3(@XqS^x6[O8$mj<>bhm$;(Yk[q)>*ghffTvV7-2=pGy_`a=F'E:n:dS&J,xFHqbo^>yCEhq=OmGFKm<Cjis9@L9w)wmbtIY3-/4:/8=sMZE"
+	"T6FHm:y[>QHrOWGDl=3bi/QLsA8:M>mkqIXrXGL`3u'eH3rL0PE/npJN4g6`O,9U%m2NK:2V5W,&RSN#9Gj<B>9O9fo`([V3aD(Y'`Yl7^kwLBX3p]Bh5I"
+	"*YudZWqv]D&U'mu/0qOYm;XfVmsvsM)oF&Y$qXPPQ5*cTPlj%5`]^InBG^T>gr3Ul#sb)KqmCPglwnydt=lb,nDwI;.+gc<_Os=N_>E2x._G6%nW5IW$dq"
+	"+Z9tk%u$XMphO,NC8Tl.r)fJ0;AW[1n)qgtyNi`rVMAZ&af-l:BlQv69+_vyrV#VfNoZn;+G;J7_m&n=0./^6[32%V^:(tB_xuv3uiUY3B9I_q]Och@#nv"
+	"tU'6G<;FLpx:&_v_0H@7`'t'C7+:;[#8+/5.TviG-#G2PLa$hrY4-`^5;Kj_E2G+==K&[0T9;adU(G3-N8yWZ]:22DY%#OiUm+4AQNAfB0%/njXa$B12K,"
+	"C&*$h[%<(IG%PT&S=Ty4_V%Iw-4g)$%m%1D8qsGWk)<DjJNt,I@6UM]_LrML[ii=^hA`$cMA*;fOm,kbI:[q-irUUaa(Yob8ot)V)U;+S1%>F3b06%i98E"
+	"/s_K/$t=gUwbl7Kh4OvX_ghA%wpPhJ<tsQgZ^jNIniTIooHqP%2,SI+Xq48a-qN+WI,+]Y%<URxG+UTvY+e4/pZ2U<v2E:liyB);Z<kK9`m/P-`-jbovBB"
+	"E80cCKQj[*N/mwDf#Q4lMsrJ@U(erdriuOc[rFwURKNb#e%^+fT*vEHJlA>'Fm(YCNar/c<Uh+I5).8au5ZZ7_ukLeb_5EKh&NFkm,>Dd4n@-A[y&@,8)0"
+	"(Xc5iVP=8PQgfJ+RP>cT>W0-46dXhJ2iC0(2HYOvBJ4xMC=<RTI)^h$[_[,OHXB8)wf>o+dA1gDm1G[%W[H:^ui@iWVs<yOw.+n`D7[fmwLd3bI4F=W>Hm"
+	"]vLwc595y]-]2[fA1MfCCD;+W).%TcmFZ`,B.qi##4L7*[vt`Eid^um$j2BO,8GLc%=IV/&sFyTFpbX5:IO2^X'i3,0B@i-)(hY^q0d#=h8RE1@eb8dBhI"
+	"y5lp_$`2srIP>OGK'5iUWf:t8_dkSx8e$==[;#vhE/gRx:SoG]&l3_I(+*_$ZH4nZ:*N,]ph.N)wOZ+deemyQfT/=jTv].'a%-e@6.p><q</HL:,@yDbjK"
+	"W9+u4Q,ijR-M4'%;TD2jjdNr,@y#3qw7tmSG,G#`U_F]wRBF(>g.#/EJ.[c_e,/Px^LG1+vq0ereiT&+K2XgL2L7$&OMFS_$W`%46j=EIPBSLO_S3usroZ"
+	".gwn`i'5.VRPn$o]qb&hL)+_jq76vmr_Wx*nGNu//nT]_t[[hYY$y&T]FGaT=]:4bi+:4Re&tkueTs`5Ahg@cT8I:7pT(MiJhdEHtV3C>.",
+	"MS7fKhnf6Jw@aM>#FTSvr3#I-r*8'7j03Qex:)M&>dJR-v'R)dxFQ98BZFO^U;xn3]yGM9K7O;)S%0wFN4kHXnEtsgvUM7'(ZL^r>^k)-=NR+>g#Remc1b"
+	"<Sx,_-e`UHrIH(ubbWL`h3,chOOC8EjP8uc&bjvQLX*bXw1hbA]p5d#A3BP]YVrew]XI9j,Dj($_ntF''R4<h@F>x5vaGU2Nn^B74nY*in)%lXmcJGh0Eo"
+	"pDqYR`720$)ofbk*s,'KSqSGJ0x=u7LZG`kTmbqkMJC7%J=r1=T%`5f78IgLrB<5CyZjmHnvG]Zy3j[a4sLeC9E4iIy_Uafi5,8=8A(SS$LDXV2OUU]xu5"
+	"O,N_^_ZTTO^`A^;NNidVs[slHf)K6C(yLYY1vs+fg2.eQ,93*P$Qc.#vr,944>GTnN&4a._s@A7i1&LIk6B]#W$n`Jr:S,HZ$Kt8Z/.v(UYb<-V@>T(piA"
+	";En;Nn6S6xYBFY$V-UXgOlf$@DaNdGljO4FaYJM,^uoc1)L4DhYfM@vS67)]*'PyjVJlYO&x&I=BNh9>.d]6+5an+k8=<3<2Xi&4/aiGI*e+[R^KSLjH@c"
+	"Fl1[q,t2LRu,gJto#rqWKX&%<38bJv[%;/23P[1$B`t%A0PA;JUg26:5_%3NS&-:KlcG1QgVMfPn_cpp3#Vo71xbx5gNfQgY;#5rA95C&^[-Gk^_^wQElM"
+	";H'uZVvyef#v2gK-3wp%,FEf9*%hv>l^;Nmj.D1HQ-F[J_^j`'>[g(^$E<;RP9S_xt$bAeG;uMa>I6Y=Rt4j[hTP]q*'abYf9wT&efctPXWowhT-OUdC5;"
+	"AU8#BCwE#B:`v&W8j@%hp-sZ=1^i=d%;TU5aj$a<B0h&8+%v>:Fc<(QSg=Y,6p3%iZhuFgCVOIy1M2@;jk`O#G[j2OT<+Sr+N*8tKarFBhbHfS=OG47IP;"
+	":#87N/@LeB:s%8H@3<p>NhL8ncNN]3=:u0&ST1O;j8'[O67#6L^gk+Ts@'uf6:vBWh[1&m#K`h%I2nu@g,%jb$)@-F[YNJ.YkY4xqq)FV^Q8V4o]$>:C_6"
+	"lDI'f2AnR]xjkho7B)Zt&*'<GN32Vl_SpHg$PQrQp5k)QB*JZi(-,cXgnYmZ'$>Z@$cjoxG9^I/gY6#H.sv8c]08fRS@j[Eu9CRVP)O3:HN:wOxUdkVy#r"
+	"*;8TbN3PYGR8%jfn)u>JNOBYh0T'dmQv'o'Q64`>qiF44,:P,fFhn*dl1P-jd936@IR;iei;ptdM1w*CNoIuEqpM-4f-1M*D'P8dBnUchWpBe'oJ3/VJ4i"
+	"Zgelu:icV6/w0pukVfbIQ+=LP`flESC*7C;wX03$[-=W(y*AkF]=:_sGC-0;7hP[o3oCO&hSm4tHFvKF-I&aK#]@]DfDZLI%QE@yUP(6>-=#]dhbXO2a)Y"
+	">UtptlJD1Eag4j=,yN@8YCYXy&b]rPBm5jo7a9nb0]-HmlA_WAg)>Uw$8$F#sS7YqXNaYy_v:$*Evk`aYijo984Bj7AV`c/b9$L2JaI3_IhZYbN5C6_3&j"
+	"1e4Ua/HYGvrA3/us./TRuC.tffN61p2nYJg5h];/qS#^^]Dy[EGW&@)Q12:Ci%ig#*x8orRDwYYv[jOBk/g;1@.>%yr1H&,;UJ-F0+YoK]Ab22SCBnyYW@"
+	"dq1k(uopt5198D;WwOldGDrS1<bcvL5`+GCb7th`%jCeZkajXp3*s7]srR+lx-:d.v1prk7vs]<^^qNX%d^bJ(q[a]2[(_a'&fCxWm;PfNCm_uW'k%O(^d"
+	"Ef$4CqP#4t=l]H#rh#7DS>7x%#:L)Y5<q:4AZCWXFou&h)w8:OK.Trky'yQ`g9Pys@,V%lgm)UM5k.D=3jXPulKldr;(<1<W`ZTjV9k4kiy;AW]-B%+G@n"
+	"Z_&lh9[6#2(0gKgVY5X=AA2F@e]OM*hk0IMqj`(W*NR>*)MSMq>#+P5$s1`Ey^fi1^G:DwlqJ&2=;WPb')]oMZt0KJOKMwH]1`),*(]y5J:&-QlekuEqR("
+	"CE&9piE,VQ;./)ew6fUA%(9<d]ph#@i83SkujxvRNn:+.C+nfXi.ZPYFX;6)v=T:PHZlskD*8s7TfR&pG&0>V2o][$ieRg<6'0/l-Xu=/pw0o`vh>(S8Gc"
+	"%1H-;kUCh,m&I-[`B7s)k%8Ed3YdMNpcL]2r$O(]sw*48Ub=Kns=l*SmH=Vw+5[A)#GiT<a#:u[TvF]RNNN`#*-3PgSaKl'$,)ULYgABhQi-dV+b:rUHdA"
+	"cnRcqXDWcxCjr:$h-%gk<HlBZ`,Gtvob#%@%QeZJAu0BY>@*QK90)4UyAbvG4cHg,s*Wp>_p3Z/E:<y*P.j.W;S6V_d`18Myi5a0_5c_osF:a603EKvSNP"
+	"V+$uugajqen7M5[uHiR+8YNiUv643`seowgYEX0MO`T^f2(NG8xj[cesL%<l>'RZ=)<b>BhB'HtkcoYcPPt;o..^(Xx,URR9&3(=eGNc,mKejjH,v4lc`+"
+	"%QB@'UjxoR9A<WFd-D@X(Byka%XANI]>NraiJRsOytRv+3S0)39PkbKA`7(y[5ip.qf^)5CfdOr<64:ujS1]p7lSUq(It9eY4//B%a`C#S%^>7USjSiykp"
+	"[MbijO1:Vxix&%q,D+QK=1;hVX/R9xOX]dJ;gSiX<)h(R2bP[KL2fN:X*9S<'f;r#LAA=o7bOPa.UqL5SHy'pxJi-br2R0mT$wUA^L:5CG.Jt.:(`TQ7c*"
+	"dP.$>@*eF,Oi%jLE`I7u4WNhW)JVjmmrD.oV3D2Pqr>G/%q/rio@:@ej0>79aQ]hE=G/YQO#ZC'/[Ec6b--:,A`t%_N*/0&_p^,J@LvID`]F<:tajsB`9;"
+	";-4(aKgt0Ao7U.4)T3[T'iJAj@x-JMy5MVk>(&iJ#%TNYreCnDx91/Zc$K'4oh#GrrjARy7@,;GGLgO#)/#frcVtO*)S>:y1UJkOT`)+Tku=@(xJI$+ft+"
+	"Myr's75UrI+If00ki'/JBo1LJ4d^#0sAe25dTt=OZRqoWuaYAvKf08<t0]=trR)oUtc^H&m^j5HMdV>OR>iN;9lpF%5a>$%%Hy.I:[Pal3]6>m0B0eC/T)"
+	">uZfOUXv>Gt8l#3h2J^0/VfYhA2-7-eHX-&d%kxYvIEm%LXH_)qoEX0,eh3#.^;<7BFS8G0#9g+_p(cI3DWdq75*r8P*VsG;d<2yF.Pg(8%[gh'RR6R2$B"
+	"bb,=(hQB3R#f%rk<C4VI7fFta$6g1KV#8/'^vEcWHNCX:Dog;KHkWP_uZ[U&.fIXr_XdLKHeFf<AuP8iI&#r3-K(@R7A&;k6w<X)55`vYU=d#6M)))Nmk+"
+	"%RmTglHo#a;]txm9RGW<[jmlt'-xbF6H5>kC0vc-B9bb_bfd)I9qQ.A(hiGs&duf@@EKAy2b+R3JU^$Npv^iGs,ItJU7MU1MZ1=)#>53p[Z^og#E_fFPvA"
+	",ha_]a-LWWnVC(#',%LxK$o;44'f4ZcZTYMO<3kXdoH5WC3)Ou,_3g]^N/Fw@,bSP1=/%s@J;x'n^2[c%6ay[0ukTI7DQ7^P[EIZL7a+/nwh5nq6NH2b)D"
+	"X,xtPOU[8/h5U<&r9n+pcxFmeB/(eA&QnWdxaSnfv9XHmHmJp2h'v$N/.Ne9UpC0JCrgvlarXN:/2XjFapiyHHD_/nFH,oN7qU/[3:8sGh67TRZEt862tk"
+	"0[b>.duQxgbvrH;l3^`ITp*UBaA59f&0p_$<.Qx/,uC,)qf7;aV$kRQ&%7)kUQRO,L.G+Qi,BW*rfyPk=i%an)aD1hR=kGr5,_`^gRe[MkBZ[m<GJG8@YU"
+	")Td+n-ZHMQ<8/9lHLb8;0nUOF@Wb6T105q*QMvWdlPxXnW)q/hA>'S%0L>aU[6iL%R<.^x/Dmj&#pv-KK:C2*[n-Ybqp/&96XNsU/V0i>RPUvrEl`uH6WT"
+	"X$0@;Ma]q7tmgG^Uh/a#DH)moIDBSx=cZd`uq=F4I@W<@bTr/*IZb2.Hpalf`dBYL(>jiiP_cWBm2Pb'L@7RgrUF4ARim#3HECOqieBr,b",
+	"aowXFcQ@eIp^owVX]%HCu%-Z5pLZFlc;UTnNvM=5_IE.FDkUmbT357'6wyxML7oA`6WF/GxxfmkG8aF$1n(d[J[-yRCV4@sBd<6HJ'blLIhZNd+<hR]@%H"
+	"u+*P'g+3$#_sxbddNt^'#2pb5stM8M17Fv[7Ln/rpGp>/]Lh&7$o5L/rGjq@r1B6>'6G3YVGqUt6w*S6SKaDg<5#####",
 	0};
-#define DITI_SPIRV_SIZES_attention_coop 6230u, 12129u
+#define DITI_SPIRV_SIZES_attention_coop 6723u, 13136u
 static const char *const diti_spirv_text_attention_coop2[] = {
 	"n0C9%(m+k]'<pV,.Luh':mPrR1)#^O,2t2JIrl4jNQcGIRVEZE63@`o`m_'N0UKQ'yVgB`/>p]8LU0yJ:Mt'@4Y3jgqB;%l)ZXY4J*b&m_iyOnY^J`(p()"
 	"&DUgB`]is'KL[0E*LKl<jY`/ek4;^F.ijk;X<qGAwKKn/u9_^2GB7QriKk09(&eZ78.,@f$wq]n(uLbIo#cvW`PO5onk2kI/3C^`luYn=BYI*c1:KB,>UF"
-	"NyB1ihNl6+RFvAq-e#h9soI/%5*511l[1SOZlT/EYkX$IM/DDywaKDF%FWKX8RSO#Z]vl2_&<F(7IV0tg/G(pH'4L^S$E0A[&xF]/mG99FX-1;kJ](U]5u"
-	"+@SyQ8e=)CFSEwN;Fwc5I*OfDMyc%/t7HvPY^xfLE[BMO0&rq56LuK;TvvJFIoO@l)-3j_<DvrK&nr[fif$UGF*ME@:#vwfQ>2$hqJR_yLb3-Z5`uLYlna"
-	"wLS=`WsuV1ZG]>*9nWfB:ng@S*t[sW;Wa;)R&cg'Z/g#lSh9$+8r(1^:N,yTtb7j0Tw`o5FZb1HAx(uZg%oMlJZ+vn<(cSjSu^<fF`G6DUWdR@mX62,+^r"
-	"I.AUBPR0+''UZGH)-lPc<]cnBW5[V=d:HR%hE+=/<g/'@VM&esUR16]_CHIUYo(mWdDIl,ZdPV8n$+gj3IWKar=j*k`mxDnp]ZD&g%ry,/#6@&Biu4LBIF"
-	".'&4yseCx>3G4E=Lb191f_j5N6mb;5A[LAHIZrI,Sgw<9THvj-7pARin#@pux9s'qU=y(p0A8)-*^VFpl_6j_)dsSga0)=t]hJ%))2Hw>iKxhNV@0,2<@u"
-	"L1&DjhV3>9.BdVVQZFHh,wWZn,A:'C9sdcYd^g6.M%`kHrIiSsRi/dNyVNgAx'-]9W11/qXkCDVMj1^kxdTV9eBK:*[L4-<P/vO>LrgcIqc(wi9tB6$n'<"
-	"o=lO@]X2,j+qnkUHd_9k$[wVYOuqZ,$Op_)_n`k6P@WS8W0/@/8h@10%O9'QqJPl&o%)T:T>_1pOtB@[Y*2vQ%dqb9;2WlpEOkgf3$)_#8eY$W2ysgkF+u"
-	"s'6OS4b[s_0,dsn:0XR<(#mRP,`+Dp1C(h1W;e]+(:9o$/tfO36<:)n=fFKHZ#>:R[nlj78L6GE])kX(.B%.'CR2&A)vgTIBxAgc)h(0c(wZFy$'7lF&hd"
-	"+[``ar01085x2d9G>q9Fe:5y';t7S.CD)JtppKHFRqd_GQBMO7-lA,P4bpfFT<B-f[BWjCD.&K%YC,lSZc6PSq<$FOepRVtNjX*l53gaH=V&ZtpZ#jk[%j"
-	"6]]8jrF01iIJaiinHsv#w5eX3B[hK.HoXBl3QTxhvHZmJ,MHv&j#n85dfcWPQN;M/Yp1'FY>ARV5v9'ePre/Ebt/EMxu[2DJ&IKG`b6Uk1%1]f(ODRTttU"
-	"X%F>tmb81tlG5YyE=k%S^P//XkGJLTbqNT)uVkmZQ9.GgP(HE&+*Rg2>)oKq2K+guGE<;/#fK<AH<efl_7hpre<;9l)('p,iw_-[><[,#Q_,.rScADbOeT"
-	"$e;LVd(</VkEI`i=;AJDrig-`K1iD3v]AS$[t[$EB]1s/@WmXd-V:/&fd0PPN&M1xM_U@t>0ac3NqTM:BRx(_H'5SL]%FBoN)V3$.d90HNWrtIB91$/FWR"
-	"O-h$;y*-kUw6cUhyy0ATQI=w_oWO+Gwkrf8[i9,K`n:+V7LtEc9Q]>u6^Zm4LoG1P6(Kk%:T>-lhy067fV$Ta>BoE)Ey*OMqW+`IX1&U+lvgJc,LWw7%v."
-	"qdH&0bP40)0l)h:A&K,K,8pL==cW:C.p$VoJ'm2;VqX+C`J@9]l^LoRYY$J64gQ#k,>Lup>>uNtV[`/*vI8b>=-$5(9nw3NAFPSWN)+@*0l91eK<*R^=5y"
-	"epZgn,<e7*w%W*l:1t&ShWmBnQ@cTR;tmBVr-7'gTJT:Z;DOgWU-N(]-^2M93Sbk`YouS&==AX[bqP$1dJepBV]Sv).;YC6nXvK#(T5FNvr/YNa`165#^b"
-	"U6h&64Kiq[Y&IA5w;,N5*OP3mf^kG9jhY8sdpYo4]a7)[k^F]81Q;ZqWl$k.+gt&=S3LisLIKIfLtD,nF4D5nDpVc+FG_1PpN_>0&v9fa=oR@=821E&$EL"
-	"_W4T;1f(;OZ5Utf';IB.8J^rj#DE%dE02ebps>a3l7V)/HI3=9)gK;vH$(]ja,wAGUd7MY&bxT;tNp5wb<6Da4ndX/Qp5=Z3+K/RD0kIsUT]1d(RQ%Pamb"
-	"rlEqQuF[Ud.h9Z-,;F8&wpbtP('OncGr^qFmA[X<k$iWKYb#)KLP4'J51[a+YRcKo'%ePLBBVIM'amYBF-/tPg^awU+F(rV-1)fC/XpB1xfg>2rYqMRba="
-	":>eO%:E8uRQ.,J'A(AM(=fF<oL6.h,*v/H/,VDXPW)GbUnu:uiqIUT[gA1]l3CD6`k=3hTIkOZZVV@wiDa8b<_WaoY3p8Y]O^=Qo7G8Vv',hK^kQVure>n"
-	"7&e+WREARF3)DPlyEsb5)Z:Uf3o$wx*v'k#r1ifmEvu0W8m5&ftEIpIWN+6VKPf'2C.5W_l8Rc,OlSC-ctP7Y*qiU_M/_cG.=^7yw^HX$CmhHbcb]d;&;8"
-	"9IuK$L]7CPxbI)iD3V7[xn$u,LRw#yFVa;r^&n+Q.n#8S2y8ecRBX1J(]RIZLPMr@1Djm;rj(n2`6'9l>wv2J^3Y&dcrm9qbQyd<IWObnDNbuA#F.'EXCC"
-	"Hx';yn1*)[G4*oP.$&sI/Je*0br5X#C`dMnX9_=PcP4F%S^nM/.i^1wrOnCLe5EZAEu%685Ytf-G&pJB;HHniUu;^&pWv640NG@qDPAh1#,=5CbY.HN,_P"
-	"ff4I0E]R]p-i:iM,)DI$lG'QCT$J+k^-pmL2[j*i#0Oo:fN8Eh5=`Ipdsd%PmKEd,Aj/cmsAAX[Xr3r@bY%O6)p3;k/3R36P&9`Y(LYda/YPsk7io'CwZK"
-	"3iAF$;c<coti;pL_dXALHuhSFoT1-aW+$qID(`36UY'_)RGJ-<:4<IoHiCZ(%`[,kp:Dq3x:/W@X`mvaSPHm/=w:&f`GFSGL%rj(igQ5CV;A@)i@)jICs4"
-	".F#x#VJ[.2gE;mHSu$;)i%hO/]>i;n<YE5yhLSaN:E>%UMZ>,`h+vRf'USWVr8[S54vwUn>^&RcU7U>BgYB,Ow2vQrN3%A>JNk&YWt/fUlv%4.*sJb02XF"
-	"DN-8`*l)@AF3LGig+T2GY'pHZV@J)b)X4Yc3^mfV`.]TIfV68G83)(>JK@j+RA7l/hNQoRcmV&R:[o@asdI&7[dU27<x.-w3^Bq'gMpCAy4e)(g$dL<3=3"
-	"gxmxQFw]Nvh#/icssAyW.wcHgnM@yZ[M34TCcZ-$$Z[M7'YVTrndT(T#)+e.Un6D#uI]ByU.7Es@IGZ1S^oDGJ@P_$L>RkNSVO<857VcsmVG.Iuhw6Xcw1"
-	"bq+$E7laVjTIZiEW=h9c]AqvKRKX6iy*NQUGhV/2C;kG<wsgjOhNmIUDCdr6Uxb5c/Ge97]wCe<`CEq<i0RYF9'S%Q_U[Sk6JuODVq(Z>`'UVf^J+:Pv*="
-	"&20s0ae_$;q^G)fd1Ba:U)v,RK2dbA0n>80f*o;Sv0$/aJ%WA@u3-@^PM<@sX)%UGFS5u5'uE0p-kW--Q_ESS;CAvMC5+Q:-Ba/4uaAfK$2Ty(/F(fH@ZV"
-	"-G1<ApDV)%p9m'N,I*^$G$=cCvBv(iU'ty=2,LLgp`Z6e<f*tu>KZ;t__,VNt/v:e@4GFQGOLC%'X]ojnbR+yc./MB.eJN,>l^L7+h.^X/X,YD&JhPT>Cc"
-	"_(_vpro/1%/gkgJE-sDc:B_bBA<rIOwBuWhpdXXgZMwQm0v7d1GSXrMi`AGs5=_i[cNy_`t&oND>2SiEo=Nq5g.Bl(vyq.O-2(<Op[wYPk9(mtJjJLVm6+"
-	"@9Q,oC0pLEjn'$3e<bj$>f8p@bO[c%#)9X;MwI$LE+P0a<RfCwZbRN&YPYcCU[uHfJC6yup0OS&uT5XdA;oC;B@q+`GZD&i-Ks#@V9dRx@",
-	"[NaE7&grlsGOTJKn3Aqs&_owip%;Ma0X'-OTYEO_fA`N(/d95i>5L,6N4ld28coMODx=y,V(DR']so*4Y5KE@;nnrP1kvO/L0*jD4hGR58Ws9+4p:]ZrZB"
-	"a9>L`Y`Yta3%;*4i-@gr7J/&Te)aS+n0SQ5bTM166T7`9pg`Xl,4r6aZle_5%daCmdFiFvjMGM[BNBV&oO8TQw,GObdE`,.yg7%wY:S3r$>0mYoMfZ5FOc"
-	"ab30tBq6Laumu2wwU+UuF58g)xCg,+Zw<Ii/PJ$YmHSk[CxZ^nf/,2q0CF>^k279+1Wn6ydhqnmSFG[vIEjv@D0^AGvN6`w7=m$x;^'Ui9;+,9`o7O)+Nd"
-	"rmaOAmBHS1GQcf:NW6lJ4ri_l&6DJwPoUnIEKCw@Dy:bk;Nm7+l+0d3;7#,1hDQXX$W1d37#.'`a,o-5%Dav<cxC.8a$>;R,2tOeK2ZVH0:kfe5vDsLC/7"
-	"_YFVQ=A(YWmFNstOVDavFKN_nnt_AxYX;5]A#&';HG$Pv[Z$7%lAMH6q$K2U0tBqMWc,iD=F.qDrX4gACARkckf/EKdp`Y#2#.E#M.Vxg:H_10sfSGKs&n"
-	"@IU'ZX$f,q'44yQ>Zj#A07Um'pdL]:J50W_cQt]h#j-6s8JRKkpFef&253XB:=ui6jIvCOg(O@5nea48vtB#9Q*G_8f1OH)*tUJj:pMOOIE7[v&/f&t]kT"
-	"ackU0y,Pby.'siSx_4$7s+#7DM=;HFG=N3Bq<",
+	"NyB1ihNl6+RFvAq-e#h9soI/%5*511l[1SOZlT/EYkX$IM/DDywaKDF%FWKX8RSO#Z]vl2_&<F(7IV0tg/G(pH'4L^S$E0A[&xF]/mG9)DVAWamV:55A#r"
+	"Av@ATW_jFQQ4N@_*8SJOM;bG;tpGA_SE[bX#DW.*.VR,21>;v3FHRbiF*VjC@ADY'ssx[n&4*PaD]2kDY1b-@FkDfDe,fv^o5t9<D@OK0bfMin8HH%]C.*"
+	"10D9)I$WaW'#mvuES=svle39IU*SOZwD)ZII2oRfvM)aEa`P:w,Z&:/i8w:NMuFME$KR09jX*kiPdef,VZuD]`hIBD(9JlKEvVeE(19G-ecnjSbe,>]g5<"
+	"%uR$<Y&qR92[2Hlg4TmU'Xr:994:iDk)lWf#WW1sGK6aqNFbh)P250WJ4]e7t6Y]g9<o*-o0%8]Tbim+t@_Wfe4P#&fTKfD50oY7tWdsXLa.d9%/@%,O*o"
+	"]lHCItrrQLlt6lW9@AO@v#AB416b.*ir8n@Y=9r$_(6.phqQj,/kMTKm>=rk_bMqVo7<Pu$M0pqH$<ELrab]hP`e2<7+Xv$LtY2'L8t6p2`Msn8I4.$ESF"
+	")iN-_Cob6*;s>E=D-G%46)*S_Cbgt8<2qJLO;l.3$Mp,[S/TD8n9)>HKrj4s';6cVU`KhhQ<b4#OAR()M6SN4ot%I_BqWbKgtv*)wfL>8[QdUCd:XO^C7+"
+	"ndUqGrPWak4^iK]'tL[H/oBe0Lt%7XTy-PY,/>JVM5duxXFeSjR+t;fV-#*war,HgXP5e5PgA9*(H`)Soj`.vq7j_Y'UaKwhgq8n4bGxi(eZ5QN@vETS9("
+	"5^UYg=i&%O7JFNS4=t>&GFa-L81@=X7TiZBh8e'$/K^S6C<P&*W:nMxR<>*N0$YlU:+0wUHnZ(pL`)+kj>W3Z)%H7nv,RG=O+A#+a*,Yc%hmyJcJSkc#jO"
+	"L]/dfnFoxs(so2bPh[#OakJC>$cnU]ed*@38[dAKuEHn]E1DqIJa^yB@.H+LS(1eUn*12*rE>Ps/s(2[=HgZpAbXiI$d08oPYpgJKNA%P%`JXYL(,TaKOt"
+	"*AWV[:`F)D*G&2n_4M^#xRNL6iP.1m@bVy<^(SNemVXfQ3EJ#os>8i=h*On^gB6VlA-]np1bxu0B*5T$E8tY5YmeVuQeOl65@J(G$8c9*PRlQh@V@_+2ZI"
+	"o1wRMA[*OUc>sc_E[xOXkD__yx3I'/Pyf>m`UYpx*N5.t,a%'rrvIlC]/kt>&tjdyRE0R%dce-rD5LEQhfW2gIKIk@limhA,_THAn9G0Q+;3lWrUK,d6*("
+	"ZKKUKE&aCL+xXTjP-;5JA9/S+(b#0fe6V$CtS33I;)&g^;Q,S=JLGO15Ie^V2fglyK0xXt:(i@sMW&thpkmP1pZe]KimP.I`h>j/%EfEU7,j=@@f<qxuZ)"
+	"6xG8p6dfkAnM4jx(y7gVWpG_r>Bmo06q05Z/%hdJZIFCYU;R2iFJCSf:=&KH`eI3F]6j$bNtE*QHR14veOUL5<-7E1.yZ.J+O+[W1Yblw:gNK(7-kL8PRD"
+	"GXi,&9,m[4.5(_uJB)XvN6L9+F<+'b]Y6OM&%AL0eG#gD6(]&tR'v6*c&xhAlhn,1pJte6D=*O$9/b:]PF5W*-(7&H,Tx2QlR)Y9-G/['KPU'uww*N9R2("
+	"6T3PM&%f%d]4YdCw,O0A]4AfeqC8ReKbvTNl+XQ:(q;q8*BtFLkHT2XbCMu;s78GZn'F*[I*GmZ>/;g1]f.fDk_[wBagakl`EHLN)C`-w^@hr=yc+s%$Y@"
+	"ZR>hIL'iuDdb-eCGJ;*p*9VFY4$GH[i7V&5ckp8qliyj3,UMKKa=-oyExa'yS%CFLX#JcfSEo<Y5@/cTj95_w>%TPRM;fR_cQpq>`rgT<u3Vgf:KJ@t_1%"
+	"KD4+VX')VdbvNwy)_c[9uMb=NQKk46KPbj;4h.iy$^[9-)Mdf2'HS/_M2rE(j7GVEKx<[pd@X_sX*7[Ml)@'MF-yYOX*:([EVVCLD1DQH3FRIM(np,[34L"
+	"GIoT^/'8Q%u6'apv2cy>:snN(>KZ-92=_72DJ%L5_@.hJ)]/%&i*n6-Hus&@DDkE(=*iTkl5,@e_yUnrw&>+J(Gl::OsjveSNb<UjnRV*M[#5^B^Cf@:@3"
+	"SjQ7Ca/ad7D>Fcf896cQWT_Bt`m$c)K5t&@)6ddNblUXp=o^Ps,bL9a:qiA8-Q8C;K:xZcBu,B[6GTl`1ue&f.kmu8+87R33)8F&Ah+(tmfJ#RTEB7`A8O"
+	"^XPOp7^fgpO-BN_QSv#^sO7h^>K7xJ@s1Bu/8i_k)#B2#ml2;+f_nEsC<w7KY7#M0hfM-TcX3d60(mWeH5^/1^cmT(J1FxcTAi'mvFY(.@d]k9sKfl=_,C"
+	"]gT']WE/F(IXDd[PVOF6<QxrmpB-9s[gHaFC6OH`/s['nD<U<5y6KIub%eTd6+`I1QEk3P/NvRI>()+5TT-FOTV5sa+Gx84dsJEM]8<`nc3t5loJe2.H7R"
+	"oI'G'NE'$4C^_uPNc<^#FOTlbcWC]fI_bLjsk;lC6I79K3p.U*8$jZ,2(2/HAV+xT*SQXJIjRur+y@A,qf>h*b:iYn&ngRlM3OeXu0gY.94XeWY<FGNJO]"
+	"cf=h*'KQv'uZ31i1L=Kf_qgN;;P(_d9Q:Os6uR6S<8f+@PB`S1S/5Q_/Y.dfgoc7Jbosm^8B,dC]Br5Ky``trOL.p@ft#31jA98*FA)6HDY,6SQJ;rhL7+"
+	"6.E.gGZ_waO$pq,%wCx)e8T9NP:*s>%=C$`2$*adA.Oou/o&-XC-k&,:JrZr,g2OYOs:ZNiy*Qb<RRoW;W1,Tm1pVd0WxI3[l@wY*S#-aEXJF>2qvAO-3e"
+	"'dO=(_]<,d$^>Nk>#]GGhX-d_q&R;(o=e(8dU&XXC)w@'+>I+e2$FG7O9>*`KmWhr21k6_mHEoJ(K'r/k&9ly'R5LEdSq]R-8h:2Mac=6>=HXypP@RP(^h"
+	"p#B.LN*uM;V::oN&Q2m5Yp024,7m'RP#^u>sIg>-=1AUgSIk3p;WF2gl'ymmStw:*Us7u^s.n/yUZqc0BB637p4_h>8O+>CDKXZ7H>`->Uwr5]ZljR@X_="
+	"r=XV-tawI.[sdYW_bRNW^u4<XpW^of(Q8,OVB;;2YCsE5Z<R+Yg'HiY]sQFeE99@/w;e7xg1TY>(1vCr8A[e4@DGDxkMV2^&.#WFI_0.S64D=>)5(:e&i]"
+	"`m*)l..^>ldfnu-[3([EX0J*Xn,uJZswMy;2a`@v_`bS,>cXRQRNXuv.7-jarX`E=;hbtKpv^.RZdNM`)0/n;oX3+.kTknb+&J/cTcDLCDGYg)>8dg]LOS"
+	"0ZMRl/[GQeX.]t@LlRqdpb8Dgvrp[ln_YF&:XhIivm=a@QeLDvQ'9aqtm+<,l_^q@P*r6QQGx[GT<^k;&swDdy%K16:vJV+otv.1[,',AkO8.#2&-kDFKL"
+	"WEmfucU-GW9WbB'M$fXDgZAGo=PCNT`F::h;PaH'$ZF0J/_t<ahjD%wpAF$4[lX[sx=MMw'P'8EbJy#V23jKLgBtB_)DDbxr_B6>PuFXTL:1eT,e*BcBM1"
+	"3&hm7tM.97,DhD,h2suTC_RNd&xqrNv75'h;PKbAH'n#cPOwD3YP](:i[4-2cHWCAh3hgYS01r/cqDH8xP]/`D9[XwB9J#cK)RU#I]<J3E(JSgC[Ls$<NV"
+	"p]_)PMcZ+H&]H(I@']xhE'YN4RwsJD,T4AU#3+gxt+]KZ+wqJAde,h[#(=7NT%Y]Wj+v0T.wcDs-(Kqw</0s,Z7SMedq<)V--S<lN%7Sx3",
+	"eSI+KNbC:3w3P(wBbs%,w'WpEto;4sJdw^#d`)@-])O[+E2D%,Yhyp:G]D#qBA:2^U(LA%-vStl.+gm`vhS+;=iLAbFL0M7uwYmn3nxwiQed@np[=ReP=$"
+	"].>OPa8Qj^`=fqcipP$0.]_mx6b,lWYcEoIi97OH5)/W-kdlSBX[H&k@F)Ko`0;]3=fF>Rq(CQ.Yd2>ilvY()Y32rC2OHE$tWcIS%7=6V8Sf4_V=c&f4C4"
+	"HiDHZ:_'Myrsw5=oe>*suH,n_T1up@9;1YeVj/ls>=o([j@3]T0ha#aUrNQj8(-.M]GXur'oS4kB(L5,`g6`dfUIQ+R43b#S'8_F0D@<sypt547]-[K+C["
+	">q/GWN)i&o]K=fE/ly(YZVW5lSa0jF+mK/+ZbW4Dc@Hg^g>86`[pE:Y`A@=0gPSgmEEGHDAltJ-VmEX<'x1griR<;0Z3r/_Ed7R_DQGMOt*oxd*AG-G6)7"
+	"YA+PY6``4WXGCdMF2(X-vHg0%8n_hN4C.BS><^0%sHWRiE_I<DmQODk[;ZPiJbbLaX*<s,-6FqejHHPhw([YrY5wHXrjZKidDI.ZEm'c=@u22k0;;h3gI^"
+	"[Wf:uHtce];-)2g;Baa]&UTYKHVpL'L#rV7hS/+Iu%6>WG_X`Osi1qjKZNdZ6x]9sJ6ZXQ=^k1;hp;$6bY)/jbr<TYi`c,nW'a`)%OB''aR,:i*nUK'P.C"
+	"p+*C)ipr77RU>H_1LHY%6^7NAO*(fo+'",
 	0};
-#define DITI_SPIRV_SIZES_attention_coop2 3843u, 7376u
+#define DITI_SPIRV_SIZES_attention_coop2 3845u, 7378u
 static const diti_spirv_module diti_spirv_modules[] = {
 	{"gemm_cpu", diti_spirv_text_gemm_cpu, DITI_SPIRV_SIZES_gemm_cpu},
 	{"gemm_gpu", diti_spirv_text_gemm_gpu, DITI_SPIRV_SIZES_gemm_gpu},

@@ -3,34 +3,41 @@
 // (floats) in matrices; tiles of KEYS keys and of their values pass through shared memory, the next one waits in registers. Scores, then
 // weights, go through shared memory that is the subgroup's own, where one or more lanes own a row, or a lane owns more.
 // Queries and keys may be int8, with a scale for each head of each row (qkv_post.comp).
+// Where those matrices are too many for a subgroup's registers, SHARE subgroups have the same queries: each adds up the scores over its part
+// of the channels, weighs its part of the queries, and has its part of the output's channels.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "attention_matrix.glsl"
 
 layout(binding = 0) readonly buffer QScales { float q_scales[]; };
-const uint steps = INT8 ? 0u : depth / TK, steps8 = (ROW + TK8 - 1u) / TK8 - (INT8 ? 1u : 0u);
-const uint out_count = depth / TN, score_count = KEYS / TN, weight_count = KEYS / TK;
+const uint all_steps8 = (ROW + TK8 - 1u) / TK8 - (INT8 ? 1u : 0u);
+const uint steps = INT8 ? 0u : depth / TK / SHARE, steps8 = (all_steps8 + SHARE - 1u) / SHARE; // of a subgroup
+const uint out_count = depth / TN / SHARE, score_count = KEYS / TN, weight_count = KEYS / TK;
 const uint score_stride = KEYS / 4u + 1u;
-shared uvec4 scores[rows * score_stride]; // then, in place, a row's weights as halves
+shared uvec4 scores[SHARE * rows * score_stride]; // then, in place, a row's weights as halves
 shared float keeps[rows];
-const uint sharing = own_rows < LANES ? LANES / own_rows : 1u; // lanes of a row, each with every sharing-th group of eight keys
-const uint lane_rows = own_rows > LANES ? own_rows / LANES : 1u; // or rows of a lane, every LANES-th
+const uint soft_rows = own_rows / SHARE;                           // of a subgroup
+layout(constant_id = 15) const uint WRITTEN = 2; // score_count, or 1 where not all products of queries with a tile of keys are written out
+const uint row_lanes = soft_rows < LANES ? LANES / soft_rows : 1u;
+const uint sharing = row_lanes < KEYS / 8u ? row_lanes : KEYS / 8u; // lanes of a row, each with every sharing-th group of eight keys; others do the same
+const uint lane_rows = soft_rows > LANES ? soft_rows / LANES : 1u; // or rows of a lane, every LANES-th
 const uint groups = KEYS / 8u / sharing;
 float best_of(float x) {
-    [[unroll]] for (uint i = own_rows; i < LANES; i *= 2u) x = max(x, subgroupShuffleXor(x, i));
+    [[unroll]] for (uint i = soft_rows; i < soft_rows * sharing; i *= 2u) x = max(x, subgroupShuffleXor(x, i));
     return x;
 }
 float sum_of(float x) {
-    [[unroll]] for (uint i = own_rows; i < LANES; i *= 2u) x += subgroupShuffleXor(x, i);
+    [[unroll]] for (uint i = soft_rows; i < soft_rows * sharing; i *= 2u) x += subgroupShuffleXor(x, i);
     return x;
 }
 
 void main() {
-    uint own = gl_SubgroupID * own_rows;
+    uint own = gl_SubgroupID / SHARE * own_rows, share = gl_SubgroupID % SHARE;
     place = place_of(gl_WorkGroupID.x + first_group, rows);
     if (place.queries == 0u) return;
     float factor = score_scale * log2_e;
+    uint scored = WRITTEN == score_count ? score_count : score_count + (first_group >> 31); // drivers unroll loops whose length they know
 
     MATRIX(float16_t, TM, TK, A) q_part[RM * (INT8 ? 1u : steps)];
     MATRIX(int8_t, TM, TK8, A) q_part8[RM * (INT8 ? steps8 : 1u)];
@@ -43,16 +50,17 @@ void main() {
             uint r = own + i * TM - first;
             if (r < KEYS) {
                 [[unroll]] for (uint c = 0u; c < steps8; c++)
-                    coopMatLoad(q_part8[i * steps8 + c], tile, r * stride + c * (TK8 / 16u), stride, gl_CooperativeMatrixLayoutRowMajor);
+                    if (SHARE == 1u || share * steps8 + c < all_steps8)
+                        coopMatLoad(q_part8[i * steps8 + c], tile, r * stride + (share * steps8 + c) * (TK8 / 16u), stride, gl_CooperativeMatrixLayoutRowMajor);
                 [[unroll]] for (uint c = 0u; c < steps; c++)
-                    coopMatLoad(q_part[i * steps + c], tile, r * stride + c * (TK / 8u), stride, gl_CooperativeMatrixLayoutRowMajor);
+                    coopMatLoad(q_part[i * steps + c], tile, r * stride + (share * steps + c) * (TK / 8u), stride, gl_CooperativeMatrixLayoutRowMajor);
             }
         }
     }
 
     FLOATS(TN) o[RM * out_count];
     [[unroll]] for (uint i = 0u; i < RM * out_count; i++) o[i] = FLOATS(TN)(0.0);
-    uint lane = gl_SubgroupInvocationID, first_row = own + lane % min(own_rows, LANES), part = lane / own_rows;
+    uint lane = gl_SubgroupInvocationID, first_row = own + share * soft_rows + lane % min(soft_rows, LANES), part = lane / soft_rows % sharing;
     float largest[lane_rows], total[lane_rows], factors[lane_rows];
     uint scale_at[lane_rows];
     [[unroll]] for (uint i = 0u; i < lane_rows; i++) {
@@ -76,33 +84,40 @@ void main() {
         MATRIX(float16_t, TM, TK, A) weights[RM * weight_count];
         FLOATS(TN) s[RM];
         MATRIX(int, TM, TN, Accumulator) s8[RM];
-        [[unroll]] for (uint b = 0u; b < score_count; b++) {
-            [[unroll]] for (uint i = 0u; i < RM; i++) s[i] = FLOATS(TN)(0.0);
-            [[unroll]] for (uint c = 0u; c < steps; c++) {
-                MATRIX(float16_t, TK, TN, B) k_part;
-                coopMatLoad(k_part, tile, b * TN * stride + c * (TK / 8u), stride, gl_CooperativeMatrixLayoutColumnMajor);
-                [[unroll]] for (uint i = 0u; i < RM; i++) s[i] = coopMatMulAdd(q_part[i * steps + c], k_part, s[i]);
-            }
-            [[unroll]] for (uint i = 0u; i < RM; i++) s8[i] = MATRIX(int, TM, TN, Accumulator)(0);
-            [[unroll]] for (uint c = 0u; c < steps8; c++) {
-                MATRIX(int8_t, TK8, TN, B) k_part;
-                coopMatLoad(k_part, tile, b * TN * stride + c * (TK8 / 16u), stride, gl_CooperativeMatrixLayoutColumnMajor);
-                [[unroll]] for (uint i = 0u; i < RM; i++) s8[i] = coopMatMulAdd(q_part8[i * steps8 + c], k_part, s8[i]);
-            }
-            [[unroll]] for (uint i = 0u; i < RM; i++) {
-                if (INT8) s[i] = FLOATS(TN)(s8[i]);
-                coopMatStore(s[i], scores, (own + i * TM) * score_stride + b * (TN / 4u), score_stride, gl_CooperativeMatrixLayoutRowMajor);
+        for (uint first_b = 0u; first_b < scored; first_b += WRITTEN) {
+            [[unroll]] for (uint n = 0u; n < WRITTEN; n++) {
+                uint b = first_b + n;
+                [[unroll]] for (uint i = 0u; i < RM; i++) s[i] = FLOATS(TN)(0.0);
+                [[unroll]] for (uint c = 0u; c < steps; c++) {
+                    MATRIX(float16_t, TK, TN, B) k_part;
+                    coopMatLoad(k_part, tile, b * TN * stride + (share * steps + c) * (TK / 8u), stride, gl_CooperativeMatrixLayoutColumnMajor);
+                    [[unroll]] for (uint i = 0u; i < RM; i++) s[i] = coopMatMulAdd(q_part[i * steps + c], k_part, s[i]);
+                }
+                [[unroll]] for (uint i = 0u; i < RM; i++) s8[i] = MATRIX(int, TM, TN, Accumulator)(0);
+                [[unroll]] for (uint c = 0u; c < steps8; c++) {
+                    MATRIX(int8_t, TK8, TN, B) k_part;
+                    if (SHARE > 1u && share * steps8 + c >= all_steps8) break;
+                    coopMatLoad(k_part, tile, b * TN * stride + (share * steps8 + c) * (TK8 / 16u), stride, gl_CooperativeMatrixLayoutColumnMajor);
+                    [[unroll]] for (uint i = 0u; i < RM; i++) s8[i] = coopMatMulAdd(q_part8[i * steps8 + c], k_part, s8[i]);
+                }
+                [[unroll]] for (uint i = 0u; i < RM; i++) {
+                    if (INT8) s[i] = FLOATS(TN)(s8[i]);
+                    coopMatStore(s[i], scores, (share * rows + own + i * TM) * score_stride + b * (TN / 4u), score_stride, gl_CooperativeMatrixLayoutRowMajor);
+                }
             }
         }
 
-        subgroupBarrier();
+        if (SHARE == 1u) subgroupBarrier();
+        else barrier();
         [[unroll]] for (uint i = 0u; i < lane_rows; i++) {
             uint row = first_row + i * LANES;
             vec4 x[groups * 2u];
             float top = no_score, before = largest[i];
             [[unroll]] for (uint g = 0u; g < groups * 2u; g++) {
                 uint first = ((g / 2u * sharing + part) * 2u + g % 2u) * 4u;
-                x[g] = uintBitsToFloat(scores[row * score_stride + first / 4u]) * factors[i];
+                x[g] = uintBitsToFloat(scores[row * score_stride + first / 4u]);
+                [[unroll]] for (uint h = 1u; h < SHARE; h++) x[g] += uintBitsToFloat(scores[(h * rows + row) * score_stride + first / 4u]);
+                x[g] *= factors[i];
                 if (INT8) [[unroll]] for (uint h = 0u; h < 4u; h++) x[g][h] *= uintBitsToFloat(tile[(first + h) * stride + score_units - 1u].x);
                 x[g] = mix(vec4(no_score), x[g], lessThan(first_key + first + uvec4(0u, 1u, 2u, 3u), uvec4(place.keys)));
                 top = max(max(max(top, x[g].x), max(x[g].y, x[g].z)), x[g].w);
@@ -126,7 +141,7 @@ void main() {
         barrier(); // the values are there, the keys are done with
         put(0u);
         fetch(FROM_VALUES, first_key + KEYS);
-        bool any_raised = subgroupAny(raised);
+        bool any_raised = SHARE > 1u || subgroupAny(raised);
         [[unroll]] for (uint i = 0u; i < RM; i++) {
             FLOATS(TN) kept;
             coopMatLoad(kept, keeps, own + i * TM, 0u, gl_CooperativeMatrixLayoutColumnMajor);
@@ -139,13 +154,13 @@ void main() {
         [[unroll]] for (uint c = 0u; c < out_count; c++) {
             [[unroll]] for (uint b = 0u; b < weight_count; b++) {
                 MATRIX(float16_t, TK, TN, B) v_part;
-                coopMatLoad(v_part, tile, (KEYS + b * TK) * stride + c * (TN / 8u), stride, gl_CooperativeMatrixLayoutRowMajor);
+                coopMatLoad(v_part, tile, (KEYS + b * TK) * stride + (share * out_count + c) * (TN / 8u), stride, gl_CooperativeMatrixLayoutRowMajor);
                 [[unroll]] for (uint i = 0u; i < RM; i++) o[i * out_count + c] = coopMatMulAdd(weights[i * weight_count + b], v_part, o[i * out_count + c]);
             }
         }
     }
 
-    subgroupBarrier(); // the last of keeps is read
+    barrier(); // the last of keeps is read
     [[unroll]] for (uint i = 0u; i < lane_rows; i++) {
         uint query = place.first + first_row + i * LANES;
         float sum = sum_of(total[i]), largest_score = largest[i] / log2_e;
@@ -153,7 +168,7 @@ void main() {
         if (part == 0u && query < place.queries) store_lse(place, query, largest_score, sum);
         keeps[first_row + i * LANES] = sum > 0.0 ? 1.0 / sum : 0.0;
     }
-    subgroupBarrier();
+    barrier();
     [[unroll]] for (uint i = 0u; i < RM; i++) {
         FLOATS(TN) norm;
         coopMatLoad(norm, keeps, own + i * TM, 0u, gl_CooperativeMatrixLayoutColumnMajor);
@@ -165,7 +180,7 @@ void main() {
             uint r = own + i * TM - first;
             if (r < KEYS) {
                 [[unroll]] for (uint c = 0u; c < out_count; c++)
-                    coopMatStore(o[i * out_count + c], tile, r * 2u * stride + c * (TN / 4u), 2u * stride, gl_CooperativeMatrixLayoutRowMajor);
+                    coopMatStore(o[i * out_count + c], tile, r * 2u * stride + (share * out_count + c) * (TN / 4u), 2u * stride, gl_CooperativeMatrixLayoutRowMajor);
             }
         }
         barrier();

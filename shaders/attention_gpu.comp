@@ -1,7 +1,7 @@
 #version 450
-// Attention for GPUs without matrix units: 16 x 8 threads work on 32 queries of one head; tiles of KEYS keys, then of their values, stand in
-// shared memory. Scores: each thread 4 queries x (KEYS / 16) keys. Softmax: four threads per query. Output: each thread the same 4
-// queries x every 16th group of four channels.
+// Attention for GPUs without matrix units: ACROSS x 8 threads work on 32 queries of one head; tiles of KEYS keys, then of their values, stand
+// in shared memory. Scores: each thread 4 queries x (KEYS / ACROSS) keys. Softmax: TEAM threads per query. Output: each thread the same 4
+// queries x every ACROSS-th group of four channels.
 // Queries and keys may be int8 with a scale for each head of each row (qkv_post.comp): sixteen channels at a time, by the dot product of four
 // bytes. glslang learned GL_EXT_integer_dot_product late; this is the same instruction, OpSDot of packed words. Devices without it get
 // the module without it (diti_spirv_no_dot).
@@ -14,11 +14,13 @@ layout(constant_id = 7) const bool SHARED_QUERIES = false; // where shared memor
 #define PER_THREAD 4u
 #define INT8 (FORMAT == FORMAT_I8)
 
-const uint key_loops = (KEYS + 15u) / 16u, quad_loops = (QUADS + 15u) / 16u, row_quads = QUADS + 1u, part_keys = KEYS / 4u;
+const uint ACROSS = THREADS / 8u, TEAM = THREADS / 32u;
+const uint key_loops = (KEYS + ACROSS - 1u) / ACROSS, quad_loops = (QUADS + ACROSS - 1u) / ACROSS, row_quads = QUADS + 1u;
+const uint part_keys = (KEYS + TEAM - 1u) / TEAM;
 shared vec4 tile[KEYS * row_quads];
 shared vec4 query_tile[SHARED_QUERIES ? QUERIES * row_quads : 1u];
 shared float weights[QUERIES * (KEYS + 1u)];
-shared float tops[128];
+shared float tops[THREADS];
 shared float keeps[QUERIES];
 
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450) int dot_bytes(int a, int b, spirv_literal int packed_format);
@@ -37,12 +39,12 @@ vec4 query_cell(const uint query, const uint c) {
 }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, across = t % 16u, down = t / 16u;
+    uint t = gl_LocalInvocationID.x, across = t % ACROSS, down = t / ACROSS;
     place = place_of(gl_WorkGroupID.x + first_group, QUERIES);
     if (place.queries == 0u) return;
     uint quads = (head_dim + 3u) / 4u, keys = place.keys, first_query = place.first;
     uint channel = place.head * head_dim, query_row = place.query_row, key_row = place.key_row, cells = INT8 ? int8_cells : quads;
-    uint own = t / 4u, part = t % 4u * part_keys; // softmax: query and first key of this thread
+    uint own = t / TEAM, part = t % TEAM * part_keys, part_end = min(part + part_keys, KEYS); // softmax: query and first key of this thread
     float largest = VERY_LOW, total[PER_THREAD];
     vec4 o[PER_THREAD][quad_loops];
     [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
@@ -50,13 +52,13 @@ void main() {
         [[unroll]] for (uint c = 0u; c < quad_loops; c++) o[i][c] = vec4(0.0);
     }
     if (SHARED_QUERIES) {
-        for (uint n = t; n < QUERIES * cells; n += 128u) query_tile[n / cells * row_quads + n % cells] = query_cell(n / cells, n % cells);
+        for (uint n = t; n < QUERIES * cells; n += THREADS) query_tile[n / cells * row_quads + n % cells] = query_cell(n / cells, n % cells);
     }
 
     for (uint first_key = 0u; first_key < keys; first_key += KEYS) {
         uint count = min(KEYS, keys - first_key);
         barrier();
-        for (uint n = t; n < count * cells; n += 128u) {
+        for (uint n = t; n < count * cells; n += THREADS) {
             uint at = k_offset + (key_row + first_key + n / cells) * k_pitch;
             tile[n / cells * row_quads + n % cells] = CELL_OF(k, at, n % cells);
         }
@@ -66,7 +68,7 @@ void main() {
             [[unroll]] for (uint j = 0u; j < key_loops; j++) score[i][j] = 0.0;
         for (uint d = 0u; d < cells; d++) {
             vec4 y[key_loops];
-            [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[min(across + 16u * j, count - 1u) * row_quads + d];
+            [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[min(across + ACROSS * j, count - 1u) * row_quads + d];
             [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
                 uint query = down * PER_THREAD + i;
                 vec4 x = SHARED_QUERIES ? query_tile[query * row_quads + d] : query_cell(query, d);
@@ -76,7 +78,7 @@ void main() {
             }
         }
         [[unroll]] for (uint j = 0u; j < key_loops; j++) {
-            uint key = across + 16u * j;
+            uint key = across + ACROSS * j;
             if (key >= KEYS) continue;
             [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
                 uint query = down * PER_THREAD + i;
@@ -85,15 +87,15 @@ void main() {
             }
         }
         barrier();
-        for (uint n = t; n < count * quads; n += 128u)
+        for (uint n = t; n < count * quads; n += THREADS)
             tile[n / quads * row_quads + n % quads] = HEAD_LOAD(v, v_offset + (key_row + first_key + n / quads) * v_pitch + channel, n % quads);
         float top = VERY_LOW;
-        for (uint j = part; j < part + part_keys; j++) top = max(top, weights[own * (KEYS + 1u) + j]);
+        for (uint j = part; j < part_end; j++) top = max(top, weights[own * (KEYS + 1u) + j]);
         tops[t] = top;
         barrier();
-        uint four = t / 4u * 4u;
-        top = max(max(largest, max(tops[four], tops[four + 1u])), max(tops[four + 2u], tops[four + 3u]));
-        for (uint j = part; j < part + part_keys; j++) weights[own * (KEYS + 1u) + j] = exp(weights[own * (KEYS + 1u) + j] - top);
+        top = largest;
+        [[unroll]] for (uint i = 0u; i < TEAM; i++) top = max(top, tops[own * TEAM + i]);
+        for (uint j = part; j < part_end; j++) weights[own * (KEYS + 1u) + j] = exp(weights[own * (KEYS + 1u) + j] - top);
         if (part == 0u) keeps[own] = exp(largest - top);
         largest = top;
         barrier();
@@ -104,7 +106,7 @@ void main() {
         }
         for (uint key = 0u; key < count; key++) {
             vec4 y[quad_loops];
-            [[unroll]] for (uint c = 0u; c < quad_loops; c++) y[c] = tile[key * row_quads + min(across + 16u * c, quads - 1u)];
+            [[unroll]] for (uint c = 0u; c < quad_loops; c++) y[c] = tile[key * row_quads + min(across + ACROSS * c, quads - 1u)];
             [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
                 float p = weights[(down * PER_THREAD + i) * (KEYS + 1u) + key];
                 total[i] += p;
@@ -121,9 +123,9 @@ void main() {
         float norm = total[i] > 0.0 ? 1.0 / total[i] : 0.0;
         uint at = out_offset + (query_row + query) * out_pitch + channel;
         [[unroll]] for (uint c = 0u; c < quad_loops; c++)
-            if (across + 16u * c < quads) store_out(at, across + 16u * c, o[i][c] * norm);
+            if (across + ACROSS * c < quads) store_out(at, across + ACROSS * c, o[i][c] * norm);
         if (across > 0u) continue;
-        float top = tops[(down * PER_THREAD + i) * 4u];
+        float top = tops[(down * PER_THREAD + i) * TEAM];
         if (INT8) top += scale * query_cell(down * PER_THREAD + i, cells - 1u).y; // what subtracting the mean key took away
         store_lse(place, query, top, total[i]);
     }

@@ -13,28 +13,28 @@ layout(constant_id = 6) const uint KEYS = 16; // or 32
 #define LARGE_SCORE 0x41800000u // 16, as bits: sums of F16 are off by 2^-12 of their size or so
 #define WEIGHT_UNIT 32.0 // of F16 weights: none that counts is subnormal
 
-const uint key_loops = KEYS / 16u, quad_loops = (QUADS + 15u) / 16u, row_quads = QUADS + 1u, part_keys = KEYS / 4u;
+const uint ACROSS = THREADS / 8u, TEAM = THREADS / 32u; // at most KEYS parts
+const uint key_loops = (KEYS + ACROSS - 1u) / ACROSS, quad_loops = (QUADS + ACROSS - 1u) / ACROSS, row_quads = QUADS + 1u, part_keys = KEYS / TEAM;
 const uint outputs = 4u * quad_loops, query_row = 4u * QUADS + 1u;
 shared f16vec4 query_tile[QUERIES / 4u * query_row]; // a channel of four queries
 shared f16vec4 tile[KEYS * row_quads];               // four channels of a key, or of its value
 shared uint weights[QUERIES * (KEYS + 1u)];          // as bits: scores, then weights, F16 ones twice
-shared float tops[128];
+shared float tops[THREADS];
 shared float keeps[QUERIES];
 shared uint again;
 
 f16vec4 halves(const uvec2 x) { return f16vec4(unpackFloat2x16(x.x), unpackFloat2x16(x.y)); }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, across = t % 16u, down = t / 16u;
+    uint t = gl_LocalInvocationID.x, across = t % ACROSS, down = t / ACROSS;
     Place place = place_of(gl_WorkGroupID.x + first_group, QUERIES);
     if (place.queries == 0u) return;
     uint keys = place.keys, channel = place.head * head_dim;
-    uint own = t / 4u * (KEYS + 1u) + t % 4u * part_keys; // softmax: the weights of this thread
-    uint four = t & ~3u;
+    uint own = t / TEAM * (KEYS + 1u) + t % TEAM * part_keys; // softmax: the weights of this thread
     float largest, total; // total: of the thread's own weights
     vec4 o[outputs];
     bool exact = false;
-    for (uint n = t; n < QUERIES * QUADS; n += 128u) {
+    for (uint n = t; n < QUERIES * QUADS; n += THREADS) {
         uint query = n / QUADS, at = query / 4u * query_row + n % QUADS * 4u;
         f16vec4 v = halves(q_h4[(q_offset + (place.query_row + min(place.first + query, place.queries - 1u)) * q_pitch + channel) / 4u + n % QUADS]);
         [[unroll]] for (uint e = 0u; e < 4u; e++) query_tile[at + e][query % 4u] = v[e];
@@ -58,7 +58,7 @@ void main() {
         }
         if (first_key >= keys) break;
         uint count = min(KEYS, keys - first_key);
-        for (uint n = t; n < count * QUADS; n += 128u)
+        for (uint n = t; n < count * QUADS; n += THREADS)
             tile[n / QUADS * row_quads + n % QUADS] = halves(k_h4[(k_offset + (place.key_row + first_key + n / QUADS) * k_pitch + channel) / 4u + n % QUADS]);
         barrier();
         vec4 score[key_loops];
@@ -69,7 +69,7 @@ void main() {
         }
         for (uint d = 0u; d < QUADS; d++) {
             f16vec4 y[key_loops];
-            [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[min(across + 16u * j, count - 1u) * row_quads + d];
+            [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[min(across + ACROSS * j, count - 1u) * row_quads + d];
             [[unroll]] for (uint e = 0u; e < 4u; e++) {
                 f16vec4 x = query_tile[down * query_row + 4u * d + e];
                 [[unroll]] for (uint j = 0u; j < key_loops; j++) {
@@ -85,7 +85,8 @@ void main() {
             }
         }
         [[unroll]] for (uint j = 0u; j < key_loops; j++) {
-            uint key = across + 16u * j;
+            uint key = across + ACROSS * j;
+            if (key >= KEYS) continue;
             [[unroll]] for (uint i = 0u; i < 4u; i++) {
                 uint query = down * 4u + i;
                 float s = biased(score[j][i], place.head, min(place.first + query, place.queries - 1u), first_key + min(key, count - 1u));
@@ -94,15 +95,15 @@ void main() {
             }
         }
         barrier();
-        for (uint n = t; n < count * QUADS; n += 128u)
+        for (uint n = t; n < count * QUADS; n += THREADS)
             tile[n / QUADS * row_quads + n % QUADS] = halves(v_h4[(v_offset + (place.key_row + first_key + n / QUADS) * v_pitch + channel) / 4u + n % QUADS]);
         float top = largest;
         for (uint j = own; j < own + part_keys; j++) top = max(top, uintBitsToFloat(weights[j]));
         tops[t] = top;
         barrier();
-        top = max(max(tops[four], tops[four + 1u]), max(tops[four + 2u], tops[four + 3u]));
+        [[unroll]] for (uint i = 0u; i < TEAM; i++) top = max(top, tops[t / TEAM * TEAM + i]);
         float keep = exp(largest - top);
-        keeps[t / 4u] = keep;
+        keeps[t / TEAM] = keep;
         total *= keep;
         largest = top;
         for (uint j = own; j < own + part_keys; j++) {
@@ -120,7 +121,7 @@ void main() {
             uint p[4];
             [[unroll]] for (uint i = 0u; i < 4u; i++) p[i] = weights[(down * 4u + i) * (KEYS + 1u) + key];
             [[unroll]] for (uint n = 0u; n < outputs; n++) {
-                f16vec4 y = tile[key * row_quads + min(across + n / 4u * 16u, QUADS - 1u)];
+                f16vec4 y = tile[key * row_quads + min(across + n / 4u * ACROSS, QUADS - 1u)];
                 if (exact) o[n] += uintBitsToFloat(p[n % 4u]) * vec4(y);
                 else sums[n] = fma(halves(uvec2(p[n % 4u])), y, sums[n]);
             }
@@ -129,11 +130,12 @@ void main() {
     }
 
     tops[t] = total;
-    keeps[t / 4u] = largest;
+    keeps[t / TEAM] = largest;
     barrier();
     [[unroll]] for (uint n = 0u; n < outputs; n++) {
-        uint own_query = down * 4u + n % 4u, query = place.first + own_query, quad = across + n / 4u * 16u;
-        float sum = tops[4u * own_query] + tops[4u * own_query + 1u] + tops[4u * own_query + 2u] + tops[4u * own_query + 3u];
+        uint own_query = down * 4u + n % 4u, query = place.first + own_query, quad = across + n / 4u * ACROSS;
+        float sum = tops[TEAM * own_query];
+        [[unroll]] for (uint i = 1u; i < TEAM; i++) sum += tops[TEAM * own_query + i];
         if (query >= place.queries || quad >= QUADS) continue;
         store_out(out_offset + (place.query_row + query) * out_pitch + channel, quad, sum > 0.0 ? o[n] / sum : vec4(0.0));
         if (quad == 0u) store_lse(place, query, keeps[own_query], sum);

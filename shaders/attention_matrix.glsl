@@ -17,6 +17,7 @@ layout(constant_id = 10) const uint RM = 1;    // matrices of queries of a subgr
 layout(constant_id = 11) const uint KEYS = 32; // a multiple of TM, TN, TK, and of 8 for each lane of a row
 layout(constant_id = 12) const uint TK8 = 32;  // depth of a product of int8, a multiple of 16
 layout(constant_id = 13) const uint ROW = 0;   // bytes of an int8 head: a multiple of TK8, then the scale and a float in 16 more; 0: halves
+layout(constant_id = 14) const uint SHARE = 1; // subgroups that have the same queries
 #define INT8 (ROW > 0u)
 
 layout(binding = 0) readonly buffer Q16 { uvec4 q16[]; };
@@ -26,7 +27,7 @@ layout(binding = 3) writeonly buffer Out16 { uvec4 out16[]; };
 
 #define MATRIX(TYPE, ROWS, COLUMNS, USE) coopmat<TYPE, gl_ScopeSubgroup, ROWS, COLUMNS, gl_MatrixUse##USE>
 #define FLOATS(COLUMNS) MATRIX(float, TM, COLUMNS, Accumulator)
-const uint own_rows = TM * RM, rows = THREADS / LANES * own_rows, depth = 4u * QUADS;
+const uint own_rows = TM * RM, rows = THREADS / LANES / SHARE * own_rows, depth = 4u * QUADS;
 const uint units = QUADS / 2u, stride = units + 1u; // of 16 bytes in a row of a tile; the skew spreads rows over the banks
 const uint score_units = INT8 ? ROW / 16u : units;
 const float log2_e = 1.4426950408889634;

@@ -147,6 +147,7 @@ void main() {
     }
 
     uint mine = team * m_size * strip_skewed;
+    uint written = m_size * strip + (first_group >> 31); // drivers unroll loops whose length they know: NVK takes seven times as long for it
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         barrier();
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
@@ -155,7 +156,7 @@ void main() {
             else coopMatStore(sums[i * COLUMNS + j], tiles, at, strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
         }
         barrier();
-        for (uint n = mate; n < m_size * strip; n += TEAM) {
+        for (uint n = mate; n < written; n += TEAM) {
             uint row = first_row + (down * ROWS + i) * m_size + n / strip, column = first_column + across * COLUMNS * n_size + n % strip * 4u;
             uint at = mine + n / strip * strip_skewed + n % strip;
             vec4 v = INT8 ? vec4(ivec4(uvec4(byte_tiles[2u * at], byte_tiles[2u * at + 1u]))) : uintBitsToFloat(tiles[at]);

@@ -15,10 +15,8 @@
 #define CONV false
 #define FORM 0u
 #define CELL f16vec4
-#define STEP_QUADS 8u
 #else
 #define CELL vec4
-#define STEP_QUADS 4u
 #endif
 #include "gemm.glsl"
 layout(constant_id = 10) const uint ROWS = 8;
@@ -26,6 +24,8 @@ layout(constant_id = 11) const uint COLUMNS = 4; // a multiple of 4
 #ifndef FORM
 layout(constant_id = 12) const uint FORM = 0u;
 #endif
+layout(constant_id = 14) const uint STEP_QUADS = 4; // of K in a slice
+layout(constant_id = 13) const uint UNROLLED = 4; // quads of a slice that are written out: fewer where registers are few
 #define FORM_FEW 1u    // M is at most ROWS, at most 8
 #define FORM_REDUCE 2u // a product was split along K: the K partial results, each [M rounded up to 16, N], are added in order
 #define SKEWED (STEP_QUADS + 1u)
@@ -37,12 +37,22 @@ const uint a_cells = FORM == FORM_FEW ? THREADS * ROWS : tile_rows * SKEWED;
 shared CELL a_tile[a_cells];
 shared CELL w_tile[tile_columns * SKEWED];
 
+// Four elements as they are in memory, so that they wait in few registers.
+#define WORDS_OF(NAME, FORMAT, AT)                                             \
+    (INT8 ? uvec4(NAME##_u1[(AT) >> 2], 0u, 0u, 0u) : FORMAT == FORMAT_F16     \
+     ? uvec4(NAME##_h4[(AT) >> 2], 0u, 0u) : floatBitsToUint(NAME##_f4[(AT) >> 2]))
+
 #ifdef HALF
 shared uint overflowed;
 // What was F16 in memory needs no rounding.
-f16vec4 cell_of(const uint format, const vec4 v) { return format == FORMAT_F16 ? f16vec4(v) : f16vec4(to_half(v.xy), to_half(v.zw)); }
+CELL cell_of(const uint format, const uvec4 words) {
+    vec4 v = uintBitsToFloat(words);
+    return format == FORMAT_F16 ? f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y)) : f16vec4(to_half(v.xy), to_half(v.zw));
+}
 #else
-vec4 cell_of(const uint format, const vec4 v) { return v; }
+CELL cell_of(const uint format, const uvec4 words) {
+    return INT8 ? unpack_bytes(words.x) : format == FORMAT_F16 ? unpack4(words.xy) : uintBitsToFloat(words);
+}
 
 // A workgroup computes four columns; its threads split K and add up in a fixed order.
 vec4 few_rows(const uint t, const uint n) {
@@ -96,14 +106,15 @@ void main() {
         [[unroll]] for (uint i = 0u; i < ROWS; i++)
             [[unroll]] for (uint j = 0u; j < COLUMNS; j++) whole[i][j] = 0;
     }
-    vec4 next_a[a_loads], next_w[w_loads];
+    uvec4 next_a[a_loads], next_w[w_loads];
+    uint written = UNROLLED == STEP_QUADS ? STEP_QUADS : STEP_QUADS + (first_group >> 31); // drivers unroll loops whose length they know
 
     for (uint s = 0u; s <= total; s++) {
         if (s > 0u) { // the slice that waits in registers
             barrier();
             [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                uint n = t + i * THREADS;
-                a_tile[n / STEP_QUADS * SKEWED + n % STEP_QUADS] = cell_of(A_FORMAT, next_a[i]);
+                uint n = t + i * THREADS, quad = (CONV ? (s - 1u) % slices : s - 1u) * STEP_QUADS + n % STEP_QUADS;
+                a_tile[n / STEP_QUADS * SKEWED + n % STEP_QUADS] = CELL(mask_tail(vec4(cell_of(A_FORMAT, next_a[i])), 4u * quad));
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) { // so that threads that read side by side find their columns side by side
                 uint n = t + i * THREADS, c = n / STEP_QUADS;
@@ -117,11 +128,11 @@ void main() {
                 uint n = t + i * THREADS, row = min(first_row + n / STEP_QUADS, M - 1u), quad = first + n % STEP_QUADS;
                 bool valid = true;
                 if (CONV) row = tap_row(pixels[i], tap, valid);
-                next_a[i] = valid && quad < quads ? mask_tail(load_a(a_offset + row * a_pitch + 4u * quad), 4u * quad) : vec4(0.0);
+                next_a[i] = valid && quad < quads ? WORDS_OF(a, A_FORMAT, a_offset + row * a_pitch + 4u * quad) : uvec4(0u);
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) {
                 uint n = t + i * THREADS, column = min(first_column + n / STEP_QUADS, N - 1u), quad = first + n % STEP_QUADS;
-                next_w[i] = quad < quads ? load_w(w_offset + column * w_pitch + 4u * (tap * quads + quad)) : vec4(0.0);
+                next_w[i] = quad < quads ? WORDS_OF(w, W_FORMAT, w_offset + column * w_pitch + 4u * (tap * quads + quad)) : uvec4(0u);
             }
         }
         if (s == 0u) continue;
@@ -135,28 +146,32 @@ void main() {
 #ifdef HALF
         if (attempt == 0u) {
             f16vec2 run[ROWS][COLUMNS];
-            [[unroll]] for (uint k = 0u; k < STEP_QUADS; k++) {
-                f16vec4 y[COLUMNS];
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = w_tile[(j * 16u + across) * SKEWED + k];
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + k];
-                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
-                        run[i][j] = fma(x.zw, y[j].zw, k == 0u ? x.xy * y[j].xy : fma(x.xy, y[j].xy, run[i][j]));
+            [[unroll]] for (uint i = 0u; i < ROWS; i++)
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) run[i][j] = f16vec2(0.0);
+            for (uint first = 0u; first < written; first += UNROLLED)
+                [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
+                    f16vec4 y[COLUMNS];
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = w_tile[(j * 16u + across) * SKEWED + first + k];
+                    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                        f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
+                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
+                            run[i][j] = fma(x.zw, y[j].zw, UNROLLED == STEP_QUADS && k == 0u ? x.xy * y[j].xy : fma(x.xy, y[j].xy, run[i][j]));
+                    }
                 }
-            }
             [[unroll]] for (uint i = 0u; i < ROWS; i++)
                 [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] += float(run[i][j].x) + float(run[i][j].y);
             continue;
         }
 #endif
-        [[unroll]] for (uint k = 0u; k < STEP_QUADS; k++) {
-            vec4 y[COLUMNS];
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = vec4(w_tile[(j * 16u + across) * SKEWED + k]);
-            [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                vec4 x = vec4(a_tile[(row_thread * ROWS + i) * SKEWED + k]);
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, sum[i][j]))));
+        for (uint first = 0u; first < written; first += UNROLLED)
+            [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
+                vec4 y[COLUMNS];
+                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = vec4(w_tile[(j * 16u + across) * SKEWED + first + k]);
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                    vec4 x = vec4(a_tile[(row_thread * ROWS + i) * SKEWED + first + k]);
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, sum[i][j]))));
+                }
             }
-        }
     }
 #ifdef HALF
     uint bits = 0u;

@@ -595,6 +595,17 @@ static void test_half(void) {
     test_merge(device, 5, 2e-3, "attention_half");
     test_slices(device, "attention_half");
     diti_device_close(device);
+    device = open_rung("rung=half,portions=0,cpu=0"); /* more threads for large heads, as Intel's GPUs have them */
+    if (device) {
+        problem p = {.head_dim = 128, .heads = 1, .batch = 1, .queries = 45, .keys = 77, .size = 2, .values = 1};
+        check(device, p, "attention_half");
+        p.head_dim = 260;
+        check(device, p, "attention_half");
+        p.head_dim = 300;
+        p.f32 = true;
+        check(device, p, "attention_gpu");
+    }
+    diti_device_close(device);
     device = open_rung("rung=half,shared=16K,cpu=0"); /* fewer keys at a time */
     if (device)
         check(device,
@@ -654,6 +665,25 @@ int main(void) {
         if (sweep) test_descent();
     }
     diti_device_close(device);
+    device = open_rung("rung=coop,cpu=0,portions=1"); /* subgroups that share queries */
+    if (device) {
+        problem p = {.head_dim = 72, .heads = 2, .batch = 1, .queries = 17, .keys = 77, .size = 2, .values = 1};
+        check(device, p, "attention_coop");
+        p.int8 = true;
+        p.common = 4;
+        p.size = 1;
+        if (diti_attention_int8_head(device, p.head_dim)) check(device, p, "attention_coop");
+        p.head_dim = 200;
+        if (sweep) check(device, p, "attention_coop");
+        p.int8 = false;
+        if (sweep) check(device, p, "attention_coop");
+    }
+    diti_device_close(device);
+    if (sweep) { /* products of queries with a tile of keys as a loop */
+        device = open_rung("rung=coop,cpu=0,portions=2");
+        if (device) test_large(device, "attention_coop");
+        diti_device_close(device);
+    }
     if (sweep) { /* the tiles of GPUs: more matrices, rows and subgroups. Those of attention_coop2 want matrices of more
                     rows than one fragment has, which Mesa's driver gets wrong, as the self-test finds */
         device = open_rung("rung=coop,cpu=0");

@@ -27,7 +27,9 @@ static const imaginary gpus[] = {
 
 static void make_device(const imaginary *like, const diti_env *env, diti_device *out) {
     memset(out, 0, sizeof *out);
+    diti_identity nobody = DITI_ZERO;
     out->env = *env;
+    out->portions = diti_portions_of(&nobody, UINT64_MAX);
     out->rung = like->rung;
     out->is_cpu = like->cpu;
     out->has_fp16 = like->rung >= DITI_RUNG_FP16;

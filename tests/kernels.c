@@ -1572,6 +1572,16 @@ static void test_unit_slices(const char *rung) {
     CHECK_MESSAGE(hashes[0] == hashes[1], "rung %s: slices give other bytes", rung);
 }
 
+/* Other portions of the work for threads and subgroups: those of Intel's GPUs. */
+static void test_unit_portions(const char *rung, const char *module) {
+    char overrides[64];
+    diti_device *device;
+    snprintf(overrides, sizeof overrides, "rung=%s,cpu=0,portions=%d", rung, strcmp(rung, "half") ? 1 : 0);
+    device = open_device(overrides, 0);
+    if (device) test_unit_few(device, module);
+    diti_device_close(device);
+}
+
 /* false: the device has not what the rung needs. */
 static bool test_unit(const char *rung, const char *module) {
     char overrides[64];
@@ -1586,6 +1596,7 @@ static bool test_unit(const char *rung, const char *module) {
     if (device->rung == DITI_RUNG_HALF) test_attention(device);
     if (sweep) test_unit_all(device, module);
     diti_device_close(device);
+    test_unit_portions(rung, module);
     if (sweep) {
         test_unit_slices(rung);
         snprintf(overrides, sizeof overrides, "rung=%s,cpu=0", rung); /* the tiles of GPUs */

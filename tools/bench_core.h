@@ -93,6 +93,7 @@ typedef struct bench {
     diti_graph graph;
     diti_plan *plan;
     held *weights;
+    bool no_memory;                  /* weights have a size, but no memory: their plan is never made */
     double weight_bytes;             /* of them, so far */
     int code;                        /* the first failure while a graph is built */
     double peaks[RATES], peak_bytes; /* operations by rate, and bytes, per second; 0: not measured, or there is none */
@@ -234,14 +235,16 @@ static int random_part(bench *b, held *h, uint32_t rows, uint64_t row_bytes) {
     if (weight->part_count == DITI_MAX_WEIGHT_PARTS)
         return complain(EXIT_USAGE, "weights [%u, %u] are too large for this device; choose smaller sizes",
                         weight->rows, weight->columns);
-    if (diti_buffer_create(b->device, rows * row_bytes, DITI_MEMORY_DEVICE, "random weights", buffer, &b->err) < 0)
+    buffer->size = rows * row_bytes;
+    if (!b->no_memory &&
+        diti_buffer_create(b->device, rows * row_bytes, DITI_MEMORY_DEVICE, "random weights", buffer, &b->err) < 0)
         return failed(b);
     part->buffer = buffer;
     part->first_row = weight->part_count ? part[-1].first_row + part[-1].rows : 0;
     part->rows = rows;
     weight->part_count++;
     b->weight_bytes += (double)rows * (double)row_bytes;
-    return random_buffer(b, buffer, weight->type, weight->columns, rows * row_bytes);
+    return b->no_memory ? EXIT_GOOD : random_buffer(b, buffer, weight->type, weight->columns, rows * row_bytes);
 }
 
 static int fill_weight(bench *b, held *h, uint32_t rows, uint32_t columns) {

@@ -623,7 +623,7 @@ static diti_tensor vae_attention(vae_net *v, diti_tensor x, uint32_t channels) {
                     channels, 1, false, x);
 }
 
-static int case_vae(bench *b) {
+static void emit_vae(bench *b) {
     static const uint32_t channels[] = {512, 512, 256, 128};
     vae_net v = {b, b->o.size};
     diti_tensor x = vae_conv(&v, input(b, v.size * v.size, 4, "latent"), 512, 3, false, 0);
@@ -639,6 +639,10 @@ static int case_vae(bench *b) {
         if (level < 3) x = vae_conv(&v, x, channels[level], 3, true, 0);
     }
     vae_conv(&v, vae_norm(&v, x), 3, 3, false, 0);
+}
+
+static int case_vae(bench *b) {
+    emit_vae(b);
     return finish_case(b);
 }
 #endif

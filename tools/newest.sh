@@ -5,6 +5,7 @@
 #                                    fails where they were not fetched
 #   tools/newest.sh with MANIFEST PROGRAM ...  the same with another driver
 #   tools/newest.sh headers          prints a folder with the headers, fetched on first use; fails quietly
+#   tools/newest.sh source PACKAGE FOLDER  unpacks what a package is built from
 set -u
 cache=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/dit
 root=$cache/newest/root
@@ -15,27 +16,43 @@ fail() {
     exit 1
 }
 
-# Packages of a suite with all that they need, unpacked into a folder; the machine's own package lists are left alone.
-unpack() ( # unpack SUITE FOLDER PACKAGE...
-    suite=$1 folder=$2
-    shift 2
+# A suite's lists beside the machine's own, which are left alone: $work is a folder that lasts as long as the subshell,
+# $options are what apt-get then wants.
+lists() { # lists SUITE
     keys=/usr/share/keyrings/debian-archive-keyring.gpg
     [ -f $keys ] && command -v apt-get >/dev/null && command -v dpkg >/dev/null || fail "it is taken from Debian's packages, and this is not Debian"
     host=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
         sed -n -e 's/^URIs: *//p' -e 's/^deb \(\[[^]]*\] \)*\([^ ]*debian[^ ]*\) .*/\2/p' | head -n 1)
     [ -n "$host" ] || fail "no source of Debian packages is configured"
-    mkdir -p build "$folder" && work=$(mktemp -d "$PWD/build/newest-XXXXXX") || exit 1
+    mkdir -p build && work=$(mktemp -d "$PWD/build/newest-XXXXXX") || exit 1
     trap 'rm -rf "$work"' EXIT
     mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
-    echo "deb [signed-by=$keys] $host $suite main" >"$work/sources.list"
+    for kind in deb deb-src; do echo "$kind [signed-by=$keys] $host $1 main"; done >"$work/sources.list"
     : >"$work/status"
     options="-o Dir::State::Lists=$work/lists -o Dir::State::status=$work/status -o Dir::Cache=$work/cache -o Dir::Etc::sourcelist=$work/sources.list
         -o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null -o APT::Sandbox::User=$(id -un) -o APT::Install-Recommends=false
         -o Debug::NoLocking=1 -o Acquire::Languages=none"
+}
+
+# Packages of a suite with all that they need, unpacked into a folder.
+unpack() ( # unpack SUITE FOLDER PACKAGE...
+    lists "$1"
+    folder=$2
+    shift 2
+    mkdir -p "$folder" || exit 1
     # shellcheck disable=SC2086
     apt-get $options -qq update >"$work/log" 2>&1 && apt-get $options -qq -y --download-only install "$@" >>"$work/log" 2>&1 ||
         fail "$(tail -n 1 "$work/log")"
     for package in "$work"/cache/archives/*.deb; do dpkg -x "$package" "$folder" || exit 1; done
+)
+
+# What a package is built from, as its authors published it, unpacked into a folder.
+unpack_source() ( # unpack_source SUITE FOLDER PACKAGE
+    lists "$1"
+    mkdir -p "$2" || exit 1
+    # shellcheck disable=SC2086
+    cd "$work" && apt-get $options -qq update >log 2>&1 && apt-get $options -qq --download-only source "$3" >>log 2>&1 || fail "$(tail -n 1 "$work/log")"
+    tar -C "$2" --strip-components 1 -xf "$work/$3"_*.orig.tar.*[!c]
 )
 
 found() { ls "$@" 2>/dev/null | head -n 1; }
@@ -81,5 +98,9 @@ fetch) fetch ;;
 run) [ $# -ge 2 ] && shift && run "$@" ;;
 with) [ $# -ge 3 ] && manifest=$2 && shift 2 && run "$@" ;;
 headers) headers ;;
-*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM or headers" ;;
+source) # a mirror may lack sources of suites that move
+    [ $# -eq 3 ] && for suite in testing unstable; do unpack_source $suite "$3" "$2" 2>/dev/null && exit 0; done
+    [ $# -eq 3 ] && unpack_source stable "$3" "$2"
+    ;;
+*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM, headers or source PACKAGE FOLDER" ;;
 esac

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tools/setup.sh image|test|test-all|shaders|list: makes sure that what the make target of that name needs is installed,
+# tools/setup.sh image|test|test-all|shaders|gpus|list: makes sure that what the make target of that name needs is installed,
 # with the distribution's own package manager. As root, or with sudo, it installs; else it prints the command and stops.
 # `list` only names what is missing for `make`.
 set -u
@@ -27,6 +27,9 @@ has_layers() { ls /usr/share/vulkan/explicit_layer.d/*validation*.json; }
 has_fuzzer() { ls "$(clang -print-resource-dir)"/lib/*/libclang_rt.fuzzer*.a; }
 has_sanitizers() { echo 'int main(void){return 0;}' | cc -fsanitize=address,undefined -x c - -o /dev/null; }
 has_mpi() { PATH=$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin command -v mpicc; }
+has_mesa_needs() { # to build its shims
+    command -v flex && command -v bison && command -v c++ && pkg-config --exists libdrm expat libelf && python3 -c 'import ensurepip'
+}
 has_32_bit() {
     [ "$(uname -m)" != x86_64 ] || echo '#include <errno.h>' | gcc -m32 -idirafter "/usr/include/$(gcc -print-multiarch)" -E -
 }
@@ -59,6 +62,7 @@ if [ "$purpose" = test ] || [ "$purpose" = shaders ]; then
     need spirv-tools has spirv-opt
 fi
 [ "$purpose" != image ] || need driver has_driver ''
+[ "$purpose" != gpus ] || need mesa has_mesa_needs
 
 # Some modules of shaders/MODULES need a newer glslang than most distributions have.
 newest_glslang() {
@@ -100,6 +104,7 @@ package() { # the packages that hold a thing
     apt-get:wine) echo wine wine64 ;;
     apt-get:x-server) echo xvfb xauth ;;
     apt-get:spirv-cross) echo spirv-cross ;;
+    apt-get:mesa) echo g++ bison flex pkg-config libdrm-dev libexpat1-dev libelf-dev python3-venv ;;
     dnf:mingw) echo mingw64-gcc mingw64-gcc-c++ ;;
     pacman:mingw) echo mingw-w64-gcc ;;
     pacman:volk) echo volk ;;

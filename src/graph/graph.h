@@ -597,7 +597,7 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
 /* Does it in parts where `tiles` of the usual size are too few (ops_split_k.c); false: it is not split. */
 DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 /* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
-#define DITI_ATTENTION_CONSTANTS 8u
+#define DITI_ATTENTION_CONSTANTS 10u
 typedef struct diti_attention_tiles {
     const char *module;
     uint32_t group, block;                                        /* workgroup size and its queries */

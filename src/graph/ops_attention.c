@@ -76,17 +76,25 @@ static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, 
     return each * lanes * out->quads * 16u <= device->limits.shared_bytes;
 }
 
+/* Threads of a workgroup for heads of so many groups of four channels: 8 times 16 of them, or more where a thread has
+   no registers for all that it would get. */
+static uint32_t diti_attention_threads(const diti_device *device, uint32_t quads, uint32_t each) {
+    uint32_t across = 16;
+    while (each && across < 64 && quads > across * each && 16 * across <= device->limits.group_invocations) across *= 2;
+    return 8 * across;
+}
+
 static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, diti_attention_tiles *out) {
     const uint32_t queries = 32;
     uint32_t keys = 32, bytes = 0;
     bool kept = false;
+    out->group = diti_attention_threads(device, quads, device->portions->quads);
     for (; keys >= 4; keys /= 2) { /* keys or values, weights, and a little */
-        bytes = keys * (quads + 1) * 16 + queries * (keys + 1) * 4 + 1024;
+        bytes = keys * (quads + 1) * 16 + queries * (keys + 1) * 4 + 512 + 4 * out->group;
         if (bytes <= device->limits.shared_bytes) break;
     }
     if (keys >= 16) kept = bytes + queries * (quads + 1) * 16 <= device->limits.shared_bytes;
     out->module = "attention_gpu";
-    out->group = 128;
     out->block = queries;
     out->quads = quads;
     out->constants[0] = keys;
@@ -101,12 +109,12 @@ static bool diti_attention_tiles_half(const diti_device *device, const diti_atte
     uint32_t quads = shape->head_dim / 4, keys = 32, bytes = 0;
     if (device->rung < DITI_RUNG_HALF || !device->half_attention || shape->head_dim % 4) return false;
     if (device->is_cpu && (uint64_t)(shape->keys / keys + 1) * 4 * (keys + quads) > DITI_ATTENTION_ROUNDS) return false;
+    out->group = diti_attention_threads(device, quads, device->portions->half_quads);
     for (; keys >= 16; keys /= 2) { /* queries, keys or values, weights, and a little */
-        bytes = 8 * (4 * quads + 1) * 8 + keys * (quads + 1) * 8 + 32 * (keys + 1) * 4 + 1024;
+        bytes = 8 * (4 * quads + 1) * 8 + keys * (quads + 1) * 8 + 32 * (keys + 1) * 4 + 512 + 4 * out->group;
         if (bytes <= device->limits.shared_bytes) break;
     }
     out->module = "attention_half";
-    out->group = 128;
     out->block = 32;
     out->quads = quads;
     out->constants[0] = keys;

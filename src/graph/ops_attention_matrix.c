@@ -10,6 +10,7 @@ typedef struct diti_attention_matrix {
     diti_coop_shape shape; /* of halves, and of int8 */
     diti_coop_shape shape8;
     uint32_t lanes, subgroups, queries, keys, padded; /* queries of a subgroup */
+    uint32_t share;                                   /* subgroups that have the same queries */
     bool registers;                                   /* scores stay in them: attention_coop2.comp */
 } diti_attention_matrix;
 
@@ -34,7 +35,12 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
     *s = out->registers ? coop->flexible[DITI_COOP_F16] : coop->subgroup_shape[DITI_COOP_F16];
     out->shape8 = diti_attention_shape8(device);
     out->lanes = coop->subgroup;
-    out->padded = s->m ? diti_attention_pad(head_dim, diti_attention_larger(diti_attention_larger(s->n, s->k), 8)) : 0;
+    out->share = 1;
+    if (!out->registers && !device->is_cpu)
+        while (out->share < 8 && head_dim > device->portions->channels * out->share) out->share *= 2;
+    out->padded =
+        s->m ? diti_attention_pad(head_dim, out->share * diti_attention_larger(diti_attention_larger(s->n, s->k), 8))
+             : 0;
     return s->m && out->lanes && (out->registers || (s->n >= 8 && s->k >= 8));
 }
 
@@ -49,19 +55,23 @@ DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32
 }
 
 static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
-    uint32_t rows = a->subgroups * a->queries, bytes = 2 * a->keys * (a->padded / 8 + 1) * 16;
-    return a->registers ? bytes : bytes + rows * (a->keys / 4 + 1) * 16 + rows * 4;
+    uint32_t rows = a->subgroups / a->share * a->queries, bytes = 2 * a->keys * (a->padded / 8 + 1) * 16;
+    return a->registers ? bytes : bytes + a->share * rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
 /* As many queries as one workgroup should have: keys and values pass by once for all of them. Candidates: the other
    size of workgroup, or of a subgroup's part. */
 static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, uint32_t candidate,
                                        diti_attention_matrix *a) {
-    uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m;
-    bool deep = (a->padded <= 80 && queries > 512) != (candidate == 2);
-    a->queries = diti_attention_larger(m, device->is_cpu ? 1 : deep ? 32 : 16);
-    a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1);
-    while (a->subgroups > 1 && a->subgroups * a->lanes > device->limits.group_invocations) a->subgroups /= 2;
+    uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m, least = device->portions->queries;
+    uint32_t simds = 2; /* of a compute unit of AMD's, on which a workgroup's waves are spread */
+    bool deep = (a->padded <= 80 && queries > 512 && least >= 16) != (candidate == 2);
+    a->queries = diti_attention_larger(m, device->is_cpu ? 1 : deep ? 2 * least : least);
+    a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1) * a->share;
+    while (a->subgroups > a->share && a->subgroups * a->lanes > device->limits.group_invocations) a->subgroups /= 2;
+    if (device->limits.registers && device->portions->registers && !device->is_cpu)
+        while (a->subgroups > a->share && a->subgroups / simds * device->portions->registers > device->limits.registers)
+            a->subgroups /= 2;
 }
 
 /* Tiles of keys: the same for all shapes with such heads. Drivers of processors compile each product apart, and slowly.
@@ -74,7 +84,9 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
         least = diti_attention_larger(least, a->lanes > a->shape.m ? 8 * a->lanes / a->shape.m : 8);
     }
     a->keys = diti_attention_larger(least, device->is_cpu ? 8 : a->registers ? 64 : 32);
-    while (a->subgroups > 1 && diti_attention_matrix_bytes(a) > device->limits.shared_bytes) a->subgroups /= 2;
+    if (device->portions->queries < 16 && !a->registers && !device->is_cpu)
+        a->keys = a->padded / a->share > 32 || a->padded > 128 ? 16 : 32;
+    while (a->subgroups > a->share && diti_attention_matrix_bytes(a) > device->limits.shared_bytes) a->subgroups /= 2;
     return diti_attention_matrix_bytes(a) <= device->limits.shared_bytes;
 }
 
@@ -88,7 +100,7 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     if (device->is_cpu && keys / a.keys > DITI_ATTENTION_MATRIX_ROUNDS) return false;
     out->module = a.registers ? "attention_coop2" : "attention_coop";
     out->group = a.subgroups * a.lanes;
-    out->block = a.subgroups * a.queries;
+    out->block = a.subgroups / a.share * a.queries;
     out->quads = a.padded / 4;
     c[0] = a.lanes;
     c[1] = a.registers ? a.queries : a.shape.m;
@@ -98,6 +110,9 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     c[5] = a.keys;
     c[6] = a.shape8.m ? a.shape8.k : 32;
     c[7] = int8 ? diti_attention_int8_head(device, head_dim) : 0;
-    out->constant_count = 8;
+    c[8] = a.share;
+    c[9] = a.keys / a.shape.n;
+    if (!device->is_cpu && a.queries * (a.padded / a.share) > device->portions->unrolled) c[9] = 1;
+    out->constant_count = a.registers ? 8 : 10;
     return true;
 }

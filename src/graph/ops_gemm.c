@@ -112,7 +112,9 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     const diti_limits *limits = &graph->device->limits;
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 64);
     bool large = limits->group_invocations >= 256 && tiles >= 256 && diti_gemm_rows_at_once(graph, gemm) >= 256;
+    const diti_portions *portions = graph->device->portions;
     bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* those sums would not be exact */
+    out->constants[3] = out->constants[4] = 4;
     if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image && !i8) {
         out->module = "gemm_gpu";
         out->group = 64;
@@ -121,18 +123,24 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
         out->constants[0] = out->rows;
         out->constants[1] = 4;
         out->constants[2] = DITI_GEMM_FORM_FEW;
-        out->constant_count = 3;
+        out->constant_count = 5;
         out->band = 1;
         return;
     }
+    if (half) {
+        out->constants[3] = portions->half_unrolled;
+        out->constants[4] = portions->half_step;
+        if (portions->half_rows < 8 && limits->group_invocations >= 256) large = true; /* no larger than it would be */
+    }
     out->module = half ? "gemm_half" : "gemm_gpu";
     out->group = large ? 256 : 128;
-    out->constants[0] = half && graph->device->is_cpu ? 2 : 8; /* a processor unrolls and compiles them all */
+    out->constants[0] = half ? portions->half_rows : i8 && portions->half_rows < 8 ? 4 : 8;
+    if (half && graph->device->is_cpu) out->constants[0] = 2; /* a processor unrolls and compiles them all */
     out->rows = out->group / 16 * out->constants[0];
     out->columns = 64;
     out->constants[1] = 4;
     out->constants[2] = 0;
-    out->constant_count = half ? 2 : 3;
+    out->constant_count = 5;
     out->band = 8;
 }
 
@@ -144,9 +152,9 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
     out->module = "gemm_dot_gpu";
     out->group = large ? 256 : 128;
     out->rows = large ? 128 : 64;
-    out->columns = large ? 128 : 64;
     out->constants[0] = 8;
-    out->constants[1] = large ? 8 : 4;
+    out->constants[1] = large ? graph->device->portions->dot_columns : 4;
+    out->columns = 16 * out->constants[1];
     out->constant_count = 2;
     out->band = 8;
 }
@@ -161,7 +169,8 @@ static void diti_gemm_tiles_reduce(diti_gemm_tiles *out) {
     out->constants[0] = 8;
     out->constants[1] = 4;
     out->constants[2] = DITI_GEMM_FORM_REDUCE;
-    out->constant_count = 3;
+    out->constants[3] = out->constants[4] = 4;
+    out->constant_count = 5;
 }
 
 /* N and every operand in the epilogue come in whole quads. */
@@ -210,9 +219,9 @@ static bool diti_gemm_is_wide(const diti_graph *graph, diti_tensor tensor, uint3
     return info->first % unit == 0 && info->pitch % unit == 0;
 }
 
-/* Parts of 64 x 64 results for subgroups, or of 32 x 32 where those are narrow or the work is little; a processor,
-   which compiles every fragment on its own, gets few of them. Candidates: the other part, another number of subgroups.
- */
+/* Parts of 64 x 64 results for subgroups, or of 32 x 32 where those are narrow or the work is little; or what the
+   device's portions say, in a tile of 128 x 128 or 64 x 64. A processor, which compiles every fragment on its own, gets
+   few of them. Candidates: the other part, another number of subgroups; or the other tile. */
 static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm *gemm, const diti_gemm_coop *coop,
                                      uint32_t candidate, uint32_t across[2], uint32_t fragments[2]) {
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
@@ -222,6 +231,16 @@ static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm 
     if (candidate == 2) count = count == 4 ? 2 : 4;
     if (coop->scope == DITI_GEMM_WORKGROUP) {
         across[0] = across[1] = fragments[0] = fragments[1] = 1;
+        return;
+    }
+    if (device->portions->part_rows < 64 && !device->is_cpu) {
+        uint32_t edge = (tiles >= 64 && !device->small_tiles) != (candidate == 1) ? 128 : 64;
+        fragments[0] = diti_gemm_ceil(device->portions->part_rows, coop->shape.m);
+        fragments[1] = diti_gemm_ceil(device->portions->part_columns, coop->shape.n);
+        across[0] = edge / device->portions->part_rows;
+        across[1] = edge / device->portions->part_columns;
+        while (across[0] > 1 && across[0] * across[1] * coop->threads > device->limits.group_invocations)
+            across[0] /= 2;
         return;
     }
     if (device->is_cpu) part = 0;
@@ -253,7 +272,9 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
         return false; /* what lies behind a row would be taken for a result */
     diti_gemm_coop_fragments(device, gemm, &coop, candidate, across, fragments);
-    step = coop.unit * 4;
+    step = coop.unit * (gemm->image ? device->portions->conv_step : device->portions->step);
+    if (device->portions->part_rows < 64 && across[0] * fragments[0] * coop.shape.m <= 64)
+        step /= 2; /* its few threads have to load it */
     while (step < coop.shape.k) step *= 2;
     out->module = "gemm_coop";
     out->group = coop.threads * across[0] * across[1];

@@ -3,7 +3,9 @@
 
 /* Without a context the answer is for a device of ordinary limits on the fp16 rung. */
 static void diti_job_imaginary_device(const dit_model *model, diti_device *device) {
+    diti_identity nobody = DITI_ZERO;
     memset(device, 0, sizeof *device);
+    device->portions = diti_portions_of(&nobody, UINT64_MAX);
     device->env = model->env;
     device->rung = DITI_RUNG_FP16;
     device->has_fp16 = true;

@@ -12,9 +12,9 @@ static bool diti_cores_has(const VkExtensionProperties *list, uint32_t count, co
     return false;
 }
 
-/* told: the vendor's extension says so. */
+/* How many there are. out: whether the vendor's extension says so, and how many registers it tells of. */
 static uint32_t diti_cores_of_list(const diti_device *device, const VkExtensionProperties *list, uint32_t count,
-                                   bool *told) {
+                                   diti_limits *out) {
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nv = DITI_ZERO;
     VkPhysicalDeviceShaderCorePropertiesAMD amd = DITI_ZERO;
     VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm = DITI_ZERO;
@@ -30,12 +30,13 @@ static uint32_t diti_cores_of_list(const diti_device *device, const VkExtensionP
     else if (diti_cores_has(list, count, VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME))
         properties.pNext = &arm;
     device->vk.GetPhysicalDeviceProperties2(device->physical, &properties);
-    *told = true;
+    out->registers = amd.vgprsPerSimd;
+    out->cores_told = true;
     if (nv.shaderSMCount) return nv.shaderSMCount;
     if (arm.shaderCoreCount) return arm.shaderCoreCount;
     if (amd.computeUnitsPerShaderArray)
         return amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
-    *told = false;
+    out->cores_told = false;
     return properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 32 : 8;
 }
 
@@ -46,7 +47,7 @@ DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, diti_limits
     list = (VkExtensionProperties *)diti_alloc_array(&device->env, count + 1, sizeof *list);
     if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device's extensions");
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
-    out->cores = diti_cores_of_list(device, list, count, &out->cores_told);
+    out->cores = diti_cores_of_list(device, list, count, out);
     diti_free(&device->env, list);
     return DIT_OK;
 }

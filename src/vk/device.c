@@ -116,6 +116,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     char wanted[32];
     int rung;
     diti_identify(&device->vk, device->physical, &id);
+    device->portions = diti_portions_of(&id, diti_override_number(overrides, "portions", UINT64_MAX));
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
     device->rung = diti_rung_highest(&device->features, &device->coop, quirks, device->unverified);

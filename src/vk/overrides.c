@@ -12,6 +12,7 @@ static const char *const diti_override_keys[] = {
     "invocations",     /* invocations in a workgroup */
     "cores",           /* multiprocessors of the device: products with fewer tiles are split along K */
     "candidate",       /* 1 to 3: the tiles that every kernel takes, in place of the usual or tuned ones */
+    "portions",        /* this line of the table in portions.c, counted from 0 */
     "staging",         /* bytes copied to or from the device at a time */
     "mapped",          /* 0: copy through a staging buffer even where device memory is visible to the host */
     "transfer",        /* 1: copy weights on a queue of a family that can only copy, where there is one */

@@ -119,6 +119,24 @@ enum {
     DITI_QUIRK_SLOW_HALF = 4    /* no arithmetic of halves */
 };
 
+/* What one thread, subgroup or workgroup gets of a kernel's work (portions.c). */
+typedef struct diti_portions {
+    /* without matrices */
+    uint32_t half_rows;         /* results of a thread in products of halves: so many rows, 4 columns */
+    uint32_t half_step;         /* of K in a slice of them, in groups of four */
+    uint32_t half_unrolled;     /* of those, how many are written out; the rest is a loop */
+    uint32_t dot_columns;       /* results of a thread in large products of int8: 8 rows, so many columns */
+    uint32_t half_quads, quads; /* of a head, in groups of four channels, that a thread has the outputs of 4 queries of,
+                                   with halves and without: of more channels there are more threads; 0: any */
+    /* with matrices */
+    uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
+    uint32_t step, conv_step;         /* of K in a slice, in units of 16 bytes; of convolutions */
+    uint32_t queries;                 /* least of a subgroup in attention */
+    uint32_t channels;                /* of a head, most of a subgroup: more are shared by 2, 4 or 8 of them */
+    uint32_t unrolled;                /* queries times channels up to which all scores of a tile are written out */
+    uint32_t registers;               /* that a thread of attention wants; 0: does not matter to the workgroup's size */
+} diti_portions;
+
 /* The cooperative matrices that kernels may use: what is enabled, exists with the types that dit computes with, and is
    not known to be broken. A shape with m 0: there is none. */
 typedef struct diti_coop_shape {
@@ -149,6 +167,7 @@ typedef struct diti_limits {
     uint32_t subgroup_size;
     uint32_t cores;         /* multiprocessors, compute units: told by the vendor's extension, else guessed */
     bool cores_told;        /* they are not guessed */
+    uint32_t registers;     /* of a SIMD unit for each lane of its waves, AMD alone; 0: not told */
     float timestamp_period; /* ns per tick; 0 when the queue has no timestamps */
     uint32_t timestamp_bits;
 } diti_limits;
@@ -318,6 +337,7 @@ typedef struct diti_device {
     dit_device_allocator allocator;
     dit_device_info info;
     diti_limits limits;
+    const diti_portions *portions;
     VkPhysicalDeviceMemoryProperties memory;
     VkDeviceSize heap;                 /* bytes of the largest device local heap */
     uint32_t ordinal;                  /* of this device in its context, for the allocator hook */
@@ -436,6 +456,8 @@ DIT_INTERNAL bool diti_feature_is_in(uint32_t feature, VkStructureType type);
 DIT_INTERNAL size_t diti_feature_structure_size(uint32_t index, VkStructureType *type);
 /* The quirks of wanted that a device has, from the table alone; why: of the first one, or NULL. */
 DIT_INTERNAL uint32_t diti_quirks(const diti_identity *id, uint32_t wanted, const char **why);
+/* What kernels get on such a device; or what a line of the table says. */
+DIT_INTERNAL const diti_portions *diti_portions_of(const diti_identity *id, uint64_t wanted);
 DIT_INTERNAL void diti_identify(const diti_vk_api *vk, VkPhysicalDevice physical, diti_identity *out);
 /* Asks the driver for its matrices: only for a device that is being opened, since some drivers crash. quirks: the table
    counts. */

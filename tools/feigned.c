@@ -1,0 +1,352 @@
+/* Compiles every kernel that dit.h chooses by default, on the device that is there, and says in one row of a table how
+   that went. tools/feigned.sh runs it, for each GPU that it can feign, with the layer tools/feigned_layer.c, which
+   writes what the driver says of each pipeline. feigned head | feigned NAME STATISTICS Nothing is run and no weight is
+   loaded. First come the kernels of a picture by FLUX.1 of 1024 x 1024, whose time is that of a cold start; then
+   whatever other shapes, types and heads need beside them. Below the row stands a line for each pipeline that failed or
+   spills to memory, then `missed` where that breaks a budget. Exit codes: 0 the row stands there, 2 anything else. */
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "bench_core.h"
+#include "bench_shapes.h"
+
+/* Seconds of one core for the pipelines of FLUX.1, and who has less. */
+#define MOST_SECONDS 5.0
+#define MOST_SECONDS_RADV 2.0
+enum { MOST_KERNELS = 4096, HOT = 5 };
+
+typedef struct kernel {
+    VkPipeline pipeline; /* null: it was not compiled */
+    const char *module;
+    char what[48]; /* the first case that wants it */
+    uint32_t constants[DITI_MAX_CONSTANTS], constant_count;
+    bool flux;
+    double flops; /* in an evaluation of FLUX.1 */
+    /* what the driver says; of several programs the largest */
+    double ms, spills, registers, occupancy;
+} kernel;
+
+typedef struct feigned {
+    bench b;
+    kernel *kernels;
+    uint32_t count, failed_cases;
+    bool flux;
+    char what[48];
+} feigned;
+
+/* ---- cases: graphs, whose dispatches name pipelines ---- */
+
+static kernel *find_kernel(feigned *f, const diti_dispatch *dispatch, VkPipeline pipeline) {
+    kernel *k;
+    uint32_t i;
+    for (i = 0; i < f->count; i++) {
+        k = &f->kernels[i];
+        if (pipeline
+                ? k->pipeline == pipeline
+                : k->module == diti_spirv_name(dispatch->module) && k->constant_count == dispatch->constant_count &&
+                      !memcmp(k->constants, dispatch->constants, sizeof k->constants))
+            return k;
+    }
+    if (f->count == MOST_KERNELS) return NULL;
+    k = &f->kernels[f->count++];
+    k->pipeline = pipeline;
+    k->module = diti_spirv_name(dispatch->module);
+    memcpy(k->constants, dispatch->constants, sizeof k->constants);
+    k->constant_count = dispatch->constant_count;
+    k->flux = f->flux;
+    diti_format(k->what, sizeof k->what, "%s: %s", f->what, dispatch->name ? dispatch->name : "?");
+    return k;
+}
+
+static void begin(feigned *f, const char *what, const char *detail, dit_type type) {
+    bench *b = &f->b;
+    char text[32];
+    diti_format(f->what, sizeof f->what, "%s %s %s", what, detail, type_text(type, text));
+    b->o.type = type;
+    b->code = EXIT_GOOD;
+    b->no_memory = true;
+    diti_graph_init(&b->graph, b->device);
+    diti_guard_begin(&b->graph);
+    diti_graph_segment(&b->graph, "measured", true);
+}
+
+/* times: how often each segment runs in what the case stands for; NULL: it does not count. */
+static void end(feigned *f, const shape_run *times) {
+    bench *b = &f->b;
+    size_t i;
+    uint32_t kind;
+    diti_guard_judge(&b->graph);
+    if (b->code || b->graph.error.result < 0) {
+        fprintf(stderr, "%s: %s\n", f->what, b->graph.error.message);
+        f->failed_cases++;
+    }
+    for (i = 0; i < b->graph.dispatch_count && !b->code; i++) {
+        const diti_dispatch *dispatch = &b->graph.dispatches[i];
+        VkPipeline pipeline = VK_NULL_HANDLE;
+        kernel *k;
+        if (diti_pipeline_get(b->device, dispatch->module, dispatch->constants, dispatch->constant_count, &pipeline,
+                              &b->err) < 0)
+            fprintf(stderr, "%s: %s\n", f->what, b->err.message);
+        k = find_kernel(f, dispatch, pipeline);
+        for (kind = 0; k && times && kind < SHAPE_KINDS && times->run[kind]; kind++)
+            if (times->segments[kind] == dispatch->segment) k->flops += dispatch->flops * times->s->layers[kind].count;
+    }
+    diti_graph_free(&b->graph);
+    free_weights(b);
+}
+
+static void add_shape(feigned *f, const shape *s, dit_type type) {
+    shape_run run;
+    memset(&run, 0, sizeof run);
+    run.s = s;
+    begin(f, s->name, "", type);
+    choose_layers(&run, 1);
+    emit_shape(&f->b, &run, true);
+    end(f, f->flux && s->in ? &run : NULL);
+}
+
+static void add_vae(feigned *f, uint32_t size, dit_type type) {
+    char text[16];
+    diti_format(text, sizeof text, "%u", size);
+    begin(f, "vae", text, type);
+    f->b.o.size = size;
+    emit_vae(&f->b);
+    end(f, NULL);
+}
+
+static void add_products(feigned *f, dit_type type) {
+    static const uint32_t rows[] = {1, 2, 4, 8, 77, 300, 4096}, columns[] = {1152, 3072};
+    uint32_t r, c;
+    for (r = 0; r < DITI_COUNT(rows); r++)
+        for (c = 0; c < DITI_COUNT(columns); c++) {
+            diti_linear_desc desc = DITI_ZERO;
+            const diti_weight *weight;
+            char text[16];
+            diti_format(text, sizeof text, "%u x %u", rows[r], columns[c]);
+            begin(f, "product", text, type);
+            desc.name = "linear";
+            weight = random_weight(&f->b, fitting_type(&f->b, columns[c]), 3072, columns[c], 1);
+            diti_linear(&f->b.graph, input(&f->b, rows[r], columns[c], "x"), weight, &desc);
+            end(f, NULL);
+        }
+}
+
+static void add_attention(feigned *f, uint32_t head_dim, uint32_t keys, bool int8) {
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor q, k, v;
+    char text[32];
+    diti_format(text, sizeof text, "of %u, %u %skeys", head_dim, keys, int8 ? "int8 " : "");
+    begin(f, "attention", text, DIT_TYPE_F16);
+    desc.batch = 1;
+    desc.heads = 16;
+    desc.head_dim = head_dim;
+    desc.scale = 0.1f;
+    desc.int8 = int8;
+    q = input(&f->b, 4096, 16 * head_dim, "q");
+    k = input(&f->b, keys, 16 * head_dim, "k");
+    v = input(&f->b, keys, 16 * head_dim, "v");
+    diti_attention(&f->b.graph, q, k, v, &desc);
+    end(f, NULL);
+}
+
+static void add_conv(feigned *f, uint32_t in, uint32_t out, uint32_t kernel_size, uint32_t stride, bool upsample,
+                     dit_type type) {
+    diti_conv_desc desc = DITI_ZERO;
+    const diti_weight *weight;
+    uint32_t in_all;
+    char text[32];
+    diti_format(text, sizeof text, "%u to %u by %u", in, out, kernel_size);
+    begin(f, "convolution", text, type);
+    in_all = in * kernel_size * kernel_size;
+    weight = random_weight(&f->b, fitting_type(&f->b, in_all), out, in_all, kernel_size);
+    desc.batch = 1;
+    desc.height = desc.width = 64;
+    desc.stride = stride;
+    desc.pad_before = stride > 1 ? 0 : kernel_size / 2;
+    desc.pad_after = kernel_size / 2;
+    desc.upsample = upsample;
+    desc.name = "conv";
+    diti_conv2d(&f->b.graph, input(&f->b, 64 * 64, in, "x"), weight, &desc);
+    end(f, NULL);
+}
+
+/* A job by the bundled model, with all that stands around a transformer: samplers, guidance, pixels. */
+static void add_picture(feigned *f) {
+    dit_model_desc model_desc = DITI_ZERO;
+    dit_job_desc desc = DITI_ZERO;
+    dit_model *model = NULL;
+    dit_job *job = NULL;
+    diti_device *device = f->b.device;
+    dit_error err = DITI_ZERO;
+    size_t i, before = device->pipeline_count;
+    diti_format(f->what, sizeof f->what, "picture");
+    model_desc.source.path = "models/emoji-q8_0.gguf";
+    desc.width = desc.height = 64;
+    desc.steps = 2;
+    desc.prompt = "a fox";
+    if (dit_model_load(f->b.context, &model_desc, &model, &err) >= 0) desc.model = model;
+    if (!model || dit_job_create(f->b.context, &desc, &job, &err) < 0) {
+        fprintf(stderr, "%s: %s\n", f->what, err.message);
+        f->failed_cases++;
+    }
+    for (i = before; i < device->pipeline_count; i++) {
+        diti_dispatch dispatch;
+        memset(&dispatch, 0, sizeof dispatch);
+        dispatch.module = device->pipelines[i]->module;
+        dispatch.constant_count = device->pipelines[i]->constant_count;
+        memcpy(dispatch.constants, device->pipelines[i]->constants, sizeof dispatch.constants);
+        find_kernel(f, &dispatch, device->pipelines[i]->pipeline);
+    }
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+}
+
+static void add_all(feigned *f) {
+    static const uint32_t heads[] = {64, 72, 80, 88, 96, 112, 128, 144, 160, 192, 224, 256};
+    static const dit_type convolved[] = {DIT_TYPE_F32, DIT_TYPE_F16, DIT_TYPE_Q8_0};
+    uint32_t i;
+    f->flux = true;
+    add_shape(f, find_shape("flux"), DIT_TYPE_Q8_0);
+    add_shape(f, find_shape("t5-xxl"), DIT_TYPE_Q8_0);
+    add_shape(f, find_shape("clip-l"), DIT_TYPE_F16);
+    add_vae(f, 128, DIT_TYPE_F16);
+    f->flux = false;
+    for (i = 0; i < DITI_COUNT(shapes); i++) {
+        add_shape(f, &shapes[i], DIT_TYPE_Q8_0);
+        add_shape(f, &shapes[i], DIT_TYPE_F16);
+    }
+    add_shape(f, find_shape("flux"), DIT_TYPE_I8_ROW);
+    add_shape(f, find_shape("flux"), DIT_TYPE_I8_ROW_ROTATED);
+    add_shape(f, find_shape("pixart-sigma-1024"), DIT_TYPE_I8_ROW);
+    for (i = DIT_TYPE_F32; i <= DIT_TYPE_I8_ROW_ROTATED; i++) add_products(f, (dit_type)i);
+    for (i = 0; i < DITI_COUNT(heads); i++) {
+        add_attention(f, heads[i], 4096, false);
+        add_attention(f, heads[i], 300, false);
+        if (heads[i] == 64 || heads[i] == 128) add_attention(f, heads[i], 4096, true); /* what may be asked for */
+    }
+    for (i = 0; i < DITI_COUNT(convolved); i++) {
+        add_vae(f, 64, convolved[i]);
+        add_conv(f, 128, 128, 3, 2, false, convolved[i]);
+        add_conv(f, 512, 512, 3, 1, true, convolved[i]);
+        add_conv(f, 3, 128, 3, 1, false, convolved[i]);
+        add_conv(f, 64, 64, 3, 1, false, convolved[i]); /* TAESD's width */
+    }
+    add_picture(f);
+}
+
+/* ---- what the driver said ---- */
+
+/* Names by driver: RADV, ANV, NVK. What NVK spills to other registers stays in them, and is not counted; ANV counts
+   registers that hold 8 or 16 lanes. */
+static const char *const spill_names[] = {"Spilled VGPRs", "Spills", "Spills to memory"};
+static const char *const scratch_names[] = {"Scratch size", "Scratch Memory Size"}; /* bytes: arrays in memory */
+static const char *const register_names[] = {"VGPRs", "Max live registers", "Number of GPRs"};
+static const char *const occupancy_names[] = {"Subgroups per SIMD", "Max warps/SM"};
+
+static double number_of(const char *line, const char *const *names, size_t count) {
+    double most = 0;
+    size_t i;
+    for (i = 0; i < count; i++) {
+        char wanted[48];
+        const char *at;
+        diti_format(wanted, sizeof wanted, "\t%s=", names[i]);
+        at = strstr(line, wanted);
+        if (at && strtod(at + strlen(wanted), NULL) > most) most = strtod(at + strlen(wanted), NULL);
+    }
+    return most;
+}
+
+static int read_statistics(feigned *f, const char *path) {
+    FILE *in = fopen(path, "r");
+    char line[4096];
+    if (!in) return complain(2, "%s: %s", path, strerror(errno));
+    while (fgets(line, sizeof line, in)) {
+        unsigned long long handle;
+        int result;
+        double ms, spills = number_of(line, spill_names, DITI_COUNT(spill_names));
+        uint32_t i;
+        if (!(spills > 0)) spills = number_of(line, scratch_names, DITI_COUNT(scratch_names));
+        if (sscanf(line, "pipeline %llx %d %lf", &handle, &result, &ms) != 3) continue;
+        for (i = 0; i < f->count; i++) {
+            kernel *k = &f->kernels[i];
+            if (!k->pipeline || (unsigned long long)(uintptr_t)k->pipeline != handle) continue;
+            k->ms += ms;
+            if (spills > k->spills) k->spills = spills;
+            k->registers = number_of(line, register_names, DITI_COUNT(register_names));
+            k->occupancy = number_of(line, occupancy_names, DITI_COUNT(occupancy_names));
+        }
+    }
+    fclose(in);
+    return EXIT_GOOD;
+}
+
+/* ---- the row ---- */
+
+static int compare_kernels(const void *a, const void *b) {
+    double d = ((const kernel *)b)->flops - ((const kernel *)a)->flops;
+    return (d > 0) - (d < 0);
+}
+
+static void print_kernel(const char *how, const kernel *k) {
+    uint32_t i;
+    printf("%s %s [", how, k->module);
+    for (i = 0; i < k->constant_count; i++) printf("%s%u", i ? "," : "", k->constants[i]);
+    printf("] %s: %.0f registers, %.0f spilled, occupancy %.0f, %.0f ms\n", k->what, k->registers, k->spills,
+           k->occupancy, k->ms);
+}
+
+static void print_row(feigned *f, const char *name) {
+    const diti_device *device = f->b.device;
+    bool radv = strstr(device->info.name, "RADV") != NULL;
+    uint32_t failed = f->failed_cases, spilled = 0, i;
+    double flux = 0, total = 0, slowest = 0;
+    qsort(f->kernels, f->count, sizeof *f->kernels, compare_kernels);
+    for (i = 0; i < f->count; i++) {
+        const kernel *k = &f->kernels[i];
+        failed += !k->pipeline;
+        spilled += k->spills > 0;
+        total += k->ms;
+        if (k->flux) flux += k->ms;
+        if (k->ms > slowest) slowest = k->ms;
+    }
+    printf("| %s | %s | %u | %u | %u | %.1f | %.1f | %.0f |", name, diti_rung_name(device->rung), f->count, failed,
+           spilled, flux * 1e-3, total * 1e-3, slowest);
+    for (i = 0; i < HOT && i < f->count; i++) {
+        if (f->kernels[i].occupancy > 0)
+            printf(" %.0f:%.0f", f->kernels[i].registers, f->kernels[i].occupancy);
+        else
+            printf(" %.0f", f->kernels[i].registers);
+    }
+    printf(" |\n");
+    for (i = 0; i < f->count; i++) {
+        if (!f->kernels[i].pipeline) print_kernel("fails", &f->kernels[i]);
+        if (f->kernels[i].spills > 0) print_kernel("spills", &f->kernels[i]);
+    }
+    for (i = 0; i < HOT && i < f->count; i++) print_kernel("hot", &f->kernels[i]);
+    if (failed || spilled || flux * 1e-3 > (radv ? MOST_SECONDS_RADV : MOST_SECONDS)) printf("missed\n");
+}
+
+int main(int count, char **texts) {
+    static feigned f;
+    dit_context_desc desc = DITI_ZERO;
+    int code;
+    if (count == 2 && strcmp(texts[1], "head") == 0) {
+        printf(
+            "| GPU | rung | pipelines | failed | spill | FLUX.1, s | all, s | slowest, ms | registers:occupancy of the five hottest |\n"
+            "|---|---|---|---|---|---|---|---|---|\n");
+        return EXIT_GOOD;
+    }
+    if (count != 3) return complain(2, "feigned head, or feigned NAME STATISTICS");
+    f.kernels = calloc(MOST_KERNELS, sizeof *f.kernels);
+    f.b.out = stdout;
+    desc.overrides = "selftest=skip";
+    if (!f.kernels) return complain(2, "out of memory");
+    if (dit_context_create(&desc, &f.b.context, &f.b.err) < 0) return failed(&f.b), 2;
+    f.b.device = f.b.context->device;
+    f.b.env = f.b.context->env;
+    add_all(&f);
+    code = read_statistics(&f, texts[2]);
+    if (!code) print_row(&f, texts[1]);
+    dit_context_destroy(f.b.context);
+    free(f.kernels);
+    return code;
+}

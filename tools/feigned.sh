@@ -1,0 +1,133 @@
+#!/bin/sh
+# GPUs on machines that have none: Mesa's "drm-shim" libraries stand in for a kernel driver, so that RADV, ANV and NVK open
+# a device of a given model, accept or refuse features, and compile every kernel with the compiler that users have. Nothing is
+# executed: this tells whether kernels compile, how long that takes, and what registers and spills come out; never whether
+# results are right.
+#   tools/feigned.sh fetch               drivers (tools/newest.sh), the shims from Mesa's source (47 MB) and the layer: once,
+#                                        some minutes; says why it cannot
+#   tools/feigned.sh list                names of GPUs
+#   tools/feigned.sh run GPU PROGRAM...  runs a program on one; FEIGNED_STATISTICS=FILE appends what the driver says of each
+#                                        pipeline (tools/feigned_layer.c). dit.h's own self-test needs the override selftest=skip
+#   tools/feigned.sh gpus [GPU...]       `make gpus`: every kernel that is chosen by default (tools/feigned.c), one table; exits
+#                                        1 where one fails, spills to memory, or FLUX.1's take too long, and 77 without drivers
+set -u
+cache=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/dit
+root=$cache/newest/root shims=$cache/feigned
+usual='turing ampere vega10 navi21 vangogh navi31 gfx1150 tgl dg2 bmg'
+
+fail() {
+    echo "feigned: $1" >&2
+    exit 1
+}
+
+list() {
+    cat <<'EOF'
+turing   NVIDIA TU102, RTX 20 and T4       ampere  NVIDIA GA102, RTX 30
+vega10   AMD Vega 56 and 64                navi10  AMD RDNA1, RX 5700
+navi21   AMD RDNA2, RX 6800                vangogh AMD RDNA2, Steam Deck
+navi31   AMD RDNA3, RX 7900                gfx1150 AMD RDNA3.5, Radeon 890M
+tgl      Intel Xe-LP, Iris Xe              adl     Intel Xe-LP
+dg2      Intel Xe-HPG, Arc A770            mtl     Intel Xe-LPG
+bmg      Intel Xe2, Arc B580
+EOF
+}
+
+# What a GPU is to the shim: the driver's library, the shim's, and the variable that says which model.
+describe() {
+    case $1 in
+    turing) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=162 ;;
+    ampere) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=172 ;;
+    vega10 | navi10 | navi21 | vangogh | navi31 | gfx1150) driver=radeon shim=amdgpu model=AMDGPU_GPU_ID=$1 ;;
+    tgl | adl | dg2 | mtl | bmg) driver=intel shim=intel model=INTEL_STUB_GPU_PLATFORM=$1 ;;
+    *) fail "there is no GPU $1; tools/feigned.sh list names those that there are" ;;
+    esac
+}
+
+# The shims are not packaged. Mesa's build needs a newer meson than many distributions have, which a folder of its own gets.
+build_shims() (
+    mesa=$shims/mesa
+    rm -rf "$mesa" && sh tools/newest.sh source mesa "$mesa" || exit 1
+    python3 -m venv "$shims/python" && "$shims/python/bin/pip" -q install meson ninja mako pyyaml packaging setuptools || exit 1
+    # what is feigned needs neither the newest libdrm, nor the version of the kernel's interface that newer drivers ask for
+    sed -i "s/_drm_amdgpu_ver = '[0-9.]*'/_drm_amdgpu_ver = '2.4.100'/; s/_drm_ver = '[0-9.]*'/_drm_ver = '2.4.100'/" "$mesa/meson.build"
+    sed -i 's/version_minor = [0-9]*/version_minor = 61/' "$mesa/src/amd/drm-shim/amdgpu_noop_drm_shim.c"
+    PATH=$shims/python/bin:$PATH
+    none='-Dllvm=disabled -Dplatforms= -Dglx=disabled -Degl=disabled -Dgbm=disabled -Dopengl=false -Dgles1=disabled -Dgles2=disabled -Dvideo-codecs='
+    # shellcheck disable=SC2086
+    meson setup "$mesa/build" "$mesa" --buildtype=release -Dtools=drm-shim,intel -Dvulkan-drivers=amd,intel_hasvk -Dgallium-drivers=nouveau \
+        -Dbuild-tests=false $none >"$shims/log" 2>&1 || exit 1
+    libraries=$(ninja -C "$mesa/build" -t targets all | sed -n 's/^\(src[^ ]*_noop_drm_shim\.so\):.*/\1/p')
+    # shellcheck disable=SC2086
+    ninja -j 2 -C "$mesa/build" $libraries >>"$shims/log" 2>&1 || exit 1
+    for library in $libraries; do cp "$mesa/build/$library" "$shims/" || exit 1; done
+    rm -rf "$mesa" "$shims/python"
+)
+
+fetch() {
+    sh tools/newest.sh fetch || exit 1
+    mkdir -p "$shims" || exit 1
+    if [ ! -f "$shims/libintel_noop_drm_shim.so" ]; then
+        sh tools/setup.sh gpus || exit 1
+        build_shims || fail "Mesa's shims were not built: $(tail -n 1 "$shims/log" 2>/dev/null)"
+    fi
+    mkdir -p build && cc -std=gnu99 -Wall -Wextra -O1 -shared -fPIC tools/feigned_layer.c -o build/libfeigned_layer.so -lpthread
+}
+
+run() { # run GPU PROGRAM...
+    describe "$1"
+    shift
+    library=$(ls "$root"/usr/lib/*/libvulkan_$driver.so 2>/dev/null | head -n 1)
+    loader=$(ls "$root"/usr/lib64/ld-linux*.so.* "$root"/usr/lib/ld-linux*.so.* "$root"/usr/lib/*/ld-linux*.so.* 2>/dev/null | head -n 1)
+    { [ -f "$library" ] && [ -n "$loader" ] && [ -f "$shims/lib${shim}_noop_drm_shim.so" ] && [ -f build/libfeigned_layer.so ]; } ||
+        fail "nothing is there; tools/feigned.sh fetch fetches it"
+    printf '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s", "api_version": "1.4.0"}}\n' "$library" >"build/feigned_$driver.json"
+    mkdir -p build/feigned_layers
+    cat >build/feigned_layers/feigned.json <<EOF
+{"file_format_version": "1.2.0", "layer": {"name": "VK_LAYER_DIT_feigned", "type": "GLOBAL", "api_version": "1.3.0", "implementation_version": "1",
+ "library_path": "$PWD/build/libfeigned_layer.so", "description": "what the driver says of each pipeline",
+ "functions": {"vkNegotiateLoaderLayerInterfaceVersion": "feigned_negotiate"}}}
+EOF
+    libraries=${library%/*}
+    exec env "$model" LD_PRELOAD="$shims/lib${shim}_noop_drm_shim.so" VK_DRIVER_FILES="$PWD/build/feigned_$driver.json" \
+        VK_ICD_FILENAMES="$PWD/build/feigned_$driver.json" VK_LAYER_PATH="$PWD/build/feigned_layers" VK_INSTANCE_LAYERS=VK_LAYER_DIT_feigned \
+        MESA_SHADER_CACHE_DISABLE=true "$loader" --library-path "$libraries:/usr/lib/${libraries##*/}" "$@"
+}
+
+# One row for each GPU; a GPU whose row is there already, from the same sources, is not done again.
+gpus() {
+    (fetch) || {
+        echo "skipped: the drivers and shims for feigned GPUs are not here" >&2
+        exit 77
+    }
+    result=0
+    mkdir -p build/gpus && rm -f build/gpus/table
+    for gpu; do
+        describe "$gpu"
+        row=build/gpus/$gpu
+        if [ ! -f "$row" ] || [ build/feigned -nt "$row" ]; then
+            rm -f "$row" "$row.statistics"
+            (FEIGNED_STATISTICS="$PWD/$row.statistics" run "$gpu" build/feigned "$gpu" "$PWD/$row.statistics") >"$row.part" 2>"$row.log"
+            status=$?
+            [ $status -le 1 ] || printf '| %s | the program ended with status %s: %s |\n1\n' "$gpu" $status "$(tail -n 1 "$row.log")" >"$row.part"
+            mv "$row.part" "$row"
+        fi
+        sed -n 's/^spills /'"$gpu"': /p' "$row" >&2
+    done
+    build/feigned head
+    for gpu; do sed -n '/^|/p' "build/gpus/$gpu"; done
+    for gpu; do ! grep -q '^missed' "build/gpus/$gpu" || result=1; done
+    exit $result
+}
+
+cd "$(dirname "$0")/.." || exit 1
+case ${1:-} in
+fetch) fetch ;;
+list) list ;;
+run) [ $# -ge 3 ] || fail "run GPU PROGRAM..." && shift && run "$@" ;;
+gpus)
+    shift
+    # shellcheck disable=SC2086
+    [ $# -gt 0 ] && gpus "$@" || gpus $usual
+    ;;
+*) fail "fetch, list, run GPU PROGRAM... or gpus [GPU...]" ;;
+esac
