@@ -4,6 +4,7 @@
 #   tools/newest.sh run PROGRAM ...  runs a program, one of those or one built here, with that loader, driver and C library;
 #                                    fails where they were not fetched
 #   tools/newest.sh with MANIFEST PROGRAM ...  the same with another driver
+#   tools/newest.sh unpack SUITE FOLDER PACKAGE...  packages of a suite with all that they need, into a folder
 #   tools/newest.sh headers          prints a folder with the headers, fetched on first use; fails quietly
 set -u
 cache=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/dit
@@ -81,5 +82,6 @@ fetch) fetch ;;
 run) [ $# -ge 2 ] && shift && run "$@" ;;
 with) [ $# -ge 3 ] && manifest=$2 && shift 2 && run "$@" ;;
 headers) headers ;;
-*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM or headers" ;;
+unpack) [ $# -ge 4 ] && shift && unpack "$@" ;;
+*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM, unpack SUITE FOLDER PACKAGE or headers" ;;
 esac
