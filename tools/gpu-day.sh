@@ -95,7 +95,6 @@ part_build() {
 part_device() { build/dit-bench report --parts device,rungs,pictures --seconds "$1" | sed 1,3d; }
 
 part_tests() {
-    touch build/amalgamate 2>/dev/null # dit.h is as it was carried
     names=
     for name in golden $tests; do names="$names build/tests/$name"; done
     # shellcheck disable=SC2086
