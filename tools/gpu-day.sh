@@ -92,7 +92,7 @@ part_build() {
     build/dit-bench --help >/dev/null
 }
 
-part_device() { build/dit-bench report --parts device,rungs,pictures --seconds "$1" | sed 1,3d; }
+part_device() { build/dit-bench report --parts device,rungs,pictures --seconds "$1"; }
 
 part_tests() {
     names=
@@ -106,7 +106,8 @@ part_goldens() {
     echo "| rung | seconds | |"
     echo "| --- | --- | --- |"
     bad=0
-    for rung in $(sed -n 's/^| \([a-z0-9]*\) | works |.*/\1/p' "$work/device.md"); do
+    rungs=$(sed -n 's/^| \([a-z0-9]*\) | works |.*/\1/p' "$work/device.md")
+    for rung in ${rungs:-base}; do
         began=$(date +%s)
         DIT_TEST_LAYERS=0 timeout "$(($1 / 3))" build/tests/golden --rung "$rung" >"$work/golden.$rung.log" 2>&1
         code=$?
@@ -118,8 +119,8 @@ part_goldens() {
     return $bad
 }
 
-part_networks() { build/dit-bench report --parts steps --seconds "$1" | sed 1,3d; }
-part_kernels() { build/dit-bench report --parts kernels --seconds "$1" | sed 1,3d; }
+part_networks() { build/dit-bench report --parts steps --seconds "$1"; }
+part_kernels() { build/dit-bench report --parts kernels --seconds "$1"; }
 
 part_versus() {
     printf '\n## ggml beside dit.h\n\n'
@@ -139,13 +140,18 @@ part_suite() {
 
 write_page() { # write_page PAGE
     {
-        echo "# $(sed -n 's/^| device | \(.*\) (.*/\1/p' "$work/device.md" 2>/dev/null | head -n 1)"
+        name=$(sed -n 's/^| device | \(.*\) (.*/\1/p' "$work/device.md" 2>/dev/null | head -n 1)
+        echo "# ${name:-a device that could not be opened}"
         echo
         echo "Made by \`tools/gpu-day.sh\`, commit $(cat "$carried/COMMIT"), driver $(basename "$driver")${DIT_DAY_SIZE:+, size $DIT_DAY_SIZE}."
         [ -z "${DIT_DAY_NOTE:-}" ] || printf '\n%s\n' "$DIT_DAY_NOTE"
         printf '\n| part | outcome | seconds | may take |\n| --- | --- | --- | --- |\n'
         cat "$work/outcomes"
-        for part in $parts; do [ ! -f "$work/$part.md" ] || cat "$work/$part.md"; done
+        for part in $parts; do
+            [ -f "$work/$part.md" ] || continue
+            grep -v -e '^# ' -e '^Made by `build/dit-bench report`' "$work/$part.md" | cat -s
+            [ $(($(grep -c '^```' "$work/$part.md") % 2)) = 0 ] || echo '```' # it was stopped inside
+        done
         for part in $parts; do
             [ -f "$work/$part.failed" ] || continue
             printf '\n<details><summary>the end of what %s said</summary>\n\n```\n' "$part"
