@@ -7,8 +7,9 @@
 #
 # The day is made of parts, what matters most first. Each may take its own time and what those before it left over; a part
 # that fails, or is stopped, is written down with the end of what it said, and the next one begins. The page is written
-# anew after every part. DIT_DAY_SCALE=50 gives each half of its time, DIT_DAY_SIZE=small is for software drivers; the
-# driver is the first that is no software, or the one whose manifest VK_DRIVER_FILES or VK_ICD_FILENAMES names.
+# anew after every part. DIT_DAY_SCALE=50 gives each half of its time, DIT_DAY_SIZE=small is for software drivers, and
+# DIT_DAY_NOTE is a sentence for the head of the page. The drivers are those that are no software and have a device, or
+# whose manifests VK_DRIVER_FILES or VK_ICD_FILENAMES names.
 set -u
 work=$PWD/build/gpu-day
 carried=$work/carried
@@ -53,13 +54,18 @@ pack() { # pack FOLDER
     XZ_OPT=-4 tar -C "$work/pack" -cJf "$1/gpu-day.tar.xz" . && rm -rf "$work/pack" && ls -l "$1/gpu-day.tar.xz"
 }
 
-# The driver to use: named, else the first manifest that is not a software driver's, else any.
+# The drivers to use: those named, else all that are no software where they have a device, else those that are.
 find_driver() {
     named=${VK_DRIVER_FILES:-${VK_ICD_FILENAMES:-}}
-    [ -z "$named" ] || { echo "${named%%:*}"; return; }
-    for folder in /etc /usr/local/etc /usr/share /usr/local/share /usr/local/*/share /opt/*/share; do
-        ls "$folder"/vulkan/icd.d/*.json 2>/dev/null
-    done | awk '{ if (/lvp|llvmpipe|swiftshader/) software = software ? software : $0; else if (!found) found = $0 } END { print found ? found : software }'
+    [ -z "$named" ] || { echo "$named"; return; }
+    manifests=$(ls /etc/vulkan/icd.d/*.json /usr/share/vulkan/icd.d/*.json /usr/local/etc/vulkan/icd.d/*.json /usr/local/share/vulkan/icd.d/*.json \
+        /usr/local/*/share/vulkan/icd.d/*.json /opt/*/share/vulkan/icd.d/*.json 2>/dev/null)
+    software='lvp\|llvmpipe\|swiftshader'
+    found=$(echo "$manifests" | grep -v "$software" | sort -u | paste -sd :)
+    if [ -z "$found" ] || ! VK_DRIVER_FILES=$found VK_ICD_FILENAMES=$found "$carried/bin/dit" --list-devices >/dev/null 2>&1; then
+        found=$(echo "$manifests" | grep "$software" | sort -u | paste -sd :)
+    fi
+    echo "$found"
 }
 
 # What every part needs to see. The layers' manifest names its library by a path.
@@ -88,7 +94,7 @@ carried_program() { # carried_program NAME...: in place of what could not be bui
 }
 
 part_build() {
-    make -j"$threads" build/dit build/dit-bench >&2 || carried_program dit dit-bench || return 1
+    timeout "$1" make -j"$threads" build/dit build/dit-bench >&2 || carried_program dit dit-bench || return 1
     build/dit-bench --help >/dev/null
 }
 
@@ -98,7 +104,10 @@ part_tests() {
     names=
     for name in golden $tests; do names="$names build/tests/$name"; done
     # shellcheck disable=SC2086
-    make -k -j"$threads" $names >&2 || [ -x build/tests/golden ] || carried_program golden kernels
+    timeout "$1" make -k -j"$threads" $names >&2 && return
+    for name in golden kernels; do [ -x build/tests/$name ] || carried_program $name || return 1; done
+    for name in golden $tests; do [ -x "build/tests/$name" ] || echo "tests/$name.c was not built"; done >&2
+    return 1
 }
 
 part_goldens() {
@@ -129,8 +138,10 @@ part_versus() {
 
 part_suite() {
     printf '\n## Tests\n\n`tests/run.sh` in the way `driver`, %s validation layers.\n\n```\n' "$([ "$layers" = 1 ] && echo with || echo without)"
+    built=
+    for name in $tests; do [ ! -x "build/tests/$name" ] || built="$built $name"; done
     # shellcheck disable=SC2086
-    DIT_TEST_WAYS=driver DIT_TEST_DRIVER=$driver DIT_TEST_LAYERS=$layers DIT_TEST_SECONDS=$1 DIT_TEST_JOBS=2 sh tests/run.sh $tests
+    DIT_TEST_WAYS=driver DIT_TEST_DRIVER=$driver DIT_TEST_LAYERS=$layers DIT_TEST_SECONDS=$1 DIT_TEST_JOBS=2 sh tests/run.sh ${built:-kernels}
     code=$?
     echo '```'
     return $code
@@ -143,7 +154,7 @@ write_page() { # write_page PAGE
         name=$(sed -n 's/^| device | \(.*\) (.*/\1/p' "$work/device.md" 2>/dev/null | head -n 1)
         echo "# ${name:-a device that could not be opened}"
         echo
-        echo "Made by \`tools/gpu-day.sh\`, commit $(cat "$carried/COMMIT"), driver $(basename "$driver")${DIT_DAY_SIZE:+, size $DIT_DAY_SIZE}."
+        echo "Made by \`tools/gpu-day.sh\`, commit $(cat "$carried/COMMIT"), drivers $(echo "$driver" | tr ':' '\n' | sed 's#.*/##' | paste -sd ' ')${DIT_DAY_SIZE:+, size $DIT_DAY_SIZE}."
         [ -z "${DIT_DAY_NOTE:-}" ] || printf '\n%s\n' "$DIT_DAY_NOTE"
         printf '\n| part | outcome | seconds | may take |\n| --- | --- | --- | --- |\n'
         cat "$work/outcomes"
