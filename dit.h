@@ -120,11 +120,12 @@
    Pictures stay the same to the byte. Jobs that run at the same time stay right, but fill the slots for each other
    again and again. Reads happen in dit_job_step, which reads 1 to 16 MB a call, more with a larger budget_us, and in
    dit_job_wait. Where the host does not see device memory there are 24 MB of staging buffers in host memory, too (less,
-   down to 0.8 MB, where VK_EXT_memory_budget leaves less of their heap), and a queue of a family that only copies moves
-   them beside the work, where the device has one; on a device of yours that is dit_vulkan.transfer_queue. They and the
-   job's own memory are not part of the budget. With keep_streamed all that was read once stays in ordinary host memory:
-   what a first picture has read no later one reads, whatever has become of the file. int8 made at load (dit_type_rule) is made anew whenever it is
-   streamed: convert the file first. dit_job_record refuses jobs whose weights, in part or whole, are streamed.
+   down to 0.8 MB, where VK_EXT_memory_budget leaves less of their heap). A queue of a family that only copies moves
+   them beside the work, where the device has one; on a device of yours that is dit_vulkan.transfer_queue. Staging
+   buffers and the job's own memory are not part of the budget. With keep_streamed all that was read once stays in
+   ordinary host memory: what a first picture has read no later one reads, whatever has become of the file. int8 made at
+   load (dit_type_rule) is made anew whenever it is streamed and was not kept: convert the file first. dit_job_record
+   refuses jobs whose weights, in part or whole, are streamed.
 
    Start pictures. With init_image the picture is encoded by the autoencoder, which must have its encoder, a latent is
    drawn from what that says, and noise of the level of the first step that is taken is added. Of `steps` as many are
@@ -239,8 +240,8 @@
    Memory. A dit_device_allocator is a few lines on top of VMA. Set dit_block.mapped whenever the memory is visible to
    the host, also where that was not required: weights are then written where they belong. Unmapped, they pass through
    staging buffers. Where the host has memory of its own those are there: 24 MB while a part is loaded, 8 MB as long as
-   the context lives, or what VK_EXT_memory_budget leaves. Where all memory is the device's, they take 5 % of the largest part (0.8 MB at least) while it is
-   loaded, and 256 KB that stay; dit_memory.peak counts them.
+   the context lives, or what VK_EXT_memory_budget leaves. Where all memory is the device's, they take 5 % of the
+   largest part (0.8 MB at least) while it is loaded, and 256 KB that stay; dit_memory.peak counts them.
 
    Loading. dit_context_create, dit_model_load and dit_job_create read files, compile pipelines and wait for the device:
    call them in a thread that loads. They submit work, so that dit_vulkan.lock_queue is needed where others use the same
