@@ -69,8 +69,12 @@ static void report_system(FILE *out) {
     struct utsname system;
     if (uname(&system) == 0) report_row(out, "system", "%s %s, %s", system.sysname, system.release, system.machine);
 #endif
+#if defined(__clang__) || !defined(__GNUC__)
 #ifdef __VERSION__
     report_row(out, "compiler", "%s", __VERSION__);
+#endif
+#else
+    report_row(out, "compiler", "gcc %s", __VERSION__);
 #endif
 }
 
@@ -115,7 +119,7 @@ static void report_limits(FILE *out, const diti_device *device) {
 static void report_memory(FILE *out, diti_device *device) {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
     VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
-    char name[32];
+    char name[32], room[96];
     uint32_t i;
     budget.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT;
     memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
@@ -124,9 +128,11 @@ static void report_memory(FILE *out, diti_device *device) {
     for (i = 0; i < memory.memoryProperties.memoryHeapCount; i++) {
         const VkMemoryHeap *heap = &memory.memoryProperties.memoryHeaps[i];
         snprintf(name, sizeof name, "heap %u", i);
-        report_row(out, name, "%.0f MB%s, budget %.0f MB, in use %.0f MB", (double)heap->size * 1e-6,
+        snprintf(room, sizeof room, ", budget %.0f MB, in use %.0f MB", (double)budget.heapBudget[i] * 1e-6,
+                 (double)budget.heapUsage[i] * 1e-6);
+        report_row(out, name, "%.0f MB%s%s", (double)heap->size * 1e-6,
                    heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT ? " of the device" : "",
-                   (double)budget.heapBudget[i] * 1e-6, (double)budget.heapUsage[i] * 1e-6);
+                   device->has_memory_budget ? room : "");
     }
     for (i = 0; i < memory.memoryProperties.memoryTypeCount; i++) {
         VkMemoryPropertyFlags flags = memory.memoryProperties.memoryTypes[i].propertyFlags;

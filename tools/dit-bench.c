@@ -671,8 +671,10 @@ static int report_pictures(bench *b) {
         default_number(&b->o.width, 32);
         default_number(&b->o.height, 32);
     }
-    fprintf(b->page, "\n## Pictures\n\n%s, seed 42, %s steps. The hash is FNV-1a of the RGBA pixels.\n",
-            base_name(find_model(b, path, sizeof path)), b->o.steps ? "few" : "its own number of");
+    fprintf(b->page, "\n## Pictures\n\n%s, seed 42", base_name(find_model(b, path, sizeof path)));
+    if (b->o.steps) fprintf(b->page, ", %u steps", b->o.steps);
+    if (b->o.width && b->o.height) fprintf(b->page, ", %u × %u pixels", b->o.width, b->o.height);
+    fputs(". The hash is FNV-1a of the RGBA pixels.\n", b->page);
     fputs("Below the rungs: as two devices on this one.\n\n"
           "| rung | devices | s to load | s to plan | s to draw | steps/s | hash |\n"
           "| --- | --- | --- | --- | --- | --- | --- |\n",
