@@ -126,9 +126,13 @@
    names it; one that is overwritten in place is not noticed: replace a model by renaming another file over it.
    Pictures stay the same to the byte. Jobs that run at the same time stay right, but fill the slots for each other
    again and again. Reads happen in dit_job_step, which reads 1 to 16 MB a call, more with a larger budget_us, and in
-   dit_job_wait. Where the host does not see device memory there are 24 MB of staging buffers in host memory, too; they
-   and the job's own memory are not part of the budget. int8 made at load (dit_type_rule) is made anew whenever it is
-   streamed: convert the file first. dit_job_record refuses jobs whose weights, in part or whole, are streamed.
+   dit_job_wait. Where the host does not see device memory there are 24 MB of staging buffers in host memory, too (less,
+   down to 0.8 MB, where VK_EXT_memory_budget leaves less of their heap). A queue of a family that only copies moves
+   them beside the work, where the device has one; on a device of yours that is dit_vulkan.transfer_queue. Staging
+   buffers and the job's own memory are not part of the budget. With keep_streamed all that was read once stays in
+   ordinary host memory: what a first picture has read no later one reads, whatever has become of the file. int8 made at
+   load (dit_type_rule) is made anew whenever it is streamed and was not kept: convert the file first. dit_job_record
+   refuses jobs whose weights, in part or whole, are streamed.
 
    Start pictures. With init_image the picture is encoded by the autoencoder, which must have its encoder, a latent is
    drawn from what that says, and noise of the level of the first step that is taken is added. Of `steps` as many are
@@ -244,8 +248,8 @@
    Memory. A dit_device_allocator is a few lines on top of VMA. Set dit_block.mapped whenever the memory is visible to
    the host, also where that was not required: weights are then written where they belong. Unmapped, they pass through
    staging buffers. Where the host has memory of its own those are there: 24 MB while a part is loaded, 8 MB as long as
-   the context lives. Where all memory is the device's, they take 5 % of the largest part (0.8 MB at least) while it is
-   loaded, and 256 KB that stay; dit_memory.peak counts them.
+   the context lives, or what VK_EXT_memory_budget leaves. Where all memory is the device's, they take 5 % of the
+   largest part (0.8 MB at least) while it is loaded, and 256 KB that stay; dit_memory.peak counts them.
 
    Loading. dit_context_create, dit_model_load and dit_job_create read files, compile pipelines and wait for the device:
    call them in a thread that loads. They submit work, so that dit_vulkan.lock_queue is needed where others use the same
@@ -636,6 +640,8 @@ typedef struct dit_model_desc {
     VkDeviceSize weight_budget; /* device memory for weights, the rest is streamed; 0: all weights resident */
     bool release_text_encoders; /* text encoders take no device memory but while a prompt is encoded, when they
                                    are streamed; false: keep them */
+    bool keep_streamed;   /* what was streamed once stays in host memory, dit_model_info.streamed_bytes of it, which are
+                             allocated now: later steps and pictures read no file; false: it is read again */
     bool weights_by_need; /* matrices of the transformer are read when a job is made, each to the devices that need it,
                              or the part of it that they need: for models that no device can hold alone. The source
                              must stay and not change; not together with the two above; false: all of it is read now,
@@ -5649,7 +5655,7 @@ typedef struct diti_buffer {
 	dit_block block;
 	diti_memory_kind kind;
 	bool coherent;
-	VkDeviceSize charged;
+	VkDeviceSize charged, pinned;
 	void *hook_mapped;
 	struct diti_replicas *replicas;
 } diti_buffer;
@@ -5838,6 +5844,7 @@ typedef struct diti_device {
 	int queue_lock;
 	diti_buffer staging;
 	VkDeviceSize staging_slot, staging_bytes;
+	VkDeviceSize host_budget, host_used;
 	int stages;
 	int lost;
 	int stalled, asked;
@@ -6017,6 +6024,7 @@ static const char *const diti_override_keys[] = {
 	"candidate",
 	"portions",
 	"staging",
+	"host_budget",
 	"mapped",
 	"transfer",
 	"transfer_family",
@@ -7872,8 +7880,7 @@ static uint32_t diti_memory_largest_heap(const diti_device *device) {
 	return best;
 }
 
-static VkDeviceSize diti_memory_free_budget(diti_device *device) {
-	uint32_t heap = diti_memory_largest_heap(device);
+static VkDeviceSize diti_memory_free_budget(diti_device *device, uint32_t heap) {
 	VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
 	VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
 	if (!device->has_memory_budget) return 0;
@@ -7910,7 +7917,8 @@ static void diti_memory_find(diti_device *device) {
 }
 
 static void diti_memory_init(diti_device *device, VkDeviceSize limit) {
-	device->memory_limit = limit ? limit : diti_memory_share(diti_memory_free_budget(device));
+	device->memory_limit =
+		limit ? limit : diti_memory_share(diti_memory_free_budget(device, diti_memory_largest_heap(device)));
 	if (!device->memory_limit) device->memory_limit = diti_memory_share(device->heap);
 }
 
@@ -7933,9 +7941,10 @@ static dit_result diti_memory_reserve(diti_device *device, VkDeviceSize size, co
 		what, (double)size / 1e6, (double)used / 1e6, (double)device->memory_limit / 1e6);
 }
 
-static void diti_memory_release(diti_device *device, VkDeviceSize size) {
+static void diti_memory_release(diti_device *device, VkDeviceSize size, VkDeviceSize pinned) {
 	diti_lock(&device->lock);
 	device->memory_used -= size;
+	device->host_used -= pinned;
 	diti_unlock(&device->lock);
 }
 
@@ -7974,6 +7983,21 @@ static bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memo
 		*out = i;
 	}
 	return best > 0;
+}
+
+static VkDeviceSize diti_memory_host_room(diti_device *device) {
+	VkDeviceSize room = UINT64_MAX, used;
+	uint32_t type;
+	if (device->host_budget) {
+		diti_lock(&device->lock);
+		used = device->host_used;
+		diti_unlock(&device->lock);
+		return used < device->host_budget ? device->host_budget - used : 0;
+	}
+	if (!device->has_memory_budget || device->unified || device->allocator.alloc) return room;
+	if (diti_memory_type(device, UINT32_MAX, DITI_MEMORY_UPLOAD, &type))
+		room = diti_memory_free_budget(device, device->memory.memoryTypes[type].heapIndex);
+	return room;
 }
 
 static dit_result diti_block_map(diti_device *device, VkMemoryPropertyFlags flags, diti_buffer *out, dit_error *err) {
@@ -8072,11 +8096,13 @@ static dit_result diti_block_create(diti_device *device, const VkMemoryRequireme
 	else
 		result = diti_block_own(device, need, what, out, err);
 	if (result < 0) {
-		if (counts) diti_memory_release(device, need->size);
+		if (counts) diti_memory_release(device, need->size, 0);
 		return result;
 	}
 	diti_lock(&device->lock);
 	device->allocations++;
+	out->pinned = kind == DITI_MEMORY_DEVICE ? 0 : need->size;
+	device->host_used += out->pinned;
 	diti_unlock(&device->lock);
 	return DIT_OK;
 }
@@ -8089,7 +8115,7 @@ static void diti_block_destroy(diti_device *device, diti_buffer *buffer) {
 	} else {
 		diti_destroy_memory(device, buffer->block.memory);
 	}
-	diti_memory_release(device, buffer->charged);
+	diti_memory_release(device, buffer->charged, buffer->pinned);
 	memset(&buffer->block, 0, sizeof buffer->block);
 }
 
@@ -8187,12 +8213,14 @@ static dit_result diti_transfer_check(const diti_buffer *buffer, VkDeviceSize of
 }
 
 static dit_result diti_staging_take(diti_device *device, diti_buffer *out, dit_error *err) {
+	VkDeviceSize room = diti_memory_host_room(device), size = device->staging_slot;
 	diti_lock(&device->lock);
 	*out = device->staging;
 	memset(&device->staging, 0, sizeof device->staging);
 	diti_unlock(&device->lock);
 	if (out->buffer) return DIT_OK;
-	return diti_buffer_create(device, device->staging_slot, DITI_MEMORY_READBACK, "the staging buffer", out, err);
+	if (size > room) size = room > DITI_STAGING_LEAST ? room : DITI_STAGING_LEAST;
+	return diti_buffer_create(device, size, DITI_MEMORY_READBACK, "the staging buffer", out, err);
 }
 
 static void diti_staging_give(diti_device *device, diti_buffer *staging) {
@@ -8355,6 +8383,12 @@ static dit_result diti_stage_make(diti_stage *stage, dit_error *err) {
 	for (i = 0; i < DITI_STAGE_BUFFERS && result >= 0; i++)
 		result = diti_stage_make_buffer(stage, &stage->buffers[i], err);
 	return result;
+}
+
+static VkDeviceSize diti_stage_bytes(diti_device *device, VkDeviceSize least, VkDeviceSize usual) {
+	VkDeviceSize room = diti_memory_host_room(device) / DITI_STAGE_BUFFERS & ~(VkDeviceSize)0xffff;
+	VkDeviceSize bytes = usual < room ? usual : room;
+	return bytes > least ? bytes : least;
 }
 
 static dit_result diti_stage_create(diti_device *device, VkDeviceSize bytes, VkQueue queue, diti_stage **out,
@@ -9558,6 +9592,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
 	device->staging_slot =
 		device->unified ? diti_override_number(overrides, "staging", DITI_STAGING_LEAST) : device->staging_bytes;
 	if (device->staging_slot > device->staging_bytes) device->staging_slot = device->staging_bytes;
+	device->host_budget = diti_override_number(overrides, "host_budget", 0);
 	device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
 	if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
 	device->unguarded = !diti_override_number(overrides, "guards", 1);
@@ -9752,7 +9787,9 @@ static dit_result diti_device_transfer_family(diti_device *device, const char *o
 		device->transfer_family = (uint32_t)named;
 		return DIT_OK;
 	}
-	if (!diti_override_number(overrides, "transfer", device->has_peers)) return DIT_OK;
+	if (!diti_override_number(overrides, "transfer",
+		device->has_peers || !device->unified || !device->maps_device_memory))
+		return DIT_OK;
 	for (i = 0; i < count && device->transfer_family == device->queue_family; i++) {
 		VkQueueFlags flags = families[i].queueFlags;
 		if ((flags & VK_QUEUE_TRANSFER_BIT) && !(flags & (VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT)))
@@ -10729,6 +10766,7 @@ typedef struct diti_upload {
 	uint32_t first, rows, columns;
 	diti_weight_block *block;
 	VkDeviceSize target;
+	uint64_t kept;
 } diti_upload;
 typedef struct diti_streamed {
 	struct diti_stream *stream;
@@ -10738,6 +10776,7 @@ typedef struct diti_streamed {
 	diti_upload *uploads;
 	size_t count, capacity;
 	uint64_t bytes;
+	unsigned char *kept;
 } diti_streamed;
 typedef struct diti_weight_tally {
 	uint32_t tensors;
@@ -11239,6 +11278,7 @@ typedef struct diti_stream {
 	diti_env env;
 	diti_device *device;
 	VkDeviceSize slot_bytes;
+	bool keeps;
 	diti_stream_slot slots[DITI_STREAM_SLOTS];
 	diti_stage *stage;
 	int lock;
@@ -12176,6 +12216,7 @@ static dit_result diti_upload_all(diti_upload_run *run, const diti_upload *uploa
 
 static dit_result diti_upload_begin(diti_upload_run *run) {
 	diti_loader *loader = run->loader;
+	uint64_t least = DITI_STAGING_LEAST;
 	bool mapped = true;
 	size_t i;
 	for (i = 0; i < loader->weights.block_count; i++) {
@@ -12191,10 +12232,12 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
 		run->most = (loader->weights.bytes / 64 + 0xffffu) & ~(uint64_t)0xffff;
 		if (run->most < loader->device->staging_slot) run->most = loader->device->staging_slot;
 	}
+	if (least > run->most) least = run->most;
 	for (i = 0; i < loader->upload_count; i++) {
-		uint64_t least = diti_upload_least(&loader->uploads[i]);
-		if (least > run->most) run->most = least;
+		uint64_t one = diti_upload_least(&loader->uploads[i]);
+		if (one > least) least = one;
 	}
+	run->most = diti_stage_bytes(loader->device, least, run->most);
 	if (loader->device->unified) loader->weights.staged = DITI_STAGE_BUFFERS * run->most;
 	return diti_stage_create(loader->device, run->most, NULL, &run->stage, &loader->error);
 }
@@ -12240,6 +12283,17 @@ static dit_result diti_loader_add_replicas(diti_loader *loader) {
 	return loader->error.result;
 }
 
+static dit_result diti_loader_keep(diti_loader *loader) {
+	diti_streamed *streamed = loader->weights.streamed;
+	if (!streamed || !streamed->stream || !streamed->stream->keeps) return DIT_OK;
+	if (streamed->bytes <= SIZE_MAX)
+		streamed->kept = (unsigned char *)diti_alloc_array(loader->env, 1, (size_t)streamed->bytes);
+	if (streamed->kept) return DIT_OK;
+	return diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY,
+		"%s: no %.1f MB of host memory for what is streamed; load the model without keep_streamed",
+		loader->what, (double)streamed->bytes / 1e6);
+}
+
 static dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err) {
 	size_t i;
 	dit_result result = loader->error.result;
@@ -12255,6 +12309,7 @@ static dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit
 		diti_loader_tell(loader);
 	else if (result == DIT_OK && loader->device)
 		result = diti_loader_upload(loader);
+	if (result == DIT_OK && loader->device && !loader->sizes) result = diti_loader_keep(loader);
 	if (result == DIT_OK && loader->device && !loader->sizes) result = diti_loader_add_replicas(loader);
 	diti_free(loader->env, loader->uploads);
 	loader->uploads = NULL;
@@ -12275,7 +12330,10 @@ static void diti_weights_free(diti_device *device, const diti_env *env, diti_wei
 	}
 	diti_replicas_free(weights->replicas);
 	for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
-	if (weights->streamed) diti_free(env, weights->streamed->uploads);
+	if (weights->streamed) {
+		diti_free(env, weights->streamed->uploads);
+		diti_free(env, weights->streamed->kept);
+	}
 	diti_free(env, weights->streamed);
 	diti_free(env, weights->blocks);
 	diti_free(env, weights->names);
@@ -12355,8 +12413,9 @@ static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_
 	usual = device->staging_bytes;
 	if (device->unified && usual > stream->slot_bytes / 8) usual = stream->slot_bytes / 8;
 	if (usual < device->staging_slot) usual = device->staging_slot;
-	if (piece < usual) piece = usual;
-	return diti_stage_create(device, piece, device->transfer_queue, &stream->stage, err);
+	if (piece < DITI_STAGING_LEAST) piece = usual < DITI_STAGING_LEAST ? usual : DITI_STAGING_LEAST;
+	return diti_stage_create(device, diti_stage_bytes(device, piece, usual), device->transfer_queue, &stream->stage,
+		err);
 }
 
 static dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
@@ -12637,8 +12696,22 @@ static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why
 		why->message);
 }
 
+static dit_result diti_streamed_read(const diti_streamed *streamed, diti_upload *upload, uint64_t done, uint64_t size,
+	void *out, dit_error *err) {
+	unsigned char *kept = streamed->kept ? streamed->kept + upload->target + done : NULL;
+	dit_result result;
+	if (!kept) return diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, out, err);
+	if (done + size > upload->kept) {
+		result = diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, kept, err);
+		if (result < 0) return result;
+		if (done <= upload->kept) upload->kept = done + size;
+	}
+	memcpy(out, kept, (size_t)size);
+	return DIT_OK;
+}
+
 static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, const diti_plan_item *item,
-	const diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
+	diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
 	VkDeviceSize target = item->offset + (upload->target - item->from) + slot->done;
 	const diti_streamed *streamed = item->streamed;
 	dit_error why = DITI_ZERO;
@@ -12649,8 +12722,7 @@ static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, co
 	else
 		out = (unsigned char *)slot->buffer.block.mapped + target;
 	if (result != DIT_OK) return result;
-	if (diti_upload_read(streamed->env, streamed->checkpoint, upload, slot->done, size, out, &why) < 0)
-		return diti_slot_fail(upload, &why, err);
+	if (diti_streamed_read(streamed, upload, slot->done, size, out, &why) < 0) return diti_slot_fail(upload, &why, err);
 	if (stream->stage) slot->written = diti_stage_put(stream->stage, slot->buffer.buffer, target, size);
 	return DIT_OK;
 }
@@ -12663,7 +12735,7 @@ static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bo
 	const diti_plan_group *group = &plan->groups[slot->group];
 	while (slot->item < group->count) {
 		const diti_plan_item *item = &plan->items[group->first + slot->item];
-		const diti_upload *upload = &item->streamed->uploads[slot->upload];
+		diti_upload *upload = &item->streamed->uploads[slot->upload];
 		uint64_t size, most = stream->stage ? stream->stage->bytes : DITI_STREAM_PIECE;
 		dit_result result;
 		if (*bytes == 0) return DIT_WORKING;
@@ -34290,6 +34362,7 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
 	uint64_t fixed = 0, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
+	dit_result result;
 	int part;
 	for (part = 0; part < DITI_PARTS; part++) {
 		const diti_weight_sizes *sizes = &model->sizes[part];
@@ -34318,7 +34391,9 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
 		slot = diti_model_slot(model, slot, text);
 	}
 	diti_model_share(model, room, desc->release_text_encoders);
-	return diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
+	result = diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
+	if (result >= 0) model->stream->keeps = desc->keep_streamed;
+	return result;
 }
 
 static void diti_model_loaded(const dit_model *model, const diti_weights *parts[DITI_PARTS]) {

@@ -18,8 +18,8 @@ typedef struct options {
     const char *diffusion_model, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
     const char *init_hash, *mask_hash, *noise_hash, *noise_picture, *device_name, *made_by; /* of a PNG's text alone */
-    bool resume, plain_prompt, offload, clip_on_cpu, vae_tiling, tune, list_devices, verbose, quiet, help, help_all,
-        version;
+    bool resume, plain_prompt, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices, verbose, quiet,
+        help, help_all, version;
 } options;
 
 /* Whether a picture depends on an option, and how its PNG tells the option then. */
@@ -101,6 +101,7 @@ static const option_entry option_table[] = {
     {"--tune", NULL, NULL, FLAG(tune), UNTOLD},
     {"--weight-budget", NULL, NULL, TEXT(weight_budget), UNTOLD},
     {"--offload-to-cpu", NULL, NULL, FLAG(offload), UNTOLD},
+    {"--keep-streamed", NULL, NULL, FLAG(keep_streamed), UNTOLD},
     {"--list-devices", NULL, NULL, FLAG(list_devices), UNTOLD},
     {"--info", NULL, NULL, TEXT(info), UNTOLD},
     {"--info-level", NULL, NULL, TEXT(info_level), UNTOLD},
@@ -200,6 +201,8 @@ static const char more_help_text[] =
     "      --tensor-type-rules R   for other tensors: GLOB=NAME,... ahead of --type\n"
     "      --device-memory SIZE    most to take (default: what is free); where that\n"
     "                              runs out: tiles, then offload, then a budget\n"
+    "      --keep-streamed         weights that are off the device stay in the host's\n"
+    "                              memory: their files are read once\n"
     "      --clip-on-cpu           encode prompts on a Vulkan device of the CPU, such\n"
     "                              as lavapipe\n"
     "      --devices LIST          several, as 0,1,2,3, for\n"
@@ -365,6 +368,7 @@ static const char *const member_words[][2] = {
     {"clip_skip", "--clip-skip"},
     {"weight_budget", "--weight-budget"},
     {"release_text_encoders", "--offload-to-cpu"},
+    {"keep_streamed", "--keep-streamed"},
     {"image_count", "--batch-count"},
     {"init_image", "--init-img"},
     {"vae_tile", "--vae-tile-size"},

@@ -466,6 +466,7 @@ static dit_model_desc describe_model(const app *a) {
     desc.type_count = a->r.types.count;
     desc.weight_budget = a->r.weight_budget;
     desc.release_text_encoders = a->r.offload;
+    desc.keep_streamed = a->o.keep_streamed;
     desc.weights_by_need =
         a->o.split && !a->r.weight_budget && !a->r.offload &&
         (strstr(a->o.split, "tensor") || strstr(a->o.split, "layers") || strstr(a->o.split, "pipefusion"));

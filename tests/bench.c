@@ -213,6 +213,43 @@ static void test_report(void) {
     remove(path);
 }
 
+/* The page of report: every part that was asked for, a row for every rung, picture and case, whatever fails or comes
+   too late. */
+static void test_page(void) {
+    static outcome o;
+    char path[] = "/tmp/dit-bench-XXXXXX", words[256];
+    static char text[65536];
+    int handle = mkstemp(path), i;
+    size_t n;
+    FILE *file;
+    run_bench("report --parts device,rungs,pictures --steps 1 --model " MODEL, &o);
+    CHECK_MESSAGE(o.code == 0, "%s", o.err);
+    CHECK(o.out[0] == '#' && !strstr(o.out, "\"op\""));
+    CHECK(strstr(o.out, "\n## Device\n") && strstr(o.out, "\n## Rungs\n") && strstr(o.out, "\n## Pictures\n"));
+    CHECK(!strstr(o.out, "\n## Kernels\n") && !strstr(o.out, "\n## Networks"));
+    CHECK(strstr(o.out, "\n| driver | ") && strstr(o.out, "\n| heap 0 | ") && strstr(o.out, "\n| queue family 0 | "));
+    CHECK(strstr(o.out, "\n| base | works | base | "));
+    CHECK(strstr(o.out, "\n| best | cfg2 | ") && strstr(o.out, "\n| best | tensor2 | "));
+    for (i = 0; i < DITI_RUNG_COUNT; i++) {
+        snprintf(words, sizeof words, "\n| %s | one | ", diti_rung_name((diti_rung)i));
+        CHECK_MESSAGE(strstr(o.out, words), "no picture on rung %s: %s", diti_rung_name((diti_rung)i), o.out);
+    }
+    CHECK_MESSAGE(strstr(o.out, " has not what rung coop needs") || strstr(o.out, "| coop | works"), "%s", o.out);
+    snprintf(words, sizeof words, "report --parts kernels,steps --seconds 1 --runs 1 -o %s", path);
+    run_bench(words, &o);
+    CHECK_MESSAGE(o.code == 0 && !o.out[0], "%s", o.err);
+    file = fopen(path, "r");
+    if (CHECK(file)) take_text(file, text, sizeof text);
+    CHECK(strstr(text, "\n## Kernels\n") && strstr(text, "\n## Networks") && !strstr(text, "\n## Device\n"));
+    CHECK_MESSAGE(strstr(text, "| the time was over |"), "%s", text);
+    for (n = 1; n < DITI_COUNT(small_cases); n++) { /* those after the ceilings; each begins with its case's name */
+        snprintf(words, sizeof words, "\n| %.*s ", (int)strcspn(small_cases[n], " "), small_cases[n]);
+        CHECK_MESSAGE(strstr(text, words), "no row of %s: %s", small_cases[n], text);
+    }
+    close(handle);
+    remove(path);
+}
+
 static void test_refusals(void) {
     static const char *const wrong[] = {"",
                                         "gem",
@@ -246,7 +283,13 @@ static void test_refusals(void) {
                                         "encoder --shape flux",
                                         "model --shape dit-xl-2 --type q4_k",
                                         "gemm --report no/such/folder/report.md",
-                                        "model --width 13 --model " MODEL};
+                                        "model --width 13 --model " MODEL,
+                                        "model --split cfg2 --steps 1 --model " MODEL,
+                                        "report --parts devices",
+                                        "report --seconds 0",
+                                        "report -o no/such/folder/page.md",
+                                        "gemm --seconds 3",
+                                        "all -o page.md"};
     static outcome o;
     size_t i;
     for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -274,6 +317,7 @@ int main(void) {
     test_frames();
     test_shapes();
     test_report();
+    test_page();
     test_vulkan_end();
     return TEST_END("bench");
 }

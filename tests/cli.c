@@ -810,9 +810,22 @@ static char *const told_args[] = {"-m",
                                   "--mask",
                                   NULL,
                                   NULL};
-static char *const unchanging[] = {
-    "--latent-out", NULL, "--preview", NULL, "--trace", NULL, "--weight-budget", "200K", "--offload-to-cpu",
-    "-b",           "2",  "-v",        "-o", NULL,      NULL};
+static char *const unchanging[] = {"--latent-out",
+                                   NULL,
+                                   "--preview",
+                                   NULL,
+                                   "--trace",
+                                   NULL,
+                                   "--weight-budget",
+                                   "200K",
+                                   "--offload-to-cpu",
+                                   "--keep-streamed",
+                                   "-b",
+                                   "2",
+                                   "-v",
+                                   "-o",
+                                   NULL,
+                                   NULL};
 static char *const slow[] = {"--tune", NULL}; /* make test-all */
 static char *const split_args[] = {"--devices",        "0,0", "--split", "cfg2",
                                    "--resume-on-loss", NULL}; /* the same bytes */

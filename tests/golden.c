@@ -3,8 +3,8 @@
    Runs fixture folders: whatever a folder holds is computed with dit.h and compared with what the original
    implementation computed. Prints max-abs, relative L2 and cosine per tensor; exits non-zero past a tolerance. A folder
    without goldens is searched for folders with goldens. A folder of no known family fails. --truncating: on a driver
-   that rounds to F16 toward zero. Without DIR: all of tests/fixtures that is listed below, on every rung of the device.
- */
+   that rounds to F16 toward zero. Without DIR: all of tests/fixtures that is listed below, on every rung of the device,
+   or on RUNG alone. */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "golden.h"
@@ -174,6 +174,8 @@ static void run_path(golden *g, const char *path) {
     golden_check(g, false, "no golden.safetensors or golden.json here or below");
 }
 
+static bool chosen_rung; /* --rung was given */
+
 static int usage(const char *problem, const char *what) {
     fprintf(stderr,
             "golden: %s %s\nusage: golden DIR... [--json] [--rung RUNG] [--device DEVICE] [--overrides TEXT] "
@@ -197,7 +199,7 @@ static int read_arguments(golden *g, int argc, char **argv) {
         else if (diti_equal(option, "--allow-unsupported"))
             g->allow_unsupported = true;
         else if (diti_equal(option, "--rung"))
-            g->rung = argv[++i];
+            g->rung = argv[++i], chosen_rung = true;
         else if (diti_equal(option, "--device"))
             g->device = argv[++i];
         else if (diti_equal(option, "--overrides"))
@@ -274,7 +276,13 @@ int main(int argc, char **argv) {
     folders = read_arguments(&g, argc, argv);
     if (folders < 0) return 2;
     for (i = 0; i < folders; i++) run_path(&g, argv[i]);
-    if (folders == 0) run_own(&g);
+    if (folders == 0 && chosen_rung) {
+        test_vulkan_begin();
+        run_models(&g, g.rung);
+        test_vulkan_end();
+    } else if (folders == 0) {
+        run_own(&g);
+    }
     golden_close_device();
     if (!g.json) return TEST_END("golden");
     printf("{\"passed\":%d,\"failed\":%d}\n", test_passed, test_failed);

@@ -12,7 +12,8 @@
 #   newest                 on the newest lavapipe, which has cooperative matrices: what tools/newest.sh fetch unpacks
 #   families               on SwiftShader with a second and a third queue family (tests/drivers/families.c), with the newest
 #                          loader and layers: older layers do not follow timeline semaphores from queue to queue
-#   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set
+#   driver                 on the driver whose manifest (a .json) DIT_TEST_DRIVER names; added where that is set.
+#                          DIT_TEST_WAYS=driver leaves the other ways out, and needs no other driver
 # The names `check`, `fuzz` and `wine` stand for tools/check.sh, tests/fuzz.sh and tests/wine.sh. Without names fuzz runs
 # as well, and with DIT_TEST_ALL=1 check and wine do, too.
 # As many programs run at a time as there are processors, or DIT_TEST_JOBS.
@@ -26,7 +27,7 @@ logs=build/logs
 passed=0 failed=0 skipped=0
 mkdir -p $logs build/all build/mesa
 export MESA_SHADER_CACHE_DIR="$PWD/build/mesa" DIT_TEST_ALL="$all"
-sh tests/drivers.sh || exit 1
+[ "${DIT_TEST_WAYS:-}" = driver ] || sh tests/drivers.sh || exit 1
 began=$(date +%s)
 
 skip() { # skip REASON
@@ -66,6 +67,7 @@ ways_of() {
         [ -z "${DIT_TEST_DRIVER:-}" ] || ways="$ways driver"
         ;;
     esac
+    case $ways:${DIT_TEST_WAYS:-} in *driver:driver) ways=driver ;; *:driver) ways= ;; esac
     echo "$ways" | tr -s ' ' '\n' | awk 'NF && !seen[$1]++'
 }
 

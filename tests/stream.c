@@ -289,6 +289,119 @@ static void test_failing_reads(void) {
     while (reader_count) free(readers[--reader_count].bytes);
 }
 
+/* ---- What stays in host memory ---- */
+
+/* Pictures that must come without a read: behind a run that ended early, by the same job and by another one, and with
+   int8 that is made at load. */
+static void test_kept_reads(void) {
+    static const dit_type_rule rule = {"transformer.*blocks.*", DIT_TYPE_I8_ROW};
+    unsigned char first[BYTES], again[BYTES];
+    dit_model_desc desc = {0};
+    int int8;
+    for (int8 = 0; int8 < 2; int8++) {
+        dit_counters counters = {0};
+        uint64_t streamed;
+        dit_model *model;
+        dit_job *job, *other;
+        int i;
+        desc.source.open = open_member;
+        desc.weight_budget = int8 ? (least + resident) / 2 : least;
+        desc.release_text_encoders = int8;
+        desc.keep_streamed = true;
+        desc.types = int8 ? &rule : NULL;
+        desc.type_count = (uint32_t)int8;
+        model = load(&desc);
+        job = make_job(model, 0);
+        if (!job) break;
+        for (i = 0; i < 30; i++) dit_job_step(job, 0);
+        dit_job_cancel(job);
+        CHECK(dit_job_wait(job, UINT64_MAX) == DIT_CANCELLED);
+        restart(job, model, 0);
+        reads = 0;
+        CHECK(finish(job) && reads > 0 && (int8 || is_expected(job, 0)));
+        CHECK(dit_job_read(job, DIT_READ_RGBA8, 0, 0, first, BYTES, 0, NULL) == DIT_OK);
+        dit_job_get_counters(job, &counters);
+        streamed = counters.streamed_bytes;
+        fail_at = 1; /* whatever is read from now on fails */
+        reads = 0;
+        restart(job, model, 1);
+        CHECK(finish(job) && (int8 || is_expected(job, 1)));
+        dit_job_get_counters(job, &counters);
+        CHECK(counters.streamed_bytes > streamed && streamed > 0);
+        other = make_job(model, 0);
+        CHECK(finish(other) && dit_job_read(other, DIT_READ_RGBA8, 0, 0, again, BYTES, 0, NULL) == DIT_OK);
+        CHECK(!memcmp(first, again, BYTES));
+        CHECK_MESSAGE(reads == 0, "%ld reads for pictures after the first", reads);
+        fail_at = 0;
+        dit_job_destroy(other);
+        dit_job_destroy(job);
+        dit_model_destroy(model);
+        while (reader_count) free(readers[--reader_count].bytes);
+    }
+}
+
+/* A folder whose files are cut off, then gone, behind the first picture. */
+static void test_kept_files(void) {
+    char copy[64], command[400];
+    dit_model_desc desc = {0};
+    dit_model *model;
+    dit_job *job;
+    snprintf(copy, sizeof copy, "build/stream_kept_%d", (int)getpid());
+    snprintf(command, sizeof command, "rm -rf %s && cp -rL %s %s && chmod -R u+w %s", copy, SMALL, copy, copy);
+    if (!CHECK(system(command) == 0)) return;
+    desc.source.path = copy;
+    desc.weight_budget = least;
+    desc.keep_streamed = true;
+    model = load(&desc);
+    job = make_job(model, 0);
+    if (job) CHECK(finish(job) && is_expected(job, 0));
+    snprintf(command, sizeof command, "find %s -name '*.safetensors' -exec truncate -s 1000 {} + && rm -rf %s", copy,
+             copy);
+    CHECK(system(command) == 0);
+    if (job) restart(job, model, 1);
+    if (job) CHECK(finish(job) && is_expected(job, 1));
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+}
+
+/* Host memory for it is refused when the model is loaded; without keep_streamed the model loads. */
+static void *refuse_one_size(size_t size, size_t align, void *user) {
+    size_t refused = *(size_t *)user;
+    (void)align;
+    return size >= refused && size <= refused + 64 ? NULL : malloc(size);
+}
+
+static void free_any(void *p, size_t size, void *user) {
+    (void)size;
+    (void)user;
+    free(p);
+}
+
+static void test_kept_refused(void) {
+    size_t refused = SIZE_MAX / 2;
+    const dit_allocator fussy = {refuse_one_size, free_any, &refused}, usual = context->env.allocator;
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    uint64_t before = memory_used();
+    int keep;
+    desc.source.path = SMALL;
+    desc.weight_budget = least;
+    for (keep = 0; keep < 2; keep++) {
+        desc.keep_streamed = keep;
+        context->env.allocator = fussy;
+        dit_model_load(context, &desc, &model, &err);
+        CHECK_MESSAGE((model != NULL) == !keep, "%s", err.message);
+        if (model) refused = (size_t)model->transformer->weights.streamed->bytes;
+        dit_model_destroy(model);
+        context->env.allocator = usual;
+        model = NULL;
+    }
+    CHECK(err.result == DIT_ERROR_OUT_OF_HOST_MEMORY);
+    CHECK_MESSAGE(strstr(err.message, "MB of host memory") && strstr(err.message, "keep_streamed"), "%s", err.message);
+    CHECK(memory_used() <= before + (1u << 20));
+}
+
 /* A model on disk of which one file is cut off while its weights are streamed, then put back. */
 static void test_cut_files(void) {
     static const char *const files[] = {"transformer/diffusion_pytorch_model.safetensors",
@@ -422,6 +535,9 @@ static void test_mapped(void) {
     test_cancel_and_record();
     test_failing_reads();
     test_cut_files();
+    test_kept_reads();
+    test_kept_files();
+    test_kept_refused();
     use_model(EMOJI);
     test_budget(least);
     CHECK(loads_beside_work());
@@ -446,6 +562,7 @@ static void test_staged(void) {
         test_cancel_and_record();
         test_failing_reads();
         test_cut_files();
+        test_kept_reads();
         test_no_host_memory();
         dit_context_destroy(context);
     }
@@ -453,11 +570,11 @@ static void test_staged(void) {
 }
 
 /* Copies go to a queue of another family: buffers belong to both, and only semaphores order copies and work. First a
-   family that only copies, which is found where it is wanted, then one that is named. */
+   family that only copies, which is found unasked, then one that is named. */
 static void test_two_families(const char *overrides, uint32_t family, bool all) {
     if (!begin(overrides, false)) return;
     CHECK(context->device->transfer_queue && context->device->transfer_family == family);
-    CHECK(context->device->queue_family == 0);
+    CHECK(context->device->queue_family == 0 && context->device->transfer_queue != context->device->queue);
     path = SMALL;
     test_encode();
     if (all) {
@@ -475,11 +592,53 @@ static void test_families(bool all) {
     dit_context_desc desc = {0};
     dit_context *none = NULL;
     dit_error err = {0};
-    test_two_families("rung=base,mapped=0,staging=1K,transfer=1", 2, all);
+    test_two_families("rung=base,mapped=0,staging=1K", 2, all);
     if (all) test_two_families("rung=base,mapped=0,staging=1K,transfer_family=1", 1, all);
     desc.overrides = "transfer_family=3";
     CHECK(dit_context_create(&desc, &none, &err) == DIT_ERROR_INVALID_ARGUMENT && !none);
     CHECK_MESSAGE(strstr(err.message, "has 3 queue families"), "%s", err.message);
+}
+
+/* Staging buffers of a device with memory of its own shrink to what the budget of their heap leaves. */
+static uint64_t most_pinned;
+
+static bool watch_pinned(const char *what, uint64_t done, uint64_t total, void *user) {
+    (void)what, (void)done, (void)total, (void)user;
+    if (context->device->host_used > most_pinned) most_pinned = context->device->host_used;
+    return true;
+}
+
+static void test_host_budget(void) {
+    static const struct {
+        const char *overrides;
+        uint64_t least, most;
+    } cases[] = {{"rung=base,mapped=0", 24u << 20, 25u << 20},
+                 {"rung=base,mapped=0,host_budget=6M", 5u << 20, 6u << 20},
+                 {"rung=base,mapped=0,host_budget=1", 3u << 18, 1u << 20}}; /* as little as it pays to copy */
+    size_t i;
+    for (i = 0; i < DITI_COUNT(cases); i++) {
+        dit_model_desc desc = {0};
+        dit_model *model;
+        dit_job *job;
+        if (!begin(cases[i].overrides, false)) return;
+        context->device->unified = false;
+        most_pinned = 0;
+        desc.source.path = SMALL;
+        desc.progress.func = watch_pinned;
+        model = load(&desc); /* a ring while it loads */
+        CHECK_MESSAGE(most_pinned >= cases[i].least && most_pinned <= cases[i].most, "%s: %llu bytes",
+                      cases[i].overrides, (unsigned long long)most_pinned);
+        dit_model_destroy(model);
+        desc.weight_budget = least;
+        model = load(&desc); /* another one to stream with */
+        CHECK_MESSAGE(!model || DITI_STAGE_BUFFERS * model->stream->stage->bytes <= cases[i].most, "%s: %llu bytes",
+                      cases[i].overrides, (unsigned long long)model->stream->stage->bytes);
+        job = i ? make_job(model, 0) : NULL;
+        if (job) CHECK(finish(job) && is_expected(job, 0));
+        dit_job_destroy(job);
+        dit_model_destroy(model);
+        dit_context_destroy(context);
+    }
 }
 
 /* Nothing is mapped and nothing else is asked for; in the end the device is lost while it streams. */
@@ -495,6 +654,7 @@ static void test_own_queue(void) {
     dit_job_destroy(job);
     dit_model_destroy(model);
     dit_context_destroy(context);
+    test_host_budget();
 }
 
 int main(void) {

@@ -9,9 +9,9 @@
 enum { MOST_RUNS = 999 };
 
 typedef struct options {
-    const char *op, *device, *rung, *form, *types, *model, *prompt, *cache, *shape, *report;
+    const char *op, *device, *rung, *form, *types, *model, *prompt, *cache, *shape, *report, *page, *parts, *split;
     uint32_t m, n, k, tokens, keys, heads, head_dim, batch, size, in, out, kernel, layers;
-    uint32_t steps, width, height, cfg_scale, runs, slice_us, budget_us;
+    uint32_t steps, width, height, cfg_scale, runs, slice_us, budget_us, seconds;
     bool profile, no_fusion, no_replay, by_cpu;
     dit_type type; /* of the case at hand */
 } options;
@@ -84,8 +84,9 @@ typedef struct line { /* what a case prints */
 
 typedef struct bench {
     options o;
-    FILE *out;
-    output_file report; /* a Markdown table; its file NULL: none */
+    FILE *out;          /* lines of JSON; NULL: none */
+    FILE *page;         /* Markdown: the table of --report, or the page of report; NULL: none */
+    output_file report; /* that page, where it is a file; its file NULL: none */
     double started;     /* when the process began */
     diti_env env;
     dit_context *context;
@@ -544,7 +545,7 @@ static rate case_rate(const bench *b) {
 
 static bool rate_wanted(const bench *b, rate r) {
     if (!rate_exists(b->device, r) || b->peaks[r] > 0) return false;
-    return r == case_rate(b) || b->o.report || strcmp(b->o.op, "ceilings") == 0;
+    return r == case_rate(b) || b->page || b->o.report || strcmp(b->o.op, "ceilings") == 0;
 }
 
 static int measure_ceilings(bench *b) {
@@ -769,31 +770,39 @@ static void add_waits(bench *b) {
 
 /* ---- the table of --report ---- */
 
-static int open_report(bench *b) {
+static void print_ceilings(const bench *b) {
     int r;
-    if (!b->o.report || b->report.file) return EXIT_GOOD;
-    if (!output_open(&b->report, b->o.report))
-        return complain(exit_code_of_writing(errno), "--report %s: %s", b->o.report, strerror(errno));
-    fprintf(b->report.file,
-            "%s, rung %s: copies %.1f GB/s (read and written); in registers, GFLOP/s:", b->device->info.name,
+    fprintf(b->page, "%s, rung %s: copies %.1f GB/s (read and written); in registers, GFLOP/s:", b->device->info.name,
             diti_rung_name(b->device->rung), b->peak_bytes * 1e-9);
     for (r = 0; r < RATES; r++) {
-        if (b->peaks[r] > 0) fprintf(b->report.file, "%s %s %.1f", r ? "," : "", rates[r].what, b->peaks[r] * 1e-9);
+        if (b->peaks[r] > 0) fprintf(b->page, "%s %s %.1f", r ? "," : "", rates[r].what, b->peaks[r] * 1e-9);
     }
-    fprintf(b->report.file, ".\n\n");
-    fprintf(b->report.file,
-            "| case | type | ms | GFLOP/s | GB/s | of the ceiling |\n| --- | --- | --- | --- | --- | --- |\n");
+    fprintf(b->page, ".\n");
+}
+
+static void begin_table(const bench *b) {
+    fprintf(b->page,
+            "\n| case | type | ms | GFLOP/s | GB/s | of the ceiling |\n| --- | --- | --- | --- | --- | --- |\n");
+}
+
+static int open_report(bench *b) {
+    if (!b->o.report || b->page) return EXIT_GOOD;
+    if (!output_open(&b->report, b->o.report))
+        return complain(exit_code_of_writing(errno), "--report %s: %s", b->o.report, strerror(errno));
+    b->page = b->report.file;
+    print_ceilings(b);
+    begin_table(b);
     return EXIT_GOOD;
 }
 
-static void report_line(bench *b, double seconds, double fraction) {
+static void report_line(const bench *b, double seconds, double fraction) {
     const line *l = &b->line;
     char sizes[64];
-    if (!b->report.file) return;
+    if (!b->page) return;
     diti_format(sizes, sizeof sizes, "%u × %u × %u", l->m, l->n, l->k);
-    fprintf(b->report.file, "| %s %s | %s | %.3f | %.2f | %.2f | %.0f %% |\n", l->op, l->title[0] ? l->title : sizes,
-            l->type, seconds * 1e3, l->flops / seconds * 1e-9, l->bytes / seconds * 1e-9, fraction * 100);
-    fflush(b->report.file);
+    fprintf(b->page, "| %s %s | %s | %.3f | %.2f | %.2f | %.0f %% |\n", l->op, l->title[0] ? l->title : sizes, l->type,
+            seconds * 1e3, l->flops / seconds * 1e-9, l->bytes / seconds * 1e-9, fraction * 100);
+    fflush(b->page);
 }
 
 /* ---- lines, to their end ---- */
@@ -811,6 +820,8 @@ static void print_line(bench *b) {
     const line *l = &b->line;
     const char *bound;
     double seconds = l->t.device > 0 ? l->t.device : l->t.wall, fraction = ceiling_fraction(b, seconds, &bound);
+    report_line(b, seconds, fraction);
+    if (!b->out) return;
     fprintf(b->out,
             "{\"op\": \"%s\", \"m\": %u, \"n\": %u, \"k\": %u, \"type\": \"%s\", \"rung\": \"%s\", \"device\": ", l->op,
             l->m, l->n, l->k, l->type, diti_rung_name(b->device->rung));
@@ -829,7 +840,6 @@ static void print_line(bench *b) {
     }
     fprintf(b->out, "%s}\n", l->more);
     fflush(b->out);
-    report_line(b, seconds, fraction);
 }
 
 /* ---- profile: every dispatch in a command buffer of its own ---- */

@@ -6,6 +6,7 @@
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "bench_core.h"
+#include "bench_report.h"
 #include "bench_shapes.h"
 #ifndef _WIN32
 #include <unistd.h>
@@ -27,13 +28,17 @@ static const char usage_text[] =
     "block --shape  one layer of each of its kinds\n"
     "model          a picture, from the start of this process to its pixels: [--model PATH] [--prompt TEXT] [--steps N]\n"
     "               [--width W --height H] [--cfg-scale S]. Cold or warm is up to you: Mesa keeps compiled kernels in\n"
-    "               MESA_SHADER_CACHE_DIR, other drivers in the file of --cache. --runs N: N more in the same process\n"
+    "               MESA_SHADER_CACHE_DIR, other drivers in the file of --cache. --runs N: N more in the same process.\n"
+    "               --split S: on the devices of --device, as dit understands both. hash is of the pixels\n"
     "frames         a picture in frames, as an engine has it made by dit_job_record: [--model PATH] [--width W --height H]\n"
     "               [--steps N] [--budget-us N] (2000). What the frames took from the second step on, the decoder included:\n"
     "               half of them no longer than p50_ms, 99 in 100 no longer than p99_ms. --runs N: N pictures of one job.\n"
     "               --by-cpu: times are those of the processor, for a software driver on a machine that has more to do\n"
     "ceilings       what the device can do at best: copies, and sums of products in registers, by kind\n"
     "all            a bit of everything, in sizes for the device\n"
+    "report         one Markdown page about a device: what it is, which rungs pass their self-tests, pictures, speeds.\n"
+    "               [-o FILE], else stdout; [--seconds N]: begins nothing new after so many (300); [--parts P]: only\n"
+    "               these of device,rungs,pictures,steps,kernels\n"
     "\n"
     "--type T       of the weights, or several with commas: f32 f16 bf16 f8_e4m3 f8_e5m2 q8_0 q4_0 q4_1 q5_0 q5_1 q2_k q3_k\n"
     "               q4_k q5_k q6_k, i8r i8r+rot (int8 with activations quantized while running). Else f32, for expand and\n"
@@ -67,6 +72,9 @@ static const option option_table[] = {
     {"--shape", offsetof(options, shape), 0},
     {"--report", offsetof(options, report), 0},
     {"--cache", offsetof(options, cache), 0},
+    {"--split", offsetof(options, split), 0},
+    {"--parts", offsetof(options, parts), 0},
+    {"-o", offsetof(options, page), 0},
     {"--m", offsetof(options, m), 1u << 24},
     {"--n", offsetof(options, n), 1u << 20},
     {"--k", offsetof(options, k), 1u << 20},
@@ -87,6 +95,7 @@ static const option option_table[] = {
     {"--runs", offsetof(options, runs), MOST_RUNS},
     {"--slice-us", offsetof(options, slice_us), 600000000},
     {"--budget-us", offsetof(options, budget_us), 600000000},
+    {"--seconds", offsetof(options, seconds), 86400},
 };
 
 static int take_number(const option *known, const char *text, uint32_t *out) {
@@ -330,6 +339,9 @@ typedef struct picture {
     size_t size;
     double first_step, last_step; /* when the first and the last step were seen finished */
     double memory;
+    double load, plan, run; /* seconds */
+    times again;            /* of the same job once more; zero: it ran once */
+    double steps_per_s;
 } picture;
 
 static void note_memory(bench *b, picture *p) {
@@ -366,6 +378,7 @@ static int load_picture(bench *b, picture *p) {
     p->desc.height = b->o.height ? b->o.height : info.default_height;
     p->desc.steps = b->o.steps ? b->o.steps : info.default_steps;
     p->desc.guidance.scale = (float)b->o.cfg_scale;
+    p->desc.split = b->o.split;
     p->desc.seed = 42;
     p->size = (size_t)p->desc.width * p->desc.height * 4;
     p->pixels = malloc(p->size);
@@ -373,7 +386,7 @@ static int load_picture(bench *b, picture *p) {
 }
 
 /* More runs of the same job: its prompt, sizes and steps stay. */
-static int repeat_picture(bench *b, picture *p, times *t, double *steps_per_s) {
+static int repeat_picture(bench *b, picture *p) {
     double wall[MOST_RUNS], cpu[MOST_RUNS], rate[MOST_RUNS];
     uint32_t i, steps = p->desc.steps;
     int code;
@@ -386,9 +399,9 @@ static int repeat_picture(bench *b, picture *p, times *t, double *steps_per_s) {
         cpu[i] = cpu_now() - cpu_begin;
         rate[i] = steps > 1 ? (steps - 1) / (p->last_step - p->first_step) : 1 / wall[i];
     }
-    t->wall = median(wall, b->o.runs);
-    t->cpu = median(cpu, b->o.runs);
-    *steps_per_s = median(rate, b->o.runs);
+    p->again.wall = median(wall, b->o.runs);
+    p->again.cpu = median(cpu, b->o.runs);
+    p->steps_per_s = median(rate, b->o.runs);
     return EXIT_GOOD;
 }
 
@@ -404,50 +417,60 @@ static void count_picture(bench *b, const picture *p) {
     }
 }
 
-static int time_picture(bench *b, picture *p, double opened) {
-    double loaded, planned, drawn, steps = p->desc.steps, rate;
-    int code;
+/* Loads, plans and draws, and draws again as often as --runs says. */
+static int time_picture(bench *b, picture *p) {
+    double begun = now(), loaded, planned;
+    int code = load_picture(b, p);
+    if (code) return code;
     loaded = now();
     if (dit_job_create(b->context, &p->desc, &p->job, &b->err) < 0) return failed(b);
     note_memory(b, p);
     planned = now();
     code = run_picture(b, p);
     if (code) return code;
-    drawn = now();
-    rate = steps > 1 ? (steps - 1) / (p->last_step - p->first_step) : 1 / (drawn - planned);
-    b->line.t.wall = drawn - b->started;
+    p->load = loaded - begun;
+    p->plan = planned - loaded;
+    p->run = now() - planned;
+    p->steps_per_s = p->desc.steps > 1 ? (p->desc.steps - 1) / (p->last_step - p->first_step) : 1 / p->run;
+    b->line.t.wall = now() - b->started;
     b->line.t.cpu = cpu_now();
-    count_picture(b, p);
-    add_key(b, "width", p->desc.width, "%.0f");
-    add_key(b, "height", p->desc.height, "%.0f");
-    add_key(b, "steps", steps, "%.0f");
-    add_key(b, "context_seconds", opened - b->started, "%.3f");
-    add_key(b, "load_seconds", loaded - opened, "%.3f");
-    add_key(b, "plan_seconds", planned - loaded, "%.3f");
-    add_key(b, "run_seconds", drawn - planned, "%.3f");
-    add_key(b, "pipelines", (double)b->device->pipelines_compiled, "%.0f");
-    if (b->o.runs) {
-        times again = DITI_ZERO;
-        code = repeat_picture(b, p, &again, &rate);
-        if (code) return code;
-        add_key(b, "again_seconds", again.wall, "%.3f");
-        add_key(b, "again_cpu_seconds", again.cpu, "%.3f");
-    }
-    add_key(b, "steps_per_s", rate, "%.3f");
-    return EXIT_GOOD;
+    return b->o.runs ? repeat_picture(b, p) : EXIT_GOOD;
+}
+
+static void free_picture(picture *p) {
+    dit_job_destroy(p->job);
+    dit_model_destroy(p->model);
+    free(p->pixels);
+    memset(p, 0, sizeof *p);
 }
 
 static int draw_picture(bench *b, picture *p) {
     double opened;
     size_t cache_size = 0;
+    char hash[17];
     void *cache = read_cache(b->o.cache, &cache_size);
     int code = open_context(b, cache, cache_size);
     opened = now();
     free(cache);
-    if (!code) code = load_picture(b, p);
-    if (!code) code = time_picture(b, p, opened);
+    if (!code) code = time_picture(b, p);
     if (!code) code = write_cache(b);
     if (code) return code;
+    count_picture(b, p);
+    add_key(b, "width", p->desc.width, "%.0f");
+    add_key(b, "height", p->desc.height, "%.0f");
+    add_key(b, "steps", p->desc.steps, "%.0f");
+    add_key(b, "context_seconds", opened - b->started, "%.3f");
+    add_key(b, "load_seconds", p->load, "%.3f");
+    add_key(b, "plan_seconds", p->plan, "%.3f");
+    add_key(b, "run_seconds", p->run, "%.3f");
+    add_key(b, "pipelines", (double)b->device->pipelines_compiled, "%.0f");
+    if (b->o.runs) {
+        add_key(b, "again_seconds", p->again.wall, "%.3f");
+        add_key(b, "again_cpu_seconds", p->again.cpu, "%.3f");
+    }
+    add_key(b, "steps_per_s", p->steps_per_s, "%.3f");
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)diti_hash(p->pixels, p->size));
+    add_text(b, "hash", hash);
     add_memory(b, p->memory);
     count_waits(p->job->plan, p->job->step_segment, &b->line.expanded, &b->line.barriers);
     add_waits(b);
@@ -463,9 +486,7 @@ static int case_model(bench *b) {
     memset(&b->line, 0, sizeof b->line);
     b->line.op = "model";
     code = draw_picture(b, &p);
-    dit_job_destroy(p.job);
-    dit_model_destroy(p.model);
-    free(p.pixels);
+    free_picture(&p);
     return code;
 }
 
@@ -669,54 +690,185 @@ static int run_words(bench *b, const options *common, const char *text) {
 }
 
 /* Small sizes for a processor; for a GPU those of the models that it would run. */
+static const char *const small_cases[] = {"ceilings",
+                                          "gemm --type f32,f16,q8_0,q4_k,i8r",
+                                          "gemm --n 256 --type f32,f16,q8_0,q4_k",
+                                          "gemv --type f32,q8_0",
+                                          "attention",
+                                          "attention --tokens 512 --head-dim 128",
+                                          "conv",
+                                          "norm",
+                                          "expand --type q8_0,q4_0,q4_k,bf16",
+                                          "copy",
+                                          "vae --size 8",
+                                          "encoder --shape clip-l",
+                                          "block --shape flux-tiny",
+                                          "model --shape flux-tiny",
+                                          "model --shape dit-xl-2 --layers 2"};
+static const char *const large_cases[] = {"ceilings",
+                                          "gemm --m 4608 --n 3072 --k 3072 --type f16,q8_0,q4_k,i8r,i8r+rot",
+                                          "gemm --m 4608 --n 12288 --k 3072 --type f16,q8_0,i8r",
+                                          "gemm --m 4608 --n 3072 --k 12288 --type f16,q8_0,i8r",
+                                          "gemm --m 4608 --n 21504 --k 3072 --type f16,q8_0,i8r",
+                                          "gemv --n 18432 --k 3072 --type f16,q8_0",
+                                          "attention --tokens 4608 --heads 24 --head-dim 64",
+                                          "attention --tokens 4608 --heads 16 --head-dim 72",
+                                          "attention --tokens 4608 --heads 24 --head-dim 128",
+                                          "attention --tokens 17776 --heads 30 --head-dim 64",
+                                          "conv --size 256 --in 256 --out 256 --type f16",
+                                          "norm --m 4608 --k 3072",
+                                          "expand --n 12288 --k 3072 --type q8_0,q4_k",
+                                          "copy --m 16384 --k 4096",
+                                          "vae --size 128 --type f16",
+                                          "encoder --shape t5-xxl",
+                                          "model --shape dit-xl-2",
+                                          "model --shape pixart-sigma-1024 --type q8_0,i8r",
+                                          "model --shape sd3-medium",
+                                          "model --shape flux --layers 6 --type q8_0,i8r,i8r+rot"};
+
+static const char *const *all_cases(const bench *b, size_t *count) {
+    *count = b->device->is_cpu ? DITI_COUNT(small_cases) : DITI_COUNT(large_cases);
+    return b->device->is_cpu ? small_cases : large_cases;
+}
+
 static int run_all(bench *b) {
-    static const char *const small[] = {"ceilings",
-                                        "gemm --type f32,f16,q8_0,q4_k,i8r",
-                                        "gemm --n 256 --type f32,f16,q8_0,q4_k",
-                                        "gemv --type f32,q8_0",
-                                        "attention",
-                                        "attention --tokens 512 --head-dim 128",
-                                        "conv",
-                                        "norm",
-                                        "expand --type q8_0,q4_0,q4_k,bf16",
-                                        "copy",
-                                        "vae --size 8",
-                                        "encoder --shape clip-l",
-                                        "block --shape flux-tiny",
-                                        "model --shape flux-tiny",
-                                        "model --shape dit-xl-2 --layers 2"};
-    static const char *const large[] = {"ceilings",
-                                        "gemm --m 4608 --n 3072 --k 3072 --type f16,q8_0,q4_k,i8r,i8r+rot",
-                                        "gemm --m 4608 --n 12288 --k 3072 --type f16,q8_0,i8r",
-                                        "gemm --m 4608 --n 3072 --k 12288 --type f16,q8_0,i8r",
-                                        "gemm --m 4608 --n 21504 --k 3072 --type f16,q8_0,i8r",
-                                        "gemv --n 18432 --k 3072 --type f16,q8_0",
-                                        "attention --tokens 4608 --heads 24 --head-dim 64",
-                                        "attention --tokens 4608 --heads 16 --head-dim 72",
-                                        "attention --tokens 4608 --heads 24 --head-dim 128",
-                                        "attention --tokens 17776 --heads 30 --head-dim 64",
-                                        "conv --size 256 --in 256 --out 256 --type f16",
-                                        "norm --m 4608 --k 3072",
-                                        "expand --n 12288 --k 3072 --type q8_0,q4_k",
-                                        "copy --m 16384 --k 4096",
-                                        "vae --size 128 --type f16",
-                                        "encoder --shape t5-xxl",
-                                        "model --shape dit-xl-2",
-                                        "model --shape pixart-sigma-1024 --type q8_0,i8r",
-                                        "model --shape sd3-medium",
-                                        "model --shape flux --layers 6 --type q8_0,i8r,i8r+rot"};
+    const char *const *cases;
     options common = b->o;
     size_t i, count;
     int code = open_context(b, NULL, 0);
     if (code) return code;
-    count = b->device->is_cpu ? DITI_COUNT(small) : DITI_COUNT(large);
-    for (i = 0; i < count && !code; i++) code = run_words(b, &common, b->device->is_cpu ? small[i] : large[i]);
+    cases = all_cases(b, &count);
+    for (i = 0; i < count && !code; i++) code = run_words(b, &common, cases[i]);
     return code;
 }
 
-/* Before any work: both can be written, and neither is the other one or the model. */
+/* ---- the page of report ---- */
+
+static void close_context(bench *b) {
+    dit_context_destroy(b->context);
+    b->context = NULL;
+    b->device = NULL;
+}
+
+/* The bundled model's picture on a rung, on one device or divided among several. */
+static int report_picture(bench *b, const char *rung, const char *devices, const char *split) {
+    options common = b->o;
+    picture p;
+    int code;
+    memset(&p, 0, sizeof p);
+    memset(&b->line, 0, sizeof b->line);
+    close_context(b);
+    b->o.rung = rung;
+    b->o.device = devices;
+    b->o.split = split;
+    code = open_context(b, NULL, 0);
+    b->o.runs = !code && b->device->is_cpu ? 0 : 1;
+    if (!code) code = time_picture(b, &p);
+    fprintf(b->page, "| %s | %s | ", rung ? rung : "best", split ? split : "one");
+    if (code) {
+        fputs("failed: ", b->page);
+        report_text(b->page, b->err.message);
+        fputs(" | | | | |\n", b->page);
+    } else {
+        fprintf(b->page, "%.2f | %.2f | %.2f | %.2f | %016llx |\n", p.load, p.plan, p.run, p.steps_per_s,
+                (unsigned long long)diti_hash(p.pixels, p.size));
+    }
+    fflush(b->page);
+    free_picture(&p);
+    close_context(b);
+    b->o = common;
+    return code;
+}
+
+/* On every rung, then as two devices on this one: that a way of dividing it gives the same bytes shows in the hash. */
+static int report_pictures(bench *b) {
+    static const char *const splits[] = {"cfg2", "ulysses2", "tensor2"};
+    char one[48], two[2 * sizeof one], path[1024];
+    bool slow;
+    size_t i, used = 0;
+    int rung, code = open_context(b, NULL, 0);
+    if (code) return code;
+    slow = b->device->is_cpu;
+    for (i = 0; i < sizeof b->device->info.uuid; i++)
+        used += (size_t)snprintf(one + used, sizeof one - used, "%s%02x", i ? "" : "uuid:", b->device->info.uuid[i]);
+    snprintf(two, sizeof two, "%s,%s", one, one);
+    if (slow) { /* halves and matrices are emulated there */
+        default_number(&b->o.steps, 2);
+        default_number(&b->o.width, 32);
+        default_number(&b->o.height, 32);
+    }
+    fprintf(b->page, "\n## Pictures\n\n%s, seed 42", base_name(find_model(b, path, sizeof path)));
+    if (b->o.steps) fprintf(b->page, ", %u steps", b->o.steps);
+    if (b->o.width && b->o.height) fprintf(b->page, ", %u × %u pixels", b->o.width, b->o.height);
+    fputs(". The hash is FNV-1a of the RGBA pixels.\n", b->page);
+    fputs("Below the rungs: as two devices on this one.\n\n"
+          "| rung | devices | s to load | s to plan | s to draw | steps/s | hash |\n"
+          "| --- | --- | --- | --- | --- | --- | --- |\n",
+          b->page);
+    for (rung = 0; rung < DITI_RUNG_COUNT && !report_is_late(b); rung++)
+        report_picture(b, diti_rung_name((diti_rung)rung), one, NULL);
+    for (i = 0; i < DITI_COUNT(splits) && !report_is_late(b); i++) report_picture(b, NULL, two, splits[i]);
+    return EXIT_GOOD;
+}
+
+/* Whole networks, or single kernels. What fails gets a line that says so, and the next case a device of its own. */
+static int report_cases(bench *b, bool networks) {
+    options common = b->o;
+    const char *const *cases;
+    size_t i, count;
+    int code = open_context(b, NULL, 0);
+    if (!code) code = measure_ceilings(b);
+    if (code) return code;
+    cases = all_cases(b, &count);
+    fprintf(b->page, "\n## %s\n\n", networks ? "Networks: one evaluation" : "Kernels");
+    print_ceilings(b);
+    begin_table(b);
+    for (i = 1; i < count; i++) { /* the first are the ceilings */
+        bool network = !strncmp(cases[i], "model", 5) || !strncmp(cases[i], "block", 5) ||
+                       !strncmp(cases[i], "encoder", 7) || !strncmp(cases[i], "vae", 3);
+        if (network != networks) continue;
+        if (report_is_late(b)) {
+            fprintf(b->page, "| %s | | the time was over | | | |\n", cases[i]);
+            continue;
+        }
+        memset(&b->err, 0, sizeof b->err);
+        if (run_words(b, &common, cases[i])) {
+            fprintf(b->page, "| %s | | failed: ", cases[i]);
+            report_text(b->page, b->err.message);
+            fputs(" | | | |\n", b->page);
+            fflush(b->page);
+            close_context(b);
+        }
+    }
+    b->o = common;
+    return EXIT_GOOD;
+}
+
+static int run_report(bench *b, FILE *out) {
+    int code = check_parts(b->o.parts);
+    default_number(&b->o.seconds, 300);
+    if (!code && b->o.page && !output_open(&b->report, b->o.page))
+        code = complain(exit_code_of_writing(errno), "-o %s: %s", b->o.page, strerror(errno));
+    b->page = b->o.page ? b->report.file : out;
+    b->out = NULL;
+    if (!code) code = open_context(b, NULL, 0);
+    if (code) return code;
+    fputs("# ", b->page);
+    report_text(b->page, b->device->info.name);
+    fprintf(b->page, "\n\nMade by `build/dit-bench report` of dit.h %d.%d.%d.\n", DIT_VERSION / 10000,
+            DIT_VERSION / 100 % 100, DIT_VERSION % 100);
+    if (report_wants(&b->o, "device")) code = report_device(b);
+    if (!code && report_wants(&b->o, "rungs")) code = report_rungs(b);
+    if (!code && report_wants(&b->o, "pictures")) code = report_pictures(b);
+    if (!code && report_wants(&b->o, "steps")) code = report_cases(b, true);
+    if (!code && report_wants(&b->o, "kernels")) code = report_cases(b, false);
+    return code;
+}
+
+/* Before any work: all can be written, and none is another one or the model. */
 static int check_outputs(const options *o) {
-    const named_path outputs[] = {{"--report", o->report}, {"--cache", o->cache}}, model = {"--model", o->model};
+    const named_path outputs[] = {{"--report", o->report}, {"--cache", o->cache}, {"-o", o->page}},
+                     model = {"--model", o->model};
     char why[2 * PATH_SIZE];
     size_t i;
     for (i = 0; i < DITI_COUNT(outputs); i++) {
@@ -738,10 +890,16 @@ static int bench_run(int count, char **texts, FILE *out) {
     if (strcmp(texts[1], "--help") == 0 || strcmp(texts[1], "-h") == 0) return fputs(usage_text, out), EXIT_GOOD;
     code = take_options(&b.o, count, texts);
     if (!code) code = check_outputs(&b.o);
-    if (!code) code = strcmp(b.o.op, "all") == 0 ? run_all(&b) : run_op(&b);
+    if (!code && (b.o.page || b.o.parts || b.o.seconds) && strcmp(b.o.op, "report") != 0)
+        code =
+            complain(EXIT_USAGE, "-o, --parts and --seconds belong to report; a table of other cases is --report FILE");
+    if (!code)
+        code = strcmp(b.o.op, "all") == 0      ? run_all(&b)
+               : strcmp(b.o.op, "report") == 0 ? run_report(&b, out)
+                                               : run_op(&b);
     dit_context_destroy(b.context);
     if (b.report.file && !output_close(&b.report, true) && !code)
-        code = complain(exit_code_of_writing(errno), "--report %s: %s", b.o.report, strerror(errno));
+        code = complain(exit_code_of_writing(errno), "%s: %s", b.o.page ? b.o.page : b.o.report, strerror(errno));
     return code;
 }
 

@@ -4,6 +4,7 @@
 #   tools/newest.sh run PROGRAM ...  runs a program, one of those or one built here, with that loader, driver and C library;
 #                                    fails where they were not fetched
 #   tools/newest.sh with MANIFEST PROGRAM ...  the same with another driver
+#   tools/newest.sh unpack SUITE FOLDER PACKAGE...  packages of a suite with all that they need, into a folder
 #   tools/newest.sh headers          prints a folder with the headers, fetched on first use; fails quietly
 #   tools/newest.sh source PACKAGE FOLDER  unpacks what a package is built from
 set -u
@@ -98,9 +99,10 @@ fetch) fetch ;;
 run) [ $# -ge 2 ] && shift && run "$@" ;;
 with) [ $# -ge 3 ] && manifest=$2 && shift 2 && run "$@" ;;
 headers) headers ;;
+unpack) [ $# -ge 4 ] && shift && unpack "$@" ;;
 source) # a mirror may lack sources of suites that move
     [ $# -eq 3 ] && for suite in testing unstable; do unpack_source $suite "$3" "$2" 2>/dev/null && exit 0; done
     [ $# -eq 3 ] && unpack_source stable "$3" "$2"
     ;;
-*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM, headers or source PACKAGE FOLDER" ;;
+*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM, unpack SUITE FOLDER PACKAGE, headers or source PACKAGE FOLDER" ;;
 esac

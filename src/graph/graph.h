@@ -85,6 +85,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
     VkDeviceSize target;
+    uint64_t kept; /* streamed: so many bytes from the first on lie in diti_streamed.kept */
 } diti_upload;
 /* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
 typedef struct diti_streamed {
@@ -95,6 +96,8 @@ typedef struct diti_streamed {
     diti_upload *uploads; /* by target */
     size_t count, capacity;
     uint64_t bytes;
+    unsigned char *kept; /* as many of the host, for what has been read once; NULL: it is read again. Guarded by the
+                            stream's busy */
 } diti_streamed;
 /* What is loaded of one stored type; a tensor of which only some rows are asked for counts with those. */
 typedef struct diti_weight_tally {
@@ -954,6 +957,7 @@ typedef struct diti_stream {
     diti_env env;
     diti_device *device; /* NULL: a dry run */
     VkDeviceSize slot_bytes;
+    bool keeps; /* what was read stays in host memory */
     diti_stream_slot slots[DITI_STREAM_SLOTS];
     diti_stage *stage; /* NULL: the slots are mapped */
     int lock;          /* guards busy */

@@ -18,8 +18,9 @@ static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_
     usual = device->staging_bytes;
     if (device->unified && usual > stream->slot_bytes / 8) usual = stream->slot_bytes / 8;
     if (usual < device->staging_slot) usual = device->staging_slot;
-    if (piece < usual) piece = usual;
-    return diti_stage_create(device, piece, device->transfer_queue, &stream->stage, err);
+    if (piece < DITI_STAGING_LEAST) piece = usual < DITI_STAGING_LEAST ? usual : DITI_STAGING_LEAST;
+    return diti_stage_create(device, diti_stage_bytes(device, piece, usual), device->transfer_queue, &stream->stage,
+                             err);
 }
 
 DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
@@ -314,8 +315,23 @@ static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why
                      why->message);
 }
 
+/* From the host's copy where there is one, which is written first: memory that the device sees may be slow to read. */
+static dit_result diti_streamed_read(const diti_streamed *streamed, diti_upload *upload, uint64_t done, uint64_t size,
+                                     void *out, dit_error *err) {
+    unsigned char *kept = streamed->kept ? streamed->kept + upload->target + done : NULL;
+    dit_result result;
+    if (!kept) return diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, out, err);
+    if (done + size > upload->kept) {
+        result = diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, kept, err);
+        if (result < 0) return result;
+        if (done <= upload->kept) upload->kept = done + size;
+    }
+    memcpy(out, kept, (size_t)size);
+    return DIT_OK;
+}
+
 static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, const diti_plan_item *item,
-                                 const diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
+                                 diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
     VkDeviceSize target = item->offset + (upload->target - item->from) + slot->done;
     const diti_streamed *streamed = item->streamed;
     dit_error why = DITI_ZERO;
@@ -326,8 +342,7 @@ static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, co
     else
         out = (unsigned char *)slot->buffer.block.mapped + target;
     if (result != DIT_OK) return result;
-    if (diti_upload_read(streamed->env, streamed->checkpoint, upload, slot->done, size, out, &why) < 0)
-        return diti_slot_fail(upload, &why, err);
+    if (diti_streamed_read(streamed, upload, slot->done, size, out, &why) < 0) return diti_slot_fail(upload, &why, err);
     if (stream->stage) slot->written = diti_stage_put(stream->stage, slot->buffer.buffer, target, size);
     return DIT_OK;
 }
@@ -341,7 +356,7 @@ static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bo
     const diti_plan_group *group = &plan->groups[slot->group];
     while (slot->item < group->count) {
         const diti_plan_item *item = &plan->items[group->first + slot->item];
-        const diti_upload *upload = &item->streamed->uploads[slot->upload];
+        diti_upload *upload = &item->streamed->uploads[slot->upload];
         uint64_t size, most = stream->stage ? stream->stage->bytes : DITI_STREAM_PIECE;
         dit_result result;
         if (*bytes == 0) return DIT_WORKING;

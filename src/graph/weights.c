@@ -668,6 +668,7 @@ static dit_result diti_upload_all(diti_upload_run *run, const diti_upload *uploa
 /* Makes all blocks, and the stage when one of them is not mapped. */
 static dit_result diti_upload_begin(diti_upload_run *run) {
     diti_loader *loader = run->loader;
+    uint64_t least = DITI_STAGING_LEAST;
     bool mapped = true;
     size_t i;
     for (i = 0; i < loader->weights.block_count; i++) {
@@ -683,10 +684,12 @@ static dit_result diti_upload_begin(diti_upload_run *run) {
         run->most = (loader->weights.bytes / 64 + 0xffffu) & ~(uint64_t)0xffff;
         if (run->most < loader->device->staging_slot) run->most = loader->device->staging_slot;
     }
+    if (least > run->most) least = run->most;
     for (i = 0; i < loader->upload_count; i++) {
-        uint64_t least = diti_upload_least(&loader->uploads[i]);
-        if (least > run->most) run->most = least;
+        uint64_t one = diti_upload_least(&loader->uploads[i]);
+        if (one > least) least = one;
     }
+    run->most = diti_stage_bytes(loader->device, least, run->most);
     if (loader->device->unified) loader->weights.staged = DITI_STAGE_BUFFERS * run->most;
     return diti_stage_create(loader->device, run->most, NULL, &run->stage, &loader->error);
 }
@@ -733,6 +736,18 @@ static dit_result diti_loader_add_replicas(diti_loader *loader) {
     return loader->error.result;
 }
 
+/* Room for all that will be read, since a running job allocates nothing. */
+static dit_result diti_loader_keep(diti_loader *loader) {
+    diti_streamed *streamed = loader->weights.streamed;
+    if (!streamed || !streamed->stream || !streamed->stream->keeps) return DIT_OK;
+    if (streamed->bytes <= SIZE_MAX)
+        streamed->kept = (unsigned char *)diti_alloc_array(loader->env, 1, (size_t)streamed->bytes);
+    if (streamed->kept) return DIT_OK;
+    return diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY,
+                     "%s: no %.1f MB of host memory for what is streamed; load the model without keep_streamed",
+                     loader->what, (double)streamed->bytes / 1e6);
+}
+
 DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err) {
     size_t i;
     dit_result result = loader->error.result;
@@ -748,6 +763,7 @@ DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *ou
         diti_loader_tell(loader);
     else if (result == DIT_OK && loader->device)
         result = diti_loader_upload(loader);
+    if (result == DIT_OK && loader->device && !loader->sizes) result = diti_loader_keep(loader);
     if (result == DIT_OK && loader->device && !loader->sizes) result = diti_loader_add_replicas(loader);
     diti_free(loader->env, loader->uploads);
     loader->uploads = NULL;
@@ -768,7 +784,10 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
     }
     diti_replicas_free(weights->replicas);
     for (i = 0; i < weights->name_count; i++) diti_free(env, weights->names[i]);
-    if (weights->streamed) diti_free(env, weights->streamed->uploads);
+    if (weights->streamed) {
+        diti_free(env, weights->streamed->uploads);
+        diti_free(env, weights->streamed->kept);
+    }
     diti_free(env, weights->streamed);
     diti_free(env, weights->blocks);
     diti_free(env, weights->names);

@@ -368,6 +368,7 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     uint64_t fixed = 0, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
+    dit_result result;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
@@ -396,7 +397,9 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
         slot = diti_model_slot(model, slot, text);
     }
     diti_model_share(model, room, desc->release_text_encoders);
-    return diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
+    result = diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
+    if (result >= 0) model->stream->keeps = desc->keep_streamed;
+    return result;
 }
 
 /* What is loaded of each part; NULL: nothing. */

@@ -95,6 +95,7 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->staging_slot =
         device->unified ? diti_override_number(overrides, "staging", DITI_STAGING_LEAST) : device->staging_bytes;
     if (device->staging_slot > device->staging_bytes) device->staging_slot = device->staging_bytes;
+    device->host_budget = diti_override_number(overrides, "host_budget", 0);
     device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
     if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
     device->unguarded = !diti_override_number(overrides, "guards", 1);
@@ -305,7 +306,10 @@ static dit_result diti_device_transfer_family(diti_device *device, const char *o
         device->transfer_family = (uint32_t)named;
         return DIT_OK;
     }
-    if (!diti_override_number(overrides, "transfer", device->has_peers)) return DIT_OK;
+    /* Peers copy, and so do streams: these only where the host cannot write device memory itself. */
+    if (!diti_override_number(overrides, "transfer",
+                              device->has_peers || !device->unified || !device->maps_device_memory))
+        return DIT_OK;
     for (i = 0; i < count && device->transfer_family == device->queue_family; i++) {
         VkQueueFlags flags = families[i].queueFlags;
         if ((flags & VK_QUEUE_TRANSFER_BIT) && !(flags & (VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT)))

@@ -16,9 +16,8 @@ static uint32_t diti_memory_largest_heap(const diti_device *device) {
     return best;
 }
 
-/* 0: unknown, or nothing is free. */
-static VkDeviceSize diti_memory_free_budget(diti_device *device) {
-    uint32_t heap = diti_memory_largest_heap(device);
+/* Of a heap; 0: unknown, or nothing is free. */
+static VkDeviceSize diti_memory_free_budget(diti_device *device, uint32_t heap) {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
     VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
     if (!device->has_memory_budget) return 0;
@@ -59,7 +58,8 @@ DIT_INTERNAL void diti_memory_find(diti_device *device) {
 }
 
 DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit) {
-    device->memory_limit = limit ? limit : diti_memory_share(diti_memory_free_budget(device));
+    device->memory_limit =
+        limit ? limit : diti_memory_share(diti_memory_free_budget(device, diti_memory_largest_heap(device)));
     if (!device->memory_limit) device->memory_limit = diti_memory_share(device->heap);
 }
 
@@ -83,9 +83,10 @@ static dit_result diti_memory_reserve(diti_device *device, VkDeviceSize size, co
                      what, (double)size / 1e6, (double)used / 1e6, (double)device->memory_limit / 1e6);
 }
 
-static void diti_memory_release(diti_device *device, VkDeviceSize size) {
+static void diti_memory_release(diti_device *device, VkDeviceSize size, VkDeviceSize pinned) {
     diti_lock(&device->lock);
     device->memory_used -= size;
+    device->host_used -= pinned;
     diti_unlock(&device->lock);
 }
 
@@ -129,6 +130,23 @@ DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, dit
         *out = i;
     }
     return best > 0;
+}
+
+/* What may still be allocated of the heap that buffers for uploads come from; UINT64_MAX: nobody knows. Where all
+   memory is the device's, memory_limit tells it. */
+DIT_INTERNAL VkDeviceSize diti_memory_host_room(diti_device *device) {
+    VkDeviceSize room = UINT64_MAX, used;
+    uint32_t type;
+    if (device->host_budget) {
+        diti_lock(&device->lock);
+        used = device->host_used;
+        diti_unlock(&device->lock);
+        return used < device->host_budget ? device->host_budget - used : 0;
+    }
+    if (!device->has_memory_budget || device->unified || device->allocator.alloc) return room;
+    if (diti_memory_type(device, UINT32_MAX, DITI_MEMORY_UPLOAD, &type))
+        room = diti_memory_free_budget(device, device->memory.memoryTypes[type].heapIndex);
+    return room;
 }
 
 /* --- blocks --- */
@@ -232,11 +250,13 @@ DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryReq
     else
         result = diti_block_own(device, need, what, out, err);
     if (result < 0) {
-        if (counts) diti_memory_release(device, need->size);
+        if (counts) diti_memory_release(device, need->size, 0);
         return result;
     }
     diti_lock(&device->lock);
     device->allocations++;
+    out->pinned = kind == DITI_MEMORY_DEVICE ? 0 : need->size;
+    device->host_used += out->pinned;
     diti_unlock(&device->lock);
     return DIT_OK;
 }
@@ -249,7 +269,7 @@ DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer) {
     } else {
         diti_destroy_memory(device, buffer->block.memory);
     }
-    diti_memory_release(device, buffer->charged);
+    diti_memory_release(device, buffer->charged, buffer->pinned);
     memset(&buffer->block, 0, sizeof buffer->block);
 }
 

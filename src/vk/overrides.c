@@ -14,8 +14,10 @@ static const char *const diti_override_keys[] = {
     "candidate",       /* 1 to 3: the tiles that every kernel takes, in place of the usual or tuned ones */
     "portions",        /* this line of the table in portions.c, counted from 0 */
     "staging",         /* bytes copied to or from the device at a time */
+    "host_budget",     /* bytes that VK_EXT_memory_budget is taken to say of the heap of staging buffers */
     "mapped",          /* 0: copy through a staging buffer even where device memory is visible to the host */
-    "transfer",        /* 1: copy weights on a queue of a family that can only copy, where there is one */
+    "transfer",        /* 0 or 1: streams and peers copy on a queue of a family that can only copy, where there is one;
+                          else 1 where the host cannot write device memory itself or there are peers */
     "transfer_family", /* copy weights on a queue of this family, whatever else it can do */
     "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */

@@ -34,6 +34,12 @@ static dit_result diti_stage_make(diti_stage *stage, dit_error *err) {
     return result;
 }
 
+DIT_INTERNAL VkDeviceSize diti_stage_bytes(diti_device *device, VkDeviceSize least, VkDeviceSize usual) {
+    VkDeviceSize room = diti_memory_host_room(device) / DITI_STAGE_BUFFERS & ~(VkDeviceSize)0xffff;
+    VkDeviceSize bytes = usual < room ? usual : room;
+    return bytes > least ? bytes : least;
+}
+
 DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize bytes, VkQueue queue, diti_stage **out,
                                           dit_error *err) {
     diti_stage *stage = (diti_stage *)diti_alloc_zero(&device->env, sizeof *stage);

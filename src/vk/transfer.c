@@ -12,12 +12,14 @@ static dit_result diti_transfer_check(const diti_buffer *buffer, VkDeviceSize of
 
 /* Two threads may copy at once: the second finds the slot empty and makes a staging buffer of its own. */
 static dit_result diti_staging_take(diti_device *device, diti_buffer *out, dit_error *err) {
+    VkDeviceSize room = diti_memory_host_room(device), size = device->staging_slot;
     diti_lock(&device->lock);
     *out = device->staging;
     memset(&device->staging, 0, sizeof device->staging);
     diti_unlock(&device->lock);
     if (out->buffer) return DIT_OK;
-    return diti_buffer_create(device, device->staging_slot, DITI_MEMORY_READBACK, "the staging buffer", out, err);
+    if (size > room) size = room > DITI_STAGING_LEAST ? room : DITI_STAGING_LEAST;
+    return diti_buffer_create(device, size, DITI_MEMORY_READBACK, "the staging buffer", out, err);
 }
 
 static void diti_staging_give(diti_device *device, diti_buffer *staging) {

@@ -201,7 +201,7 @@ typedef struct diti_buffer {
     dit_block block; /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
-    VkDeviceSize charged;           /* counted in memory_used */
+    VkDeviceSize charged, pinned;   /* counted in memory_used, in host_used */
     void *hook_mapped;              /* block.mapped as the application's allocator gave it, for its free */
     struct diti_replicas *replicas; /* of loaded weights: where else they are; NULL: no weights */
 } diti_buffer;
@@ -396,14 +396,15 @@ typedef struct diti_device {
     int queue_lock;                           /* spin lock around the queue when the application gave no lock_queue */
     diti_buffer staging;                      /* a slot: whoever copies takes it out and puts it back */
     VkDeviceSize staging_slot, staging_bytes; /* of that slot; most of each buffer that streams and loading make */
-    int stages;                               /* atomic: device memory was not mapped, so that the slot is needed */
-    int lost;                                 /* latched: nothing is submitted any more */
-    int stalled, asked;                       /* of keep.c; atomic */
-    bool instance_stays, device_stays;        /* another one that has the same instance, or VkDevice, keeps */
-    VkSemaphore answers[2];                   /* of the queue and the transfer queue */
-    struct diti_kept *kept, *kept_last;       /* a list, under the lock */
-    uint64_t patience_us;                     /* a device that finishes nothing for so long is lost */
-    uint32_t fail_submit_after;               /* test override: the n-th submit reports device lost; 0: never */
+    VkDeviceSize host_budget, host_used; /* test override, 0: none; bytes of buffers for the host, under the lock */
+    int stages;                          /* atomic: device memory was not mapped, so that the slot is needed */
+    int lost;                            /* latched: nothing is submitted any more */
+    int stalled, asked;                  /* of keep.c; atomic */
+    bool instance_stays, device_stays;   /* another one that has the same instance, or VkDevice, keeps */
+    VkSemaphore answers[2];              /* of the queue and the transfer queue */
+    struct diti_kept *kept, *kept_last;  /* a list, under the lock */
+    uint64_t patience_us;                /* a device that finishes nothing for so long is lost */
+    uint32_t fail_submit_after;          /* test override: the n-th submit reports device lost; 0: never */
     uint32_t fail_pipeline_after, pipelines_tried; /* test override: the n-th pipeline fails */
     char fail_pipeline[48];                        /* test override: those of this module fail */
     uint64_t submits, transfer_submits;            /* of both queues; to transfer_queue */
@@ -592,6 +593,8 @@ DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffe
 DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
 
+/* What may still be allocated for uploads by what VK_EXT_memory_budget says; UINT64_MAX: nobody knows. */
+DIT_INTERNAL VkDeviceSize diti_memory_host_room(diti_device *device);
 /* The best memory type of those in bits; false when none is left. */
 DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out);
 
@@ -652,6 +655,8 @@ typedef struct diti_stage {
     uint32_t current;
     diti_stage_buffer buffers[DITI_STAGE_BUFFERS];
 } diti_stage;
+/* Bytes of each buffer of a ring: usual, or what VK_EXT_memory_budget leaves of their heap, but no less than least. */
+DIT_INTERNAL VkDeviceSize diti_stage_bytes(diti_device *device, VkDeviceSize least, VkDeviceSize usual);
 DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize bytes, VkQueue queue, diti_stage **out,
                                           dit_error *err);
 DIT_INTERNAL void diti_stage_destroy(diti_stage *stage); /* waits; NULL is fine */

@@ -1,0 +1,207 @@
+#!/bin/sh
+# The day a GPU is there: all that a real one can tell, in ten minutes and without network, as one Markdown page.
+#   tools/gpu-day.sh pack FOLDER       before, on a machine with network: FOLDER/gpu-day.tar.xz (15 MB) with what the other
+#                                      machine may lack: headers, Vulkan's loader and validation layers, ggml, and programs
+#                                      for the case that it has no compiler. The other machine must be of this architecture
+#   tools/gpu-day.sh run FOLDER [PAGE] there, in this tree: writes PAGE (build/gpu-day/page.md)
+#
+# The day is made of parts, what matters most first. Each may take its own time and what those before it left over; a part
+# that fails, or is stopped, is written down with the end of what it said, and the next one begins. The page is written
+# anew after every part. DIT_DAY_SCALE=50 gives each half of its time, DIT_DAY_SIZE=small is for software drivers, and
+# DIT_DAY_NOTE is a sentence for the head of the page. The drivers are those that are no software and have a device, or
+# whose manifests VK_DRIVER_FILES or VK_ICD_FILENAMES names.
+set -u
+work=$PWD/build/gpu-day
+carried=$work/carried
+parts="build device tests goldens networks kernels versus suite"
+seconds_of() {
+    case $1 in
+    build) echo 70 ;;     # build/dit and build/dit-bench
+    device) echo 60 ;;    # what the device is, its rungs, pictures, one of them as two devices
+    tests) echo 60 ;;     # building them
+    goldens) echo 90 ;;   # on every rung that works
+    networks) echo 80 ;;  # dit-bench's models
+    kernels) echo 60 ;;   # and single kernels
+    versus) echo 70 ;;    # ggml beside
+    suite) echo 90 ;;     # tests/run.sh in the way `driver`
+    esac
+}
+tests="kernels attention int8 guard stream contract split_jobs"
+threads=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+
+fail() {
+    echo "gpu-day: $1" >&2
+    exit 1
+}
+
+pack() { # pack FOLDER
+    rm -rf "$work/pack" && mkdir -p "$1" "$work/pack/include/stb" "$work/pack/lib" "$work/pack/layers" "$work/pack/bin" "$work/pack/ggml" || exit 1
+    include=$(echo '#include <vulkan/vulkan_core.h>' | cc -E - | sed -n 's#.*"\(.*\)/vulkan/vulkan_core.h".*#\1#p' | head -n 1)
+    mkdir -p "$work/pack/include/vulkan"
+    cp "$include"/vulkan/*.h "$work/pack/include/vulkan/" && cp -r "$include/vk_video" "$work/pack/include/" || fail "Vulkan's headers are not installed"
+    stb=$(echo '#include <stb/stb_image.h>' | cc -E - | sed -n 's#.*"\(.*\)/stb_image.h".*#\1#p' | head -n 1)
+    cp "$stb"/stb_image.h "$stb"/stb_image_write.h "$work/pack/include/stb/" || fail "stb's headers are not installed"
+    for library in libvulkan.so.1 libVkLayer_khronos_validation.so; do
+        path=$(ls /usr/lib/*/$library /usr/lib64/$library /usr/lib/$library 2>/dev/null | head -n 1)
+        [ -n "$path" ] || fail "$library is not installed"
+        cp -L "$path" "$work/pack/lib/" || exit 1
+    done
+    cp /usr/share/vulkan/explicit_layer.d/*validation*.json "$work/pack/layers/" || exit 1
+    make build/dit build/dit-bench build/tests/golden build/tests/kernels || exit 1
+    for program in dit dit-bench tests/golden tests/kernels; do strip -o "$work/pack/bin/${program##*/}" "build/$program" || exit 1; done
+    sh tools/versus.sh fetch "$work/pack/ggml" || exit 1
+    git rev-parse --short HEAD >"$work/pack/COMMIT" 2>/dev/null || echo unknown >"$work/pack/COMMIT"
+    XZ_OPT=-4 tar -C "$work/pack" -cJf "$1/gpu-day.tar.xz" . && rm -rf "$work/pack" && ls -l "$1/gpu-day.tar.xz"
+}
+
+# The drivers to use: those named, else all that are no software where they have a device, else those that are.
+find_driver() {
+    named=${VK_DRIVER_FILES:-${VK_ICD_FILENAMES:-}}
+    [ -z "$named" ] || { echo "$named"; return; }
+    manifests=$(ls /etc/vulkan/icd.d/*.json /usr/share/vulkan/icd.d/*.json /usr/local/etc/vulkan/icd.d/*.json /usr/local/share/vulkan/icd.d/*.json \
+        /usr/local/*/share/vulkan/icd.d/*.json /opt/*/share/vulkan/icd.d/*.json 2>/dev/null)
+    software='lvp\|llvmpipe\|swiftshader'
+    found=$(echo "$manifests" | grep -v "$software" | sort -u | paste -sd :)
+    if [ -z "$found" ] || ! VK_DRIVER_FILES=$found VK_ICD_FILENAMES=$found "$carried/bin/dit" --list-devices >/dev/null 2>&1; then
+        found=$(echo "$manifests" | grep "$software" | sort -u | paste -sd :)
+    fi
+    echo "$found"
+}
+
+# What every part needs to see. The layers' manifest names its library by a path.
+environment() {
+    export CPATH="$carried/include${CPATH:+:$CPATH}"
+    { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q 'libvulkan\.so\.1' || export LD_LIBRARY_PATH="$carried/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    driver=$(find_driver)
+    [ -n "$driver" ] || fail "no Vulkan driver: no manifest in any icd.d, and VK_DRIVER_FILES names none"
+    export VK_DRIVER_FILES="$driver" VK_ICD_FILENAMES="$driver"
+    sed -i "s#\"library_path\": *\"[^\"]*\"#\"library_path\": \"$carried/lib/libVkLayer_khronos_validation.so\"#" "$carried"/layers/*.json
+    export VK_LAYER_PATH="$carried/layers"
+    layers=1
+    ! ldd "$carried/lib/libVkLayer_khronos_validation.so" 2>&1 | grep -q 'not found' || layers=0
+}
+
+# --- the parts: each prints its piece of the page; what goes wrong is said on stderr ---
+
+carried_program() { # carried_program NAME...: in place of what could not be built
+    mkdir -p build/tests
+    for name in "$@"; do
+        folder=build
+        case $name in golden | kernels) folder=build/tests ;; esac
+        rm -f "$folder/$name" && cp "$carried/bin/$name" "$folder/$name" || return 1
+    done
+    echo "$* could not be built: carried programs take their place."
+}
+
+part_build() {
+    timeout "$1" make -j"$threads" build/dit build/dit-bench >&2 || carried_program dit dit-bench || return 1
+    build/dit-bench --help >/dev/null
+}
+
+part_device() { build/dit-bench report --parts device,rungs,pictures --seconds "$1"; }
+
+part_tests() {
+    names=
+    for name in golden $tests; do names="$names build/tests/$name"; done
+    # shellcheck disable=SC2086
+    timeout "$1" make -k -j"$threads" $names >&2 && return
+    for name in golden kernels; do [ -x build/tests/$name ] || carried_program $name || return 1; done
+    for name in golden $tests; do [ -x "build/tests/$name" ] || echo "tests/$name.c was not built"; done >&2
+    return 1
+}
+
+part_goldens() {
+    printf '\n## Goldens\n\nResults of the original implementations, all models of tests/fixtures on each rung that works.\n\n'
+    echo "| rung | seconds | |"
+    echo "| --- | --- | --- |"
+    bad=0
+    rungs=$(sed -n 's/^| \([a-z0-9]*\) | works |.*/\1/p' "$work/device.md")
+    for rung in ${rungs:-base}; do
+        case ${DIT_DAY_SIZE:-large}:$rung in small:half | small:coop*) echo "| $rung | | emulated: left out |"; continue ;; esac
+        began=$(date +%s)
+        DIT_TEST_LAYERS=0 timeout "$(($1 / 3))" build/tests/golden --rung "$rung" >"$work/golden.$rung.log" 2>&1
+        code=$?
+        line=$(grep '^golden: ' "$work/golden.$rung.log" | tail -n 1)
+        [ $code != 124 ] || line="stopped after $(($1 / 3)) s"
+        echo "| $rung | $(($(date +%s) - began)) | ${line:-ended with code $code} |"
+        [ $code = 0 ] || { bad=1; echo "rung $rung:" >&2; grep -iE 'fail|error' "$work/golden.$rung.log" | head -n 8 >&2; }
+    done
+    return $bad
+}
+
+part_networks() { build/dit-bench report --parts steps --seconds "$1"; }
+part_kernels() { build/dit-bench report --parts kernels --seconds "$1"; }
+
+part_versus() {
+    printf '\n## ggml beside dit.h\n\n'
+    sh tools/versus.sh run "$carried/ggml" "${DIT_DAY_SIZE:-large}"
+}
+
+part_suite() {
+    printf '\n## Tests\n\n`tests/run.sh` in the way `driver`, %s validation layers.\n\n```\n' "$([ "$layers" = 1 ] && echo with || echo without)"
+    built=
+    for name in $tests; do [ ! -x "build/tests/$name" ] || built="$built $name"; done
+    # shellcheck disable=SC2086
+    DIT_TEST_WAYS=driver DIT_TEST_DRIVER=$driver DIT_TEST_LAYERS=$layers DIT_TEST_SECONDS=$1 DIT_TEST_JOBS=2 sh tests/run.sh ${built:-kernels}
+    code=$?
+    echo '```'
+    return $code
+}
+
+# --- the day ---
+
+write_page() { # write_page PAGE
+    {
+        name=$(sed -n 's/^| device | \(.*\) (.*/\1/p' "$work/device.md" 2>/dev/null | head -n 1)
+        echo "# ${name:-a device that could not be opened}"
+        echo
+        echo "Made by \`tools/gpu-day.sh\`, commit $(cat "$carried/COMMIT"), drivers $(echo "$driver" | tr ':' '\n' | sed 's#.*/##' | paste -sd ' ')${DIT_DAY_SIZE:+, size $DIT_DAY_SIZE}."
+        [ -z "${DIT_DAY_NOTE:-}" ] || printf '\n%s\n' "$DIT_DAY_NOTE"
+        printf '\n| part | outcome | seconds | may take |\n| --- | --- | --- | --- |\n'
+        cat "$work/outcomes"
+        for part in $parts; do
+            [ -f "$work/$part.md" ] || continue
+            grep -v -e '^# ' -e '^Made by `build/dit-bench report`' "$work/$part.md" | cat -s
+            [ $(($(grep -c '^```' "$work/$part.md") % 2)) = 0 ] || echo '```' # it was stopped inside
+        done
+        for part in $parts; do
+            [ -f "$work/$part.failed" ] || continue
+            printf '\n<details><summary>the end of what %s said</summary>\n\n```\n' "$part"
+            tail -n 15 "$work/$part.log" | cut -c 1-200 | tr '`' "'"
+            printf '```\n\n</details>\n'
+        done
+    } >"$1.part" && mv "$1.part" "$1"
+}
+
+run() { # run FOLDER PAGE
+    [ -f "$1/gpu-day.tar.xz" ] || fail "$1/gpu-day.tar.xz is not there; tools/gpu-day.sh pack $1 makes it where there is network"
+    rm -rf "$work" && mkdir -p "$carried" && tar -xJf "$1/gpu-day.tar.xz" -C "$carried" || exit 1
+    environment
+    : >"$work/outcomes"
+    start=$(date +%s) may=0
+    for part in $parts; do
+        may=$((may + $(seconds_of "$part") * ${DIT_DAY_SCALE:-100} / 100))
+        began=$(date +%s)
+        left=$((start + may - began))
+        echo "gpu-day: $part, at most $left s"
+        timeout -k 3 "$left" sh "$0" part "$part" $((left > 15 ? left - 10 : left)) >"$work/$part.md" 2>"$work/$part.log"
+        code=$?
+        case $code in
+        0) outcome=good ;;
+        124 | 137) outcome="**stopped**" ;;
+        *) outcome="**failed** (code $code)" ;;
+        esac
+        [ $code = 0 ] || : >"$work/$part.failed"
+        echo "| $part | $outcome | $(($(date +%s) - began)) | $left |" >>"$work/outcomes"
+        write_page "$2"
+    done
+    echo "gpu-day: $(($(date +%s) - start)) s, $2"
+    ! grep -q '\*\*' "$work/outcomes"
+}
+
+case ${1:-} in
+pack) [ $# = 2 ] && pack "$2" ;;
+run) [ $# -ge 2 ] && run "$2" "${3:-$work/page.md}" ;;
+part) environment && "part_$2" "$3" ;;
+*) fail "pack FOLDER, or run FOLDER [PAGE]" ;;
+esac
