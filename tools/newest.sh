@@ -19,7 +19,7 @@ fail() {
 
 # A suite's lists beside the machine's own, which are left alone: $work is a folder that lasts as long as the subshell,
 # $options are what apt-get then wants.
-lists() { # lists SUITE
+lists() { # lists SUITE KIND...: deb for packages, deb-src for their sources
     keys=/usr/share/keyrings/debian-archive-keyring.gpg
     [ -f $keys ] && command -v apt-get >/dev/null && command -v dpkg >/dev/null || fail "it is taken from Debian's packages, and this is not Debian"
     host=$(cat /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null |
@@ -28,7 +28,9 @@ lists() { # lists SUITE
     mkdir -p build && work=$(mktemp -d "$PWD/build/newest-XXXXXX") || exit 1
     trap 'rm -rf "$work"' EXIT
     mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
-    for kind in deb deb-src; do echo "$kind [signed-by=$keys] $host $1 main"; done >"$work/sources.list"
+    suite=$1
+    shift
+    for kind in "$@"; do echo "$kind [signed-by=$keys] $host $suite main"; done >"$work/sources.list"
     : >"$work/status"
     options="-o Dir::State::Lists=$work/lists -o Dir::State::status=$work/status -o Dir::Cache=$work/cache -o Dir::Etc::sourcelist=$work/sources.list
         -o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null -o APT::Sandbox::User=$(id -un) -o APT::Install-Recommends=false
@@ -37,7 +39,7 @@ lists() { # lists SUITE
 
 # Packages of a suite with all that they need, unpacked into a folder.
 unpack() ( # unpack SUITE FOLDER PACKAGE...
-    lists "$1"
+    lists "$1" deb
     folder=$2
     shift 2
     mkdir -p "$folder" || exit 1
@@ -49,7 +51,7 @@ unpack() ( # unpack SUITE FOLDER PACKAGE...
 
 # What a package is built from, as its authors published it, unpacked into a folder.
 unpack_source() ( # unpack_source SUITE FOLDER PACKAGE
-    lists "$1"
+    lists "$1" deb-src
     mkdir -p "$2" || exit 1
     # shellcheck disable=SC2086
     cd "$work" && apt-get $options -qq update >log 2>&1 && apt-get $options -qq --download-only source "$3" >>log 2>&1 || fail "$(tail -n 1 "$work/log")"
