@@ -7191,6 +7191,10 @@ static void diti_queue_idle(diti_device *device) {
 	diti_queue_unlock(device);
 }
 
+static void diti_queue_rest(diti_device *device) {
+	if (device->software) diti_queue_idle(device);
+}
+
 static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSubmitInfo *info) {
 	if (diti_atomic_load(&device->lost)) return VK_ERROR_DEVICE_LOST;
 	device->submits++;
@@ -15379,6 +15383,7 @@ static void diti_plan_free_retired(diti_plan *plan, bool all) {
 
 static void diti_recut_swap(diti_plan *plan, diti_plan_retired *old) {
 	diti_plan_retired now = *old;
+	uint32_t i;
 	old->descriptors = plan->descriptors;
 	old->commands = plan->commands;
 	old->queries = plan->queries;
@@ -15400,7 +15405,10 @@ static void diti_recut_swap(diti_plan *plan, diti_plan_retired *old) {
 	plan->slice_count = now.slice_count;
 	plan->slice_capacity = now.slice_capacity;
 	plan->limit_us = now.limit_us;
-	memcpy(plan->segments, now.segments, sizeof plan->segments);
+	for (i = 0; i < DITI_MAX_SEGMENTS; i++) {
+		plan->segments[i].first = now.segments[i].first;
+		plan->segments[i].count = now.segments[i].count;
+	}
 }
 
 static void diti_recut_take_pipelines(diti_plan *plan, const diti_plan_retired *old) {
@@ -30345,6 +30353,8 @@ static void diti_lane_destroy(diti_lane *lane) {
 	if (!lane) return;
 	env = lane->env;
 	diti_lane_settle(lane);
+	for (i = 0; i < DITI_LANE_SIDES; i++)
+		if (lane->sides[i].device) diti_queue_rest(lane->sides[i].device);
 	for (i = 0; i < DITI_LANE_SIDES; i++) diti_lane_free_side(lane, i);
 	for (i = 0; i < DITI_LANE_SLOTS && diti_lane_shares(lane); i++)
 		diti_shared_destroy(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,

@@ -227,6 +227,7 @@ DIT_INTERNAL void diti_plan_free_retired(diti_plan *plan, bool all) {
 /* What a cut consists of goes from the plan to old, or back. */
 static void diti_recut_swap(diti_plan *plan, diti_plan_retired *old) {
     diti_plan_retired now = *old;
+    uint32_t i;
     old->descriptors = plan->descriptors;
     old->commands = plan->commands;
     old->queries = plan->queries;
@@ -248,7 +249,10 @@ static void diti_recut_swap(diti_plan *plan, diti_plan_retired *old) {
     plan->slice_count = now.slice_count;
     plan->slice_capacity = now.slice_capacity;
     plan->limit_us = now.limit_us;
-    memcpy(plan->segments, now.segments, sizeof plan->segments);
+    for (i = 0; i < DITI_MAX_SEGMENTS; i++) { /* whose slices change, and nothing else */
+        plan->segments[i].first = now.segments[i].first;
+        plan->segments[i].count = now.segments[i].count;
+    }
 }
 
 /* Both lists have all sources, in their order. */

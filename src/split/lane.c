@@ -116,6 +116,8 @@ DIT_INTERNAL void diti_lane_destroy(diti_lane *lane) {
     if (!lane) return;
     env = lane->env;
     diti_lane_settle(lane);
+    for (i = 0; i < DITI_LANE_SIDES; i++)
+        if (lane->sides[i].device) diti_queue_rest(lane->sides[i].device);
     for (i = 0; i < DITI_LANE_SIDES; i++) diti_lane_free_side(lane, i);
     for (i = 0; i < DITI_LANE_SLOTS && diti_lane_shares(lane); i++)
         diti_shared_destroy(lane->sides[DITI_LANE_OUT].device, lane->sides[DITI_LANE_IN].device,

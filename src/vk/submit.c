@@ -68,6 +68,10 @@ DIT_INTERNAL void diti_queue_idle(diti_device *device) {
     diti_queue_unlock(device);
 }
 
+DIT_INTERNAL void diti_queue_rest(diti_device *device) {
+    if (device->software) diti_queue_idle(device);
+}
+
 /* Under the queue lock. A simulated loss leaves nothing running, as a real one does. */
 static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSubmitInfo *info) {
     if (diti_atomic_load(&device->lost)) return VK_ERROR_DEVICE_LOST;

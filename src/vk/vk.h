@@ -501,6 +501,9 @@ DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
 /* Fills err for a failed Vulkan call and latches device loss. */
 DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err);
 DIT_INTERNAL void diti_queue_idle(diti_device *device);
+/* Before semaphores are destroyed that submissions have waited for: Mesa's software drivers touch those once more after
+   the submissions have signalled theirs, when the host may already go on. On other drivers nothing. */
+DIT_INTERNAL void diti_queue_rest(diti_device *device);
 DIT_INTERNAL void diti_queue_lock(diti_device *device);
 DIT_INTERNAL void diti_queue_unlock(diti_device *device);
 
