@@ -783,6 +783,7 @@ static void print_ceilings(const bench *b) {
 static void begin_table(const bench *b) {
     fprintf(b->page,
             "\n| case | type | ms | GFLOP/s | GB/s | of the ceiling |\n| --- | --- | --- | --- | --- | --- |\n");
+    fflush(b->page);
 }
 
 static int open_report(bench *b) {

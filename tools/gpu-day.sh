@@ -184,7 +184,7 @@ run() { # run FOLDER PAGE
         began=$(date +%s)
         left=$((start + may - began))
         echo "gpu-day: $part, at most $left s"
-        timeout -k 3 "$left" sh "$0" part "$part" $((left > 15 ? left - 10 : left)) >"$work/$part.md" 2>"$work/$part.log"
+        timeout -k 3 "$left" sh "$0" part "$part" $((left * 5 / 6)) >"$work/$part.md" 2>"$work/$part.log"
         code=$?
         case $code in
         0) outcome=good ;;

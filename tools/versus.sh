@@ -78,6 +78,7 @@ run() { # run FOLDER SIZE
         printf "| %s | %s | %s | %s | %s | %s | %s |\n", title, c[1] == "gemm" ? c[2] : "f16", $2 + 0 ? sprintf("%.3f", $2 * 1e3) : "", \
             $4 + 0 ? sprintf("%.3f", $4 * 1e3) : "", $3 == "" ? "ended early" : $3, $5 == "" ? "failed" : sprintf("%.2f", $5), \
             $3 + 0 && $5 + 0 ? sprintf("%.2f", $5 / $3) : ""
+        fflush() # this may be stopped
     }'
 }
 
