@@ -610,7 +610,7 @@ int main(void) {
     static engine e;
     test_vulkan_begin();
     test_flux();
-    test_expansions();
+    if (test_first_driver()) test_expansions();
     test_fit();
     test_cache();
     test_faults();
