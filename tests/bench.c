@@ -83,7 +83,7 @@ static const struct {
      KEYS PEAKS "gflops+ layers+ layers_run+ extrapolated memory+ runs_per_s+"},
     {"block --shape flux-tiny --tokens 8 --runs 1", 2, KEYS PEAKS "gflops+ shape layer count+"},
     {"model --steps 2 --runs 1 --model " MODEL, 1,
-     KEYS "gflops+ steps+ steps_per_s+ memory+ device_bytes+ pipelines+ again_seconds+ expanded_bytes_per_step+ "
+     KEYS "gflops+ steps+ steps_per_s+ memory+ device_bytes+ pipelines+ again_seconds+ expanded_bytes_per_step "
           "barriers_per_step+"},
 };
 
@@ -192,7 +192,8 @@ static void test_shapes(void) {
     CHECK(lines_of(text) == lines && lines >= (int)DITI_COUNT(shapes) / 2);
     check_lines(text,
                 KEYS PEAKS
-                "shape layers+ layers_run+ weight_bytes+ model_bytes+ memory+ gflops+ extrapolated fusion replay",
+                "shape layers+ layers_run+ weight_bytes+ model_bytes+ memory+ gflops+ extrapolated fusion replay "
+                "expanded_bytes_per_step barriers_per_step+",
                 "shapes");
 }
 
