@@ -1,0 +1,76 @@
+# Reads the machine code of one program, as RADV, NVK or ANV print it, and prints what one round of its main loop holds:
+#   MULTIPLICATIONS INSTRUCTIONS NESTED MULTIPLICATIONS INSTRUCTIONS
+# as written, so that a loop within it counts once. Multiplications are those of one subgroup of so many lanes, by
+# matrices where there are any, else by packed dot products. Nested is how many loops within it multiply; the numbers
+# behind it are those of the last one of them. A loop is the code between a label and a jump back to it.
+#   awk -v lanes=LANES -f tools/feigned_loop.awk FILE
+
+# How many multiplications of which kind an instruction does: by matrices, by packed dot products, by one or two.
+function count(text, word) {
+    split(text, word, /[ \t]+/)
+    if (word[1] ~ /^v_s?wmma/) return put(3, 4096)
+    if (text ~ /hmma\.m16n8k16/) return put(3, 2048)
+    if (text ~ /hmma\.m16n8k8/) return put(3, 1024)
+    if (text ~ /imma\.m16n8k32/) return put(3, 4096)
+    if (text ~ /imma\.m16n8k16/) return put(3, 2048)
+    if (text ~ /imma\.m8n8k16/) return put(3, 1024)
+    if (text ~ /dpas\.8x8/) return put(3, 64 * size(text) * (text ~ />(UB|B)|:(UB|B)/ ? 4 : 2))
+    if (word[1] ~ /^v_dot4/) return put(2, 4 * lanes)
+    if (text ~ /(^| )dp4a\(/) return put(2, 4 * size(text))
+    if (text ~ /= idp4/) return put(2, 4 * lanes)
+    if (word[1] ~ /^v_(dot2|pk_fma_f16)/) return put(1, 2 * lanes)
+    if (word[1] ~ /^v_(dual_)?(fma|fmac|fma_mix)[a-z]*_f/) return put(1, lanes)
+    if (text ~ /= hfma2/) return put(1, 2 * lanes)
+    if (text ~ /= ffma/) return put(1, lanes)
+    if (text ~ /(^| )(mad|mac)\(/ && text ~ />(HF|F)/) return put(1, size(text))
+}
+function size(text) {
+    match(text, /\([0-9]+\)/)
+    return substr(text, RSTART + 1, RLENGTH - 2) + 0
+}
+function put(kind, number) {
+    made[kind, n] = number
+}
+function loop(from, label) { # a jump here, back to a line
+    loops++
+    first[loops] = from
+    last[loops] = n
+}
+{
+    text = $0
+    sub(/^[ \t]+/, "", text)
+    sub(/^\(?[-+@]?!?u?[fp][0-9.]+(\.any[0-9a-z]*|\.all[0-9a-z]*)?\)? +/, "", text)
+}
+text ~ /^BB[0-9]+:/ { sub(/:.*/, "", text); at[text] = n + 1; next }
+text ~ /^LABEL[0-9]+:/ { sub(/:.*/, "", text); at[text] = n + 1; next }
+text ~ /^block(\.u)? [0-9]+ / { split(text, part, " "); block = part[2]; at[block] = n + 1; next }
+text ~ /^\} -> / {
+    gsub(/[^0-9]+/, " ", text)
+    to = split(text, part, " ")
+    for (i = 1; i <= to; i++) if (part[i] != "" && part[i] + 0 <= block + 0) loop(at[part[i]])
+    next
+}
+text ~ /MsgDesc/ || text ~ /^(sync|s_delay_alu|s_nop|\/\/)/ || text == "" { next } # no work
+{
+    n++
+    count(text)
+}
+text ~ /^s_c?branch/ { if ($2 in at) loop(at[$2]) }
+text ~ /^while\(/ { for (i = 1; i <= NF; i++) if ($i in at) loop(at[$i]) }
+END {
+    for (kind = 3; kind > 0 && !best; kind--)
+        for (l = 1; l <= loops; l++) {
+            total[l] = 0
+            for (i = first[l]; i <= last[l]; i++) total[l] += made[kind, i]
+            if (total[l] > most || (total[l] == most && most && first[l] <= first[best] && last[l] >= last[best])) {
+                most = total[l]
+                best = l
+            }
+        }
+    for (l = 1; l <= loops; l++)
+        if (l != best && total[l] && first[l] >= first[best] && last[l] <= last[best]) {
+            nested++
+            inner = l
+        }
+    print most + 0, best ? last[best] - first[best] + 1 : 0, nested + 0, inner ? total[inner] : 0, inner ? last[inner] - first[inner] + 1 : 0
+}
