@@ -325,6 +325,49 @@ static void print_row(feigned *f, const char *name) {
     if (failed || spilled || flux * 1e-3 > (radv ? MOST_SECONDS_RADV : MOST_SECONDS)) printf("missed\n");
 }
 
+/* ---- one case, as tools/versus_ggml.c understands it ---- */
+
+/* Prints a line for each dispatch, as the layer writes it, and what it computes. */
+static int add_case(feigned *f, const char *text) {
+    uint32_t tokens, a, k;
+    char name[16];
+    size_t i;
+    if (sscanf(text, "gemm:%15[^:]:%u:%u:%u", name, &tokens, &a, &k) == 4) {
+        diti_linear_desc desc = DITI_ZERO;
+        const diti_weight *weight;
+        dit_type type;
+        if (!find_type(name, strlen(name), &type)) return complain(2, "%s: no such type", name);
+        begin(f, text, "", type);
+        desc.name = "product";
+        weight = random_weight(&f->b, type, a, k, 1);
+        diti_linear(&f->b.graph, input(&f->b, tokens, k, "x"), weight, &desc);
+    } else if (sscanf(text, "attention:%u:%u:%u", &k, &a, &tokens) == 3) {
+        diti_attention_desc desc = DITI_ZERO;
+        diti_tensor q, kk, v;
+        begin(f, text, "", DIT_TYPE_F16);
+        desc.batch = 1;
+        desc.heads = a;
+        desc.head_dim = k;
+        desc.scale = 0.1f;
+        q = input(&f->b, tokens, a * k, "q");
+        kk = input(&f->b, tokens, a * k, "k");
+        v = input(&f->b, tokens, a * k, "v");
+        diti_attention(&f->b.graph, q, kk, v, &desc);
+    } else {
+        return complain(2, "%s: no such case", text);
+    }
+    for (i = 0; i < f->b.graph.dispatch_count; i++) {
+        const diti_dispatch *d = &f->b.graph.dispatches[i];
+        VkPipeline pipeline = VK_NULL_HANDLE;
+        if (diti_pipeline_get(f->b.device, d->module, d->constants, d->constant_count, &pipeline, &f->b.err) < 0)
+            return complain(2, "%s", f->b.err.message);
+        printf("dispatch %llx %u 1 1 %s\n", (unsigned long long)(uintptr_t)pipeline, d->groups,
+               diti_spirv_name(d->module));
+    }
+    end(f, NULL);
+    return f->failed_cases ? 2 : EXIT_GOOD;
+}
+
 int main(int count, char **texts) {
     static feigned f;
     dit_context_desc desc = DITI_ZERO;
@@ -343,6 +386,7 @@ int main(int count, char **texts) {
     if (dit_context_create(&desc, &f.b.context, &f.b.err) < 0) return failed(&f.b), 2;
     f.b.device = f.b.context->device;
     f.b.env = f.b.context->env;
+    if (strcmp(texts[1], "case") == 0) return add_case(&f, texts[2]);
     add_all(&f);
     code = read_statistics(&f, texts[2]);
     if (!code) print_row(&f, texts[1]);

@@ -90,7 +90,7 @@ EOF
     libraries=${library%/*}
     exec env "$model" LD_PRELOAD="$shims/lib${shim}_noop_drm_shim.so" VK_DRIVER_FILES="$PWD/build/feigned_$driver.json" \
         VK_ICD_FILENAMES="$PWD/build/feigned_$driver.json" VK_LAYER_PATH="$PWD/build/feigned_layers" VK_INSTANCE_LAYERS=VK_LAYER_DIT_feigned \
-        MESA_SHADER_CACHE_DISABLE=true "$loader" --library-path "$libraries:/usr/lib/${libraries##*/}" "$@"
+        MESA_SHADER_CACHE_DISABLE=true "$loader" --library-path "$libraries:/usr/lib/${libraries##*/}${FEIGNED_LIBRARIES:+:$FEIGNED_LIBRARIES}" "$@"
 }
 
 # One row for each GPU; a GPU whose row is there already, from the same sources, is not done again.

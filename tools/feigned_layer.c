@@ -1,7 +1,11 @@
 /* VK_LAYER_DIT_feigned, a Vulkan layer for tools/feigned.sh: asks the driver what it says of every compute pipeline,
    and appends that to the file FEIGNED_STATISTICS, one line for each program that the driver made of a pipeline:
        pipeline HANDLE RESULT MILLISECONDS <tab> NAME=VALUE <tab> ...
-   Milliseconds are those of the compiling thread on a processor. Semaphores are always said to be signalled, for on a
+   Milliseconds are those of the compiling thread on a processor. Then follow lines of what is made with them:
+       constants HANDLE ID:VALUE ...    specialization constants of four bytes, once for each pipeline
+       dispatch HANDLE X Y Z            each one that is recorded, in groups
+   With FEIGNED_CODE, a folder, the text of the last representation that the driver has of each program, its machine
+   code, goes to the file HANDLE.PROGRAM there. Semaphores are always said to be signalled, for on a
    feigned GPU nothing runs. */
 #include <vulkan/vulkan.h>
 #include <vulkan/vk_layer.h>
@@ -11,10 +15,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_PROGRAMS = 8, MOST_STATISTICS = 64 };
+enum { MOST_PROGRAMS = 8, MOST_STATISTICS = 64, MOST_TEXTS = 64 };
 
 static PFN_vkGetInstanceProcAddr next_of_instance;
 static PFN_vkGetDeviceProcAddr next_of_device;
+static PFN_vkCmdBindPipeline next_bind;
+static PFN_vkCmdDispatch next_dispatch;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static PFN_vkVoidFunction VKAPI_CALL of_instance(VkInstance instance, const char *name);
@@ -42,8 +48,47 @@ static void print_program(FILE *out, VkDevice device, VkPipeline pipeline, uint3
     }
 }
 
-static void print_pipeline(VkDevice device, VkPipeline pipeline, VkResult result, double ms) {
-    const char *path = getenv("FEIGNED_STATISTICS");
+static void write_code(const char *folder, VkDevice device, VkPipeline pipeline, uint32_t program) {
+    PFN_vkGetPipelineExecutableInternalRepresentationsKHR code_of =
+        (PFN_vkGetPipelineExecutableInternalRepresentationsKHR)next_of_device(
+            device, "vkGetPipelineExecutableInternalRepresentationsKHR");
+    VkPipelineExecutableInfoKHR info = {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, NULL, pipeline, program};
+    VkPipelineExecutableInternalRepresentationKHR texts[MOST_TEXTS];
+    uint32_t i, count = MOST_TEXTS;
+    char path[4096];
+    FILE *out;
+    memset(texts, 0, sizeof texts);
+    for (i = 0; i < MOST_TEXTS; i++) texts[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR;
+    if (code_of(device, &info, &count, texts) < 0 || !count) return;
+    i = count - 1;
+    texts[i].pData = calloc(1, texts[i].dataSize + 1);
+    for (count = 0; count < i; count++) texts[count].dataSize = 0, texts[count].pData = &texts[count];
+    count = i + 1;
+    snprintf(path, sizeof path, "%s/%llx.%u", folder, (unsigned long long)(uintptr_t)pipeline, program);
+    out = texts[i].pData ? fopen(path, "w") : NULL;
+    if (out) {
+        code_of(device, &info, &count, texts); /* says that the others are incomplete */
+        fputs(texts[i].pData, out);
+        fclose(out);
+    }
+    free(texts[i].pData);
+}
+
+static void print_constants(FILE *out, VkPipeline pipeline, const VkSpecializationInfo *constants) {
+    uint32_t i, value;
+    fprintf(out, "constants %llx", (unsigned long long)(uintptr_t)pipeline);
+    for (i = 0; constants && i < constants->mapEntryCount; i++) {
+        const VkSpecializationMapEntry *entry = &constants->pMapEntries[i];
+        if (entry->size != sizeof value) continue;
+        memcpy(&value, (const char *)constants->pData + entry->offset, sizeof value);
+        fprintf(out, " %u:%u", entry->constantID, value);
+    }
+    fputc('\n', out);
+}
+
+static void print_pipeline(VkDevice device, VkPipeline pipeline, VkResult result, double ms,
+                           const VkSpecializationInfo *constants) {
+    const char *path = getenv("FEIGNED_STATISTICS"), *folder = getenv("FEIGNED_CODE");
     PFN_vkGetPipelineExecutablePropertiesKHR programs_of =
         (PFN_vkGetPipelineExecutablePropertiesKHR)next_of_device(device, "vkGetPipelineExecutablePropertiesKHR");
     VkPipelineInfoKHR info = {VK_STRUCTURE_TYPE_PIPELINE_INFO_KHR, NULL, pipeline};
@@ -61,8 +106,10 @@ static void print_pipeline(VkDevice device, VkPipeline pipeline, VkResult result
             print_program(out, device, pipeline, i);
         }
         fputc('\n', out);
+        if (i < count && folder) write_code(folder, device, pipeline, i);
         ms = 0;
     }
+    if (count) print_constants(out, pipeline, constants);
     fclose(out);
 }
 
@@ -87,14 +134,49 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(VkDevice device, 
         double begun = thread_ms();
         VkResult result;
         info.flags |= VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR;
+        if (getenv("FEIGNED_CODE")) info.flags |= VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
         result = create(device, cache, 1, &info, callbacks, &pipelines[i]);
         begun = thread_ms() - begun;
         pthread_mutex_lock(&lock);
-        print_pipeline(device, pipelines[i], result, begun);
+        print_pipeline(device, pipelines[i], result, begun, infos[i].stage.pSpecializationInfo);
         pthread_mutex_unlock(&lock);
         if (result != VK_SUCCESS) all = result;
     }
     return all;
+}
+
+/* A command buffer is recorded by one thread, which need not end it before it begins another. */
+static struct {
+    VkCommandBuffer commands;
+    VkPipeline pipeline;
+} bound[64];
+static uint32_t bound_next;
+
+static VKAPI_ATTR void VKAPI_CALL bind_pipeline(VkCommandBuffer commands, VkPipelineBindPoint point,
+                                                VkPipeline pipeline) {
+    uint32_t i;
+    pthread_mutex_lock(&lock);
+    for (i = 0; i < 64 && bound[i].commands != commands; i++) continue;
+    if (i == 64) i = bound_next++ % 64;
+    bound[i].commands = commands;
+    bound[i].pipeline = pipeline;
+    pthread_mutex_unlock(&lock);
+    next_bind(commands, point, pipeline);
+}
+
+static VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer commands, uint32_t x, uint32_t y, uint32_t z) {
+    const char *path = getenv("FEIGNED_STATISTICS");
+    FILE *out;
+    uint32_t i;
+    pthread_mutex_lock(&lock);
+    for (i = 0; i < 64 && bound[i].commands != commands; i++) continue;
+    out = path && i < 64 ? fopen(path, "a") : NULL;
+    if (out) {
+        fprintf(out, "dispatch %llx %u %u %u\n", (unsigned long long)(uintptr_t)bound[i].pipeline, x, y, z);
+        fclose(out);
+    }
+    pthread_mutex_unlock(&lock);
+    next_dispatch(commands, x, y, z);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL counter_value(VkDevice device, VkSemaphore semaphore, uint64_t *value) {
@@ -154,6 +236,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, c
     more.pNext = &feature;
     result = create(physical, &more, callbacks, device);
     free(names);
+    if (result >= 0) {
+        next_bind = (PFN_vkCmdBindPipeline)next_of_device(*device, "vkCmdBindPipeline");
+        next_dispatch = (PFN_vkCmdDispatch)next_of_device(*device, "vkCmdDispatch");
+    }
     return result;
 }
 
@@ -165,12 +251,14 @@ static const struct {
                  {"vkGetSemaphoreCounterValueKHR", (PFN_vkVoidFunction)counter_value},
                  {"vkWaitSemaphores", (PFN_vkVoidFunction)wait_semaphores},
                  {"vkWaitSemaphoresKHR", (PFN_vkVoidFunction)wait_semaphores},
+                 {"vkCmdBindPipeline", (PFN_vkVoidFunction)bind_pipeline},
+                 {"vkCmdDispatch", (PFN_vkVoidFunction)dispatch},
                  {"vkGetDeviceProcAddr", (PFN_vkVoidFunction)of_device},
                  /* from here on of instances alone */
                  {"vkGetInstanceProcAddr", (PFN_vkVoidFunction)of_instance},
                  {"vkCreateInstance", (PFN_vkVoidFunction)create_instance},
                  {"vkCreateDevice", (PFN_vkVoidFunction)create_device}};
-enum { FUNCTIONS = sizeof functions / sizeof functions[0], DEVICE_FUNCTIONS = 6 };
+enum { FUNCTIONS = sizeof functions / sizeof functions[0], DEVICE_FUNCTIONS = 8 };
 
 static PFN_vkVoidFunction own(const char *name, uint32_t count) {
     uint32_t i;
