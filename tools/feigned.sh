@@ -10,10 +10,13 @@
 #                                        pipeline (tools/feigned_layer.c). dit.h's own self-test needs the override selftest=skip
 #   tools/feigned.sh gpus [GPU...]       `make gpus`: every kernel that is chosen by default (tools/feigned.c), one table; exits
 #                                        1 where one fails, spills to memory, or FLUX.1's take too long, and 77 without drivers
+#   tools/feigned.sh versus [GPU...]     dit.h's kernels beside ggml-vulkan's (tools/versus.sh), by what compilers say of both: a
+#                                        table; BENCHMARKS.md has it and tells what its columns are
 set -u
 cache=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/dit
 root=$cache/newest/root shims=$cache/feigned
 usual='turing ampere vega10 navi21 vangogh navi31 gfx1150 tgl dg2 bmg'
+compared='navi31 gfx1150 turing ampere dg2 bmg'
 
 fail() {
     echo "feigned: $1" >&2
@@ -119,6 +122,47 @@ gpus() {
     exit $result
 }
 
+# What the compiler says of one case: leaves the layer's lines in FOLDER/said, with those of the kernels' loops.
+look() { # look FOLDER WHO GPU CASE
+    rm -rf "$1" && mkdir -p "$1" || exit 1
+    if [ "$2" = ggml ]; then
+        (FEIGNED_LIBRARIES=$versus FEIGNED_CODE=$PWD/$1 FEIGNED_STATISTICS=$PWD/$1/said run "$3" "$versus/versus_ggml" "$versus" "$4") >"$1/log" 2>&1
+    else
+        (FEIGNED_CODE=$PWD/$1 FEIGNED_STATISTICS=$PWD/$1/said run "$3" build/feigned case "$4") >"$1/log" 2>&1
+        grep '^dispatch' "$1/log" >>"$1/said"
+    fi
+    for code in "$1"/*.0; do
+        handle=${code##*/} handle=${handle%.0}
+        lanes=$(sed -n "s/^pipeline $handle .*	Subgroup=\([0-9]*\).*/\1/p" "$1/said" | head -n 1)
+        echo "loop $handle $(awk -v lanes="${lanes:-1}" -f tools/feigned_loop.awk "$code")" >>"$1/said"
+    done
+    awk -v who="$2" -v case="$4" -f tools/feigned_versus.awk "$1/said"
+}
+
+# dit.h beside ggml-vulkan, by what compilers say of the kernels that each dispatches for a case: a Markdown table.
+versus() {
+    (fetch) && make build/feigned >&2 || fail "the drivers and shims for feigned GPUs are not here"
+    versus=build/ggml
+    [ -x $versus/versus_ggml ] || sh tools/versus.sh fetch $versus || exit 1
+    echo "ggml-vulkan $(cat $versus/VERSION). Each pair of figures: dit.h / ggml."
+    echo
+    echo '| GPU | case | kernel | round | registers | occupancy | spills | cycles | ggml / dit.h | instructions | ggml / dit.h |'
+    echo '| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |'
+    for gpu; do
+        describe "$gpu"
+        for case in gemm:f16:1024:4096:4096 gemm:q8_0:1024:4096:4096 gemm:q4_K:1024:4096:4096 attention:64:24:4096 attention:128:24:4096; do
+            ours=$(look "build/versus/$gpu-dit.h-$case" dit.h "$gpu" "$case")
+            theirs=$(look "build/versus/$gpu-ggml-$case" ggml "$gpu" "$case")
+            echo "$gpu|$case|$ours|$theirs" | awk -F'|' '{
+                split($2, part, ":")
+                printf "| %s | %s %s | %s | %s / %s | %s / %s | %s / %s | %s / %s | %s / %s | %s | %s / %s | %s |\n", $1, part[1] == "gemm" ? "product" : part[1], \
+                    part[2], $3, $10, $19, $4, $13, $5, $14, $6, $15, $7, $16, $7 + 0 && $16 + 0 ? sprintf("%.2f", $16 / $7) : "", $8, $17, \
+                    $8 + 0 && $17 + 0 ? sprintf("%.2f", $17 / $8) : ""
+            }'
+        done
+    done
+}
+
 cd "$(dirname "$0")/.." || exit 1
 case ${1:-} in
 fetch) fetch ;;
@@ -129,5 +173,10 @@ gpus)
     # shellcheck disable=SC2086
     [ $# -gt 0 ] && gpus "$@" || gpus $usual
     ;;
-*) fail "fetch, list, run GPU PROGRAM... or gpus [GPU...]" ;;
+versus)
+    shift
+    # shellcheck disable=SC2086
+    [ $# -gt 0 ] && versus "$@" || versus $compared
+    ;;
+*) fail "fetch, list, run GPU PROGRAM..., gpus [GPU...] or versus [GPU...]" ;;
 esac

@@ -1,8 +1,9 @@
 # Reads the machine code of one program, as RADV, NVK or ANV print it, and prints what one round of its main loop holds:
-#   MULTIPLICATIONS INSTRUCTIONS CYCLES NESTED
-# Multiplications are those of one subgroup, by the kind of instruction that does most of them; cycles are those that
-# NVK's code waits for after each instruction, 0 elsewhere; nested is 1 where there is a loop within that loop which
-# multiplies, too. A loop is the code between a label and a jump back to it. lanes: of a subgroup.
+#   MULTIPLICATIONS INSTRUCTIONS NESTED MULTIPLICATIONS INSTRUCTIONS
+# as written, so that a loop within it counts once. Multiplications are those of one subgroup of so many lanes, by
+# matrices where there are any, else by packed dot products. Nested is how many loops within it multiply; the numbers
+# behind it are those of the last one of them. A loop is the code between a label and a jump back to it.
+#   awk -v lanes=LANES -f tools/feigned_loop.awk FILE
 
 # How many multiplications of which kind an instruction does: by matrices, by packed dot products, by one or two.
 function count(text, word) {
@@ -53,27 +54,23 @@ text ~ /MsgDesc/ || text ~ /^(sync|s_delay_alu|s_nop|\/\/)/ || text == "" { next
 {
     n++
     count(text)
-    if (match(text, /delay=[0-9]+/)) waits[n] = substr(text, RSTART + 6, RLENGTH - 6)
 }
 text ~ /^s_c?branch/ { if ($2 in at) loop(at[$2]) }
 text ~ /^while\(/ { for (i = 1; i <= NF; i++) if ($i in at) loop(at[$i]) }
 END {
     for (kind = 3; kind > 0 && !best; kind--)
         for (l = 1; l <= loops; l++) {
-            sum = 0
-            for (i = first[l]; i <= last[l]; i++) sum += made[kind, i]
-            total[l] = sum
-            # of equal ones the inner loop, which comes to its end first
-            if (sum > most) {
-                most = sum
+            total[l] = 0
+            for (i = first[l]; i <= last[l]; i++) total[l] += made[kind, i]
+            if (total[l] > most || (total[l] == most && most && first[l] <= first[best] && last[l] >= last[best])) {
+                most = total[l]
                 best = l
             }
         }
-    for (i = first[best]; best && i <= last[best]; i++) {
-        instructions++
-        cycles += waits[i]
-    }
     for (l = 1; l <= loops; l++)
-        if (l != best && total[l] && first[l] >= first[best] && last[l] <= last[best] && total[l] < most) nested = 1
-    print most + 0, instructions + 0, cycles + 0, nested + 0
+        if (l != best && total[l] && first[l] >= first[best] && last[l] <= last[best]) {
+            nested++
+            inner = l
+        }
+    print most + 0, best ? last[best] - first[best] + 1 : 0, nested + 0, inner ? total[inner] : 0, inner ? last[inner] - first[inner] + 1 : 0
 }

@@ -1,0 +1,53 @@
+# Reads what the layer wrote while one program computed one case, "loop HANDLE ..." lines with what tools/feigned_loop.awk
+# says of each pipeline among them, and prints what is known of the kernel that multiplies most, for tools/feigned.sh:
+#   KERNEL|REGISTERS|OCCUPANCY|SPILLS|CYCLES PER 1000 MULTIPLICATIONS|INSTRUCTIONS PER 1000|NUMBER OF DISPATCHES
+# Variables: case, and who: dit.h or ggml.
+function statistic(names, i, j, count, name) { # the first of those that the driver tells, or nothing
+    count = split(names, name, ",")
+    for (j = 1; j <= count; j++)
+        for (i = 2; i <= fields; i++)
+            if (index(field[i], name[j] "=") == 1) return substr(field[i], length(name[j]) + 2)
+    return ""
+}
+$1 == "pipeline" { said[$2] = $0 }
+$1 == "constants" { for (i = 3; i <= NF; i++) constant[$2, substr($i, 1, index($i, ":") - 1)] = substr($i, index($i, ":") + 1) }
+$1 == "dispatch" {
+    if (!(($2, $3, $4, $5) in seen)) dispatches++
+    seen[$2, $3, $4, $5] = 1
+    if ($3 * $4 * $5 > groups[$2]) groups[$2] = $3 * $4 * $5
+    if ($6 != "") module[$2] = $6
+}
+$1 == "loop" { loop[$2] = $0 }
+END {
+    split(case, part, ":")
+    for (handle in groups) {
+        split(loop[handle], number, " ")
+        if (module[handle] == "expand" || number[3] * groups[handle] <= most) continue
+        most = number[3] * groups[handle]
+        best = handle
+    }
+    if (best == "") {
+        print "none||||||"
+        exit
+    }
+    for (i = 0; i < 32; i++) c[i] = constant[best, i]
+    fields = split(said[best], field, "\t")
+    split(loop[best], number, " ")
+    lanes = statistic("Subgroup")
+    # Multiplications of a subgroup in a round. Those of ggml's products are as its machine code has them.
+    round = number[3]
+    if (module[best] == "gemm_coop" && c[1] == 1) round = c[11] * c[12] * c[14] * c[15] * c[17]
+    if (module[best] == "gemm_half") round = c[10] * c[11] * c[14] * 4 * lanes
+    if (module[best] == "attention_coop") round = c[7] * c[10] * c[11] * 2 * part[2] / c[14]
+    if (module[best] == "attention_half") round = part[3] * part[4] / groups[best] * c[6] * 2 * part[2] * lanes / c[0]
+    if (who == "ggml" && part[1] == "attention") round = c[1] * c[2] * (c[3] + c[4]) * lanes / c[0]
+    instructions = number[4]
+    if (number[5] == 1) instructions += ((round - number[3]) / number[6]) * number[7]
+    cycles = statistic("Inverse Throughput,Static cycle count,Cycles")
+    spills = statistic("Spilled VGPRs,Spills to memory,Spills")
+    occupancy = statistic("Subgroups per SIMD,Max warps/SM")
+    unknown = number[5] > 1 || (!number[5] && number[3] < 0.9 * round)
+    printf "%s|%s|%s|%s|%.1f|%s|%d|%d|%d\n", module[best], statistic("VGPRs,Number of GPRs,Max live registers"), \
+        (occupancy == "" ? "-" : occupancy), spills, cycles * 1000 / round, \
+        (unknown ? "-" : sprintf("%.2f", instructions * 1000 / round)), dispatches, round, number[3]
+}
