@@ -141,7 +141,8 @@ look() { # look FOLDER WHO GPU CASE
 
 # dit.h beside ggml-vulkan, by what compilers say of the kernels that each dispatches for a case: a Markdown table.
 versus() {
-    (fetch) && make build/feigned >&2 || fail "the drivers and shims for feigned GPUs are not here"
+    (fetch) || fail "the drivers and shims for feigned GPUs are not here"
+    make build/feigned >&2 || exit 1
     versus=build/ggml
     [ -x $versus/versus_ggml ] || sh tools/versus.sh fetch $versus || exit 1
     echo "ggml-vulkan $(cat $versus/VERSION). Each pair of figures: dit.h / ggml."
@@ -156,7 +157,7 @@ versus() {
             echo "$gpu|$case|$ours|$theirs" | awk -F'|' '{
                 split($2, part, ":")
                 printf "| %s | %s %s | %s | %s / %s | %s / %s | %s / %s | %s / %s | %s / %s | %s | %s / %s | %s |\n", $1, part[1] == "gemm" ? "product" : part[1], \
-                    part[2], $3, $10, $19, $4, $13, $5, $14, $6, $15, $7, $16, $7 + 0 && $16 + 0 ? sprintf("%.2f", $16 / $7) : "", $8, $17, \
+                    part[2], $3, $10, $19, $4, $13, $5, $14, $6, $15, $7, $16, $7 + 0 && $16 + 0 && ($7 ~ /\*/) == ($16 ~ /\*/) ? sprintf("%.2f", $16 / $7) : "", $8, $17, \
                     $8 + 0 && $17 + 0 ? sprintf("%.2f", $17 / $8) : ""
             }'
         done

@@ -1,6 +1,8 @@
 # Reads what the layer wrote while one program computed one case, "loop HANDLE ..." lines with what tools/feigned_loop.awk
 # says of each pipeline among them, and prints what is known of the kernel that multiplies most, for tools/feigned.sh:
-#   KERNEL|REGISTERS|OCCUPANCY|SPILLS|CYCLES PER 1000 MULTIPLICATIONS|INSTRUCTIONS PER 1000|NUMBER OF DISPATCHES
+#   KERNEL|REGISTERS|OCCUPANCY|SPILLS|CYCLES PER 1000 MULTIPLICATIONS|INSTRUCTIONS PER 1000|DISPATCHES|ROUND|WRITTEN
+# Cycles have a star where the main loop holds another; instructions are - where a round's cannot be told. Round:
+# multiplications of one subgroup in a round of the main loop; written: how many of them the machine code has.
 # Variables: case, and who: dit.h or ggml.
 function statistic(names, i, j, count, name) { # the first of those that the driver tells, or nothing
     count = split(names, name, ",")
@@ -27,7 +29,7 @@ END {
         best = handle
     }
     if (best == "") {
-        print "none||||||"
+        print "none||||||||"
         exit
     }
     for (i = 0; i < 32; i++) c[i] = constant[best, i]
@@ -47,7 +49,8 @@ END {
     spills = statistic("Spilled VGPRs,Spills to memory,Spills")
     occupancy = statistic("Subgroups per SIMD,Max warps/SM")
     unknown = number[5] > 1 || (!number[5] && number[3] < 0.9 * round)
-    printf "%s|%s|%s|%s|%.1f|%s|%d|%d|%d\n", module[best], statistic("VGPRs,Number of GPRs,Max live registers"), \
-        (occupancy == "" ? "-" : occupancy), spills, cycles * 1000 / round, \
+    # The compilers' cycles take a loop within a loop for more rounds than it has.
+    printf "%s|%s|%s|%s|%.1f%s|%s|%d|%d|%d\n", module[best], statistic("VGPRs,Number of GPRs,Max live registers"), \
+        (occupancy == "" ? "-" : occupancy), spills, cycles * 1000 / round, (number[5] ? "*" : ""), \
         (unknown ? "-" : sprintf("%.2f", instructions * 1000 / round)), dispatches, round, number[3]
 }
