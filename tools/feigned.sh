@@ -154,12 +154,18 @@ versus() {
         for case in gemm:f16:1024:4096:4096 gemm:q8_0:1024:4096:4096 gemm:q4_K:1024:4096:4096 attention:64:24:4096 attention:128:24:4096; do
             ours=$(look "build/versus/$gpu-dit.h-$case" dit.h "$gpu" "$case")
             theirs=$(look "build/versus/$gpu-ggml-$case" ggml "$gpu" "$case")
-            echo "$gpu|$case|$ours|$theirs" | awk -F'|' '{
-                split($2, part, ":")
-                printf "| %s | %s %s | %s | %s / %s | %s / %s | %s / %s | %s / %s | %s / %s | %s | %s / %s | %s |\n", $1, part[1] == "gemm" ? "product" : part[1], \
-                    part[2], $3, $10, $19, $4, $13, $5, $14, $6, $15, $7, $16, $7 + 0 && $16 + 0 && ($7 ~ /\*/) == ($16 ~ /\*/) ? sprintf("%.2f", $16 / $7) : "", $8, $17, \
-                    $8 + 0 && $17 + 0 ? sprintf("%.2f", $17 / $8) : ""
-            }'
+            echo "$gpu|$case|$ours|$theirs" | awk -F'|' '
+                function better(a, b, mark) { # b / a, where both are numbers
+                    mark = (b ~ /<=/ ? "<= " : "")
+                    star = (a ~ /\*/) != (b ~ /\*/) ? "*" : ""
+                    sub(/<= /, "", b)
+                    return a + 0 && b + 0 ? mark sprintf("%.2f", b / a) star : "-"
+                }
+                {
+                    split($2, part, ":")
+                    printf "| %s | %s %s | %s | %s / %s | %s / %s | %s / %s | %s / %s | %s / %s | %s | %s / %s | %s |\n", $1, part[1] == "gemm" ? "product" : part[1], \
+                        part[2], $3, $10, $19, $4, $13, $5, $14, $6, $15, $7, $16, better($7, $16), $8, $17, better($8, $17)
+                }'
         done
     done
 }
