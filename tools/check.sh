@@ -287,7 +287,7 @@ check 'the commands of README.md and docs/ exist' readme_commands
 # --- compile times: reported, never judged ---
 echo "  compile times (processor seconds) with $(gcc --version | head -n 1):"
 for unit in declarations implementation; do
-    echo "          $unit -O2: $($work/tool time 3 gcc -std=c99 -O2 -I. -c $work/$unit.c -o $work/time.o)"
+    echo "          $unit -O2: $($work/tool time 1 gcc -std=c99 -O2 -I. -c $work/$unit.c -o $work/time.o)"
 done
 
 echo
