@@ -13551,14 +13551,14 @@ static bool diti_graph_may_pass(const diti_graph *graph) {
 
 static void diti_graph_pass(diti_graph *graph) {
 	uint32_t place = (uint32_t)graph->dispatch_count - 1, i;
-	diti_dispatch *product = &graph->dispatches[place - 1], *expansion = &graph->dispatches[place], kept = *product;
-	*product = *expansion;
-	*expansion = kept;
-	for (i = 0; i < kept.binding_count; i++)
-		if (kept.bindings[i].tensor) diti_graph_use(graph, kept.bindings[i].tensor, place);
-	for (i = 0; i < product->binding_count; i++) {
-		diti_tensor_info *made = &graph->tensors[graph->tensors[product->bindings[i].tensor].parent];
-		if (product->bindings[i].writes) made->first_use = place - 1;
+	diti_dispatch *at = &graph->dispatches[place - 1], product = at[0], expansion = at[1];
+	at[0] = expansion;
+	at[1] = product;
+	for (i = 0; i < product.binding_count; i++)
+		if (product.bindings[i].tensor) diti_graph_use(graph, product.bindings[i].tensor, place);
+	for (i = 0; i < expansion.binding_count; i++) {
+		diti_tensor_info *made = &graph->tensors[graph->tensors[expansion.bindings[i].tensor].parent];
+		if (expansion.bindings[i].writes) made->first_use = place - 1;
 	}
 }
 

@@ -626,8 +626,8 @@ static void count_work(const diti_plan *plan, uint32_t segment, double *flops, d
     }
 }
 
-/* What packed weights cost besides their products: bytes that a segment writes of expanded weights; and how often it
-   waits for all that it has begun. */
+/* Counts the bytes of expanded weights that a segment writes, and its barriers, each of which waits for all that was
+   begun before. */
 static void count_waits(const diti_plan *plan, uint32_t segment, double *expanded, double *barriers) {
     size_t i;
     *expanded = *barriers = 0;

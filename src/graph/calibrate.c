@@ -1,5 +1,5 @@
-/* How long a device takes for what: measured once per device and driver, kept in the cache blob. Slices are cut by it,
-   and devices share work by it. */
+/* The speed of a device is measured once per device and driver, and kept in the cache blob. Slices are cut by it, and
+   devices share work by it. */
 #include "graph/graph.h"
 
 /* A GPU raises its clocks while it works: first it is kept busy for so long, then what takes at least the second time
@@ -61,7 +61,7 @@ static dit_result diti_calibrate_run(diti_graph *graph, uint32_t runs, double *u
     return result;
 }
 
-/* What it takes, and what it consists of. */
+/* Runs the ops of a calibration. us: the time that all of them take; amount: their operations, or bytes of norms. */
 static dit_result diti_calibrate_time(diti_device *device, const diti_calibration *what, double *us, double *amount,
                                       dit_error *err) {
     diti_graph graph;

@@ -38,7 +38,8 @@ DIT_INTERNAL dit_result diti_frames_create(diti_plan *plan, dit_error *err) {
     return diti_run_now(device, diti_frames_reset, frames, err);
 }
 
-/* When computing before it is over: what else the application has in flight, such as drawing, is not waited for. */
+/* The timestamp waits for the computing before it alone, not for drawing or whatever else the application has in
+   flight. */
 static void diti_frame_stamp(const diti_plan *plan, VkCommandBuffer commands, uint32_t query) {
     plan->device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, plan->frames.queries, query);
 }

@@ -393,7 +393,7 @@ typedef struct diti_exchange_event { /* in the order of the graph */
     diti_exchange_event_kind kind;
     uint32_t exchange; /* of a join none */
     diti_tensor tensor;
-    uint32_t segment, place; /* dispatches of the segment that come before */
+    uint32_t segment, place; /* dispatches of the graph that come before */
     uint32_t slice;          /* in a plan: slices of the segment that come before */
 } diti_exchange_event;
 #define DITI_NO_BLOCK UINT32_MAX
@@ -1068,14 +1068,14 @@ typedef struct diti_plan_memory {
 /* The steps of diti_plan_create, one file each: arena.c, slice.c, record.c. */
 DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err);
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
-/* The same again for the sources of a plan, whose source_cut_us and limit_us say how; what the plan had is forgotten.
- */
+/* Cuts the sources of a plan into slices, as its source_cut_us and limit_us say. The caller has kept, or freed, the
+   slices that the plan had before: the plan forgets them. */
 DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err);
-/* What a dispatch is expected to take on a device of that speed. */
+/* Predicts the microseconds that a dispatch takes on a device of that speed. */
 DIT_INTERNAL float diti_dispatch_us(const diti_speed *speed, const diti_dispatch *dispatch);
 /* Fewer workgroups than this leave a device idle, and then take as long as this many. */
 DIT_INTERNAL uint32_t diti_dispatch_fills(const diti_device *device, const diti_dispatch *dispatch);
-/* What a slice would take on the feigned device; 0: none is feigned. */
+/* Predicts the microseconds that a slice takes on the feigned device; 0: no device is feigned. */
 DIT_INTERNAL float diti_plan_feigned_us(const diti_plan *plan, const diti_plan_slice *slice);
 /* Of streamed weights (stream.c): before slices are made. */
 DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err);
@@ -1093,11 +1093,11 @@ DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_
 DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted);
 DIT_INTERNAL void diti_stream_forget(diti_plan *plan); /* it is about to be destroyed */
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
-/* And writes the sets. */
+/* Creates the descriptor sets of all slices and writes them. */
 DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
 /* The timeline, command pools, and what is recorded whatever the slices. */
 DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err);
-/* Those that are missing. */
+/* Records the primary command buffers of slices that have none yet. */
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
 /* A slice was seen to take so long. */
 DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us);

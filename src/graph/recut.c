@@ -25,7 +25,7 @@ static bool diti_recut_divides(const diti_plan *plan, const diti_plan_slice *sli
     return slice->count > 1 || (slice->count && piece->groups > (align ? align : 1));
 }
 
-/* What was not measured is expected to take `all` times what it was, as all that was measured did. */
+/* A slice that was never measured is expected to be off by `all`, the ratio of all slices that were. */
 static bool diti_recut_too_long(const diti_plan *plan, const diti_plan_slice *slice, float off, float all) {
     float us = slice->measured ? slice->us : slice->cut_us * all;
     return us > plan->limit_us && us > off * slice->cut_us && diti_recut_divides(plan, slice);
@@ -224,7 +224,7 @@ DIT_INTERNAL void diti_plan_free_retired(diti_plan *plan, bool all) {
     }
 }
 
-/* What a cut consists of goes from the plan to old, or back. */
+/* The plan and old exchange all that a cut consists of. */
 static void diti_recut_swap(diti_plan *plan, diti_plan_retired *old) {
     diti_plan_retired now = *old;
     uint32_t i;

@@ -11,7 +11,7 @@ DIT_INTERNAL float diti_dispatch_us(const diti_speed *speed, const diti_dispatch
     return speed->launch_us + (float)(computing > moving ? computing : moving);
 }
 
-/* What a part of a dispatch takes that takes us as a whole: each part is launched by itself. */
+/* Predicts the time of a part of a dispatch which takes us as a whole; each part has a launch of its own. */
 static float diti_slice_part_us(const diti_plan *plan, const diti_dispatch *dispatch, float us, uint32_t groups) {
     float launch = plan->launch_us < us ? plan->launch_us : us;
     return launch + (us - launch) * (float)groups / (float)dispatch->groups;

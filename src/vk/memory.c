@@ -16,7 +16,7 @@ static uint32_t diti_memory_largest_heap(const diti_device *device) {
     return best;
 }
 
-/* Of a heap; 0: unknown, or nothing is free. */
+/* The bytes of a heap that VK_EXT_memory_budget calls free; 0: unknown, or nothing is free. */
 static VkDeviceSize diti_memory_free_budget(diti_device *device, uint32_t heap) {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
     VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;
@@ -132,8 +132,8 @@ DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, dit
     return best > 0;
 }
 
-/* What may still be allocated of the heap that buffers for uploads come from; UINT64_MAX: nobody knows. Where all
-   memory is the device's, memory_limit tells it. */
+/* The bytes that may still be allocated of the heap that buffers for uploads come from; UINT64_MAX: nobody knows. Where
+   all memory is the device's, memory_limit tells it. */
 DIT_INTERNAL VkDeviceSize diti_memory_host_room(diti_device *device) {
     VkDeviceSize room = UINT64_MAX, used;
     uint32_t type;

@@ -119,7 +119,7 @@ enum {
     DITI_QUIRK_SLOW_HALF = 4    /* no arithmetic of halves */
 };
 
-/* What one thread, subgroup or workgroup gets of a kernel's work (portions.c). */
+/* The part of a kernel's work that one thread, subgroup or workgroup gets (portions.c). */
 typedef struct diti_portions {
     /* without matrices */
     uint32_t half_rows;         /* results of a thread in products of halves: so many rows, 4 columns */
@@ -457,7 +457,7 @@ DIT_INTERNAL bool diti_feature_is_in(uint32_t feature, VkStructureType type);
 DIT_INTERNAL size_t diti_feature_structure_size(uint32_t index, VkStructureType *type);
 /* The quirks of wanted that a device has, from the table alone; why: of the first one, or NULL. */
 DIT_INTERNAL uint32_t diti_quirks(const diti_identity *id, uint32_t wanted, const char **why);
-/* What kernels get on such a device; or what a line of the table says. */
+/* Finds the portions of such a device; or those of line `wanted` of the table, where there is such a line. */
 DIT_INTERNAL const diti_portions *diti_portions_of(const diti_identity *id, uint64_t wanted);
 DIT_INTERNAL void diti_identify(const diti_vk_api *vk, VkPhysicalDevice physical, diti_identity *out);
 /* Asks the driver for its matrices: only for a device that is being opened, since some drivers crash. quirks: the table
@@ -596,7 +596,7 @@ DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffe
 DIT_INTERNAL void diti_buffer_flush(diti_device *device, const diti_buffer *buffer);
 DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer *buffer);
 
-/* What may still be allocated for uploads by what VK_EXT_memory_budget says; UINT64_MAX: nobody knows. */
+/* The bytes that VK_EXT_memory_budget leaves for uploads; UINT64_MAX: nobody knows. */
 DIT_INTERNAL VkDeviceSize diti_memory_host_room(diti_device *device);
 /* The best memory type of those in bits; false when none is left. */
 DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out);
