@@ -2,14 +2,14 @@
 #   make            build/dit (the command line program) and the tools
 #   make image      a first picture, build/image.png; installs what is missing first (as root or with sudo)
 #   make test       what CI runs;  make test NAMES="gguf kernels"  only these;  make test-all  the full sweeps, resumable
-#   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make fuzz  each parser, FUZZ_SECONDS=5
+#   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make fuzz  each parser, FUZZ_SECONDS=3
 #   make gpus       compiles every kernel with the drivers of GPUs that are not here; GPUS="dg2 bmg" these alone
 #   make shaders    SPIR-V from shaders/ (needs glslang);  make install PREFIX=/usr/local;  make clean
 
 CC       = cc
 CFLAGS   = -O2
 PREFIX   = /usr/local
-FUZZ_SECONDS = 5
+FUZZ_SECONDS = 3
 NAMES    =
 GPUS     =
 
@@ -22,7 +22,8 @@ JOBS     = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN)
 
 SOURCES  = $(patsubst %,src/%,$(shell sed 's/\#.*//' src/ORDER))
 TESTS    = $(filter-out fuzz_%,$(patsubst tests/%.c,%,$(wildcard tests/*.c)))
-SANITIZED = $(filter $(TESTS),$(patsubst tests/%.c,%,$(shell grep -L 'test-runs:' tests/*.c; grep -l 'test-runs:.*sanitize' tests/*.c)))
+SANITIZED = $(filter $(TESTS),$(patsubst tests/%.c,%,$(shell grep -L 'test-runs:' tests/*.c; \
+               grep -l 'test-runs:$(if $(filter test-all,$(MAKECMDGOALS)),.,[a-z0-9 ])*sanitize' tests/*.c)))
 # These compile the library into themselves, dit.h or what is static in it; the others are linked with one object.
 WHOLE    = $(patsubst tests/%.c,%,$(shell grep -lE 'include "([^"]*\.c|dit\.h)"' tests/*.c))
 # What these compute themselves takes longer than compiling it well; drivers do the work of the others, which clang

@@ -138,14 +138,16 @@ static void test_profile(void) {
 /* A picture in frames, twice, is the same whatever a frame has time for. */
 static void test_frames(void) {
     static outcome few, many;
-    static const char keys[] = "op run width+ height+ budget_us+ device frames+ measured+ p50_ms+ p99_ms+ max_ms+ "
+    static const char some[] = "op run width+ height+ budget_us+ device frames+ measured p50_ms p99_ms max_ms "
+                               "over_budget expected_ms slices+ cuts picture",
+                      keys[] = "op run width+ height+ budget_us+ device frames+ measured+ p50_ms+ p99_ms+ max_ms+ "
                                "over_budget expected_ms+ slices+ cuts+ picture";
     const char *one, *other;
     run_bench("frames --model " MODEL " --width 32 --height 32 --steps 2 --runs 1 --budget-us 50000", &few);
     run_bench("frames --model " MODEL " --width 32 --height 32 --steps 2 --runs 1 --budget-us 1000 --by-cpu", &many);
     CHECK_MESSAGE(few.code == 0 && many.code == 0, "%s%s", few.err, many.err);
     CHECK(lines_of(few.out) == 2 && lines_of(many.out) == 2);
-    check_lines(few.out, keys, "frames");
+    check_lines(few.out, some, "frames"); /* a fast machine ends the picture in the frames of its first step */
     check_lines(many.out, keys, "frames");
     one = strstr(few.out, "\"picture\"");
     other = strstr(many.out, "\"picture\"");

@@ -1,7 +1,7 @@
 /* The contract printed at the top of dit.h, through the public API alone: descs, hooks, threads, cancelling,
  * determinism, counters, lifetime, the application's device, outputs and errors. Runs once per driver, under the
  * validation layers.
-   test-runs: lavapipe swiftshader sanitize newest */
+   test-runs: lavapipe sanitize, in test-all swiftshader */
 #define _GNU_SOURCE
 #include "library.h"
 #include "vulkan_test.h"

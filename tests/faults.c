@@ -1,6 +1,7 @@
 /* Memory that runs out: every allocation call site fails once, and the first 200 allocations in order (all of them with
  * DIT_TEST_ALL=1), in everything from opening a context to reading the picture. Each such run must end in an error and
- * leave nothing behind. The same for device memory through the device allocator, and for pipelines. */
+ * leave nothing behind. The same for device memory through the device allocator, and for pipelines.
+ * test-runs: lavapipe sanitize, in test-all swiftshader */
 #define _GNU_SOURCE
 #include "library.h"
 #include "vulkan_test.h"

@@ -1,7 +1,7 @@
 /* Models whose activations go far beyond what fp16 holds: the fp16 rungs must find out, do the work again with other
    exponents and give the picture of the base rung; nothing may change where nothing overflows; what no exponent helps
    is an error that names step and op. The models are a fixture with some tensors multiplied. */
-/* test-runs: lavapipe sanitize newest */
+/* test-runs: lavapipe sanitize */
 #include "library.h"
 #include "files.h"
 #include "vulkan_test.h"

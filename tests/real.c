@@ -1,7 +1,7 @@
 /* Models of published sizes, whose weights are made while they are read (real_shapes.h): how many parameters a dry run
    counts and which family it sees, in both namings, from headers alone; one step of a small one; and, with
    DIT_TEST_ALL=1 or with names as arguments, one step of each whole architecture at 256 pixels, streamed through 1.5
-   GB. test-runs: plain sanitize */
+   GB. test-runs: sanitize, in test-all plain */
 #include "library.h"
 #include "real_shapes.h"
 #include <sys/resource.h>

@@ -2,7 +2,8 @@
 # tests/run.sh [NAME...]: runs the test programs (all, or those named) and ends with one line, `N passed, N failed`.
 #
 # A program runs in one or more ways. A comment `test-runs: WAY...` in its source names them; without it a program that
-# includes vulkan_test.h has `lavapipe swiftshader sanitize`, any other `plain sanitize`.
+# includes vulkan_test.h has `lavapipe swiftshader sanitize`, any other `plain sanitize`. `test-runs: WAY..., in test-all
+# WAY...` leaves ways that cost much and find little more to the full run.
 #   plain                  no driver chosen
 #   sanitize               built with AddressSanitizer and UBSan, on lavapipe
 #   lavapipe swiftshader   on that driver, under the validation layers
@@ -57,7 +58,8 @@ stop_clock() {
 
 ways_of() {
     ways=$(sed -n 's/.*test-runs: *\([a-z0-9 ]*\).*/\1/p' "tests/$1.c")
-    if [ -z "$ways" ]; then
+    [ "$all" = 0 ] || ways="$ways $(sed -n 's/.*test-runs: *[a-z0-9 ]*, in test-all \([a-z0-9 ]*\).*/\1/p' "tests/$1.c")"
+    if [ "$ways" = " " ] || [ -z "$ways" ]; then
         if grep -q '#include "vulkan_test.h"' "tests/$1.c"; then ways="lavapipe swiftshader sanitize"; else ways="plain sanitize"; fi
     fi
     case $ways in

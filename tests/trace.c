@@ -1,6 +1,6 @@
 /* Traces: what dit_trace_write says about real jobs is complete, in order and valid JSON, in every mode; nothing is
  * done where no trace was asked for; pictures stay the same.
-   test-runs: lavapipe newest sanitize */
+   test-runs: lavapipe sanitize */
 #include "library.h"
 #include "vulkan_test.h"
 #include "engine.h"

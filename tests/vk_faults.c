@@ -1,5 +1,6 @@
 /* Every Vulkan call and every host allocation of the vk room fails once, in each way that it can: each time there must
-   be a clean error or a way around it, nothing may be left behind, and the validation layers must stay silent. */
+   be a clean error or a way around it, nothing may be left behind, and the validation layers must stay silent.
+   test-runs: sanitize swiftshader, in test-all lavapipe */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include "vulkan_test.h"

@@ -555,7 +555,10 @@ static int run_frames(bench *b, picture *p, frames *f) {
     return result < 0 ? failed(b) : EXIT_GOOD;
 }
 
+/* A picture that took no frame beyond its first step has nothing measured, and zeros. */
 static void print_frames(bench *b, const picture *p, frames *f, uint32_t run) {
+    uint32_t measured = f->count ? f->count : 1;
+    if (!f->count) f->ms[0] = 0;
     qsort(f->ms, f->count, sizeof *f->ms, compare_doubles);
     fprintf(b->out,
             "{\"op\": \"frames\", \"run\": %u, \"width\": %u, \"height\": %u, \"budget_us\": %u, \"device\": ", run,
@@ -564,8 +567,8 @@ static void print_frames(bench *b, const picture *p, frames *f, uint32_t run) {
     fprintf(b->out,
             ", \"frames\": %u, \"measured\": %u, \"p50_ms\": %.3f, \"p99_ms\": %.3f, \"max_ms\": %.3f, "
             "\"over_budget\": %.4f, \"expected_ms\": %.3f, \"slices\": %u, \"cuts\": %u, \"picture\": \"%016llx\"}\n",
-            f->all, f->count, f->ms[f->count / 2], f->ms[f->count - 1 - f->count / 100], f->ms[f->count - 1],
-            (double)f->slow / f->count, f->expected * 1e-3 / f->count, (unsigned)p->job->plan->slice_count,
+            f->all, f->count, f->ms[f->count / 2], f->ms[measured - 1 - measured / 100], f->ms[measured - 1],
+            (double)f->slow / measured, f->expected * 1e-3 / measured, (unsigned)p->job->plan->slice_count,
             p->job->plan->recuts, (unsigned long long)diti_hash(p->pixels, p->size));
     fflush(b->out);
 }
@@ -584,7 +587,7 @@ static int draw_frames(bench *b, picture *p, frames *f) {
         f->count = f->all = f->slow = 0;
         f->expected = 0;
         code = run_frames(b, p, f);
-        if (!code && f->count) print_frames(b, p, f, run);
+        if (!code) print_frames(b, p, f, run);
     }
     return code;
 }
