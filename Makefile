@@ -95,7 +95,7 @@ test test-all: build/amalgamate build/spirv
 	@sh tools/setup.sh $@
 	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
-check check-sync: build/amalgamate build/spirv
+check check-sync check-pages: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)
 fuzz: $(FUZZERS)
 	@sh tests/fuzz.sh $(FUZZ_SECONDS)
@@ -119,4 +119,4 @@ install: $(PROGRAMS)
 clean:
 	rm -rf build
 
-.PHONY: all needs setup image test test-all check check-sync fuzz gpus shaders install clean
+.PHONY: all needs setup image test test-all check check-sync check-pages fuzz gpus shaders install clean

@@ -33,8 +33,8 @@ DIT_INTERNAL uint32_t diti_type_block(dit_type type);   /* elements per block: 1
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type);
 /* Bytes of rows x row_length elements; false when row_length is no multiple of the block or the product overflows. */
 DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out);
-/* Exact float values of count elements (a multiple of the block) as ggml defines them (models.md 9.2). blocks needs no
-   alignment. */
+/* Exact float values of count elements (a multiple of the block) as ggml defines them (docs/models.md 9.2). blocks
+   needs no alignment. */
 DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out);
 
 /* --- checkpoints: tensors by name, whatever the file --- */
@@ -121,7 +121,7 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
    In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is
    named
    "<component>.<tensor>" with component transformer, text_encoder, vae. Other single files hold one component or
-   several under known prefixes (models.md 3, 9.3). */
+   several under known prefixes (docs/models.md 3, 9.3). */
 typedef struct diti_package diti_package;
 DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
                                           dit_error *err);

@@ -151,7 +151,8 @@ typedef struct diti_known_prefix {
     const char *component, *prefix;
 } diti_known_prefix;
 
-/* Of original checkpoints and stable-diffusion.cpp (models.md 9.3). Text encoders in such files have no numbers. */
+/* Of original checkpoints and stable-diffusion.cpp (docs/models.md 9.3). Text encoders in such files have no numbers.
+ */
 static const diti_known_prefix diti_known_prefixes[] = {
     {"transformer", "model.diffusion_model."},
     {"vae", "first_stage_model."},

@@ -1,6 +1,6 @@
 #include "text/tokenizer.h"
 
-/* CLIP's byte-level BPE (models.md 6.1). */
+/* CLIP's byte-level BPE (docs/models.md 6.1). */
 
 #define DITI_MERGE_LIMIT (4u << 20)
 

@@ -1,7 +1,7 @@
 #include "text/text.h"
 
-/* CLIP text encoders (models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it. The
-   causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
+/* CLIP text encoders (docs/models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it.
+   The causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
 
 #define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
 #define DITI_CLIP_MAX_TOKENS 4096u

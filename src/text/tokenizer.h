@@ -42,7 +42,8 @@ typedef enum diti_clean_rule {
 DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t length, uint32_t rules,
                                    diti_codes *out, dit_error *err);
 
-/* --- SentencePiece's normaliser (models.md 6.2): a byte trie whose values are offsets of replacement strings --- */
+/* --- SentencePiece's normaliser (docs/models.md 6.2): a byte trie whose values are offsets of replacement strings ---
+ */
 typedef struct diti_normalizer {
     uint32_t *trie; /* Darts units; NULL: characters stay as they are */
     uint32_t trie_count;
@@ -93,7 +94,7 @@ DIT_INTERNAL const diti_piece *diti_piece_range_exact(const diti_piece_index *in
 DIT_INTERNAL const diti_piece *diti_piece_longest(const diti_piece_index *index, const char *text, size_t length);
 DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *text, size_t length); /* -1: absent */
 
-/* --- tokenizers: T5's SentencePiece unigram, CLIP's byte-level BPE, BERT's WordPiece (models.md 6) --- */
+/* --- tokenizers: T5's SentencePiece unigram, CLIP's byte-level BPE, BERT's WordPiece (docs/models.md 6) --- */
 typedef enum diti_tokenizer_kind {
     DITI_TOKENIZER_UNIGRAM,
     DITI_TOKENIZER_CLIP,

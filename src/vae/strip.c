@@ -1,4 +1,4 @@
-/* A picture in strips of lines, one on each of several devices (parallel-cache-quant.md 1.1, DistVAE). What they need
+/* A picture in strips of lines, one on each of several devices (docs/parallel.md 1.1, DistVAE). What they need
    of each other: the line next to a strip before every 3x3 convolution (below), the moments of group norms, line by
    line of the latent, and the keys and values of the middle's attention (kl.c). Every sum has the same terms in the
    same order wherever strips end, so devices of one driver make the bytes that one of them makes alone.

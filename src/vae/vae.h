@@ -7,7 +7,7 @@
 typedef struct diti_vae diti_vae;
 typedef struct diti_vae_traits {
     uint32_t latent_channels, factor; /* pixels per latent element in each direction */
-    float scale, shift;               /* latent = (z - shift) * scale (models.md 4.1) */
+    float scale, shift;               /* latent = (z - shift) * scale (docs/models.md 4.1) */
     bool has_encoder, has_decoder;
     bool assumed; /* scale and shift: no config.json said them */
     bool tiny;    /* AutoencoderTiny: what it encodes has no log-variance */
