@@ -1322,11 +1322,11 @@ static void test_info(void) {
                   "%s", o.out);
     memcpy(whole, o.out, sizeof whole);
     o = RUN("--info", BUNDLED);
-    text = load("README.md", &size);
+    text = load("docs/memory.md", &size);
     end = strstr(o.out, "missing: ");
     if (text && end) {
         text[size - 1] = *end = 0;
-        CHECK_MESSAGE(strstr((char *)text, o.out), "README.md quotes another --info");
+        CHECK_MESSAGE(strstr((char *)text, o.out), "docs/memory.md quotes another --info");
     }
     free(text);
     o = RUN("--info", "-m", BUNDLED, "--width=256");
