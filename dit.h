@@ -92,14 +92,14 @@
    device, unless a measured time demands it. On a large GPU the smallest slice takes about a millisecond of a large
    model; a frame with less budget gets one such slice.
 
-   Determinism. The same model file, desc, dit version, device and driver give the same bytes, whatever the budgets,
-   slices, threads and the way the job is run. Image i of a batch equals its single run with seed + i. Results of
-   different devices agree within the tolerances of tests/.
+   Determinism. One model file, desc, dit version, device and driver give the same bytes in every run, whatever the
+   budgets, slices, threads and the way the job is run. Image i of a batch equals its single run with seed + i. Results
+   of different devices agree within the tolerances of tests/.
 
    Overflow. Where activations are fp16, the device notices a result beyond its range. dit then runs the step (or the
    encoding, or the decoding) again with the results of that op scaled by a power of two, which their readers undo;
-   dit_status.reruns counts it. Every run starts unscaled, so a restart gives the same bytes. What dit_job_record put
-   into your commands is known only when they have run. If it overflowed, the next call goes back to that step, or to
+   dit_status.reruns counts it. Every run starts unscaled, so a restart gives the same bytes. dit learns about work in
+   your commands (dit_job_record) only when they have run. If it overflowed, the next call goes back to that step, or to
    the start if the decoding has been recorded since, and a job that was all recorded (DIT_OK) is DIT_WORKING again for
    dit_job_status and dit_job_read until dit_job_record has been called for the rest. A value that no scale helps, such
    as a NaN in a weight, ends the run with DIT_ERROR_NOT_FINITE, which names step and op, on the base rung too. You
@@ -277,7 +277,7 @@
    timestamps, its shape, operations and bytes, segment, step and slice), every slice, the host's work (load, plan,
    record, submit, wait, copy) and your marks. dit_trace_write gives it all as JSON for ui.perfetto.dev.
    - Pictures stay the same to the byte.
-   - Of a run with dit_job_record only the host's part is shown.
+   - A run with dit_job_record shows only the host's part.
    - Where the queue has no timestamps, slices are shown as long as the host sees them run, and no dispatches.
    - Clocks are compared once, when the context is made. The file tells how exactly (gpu_clock_accuracy_us); later drift
      adds to that.
@@ -440,7 +440,7 @@ typedef struct dit_error { /* yours; written only when a call fails */
     uint32_t device; /* 1 + the index of the context's device at fault; 0: none in particular */
 } dit_error;
 
-/* What a job does now. */
+/* The stage that a job is in. */
 typedef enum dit_stage {
     DIT_STAGE_QUEUED,  /* created, nothing run yet */
     DIT_STAGE_ENCODE,  /* text encoder, and the start picture */
@@ -486,7 +486,7 @@ typedef struct dit_allocator {
     void *user; /* passed through; may be NULL, here and in every hook */
 } dit_allocator;
 
-/* What dit has to say. Zero: silence. */
+/* Receives dit's messages. Zero: silence. */
 typedef struct dit_logger {
     /* one line, no newline; level 0 error, 1 warning, 2 information, 3 debugging */
     void (*func)(int level, const char *message, void *user);
@@ -509,7 +509,8 @@ typedef struct dit_worker {
     void *user; /* passed through */
 } dit_worker;
 
-/* What a driver may not survive: a crash in it, or a hang of the machine, returns no error. Zero: nothing is marked. */
+/* Marks work that a driver may not survive: a crash in it, or a hang of the machine, returns no error. Zero: nothing is
+   marked. */
 typedef struct dit_marker {
     /* before a self-test of kernels above the base rung: keep mark where the next start finds it, for
        dit_context_desc.mark, and return when it is safe there; and after it. size 0: there is nothing to keep any more.
@@ -644,7 +645,7 @@ typedef enum dit_type {
     DIT_TYPE_I64
 } dit_type;
 
-/* What a part of a pipeline is. */
+/* The role of a part in a pipeline. */
 typedef enum dit_role {
     DIT_ROLE_NONE, /* told from the content: also of a folder with tokenizers, and of a file with several parts */
     DIT_ROLE_TRANSFORMER,
@@ -879,7 +880,7 @@ typedef struct dit_output { /* a picture on the device */
     uint32_t device;        /* of the context: the first, unless that failed and the job went on without it */
 } dit_output;
 
-/* What dit_job_read writes. */
+/* Results that dit_job_read writes. */
 typedef enum dit_read {
     DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB, alpha 255 */
     DIT_READ_RGB_F32,    /* float [height][width][3], the decoder's output mapped to 0..1, not clamped */
@@ -904,7 +905,7 @@ typedef struct dit_share {   /* what a device does for a job that is split */
     char work[160];          /* "branch 1 of 2, rows 0-127 of 256, heads 0-3 of 8" */
 } dit_share;
 
-/* What kind of work an op is, by which shape is read. */
+/* The kind of work that an op does; it tells how to read dit_op_info.shape. */
 typedef enum dit_op_kind {
     DIT_OP_PRODUCT,     /* shape: M, N, K */
     DIT_OP_CONVOLUTION, /* shape: pixels, output channels, input channels * kernel^2, kernel */
@@ -964,16 +965,16 @@ DIT_API const char *dit_sampler_name(uint32_t index);
    index: counts from 0. Returns a static string, NULL past the end. Any thread. */
 DIT_API const char *dit_schedule_name(uint32_t index);
 
-/* What a name of a sampler means that was written anywhere: as diffusers, A1111, ComfyUI and stable-diffusion.cpp spell
-   it, in any case, with or without spaces, '-' and '_'. dit_job_desc.sampler takes these names, too.
-   text: "Euler a", "dpmpp_2m", "DPM++ 2M Karras". sampler: required; out: one of dit_sampler_name. schedule: may be
-   NULL; out: one of dit_schedule_name where text names one besides, else NULL. err: may be NULL.
-   Fails with DIT_ERROR_INVALID_ARGUMENT; the message names the nearest sampler and lists all. Any thread. */
+/* Finds a sampler by a name as diffusers, A1111, ComfyUI and stable-diffusion.cpp spell it: in any case, with or
+   without spaces, '-' and '_'. dit_job_desc.sampler takes these names, too. text: "Euler a", "dpmpp_2m", "DPM++ 2M
+   Karras". sampler: required; out: one of dit_sampler_name. schedule: may be NULL; out: one of dit_schedule_name where
+   text names one besides, else NULL. err: may be NULL. Fails with DIT_ERROR_INVALID_ARGUMENT; the message names the
+   nearest sampler and lists all. Any thread. */
 DIT_API dit_result dit_find_sampler(const char *text, const char **sampler, const char **schedule, dit_error *err);
 
-/* The same for a schedule: text: "sgm_uniform". schedule: required; out: one of dit_schedule_name, NULL for "automatic"
-   and "default", the model's own. err: may be NULL.
-   Fails with DIT_ERROR_INVALID_ARGUMENT; the message names the nearest schedule and lists all. Any thread. */
+/* Finds a schedule likewise. text: "sgm_uniform". schedule: required; out: one of dit_schedule_name, NULL for
+   "automatic" and "default", the model's own. err: may be NULL. Fails with DIT_ERROR_INVALID_ARGUMENT; the message
+   names the nearest schedule and lists all. Any thread. */
 DIT_API dit_result dit_find_schedule(const char *text, const char **schedule, dit_error *err);
 
 /* Lists the Vulkan devices of this machine, in the order that dit_context_desc.devices counts them. Opens the
@@ -1062,7 +1063,7 @@ DIT_API void dit_model_destroy(dit_model *model);
 DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
                                      size_t *size, dit_error *err);
 
-/* The same for a prompt that is read as dit_job_desc.prompt_weights has it: (word:1.3), (word), [word], \(.
+/* Encodes a prompt with weights, as dit_job_desc.prompt_weights reads it: (word:1.3), (word), [word], \(.
    ctx, model, prompt, blob, size, err: as for dit_encode_prompt, and so are failures and results. Any thread. */
 DIT_API dit_result dit_encode_weighted_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
                                               size_t *size, dit_error *err);
@@ -1104,7 +1105,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us);
 
 /* Tells how long the commands of a dit_job_record took, where you time them yourself: what is recorded from then on
-   goes by that, and no longer by timestamps of dit's own. Those are as good on a GPU; a software driver may write them
+   goes by that, and no longer by timestamps of dit's own. On a GPU these are as good; a software driver may write them
    late, so that dit leaves them alone there, and cuts by what it measured when the context was made. job: required. us:
    GPU time of the oldest call that was not told about yet, so that calls are told about in their order; 0: unknown, or
    its commands were never submitted. Fails with DIT_ERROR_INVALID_ARGUMENT when all calls have been told about. One

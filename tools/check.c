@@ -1,5 +1,6 @@
-/* The checks of tools/check.sh that read text: rooms, api, budget, functions, readme, contains, pages, names, time.
- * Exit code 0 is good; a line that begins with `note: ` is shown even then. A check that finds nothing to check fails.
+/* The checks of tools/check.sh that read text: rooms, api, budget, functions, readme, contains, pages, names, prose,
+ * time. Exit code 0 is good; a line that begins with `note: ` is shown even then. A check that finds nothing to check
+ * fails.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -451,6 +452,115 @@ static void check_names(const char *folder, const char *page) {
     free(text);
 }
 
+/* --- prose LIST FILE...: no sentence of a comment or a page begins with a word after which the reader waits for its
+   subject. LIST names folders and files, one a line, that are still to be mended: theirs are counted. --- */
+typedef struct prose_exempt {
+    char name[256];
+    int count;
+} prose_exempt;
+static prose_exempt exempts[64];
+static int exempt_count;
+
+static void read_exempts(const char *path) {
+    char *text = read_file(path), *line;
+    for (line = strtok(text, "\n"); line && exempt_count < 64; line = strtok(NULL, "\n"))
+        if (*line != '#') snprintf(exempts[exempt_count++].name, sizeof exempts->name, "%s", line);
+    free(text);
+}
+
+static prose_exempt *find_exempt(const char *path) {
+    int i;
+    for (i = 0; i < exempt_count; i++) {
+        size_t length = strlen(exempts[i].name);
+        if (!strncmp(path, exempts[i].name, length) && (!path[length] || path[length] == '/')) return &exempts[i];
+    }
+    return NULL;
+}
+
+/* Whether a sentence begins at at, between begin and at being a comment or a paragraph: nothing but margins stands
+   before it, or a full stop. */
+static int begins_sentence(const char *begin, const char *at) {
+    const char *before = at;
+    if (before == begin) return 1;
+    if (!isspace((unsigned char)before[-1])) return 0;
+    while (before > begin && (isspace((unsigned char)before[-1]) || strchr("*-/|", before[-1]))) before--;
+    return before == begin || strchr(".!?", before[-1]) != NULL;
+}
+
+static void check_sentences(const char *path, const char *text, const char *begin, const char *end) {
+    static const char *const words[] = {"Of ", "What ", "Those ", "That ", "The same "};
+    prose_exempt *exempt = find_exempt(path);
+    const char *at;
+    size_t i;
+    for (at = begin; at < end; at++) {
+        for (i = 0; i < sizeof words / sizeof *words; i++) {
+            if (strncmp(at, words[i], strlen(words[i])) || !begins_sentence(begin, at)) continue;
+            if (exempt)
+                exempt->count++;
+            else
+                printf("%s:%d: a sentence begins with \"%.*s\": %.60s\n", path, line_of(text, at),
+                       (int)strlen(words[i]) - 1, words[i], at),
+                    problems++;
+        }
+    }
+}
+
+static void check_page_prose(const char *path, char *text) {
+    char *line = text, *end;
+    int code = 0;
+    for (; *line; line = end + (*end == '\n')) {
+        char *next;
+        end = line + strcspn(line, "\n");
+        if (!strncmp(line, "```", 3)) code = !code;
+        if (code || *line == '#' || *line == '`' || *line == '\n') continue;
+        for (next = end; *next == '\n' && !strchr("\n#`|", next[1]); next = end)
+            end = next + 1 + strcspn(next + 1, "\n");
+        check_sentences(path, text, line, end);
+    }
+}
+
+/* Literals hold no comments. */
+static void check_source_prose(const char *path, char *text) {
+    char *at = text, *end;
+    while (*at) {
+        if (*at == '"' || *at == '\'') {
+            char quote = *at++;
+            while (*at && *at != quote && *at != '\n') at += *at == '\\' && at[1] ? 2 : 1;
+            at += *at != 0;
+        } else if (!strncmp(at, "/*", 2) && (end = strstr(at + 2, "*/"))) {
+            for (at += 2; at < end && isspace((unsigned char)*at);) at++;
+            check_sentences(path, text, at, end);
+            at = end + 2;
+        } else if (!strncmp(at, "//", 2)) {
+            for (at += 2; *at == ' ';) at++;
+            for (end = at + strcspn(at, "\n"); !strncmp(end, "\n//", 3);) end += 1 + strcspn(end + 1, "\n");
+            check_sentences(path, text, at, end);
+            at = end;
+        } else {
+            at++;
+        }
+    }
+}
+
+static void check_prose(const char *path) {
+    const char *suffix = strrchr(path, '.');
+    char *text = read_file(path);
+    if (!strncmp(path, "./", 2)) path += 2;
+    checked++;
+    if (suffix && !strcmp(suffix, ".md"))
+        check_page_prose(path, text);
+    else
+        check_source_prose(path, text);
+    free(text);
+}
+
+static void tell_exempts(void) {
+    int i;
+    for (i = 0; i < exempt_count; i++)
+        printf(exempts[i].count ? "note: %s: %d to be mended\n" : "note: %s has none left: take it off the list\n",
+               exempts[i].name, exempts[i].count);
+}
+
 /* --- time RUNS COMMAND...: the processor time of the shortest of several runs, whatever else the machine does --- */
 static double child_seconds(void) {
     struct rusage used;
@@ -484,6 +594,9 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "contains") && argc > 3) check_contains(argv[2], argv[3]);
     for (i = 2; !strcmp(what, "pages") && i < argc; i++) check_pages(argv[i]);
     if (!strcmp(what, "pages")) printf("note: %d citations, %d links, %d files\n", citations, links, checked);
+    if (!strcmp(what, "prose")) read_exempts(argv[2]);
+    for (i = 3; !strcmp(what, "prose") && i < argc; i++) check_prose(argv[i]);
+    if (!strcmp(what, "prose")) tell_exempts();
     if (!strcmp(what, "names")) for_sources(argv[2], add_source);
     for (i = 3; !strcmp(what, "names") && whole_source && i < argc; i++) check_names(argv[2], argv[i]);
     if (!strcmp(what, "names")) printf("note: %d names\n", checked);

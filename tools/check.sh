@@ -58,6 +58,11 @@ pages() { # every citation of a page, its section and its step, in sources and p
     # shellcheck disable=SC2046
     $work/tool pages $(cat $work/citing) Makefile ./*.md
 }
+prose() { # sentences of comments and pages; tools/prose-exempt lists what is still to be mended
+    find src shaders tests tools examples docs -name fixtures -prune -o -name corpus -prune -o -type f -print | grep -E '\.([ch]|comp|glsl|md)$' >$work/written
+    # shellcheck disable=SC2046
+    $work/tool prose tools/prose-exempt $(cat $work/written) ./*.md
+}
 top_level() { # the list of docs/architecture.md 1
     git ls-files 2>/dev/null | sed 's#/.*##' | sort -u >$work/top
     [ -s $work/top ] || { echo "note: no repository here, nothing to compare"; return 0; }
@@ -72,6 +77,7 @@ top_level() { # the list of docs/architecture.md 1
 }
 check 'cited pages, sections, steps and links exist' pages
 check 'files and functions that docs/ names exist' $work/tool names src docs/*.md README.md CONTRIBUTING.md
+check 'sentences begin with their subject' prose
 check 'the top level is what docs/architecture.md lists' top_level
 [ "${1:-}" != pages ] || {
     echo "check pages: $passed passed, $failed failed"

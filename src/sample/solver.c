@@ -47,7 +47,7 @@ static diti_update diti_ancestral_update(const diti_interval *interval) {
     return update;
 }
 
-/* The same for flows: less noise leaves more signal than the step's end has, so all is scaled to the end's signal. */
+/* In flows less noise leaves more signal than the step's end has, so all is scaled to the end's signal. */
 static diti_update diti_ancestral_flow_update(const diti_interval *interval) {
     diti_update update = DITI_ZERO;
     double from = interval->from.sigma, to = interval->to.sigma, down = to * to / from;

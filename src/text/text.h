@@ -47,8 +47,8 @@ DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env,
 DIT_INTERNAL void diti_clip_destroy(diti_clip *clip);
 DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
 DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip);
-/* What is asked for, ids U32 [1, batch * tokens], and inputs that diti_clip_encode declares and diti_clip_write_inputs
-   fills. */
+/* Tells diti_clip_encode what is wanted, with ids U32 [1, batch * tokens]; holds inputs that it declares and
+   diti_clip_write_inputs fills. */
 typedef struct diti_clip_use {
     uint32_t batch, tokens;
     uint32_t skip;    /* of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */

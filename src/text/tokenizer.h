@@ -128,7 +128,7 @@ typedef struct diti_tokenizer {
     float unknown_score, min_score, max_score;
 } diti_tokenizer;
 
-/* What a tokenizer makes of a prompt. */
+/* The tokens of a prompt. */
 typedef struct diti_tokens {
     int32_t *ids;
     float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
@@ -185,7 +185,7 @@ DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const vo
                                                    diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
                                                  diti_tokenizer **out, dit_error *err);
-/* What a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens hold. */
+/* Makes a tokenizer of a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens. */
 DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
                                                const diti_json *added, const char *name, diti_tokenizer **out,
                                                dit_error *err);

@@ -4,7 +4,7 @@
    something: after the decoder's first convolution a ReLU, later that the size doubles. Convolutions of the encoder
    that halve it have no bias. */
 
-/* What stands before the layers' numbers; the original decoder's count from 1. NULL: no such half. */
+/* Finds the text before the layers' numbers; the original decoder counts from 1. NULL: there is no such half. */
 static const char *diti_tiny_scope(diti_loader *loader, bool decoder, uint32_t *first) {
     static const char *const scopes[2][3] = {{"encoder.layers.", "encoder.", ""}, {"decoder.layers.", "decoder.", ""}};
     char conv[64], block[64];
