@@ -488,18 +488,19 @@ static int begins_sentence(const char *begin, const char *at) {
 }
 
 static void check_sentences(const char *path, const char *text, const char *begin, const char *end) {
-    static const char *const words[] = {"Of ", "What ", "Those ", "That ", "The same "};
+    static const char *const words[] = {"Of", "What", "Those", "That", "The same"};
     prose_exempt *exempt = find_exempt(path);
     const char *at;
     size_t i;
     for (at = begin; at < end; at++) {
         for (i = 0; i < sizeof words / sizeof *words; i++) {
-            if (strncmp(at, words[i], strlen(words[i])) || !begins_sentence(begin, at)) continue;
+            size_t length = strlen(words[i]);
+            if (strncmp(at, words[i], length) || !isspace((unsigned char)at[length]) || !begins_sentence(begin, at))
+                continue;
             if (exempt)
                 exempt->count++;
             else
-                printf("%s:%d: a sentence begins with \"%.*s\": %.60s\n", path, line_of(text, at),
-                       (int)strlen(words[i]) - 1, words[i], at),
+                printf("%s:%d: a sentence begins with \"%s\": %.60s\n", path, line_of(text, at), words[i], at),
                     problems++;
         }
     }
