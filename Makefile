@@ -2,7 +2,8 @@
 #   make            build/dit (the command line program) and the tools
 #   make image      a first picture, build/image.png; installs what is missing first (as root or with sudo)
 #   make test       what CI runs;  make test NAMES="gguf kernels"  only these;  make test-all  the full sweeps, resumable
-#   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make fuzz  each parser, FUZZ_SECONDS=5
+#   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make check-pages  docs/ and prose alone
+#   make fuzz       each parser, FUZZ_SECONDS=5
 #   make gpus       compiles every kernel with the drivers of GPUs that are not here; GPUS="dg2 bmg" these alone
 #   make shaders    SPIR-V from shaders/ (needs glslang);  make install PREFIX=/usr/local;  make clean
 

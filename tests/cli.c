@@ -1307,7 +1307,7 @@ static size_t store_header(const char *path) {
 }
 
 static void test_info(void) {
-    char whole[65536], *end;
+    char whole[65536];
     unsigned char *text;
     size_t size = 0;
     outcome o = RUN("--info", BUNDLED, "-W", "256");
@@ -1323,9 +1323,8 @@ static void test_info(void) {
     memcpy(whole, o.out, sizeof whole);
     o = RUN("--info", BUNDLED);
     text = load("docs/memory.md", &size);
-    end = strstr(o.out, "missing: ");
-    if (text && end) {
-        text[size - 1] = *end = 0;
+    if (CHECK(text != NULL)) {
+        text[size - 1] = 0;
         CHECK_MESSAGE(strstr((char *)text, o.out), "docs/memory.md quotes another --info");
     }
     free(text);

@@ -432,6 +432,20 @@ static void check_name(const char *where, const char *folder, const char *name) 
     if (!file_exists(name) && !file_exists(path)) printf("%s: there is no %s\n", where, name), problems++;
 }
 
+/* `function` (`file`), `function` in `file`: the file must hold the name. at: behind the function's name. */
+static void check_place(const char *where, const char *folder, const char *name, const char *at) {
+    char file[256], path[1024];
+    at += 1 + strspn(at + 1, " \n(");
+    at += !strncmp(at, "in ", 3) || !strncmp(at, "in\n", 3) ? 3 : 0;
+    if (*at != '`' || !strchr(name, '_')) return;
+    snprintf(file, sizeof file, "%.*s", (int)strcspn(at + 1, "`\n"), at + 1);
+    snprintf(path, sizeof path, "%s/%s", folder, strncmp(file, "src/", 4) ? file : file + 4);
+    if (strpbrk(name, "./ ") || !strstr(file, ".c") || !strchr(file, '/') || !file_exists(path)) return;
+    checked++;
+    at = read_file(path);
+    if (!has_word(at, at + strlen(at), name)) printf("%s: %s is not in %s\n", where, name, path), problems++;
+}
+
 /* Names stand in `this type`. */
 static void check_names(const char *folder, const char *page) {
     char *text = read_file(page), *at = text;
@@ -447,6 +461,7 @@ static void check_names(const char *folder, const char *page) {
         snprintf(name, sizeof name, "%.*s", (int)length, at + 1);
         snprintf(where, sizeof where, "%s:%d", page, line_of(text, at));
         if (!strpbrk(name, " \t")) check_name(where, folder, name);
+        if (at[length + 1] == '`') check_place(where, folder, name, at + length + 1);
         at += length + 1 + (at[length + 1] == '`');
     }
     free(text);
