@@ -460,7 +460,7 @@ typedef struct dit_status {
     uint32_t preview_id;     /* changes with every new preview; 0: none yet */
     uint32_t reruns;         /* segments and steps that were run again because fp16 overflowed; see "Overflow" above */
     const char *rerun_op;    /* which op did so last: "ff_in of block 3"; the job's, until its restart; NULL: none */
-    uint32_t failed_devices; /* that the run has gone on without: dit_job_desc.resume_on_loss */
+    uint32_t failed_devices; /* devices that failed and that the run goes on without: dit_job_desc.resume_on_loss */
     dit_result result;       /* DIT_WORKING, DIT_OK when finished, DIT_CANCELLED, or the error that ended the run */
     dit_stage stage;
 } dit_status;
@@ -471,8 +471,8 @@ typedef struct dit_counters { /* of one job since dit_job_create began; a restar
     uint64_t recordings;  /* command buffers recorded by dit: constant until a restart plans anew, or work is cut so */
     uint64_t allocations; /* device memory allocations: constant until a restart plans anew */
     uint64_t pipelines;   /* pipelines compiled: constant likewise, 0 when all existed already */
-    uint64_t peer_bytes;  /* sent to other devices */
-    uint64_t streamed_bytes; /* weights uploaded while running */
+    uint64_t peer_bytes;  /* bytes sent to other devices */
+    uint64_t streamed_bytes; /* bytes of weights uploaded while running */
 } dit_counters;
 
 /* ---- Hooks. All zero: the default. Either every function of a hook is set or none -------------------------------- */
@@ -736,7 +736,7 @@ typedef struct dit_model_info {
     char default_schedule[32]; /* what dit_job_desc.schedule NULL stands for; empty: the scheduler's own file decides */
     uint64_t weight_bytes;     /* device memory that the weights take */
     uint64_t streamed_bytes;   /* weights beyond that, read while jobs run or are made; 0: all are resident */
-    uint64_t absent_bytes;     /* that the files lack at their ends; dry runs only, since a load refuses such files */
+    uint64_t absent_bytes;     /* bytes missing at the files' ends; dry runs only, since a load refuses such files */
     uint32_t layers;           /* blocks of the transformer */
     uint32_t single_layers;    /* of those: FLUX's blocks that text and image share */
     uint32_t hidden;           /* channels of a token */
@@ -748,10 +748,10 @@ typedef struct dit_model_info {
 typedef struct dit_weight_info {
     dit_role role;         /* the part */
     dit_type type;         /* in the files */
-    uint32_t tensor_count; /* that are used */
-    uint64_t parameters;   /* their values, without stored tables of positions */
-    uint64_t file_bytes;   /* in the files */
-    uint64_t device_bytes; /* on the device, resident or streamed: vectors become floats, and dit_type_rule counts */
+    uint32_t tensor_count; /* tensors that are used */
+    uint64_t parameters;   /* number of their values, without stored tables of positions */
+    uint64_t file_bytes;   /* size in the files */
+    uint64_t device_bytes; /* size on the device, resident or streamed; vectors become floats, dit_type_rule counts */
 } dit_weight_info;
 
 /* ---- Jobs -------------------------------------------------------------------------------------------------------- */
@@ -782,13 +782,13 @@ typedef struct dit_guidance {
                          and a negative prompt there is classifier-free guidance besides */
     float rescale;    /* 0..1: how far the deviation of the guided prediction goes back to that of the unguided */
     float skip_layer; /* skip-layer guidance (SD3, 2.8 suits): away from the prediction without some blocks; 0: off */
-    float first;      /* fraction of steps (0..1) at which guidance begins; before it, and after last, */
-    float last;       /* the unconditional branch is not computed: half the work; first = last = 0: all steps */
+    float first;      /* fraction of steps (0..1) at which guidance begins; earlier steps cost half */
+    float last;       /* fraction of steps at which guidance ends; later steps cost half; first = last = 0: all steps */
     float project;    /* adaptive projected guidance: 0..1, how much of the guidance that points along the prediction
                          is taken out */
-    float norm_limit; /* and the length to which longer guidance is shortened; 0: any */
-    float skip_first; /* fraction of steps (0..1) behind which skip_layer begins */
-    float skip_last;  /* and before which it ends; skip_first = skip_last = 0: 0.01 and 0.2 */
+    float norm_limit; /* length to which longer guidance is shortened; 0: any length */
+    float skip_first; /* fraction of steps (0..1) after which skip_layer begins */
+    float skip_last;  /* fraction of steps before which skip_layer ends; skip_first = skip_last = 0: 0.01 and 0.2 */
     uint64_t skip_blocks; /* which blocks skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
 } dit_guidance;
 
@@ -895,13 +895,13 @@ typedef struct dit_memory {   /* bytes; per device the fullest one */
     size_t host;              /* host memory of the job */
     VkDeviceSize streamed;    /* weights that are not in device memory but read while jobs run */
     char split[128];          /* over several devices, as dit_job_desc.split names it; one device: "cfg1" */
-    double seconds;           /* that a picture is predicted to take where split was "auto"; else 0 */
+    double seconds;           /* predicted time of a picture if split was "auto"; else 0 */
 } dit_memory;
 
 typedef struct dit_share {   /* what a device does for a job that is split */
     uint32_t device;         /* of the context */
-    float part;              /* of the work of all evaluations, 0 to 1 */
-    VkDeviceSize step_bytes; /* that it sends to other devices in each step */
+    float part;              /* its part of the work of all evaluations, 0 to 1 */
+    VkDeviceSize step_bytes; /* bytes that it sends to other devices in each step */
     char work[160];          /* "branch 1 of 2, rows 0-127 of 256, heads 0-3 of 8" */
 } dit_share;
 
@@ -919,7 +919,7 @@ typedef struct dit_op_info { /* a dispatch of a planned job */
     const char *weight;      /* the first weight that it reads; "": none */
     const char *output;      /* the tensor that it writes */
     uint32_t index;          /* counts from 0 over the whole plan */
-    uint32_t runs;           /* times that a run of the job does it: the steps, for those of a step */
+    uint32_t runs;           /* how often a run of the job executes it: once per step for ops of a step */
     dit_op_kind kind;
     uint32_t shape[5]; /* see kind; 0: unused */
     double flops;      /* of one run */
@@ -966,15 +966,16 @@ DIT_API const char *dit_sampler_name(uint32_t index);
 DIT_API const char *dit_schedule_name(uint32_t index);
 
 /* Finds a sampler by a name as diffusers, A1111, ComfyUI and stable-diffusion.cpp spell it: in any case, with or
-   without spaces, '-' and '_'. dit_job_desc.sampler takes these names, too. text: "Euler a", "dpmpp_2m", "DPM++ 2M
-   Karras". sampler: required; out: one of dit_sampler_name. schedule: may be NULL; out: one of dit_schedule_name where
-   text names one besides, else NULL. err: may be NULL. Fails with DIT_ERROR_INVALID_ARGUMENT; the message names the
-   nearest sampler and lists all. Any thread. */
+   without spaces, '-' and '_'. dit_job_desc.sampler takes these names, too.
+   text: "Euler a", "dpmpp_2m", "DPM++ 2M Karras". sampler: required; out: one of dit_sampler_name. schedule: may be
+   NULL; out: one of dit_schedule_name if text names one as well, else NULL. err: may be NULL.
+   Fails with DIT_ERROR_INVALID_ARGUMENT; the message names the nearest sampler and lists all. Any thread. */
 DIT_API dit_result dit_find_sampler(const char *text, const char **sampler, const char **schedule, dit_error *err);
 
-/* Finds a schedule likewise. text: "sgm_uniform". schedule: required; out: one of dit_schedule_name, NULL for
-   "automatic" and "default", the model's own. err: may be NULL. Fails with DIT_ERROR_INVALID_ARGUMENT; the message
-   names the nearest schedule and lists all. Any thread. */
+/* Finds a schedule likewise.
+   text: "sgm_uniform". schedule: required; out: one of dit_schedule_name, NULL for "automatic" and "default", the
+   model's own. err: may be NULL.
+   Fails with DIT_ERROR_INVALID_ARGUMENT; the message names the nearest schedule and lists all. Any thread. */
 DIT_API dit_result dit_find_schedule(const char *text, const char **schedule, dit_error *err);
 
 /* Lists the Vulkan devices of this machine, in the order that dit_context_desc.devices counts them. Opens the
@@ -1104,12 +1105,12 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
    thread. */
 DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us);
 
-/* Tells how long the commands of a dit_job_record took, where you time them yourself: what is recorded from then on
-   goes by that, and no longer by timestamps of dit's own. On a GPU these are as good; a software driver may write them
-   late, so that dit leaves them alone there, and cuts by what it measured when the context was made. job: required. us:
-   GPU time of the oldest call that was not told about yet, so that calls are told about in their order; 0: unknown, or
-   its commands were never submitted. Fails with DIT_ERROR_INVALID_ARGUMENT when all calls have been told about. One
-   thread, the one that records. */
+/* Tells how long the commands of a dit_job_record took, if you time them yourself. From then on dit estimates by that,
+   and no longer by timestamps of its own. On a GPU its timestamps are as good. A software driver may write them late:
+   there dit leaves them alone and estimates by what it measured when the context was made.
+   job: required. us: GPU time of the oldest call that you have not told about, so tell about calls in their order; 0:
+   unknown, or its commands were never submitted.
+   Fails with DIT_ERROR_INVALID_ARGUMENT when all calls have been told about. One thread, the one that records. */
 DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us);
 
 /* Submits the next piece of the job and returns at once; while enough is in flight it submits nothing.
