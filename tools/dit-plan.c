@@ -417,9 +417,8 @@ static void show_costs(const planner *p) {
         stale |= c->split.degree[DITI_SPLIT_PIPEFUSION] > 1;
     }
     if (stale)
-        fputs(
-            "    pipefusion: keys and values of other patches are a step old, so the result differs slightly\n",
-            p->out);
+        fputs("    pipefusion: keys and values of other patches are a step old, so the result differs slightly\n",
+              p->out);
 }
 
 /* What goes from rank to rank in a step with nothing skipped. */
