@@ -2,7 +2,8 @@
 #   make            build/dit (the command line program) and the tools
 #   make image      a first picture, build/image.png; installs what is missing first (as root or with sudo)
 #   make test       what CI runs;  make test NAMES="gguf kernels"  only these;  make test-all  the full sweeps, resumable
-#   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make fuzz  each parser, FUZZ_SECONDS=3
+#   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make check-pages  docs/ and prose alone
+#   make fuzz       each parser, FUZZ_SECONDS=3
 #   make gpus       compiles every kernel with the drivers of GPUs that are not here; GPUS="dg2 bmg" these alone
 #   make shaders    SPIR-V from shaders/ (needs glslang);  make install PREFIX=/usr/local;  make clean
 
@@ -96,7 +97,7 @@ test test-all: build/amalgamate build/spirv
 	@sh tools/setup.sh $@
 	@$(MAKE) --no-print-directory $(JOBS) all build/mpi_split $(TESTS:%=build/tests/%) $(SANITIZED:%=build/asan/%) $(FUZZERS)
 	@$(if $(filter test-all,$@),DIT_TEST_ALL=1) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/run.sh $(NAMES)
-check check-sync: build/amalgamate build/spirv
+check check-sync check-pages: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)
 fuzz: $(FUZZERS)
 	@sh tests/fuzz.sh $(FUZZ_SECONDS)
@@ -120,4 +121,4 @@ install: $(PROGRAMS)
 clean:
 	rm -rf build
 
-.PHONY: all needs setup image test test-all check check-sync fuzz gpus shaders install clean
+.PHONY: all needs setup image test test-all check check-sync check-pages fuzz gpus shaders install clean

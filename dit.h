@@ -10,8 +10,8 @@
    are inside this file. To compile it you need Vulkan's vulkan_core.h, 1.3.239 or newer (Debian, Ubuntu:
    libvulkan-dev); to run it a Vulkan driver (no GPU: mesa-vulkan-drivers).
 
-   This file is generated; what you read now is src/dit_api.h. Every banner below names the file to edit, where the
-   implementation's comments stand, too.
+   This file is generated; what you read now is src/dit_api.h. Every banner below names the file to edit. The
+   implementation's comments are in those files, too.
 
    ---- A tool: one picture, complete -------------------------------------------------------------------------------
 
@@ -31,229 +31,288 @@
        if (dit_job_record(job, cmd, 2000) == DIT_WORKING) return;        // outside a render pass; not finished yet
        if (dit_job_output(job, 0, 0, &out) == DIT_OK) show(out.view);    // a VkImage in the layout you asked for
 
-   examples/minimal.c is the first as a program, examples/txt2img.c a full command line tool. After dit_job_record the
-   state that you had bound is gone: read "In an engine" below.
+   examples/minimal.c is the first one as a program, examples/txt2img.c a full command line tool. After dit_job_record
+   the state that you had bound is gone: read "In an engine" below.
 
    ---- dit does not ------------------------------------------------------------------------------------------------
 
    - train, fine-tune or change weights;
-   - download anything, or write any file: pictures and caches are handed to you as bytes;
+   - download anything, or write any file: it hands you pictures and caches as bytes;
    - encode PNG or JPEG: pixels in, pixels out;
    - filter prompts or pictures;
    - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
-   - in this version: LoRA and control adapters, reference images, video or caching policies. The members for these are
-     in place; setting one is refused by name, never ignored. Families: PixArt-alpha and -Sigma, class-conditional DiT,
-     Stable Diffusion 3 and 3.5, FLUX.1, HunyuanDiT.
+   - support, in this version, LoRA and control adapters, reference images, video or caching policies. The members for
+     these exist already; setting one is refused by name, never ignored. Families: PixArt-alpha and -Sigma,
+     class-conditional DiT, Stable Diffusion 3 and 3.5, FLUX.1, HunyuanDiT.
 
    ---- The contract ------------------------------------------------------------------------------------------------
 
-   Three objects. A context is a device or several (yours or such as dit opens). A model is weights, immutable once
-   loaded. A job is one request, planned once: all memory, pipelines and command buffers exist when dit_job_create
-   returns, and running it allocates, compiles and records nothing, unless work has to be cut anew ("Time" below).
+   Objects. A context is one device or several: yours, or devices that dit opens. A model is weights; it does not change
+   once it is loaded. A job is one request, planned once. All memory, pipelines and command buffers exist when
+   dit_job_create returns, and a run allocates, compiles and records nothing, unless work has to be cut anew ("Time").
 
-   Zero. Every desc that is all zeros but for its required members is valid; what zero means stands beside each
-   member. The two guards of a desc, _zero_begin and _zero_end, must stay zero: a desc that was never initialised is
-   refused. Descs, strings and arrays that a desc points to are copied or used before the call returns, but for what
-   a line says.
+   Zero. Every desc is valid when all its members but the required ones are zero; each member's comment says what zero
+   means. The two guards of a desc, _zero_begin and _zero_end, must stay zero: they reveal a desc that was never
+   initialised, which is refused. Descs, and the strings and arrays that they point to, are copied or used before the
+   call returns, unless a comment says otherwise.
 
-   Errors. Negative results are errors, DIT_OK, DIT_WORKING and DIT_CANCELLED are not. Functions that can fail take a
-   dit_error of yours (or NULL) and write it only when they fail: one line that names the file, tensor, limit or
-   Vulkan call at fault and, where known, what to do. A failing function leaves nothing behind: outputs are NULL,
-   memory is freed. The functions of a running job have no dit_error: their result is kept, dit_job_status tells the
-   text. After DIT_ERROR_DEVICE_LOST every call on that device fails the same way; destroy everything and start
-   anew.
+   Errors. Negative results are errors; DIT_OK, DIT_WORKING and DIT_CANCELLED are not. A function that can fail takes a
+   dit_error of yours, or NULL, and writes it only when it fails: one line that names the file, tensor, limit or Vulkan
+   call at fault and, where known, what to do. A failing function leaves nothing behind: its outputs are NULL, its
+   memory is freed. The functions of a running job have no dit_error: the job keeps their result, and dit_job_status
+   tells the text. After DIT_ERROR_DEVICE_LOST every call on that device fails the same way. Destroy everything and
+   start anew.
 
    Slow devices. A device that has finished nothing for five minutes counts as lost, whatever its driver says. It may
-   only be slow, and still read and write what it was given: so nothing that it could use is destroyed with the jobs,
-   models and the context on it. All of that is destroyed when the device answers, as a later call that destroys
-   something finds out. If it has not by the time the context is destroyed, its Vulkan objects and memory, its VkDevice
-   and VkInstance where they are dit's, and the Vulkan loader stay until the process ends; so does memory of your
-   device_allocator, which is not told to free it, and your own VkDevice is yours to judge.
+   only be slow, and may still read and write the memory it was given. So dit keeps everything that the device could use
+   when you destroy its jobs, models and context, and destroys it when the device answers, which a later call that
+   destroys something finds out. If the device has not answered when the context is destroyed, its Vulkan objects and
+   memory, its VkDevice and VkInstance where they are dit's, and the Vulkan loader stay until the process ends. Memory
+   of your device_allocator stays as well: dit does not tell it to free that memory. You decide about your own VkDevice.
 
-   Threads. "Any thread" means from any thread, at any time, also in parallel. "One thread" means one thread at a
-   time for this object; different objects are independent. A context and a loaded model are safe to share: two jobs
-   on one model may run in two threads. dit_vulkan.lock_queue is needed where you use that queue in other threads. dit
-   itself starts no thread.
+   Threads. "Any thread" means any thread at any time, also in parallel. "One thread" means one thread at a time for
+   this object; different objects are independent. Jobs may share a context and a loaded model: two jobs on one model
+   may run in two threads. Set dit_vulkan.lock_queue if other threads of yours use that queue. dit starts no thread.
 
-   Lifetime. Destroy jobs first, then their models, then the context; jobs among themselves in any order. Destroying
-   waits for work that dit has submitted; work that you submitted must have finished. What a model's source points to
-   must stay until dit_model_load returns, or where weights are streamed or come by need until the model is destroyed;
+   Lifetime. Destroy jobs first, then their models, then the context. The order of jobs does not matter. Destroying
+   waits for work that dit has submitted; work that you submitted must have finished. Keep what a model's source points
+   to until dit_model_load returns; keep it until the model is destroyed if weights are streamed or loaded by need. Keep
    hooks until the context is gone. Objects that you hand over are never destroyed or changed.
 
-   Two ways to run, one state machine. dit_job_step and dit_job_wait submit to the queue by themselves.
-   dit_job_record appends to your command buffer instead. Choose one per run of a job. Work is cut into slices of at
-   most max_slice_us; a call stops before the slice that would exceed its budget, but always makes progress, so it
-   overshoots by one slice at most. Cancelling takes effect after at most one slice.
+   Running. There are two ways to run a job. dit_job_step and dit_job_wait submit to the queue. dit_job_record appends
+   to your command buffer instead, submits nothing and waits for nothing; "In an engine" tells what it needs. Choose one
+   way per run of a job. Work is cut into slices of at most max_slice_us. A call stops before the slice that would
+   exceed its budget, but always makes progress, so it exceeds the budget by one slice at most. Cancelling takes effect
+   after at most one slice.
 
-   Time. How fast the device is, dit measures when the context is made (about 0.1 s, and not again with the cache blob),
-   and cuts work by that; what slices then take, timestamps tell. Where these prove a slice too long, or all of them too
-   short, by a factor of 4 (in record mode, of 2), the work ahead is cut anew, at most eight times in a step or stage,
-   which takes the host some milliseconds and, for a while, memory for both cuts. No slice is made smaller than what
-   fills the device unless a measured time demands it: on a large GPU the smallest takes about a millisecond of a large
-   model, and a frame with less budget gets one such slice.
+   Time. dit measures how fast the device is when the context is made (about 0.1 s; never with the cache blob), and cuts
+   work by that. Timestamps then tell how long slices really take. If a slice proves too long, or all prove too short,
+   by a factor of 4 (in record mode, of 2), the work ahead is cut anew, at most eight times in a step or stage. This
+   takes the host some milliseconds and, for a while, memory for both cuts. No slice becomes smaller than what fills the
+   device, unless a measured time demands it. On a large GPU the smallest slice takes about a millisecond of a large
+   model; a frame with less budget gets one such slice.
 
-   Recording. dit_job_record submits nothing and waits for nothing; what it asks of your command buffer, and leaves of
-   its state, stands in "In an engine" below.
+   Determinism. One model file, desc, dit version, device and driver give the same bytes in every run, whatever the
+   budgets, slices, threads and the way the job is run. Image i of a batch equals its single run with seed + i. Results
+   of different devices agree within the tolerances of tests/.
 
-   Determinism. Same model file, desc, dit version, device and driver: the same bytes, whatever the budgets, slices,
-   threads or the way it is run, and image i of a batch equals its single run with seed + i. Across devices results
-   agree within the tolerances of tests/.
+   Overflow. Where activations are fp16, the device notices a result beyond its range. dit then runs the step (or the
+   encoding, or the decoding) again with the results of that op scaled by a power of two, which their readers undo;
+   dit_status.reruns counts it. Every run starts unscaled, so a restart gives the same bytes. dit learns about work in
+   your commands (dit_job_record) only when they have run. If it overflowed, the next call goes back to that step, or to
+   the start if the decoding has been recorded since, and a job that was all recorded (DIT_OK) is DIT_WORKING again for
+   dit_job_status and dit_job_read until dit_job_record has been called for the rest. A value that no scale helps, such
+   as a NaN in a weight, ends the run with DIT_ERROR_NOT_FINITE, which names step and op, on the base rung too. You
+   never get a black picture.
 
-   Overflow. Where activations are fp16, a result beyond its range is noticed on the device, and the step (or the
-   encoding, or the decoding) is run again with the results of that op scaled by a power of two, which their readers
-   undo; dit_status.reruns counts it. Every run starts unscaled, so that a restart gives the same bytes. Of
-   what dit_job_record put into your commands dit learns only when they have run: then its next call goes back to that
-   step, or to the start where the decoding has been recorded since, and a job that was all recorded (DIT_OK) is
-   DIT_WORKING again for dit_job_status and dit_job_read until dit_job_record has been called for the rest. What no
-   scale helps, such as a NaN in a weight, on the base rung, too, ends the run with DIT_ERROR_NOT_FINITE, naming step
-   and op. It is never a black picture.
-
-   Memory. Host memory comes from dit_allocator, device memory from dit_device_allocator, both optional.
-   dit_job_memory answers before anything is allocated, dit_job_inspect op by op and tensor by tensor; a dry run's model
-   needs no device for either, and no more of its files than their headers. Sizes, counts and offsets that a file states
+   Memory. Host memory comes from dit_allocator, device memory from dit_device_allocator; both are optional.
+   dit_job_memory answers before anything is allocated, dit_job_inspect op by op and tensor by tensor. The model of a
+   dry run needs no device for either, and only the headers of its files. Sizes, counts and offsets that a file states
    are checked before they are used.
 
-   Damaged files. Of the formats only PyTorch's archives have checksums. Loading compares those of what says where the
-   tensors are and what the archive's directory says with what stands beside the bytes; it does not read the weights a
-   second time, which takes several times as long as copying them. dit-convert compares all. Tensors of blocks
-   beyond what config.json counts, and values in it of another type than they should have, are refused by name; other
-   tensors that nothing uses are told at level 2 of dit_logger.
-
-   Streaming. A model loaded with a weight_budget or release_text_encoders keeps as many matrices on the device as the
-   budget allows (those of the transformer first, then those of the autoencoder and of the text encoders) and reads the
-   others while a job runs: from its source, which stays open and must not change meanwhile, through two slots of device
-   memory that all jobs of the model share. A file that is cut off meanwhile ends the run with DIT_ERROR_BAD_FILE, which
-   names it; one that is overwritten in place is not noticed: replace a model by renaming another file over it.
-   Pictures stay the same to the byte. Jobs that run at the same time stay right, but fill the slots for each other
-   again and again. Reads happen in dit_job_step, which reads 1 to 16 MB a call, more with a larger budget_us, and in
-   dit_job_wait. Where the host does not see device memory there are 24 MB of staging buffers in host memory, too (less,
-   down to 0.8 MB, where VK_EXT_memory_budget leaves less of their heap). A queue of a family that only copies moves
-   them beside the work, where the device has one; on a device of yours that is dit_vulkan.transfer_queue. Staging
-   buffers and the job's own memory are not part of the budget. With keep_streamed all that was read once stays in
-   ordinary host memory: what a first picture has read no later one reads, whatever has become of the file. int8 made at
-   load (dit_type_rule) is made anew whenever it is streamed and was not kept: convert the file first. dit_job_record
-   refuses jobs whose weights, in part or whole, are streamed.
-
-   Start pictures. With init_image the picture is encoded by the autoencoder, which must have its encoder, a latent is
-   drawn from what that says, and noise of the level of the first step that is taken is added. Of `steps` as many are
-   taken as strength says (diffusers' rule: the first floor(steps - steps * strength) are left out); dit_status counts
-   those. Numbers come from the seed in diffusers' order: the latent's, the noise, that of the steps. With a mask, what
-   is black (its grey below one half, in the first pixel of every latent_factor pixels in both directions) is set back
-   behind every step to init_image with the noise of the next step. Pixels there are what the autoencoder makes of
-   init_image, close to it but not equal: copy yours over them where that matters. A VkImage needs the usage
-   TRANSFER_SRC, and belongs to the queue family of the job; it is read by the job's own commands in every run, so that
-   its content may be new for each, and must not change until the run has taken its first step.
-
-   Several devices. A context may have up to 16, of any drivers, the same one several times, too. The first of them is
-   what models are loaded to and jobs run on, unless dit_job_desc.split has more of them work on one picture:
-   - "cfg2": the branches of guidance on two devices, which exchange a latent in every step;
-   - "ulysses4": rows of the picture on a device each, heads of attention too; "ring4": rows, keys and values go round;
-   - "tensor2": matrices, each device a part of every one: heads, and columns of the feed-forward; "tensor2x2": rows and
-     columns of every matrix, a quarter on each of four devices, where fewer devices take part in each sum;
-   - "layers2": blocks on a device each, one device after the other, for memory;
-   - "pipefusion4": blocks on a device each, on which as many patches of the picture follow each other; keys and
-     values of other patches are a step old, so the picture is a slightly other one; "pipefusion4:m8w2": 8 patches, and
-     2 steps in place of 1 on the whole picture before; with "k8" behind them these keys and values are kept as int8;
-   - several with commas, whose numbers multiply: "cfg2,ulysses2" has four devices; ",int8" behind them: heads, keys and
-     values are sent as int8; ",shard" behind cfg, ulysses and ring: each device keeps the matrices of every N-th block,
-     and gets the others' from their devices one block ahead of their use: a block of N, and room for two, in place of
-     all of them, for sending all weights to everyone in each step;
-   - "auto": what is predicted to be fastest of all that leaves the picture as it is, but for the rounding of ring and
-     tensor, on all devices or fewer. Rates of devices and links are measured once, when the first such job is made
-     (dit_memory tells what was chosen);
-   - "@FILE", or a text that begins with a brace: a plan as build/dit-plan -o writes it. Its shares say how much of the
-     work each device gets. Without a plan, unequal devices get parts of rows and heads as their rates are measured.
-   A device gets those weights, and parts of weights, that its part of the work reads when the first such job is made,
-   and keeps them as long as the model lives; text encoders stay on the first. With dit_model_desc.weights_by_need the
-   first has no more of the transformer than that, either. dit_job_shares tells what each device does. What the model
-   cannot be split into is refused in a sentence.
-   All devices of a job decode its pictures: each a strip of lines, for which it gets the lines next to it and what
-   norms and attention need of other strips, or some of the tiles of vae_tile. The first alone makes previews.
-   On devices of one driver cfg, ulysses, layers and shard give the bytes of one device. Results differ from it by
-   rounding with ring and tensor, which add the same numbers in another order, where drivers differ, and on GPUs where a
-   device's rows are so few that a product is cut along its depth; pipefusion and int8 make a slightly other picture.
-   Between devices bytes go the best way that proves itself when the context is made: memory in common (by file
-   descriptor, between devices of one driver), pages of the host that both import, or copies by the host; what fails its
-   test is left out, with a warning. Or dit_transport takes them to other processes, of which each has as many devices
-   and makes the same calls; rank 0 has the picture.
-   The host's part happens in dit_job_step and dit_job_wait, which a split job needs often; dit_job_record refuses it,
-   and so are streamed weights. Work whose fp16 overflowed is run again (see "Overflow") on all devices of a job in one
-   process that divides branches, layers or matrices; else, and where the picture is decoded, it ends the job with
-   DIT_ERROR_NOT_FINITE.
-   When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With resume_on_loss
-   a job goes on without a device that is lost or runs out of memory: the step that was under way begins again on those
-   that are left, divided in the same ways as far as they allow. For that the second device gets all weights, text
-   encoders, too, and behind every step the latents are copied to the host. The call that meets the failure plans the
-   job anew. The picture may then be on another device (dit_output.device), a run goes on once, and its job cannot be
-   restarted. A device that fails with an image of yours on it, or a second one, ends the run. device_memory_limit is
-   meant for each.
-
-   Rungs. Kernels come in rungs, the highest that the device has features for is used: base (F32 arithmetic, any Vulkan
-   1.2 device), fp16 (activations as halves: shaderFloat16, storageBuffer16BitAccess), half (products of halves in
-   pairs, of attention, too), coop (matrix units: VK_KHR_cooperative_matrix with halves and int8, vulkanMemoryModel,
-   shaderInt8, and, where subgroups have several sizes, subgroupSizeControl and computeFullSubgroups), coop2
-   (VK_NV_cooperative_matrix2 with flexible dimensions besides). On a device of yours only what you enabled counts;
-   dit_device_extend enables all of it. Products of int8 rows use matrix units, else shaderIntegerDotProduct where it is
-   fast. Software drivers stay on base. What has run on no driver that dit was tested with (bfloat16, matrices of whole
-   workgroups) is off, and so is what is known to crash, to be wrong or to be slow with a driver.
-
-   Self-tests. Kernels above the base rung prove themselves, class by class, when a context is made: once for a device
-   and its driver, if you keep dit_context_save_cache's blob. A class that computes wrong, does not compile (in a job,
-   too, which goes on) or loses the device is left out: the next lower kernels do its work, there is a warning, and
-   dit_context_device says so. A device that dit opened is opened again after a loss; one of yours cannot be, and
-   dit_context_create fails with DIT_ERROR_DEVICE_LOST. What crashes the process or hangs the machine returns nothing:
-   keep what dit_context_desc.marker is told in a file, hand it over as dit_context_desc.mark, and the next start leaves
-   that class out. Delete mark and cache to have it tried again; another version of the driver or of dit tries again by
-   itself.
-
-   Traces. A context created with trace notes every dispatch that dit submits (its time on the GPU between two
-   timestamps, its shape, operations and bytes, segment, step and slice), every slice, what the host does (load, plan,
-   record, submit, wait, copy) and what you mark; dit_trace_write gives it all as JSON for ui.perfetto.dev. Pictures
-   stay the same to the byte. Of what dit_job_record appends to yours only the host's part
-   is shown. Where the queue has no timestamps, slices are shown as long as the host sees them run, and no dispatches.
-   Clocks are compared once, when the context is made; the file tells how exactly (gpu_clock_accuracy_us), and what
-   they drift apart later comes on top. With trace_light only your marks and ranges and the copies between host and
-   device are noted, which costs less than 1 % of the time. Host memory holds 262144 events (48 MB), at most; what
-   comes after them is dropped, as are those for which an allocation fails, and counted in the file (dropped_events).
+   Damaged files. Only PyTorch's archives have checksums. Loading compares those of the entries that say where the
+   tensors are, and compares the archive's directory with what stands beside the bytes. It does not read the weights a
+   second time, which would take several times as long as copying them; dit-convert compares all checksums. Tensors of
+   blocks beyond the number that config.json states, and values in it of a wrong type, are refused by name. Other
+   tensors that nothing uses are reported at level 2 of dit_logger.
 
    Never. dit does not abort, exit, print, read environment variables, install signal handlers, change the working
    directory, or keep state outside its objects.
 
-   Versions. DIT_VERSION is major * 10000 + minor * 100 + patch. A patch changes no declaration; a minor release only
-   adds, and a new member's zero means what the older version did. Before 1.0 a minor release may also remove, and
-   says so. Compare dit_version() with DIT_VERSION when the implementation is compiled elsewhere. Prompt blobs and
-   cache blobs carry their own version and are refused, respectively ignored, when it does not fit.
+   Versions. DIT_VERSION is major * 10000 + minor * 100 + patch. A patch changes no declaration. A minor release only
+   adds, and a new member's zero means what the older version did; before 1.0 a minor release may also remove, and says
+   so. Compare dit_version() with DIT_VERSION when the implementation is compiled elsewhere. Prompt blobs and cache
+   blobs carry their own version: a prompt blob of another version is refused, a cache blob is ignored.
 
-   Units. Sizes are bytes, times are microseconds where a name ends in _us and nanoseconds in _ns, pictures are rows
+   Units. Sizes are bytes. Times are microseconds where a name ends in _us and nanoseconds in _ns. Pictures are rows
    from the top, pixels from the left. Text is UTF-8 and NUL-terminated. Shapes are written slowest dimension first.
+
+   ---- On streaming ------------------------------------------------------------------------------------------------
+
+   A model may be larger than the device's memory: matrices that do not fit are read while a job runs. The picture stays
+   the same to the byte.
+
+       dit_model_desc           keeps on the device                    reads while a job runs
+       weight_budget            so many bytes of weights: the          all other matrices, in every step
+                                transformer's matrices first, then
+                                the autoencoder's, the encoders'
+       release_text_encoders    everything but the text encoders       the text encoders, for each new prompt
+       keep_streamed            (with one of those above)              each matrix once; it then stays in host memory
+       weights_by_need          what its part of a split job reads     matrices of the transformer, when the first job
+                                                                       that needs them is made; they then stay
+
+       dit_model_desc md = {0};
+       md.source.path = "flux1-dev-Q8_0.gguf";
+       md.weight_budget = (VkDeviceSize)4 << 30;      // 4 GB of weights stay, the rest passes through two slots
+
+   - The source stays open and must not change. A file that is cut off meanwhile ends the run with DIT_ERROR_BAD_FILE,
+     which names it. A file that is overwritten in place is not noticed: replace a model by renaming another file over
+     it.
+   - Two slots of device memory belong to the model, and all its jobs share them. Jobs that run at the same time give
+     right results, but each fills the slots again for itself.
+   - Reads happen in dit_job_step and dit_job_wait. dit_job_step reads 1 to 16 MB a call, more with a larger budget_us.
+     dit_job_record refuses a job whose weights are streamed, even in part.
+   - Where the host does not see device memory, dit uses 24 MB of staging buffers in host memory, too, or less, down to
+     0.8 MB, where VK_EXT_memory_budget leaves less of their heap. A queue of a family that only copies moves them
+     beside the work, if the device has one; on a device of yours that is dit_vulkan.transfer_queue.
+   - Staging buffers and the job's own memory are not part of the budget.
+   - With keep_streamed a later picture reads no file, whatever has become of it.
+   - int8 made at load (dit_type_rule) is made again whenever it is streamed and was not kept: convert the file first.
+
+   ---- On start pictures -------------------------------------------------------------------------------------------
+
+   A job can begin with a picture of yours instead of noise, and repaint a part of it.
+
+       dit_job_desc    what it does
+       init_image      pixels in memory, or a VkImage: the autoencoder encodes it (it must have its encoder), a latent
+                       is drawn from the result, and noise of the first step's level is added
+       strength        part of the steps that is taken, the last ones; 1 takes all of them, from pure noise or nearly
+                       so. diffusers' rule: the first floor(steps - steps * strength) are left out. dit_status counts
+                       the steps that are taken
+       mask            white is repainted; black is set back after every step to init_image with the next step's noise
+
+       dit_image start = {0};
+       start.width = 512; start.height = 512; start.rgba = pixels;    // the size of the job
+       jd.init_image = &start; jd.strength = 0.7f;                    // the last 70 % of the steps
+
+   - Noise comes from the seed in diffusers' order: for the latent, the noise that is added, the steps.
+   - A latent element counts as black if the grey of its first pixel (every latent_factor pixels in both directions) is
+     below one half.
+   - Black areas come back as the autoencoder sees them, close to init_image but not equal. Copy your own pixels over
+     them where that matters.
+   - A VkImage needs the usage TRANSFER_SRC and belongs to the job's queue family. The job's own commands read it in
+     every run, so its content may be new for each. It must not change until the run has taken its first step.
+
+   ---- On several devices ------------------------------------------------------------------------------------------
+
+   A context may have up to 16 devices, of any drivers, and the same one several times. Models are loaded to the first
+   one, and jobs run there, unless dit_job_desc.split lets more devices work on one picture.
+
+       name              what is divided                   result          sent in each step         weights per device
+       "cfg2"            the two branches of guidance      equal           a latent                  all
+       "ulysses4"        rows of the picture; heads in     equal           rows of q, k, v and       all
+                         attention                                         output, per block
+       "ring4"           rows of the picture; keys and     but for         keys and values, per      all
+                         values go round                   rounding        block
+       "tensor4"         every matrix: heads, columns of   but for         two sums of rows, per     a quarter
+                         the feed-forward                  rounding        block
+       "tensor2x2"       every matrix: rows and columns;   but for         sums over fewer devices   a quarter
+                         four devices                      rounding
+       "layers4"         blocks, one device after another  equal           rows, once                a quarter
+       "pipefusion4"     blocks; patches of the picture    differs         rows, once                a quarter
+                         follow each other                 slightly
+       ",shard"          after cfg, ulysses, ring: each    equal           matrices of its own       its own blocks, and
+                         device keeps every N-th block                     blocks, to all others     room for two more
+       ",int8"           after any: heads, keys and        differs         about a quarter of F32,   as without
+                         values are sent as int8           slightly        half of F16
+       "auto"            what is predicted to be fastest of all that keep the picture but for rounding, on all devices
+                         or fewer; devices and links are measured once, when the first such job is made, and dit_memory
+                         tells what was chosen
+       "@FILE", "{...}"  a plan as build/dit-plan -o writes it; its shares say how much each device gets
+
+       dit_context_desc cd = {0};
+       cd.devices = "0,1,2,3";                        // indices of dit_device_list; "0,0" is fine for a trial
+       jd.split = "cfg2,ulysses2";                    // degrees multiply: four devices
+       if (dit_job_create(ctx, &jd, &job, &err) < 0) goto failed;     // a split that is impossible is explained
+       dit_job_shares(job, shares, &count, &err);     // what each device does, and the bytes it sends
+
+   - "pipefusion4:m8w2" has 8 patches, and 2 steps instead of 1 on the whole picture before; "k8" after these keeps keys
+     and values as int8. In PipeFusion keys and values of other patches are one step old.
+   - Without a plan, unequal devices get rows and heads in proportion to their measured rates.
+   - A split that the model does not allow is refused in a sentence.
+   - Weights: a device gets the weights, or parts of weights, that its part of the work reads when the first such job is
+     made, and keeps them as long as the model lives. Text encoders stay on the first. With
+     dit_model_desc.weights_by_need the first device has no more of the transformer than its part, either.
+   - Pictures: all devices decode, each a strip of lines, with the lines next to it and what norms and attention need of
+     other strips; with vae_tile, each some of the tiles. The first device alone makes previews.
+   - "equal" means the bytes of one device, on devices of one driver. Results differ by rounding where drivers differ,
+     and on GPUs where a device's rows are so few that a product is cut along its depth.
+   - Transports: between each pair of devices bytes go the best way that proves itself when the context is made: memory
+     in common (by file descriptor, between devices of one driver), pages of the host that both import, or copies by the
+     host. A way that fails its test is left out, with a warning. dit_transport carries bytes to other processes, each
+     of which has as many devices and makes the same calls; rank 0 has the picture.
+   - Running: the host's part happens in dit_job_step and dit_job_wait, so call them often. dit_job_record refuses a
+     split job; a split job refuses streamed weights.
+   - Overflow of fp16 is run again on all devices of a job in one process that divides branches, layers or matrices. In
+     other splits, and while the picture is decoded, it ends the job with DIT_ERROR_NOT_FINITE.
+   - Limits: device_memory_limit holds for each device.
+
+   Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
+   resume_on_loss a split job also goes on without it, or without one that runs out of memory:
+
+       what happens      the step that was under way begins again on the remaining devices, divided in the same ways as
+                         far as they allow; the call that meets the failure plans the job anew
+       what it costs     the second device holds all weights, text encoders too, and after every step the latents are
+                         copied to the host
+       afterwards        the picture may be on another device (dit_output.device); the job cannot be restarted
+       what ends it      a second failure, or one of a device that holds an image of yours
+
+   ---- On kernels --------------------------------------------------------------------------------------------------
+
+   Rungs. Kernels come in rungs. dit uses the highest one that the device has features for:
+
+       base     F32 arithmetic                                        any Vulkan 1.2 device
+       fp16     activations as halves                                 shaderFloat16, storageBuffer16BitAccess
+       half     products of halves in pairs, in attention too         the same
+       coop     matrix units, for halves and int8                     VK_KHR_cooperative_matrix, vulkanMemoryModel,
+                                                                      shaderInt8; subgroupSizeControl and
+                                                                      computeFullSubgroups if subgroups vary in size
+       coop2    larger matrices                                       VK_NV_cooperative_matrix2 with flexible dimensions
+
+   On a device of yours only the features that you enabled count; dit_device_extend enables all of them. Products of
+   int8 rows use matrix units, or else shaderIntegerDotProduct where it is fast. Software drivers stay on base. Kernels
+   that have run on no driver that dit was tested with (bfloat16, matrices of whole workgroups) are off, and so are
+   those that are known to crash, to be wrong or to be slow with a driver.
+
+   Self-tests. Kernels above the base rung prove themselves, class by class, when a context is made: once for a device
+   and its driver, if you keep dit_context_save_cache's blob. A class that computes wrong, does not compile (in a job,
+   too, which goes on) or loses the device is left out: the next lower kernels do its work, a warning says so, and so
+   does dit_context_device. A device that dit opened is opened again after a loss. One of yours cannot be, and
+   dit_context_create fails with DIT_ERROR_DEVICE_LOST. A crash of the process or a hang of the machine returns nothing:
+   keep in a file what dit_context_desc.marker is told, pass it as dit_context_desc.mark, and the next start leaves that
+   class out. Delete mark and cache to have it tried again; another version of the driver or of dit tries again by
+   itself.
+
+   Traces. A context created with trace notes every dispatch that dit submits (its time on the GPU between two
+   timestamps, its shape, operations and bytes, segment, step and slice), every slice, the host's work (load, plan,
+   record, submit, wait, copy) and your marks. dit_trace_write gives it all as JSON for ui.perfetto.dev.
+   - Pictures stay the same to the byte.
+   - A run with dit_job_record shows only the host's part.
+   - Where the queue has no timestamps, slices are shown as long as the host sees them run, and no dispatches.
+   - Clocks are compared once, when the context is made. The file tells how exactly (gpu_clock_accuracy_us); later drift
+     adds to that.
+   - With trace_light only your marks and ranges and the copies between host and device are noted, which costs less than
+     1 % of the time.
+   - Host memory holds at most 262144 events (48 MB). Later ones, and those for which an allocation fails, are dropped
+     and counted in the file (dropped_events).
 
    ---- In an engine ------------------------------------------------------------------------------------------------
 
    Begin with these numbers:
 
        dit_context_desc.frames_in_flight    2       as many as your renderer has
-       dit_context_desc.max_slice_us        2000    the budget: no piece of work is longer than what a frame gives. With
-                                                    0 that is so, too, but the first frame cuts the work
+       dit_context_desc.max_slice_us        2000    the budget: no piece of work is longer than a frame's share. With 0
+                                                    this holds too, but the first frame cuts the work
        budget_us of dit_job_record          2000    for a frame of 16.7 ms
        dit_job_desc.preview_interval        0       no previews
        dit_context_desc.cache               what dit_context_save_cache gave at the end of the last start
 
-   Headers. dit.h may come before or after vulkan.h, volk.h and vulkan.hpp. Only in the file that defines
-   DIT_IMPLEMENTATION volk.h comes first, or VK_NO_PROTOTYPES is defined.
+   Headers. Include dit.h before or after vulkan.h, volk.h and vulkan.hpp. In the file that defines DIT_IMPLEMENTATION,
+   include volk.h first, or define VK_NO_PROTOTYPES.
 
    Device. dit_device_extend adds to your VkDeviceCreateInfo what lets dit run at its best. Pass the result to
    vkCreateDevice, and to dit as dit_vulkan.device_info. It is a copy in memory of yours, with queues, names, features
-   and chain: what you called it with may go. Any queue with COMPUTE serves as dit_vulkan.queue.
+   and chain; you may free what you called it with. Any queue with COMPUTE serves as dit_vulkan.queue.
 
-   Memory. A dit_device_allocator is a few lines on top of VMA. Set dit_block.mapped whenever the memory is visible to
-   the host, also where that was not required: weights are then written where they belong. Unmapped, they pass through
-   staging buffers. Where the host has memory of its own those are there: 24 MB while a part is loaded, 8 MB as long as
-   the context lives, or what VK_EXT_memory_budget leaves. Where all memory is the device's, they take 5 % of the
-   largest part (0.8 MB at least) while it is loaded, and 256 KB that stay; dit_memory.peak counts them.
+   Memory. A dit_device_allocator is a few lines on top of VMA. Set dit_block.mapped whenever the host sees the memory,
+   even if that was not required: dit then writes weights where they belong. Otherwise they pass through staging
+   buffers. Where the host has memory of its own, these are there: 24 MB while a part is loaded, 8 MB as long as the
+   context lives, or what VK_EXT_memory_budget leaves. Where all memory is the device's, they take 5 % of the largest
+   part (0.8 MB at least) while it is loaded, and 256 KB that stay; dit_memory.peak counts them.
 
    Loading. dit_context_create, dit_model_load and dit_job_create read files, compile pipelines and wait for the device:
-   call them in a thread that loads. They submit work, so that dit_vulkan.lock_queue is needed where others use the same
-   queue. dit_job_create compiles all pipelines of the job; some drivers do a part of that when a pipeline first runs.
+   call them in a loading thread. They submit work, so set dit_vulkan.lock_queue if others use the same queue.
+   dit_job_create compiles all pipelines of the job; some drivers do a part of that when a pipeline first runs.
 
    Recording. Call dit_job_record once a frame and job.
    - The command buffer is a primary one, in the recording state, from a pool of the family dit_vulkan.queue_family,
@@ -263,51 +322,53 @@
      descriptor sets, push constants, vertex and index buffers, viewport, scissor and other dynamic state. An engine
      that leaves out repeated binds must forget what it has bound.
    - dit adds the barriers that its work needs, before and after it. It uses the stages COMPUTE_SHADER and TRANSFER,
-     HOST for reports to itself, and ALL_COMMANDS where an image goes to and comes from you. It touches no image but its
-     own, the target and the start picture.
-   - Submit every command buffer once, in the order of the calls, to one queue of that family. When a call is made, the
+     HOST for reports to itself, and ALL_COMMANDS where an image goes to you and comes from you. It touches no image but
+     its own, the target and the start picture.
+   - Submit every command buffer once, in the order of the calls, to one queue of that family. When you make a call, the
      commands of the call frames_in_flight before it must have finished.
-   - A command buffer that is recorded and never submitted takes its part of the work out of the run. Nobody notices,
-     and the picture is a wrong one. Acquire the swapchain's image first, and record when it is certain that the frame
-     will be submitted; where a frame was dropped after all, restart the job: nothing of that is left then.
+   - If you record a command buffer and never submit it, its part of the work is missing from the run. Nobody notices,
+     and the picture is wrong. Acquire the swapchain's image first, and record when the frame is certain to be
+     submitted. If a frame was dropped after all, restart the job: nothing of that is left then.
 
-   Done. DIT_OK says that the last piece is recorded: commands behind it on that queue may use dit_job_output's image.
-   On rung "base", where activations are F32, DIT_OK is final. On others it is once those commands have finished and
-   dit_job_record still returns DIT_OK: a result that exceeds fp16 is seen only then, and with it dit_job_record and
-   dit_job_output return DIT_WORKING again, because a part of the run is to be made once more. So go on calling
-   dit_job_record for frames_in_flight frames; it records nothing while there is nothing to do.
+   Done. DIT_OK says that the last piece is recorded: commands after it on that queue may use dit_job_output's image. On
+   rung "base", where activations are F32, DIT_OK is final. On other rungs it is final once those commands have finished
+   and dit_job_record still returns DIT_OK: only then is a result that exceeds fp16 seen, and dit_job_record and
+   dit_job_output return DIT_WORKING again, because a part of the run has to be repeated. So keep calling dit_job_record
+   for frames_in_flight frames; it records nothing while there is nothing to do.
 
    The picture.
-       images of dit's    made by dit_job_create, image and view the same until dit_job_destroy, whatever is restarted;
-                          1 mip, 1 layer, optimal tiling, usage SAMPLED, TRANSFER_SRC and TRANSFER_DST. Anything else
-                          (storage, mutable formats, mips, external memory): give an image of yours as dit_target.image
+       images of dit's    made by dit_job_create; image and view stay the same until dit_job_destroy, across restarts;
+                          1 mip, 1 layer, optimal tiling, usage SAMPLED, TRANSFER_SRC and TRANSFER_DST. For anything
+                          else (storage, mutable formats, mips, external memory) give an image of yours as
+                          dit_target.image
        content            the old picture stays, and can be shown, until the next run ends and copies its own over it
        formats            R8G8B8A8_UNORM, R8G8B8A8_SRGB, B8G8R8A8_UNORM, B8G8R8A8_SRGB. All of them hold the same bytes,
                           sRGB values: with _SRGB a shader reads linear light
        what is written    mip 0 of layer 0; other mips and layers of your image keep content and layout
-       layout             dit_target.final_layout, and visible to dst_stage and dst_access. At the end of a run what the
-                          image held is discarded: it may be in any layout then
+       layout             dit_target.final_layout, and visible to dst_stage and dst_access. At the end of a run the
+                          image's content is discarded first: it may be in any layout then
 
-   Another queue. Where queues of another family use the pictures (dit on asynchronous compute, say), name that family
+   Another queue. If queues of another family use the pictures (with dit on asynchronous compute, say), name that family
    as dit_target.dst_queue_family. Images of dit's, previews too, are then shared by both families
-   (VK_SHARING_MODE_CONCURRENT): nothing has to be acquired. An exclusive image of yours is released to that family:
+   (VK_SHARING_MODE_CONCURRENT), and you need not acquire them. An exclusive image of yours is released to that family:
    acquire it there, from layout TRANSFER_DST_OPTIMAL to final_layout; for a concurrent one set VK_QUEUE_FAMILY_IGNORED.
-   The other queue waits for dit_output.timeline to reach value, in record mode for a semaphore of your submission. Its
-   use of a picture must be over when the next run ends, since dit's barriers order nothing but dit's queue: wait for it
-   before you restart the job. In record mode your semaphores can do that, too.
+   The other queue waits for dit_output.timeline to reach value, in record mode for a semaphore of your submission. It
+   must have finished with a picture when the next run ends, since dit's barriers order nothing but dit's queue: wait
+   for it before you restart the job. In record mode your semaphores can do that, too.
 
-   Previews. Each costs a run of the decoder: a job of 20 steps with preview_interval 1 decodes 20 times instead of
-   once. A tiny autoencoder (DIT_ROLE_TAE) makes them, where the model has one. There is one image for all: the call
-   that records or submits the next preview overwrites it, so that another queue should copy it first.
+   Previews. Each one costs a run of the decoder: a job of 20 steps with preview_interval 1 decodes 20 times instead of
+   once. A tiny autoencoder (DIT_ROLE_TAE) makes them, if the model has one. There is one image for all: the call that
+   records or submits the next preview overwrites it, so another queue should copy it first.
 
    The next picture. dit_job_restart takes another prompt and seed in a fraction of a millisecond, without allocating or
-   compiling where the prompt is about as long as before. To show one picture while the next is made use one job, to
-   fade between two use two.
+   compiling if the prompt is about as long as before. To show one picture while the next is made use one job, to fade
+   between two use two.
 
    Ending. dit_job_cancel takes effect in the next call. dit_job_destroy waits for what dit has submitted, not for what
-   you have: destroy a job, in the middle of a run as well, and restart it when the command buffers with its commands
-   have finished, as you destroy your own buffers. Those that were recorded and never submitted need not finish, but
-   must be reset or freed. When a call returns DIT_ERROR_DEVICE_LOST, destroy everything of dit's, then your device. */
+   you have: destroy a job, or restart it, even in the middle of a run, when the command buffers with its commands have
+   finished, as you destroy your own buffers. Command buffers that were recorded and never submitted need not finish,
+   but must be reset or freed. When a call returns DIT_ERROR_DEVICE_LOST, destroy everything of dit's, then your device.
+   */
 #ifndef DIT_H
 #define DIT_H
 #include <stddef.h>
@@ -379,7 +440,7 @@ typedef struct dit_error { /* yours; written only when a call fails */
     uint32_t device; /* 1 + the index of the context's device at fault; 0: none in particular */
 } dit_error;
 
-/* What a job does now. */
+/* The stage that a job is in. */
 typedef enum dit_stage {
     DIT_STAGE_QUEUED,  /* created, nothing run yet */
     DIT_STAGE_ENCODE,  /* text encoder, and the start picture */
@@ -399,7 +460,7 @@ typedef struct dit_status {
     uint32_t preview_id;     /* changes with every new preview; 0: none yet */
     uint32_t reruns;         /* segments and steps that were run again because fp16 overflowed; see "Overflow" above */
     const char *rerun_op;    /* which op did so last: "ff_in of block 3"; the job's, until its restart; NULL: none */
-    uint32_t failed_devices; /* that the run has gone on without: dit_job_desc.resume_on_loss */
+    uint32_t failed_devices; /* devices that failed and that the run goes on without: dit_job_desc.resume_on_loss */
     dit_result result;       /* DIT_WORKING, DIT_OK when finished, DIT_CANCELLED, or the error that ended the run */
     dit_stage stage;
 } dit_status;
@@ -410,8 +471,8 @@ typedef struct dit_counters { /* of one job since dit_job_create began; a restar
     uint64_t recordings;  /* command buffers recorded by dit: constant until a restart plans anew, or work is cut so */
     uint64_t allocations; /* device memory allocations: constant until a restart plans anew */
     uint64_t pipelines;   /* pipelines compiled: constant likewise, 0 when all existed already */
-    uint64_t peer_bytes;  /* sent to other devices */
-    uint64_t streamed_bytes; /* weights uploaded while running */
+    uint64_t peer_bytes;  /* bytes sent to other devices */
+    uint64_t streamed_bytes; /* bytes of weights uploaded while running */
 } dit_counters;
 
 /* ---- Hooks. All zero: the default. Either every function of a hook is set or none -------------------------------- */
@@ -425,7 +486,7 @@ typedef struct dit_allocator {
     void *user; /* passed through; may be NULL, here and in every hook */
 } dit_allocator;
 
-/* What dit has to say. Zero: silence. */
+/* Receives dit's messages. Zero: silence. */
 typedef struct dit_logger {
     /* one line, no newline; level 0 error, 1 warning, 2 information, 3 debugging */
     void (*func)(int level, const char *message, void *user);
@@ -448,7 +509,8 @@ typedef struct dit_worker {
     void *user; /* passed through */
 } dit_worker;
 
-/* What a driver may not survive: a crash in it, or a hang of the machine, returns no error. Zero: nothing is marked. */
+/* Marks work that a driver may not survive: a crash in it, or a hang of the machine, returns no error. Zero: nothing is
+   marked. */
 typedef struct dit_marker {
     /* before a self-test of kernels above the base rung: keep mark where the next start finds it, for
        dit_context_desc.mark, and return when it is safe there; and after it. size 0: there is nothing to keep any more.
@@ -527,7 +589,7 @@ typedef struct dit_vulkan {
 typedef struct dit_context_desc {
     uint32_t _zero_begin; /* guard: stays zero */
     const char *devices;  /* which one dit opens: an index of dit_device_list ("0"), part of a name, or "uuid:" and 32
-                             hexadecimal digits; NULL: the best one. Or several, "0,1": see "Several devices" above */
+                             hexadecimal digits; NULL: the best one. Several, "0,1": see "On several devices" above */
     const dit_vulkan *vulkan;              /* or: the application's devices; NULL: dit opens one */
     uint32_t vulkan_count;                 /* of vulkan, at most 16; several are used like several of devices */
     dit_transport transport;               /* zero: this process alone */
@@ -583,7 +645,7 @@ typedef enum dit_type {
     DIT_TYPE_I64
 } dit_type;
 
-/* What a part of a pipeline is. */
+/* The role of a part in a pipeline. */
 typedef enum dit_role {
     DIT_ROLE_NONE, /* told from the content: also of a folder with tokenizers, and of a file with several parts */
     DIT_ROLE_TRANSFORMER,
@@ -674,7 +736,7 @@ typedef struct dit_model_info {
     char default_schedule[32]; /* what dit_job_desc.schedule NULL stands for; empty: the scheduler's own file decides */
     uint64_t weight_bytes;     /* device memory that the weights take */
     uint64_t streamed_bytes;   /* weights beyond that, read while jobs run or are made; 0: all are resident */
-    uint64_t absent_bytes;     /* that the files lack at their ends; dry runs only, since a load refuses such files */
+    uint64_t absent_bytes;     /* bytes missing at the files' ends; dry runs only, since a load refuses such files */
     uint32_t layers;           /* blocks of the transformer */
     uint32_t single_layers;    /* of those: FLUX's blocks that text and image share */
     uint32_t hidden;           /* channels of a token */
@@ -686,10 +748,10 @@ typedef struct dit_model_info {
 typedef struct dit_weight_info {
     dit_role role;         /* the part */
     dit_type type;         /* in the files */
-    uint32_t tensor_count; /* that are used */
-    uint64_t parameters;   /* their values, without stored tables of positions */
-    uint64_t file_bytes;   /* in the files */
-    uint64_t device_bytes; /* on the device, resident or streamed: vectors become floats, and dit_type_rule counts */
+    uint32_t tensor_count; /* tensors that are used */
+    uint64_t parameters;   /* number of their values, without stored tables of positions */
+    uint64_t file_bytes;   /* size in the files */
+    uint64_t device_bytes; /* size on the device, resident or streamed; vectors become floats, dit_type_rule counts */
 } dit_weight_info;
 
 /* ---- Jobs -------------------------------------------------------------------------------------------------------- */
@@ -720,13 +782,13 @@ typedef struct dit_guidance {
                          and a negative prompt there is classifier-free guidance besides */
     float rescale;    /* 0..1: how far the deviation of the guided prediction goes back to that of the unguided */
     float skip_layer; /* skip-layer guidance (SD3, 2.8 suits): away from the prediction without some blocks; 0: off */
-    float first;      /* fraction of steps (0..1) at which guidance begins; before it, and after last, */
-    float last;       /* the unconditional branch is not computed: half the work; first = last = 0: all steps */
+    float first;      /* fraction of steps (0..1) at which guidance begins; earlier steps cost half */
+    float last;       /* fraction of steps at which guidance ends; later steps cost half; first = last = 0: all steps */
     float project;    /* adaptive projected guidance: 0..1, how much of the guidance that points along the prediction
                          is taken out */
-    float norm_limit; /* and the length to which longer guidance is shortened; 0: any */
-    float skip_first; /* fraction of steps (0..1) behind which skip_layer begins */
-    float skip_last;  /* and before which it ends; skip_first = skip_last = 0: 0.01 and 0.2 */
+    float norm_limit; /* length to which longer guidance is shortened; 0: any length */
+    float skip_first; /* fraction of steps (0..1) after which skip_layer begins */
+    float skip_last;  /* fraction of steps before which skip_layer ends; skip_first = skip_last = 0: 0.01 and 0.2 */
     uint64_t skip_blocks; /* which blocks skip_layer leaves out, bit i is block i; 0: 7, 8 and 9 */
 } dit_guidance;
 
@@ -785,7 +847,7 @@ typedef struct dit_job_desc {
     uint32_t clip_skip;          /* last layers of CLIP left out; 0: the model's own (SD3: 1) */
     uint64_t seed;               /* every value is a seed, 0 too; none means "random" */
     dit_rng rng;                 /* DIT_RNG_DEFAULT: torch's CPU generator */
-    const dit_image *init_image; /* start from this picture, of the size that is made; see "Start pictures" above;
+    const dit_image *init_image; /* start from this picture, of the size that is made; see "On start pictures" above;
                                     NULL: from noise */
     const dit_image *mask;       /* repaint where it is white, of the same size, in rgba; NULL: everywhere */
     float strength;              /* 0..1, how much of init_image is replaced: the part of the steps that is taken, the
@@ -794,10 +856,10 @@ typedef struct dit_job_desc {
     uint32_t reference_count;    /* of references */
     const dit_adapter *adapters; /* NULL: none */
     uint32_t adapter_count;      /* of adapters */
-    const char *split;           /* over several devices: "auto", "cfg2,ulysses2", "@plan.json", see "Several devices"
-                                    above; NULL: the first alone */
-    bool resume_on_loss;         /* a split job goes on without a device that fails, see "Several devices" above; false:
-                                    it ends */
+    const char *split;           /* "auto", "cfg2,ulysses2", "@plan.json": see "On several devices" above; NULL: the
+                                    first device alone */
+    bool resume_on_loss;         /* a split job goes on without a device that fails: see "On several devices" above;
+                                    false: it ends */
     const char *cache;           /* a policy that skips work at some loss; NULL: none */
     uint32_t preview_interval;   /* a preview, which costs a run of the decoder, after every so many steps; 0: none */
     uint32_t vae_tile;           /* longest side in pixels that the VAE works on at a time, in tiles that overlap by a
@@ -818,7 +880,7 @@ typedef struct dit_output { /* a picture on the device */
     uint32_t device;        /* of the context: the first, unless that failed and the job went on without it */
 } dit_output;
 
-/* What dit_job_read writes. */
+/* Results that dit_job_read writes. */
 typedef enum dit_read {
     DIT_READ_RGBA8,      /* uint8_t [height][width][4], sRGB, alpha 255 */
     DIT_READ_RGB_F32,    /* float [height][width][3], the decoder's output mapped to 0..1, not clamped */
@@ -833,17 +895,17 @@ typedef struct dit_memory {   /* bytes; per device the fullest one */
     size_t host;              /* host memory of the job */
     VkDeviceSize streamed;    /* weights that are not in device memory but read while jobs run */
     char split[128];          /* over several devices, as dit_job_desc.split names it; one device: "cfg1" */
-    double seconds;           /* that a picture is predicted to take where split was "auto"; else 0 */
+    double seconds;           /* predicted time of a picture if split was "auto"; else 0 */
 } dit_memory;
 
 typedef struct dit_share {   /* what a device does for a job that is split */
     uint32_t device;         /* of the context */
-    float part;              /* of the work of all evaluations, 0 to 1 */
-    VkDeviceSize step_bytes; /* that it sends to other devices in each step */
+    float part;              /* its part of the work of all evaluations, 0 to 1 */
+    VkDeviceSize step_bytes; /* bytes that it sends to other devices in each step */
     char work[160];          /* "branch 1 of 2, rows 0-127 of 256, heads 0-3 of 8" */
 } dit_share;
 
-/* What kind of work an op is, by which shape is read. */
+/* The kind of work that an op does; it tells how to read dit_op_info.shape. */
 typedef enum dit_op_kind {
     DIT_OP_PRODUCT,     /* shape: M, N, K */
     DIT_OP_CONVOLUTION, /* shape: pixels, output channels, input channels * kernel^2, kernel */
@@ -857,7 +919,7 @@ typedef struct dit_op_info { /* a dispatch of a planned job */
     const char *weight;      /* the first weight that it reads; "": none */
     const char *output;      /* the tensor that it writes */
     uint32_t index;          /* counts from 0 over the whole plan */
-    uint32_t runs;           /* times that a run of the job does it: the steps, for those of a step */
+    uint32_t runs;           /* how often a run of the job executes it: once per step for ops of a step */
     dit_op_kind kind;
     uint32_t shape[5]; /* see kind; 0: unused */
     double flops;      /* of one run */
@@ -903,15 +965,16 @@ DIT_API const char *dit_sampler_name(uint32_t index);
    index: counts from 0. Returns a static string, NULL past the end. Any thread. */
 DIT_API const char *dit_schedule_name(uint32_t index);
 
-/* What a name of a sampler means that was written anywhere: as diffusers, A1111, ComfyUI and stable-diffusion.cpp spell
-   it, in any case, with or without spaces, '-' and '_'. dit_job_desc.sampler takes these names, too.
+/* Finds a sampler by a name as diffusers, A1111, ComfyUI and stable-diffusion.cpp spell it: in any case, with or
+   without spaces, '-' and '_'. dit_job_desc.sampler takes these names, too.
    text: "Euler a", "dpmpp_2m", "DPM++ 2M Karras". sampler: required; out: one of dit_sampler_name. schedule: may be
-   NULL; out: one of dit_schedule_name where text names one besides, else NULL. err: may be NULL.
+   NULL; out: one of dit_schedule_name if text names one as well, else NULL. err: may be NULL.
    Fails with DIT_ERROR_INVALID_ARGUMENT; the message names the nearest sampler and lists all. Any thread. */
 DIT_API dit_result dit_find_sampler(const char *text, const char **sampler, const char **schedule, dit_error *err);
 
-/* The same for a schedule: text: "sgm_uniform". schedule: required; out: one of dit_schedule_name, NULL for "automatic"
-   and "default", the model's own. err: may be NULL.
+/* Finds a schedule likewise.
+   text: "sgm_uniform". schedule: required; out: one of dit_schedule_name, NULL for "automatic" and "default", the
+   model's own. err: may be NULL.
    Fails with DIT_ERROR_INVALID_ARGUMENT; the message names the nearest schedule and lists all. Any thread. */
 DIT_API dit_result dit_find_schedule(const char *text, const char **schedule, dit_error *err);
 
@@ -1001,7 +1064,7 @@ DIT_API void dit_model_destroy(dit_model *model);
 DIT_API dit_result dit_encode_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
                                      size_t *size, dit_error *err);
 
-/* The same for a prompt that is read as dit_job_desc.prompt_weights has it: (word:1.3), (word), [word], \(.
+/* Encodes a prompt with weights, as dit_job_desc.prompt_weights reads it: (word:1.3), (word), [word], \(.
    ctx, model, prompt, blob, size, err: as for dit_encode_prompt, and so are failures and results. Any thread. */
 DIT_API dit_result dit_encode_weighted_prompt(dit_context *ctx, const dit_model *model, const char *prompt, void *blob,
                                               size_t *size, dit_error *err);
@@ -1042,12 +1105,12 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
    thread. */
 DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t budget_us);
 
-/* Tells how long the commands of a dit_job_record took, where you time them yourself: what is recorded from then on
-   goes by that, and no longer by timestamps of dit's own. Those are as good on a GPU; a software driver may write them
-   late, so that dit leaves them alone there, and cuts by what it measured when the context was made. job: required. us:
-   GPU time of the oldest call that was not told about yet, so that calls are told about in their order; 0: unknown, or
-   its commands were never submitted. Fails with DIT_ERROR_INVALID_ARGUMENT when all calls have been told about. One
-   thread, the one that records. */
+/* Tells how long the commands of a dit_job_record took, if you time them yourself. From then on dit estimates by that,
+   and no longer by timestamps of its own. On a GPU its timestamps are as good. A software driver may write them late:
+   there dit leaves them alone and estimates by what it measured when the context was made.
+   job: required. us: GPU time of the oldest call that you have not told about, so tell about calls in their order; 0:
+   unknown, or its commands were never submitted.
+   Fails with DIT_ERROR_INVALID_ARGUMENT when all calls have been told about. One thread, the one that records. */
 DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us);
 
 /* Submits the next piece of the job and returns at once; while enough is in flight it submits nothing.

@@ -1,4 +1,4 @@
-// Activation functions (models.md 1), safe for every finite argument.
+// Activation functions (docs/models.md 1), safe for every finite argument.
 #define ACTIVATION_NONE 0u
 #define ACTIVATION_GELU_TANH 1u
 #define ACTIVATION_GELU_ERF 2u

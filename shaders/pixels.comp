@@ -69,7 +69,7 @@ float value(const uint row, const uint column) {
     return v;
 }
 
-// models.md 4.1: u8 = round(clamp(out / 2 + 0.5, 0, 1) * 255), half to even.
+// docs/models.md 4.1: u8 = round(clamp(out / 2 + 0.5, 0, 1) * 255), half to even.
 void image(const uint pixel) {
     vec3 v = vec3(source(pixel, 0u), source(pixel, 1u), source(pixel, 2u)), unit = v * 0.5 + 0.5;
     uvec3 byte_value = uvec3(roundEven(clamp(unit, 0.0, 1.0) * 255.0));

@@ -1,7 +1,7 @@
 #version 450
-// Queries or keys: per-head RMS or LayerNorm, then rotary embedding (models.md 2.5), in place, or as int8 for attention_coop.comp: a head is
+// Queries or keys: per-head RMS or LayerNorm, then rotary embedding (docs/models.md 2.5), in place, or as int8 for attention_coop.comp: a head is
 // int8 and zeros up to 16 bytes before its end, where a scale and, of queries, the product with the mean key stand. The mean key is
-// subtracted from keys (kernels.md 3.4: weights do not change, and what all keys share would cost most of the eight bits); the module
+// subtracted from keys (docs/kernels.md 3.4: weights do not change, and what all keys share would cost most of the eight bits); the module
 // finds it, too. LANES lanes share one head of one row.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"

@@ -885,10 +885,10 @@ static void test_program_outputs(void) {
     remove(svg);
 }
 
-/* What README.md shows is what the program prints. */
-static void test_readme(void) {
+/* docs/several-devices.md shows what the program prints. */
+static void test_page(void) {
     static char out[65536], errors[4096];
-    const char *text = read_text("README.md"), *line = strstr(text, "\nbuild/dit-plan ");
+    const char *text = read_text("docs/several-devices.md"), *line = strstr(text, "\nbuild/dit-plan ");
     char command[256] = "";
     if (!CHECK(line != NULL)) return;
     line += strlen("\nbuild/dit-plan ");
@@ -956,7 +956,7 @@ int main(void) {
     test_program_refuses();
     test_program();
     test_program_outputs();
-    test_readme();
+    test_page();
     test_gantt();
     return TEST_END("plan");
 }

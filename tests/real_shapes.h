@@ -166,7 +166,7 @@ static inline void real_positions(real_file *file, uint64_t size, uint64_t width
     file->parameters = before;
 }
 
-/* ---- families (models.md 3.1 to 3.5) ---- */
+/* ---- families (docs/models.md 3.1 to 3.5) ---- */
 
 /* DiT: diffusers keeps the embedders in every block. */
 static inline void real_dit(real_file *file, uint64_t width, uint32_t blocks, uint64_t grid) {
@@ -416,7 +416,7 @@ static inline void real_rows(real_file *file, uint64_t rows, uint64_t columns, c
     real_table(file, rows, columns, name, name, 0);
 }
 
-/* CLIP (models.md 5.2); projected: with the matrix that pooled outputs go through. */
+/* CLIP (docs/models.md 5.2); projected: with the matrix that pooled outputs go through. */
 static inline void real_clip(real_file *file, uint64_t width, uint32_t layers, bool projected) {
     static const char block[] = "text_model.encoder.layers.%u";
     static const char *const square[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
@@ -462,7 +462,7 @@ static inline void real_t5(real_file *file, uint64_t words, uint64_t width, uint
     real_named_norm(file, width, false, "encoder", "final_layer_norm", 0);
 }
 
-/* BERT (models.md 5.3). */
+/* BERT (docs/models.md 5.3). */
 static inline void real_bert(real_file *file, uint64_t words, uint64_t width, uint32_t layers) {
     static const char block[] = "encoder.layer.%u";
     static const char *const square[] = {"attention.self.query", "attention.self.key", "attention.self.value",
@@ -516,7 +516,7 @@ static inline void real_vae_middle(real_file *file, const char *side) {
     real_named_norm(file, 512, true, "", name, 0);
 }
 
-/* AutoencoderKL by the original names (models.md 4.1). */
+/* AutoencoderKL by the original names (docs/models.md 4.1). */
 static inline void real_vae(real_file *file, uint64_t latent, bool quant) {
     static const uint64_t channels[] = {128, 256, 512, 512};
     uint64_t width = 128;
@@ -550,7 +550,7 @@ static inline void real_vae(real_file *file, uint64_t latent, bool quant) {
     if (quant) real_convolution(file, latent, latent, 1, "post_quant_conv");
 }
 
-/* TAESD's decoder as its author keeps it (models.md 4.2): three convolutions a block, at 3, 3, 3, 1 blocks. */
+/* TAESD's decoder as its author keeps it (docs/models.md 4.2): three convolutions a block, at 3, 3, 3, 1 blocks. */
 static inline void real_taesd_conv(real_file *file, uint64_t out, uint64_t in, bool bias, const char *name,
                                    uint32_t layer) {
     const uint64_t shape[4] = {out, in, 3, 3};

@@ -1,4 +1,4 @@
-/* What a device sends in one step of a split job, in closed form, from shapes alone (parallel-cache-quant.md 1.1):
+/* What a device sends in one step of a split job, in closed form, from shapes alone (docs/parallel.md 1.1):
    beside what plans say and transports count, a third way to the same number. Every value that is sent has e = 4 bytes,
    as on the fp32 rung; a row of c values that goes as int8 has c bytes, zeros up to 16, and 16 for its scale: heads,
    keys and values, their outputs, and rows between stages. Devices of unequal shares have parts by these: whichever

@@ -1,7 +1,8 @@
 /* Real architectures as lists of layers with random weights: the matrix products, attentions and norms of one
    evaluation of the denoiser, of a text encoder or of an autoencoder's decoder, in their sizes and order, without any
    model code. What depends only on the prompt or the timestep (text projections, modulation) is not part of an
-   evaluation: dit computes it once per picture. Batch 1: guidance doubles an evaluation. models.md names the originals.
+   evaluation: dit computes it once per picture. Batch 1: guidance doubles an evaluation. docs/models.md names the
+   originals.
  */
 #ifndef BENCH_SHAPES_H
 #define BENCH_SHAPES_H

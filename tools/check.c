@@ -1,5 +1,7 @@
-/* The checks of tools/check.sh that read text: rooms, api, budget, functions, readme, contains, time. Exit code 0 is
- * good; a line that begins with `note: ` is shown even then. A check that finds nothing to check fails. */
+/* The checks of tools/check.sh that read text: rooms, api, budget, functions, readme, contains, pages, names, prose,
+ * time. Exit code 0 is good; a line that begins with `note: ` is shown even then. A check that finds nothing to check
+ * fails.
+ */
 #include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -108,7 +110,7 @@ static void check_first_lines(const char *text) {
         printf("the first lines do not say that the file is generated\n"), problems++;
     if (!macro || line_of(text, macro) > 30)
         printf("#define DIT_IMPLEMENTATION is not within the first 30 lines\n"), problems++;
-    if (!*first || line_of(text, first) >= 340) printf("the first declaration comes after line 340\n"), problems++;
+    if (!*first || line_of(text, first) >= 400) printf("the first declaration comes after line 400\n"), problems++;
     if (!strstr(text, "does not")) printf("the manual does not say what dit does not do\n"), problems++;
 }
 
@@ -262,6 +264,319 @@ static void check_contains(const char *whole, const char *part) {
         printf("%s does not hold %s word for word\n", whole, part), problems++;
 }
 
+/* --- pages FILE...: every page of docs/ that a file cites exists, with the section and the step; links lead somewhere
+   --- A citation is docs/PAGE.md, a space, a section (3 or 3.4), and perhaps more: docs/models.md 3.4 step 4,
+   docs/models.md 3.2 steps 2, 3 and 6, docs/models.md 7.0 to 7.5 and 7.7. */
+static int citations, links;
+
+static int file_exists(const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (file) fclose(file);
+    return file != NULL;
+}
+
+/* Behind the heading whose number is section; NULL: the page has no such heading. */
+static const char *find_section(const char *page, const char *section) {
+    size_t length = strlen(section);
+    const char *line = page;
+    while (line) {
+        const char *at = line + strspn(line, "#");
+        if (at > line && *at == ' ' && !strncmp(at + 1, section, length) && !isdigit((unsigned char)at[1 + length]) &&
+            (at[1 + length] != '.' || !isdigit((unsigned char)at[2 + length])))
+            return at;
+        line = strchr(line, '\n');
+        if (line) line++;
+    }
+    return NULL;
+}
+
+/* Whether a line of the section, up to the next heading, begins with this step's number. */
+static int has_step(const char *section, const char *step) {
+    char line[40];
+    const char *end = strstr(section, "\n#"), *at;
+    snprintf(line, sizeof line, "\n%s. ", step);
+    at = strstr(section, line);
+    return at && (!end || at < end);
+}
+
+/* A number such as 3 or 3.4 (a dot that no digit follows ends the sentence); at is moved behind it. 0: there is none.
+ */
+static int read_number(const char **at, char *out, size_t size) {
+    size_t length = strspn(*at, "0123456789");
+    if (length && (*at)[length] == '.') {
+        size_t more = strspn(*at + length + 1, "0123456789");
+        if (more) length += 1 + more;
+    }
+    if (length) snprintf(out, size, "%.*s", (int)length, *at);
+    *at += length;
+    return length > 0;
+}
+
+/* Moves at behind what joins two numbers of a citation: a comma, "and", "to", also where a line of a comment ends. */
+static int skip_joint(const char **at) {
+    static const char *const joints[] = {", ", " and ", " to "};
+    size_t i;
+    for (i = 0; i < sizeof joints / sizeof *joints; i++) {
+        size_t length = strlen(joints[i]);
+        if (strncmp(*at, joints[i], length) || !isdigit((unsigned char)(*at)[length])) continue;
+        *at += length;
+        return 1;
+    }
+    return 0;
+}
+
+/* Where a line ends, the section may stand on the next one, behind the comment's margin. */
+static const char *skip_line_end(const char *at) {
+    const char *next = at + 1;
+    if (*at != '\n') return at;
+    next += strspn(next, " */");
+    return isdigit((unsigned char)*next) && next > at + 1 ? next - 1 : at;
+}
+
+static void check_citation(const char *path, const char *text, const char *begin, const char *at) {
+    char page[256], section[32] = "", step[32];
+    const char *content, *found = NULL;
+    snprintf(page, sizeof page, "%.*s", (int)(at - begin), begin);
+    citations++;
+    if (!file_exists(page)) {
+        printf("%s:%d: cites %s, which does not exist\n", path, line_of(text, begin), page), problems++;
+        return;
+    }
+    at = skip_line_end(at);
+    if (*at != ' ' || !isdigit((unsigned char)at[1])) return;
+    at++;
+    content = read_file(page);
+    do {
+        if (!read_number(&at, section, sizeof section)) break;
+        found = find_section(content, section);
+        if (!found) printf("%s:%d: %s has no section %s\n", path, line_of(text, begin), page, section), problems++;
+    } while (skip_joint(&at));
+    if (!found || strncmp(at, " step", 5)) return;
+    at += at[5] == 's' ? 7 : 6;
+    do {
+        if (!read_number(&at, step, sizeof step)) break;
+        if (!has_step(found, step))
+            printf("%s:%d: %s %s has no step %s\n", path, line_of(text, begin), page, section, step), problems++;
+    } while (skip_joint(&at));
+}
+
+/* In sources only the whole name cites a page, so that a search for docs/PAGE.md finds all who follow it. */
+static void check_bare(const char *path, const char *text, const char *begin, const char *at) {
+    if (at[0] != ' ' || !isdigit((unsigned char)at[1]) || (begin > text && begin[-1] == '/')) return;
+    printf("%s:%d: write docs/%.*s\n", path, line_of(text, begin), (int)(at - begin), begin), problems++;
+}
+
+/* A link of a page: ](TARGET), from the folder of the page, without what stands behind a #. */
+static void check_link(const char *path, const char *text, const char *at) {
+    char target[1024];
+    const char *slash = strrchr(path, '/');
+    size_t length = strcspn(at, ")#\n");
+    if (!length || strstr(at, "://") == at + strcspn(at, ":)\n")) return;
+    links++;
+    snprintf(target, sizeof target, "%.*s%.*s", slash ? (int)(slash + 1 - path) : 0, path, (int)length, at);
+    if (!file_exists(target))
+        printf("%s:%d: the link to %s leads nowhere\n", path, line_of(text, at), target), problems++;
+}
+
+static void check_pages(const char *path) {
+    const char *suffix = strrchr(path, '.');
+    char *text = read_file(path), *at = text;
+    int is_page = suffix && !strcmp(suffix, ".md");
+    checked++;
+    while ((at = strstr(at, ".md"))) {
+        const char *begin = at, *name;
+        at += 3;
+        while (begin > text &&
+               (islower((unsigned char)begin[-1]) || isdigit((unsigned char)begin[-1]) || strchr("-/", begin[-1])))
+            begin--;
+        name = begin;
+        while (begin > text && strchr("./", begin[-1])) begin--; /* ../docs/PAGE.md is the same page */
+        if (isalnum((unsigned char)*at) || (begin > text && isalnum((unsigned char)begin[-1]))) continue;
+        if (!strncmp(name, "docs/", 5))
+            check_citation(path, text, name, at);
+        else if (!is_page)
+            check_bare(path, text, name, at);
+    }
+    for (at = text; is_page && (at = strstr(at, "](")); at += 2) check_link(path, text, at + 2);
+    free(text);
+}
+
+/* --- names FOLDER PAGE...: functions and files that a page names exist in FOLDER, or, files, where the page says ---
+ */
+static char *whole_source;
+static size_t whole_size;
+
+static void add_source(const char *room, const char *path) {
+    char *text = read_file(path);
+    size_t size = strlen(text);
+    (void)room;
+    whole_source = realloc(whole_source, whole_size + size + 1);
+    if (!whole_source) printf("out of memory\n"), exit(1);
+    memcpy(whole_source + whole_size, text, size + 1);
+    whole_size += size;
+    free(text);
+}
+
+static void check_name(const char *where, const char *folder, const char *name) {
+    const char *suffix = strrchr(name, '.');
+    char path[1024];
+    if ((!strncmp(name, "diti_", 5) || !strncmp(name, "DITI_", 5)) && !strpbrk(name, "./*")) {
+        checked++;
+        if (!has_word(whole_source, whole_source + whole_size, name))
+            printf("%s: %s has no %s\n", where, folder, name), problems++;
+    }
+    if (!suffix || !strchr(name, '/') || (strcmp(suffix, ".c") && strcmp(suffix, ".h") && strcmp(suffix, ".comp")))
+        return;
+    checked++;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (!file_exists(name) && !file_exists(path)) printf("%s: there is no %s\n", where, name), problems++;
+}
+
+/* `function` (`file`), `function` in `file`: the file must hold the name. at: behind the function's name. */
+static void check_place(const char *where, const char *folder, const char *name, const char *at) {
+    char file[256], path[1024];
+    at += 1 + strspn(at + 1, " \n(");
+    at += !strncmp(at, "in ", 3) || !strncmp(at, "in\n", 3) ? 3 : 0;
+    if (*at != '`' || !strchr(name, '_')) return;
+    snprintf(file, sizeof file, "%.*s", (int)strcspn(at + 1, "`\n"), at + 1);
+    snprintf(path, sizeof path, "%s/%s", folder, strncmp(file, "src/", 4) ? file : file + 4);
+    if (strpbrk(name, "./ ") || !strstr(file, ".c") || !strchr(file, '/') || !file_exists(path)) return;
+    checked++;
+    at = read_file(path);
+    if (!has_word(at, at + strlen(at), name)) printf("%s: %s is not in %s\n", where, name, path), problems++;
+}
+
+/* Names stand in `this type`. */
+static void check_names(const char *folder, const char *page) {
+    char *text = read_file(page), *at = text;
+    while ((at = strchr(at, '`'))) {
+        size_t length = strcspn(at + 1, "`\n");
+        char name[256], where[1100];
+        if (at[1] == '`') { /* a block of code */
+            at = strstr(at + 3, "```");
+            if (!at) break;
+            at += 3;
+            continue;
+        }
+        snprintf(name, sizeof name, "%.*s", (int)length, at + 1);
+        snprintf(where, sizeof where, "%s:%d", page, line_of(text, at));
+        if (!strpbrk(name, " \t")) check_name(where, folder, name);
+        if (at[length + 1] == '`') check_place(where, folder, name, at + length + 1);
+        at += length + 1 + (at[length + 1] == '`');
+    }
+    free(text);
+}
+
+/* --- prose LIST FILE...: no sentence of a comment or a page begins with a word after which the reader waits for its
+   subject. LIST names folders and files, one a line, that are still to be mended: theirs are counted. --- */
+typedef struct prose_exempt {
+    char name[256];
+    int count;
+} prose_exempt;
+static prose_exempt exempts[64];
+static int exempt_count;
+
+static void read_exempts(const char *path) {
+    char *text = read_file(path), *line;
+    for (line = strtok(text, "\n"); line && exempt_count < 64; line = strtok(NULL, "\n"))
+        if (*line != '#') snprintf(exempts[exempt_count++].name, sizeof exempts->name, "%s", line);
+    free(text);
+}
+
+static prose_exempt *find_exempt(const char *path) {
+    int i;
+    for (i = 0; i < exempt_count; i++) {
+        size_t length = strlen(exempts[i].name);
+        if (!strncmp(path, exempts[i].name, length) && (!path[length] || path[length] == '/')) return &exempts[i];
+    }
+    return NULL;
+}
+
+/* Whether a sentence begins at at, between begin and at being a comment or a paragraph: nothing but margins stands
+   before it, or a full stop. */
+static int begins_sentence(const char *begin, const char *at) {
+    const char *before = at;
+    if (before == begin) return 1;
+    if (!isspace((unsigned char)before[-1])) return 0;
+    while (before > begin && (isspace((unsigned char)before[-1]) || strchr("*-/|", before[-1]))) before--;
+    return before == begin || strchr(".!?", before[-1]) != NULL;
+}
+
+static void check_sentences(const char *path, const char *text, const char *begin, const char *end) {
+    static const char *const words[] = {"Of", "What", "Those", "That", "The same"};
+    prose_exempt *exempt = find_exempt(path);
+    const char *at;
+    size_t i;
+    for (at = begin; at < end; at++) {
+        for (i = 0; i < sizeof words / sizeof *words; i++) {
+            size_t length = strlen(words[i]);
+            if (strncmp(at, words[i], length) || !isspace((unsigned char)at[length]) || !begins_sentence(begin, at))
+                continue;
+            if (exempt)
+                exempt->count++;
+            else
+                printf("%s:%d: a sentence begins with \"%s\": %.60s\n", path, line_of(text, at), words[i], at),
+                    problems++;
+        }
+    }
+}
+
+static void check_page_prose(const char *path, char *text) {
+    char *line = text, *end;
+    int code = 0;
+    for (; *line; line = end + (*end == '\n')) {
+        char *next;
+        end = line + strcspn(line, "\n");
+        if (!strncmp(line, "```", 3)) code = !code;
+        if (code || *line == '#' || *line == '`' || *line == '\n') continue;
+        for (next = end; *next == '\n' && !strchr("\n#`|", next[1]); next = end)
+            end = next + 1 + strcspn(next + 1, "\n");
+        check_sentences(path, text, line, end);
+    }
+}
+
+/* Literals hold no comments. */
+static void check_source_prose(const char *path, char *text) {
+    char *at = text, *end;
+    while (*at) {
+        if (*at == '"' || *at == '\'') {
+            char quote = *at++;
+            while (*at && *at != quote && *at != '\n') at += *at == '\\' && at[1] ? 2 : 1;
+            at += *at != 0;
+        } else if (!strncmp(at, "/*", 2) && (end = strstr(at + 2, "*/"))) {
+            for (at += 2; at < end && isspace((unsigned char)*at);) at++;
+            check_sentences(path, text, at, end);
+            at = end + 2;
+        } else if (!strncmp(at, "//", 2)) {
+            for (at += 2; *at == ' ';) at++;
+            for (end = at + strcspn(at, "\n"); !strncmp(end, "\n//", 3);) end += 1 + strcspn(end + 1, "\n");
+            check_sentences(path, text, at, end);
+            at = end;
+        } else {
+            at++;
+        }
+    }
+}
+
+static void check_prose(const char *path) {
+    const char *suffix = strrchr(path, '.');
+    char *text = read_file(path);
+    if (!strncmp(path, "./", 2)) path += 2;
+    checked++;
+    if (suffix && !strcmp(suffix, ".md"))
+        check_page_prose(path, text);
+    else
+        check_source_prose(path, text);
+    free(text);
+}
+
+static void tell_exempts(void) {
+    int i;
+    for (i = 0; i < exempt_count; i++)
+        printf(exempts[i].count ? "note: %s: %d to be mended\n" : "note: %s has none left: take it off the list\n",
+               exempts[i].name, exempts[i].count);
+}
+
 /* --- time RUNS COMMAND...: the processor time of the shortest of several runs, whatever else the machine does --- */
 static double child_seconds(void) {
     struct rusage used;
@@ -285,6 +600,7 @@ static int time_command(int runs, char **words) {
 
 int main(int argc, char **argv) {
     const char *what = argc > 2 ? argv[1] : "";
+    int i;
     if (!strcmp(what, "time") && argc > 3) return time_command(atoi(argv[2]), argv + 3);
     if (!strcmp(what, "rooms")) for_sources(argv[2], check_includes);
     if (!strcmp(what, "api")) check_api(argv[2]);
@@ -292,6 +608,14 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "functions")) check_functions(argv[2]);
     if (!strcmp(what, "readme") && argc > 3) check_readme(argv[2], argv[3]);
     if (!strcmp(what, "contains") && argc > 3) check_contains(argv[2], argv[3]);
+    for (i = 2; !strcmp(what, "pages") && i < argc; i++) check_pages(argv[i]);
+    if (!strcmp(what, "pages")) printf("note: %d citations, %d links, %d files\n", citations, links, checked);
+    if (!strcmp(what, "prose")) read_exempts(argv[2]);
+    for (i = 3; !strcmp(what, "prose") && i < argc; i++) check_prose(argv[i]);
+    if (!strcmp(what, "prose")) tell_exempts();
+    if (!strcmp(what, "names")) for_sources(argv[2], add_source);
+    for (i = 3; !strcmp(what, "names") && whole_source && i < argc; i++) check_names(argv[2], argv[i]);
+    if (!strcmp(what, "names")) printf("note: %d names\n", checked);
     if (!checked) printf("%s: nothing was checked\n", what);
     return problems || !checked;
 }

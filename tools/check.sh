@@ -1,6 +1,7 @@
 #!/bin/sh
-# tools/check.sh [sync]: everything about the sources that needs no Vulkan device (`make check`).
-# With `sync` only whether dit.h is what src/ and shaders/ generate (`make check-sync`).
+# tools/check.sh [sync|pages]: everything about the sources that needs no Vulkan device (`make check`).
+# With `sync` only whether dit.h is what src/ and shaders/ generate (`make check-sync`); with `pages` that, and what
+# docs/ and README say of the sources (`make check-pages`).
 set -u
 work=build/check
 passed=0 failed=0 skipped=0
@@ -49,6 +50,40 @@ check 'the embedded SPIR-V is what shaders/ compiles to' build/spirv check shade
 check 'every file of src/ is listed in src/ORDER' everything_listed
 
 cc -std=gnu99 -O1 -Wall -Wextra -o $work/tool tools/check.c || exit 1
+
+# --- pages: what is cited exists, and what pages name ---
+pages() { # every citation of a page, its section and its step, in sources and pages; every link of a page
+    find src shaders tests tools examples docs .github -name fixtures -prune -o -name corpus -prune -o -type f -print 2>/dev/null |
+        grep -E '\.([ch]|comp|glsl|sh|md|py|yml)$' >$work/citing
+    # shellcheck disable=SC2046
+    $work/tool pages $(cat $work/citing) Makefile ./*.md
+}
+prose() { # sentences of comments and pages; tools/prose-exempt lists what is still to be mended
+    find src shaders tests tools examples docs -name fixtures -prune -o -name corpus -prune -o -type f -print | grep -E '\.([ch]|comp|glsl|md)$' >$work/written
+    # shellcheck disable=SC2046
+    $work/tool prose tools/prose-exempt $(cat $work/written) ./*.md
+}
+top_level() { # the list of docs/architecture.md 1
+    git ls-files 2>/dev/null | sed 's#/.*##' | sort -u >$work/top
+    [ -s $work/top ] || { echo "note: no repository here, nothing to compare"; return 0; }
+    for name in $(cat $work/top); do
+        case $name in
+        .ci | .clang-format | .editorconfig | .gitattributes | .github | .gitignore | dit.h | Makefile | LICENSE) ;;
+        BENCHMARKS.md | CHANGELOG.md | CONTRIBUTING.md | README.md) ;;
+        docs | examples | models | shaders | src | tests | tools) ;;
+        *) echo "$name: the top level holds what docs/architecture.md 1 lists, and nothing else"; return 1 ;;
+        esac
+    done
+}
+check 'cited pages, sections, steps and links exist' pages
+check 'files and functions that docs/ names exist' $work/tool names src docs/*.md README.md CONTRIBUTING.md
+check 'sentences begin with their subject' prose
+check 'the top level is what docs/architecture.md lists' top_level
+[ "${1:-}" != pages ] || {
+    echo "check pages: $passed passed, $failed failed"
+    [ $failed = 0 ]
+    exit
+}
 printf '#include "dit.h"\n' >$work/declarations.c
 printf '#define DIT_IMPLEMENTATION\n#include "dit.h"\n' >$work/implementation.c
 printf '#include "dit.h"\n#include "dit.h"\n#define DIT_IMPLEMENTATION\n#include "dit.h"\n#include "dit.h"\n' >$work/twice.c
@@ -255,18 +290,25 @@ else
     skip 'format' 'clang-format 14 is not installed (other versions format differently)'
 fi
 
-# --- README: its C compiles, its commands exist ---
-readme_c() {
-    $work/tool readme README.md $work || return 1
-    for file in $work/readme_*.c; do
-        # shellcheck disable=SC2086
-        gcc -std=c99 $strict -Wno-unused-parameter -fsyntax-only "$file" || return 1
+# --- README and docs/: their C compiles, their commands exist ---
+page_c() { # the C of every page, each block a file of its own
+    count=0
+    for page in README.md CONTRIBUTING.md docs/*.md; do
+        grep -q '^```c$' "$page" || continue
+        folder=$work/c/$(basename "$page" .md)
+        rm -rf "$folder" && mkdir -p "$folder" && $work/tool readme "$page" "$folder" || return 1
+        for file in "$folder"/readme_*.c; do
+            # shellcheck disable=SC2086
+            gcc -std=c99 $strict -Wno-unused-parameter -Wno-unused-function -fsyntax-only "$file" || return 1
+            count=$((count + 1))
+        done
     done
+    echo "note: $count blocks"
     $work/tool contains README.md examples/minimal.c
 }
 readme_commands() { # each make target and each flag of build/dit-* that README shows is real
     bad=0
-    sed -n '/^```sh/,/^```$/p' README.md docs/*.md | grep -v '^```' >$work/commands
+    sed -n '/^```sh/,/^```$/p' README.md CONTRIBUTING.md docs/*.md | grep -v '^```' >$work/commands
     [ -s $work/commands ] || { echo "README.md has no shell commands"; return 1; }
     for target in $(sed -n 's/^make \([a-z-]*\).*/\1/p' $work/commands); do
         grep -qE "^([a-z-]+ )*$target( [a-z-]+)*:" Makefile || { echo "make $target: no such target"; bad=1; }
@@ -281,7 +323,7 @@ readme_commands() { # each make target and each flag of build/dit-* that README 
     done
     return $bad
 }
-check 'the C of README.md compiles and is examples/minimal.c' readme_c
+check 'the C of README.md and docs/ compiles, README.md has examples/minimal.c' page_c
 check 'the commands of README.md and docs/ exist' readme_commands
 
 # --- compile times: reported, never judged ---

@@ -37,7 +37,7 @@ static const char usage_text[] =
     "      --run-rank K         time what rank K of --split computes of -m FILE, here (-d 0), its peers left out\n"
     "      --list, -h, --help   show the tables, or this text\n"
     "\n"
-    "Times are for choosing, not for promises: what was measured elsewhere is met within 12 % (tests/plan.c).\n" EXIT_CODES_HELP;
+    "Times are for choosing, not for promises: most published times are met within 12 % (BENCHMARKS.md).\n" EXIT_CODES_HELP;
 
 enum { MOST_ROWS = 600 };
 
@@ -417,9 +417,8 @@ static void show_costs(const planner *p) {
         stale |= c->split.degree[DITI_SPLIT_PIPEFUSION] > 1;
     }
     if (stale)
-        fputs(
-            "    pipefusion: keys and values of other patches are a step old, so the picture is a slightly other one\n",
-            p->out);
+        fputs("    pipefusion: keys and values of other patches are a step old, so the result differs slightly\n",
+              p->out);
 }
 
 /* What goes from rank to rank in a step with nothing skipped. */

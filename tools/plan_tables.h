@@ -5,7 +5,7 @@
 #define PLAN_TABLES_H
 #include "dit.h"
 
-/* ---- denoisers (models.md names the originals) ---- */
+/* ---- denoisers (docs/models.md names the originals) ---- */
 
 typedef struct known_model {
     const char *name;

@@ -30,8 +30,7 @@
 #endif
 #define DITI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What every room needs from its caller: memory and a place for messages. Copied by value into whatever lives longer.
- */
+/* Every room gets memory and a place for messages from its caller. Objects that live longer keep a copy. */
 typedef struct diti_env {
     dit_allocator allocator; /* both functions set: diti_env_init fills the defaults */
     dit_logger logger;
@@ -44,7 +43,7 @@ typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, D
 /* Fills err (may be NULL) with a formatted one-line message and returns result, so that `return diti_fail(...)` reads
  * well. */
 DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) DITI_PRINTF(3, 4);
-/* The same for a Vulkan call: keeps vk in err and maps it to a dit_result (memory, device lost, else DIT_ERROR_VULKAN).
+/* Does so for a Vulkan call: keeps vk in err and maps it to a dit_result (memory, device lost, else DIT_ERROR_VULKAN).
  */
 DIT_INTERNAL dit_result diti_fail_vk(dit_error *err, VkResult vk, const char *format, ...) DITI_PRINTF(3, 4);
 DIT_INTERNAL void diti_log(const diti_env *env, diti_log_level level, const char *format, ...) DITI_PRINTF(3, 4);
@@ -122,7 +121,7 @@ typedef struct diti_settings {
     dit_error *err;          /* may be NULL */
     dit_result result;
 } diti_settings;
-/* What is neither NULL nor null nor an object is an error, too. */
+/* Begins to read an object's settings. object may be NULL or JSON's null; anything else but an object is an error. */
 DIT_INTERNAL diti_settings diti_settings_of(const diti_json *object, const char *file, dit_error *err);
 DIT_INTERNAL void diti_settings_refuse(diti_settings *settings, dit_result result, const char *key,
                                        const char *problem);

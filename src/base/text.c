@@ -41,7 +41,7 @@ DIT_INTERNAL bool diti_format(char *out, size_t size, const char *format, ...) {
     return written >= 0 && (size_t)written < size;
 }
 
-/* What separates the digits in this locale; up to 7 bytes. */
+/* Writes the decimal point of this locale, up to 7 bytes. */
 static void diti_decimal_point(char point[8]) {
     char text[16];
     size_t length;

@@ -695,7 +695,8 @@ DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
 DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
                                             const diti_linear_desc *desc);
 
-/* LayerNorm or RMSNorm over columns (models.md 1), then affine, then x * (1 + scale) + shift with rows of F32 tables.
+/* LayerNorm or RMSNorm over columns (docs/models.md 1), then affine, then x * (1 + scale) + shift with rows of F32
+ * tables.
  */
 typedef struct diti_norm_desc {
     bool rms;
@@ -752,7 +753,8 @@ typedef struct diti_attention_desc {
 DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
                                         const diti_attention_desc *desc);
 
-/* In place on the q or k columns of a QKV tensor: per-head RMS or LayerNorm, then rotary embedding (models.md 2.5). */
+/* In place on the q or k columns of a QKV tensor: per-head RMS or LayerNorm, then rotary embedding
+ * (docs/models.md 2.5). */
 typedef enum diti_qkv_norm { DITI_QKV_NO_NORM, DITI_QKV_RMS, DITI_QKV_LAYER } diti_qkv_norm;
 typedef struct diti_qkv_desc {
     uint32_t heads, head_dim;
@@ -820,7 +822,7 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
 DIT_INTERNAL void diti_advance_step(diti_graph *graph,
                                     diti_tensor step); /* *step += 1, the last op of a repeated segment */
 
-/* Latents are planar: F32 [batch * C, h * w]. Patches (models.md 2.6): out [batch * (h/p) * (w/p), C*p*p], column
+/* Latents are planar: F32 [batch * C, h * w]. Patches (docs/models.md 2.6): out [batch * (h/p) * (w/p), C*p*p], column
    (c, dy, dx), times *input when given (F32 [1, 1], the schedule's input scale). */
 DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
                                        uint32_t height, uint32_t width, uint32_t patch, diti_tensor input);
@@ -859,7 +861,7 @@ typedef struct diti_conv_desc {
     uint32_t batch, height, width; /* of the input */
     uint32_t stride;
     uint32_t pad_before,
-        pad_after;         /* zeros on top/left and bottom/right (models.md 4.1: encoder downsampling pads 0 and 1) */
+        pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
     uint32_t above, below; /* of one image: lines that x has besides its `height`, seen there in place of zeros */
     bool upsample;         /* nearest x2 of the input first, on the fly */
     const diti_weight *bias;
@@ -872,7 +874,7 @@ typedef struct diti_conv_desc {
 DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_conv_desc *desc);
 
-/* GroupNorm over rows [batch * pixels, C] (models.md 1), optionally followed by SiLU. */
+/* GroupNorm over rows [batch * pixels, C] (docs/models.md 1), optionally followed by SiLU. */
 typedef struct diti_group_norm_desc {
     uint32_t batch, groups;
     float eps;
@@ -900,7 +902,8 @@ typedef struct diti_tile {
 DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
 
 /* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
-   mapped to 0..1 but not clamped in `rgb` (models.md 4.1); either may be 0. Non-finite values set word 2 of health. */
+   mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite values set word 2 of
+   health. */
 DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
                                  diti_tensor health);
 /* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, 3] F32 in -1..1. */

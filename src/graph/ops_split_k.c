@@ -3,7 +3,7 @@
    alone, so that the same job gives the same bytes whatever the tiles and slices. */
 #include "graph/graph.h"
 
-#define DITI_SPLIT_DEPTH 2048u /* least K that is split (kernels.md 1.4) */
+#define DITI_SPLIT_DEPTH 2048u /* least K that is split (docs/kernels.md 1.4) */
 #define DITI_SPLIT_MOST 8u
 #define DITI_SPLIT_UNIT 64u                   /* K of a part: whole slices of every kernel */
 #define DITI_SPLIT_BYTES ((uint64_t)64 << 20) /* most of all parts; any device binds twice as much */

@@ -1,4 +1,4 @@
-/* GGUF versions 2 and 3, little-endian (models.md 9.2). */
+/* GGUF versions 2 and 3, little-endian (docs/models.md 9.2). */
 #include "io/io.h"
 
 static const diti_format_type diti_gguf_types[] = {

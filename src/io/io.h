@@ -33,8 +33,8 @@ DIT_INTERNAL uint32_t diti_type_block(dit_type type);   /* elements per block: 1
 DIT_INTERNAL uint32_t diti_type_block_bytes(dit_type type);
 /* Bytes of rows x row_length elements; false when row_length is no multiple of the block or the product overflows. */
 DIT_INTERNAL bool diti_type_bytes(dit_type type, uint64_t rows, uint64_t row_length, uint64_t *out);
-/* Exact float values of count elements (a multiple of the block) as ggml defines them (models.md 9.2). blocks needs no
-   alignment. */
+/* Exact float values of count elements (a multiple of the block) as ggml defines them (docs/models.md 9.2). blocks
+   needs no alignment. */
 DIT_INTERNAL void diti_type_to_float(dit_type type, const void *blocks, uint64_t count, float *out);
 
 /* --- checkpoints: tensors by name, whatever the file --- */
@@ -59,7 +59,7 @@ typedef struct diti_checkpoint diti_checkpoint;
    name-00001-of-0000N.gguf), a PyTorch checkpoint (or its *.bin.index.json). */
 DIT_INTERNAL dit_result diti_checkpoint_open(const diti_env *env, const dit_source *source, diti_checkpoint **out,
                                              dit_error *err);
-/* The same for a member of a folder; DIT_OK with *out = NULL when it does not exist. */
+/* Opens a member of a folder likewise; DIT_OK with *out = NULL when it does not exist. */
 DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const dit_source *root, const char *member,
                                                     diti_checkpoint **out, dit_error *err);
 DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint);             /* NULL is fine */
@@ -121,12 +121,12 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
    In such a GGUF every small file of the folder stands under the key "dit.file.<path>" (u8 array) and every tensor is
    named
    "<component>.<tensor>" with component transformer, text_encoder, vae. Other single files hold one component or
-   several under known prefixes (models.md 3, 9.3). */
+   several under known prefixes (docs/models.md 3, 9.3). */
 typedef struct diti_package diti_package;
 DIT_INTERNAL dit_result diti_package_open(const diti_env *env, const dit_source *source, diti_package **out,
                                           dit_error *err);
 DIT_INTERNAL void diti_package_close(diti_package *package); /* NULL is fine */
-/* Of all checkpoints that were opened so far: diti_checkpoint_absent. */
+/* Bytes that the checkpoints opened so far lack: see diti_checkpoint_absent. */
 DIT_INTERNAL uint64_t diti_package_absent(const diti_package *package);
 /* A small file by its path in the repository ("scheduler/scheduler_config.json"); *out is NULL when there is none.
    Freed with diti_free. A NUL is appended. */
@@ -195,7 +195,7 @@ struct diti_checkpoint {
     void *chunks;           /* memory of names and metadata, freed with the checkpoint */
 };
 
-/* What a file calls a type and how many bytes it takes, whether dit.h reads it or not. */
+/* A type as a file names it, with the bytes that it takes, whether dit.h reads it or not. */
 typedef struct diti_format_type {
     const char *name;
     uint32_t id; /* GGUF's number */

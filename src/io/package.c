@@ -151,7 +151,8 @@ typedef struct diti_known_prefix {
     const char *component, *prefix;
 } diti_known_prefix;
 
-/* Of original checkpoints and stable-diffusion.cpp (models.md 9.3). Text encoders in such files have no numbers. */
+/* Prefixes in original checkpoints and files of stable-diffusion.cpp (docs/models.md 9.3). Text encoders in such files
+   have no numbers. */
 static const diti_known_prefix diti_known_prefixes[] = {
     {"transformer", "model.diffusion_model."},
     {"vae", "first_stage_model."},
@@ -200,7 +201,7 @@ static dit_result diti_package_part_fill(const diti_package *package, const char
                            : diti_package_find_weights(package, part, err);
 }
 
-/* What could not be opened is not remembered, so that the next call tells the error again. */
+/* Adds a part. One that could not be opened is not remembered, so that the next call tells the error again. */
 static dit_result diti_package_new_part(diti_package *package, const char *component, diti_package_part **out,
                                         dit_error *err) {
     diti_package_part part = DITI_ZERO;

@@ -262,7 +262,7 @@ static dit_result diti_pickle_set_one(diti_pickle_machine *machine) {
     return diti_pickle_set_all(machine, machine->stack_count - 2, machine->stack_count - 2);
 }
 
-/* What a list holds has no name and is not kept. */
+/* Elements of a list have no name and are not kept. */
 static dit_result diti_pickle_append(diti_pickle_machine *machine, size_t base) {
     if (base == 0 || machine->pickle->values[machine->stack[base - 1]].kind != DITI_PICKLE_LIST)
         return diti_pickle_fail(machine, "elements without a list");

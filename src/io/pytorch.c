@@ -296,7 +296,7 @@ static dit_result diti_pytorch_walk_all(const diti_pytorch *torch, const diti_pi
     return result;
 }
 
-/* What trained on several devices puts in front of every name. */
+/* Removes "module.", which training on several devices puts in front of every name. */
 static void diti_pytorch_drop_module(diti_checkpoint *checkpoint, size_t first) {
     static const char prefix[] = "module.";
     size_t i;

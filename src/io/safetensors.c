@@ -1,4 +1,4 @@
-/* safetensors: a 64-bit header length, a JSON header, the data (models.md 9.1). */
+/* safetensors: a 64-bit header length, a JSON header, the data (docs/models.md 9.1). */
 #include "io/io.h"
 
 enum { DITI_SAFETENSORS_MAX_HEADER = 100000000 }; /* the limit of the reference implementation */

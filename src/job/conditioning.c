@@ -1,7 +1,7 @@
 /* Prompts: from text to token ids, and to embeddings that can be kept as data. */
 #include "job/job.h"
 
-/* --- text cleaning: the pipelines lower-case and strip the prompt (models.md 3.2) --- */
+/* --- text cleaning: the pipelines lower-case and strip the prompt (docs/models.md 3.2) --- */
 
 /* A copy of prompt, lower-cased and without white space at its ends; freed with diti_free. */
 static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, char **out, dit_error *err) {

@@ -55,7 +55,7 @@ DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
     encoder->bert = NULL;
 }
 
-/* --- where results belong (models.md 3) --- */
+/* --- where results belong (docs/models.md 3) --- */
 
 static const diti_encoder *diti_model_encoder(const dit_model *model, diti_encoder_kind kind) {
     uint32_t i;

@@ -167,7 +167,7 @@ static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_de
                                   &model->scheduler, err);
 }
 
-/* What only the pipeline's class tells: PixArt's alpha and Sigma transformers may look alike (models.md 3.2). */
+/* What only the pipeline's class tells: PixArt's alpha and Sigma transformers may look alike (docs/models.md 3.2). */
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     dit_result result = diti_model_locate_json(model, desc, DIT_ROLE_NONE, "", "model_index.json", &model->index, err);
     diti_settings settings;
@@ -263,7 +263,7 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
 }
 
 /* The autoencoders of SD3 and FLUX.1 differ in nothing but weights and the scale that their config.json states
-   (models.md 4.1). */
+   (docs/models.md 4.1). */
 static dit_result diti_model_check_scale(const dit_model *model, dit_error *err) {
     const char *family = model->transformer->traits.family, *other = "SD3";
     float foreign = 1.5305f;

@@ -94,7 +94,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     return DITI_ENCODER_NONE;
 }
 
-/* What stands before the names of a part in files that hold several (models.md 9.3): the original ones' and
+/* What stands before the names of a part in files that hold several (docs/models.md 9.3): the original ones' and
    stable-diffusion.cpp's. */
 typedef struct diti_part_prefix {
     dit_role role;

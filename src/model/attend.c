@@ -1,4 +1,4 @@
-/* Attention of every item to all its rows, wherever they are (parallel-cache-quant.md 1.1): on one device; on several
+/* Attention of every item to all its rows, wherever they are (docs/parallel.md 1.1): on one device; on several
    by Ulysses, by Ring, by both; with keys and values of other patches that are one step old, by PipeFusion. */
 #include "model/model.h"
 

@@ -30,7 +30,7 @@ DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t
     }
 }
 
-/* models.md 2.3: sines, then cosines of position * 10000^(-i / (dim / 2)). */
+/* docs/models.md 2.3: sines, then cosines of position * 10000^(-i / (dim / 2)). */
 static void diti_position_row(double position, uint32_t dim, float *out) {
     uint32_t i, half = dim / 2;
     for (i = 0; i < half; i++) {

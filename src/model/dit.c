@@ -1,6 +1,6 @@
 #include "model/model.h"
 
-/* DiT, class-conditional (models.md 3.1). D is the width of the residual stream. What it is conditioned on, the
+/* DiT, class-conditional (docs/models.md 3.1). D is the width of the residual stream. What it is conditioned on, the
    timestep and the class, is one vector c, from which every block's own layer makes shifts, scales and gates. The
    original code base and diffusers compute two things differently, an epsilon and the frequencies of the timestep; both
    are what their files are run with. */
@@ -13,7 +13,7 @@ typedef struct diti_dit_config {
     uint32_t blocks, heads, head_dim, width; /* width: D */
     uint32_t channels, out_channels, patch, classes;
     uint32_t sample_size;     /* latent size of the training */
-    uint32_t frequency_shift; /* of models.md 2.1 */
+    uint32_t frequency_shift; /* of docs/models.md 2.1 */
     float eps2;               /* of the norm before the feed-forward; all others have 1e-6 */
     bool original;
 } diti_dit_config;
@@ -210,8 +210,8 @@ static const char *diti_dit_variant(const diti_dit_config *config) {
     }
 }
 
-/* The original samples by IDDPM's respaced steps with the variance that the model predicts (models.md 7.2), and guides
-   three channels of four. */
+/* The original samples by IDDPM's respaced steps with the variance that the model predicts (docs/models.md 7.2), and
+   guides three channels of four. */
 static const char diti_dit_original_scheduler[] =
     "{\"_class_name\":\"DDPMScheduler\",\"timestep_spacing\":\"respaced\",\"variance_type\":\"learned_range\","
     "\"beta_schedule\":\"linear\",\"beta_start\":0.0001,\"beta_end\":0.02,\"clip_sample\":false}";
@@ -377,7 +377,7 @@ static diti_tensor diti_dit_embed(const diti_transformer *transformer, diti_grap
                             diti_dit_at(denoise)->positions);
 }
 
-/* models.md 3.1, 3; x F32 [batch * rows, D] is changed in place. */
+/* docs/models.md 3.1 step 3; x F32 [batch * rows, D] is changed in place. */
 static diti_tensor diti_dit_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
                                       uint32_t index, diti_tensor x) {
     const diti_dit *model = diti_dit_of(transformer);

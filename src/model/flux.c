@@ -1,7 +1,7 @@
 #include "model/model.h"
 
-/* FLUX.1 (models.md 3.4): double blocks, in which text and image have weights of their own and attend each other, then
-   single blocks, in which they share all weights, and attention and feed-forward are one layer's input. */
+/* FLUX.1 (docs/models.md 3.4): double blocks, in which text and image have weights of their own and attend each other,
+   then single blocks, in which they share all weights, and attention and feed-forward are one layer's input. */
 
 #define DITI_FLUX_MAX_BLOCKS 256u /* of both kinds */
 #define DITI_FLUX_AXES 3u
@@ -508,7 +508,7 @@ static void diti_flux_heads(const diti_flux *model, const diti_flux_step *step, 
     out->int8 = model->int8_attention;
 }
 
-/* models.md 3.4, 4; x F32 [items * (text + image), D] is changed in place. */
+/* docs/models.md 3.4 step 4; x F32 [items * (text + image), D] is changed in place. */
 static void diti_flux_run_double(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
                                  diti_tensor x) {
     const diti_flux_double *block = &model->doubles[index];
@@ -553,7 +553,7 @@ static diti_tensor diti_flux_norm(diti_graph *graph, const diti_joint *joint, co
     return diti_norm(graph, x, &desc);
 }
 
-/* models.md 3.4, 5. Attention and feed-forward write side by side. */
+/* docs/models.md 3.4 step 5. Attention and feed-forward write side by side. */
 static void diti_flux_run_single(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
                                  diti_tensor x) {
     const diti_flux_single *block = &model->singles[index];

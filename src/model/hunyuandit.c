@@ -1,7 +1,7 @@
 #include "model/model.h"
 
-/* HunyuanDiT 1.0 to 1.2 (models.md 3.5). D is the width of the residual stream. Blocks of the second half also get what
-   their mirror images of the first half left (skips). The text of two encoders, BERT and mT5, is attended by every
+/* HunyuanDiT 1.0 to 1.2 (docs/models.md 3.5). D is the width of the residual stream. Blocks of the second half also get
+   what their mirror images of the first half left (skips). The text of two encoders, BERT and mT5, is attended by every
    block, with learned rows in place of padding; what is pooled of mT5's, the timestep and, before 1.2, sizes and a
    style shift the first norm of every block. */
 
@@ -374,7 +374,8 @@ static dit_result diti_hunyuandit_load(diti_device *device, const diti_env *env,
     return result;
 }
 
-/* ---- positions (models.md 3.5): a grid of 512 pixels, into which that of the picture is fitted and centred ---- */
+/* ---- positions (docs/models.md 3.5): a grid of 512 pixels, into which that of the picture is fitted and centred ----
+ */
 
 typedef struct diti_hunyuandit_axis {
     uint32_t count;
@@ -506,7 +507,7 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
     return diti_layer_run(graph, q, &pooler->out, DITI_ACTIVATION_NONE, 0, true, "pooler_out");
 }
 
-/* models.md 3.5, 4: pooled text, sizes and style, embedded: F32 [prompts, D]. */
+/* docs/models.md 3.5 step 4: pooled text, sizes and style, embedded: F32 [prompts, D]. */
 static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_graph *graph, diti_tensor sizes,
                                          diti_tensor pooled) {
     const diti_hunyuandit_config *config = &model->config;
@@ -759,7 +760,7 @@ static diti_tensor diti_hunyuandit_keep(diti_graph *graph, diti_tensor x) {
     return diti_elementwise(graph, x, &copy);
 }
 
-/* models.md 3.5, 5: x F32 [batch * rows, D] is changed in place, or replaced where a skip joins it. */
+/* docs/models.md 3.5 step 5: x F32 [batch * rows, D] is changed in place, or replaced where a skip joins it. */
 static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer, diti_graph *graph,
                                              diti_denoise *denoise, uint32_t index, diti_tensor x) {
     const diti_hunyuandit *model = diti_hunyuandit_of(transformer);

@@ -1,6 +1,6 @@
 #include "model/model.h"
 
-/* What transformers with joint attention share (models.md 3.3, 3.4). */
+/* What transformers with joint attention share (docs/models.md 3.3, 3.4). */
 
 DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t width, float eps) {
     uint32_t copies = denoise->copies - denoise->first_copy;

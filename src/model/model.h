@@ -175,15 +175,16 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
    with before. */
 DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
                                            size_t count, const char *name, char *out, size_t size);
-/* models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is even.
-   shift: 1 where the last frequency is exactly 1/10000, else 0. */
+/* docs/models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is
+   even. shift: 1 where the last frequency is exactly 1/10000, else 0. */
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out);
-/* models.md 2.4: rows [gh * gw, dim]. A token's coordinate is y / divide_y / interpolation in float32, as the
+/* docs/models.md 2.4: rows [gh * gw, dim]. A token's coordinate is y / divide_y / interpolation in float32, as the
  * references round. dim is a multiple of 4. */
 DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
                                       float divide_x, float interpolation, float *out);
 
-/* Sinusoids -> linear -> silu -> linear (models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows, width].
+/* Sinusoids -> linear -> silu -> linear (docs/models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows,
+ * width].
  */
 typedef struct diti_embedder {
     diti_layer in, out;
@@ -192,7 +193,7 @@ DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, ui
                                      uint32_t columns, const char *name);
 /* F32 [rows of x, rows], written to out where it is not 0. */
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out);
-/* Sinusoids of values as an input's content, F32 [count, 256]. shift: models.md 2.1. */
+/* Sinusoids of values as an input's content, F32 [count, 256]. shift: docs/models.md 2.1. */
 DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
                                              const float *values, uint32_t count, uint32_t shift, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
@@ -301,9 +302,9 @@ DIT_INTERNAL uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t i
 DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
                                           uint32_t channels, uint32_t patch, diti_tensor positions);
 
-/* --- joint attention (joint.c): text and image have weights of their own and attend each other (models.md 3.3, 3.4).
-   Every item, an image of a branch, is a stretch of rows, its text's, then its image's, in every tensor: nothing is
-   ever put together. --- */
+/* --- joint attention (joint.c): text and image have weights of their own and attend each other
+   (docs/models.md 3.3, 3.4). Every item, an image of a branch, is a stretch of rows, its text's, then its image's, in
+   every tensor: nothing is ever put together. --- */
 enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
 typedef struct diti_joint {
     uint32_t items, prompts; /* items / prompts images after each other share a prompt, and so their modulation */

@@ -1,7 +1,7 @@
 #include "model/model.h"
 
-/* PixArt-alpha and PixArt-Sigma (models.md 3.2). D is the width of the residual stream; the text is attended by every
-   block, and one timestep embedding modulates all of them through small tables of their own. */
+/* PixArt-alpha and PixArt-Sigma (docs/models.md 3.2). D is the width of the residual stream; the text is attended by
+   every block, and one timestep embedding modulates all of them through small tables of their own. */
 
 #define DITI_PIXART_ALPHA_TOKENS 120u
 #define DITI_PIXART_MAX_BLOCKS 64u
@@ -261,7 +261,7 @@ static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
 }
 
-/* What both of its pipelines are published with (models.md 3.2); original files name none. */
+/* What both of its pipelines are published with (docs/models.md 3.2); original files name none. */
 static const char diti_pixart_scheduler[] =
     "{\"_class_name\":\"DPMSolverMultistepScheduler\",\"beta_schedule\":\"linear\",\"beta_start\":0.0001,\"beta_end\":0.02}";
 
@@ -362,7 +362,7 @@ static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_gra
     return out;
 }
 
-/* Modulation of all steps (models.md 3.2, 2, 3 and 6): F32 [steps, 8D]. */
+/* Modulation of all steps (docs/models.md 3.2 steps 2, 3 and 6): F32 [steps, 8D]. */
 static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
                                           const diti_pixart_state *state) {
     uint32_t i, steps = denoise->steps, width = model->config.width;
@@ -547,7 +547,7 @@ static diti_tensor diti_pixart_text_attention(const diti_pixart *model, diti_gra
                           diti_tensor_view(graph, text, 0, rows, width, width), &desc);
 }
 
-/* models.md 3.2, 5; x F32 [batch * rows, D] is changed in place. */
+/* docs/models.md 3.2 step 5; x F32 [batch * rows, D] is changed in place. */
 static diti_tensor diti_pixart_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
                                          uint32_t index, diti_tensor x) {
     const diti_pixart *model = diti_pixart_of(transformer);

@@ -1,7 +1,8 @@
 #include "model/model.h"
 
-/* Stable Diffusion 3 and 3.5 (models.md 3.3): every block has weights of its own for text and image, which attend each
-   other; in some blocks of 3.5-medium the image attends itself as well. The last block leaves the text as it is. */
+/* Stable Diffusion 3 and 3.5 (docs/models.md 3.3): every block has weights of its own for text and image, which attend
+   each other; in some blocks of 3.5-medium the image attends itself as well. The last block leaves the text as it is.
+ */
 
 #define DITI_SD3_MAX_BLOCKS 64u
 
@@ -496,7 +497,7 @@ static void diti_sd3_attend(const diti_sd3 *model, diti_graph *graph, const diti
     diti_joint_add_image(graph, joint, denoise, x, image, &block->image_out, &stripe, m, 8, "image_attention_out");
 }
 
-/* models.md 3.3, 4; x F32 [items * (text + image), D] is changed in place. */
+/* docs/models.md 3.3 step 4; x F32 [items * (text + image), D] is changed in place. */
 static diti_tensor diti_sd3_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
                                       uint32_t index, diti_tensor x) {
     const diti_sd3 *model = diti_sd3_of(transformer);

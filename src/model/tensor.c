@@ -1,4 +1,4 @@
-/* Matrices divided among devices (parallel-cache-quant.md 1.1, TP): of every pair of layers around attention or an
+/* Matrices divided among devices (docs/parallel.md 1.1, TP): of every pair of layers around attention or an
    activation the first one's rows, and so heads or columns of the feed-forward, and the same columns of the second one.
    Each device adds its part to the residual stream, the first one bias and stream besides, and the sum of these, in
    F32, becomes everyone's stream. Of n rows in total that sum sends 2 (N - 1) / N * n * D * 4 bytes per device of N

@@ -324,7 +324,8 @@ static void diti_config_read_lcm(diti_settings *settings, diti_sampling *out) {
     diti_config_read_clip(settings, out, false);
 }
 
-/* mu is linear in the number of image tokens; shifting by e^mu is what diffusers calls exponential (models.md 7.7). */
+/* mu is linear in the number of image tokens; shifting by e^mu is what diffusers calls exponential
+ * (docs/models.md 7.7). */
 static double diti_config_dynamic_shift(diti_settings *settings, uint32_t image_tokens) {
     static const char *const types[] = {"exponential", "linear"};
     double low = diti_setting_number(settings, "base_image_seq_len", 256, 1, 1e9),

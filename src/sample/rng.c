@@ -2,7 +2,7 @@
 
 static const double diti_two_pi = 6.28318530717958647692;
 
-/* --- torch's CPU generator (models.md 10) --- */
+/* --- torch's CPU generator (docs/models.md 10) --- */
 DIT_INTERNAL void diti_random_seed(diti_random *random, uint64_t seed) {
     uint32_t *state = random->state, i;
     memset(random, 0, sizeof *random);
@@ -81,7 +81,7 @@ DIT_INTERNAL void diti_random_normal(diti_random *random, float *out, size_t cou
     for (i = 0; i < count; i++) out[i] = diti_random_normal_single(random);
 }
 
-/* --- Philox4x32-10, as torch draws on one CUDA device (models.md 10) --- */
+/* --- Philox4x32-10, as torch draws on one CUDA device (docs/models.md 10) --- */
 static void diti_philox_round(uint32_t c[4], const uint32_t key[2]) {
     uint64_t a = (uint64_t)c[0] * 0xd2511f53u, b = (uint64_t)c[2] * 0xcd9e8d57u;
     uint32_t second = c[1], fourth = c[3];

@@ -3,7 +3,7 @@
 #define DITI_SAMPLE_H
 #include "base/base.h"
 
-/* --- noise (models.md 10) --- */
+/* --- noise (docs/models.md 10) --- */
 typedef struct diti_random { /* torch's CPU generator: mt19937 and its normal transform, the cached value survives
                                 between calls */
     uint32_t state[624];
@@ -16,7 +16,7 @@ DIT_INTERNAL void diti_random_normal(diti_random *random, float *out, size_t cou
 DIT_INTERNAL void diti_philox_normal(uint64_t seed, uint32_t draw, float *out,
                                      size_t count); /* the draw-th torch.randn call on a CUDA device */
 
-/* --- schedules and solvers (models.md 7) ---
+/* --- schedules and solvers (docs/models.md 7) ---
    Every solver here is linear in what it remembers, so a whole trajectory is a table of coefficients that the device
    replays, with m = guided model output, x = latent, x0[-1] and x0[-2] = the x0 of the one and two steps before:
    x0 = clamp(x0_x * x + x0_m * m, -clip, clip)
@@ -86,7 +86,7 @@ typedef enum diti_spacing {
     DITI_SPACING_LINSPACE,
     DITI_SPACING_LEADING,
     DITI_SPACING_TRAILING,
-    DITI_SPACING_RESPACED /* the original DiT code's (models.md 7.2); no diffusers file asks for it */
+    DITI_SPACING_RESPACED /* the original DiT code's (docs/models.md 7.2); no diffusers file asks for it */
 } diti_spacing;
 typedef enum diti_sigma_shape {
     DITI_SIGMAS_OWN,

@@ -1,6 +1,6 @@
 #include "sample/sample.h"
 
-/* Where a trajectory goes: the points in time of models.md 7.0 to 7.5 and 7.7. Tables over the training steps are
+/* Where a trajectory goes: the points in time of docs/models.md 7.0 to 7.5 and 7.7. Tables over the training steps are
    kept in float as torch keeps them, because 1 - alpha of the first steps is so small that their rounding shows. */
 
 /* Element i of n numbers from a to b, as numpy.linspace. */
@@ -230,7 +230,7 @@ static dit_result diti_intervals_listed(const diti_sampling *sampling, const flo
     return DIT_OK;
 }
 
-/* DDIM always steps by T / n, wherever the next timestep of the list lies (models.md 7.1). */
+/* DDIM always steps by T / n, wherever the next timestep of the list lies (docs/models.md 7.1). */
 static dit_result diti_intervals_ddim(const diti_sampling *sampling, const float *alphas, diti_interval *out,
                                       dit_error *err) {
     uint32_t i, stride = sampling->train_steps / sampling->steps;
@@ -268,7 +268,7 @@ static dit_result diti_intervals_spaced(const diti_sampling *sampling, const flo
 }
 
 /* Euler shapes between its own first and last sigma, multistep solvers between the extremes of training
- * (models.md 7.0). */
+ * (docs/models.md 7.0). */
 static void diti_intervals_reshape(const diti_sampling *sampling, const float *alphas, diti_interval *out) {
     uint32_t i, n = sampling->steps, count = sampling->train_steps;
     bool multistep = diti_sampling_multistep(sampling);
@@ -298,7 +298,7 @@ static dit_result diti_intervals_betas(const diti_sampling *sampling, const floa
     return DIT_OK;
 }
 
-/* --- respaced (models.md 7.2): in double, as the original DiT code keeps its tables --- */
+/* --- respaced (docs/models.md 7.2): in double, as the original DiT code keeps its tables --- */
 static double diti_beta_double(const diti_sampling *sampling, uint32_t i) {
     uint32_t n = sampling->train_steps;
     double root = diti_linspace(sqrt(sampling->beta_start), sqrt(sampling->beta_end), i, n);
@@ -347,7 +347,7 @@ static dit_result diti_intervals_respaced(const diti_sampling *sampling, diti_in
     return DIT_OK;
 }
 
-/* --- flows (models.md 7.4, 7.7) --- */
+/* --- flows (docs/models.md 7.4, 7.7) --- */
 static double diti_shift(double sigma, double shift) { return shift * sigma / (1 + (shift - 1) * sigma); }
 
 static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {

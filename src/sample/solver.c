@@ -36,7 +36,7 @@ typedef struct diti_update { /* diti_step in double */
     double x_x, x_m, x_y, d[3], noise, noise_v, y_x, y_y, e[3];
 } diti_update;
 
-/* --- Euler, plain and ancestral (models.md 7.3, 7.7) --- */
+/* --- Euler, plain and ancestral (docs/models.md 7.3, 7.7) --- */
 /* Down to less noise than the step's end has, then up again with fresh noise. With betas x is kept divided by alpha. */
 static diti_update diti_ancestral_update(const diti_interval *interval) {
     diti_update update = DITI_ZERO;
@@ -47,7 +47,7 @@ static diti_update diti_ancestral_update(const diti_interval *interval) {
     return update;
 }
 
-/* The same for flows: less noise leaves more signal than the step's end has, so all is scaled to the end's signal. */
+/* In flows less noise leaves more signal than the step's end has, so all is scaled to the end's signal. */
 static diti_update diti_ancestral_flow_update(const diti_interval *interval) {
     diti_update update = DITI_ZERO;
     double from = interval->from.sigma, to = interval->to.sigma, down = to * to / from;
@@ -73,7 +73,7 @@ static diti_update diti_euler_update(const diti_sampling *sampling, const diti_i
     return update;
 }
 
-/* --- DDIM (models.md 7.1); the variance is written for any alpha and noise --- */
+/* --- DDIM (docs/models.md 7.1); the variance is written for any alpha and noise --- */
 static double diti_ddim_deviation(const diti_sampling *sampling, const diti_interval *interval) {
     double kept = interval->from.alpha / interval->to.alpha * interval->to.noise / interval->from.noise;
     return sampling->eta * interval->to.noise * sqrt(fmax(1 - kept * kept, 0));
@@ -96,7 +96,7 @@ static diti_update diti_ddim_update(const diti_sampling *sampling, const diti_in
     return update;
 }
 
-/* --- DDPM (models.md 7.2), written for any alpha and noise --- */
+/* --- DDPM (docs/models.md 7.2), written for any alpha and noise --- */
 static diti_update diti_ddpm_update(const diti_sampling *sampling, const diti_interval *interval) {
     diti_update update = DITI_ZERO;
     double kept = interval->from.alpha / interval->to.alpha, from = interval->from.noise * interval->from.noise,
@@ -123,7 +123,7 @@ static diti_update diti_lcm_update(const diti_sampling *sampling, const diti_int
     return update;
 }
 
-/* --- DPM-Solver++ multistep (models.md 7.4) --- */
+/* --- DPM-Solver++ multistep (docs/models.md 7.4) --- */
 static double diti_lambda(diti_noise_level level) { return log(level.alpha) - log(level.noise); }
 
 static uint32_t diti_dpm_order(const diti_sampling *sampling, const diti_interval *intervals, uint32_t i) {
@@ -172,7 +172,7 @@ static diti_update diti_dpm_update(const diti_sampling *sampling, const diti_int
     return update;
 }
 
-/* --- UniPC (models.md 7.5) --- */
+/* --- UniPC (docs/models.md 7.5) --- */
 typedef struct diti_unipc_move { /* from one level to the next, a mixture of x there and of what is remembered */
     double x, m[3];              /* m[0]: the output at the start, m[1] and m[2]: of the two steps before */
     double next;                 /* the output at the end, which only the corrector knows */

@@ -1,6 +1,6 @@
 #include "text/text.h"
 
-/* BERT (models.md 5.3): learned positions, norms behind the sums. */
+/* BERT (docs/models.md 5.3): learned positions, norms behind the sums. */
 
 typedef struct diti_bert_block {
     diti_joined qkv;                 /* [3 * d, d] */

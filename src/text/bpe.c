@@ -1,6 +1,6 @@
 #include "text/tokenizer.h"
 
-/* CLIP's byte-level BPE (models.md 6.1). */
+/* CLIP's byte-level BPE (docs/models.md 6.1). */
 
 #define DITI_MERGE_LIMIT (4u << 20)
 
@@ -21,7 +21,7 @@ static const diti_merge *diti_merge_find(const diti_merge_index *index, int32_t 
     return found ? &index->merges[found - 1] : NULL;
 }
 
-/* Of merges that are named twice the first counts. */
+/* A merge that is named twice counts as the first of the two. */
 static dit_result diti_merge_index_build(diti_tokenizer *tokenizer, dit_error *err) {
     diti_merge_index *index = &tokenizer->merges;
     size_t i;

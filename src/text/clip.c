@@ -1,7 +1,7 @@
 #include "text/text.h"
 
-/* CLIP text encoders (models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it. The
-   causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
+/* CLIP text encoders (docs/models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it.
+   The causal mask is a relative position bias: 0 for keys up to the query, hugely negative for later ones. */
 
 #define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
 #define DITI_CLIP_MAX_TOKENS 4096u
@@ -71,7 +71,7 @@ static const char *diti_clip_open_name(void *user, const char *name, char *out, 
 /* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
 
 static dit_result diti_clip_read_activation(diti_settings *settings, diti_clip_config *config, dit_error *err) {
-    /* Of the models without a config, those with 768 channels are OpenAI's, the larger ones OpenCLIP's. */
+    /* A model without a config is OpenAI's if it has 768 channels, and OpenCLIP's if it has more. */
     const char *name = diti_setting_text(settings, "hidden_act", config->columns <= 768 ? "quick_gelu" : "gelu");
     if (settings->result != DIT_OK) return settings->result;
     config->activation = DITI_ACTIVATION_GELU_ERF;

@@ -129,7 +129,7 @@ static bool diti_normalize_is_space(const char *text, size_t length) {
     return false;
 }
 
-/* What the beginning of text becomes, and how many bytes of it that takes. */
+/* Replaces the beginning of text by a piece; returns how many bytes of the text that takes. */
 static size_t diti_normalize_prefix(const diti_normalizer *normalizer, const char *text, size_t length,
                                     const char **piece, size_t *piece_length) {
     uint32_t value = 0;

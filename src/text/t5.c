@@ -1,7 +1,7 @@
 #include "text/text.h"
 
-/* T5 1.1, mT5 and umT5 encoders (models.md 5.1): RMS norms, no biases, unscaled scores with a relative position bias
-   that depends on key - query only, and a gated feed-forward. */
+/* T5 1.1, mT5 and umT5 encoders (docs/models.md 5.1): RMS norms, no biases, unscaled scores with a relative position
+   bias that depends on key - query only, and a gated feed-forward. */
 
 typedef struct diti_t5_block {
     diti_weight norm;           /* [d] */

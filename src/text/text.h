@@ -5,7 +5,7 @@
 #include "io/io.h"
 #include "text/tokenizer.h"
 
-/* --- T5, mT5, umT5 encoders (models.md 5.1) --- */
+/* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
 typedef struct diti_t5_traits {
     uint32_t columns, vocabulary, layers;
@@ -33,7 +33,7 @@ DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, di
 DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
                                              dit_error *err);
 
-/* --- CLIP text encoders (models.md 5.2) --- */
+/* --- CLIP text encoders (docs/models.md 5.2) --- */
 typedef struct diti_clip diti_clip;
 typedef struct diti_clip_traits {
     uint32_t columns, projected; /* projected: columns of the projection, 0: none */
@@ -47,8 +47,8 @@ DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env,
 DIT_INTERNAL void diti_clip_destroy(diti_clip *clip);
 DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
 DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip);
-/* What is asked for, ids U32 [1, batch * tokens], and inputs that diti_clip_encode declares and diti_clip_write_inputs
-   fills. */
+/* Tells diti_clip_encode what is wanted, with ids U32 [1, batch * tokens]; holds inputs that it declares and
+   diti_clip_write_inputs fills. */
 typedef struct diti_clip_use {
     uint32_t batch, tokens;
     uint32_t skip;    /* of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
@@ -68,7 +68,7 @@ DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, dit
 DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
                                                const int32_t *ids, dit_error *err);
 
-/* --- BERT (models.md 5.3) --- */
+/* --- BERT (docs/models.md 5.3) --- */
 typedef struct diti_bert diti_bert;
 typedef struct diti_bert_traits {
     uint32_t columns, vocabulary, positions, layers;

@@ -1,6 +1,6 @@
 #include "text/tokenizer.h"
 
-/* What the kinds of tokenizers share: their pieces, special pieces in the text, weights, begin, end and padding. */
+/* All kinds of tokenizers share this: their pieces, special pieces in the text, weights, begin, end and padding. */
 
 #define DITI_PIECE_LIMIT 1024u /* bytes of one piece; real ones have at most some fifty */
 #define DITI_PIECE_COUNT_LIMIT (4u << 20)

@@ -42,7 +42,8 @@ typedef enum diti_clean_rule {
 DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t length, uint32_t rules,
                                    diti_codes *out, dit_error *err);
 
-/* --- SentencePiece's normaliser (models.md 6.2): a byte trie whose values are offsets of replacement strings --- */
+/* --- SentencePiece's normaliser (docs/models.md 6.2): a byte trie whose values are offsets of replacement strings ---
+ */
 typedef struct diti_normalizer {
     uint32_t *trie; /* Darts units; NULL: characters stay as they are */
     uint32_t trie_count;
@@ -93,7 +94,7 @@ DIT_INTERNAL const diti_piece *diti_piece_range_exact(const diti_piece_index *in
 DIT_INTERNAL const diti_piece *diti_piece_longest(const diti_piece_index *index, const char *text, size_t length);
 DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *text, size_t length); /* -1: absent */
 
-/* --- tokenizers: T5's SentencePiece unigram, CLIP's byte-level BPE, BERT's WordPiece (models.md 6) --- */
+/* --- tokenizers: T5's SentencePiece unigram, CLIP's byte-level BPE, BERT's WordPiece (docs/models.md 6) --- */
 typedef enum diti_tokenizer_kind {
     DITI_TOKENIZER_UNIGRAM,
     DITI_TOKENIZER_CLIP,
@@ -127,7 +128,7 @@ typedef struct diti_tokenizer {
     float unknown_score, min_score, max_score;
 } diti_tokenizer;
 
-/* What a tokenizer makes of a prompt. */
+/* The tokens of a prompt. */
 typedef struct diti_tokens {
     int32_t *ids;
     float *weights;      /* how strongly each token counts; NULL: the prompt is plain text, its brackets too */
@@ -184,7 +185,7 @@ DIT_INTERNAL dit_result diti_tokenizer_load_spiece(const diti_env *env, const vo
                                                    diti_tokenizer **out, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_load_text(const diti_env *env, const char *text, size_t size, const char *name,
                                                  diti_tokenizer **out, dit_error *err);
-/* What a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens hold. */
+/* Makes a tokenizer of a tokenizer.json's vocabulary {"piece": id, ...} and added_tokens. */
 DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
                                                const diti_json *added, const char *name, diti_tokenizer **out,
                                                dit_error *err);

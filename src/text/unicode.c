@@ -293,7 +293,7 @@ static bool diti_unicode_is_lower(const diti_unicode *unicode, uint32_t code) {
     return code == 0xdf || code == 0x3c2;
 }
 
-/* What Unicode's Final_Sigma looks through: marks and the signs that stand inside words. */
+/* Unicode's Final_Sigma looks through these: marks, and the signs that stand inside words. */
 static bool diti_unicode_is_ignorable(const diti_unicode *unicode, uint32_t code) {
     return diti_unicode_classify(unicode, code) == DITI_UNICODE_MARK || code == '\'' || code == '.' || code == ':' ||
            code == '^' || code == '`' || code == 0xa8 || code == 0xad || code == 0xaf || code == 0xb4 || code == 0xb7 ||

@@ -1,4 +1,4 @@
-/* What tokenizers need of Unicode 18.0.0, as unicode.c reads it; made by tests/reference/unicode_tables.py. */
+/* The part of Unicode 18.0.0 that tokenizers need, as unicode.c reads it; made by tests/reference/unicode_tables.py. */
 #ifndef DITI_UNICODE_TABLES_H
 #define DITI_UNICODE_TABLES_H
 /* clang-format off */

@@ -1,6 +1,6 @@
 #include "text/tokenizer.h"
 
-/* SentencePiece unigram (models.md 6.2). */
+/* SentencePiece unigram (docs/models.md 6.2). */
 
 static bool diti_tokenizer_spells_bytes(const diti_tokenizer *tokenizer) {
     int i;

@@ -1,6 +1,6 @@
 #include "text/tokenizer.h"
 
-/* --- tokenizer.ggml.* of a GGUF (models.md 9.3) --- */
+/* --- tokenizer.ggml.* of a GGUF (docs/models.md 9.3) --- */
 typedef struct diti_ggml_vocabulary {
     uint64_t count;
     const void *scores; /* count floats, not aligned; NULL: all 0 */

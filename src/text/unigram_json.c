@@ -1,8 +1,7 @@
 #include "text/tokenizer.h"
 
-/* tokenizer.json of the tokenizers library, as transformers writes it for SentencePiece unigram models. What its
-   normalizer and pre_tokenizer say must amount to SentencePiece's own rules (models.md 6.2); anything else is refused
-   by name. */
+/* tokenizer.json of the tokenizers library, as transformers writes it for SentencePiece unigram models. Its normalizer
+   and pre_tokenizer must amount to SentencePiece's own rules (docs/models.md 6.2); anything else is refused by name. */
 
 /* --- base64 --- */
 static int diti_base64_value(char digit) {

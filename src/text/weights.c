@@ -1,6 +1,6 @@
 #include "text/tokenizer.h"
 
-/* Prompts with weights, as A1111's web UI reads them. What it writes in Python is done here sign by sign: text becomes
+/* Prompts with weights, as A1111's web UI reads them. Its Python code is followed sign by sign: text becomes
    parts, a bracket that closes multiplies the weights of all parts since the one that opened, brackets left open close
    at the end, and neighbours of equal weight become one part. Its keyword BREAK is text here: a model of fixed length
    has no second window. */

@@ -1,6 +1,6 @@
 #include "text/tokenizer.h"
 
-/* BERT's WordPiece (models.md 6.3). */
+/* BERT's WordPiece (docs/models.md 6.3). */
 
 #define DITI_WORD_LIMIT 100u /* longer words are unknown */
 

@@ -1,7 +1,8 @@
 #include "vae/vae.h"
 
-/* AutoencoderKL (models.md 4.1): decoder and encoder are the same parts in another order. Pixels are rows, channels are
-   columns. Residuals stay F32 where the model asks for it (force_upcast): their values can leave the range of F16. */
+/* AutoencoderKL (docs/models.md 4.1): decoder and encoder are the same parts in another order. Pixels are rows,
+   channels are columns. Residuals stay F32 where the model asks for it (force_upcast): their values can leave the range
+   of F16. */
 
 /* ---- key names: asked for as diffusers has them ---- */
 

@@ -1,6 +1,6 @@
-/* A picture in strips of lines, one on each of several devices (parallel-cache-quant.md 1.1, DistVAE). What they need
-   of each other: the line next to a strip before every 3x3 convolution (below), the moments of group norms, line by
-   line of the latent, and the keys and values of the middle's attention (kl.c). Every sum has the same terms in the
+/* A picture in strips of lines, one on each of several devices (docs/parallel.md 1.1, DistVAE). Strips need
+   from each other the line next to them before every 3x3 convolution (below), the moments of group norms, line by line
+   of the latent, and the keys and values of the middle's attention (kl.c). Every sum has the same terms in the
    same order wherever strips end, so devices of one driver make the bytes that one of them makes alone.
 
    Bytes that member i of N sends for a decode, with e bytes to an element, n(i) neighbours (2, but 1 at both ends), and

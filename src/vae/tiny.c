@@ -1,10 +1,10 @@
 #include "vae/vae.h"
 
-/* AutoencoderTiny (models.md 4.2): convolutions and blocks by their numbers, where a missing number means something:
-   after the decoder's first convolution a ReLU, later that the size doubles. Convolutions of the encoder that halve it
-   have no bias. */
+/* AutoencoderTiny (docs/models.md 4.2): convolutions and blocks by their numbers, where a missing number means
+   something: after the decoder's first convolution a ReLU, later that the size doubles. Convolutions of the encoder
+   that halve it have no bias. */
 
-/* What stands before the layers' numbers; the original decoder's count from 1. NULL: no such half. */
+/* Finds the text before the layers' numbers; the original decoder counts from 1. NULL: there is no such half. */
 static const char *diti_tiny_scope(diti_loader *loader, bool decoder, uint32_t *first) {
     static const char *const scopes[2][3] = {{"encoder.layers.", "encoder.", ""}, {"decoder.layers.", "decoder.", ""}};
     char conv[64], block[64];

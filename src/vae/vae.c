@@ -1,6 +1,6 @@
 #include "vae/vae.h"
 
-/* What all autoencoders share: which one a file holds, the scale of its latents, tiles. */
+/* All autoencoders share this: finding out which one a file holds, the scale of its latents, tiles. */
 
 /* Single files of several models put the autoencoder under a prefix of its own. */
 static void diti_vae_choose_prefix(diti_loader *loader) {
@@ -129,7 +129,7 @@ static uint32_t diti_vae_cut_first(const diti_vae_cut *cut, uint32_t i) {
     return cut->count > 1 ? (uint32_t)((uint64_t)i * (cut->length - cut->size) / (cut->count - 1)) : 0;
 }
 
-/* Of piece i with the one before it; 0 at both ends. */
+/* The overlap of piece i with the one before it; 0 at both ends. */
 static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
     if (i == 0 || i == cut->count) return 0;
     return diti_vae_cut_first(cut, i - 1) + cut->size - diti_vae_cut_first(cut, i);
@@ -185,7 +185,7 @@ static uint32_t diti_vae_scaled(const diti_vae_tiles *tiles, uint32_t length) {
     return tiles->decode ? tiles->vae->traits.factor * length : length;
 }
 
-/* What piece (i, j) has become, faded into out. */
+/* Fades piece (i, j), decoded, into out. */
 static void diti_vae_put_tile(const diti_vae_tiles *tiles, diti_graph *graph, diti_tensor piece, uint32_t i,
                               uint32_t j) {
     const diti_vae_cut *cuts = tiles->cuts;

@@ -7,7 +7,7 @@
 typedef struct diti_vae diti_vae;
 typedef struct diti_vae_traits {
     uint32_t latent_channels, factor; /* pixels per latent element in each direction */
-    float scale, shift;               /* latent = (z - shift) * scale (models.md 4.1) */
+    float scale, shift;               /* latent = (z - shift) * scale (docs/models.md 4.1) */
     bool has_encoder, has_decoder;
     bool assumed; /* scale and shift: no config.json said them */
     bool tiny;    /* AutoencoderTiny: what it encodes has no log-variance */
@@ -106,7 +106,7 @@ typedef struct diti_vae_strip {
     uint32_t lines;          /* of the latent, of all strips together; 0: of an encoder, which has no strips */
 } diti_vae_strip;
 DIT_INTERNAL diti_vae_strip diti_strip_whole(uint32_t height, uint32_t width);
-/* Of a latent with height lines in all. *first: its first line. */
+/* This member's strip of a latent with height lines in all. *first: its first line. */
 DIT_INTERNAL diti_vae_strip diti_strip_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first);
 /* x without that room. */
 DIT_INTERNAL diti_tensor diti_strip_own(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x);

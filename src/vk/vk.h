@@ -47,7 +47,7 @@ typedef struct diti_vk_api {
     diti_vk_coop_list GetCoopProperties, GetFlexibleProperties; /* NULL: the instance knows no such thing */
 } diti_vk_api;
 
-/* The ladder (architecture.md 4). Higher rungs follow; everything that asks "which rung" compares with >=. */
+/* The ladder (docs/architecture.md 4). Higher rungs follow; everything that asks "which rung" compares with >=. */
 typedef enum diti_rung {
     DITI_RUNG_BASE,  /* F32 */
     DITI_RUNG_FP16,  /* F16 activations, F32 arithmetic */

@@ -87,7 +87,7 @@ def write(out, text, name, columns, numbers):
 def main():
     pairs, splits = decompositions()
     with open(OUT, "w") as out:
-        out.write(f"/* What tokenizers need of Unicode {unicode.unidata_version}, as unicode.c reads it; made by tests/reference/unicode_tables.py. */\n")
+        out.write(f"/* The part of Unicode {unicode.unidata_version} that tokenizers need, as unicode.c reads it; made by tests/reference/unicode_tables.py. */\n")
         out.write("#ifndef DITI_UNICODE_TABLES_H\n#define DITI_UNICODE_TABLES_H\n/* clang-format off */\n")
         write(out, "code, class (diti_unicode_class) wherever the class changes", "diti_unicode_classes", 2, runs(kind))
         write(out, "code, canonical combining class wherever that changes", "diti_unicode_combining", 2, runs(lambda code: unicode.combining(chr(code))))
