@@ -1640,7 +1640,8 @@ int main(void) {
     if (test_first_driver()) test_rounding_of_halves("half");
     for (int i = DITI_RUNG_COOP; i < DITI_RUNG_COUNT && units; i++)
         test_rounding_of_halves(diti_rung_name((diti_rung)i));
-    for (int i = 0; i < 2 && sweep && !units && test_first_driver(); i++) /* those drivers fuse what the optimizer joins */
+    for (int i = 0; i < 2 && sweep && !units && test_first_driver();
+         i++) /* those drivers fuse what the optimizer joins */
         test_unoptimised(i ? "0" : "1", i ? DITI_RUNG_FP16 : DITI_RUNG_BASE, hashes[i]);
     test_vulkan_end();
     return TEST_END("kernels");
