@@ -25,12 +25,9 @@ SOURCES  = $(patsubst %,src/%,$(shell sed 's/\#.*//' src/ORDER))
 TESTS    = $(filter-out fuzz_%,$(patsubst tests/%.c,%,$(wildcard tests/*.c)))
 SANITIZED = $(filter $(TESTS),$(patsubst tests/%.c,%,$(shell grep -L 'test-runs:' tests/*.c; \
                grep -l 'test-runs:$(if $(filter test-all,$(MAKECMDGOALS)),.,[a-z0-9 ])*sanitize' tests/*.c)))
-# These compile the library into themselves, dit.h or what is static in it; the others are linked with one object.
-WHOLE    = $(patsubst tests/%.c,%,$(shell grep -lE 'include "([^"]*\.c|dit\.h)"' tests/*.c))
 # What these compute themselves takes longer than compiling it well; drivers do the work of the others, which clang
 # compiles in less than half of the time.
 COMPUTING = attention bench golden int8 kernels layers model split_matrix text w8a8
-LINKED   = $(filter-out $(WHOLE),$(TESTS))
 FUZZERS  = $(patsubst tests/%.c,build/fuzz/%,$(wildcard tests/fuzz_*.c))
 PROGRAMS = $(patsubst examples/txt2img.c,build/dit,$(wildcard examples/txt2img.c)) \
            $(patsubst examples/%.c,build/%,$(wildcard examples/minimal.c)) \
@@ -42,38 +39,37 @@ $(PROGRAMS): | needs
 needs:
 	@sh tools/setup.sh list
 
-build/dit: examples/txt2img.c $(wildcard examples/*.h) dit.h
-	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
-build/%: examples/%.c dit.h
-	$(COMPILE) $(CFLAGS) $< -o $@ $(LIBS)
-# With DIT_API=static the compiler drops what a program does not call.
-build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) examples/programs.h dit.h
-	$(COMPILE) $(CFLAGS) -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
-build/mpi_split: examples/mpi_split.c dit.h
-	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(CFLAGS) $< -o $@ $(LIBS)
+# The library is compiled once, from src/ as dit.h is; each program is linked with what it calls. A test may have a file
+# of src/ within itself (tests/library.h): its functions are taken then.
+LINKED   = -Isrc -Wno-unused-function
+PROGRAM  = $(LINKED) -include tests/library.h
+LINK     = -Wl,--gc-sections $(LIBS)
 build/library.c: src/ORDER
 	@mkdir -p $(@D) && sed -n '/\.c$$\|\.inc$$/s/.*/#include "&"/p' $< >$@
-build/tests/library.o: build/library.c dit.h
-	@mkdir -p $(@D) && echo '  $@'
-	@$(COMPILE) -Isrc -O2 -c $< -o $@
+build/library.o: build/library.c dit.h
+	$(COMPILE) -Isrc $(CFLAGS) -ffunction-sections -c $< -o $@
 build/asan/library.o: build/library.c dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@$(SANITIZE) -Isrc -O1 -fsanitize=fuzzer-no-link -c $< -o $@
-$(WHOLE:%=build/tests/%): build/tests/%: tests/%.c $(wildcard tests/*.h) dit.h
+build/dit: examples/txt2img.c $(wildcard examples/*.h) build/library.o
+	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
+build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) examples/programs.h build/library.o
+	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
+# README's program, and dit.h as everyone has it.
+build/minimal: examples/minimal.c dit.h
+	$(COMPILE) -O1 $< -o $@ $(LIBS)
+build/mpi_split: examples/mpi_split.c build/library.o
+	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
+build/tests/%: tests/%.c $(wildcard tests/*.h) build/library.o
 	@mkdir -p $(@D) && echo '  $@'
-	@$(if $(filter $*,$(COMPUTING)),$(COMPILE) -O1,$(COMPILE:$(CC)%=clang%) -O0) -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
-$(LINKED:%=build/tests/%): build/tests/%: tests/%.c $(wildcard tests/*.h) build/tests/library.o
+	@$(if $(filter $*,$(COMPUTING)),$(COMPILE) -O1,$(COMPILE:$(CC)%=clang%) -O0) $(LINKED) $< build/library.o -o $@ -Wl,-z,muldefs $(LINK)
+build/asan/%: tests/%.c $(wildcard tests/*.h) build/asan/library.o
 	@echo '  $@'
-	@$(COMPILE) -Isrc -O1 -Wno-unused-function $< build/tests/library.o -o $@ $(LIBS)
-$(WHOLE:%=build/asan/%): build/asan/%: tests/%.c $(wildcard tests/*.h) dit.h
-	@mkdir -p $(@D) && echo '  $@'
-	@$(SANITIZE) -DDIT_API=static $< -x none -o $@ $(LIBS)
-$(LINKED:%=build/asan/%): build/asan/%: tests/%.c $(wildcard tests/*.h) build/asan/library.o
-	@echo '  $@'
-	@$(SANITIZE) -Isrc $< -x none build/asan/library.o -o $@ $(LIBS)
+	@$(SANITIZE) $(LINKED) $< -x none build/asan/library.o -o $@ -Wl,-z,muldefs $(LIBS)
 build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc) examples/programs.h
 build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h) examples/programs.h
 build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c examples/programs.h
+build/tests/int8 build/asan/int8: tests/kernels.c
 build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture build/fuzz/fuzz_parameters: \
     $(wildcard examples/*.h)
 build/fuzz/fuzz_%: tests/fuzz_%.c $(wildcard tests/*.h) build/asan/library.o

@@ -2222,6 +2222,7 @@ typedef struct diti_format_type {
 static dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_error *err);
 static dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
 	dit_error *err);
+static DITI_UNUSED uint32_t diti_gguf_code(dit_type type);
 static dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err);
 
 typedef struct diti_zip_entry {
@@ -3941,6 +3942,14 @@ static const diti_format_type *diti_gguf_find_type(uint32_t id) {
 		if (diti_gguf_types[i].id == id) return &diti_gguf_types[i];
 	}
 	return NULL;
+}
+
+static uint32_t diti_gguf_code(dit_type type) {
+	size_t i;
+	for (i = 0; i < DITI_COUNT(diti_gguf_types); i++) {
+		if (diti_gguf_types[i].type == type) return diti_gguf_types[i].id;
+	}
+	return 0;
 }
 
 static dit_result diti_gguf_shape(diti_gguf *gguf, diti_stored_tensor *tensor) {

@@ -2,8 +2,8 @@
    that do not fit the matrices, odd lengths, items of unequal length, nothing to attend to, scores to 1e4 and values of
    6e4, parts that are merged, slices, and int8 queries and keys. Each driver does what it can. test-runs: lavapipe
    swiftshader newest */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "model/pixart.c"
 #include "vulkan_test.h"
 
 static diti_env env;

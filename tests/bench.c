@@ -1,6 +1,7 @@
 /* build/dit-bench from inside: every case in a tiny size prints lines of JSON with the keys it promises, wrong
    arguments are refused in one line and before any work.   test-runs: lavapipe */
 #define BENCH_NO_MAIN
+#include "library.h"
 #include "../tools/dit-bench.c"
 #include "vulkan_test.h"
 

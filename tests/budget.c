@@ -1,8 +1,10 @@
 /* What one block, one layer and one step may cost: the dispatches and the bytes they move, counted on the graph of the
    bundled model, against numbers derived here. No device is needed: the graph is that of an imaginary GPU.
    test-runs: plain */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "text/t5.c"
+#include "model/pixart.c"
+#include "job/inspect.c"
 #include "files.h"
 #include "test.h"
 

@@ -1,8 +1,8 @@
 /* Class-conditional models: classes by number and name, what they refuse, batches of several classes, restarts, the
    original's single file with its own scheduler, and modulation made in the steps where its tables are too large.
    Values against the references are golden's.   test-runs: sanitize, in test-all lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "model/dit.c"
 #include "files.h"
 #include "vulkan_test.h"
 

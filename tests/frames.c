@@ -1,8 +1,9 @@
 /* Frames: how work is cut, what a call of dit_job_record is expected to take, and what is learned from what it took.
  * All times are feigned (overrides gflop_ns and launch_us) or computed, so that nothing here depends on how fast the
  * machine is; dit-bench frames measures. test-runs: lavapipe, in test-all sanitize */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "graph/plan.c"
+#include "job/inspect.c"
 #include "vulkan_test.h"
 #include "engine.h"
 #include "files.h"

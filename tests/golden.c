@@ -5,8 +5,19 @@
    without goldens is searched for folders with goldens. A folder of no known family fails. --truncating: on a driver
    that rounds to F16 toward zero. Without DIR: all of tests/fixtures that is listed below, on every rung of the device,
    or on RUNG alone. */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "graph/ops_elementwise.c"
+#include "text/t5.c"
+#include "text/clip.c"
+#include "text/bert.c"
+#include "model/evaluate.c"
+#include "model/pixart.c"
+#include "model/dit.c"
+#include "model/hunyuandit.c"
+#include "model/flux.c"
+#include "model/sd3.c"
+#include "vae/kl.c"
+#include "vae/tiny.c"
 #include "golden.h"
 #include "golden_bert.h"
 #include "golden_clip.h"

@@ -1,8 +1,8 @@
 /* The kernels against references computed in double precision: odd sizes, edge values, every operand of every epilogue,
    every stored type, slices and tiny limits. Both forms of a kernel (for processors, for GPUs) run on every driver.
    test-runs: lavapipe swiftshader sanitize newest */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "vk/pipeline.c"
 #include "truncating.h"
 
 static diti_env env;

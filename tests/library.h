@@ -1,9 +1,11 @@
-/* The library with what its rooms offer each other. The functions come from one object, compiled once for all programs
- * (Makefile). A program that needs what is static in a file, or dit.h as it is, has DIT_IMPLEMENTATION instead. */
+/* The library with what its rooms offer each other. Its functions come from one object, compiled once for all programs
+ * (Makefile). A test that needs what is static in a file of src/ includes this file behind library.h, too, and has the
+ * functions of the file twice: the linker takes the test's. */
 #ifndef LIBRARY_H
 #define LIBRARY_H
 #include "job/job.h"
 #include "split/mesh.h"
 #include "split/split.h"
 #include "text/tokenizer.h"
+#define DIT_IMPLEMENTED /* programs that are compiled into a test say DIT_IMPLEMENTATION */
 #endif

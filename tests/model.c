@@ -1,8 +1,11 @@
 /* Loading of weights and the models' tables: wrong files and their messages, sizes of dry runs, cancelling, memory that
    runs out; and on a device: small limits and staged uploads change no byte, a batch equals its single runs.
    Values against the references are golden's.   test-runs: lavapipe sanitize, in test-all swiftshader */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "text/t5.c"
+#include "model/pixart.c"
+#include "model/hunyuandit.c"
+#include "vae/kl.c"
 #include "files.h"
 #include "vulkan_test.h"
 

@@ -2,8 +2,8 @@
    made here of random numbers. Where the encoders' results go, what is absent, files of all kinds, blobs and prompts
    side by side, encoders that leave the device, and every refusal. Values against the references are golden's.
    test-runs: sanitize */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "job/conditioning.c"
 #include "files.h"
 #include "model_files.h"
 #include "vulkan_test.h"

@@ -2,6 +2,7 @@
  * the closed forms of its bytes, and against bad input. Kind of a row: "fit" where one of the tables' numbers
  * (bandwidth, launch, latency, efficiency) was solved from it, "check" where none was. */
 #define PLAN_NO_MAIN
+#include "library.h"
 #include "../tools/dit-plan.c"
 #include "test.h"
 #include <sys/resource.h>

@@ -7,8 +7,9 @@
    which rows have passed. By hand: build/tests/split_matrix WORD... runs the rows whose line has all words in it; an
    argument with a slash in it is a folder of fixtures that are tested as well.
    test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "model/hunyuandit.c"
+#include "model/sd3.c"
 #include "split_forms.h"
 #include "split_job.h"
 #include "stale_model.h"

@@ -1,8 +1,8 @@
 /* Weights of blocks that devices have but a part of, with the others' coming one block ahead: against one device, what
    is sent against its closed form, what each device has to hold, what this does not go with.
    test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "model/pixart.c"
 #include "split_job.h"
 #include "vulkan_test.h"
 

@@ -2,8 +2,9 @@
    device, memory of each device, bytes against their closed form, what cannot be divided; a model that no device holds.
    By hand: an argument is a folder with more packed models (gguf_sd35m_q8_0, gguf_sd35m_q6_k).
    test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "graph/ops_norm.c"
+#include "model/sd3.c"
 #include "split_job.h"
 #include "vulkan_test.h"
 

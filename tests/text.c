@@ -1,6 +1,6 @@
 /* text: tokenizers, Unicode and weighted prompts against their references, and against damaged files. */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "text/unicode.c"
 #include "test.h"
 #include "files.h"
 #include "golden_tokenizers.h"

@@ -1,7 +1,13 @@
 /* The vk room: choosing, opening and wrapping devices, limits, memory, copies, pipelines, the cache blob, submission.
  */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "vk/quirks.c"
+#include "vk/coop.c"
+#include "vk/pipeline.c"
+#include "vk/cache.c"
+#include "vk/device.c"
+#include "vk/extend.c"
+#include "vk/spirv.c"
 #include "vulkan_test.h"
 #include "vk_test.h"
 #include <pthread.h>

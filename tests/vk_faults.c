@@ -1,8 +1,8 @@
 /* Every Vulkan call and every host allocation of the vk room fails once, in each way that it can: each time there must
    be a clean error or a way around it, nothing may be left behind, and the validation layers must stay silent.
    test-runs: sanitize swiftshader, in test-all lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "vk/pipeline.c"
 #include "vulkan_test.h"
 #include "vk_test.h"
 #include "vulkan_faults.h"

@@ -2,6 +2,7 @@
    that of the same model computed in fp32 (stored weights, base rung), and the picture at the end.
    test-runs: lavapipe */
 #define main convert_main
+#include "library.h"
 #include "../tools/dit-convert.c"
 #undef main
 #include "golden.h"

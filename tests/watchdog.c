@@ -2,8 +2,8 @@
  * own predictions, for real models and for shapes that no test can run; and a long attention gives the same bytes
  * however finely it is cut. DIT_TEST_ALL=1: 512 query rows at 100003 keys instead of 64.
  * test-runs: lavapipe */
-#define DIT_IMPLEMENTATION
-#include "dit.h"
+#include "library.h"
+#include "graph/plan.c"
 #include "vulkan_test.h"
 #include "files.h"
 

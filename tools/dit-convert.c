@@ -581,13 +581,7 @@ static dit_result put_metadata(converter *convert) {
 }
 
 /* GGUF's number; whether int8 rows are rotated stands in the metadata. */
-static uint32_t gguf_type(dit_type type) {
-    if (diti_type_is_i8(type)) type = DIT_TYPE_I8_ROW;
-    for (size_t i = 0; i < DITI_COUNT(diti_gguf_types); i++) {
-        if (diti_gguf_types[i].type == type) return diti_gguf_types[i].id;
-    }
-    return 0;
-}
+static uint32_t gguf_type(dit_type type) { return diti_gguf_code(diti_type_is_i8(type) ? DIT_TYPE_I8_ROW : type); }
 
 static dit_result put_tensor_info(converter *convert, const out_tensor *tensor) {
     uint32_t rank = tensor->is_scale ? 1 : tensor->flat ? 2 : tensor->stored->rank;

@@ -247,6 +247,14 @@ static const diti_format_type *diti_gguf_find_type(uint32_t id) {
     return NULL;
 }
 
+DIT_INTERNAL uint32_t diti_gguf_code(dit_type type) {
+    size_t i;
+    for (i = 0; i < DITI_COUNT(diti_gguf_types); i++) {
+        if (diti_gguf_types[i].type == type) return diti_gguf_types[i].id;
+    }
+    return 0;
+}
+
 /* Dimensions stand fastest first in the file. */
 static dit_result diti_gguf_shape(diti_gguf *gguf, diti_stored_tensor *tensor) {
     uint32_t i;

@@ -231,6 +231,7 @@ DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_
 DIT_INTERNAL const diti_format_type *diti_safetensors_find_type(const char *name); /* NULL: unknown */
 DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,
                                         dit_error *err);
+DIT_INTERNAL DITI_UNUSED uint32_t diti_gguf_code(dit_type type); /* GGUF's number of a type; F32's where it has none */
 DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err);
 
 /* --- inside the room: PyTorch checkpoints are zip archives with a pickle that says which bytes are which tensor --- */
