@@ -258,7 +258,7 @@ static void test_mixed(void) {
 
 /* --- traces: copies have a lane of their own --- */
 
-static char trace_text[1 << 20];
+static char trace_text[1 << 23]; /* a slow machine has more slices */
 static size_t trace_size;
 
 static bool keep_trace(const void *data, size_t size, void *user) {
@@ -280,7 +280,7 @@ static void check_trace(dit_context *context) {
     diti_env env;
     diti_json *json = NULL;
     trace_size = 0;
-    CHECK(dit_trace_write(context, keep_trace, NULL, &err) == DIT_OK);
+    CHECK_MESSAGE(dit_trace_write(context, keep_trace, NULL, &err) == DIT_OK, "%s", err.message);
     CHECK(diti_env_init(&env, NULL, NULL, NULL) == DIT_OK &&
           diti_json_parse(&env, trace_text, trace_size, "trace", &json, &err) == DIT_OK);
     diti_json_free(&env, json);
@@ -426,8 +426,8 @@ static void test_sequences(void) {
     static const char *const on_two[] = {"ulysses2", "ring2", NULL}, *const on_three[] = {"ring3", NULL},
                              *const on_four[] = {"cfg2,ulysses2", "ulysses2,ring2", NULL};
     check_sequence(PAIR, tiny, 32, on_two);
-    check_sequence("llvmpipe,llvmpipe,llvmpipe", tiny, 48, on_three);
-    check_sequence("llvmpipe,llvmpipe,llvmpipe,llvmpipe", tiny, 32, on_four);
+    if (full) check_sequence("llvmpipe,llvmpipe,llvmpipe", tiny, 48, on_three);
+    check_sequence("llvmpipe,llvmpipe,llvmpipe,llvmpipe", tiny, 32, full ? on_four : on_four + 1);
 }
 
 /* --- plans, unequal shares, and what the planner chooses --- */

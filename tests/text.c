@@ -106,13 +106,14 @@ static void test_unicode(const diti_env *env) {
         uint64_t hash = 0xcbf29ce484222325u;
         char text[20];
         uint32_t first;
-        for (first = 0; first < 0x110000; first += 4096) {
+        for (first = 0; first < (test_quick_way("sanitize") ? 0x3000 : 0x110000); first += 4096) {
             diti_codes codes = codes_from(env, unicode, first);
             hash = hash_rule(env, unicode, steps[i].rule, hash, &codes);
             diti_codes_free(&codes);
         }
         snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
-        CHECK_MESSAGE(diti_equal(text, diti_json_string(golden, steps[i].name, "")), "%s: %s", steps[i].name, text);
+        CHECK_MESSAGE(first < 0x110000 || diti_equal(text, diti_json_string(golden, steps[i].name, "")), "%s: %s",
+                      steps[i].name, text);
     }
     diti_free(env, unicode);
     diti_json_free(env, golden);

@@ -6,7 +6,7 @@
 
 #define MODEL "models/emoji-q8_0.gguf"
 #define TAESD "tests/fixtures/taesd/model.safetensors"
-enum { WIDTH = 320, HEIGHT = 224, TILE = 128, BORDER = 32 };
+enum { WIDTH = 256, HEIGHT = 160, TILE = 128, BORDER = 32 };
 
 static diti_env env;
 
