@@ -28,7 +28,8 @@ check() { # check TITLE COMMAND...
 
 build() { # build SOURCE NAME
     if [ "$work/$2.exe" -nt dit.h ] && [ "$work/$2.exe" -nt "$1" ]; then return; fi
-    $compiler -std=gnu99 -O2 -static -I. -isystem "$work/include" "$1" -o "$work/$2.exe"
+    x86_64-w64-mingw32-windres examples/windows.rc "$work/windows.o" &&
+        $compiler -std=gnu99 -O2 -static -I. -isystem "$work/include" "$1" "$work/windows.o" -o "$work/$2.exe"
 }
 windows() { # windows PROGRAM ARGUMENTS...: Wine finds graphics drivers only where there is a display
     program=$1
@@ -57,6 +58,13 @@ command_line() {
     grep -aq '^banana' "$work/banana.png" || grep -aq 'parameters.*banana' "$work/banana.png" || { echo "the PNG does not name its prompt"; return 1; }
     grep -aq 'Seed: 7' "$work/banana.png"
 }
+other_letters() { # prompts and paths beyond the system's code page arrive as they are
+    rm -rf "$work/grün ♥" && mkdir "$work/grün ♥" && cp models/emoji-q8_0.gguf "$work/grün ♥/模型.gguf" || return 1
+    windows dit -m "$work/grün ♥/模型.gguf" --prompt 'grünes Herz ♥' --steps 1 -o "$work/grün ♥/häßlich ♥.png" || return 1
+    grep -aq 'grünes Herz ♥' "$work/grün ♥/häßlich ♥.png" || { echo 'the PNG names another prompt'; return 1; }
+    windows dit --repeat-from "$work/grün ♥/häßlich ♥.png" -m "$work/grün ♥/模型.gguf" -o "$work/grün ♥/wieder.png" &&
+        cmp "$work/grün ♥/häßlich ♥.png" "$work/grün ♥/wieder.png"
+}
 refusal() { # a missing file ends with a sentence and the exit code that Linux has
     windows dit -m missing.gguf --prompt x -o "$work/none.png" >"$work/refusal" 2>&1
     there=$?
@@ -68,6 +76,7 @@ check 'dit.exe is built' build examples/txt2img.c dit
 check 'dit.exe lists a device' windows dit --list-devices
 check 'minimal.exe makes the picture that minimal makes' minimal_picture
 check 'dit.exe makes a PNG that names its parameters' command_line
+check 'dit.exe takes prompts and paths in any letters' other_letters
 check 'dit.exe refuses a missing model as dit does' refusal
 echo "wine: $passed passed, $failed failed"
 [ $failed = 0 ]
