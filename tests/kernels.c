@@ -1579,7 +1579,33 @@ static void test_unit_portions(const char *rung, const char *module) {
     diti_device *device;
     snprintf(overrides, sizeof overrides, "rung=%s,cpu=0,portions=%d", rung, strcmp(rung, "half") ? 1 : 0);
     device = open_device(overrides, 0);
-    if (device) test_unit_few(device, module);
+    if (device) {
+        device->team = 0; /* which would take the place of gemm_half: test_broadcast */
+        test_unit_few(device, module);
+    }
+    diti_device_close(device);
+}
+
+/* Products by broadcasts within subgroups, as Intel's GPUs without matrices have them: the portions of line 0. */
+static void test_broadcast(diti_rung rung) {
+    diti_device *device = open_rung("cpu=0,portions=0", rung);
+    if (!device) return;
+    CHECK_MESSAGE(device->team == device->limits.subgroup_size, "teams of %u in subgroups of %u", device->team,
+                  device->limits.subgroup_size);
+    test_unit_few(device, "gemm_broadcast");
+    if (sweep || !test_first_driver()) { /* lavapipe compiles them for 20 s */
+        test_linear_sizes(device);
+        test_linear_parts(device);
+        test_conv(device);
+    }
+    device->team = 0;
+    check_unit(device, "gemm_gpu", &(linear_case){.m = 70, .n = 96, .k = 72, .type = DIT_TYPE_F16}, 1);
+    diti_device_close(device);
+    device = open_device("cpu=1,portions=0", 0);
+    CHECK(device && !device->team);
+    diti_device_close(device);
+    device = open_device("cpu=0", 0);
+    CHECK(device && !device->team);
     diti_device_close(device);
 }
 
@@ -1634,6 +1660,8 @@ int main(void) {
     if (sweep || !test_first_driver()) test_device("cpu=1", DITI_RUNG_FP16); /* in make test SwiftShader has it */
     if (sweep) test_device("cpu=0", DITI_RUNG_BASE);
     test_device("cpu=0", DITI_RUNG_FP16);
+    test_broadcast(test_first_driver() ? DITI_RUNG_FP16 : DITI_RUNG_BASE);
+    if (sweep) test_broadcast(test_first_driver() ? DITI_RUNG_BASE : DITI_RUNG_FP16);
     if (sweep || !test_first_driver()) hashes[0] = test_same_bytes("1", DITI_RUNG_BASE);
     hashes[1] = test_same_bytes("0", DITI_RUNG_FP16);
     if (sweep || test_first_driver()) test_rounding("0", hashes[1]);

@@ -1,6 +1,6 @@
 /* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp and gemm_gpu.comp take
-   any; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin where whole vectors do, and int8 rows get
-   the same bytes from each). */
+   any; gemm_broadcast takes all but int8 rows; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin
+   where whole vectors do; int8 rows get the same bytes from each kernel that takes them). */
 #include "graph/graph.h"
 
 /* Push words of gemm.glsl. */
@@ -141,6 +141,23 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->constants[1] = 4;
     out->constants[2] = 0;
     out->constant_count = 5;
+    out->band = 8;
+}
+
+/* Subgroups with 4 rows each, threads with 4 columns of them; in a slice of K every thread has one or two quads of A. */
+static void diti_gemm_tiles_broadcast(const diti_graph *graph, diti_gemm_tiles *out) {
+    const diti_limits *limits = &graph->device->limits;
+    uint32_t team = graph->device->team, rows = 4, quads = team > 16 ? team / rows : 4;
+    out->module = "gemm_broadcast";
+    out->group = 256;
+    while (out->group > limits->group_invocations || out->group > 4 * team * quads) out->group /= 2;
+    out->rows = out->group / team * rows;
+    out->columns = 4 * team;
+    out->constants[0] = rows;
+    out->constants[1] = 4;
+    out->constants[2] = team;
+    out->constants[3] = quads;
+    out->constant_count = 4;
     out->band = 8;
 }
 
@@ -318,6 +335,8 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
         return;
     if (i8 && device->dot && vector)
         diti_gemm_tiles_dot(graph, gemm, out);
+    else if (!i8 && !few && device->team && diti_gemm_rows_at_once(graph, gemm) >= 256)
+        diti_gemm_tiles_broadcast(graph, out);
     else if (graph->device->is_cpu && !(half && !few))
         diti_gemm_tiles_cpu(graph, gemm, out);
     else
@@ -377,6 +396,7 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     uint32_t candidate;
     bool cpu = diti_equal(tiles->module, "gemm_cpu"), gpu = diti_equal(tiles->module, "gemm_gpu");
     if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
+    if (diti_equal(tiles->module, "gemm_broadcast")) return;               /* it has one tile */
     wanted.kind = DITI_TUNE_GEMM;
     wanted.module = tiles->module;
     wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;
