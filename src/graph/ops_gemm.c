@@ -144,7 +144,8 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->band = 8;
 }
 
-/* Subgroups with 4 rows each, threads with 4 columns of them; in a slice of K every thread has one or two quads of A. */
+/* Subgroups with 4 rows each, threads with 4 columns of them; in a slice of K every thread has one or two quads of A.
+ */
 static void diti_gemm_tiles_broadcast(const diti_graph *graph, diti_gemm_tiles *out) {
     const diti_limits *limits = &graph->device->limits;
     uint32_t team = graph->device->team, rows = 4, quads = team > 16 ? team / rows : 4;
@@ -396,7 +397,7 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     uint32_t candidate;
     bool cpu = diti_equal(tiles->module, "gemm_cpu"), gpu = diti_equal(tiles->module, "gemm_gpu");
     if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
-    if (diti_equal(tiles->module, "gemm_broadcast")) return;               /* it has one tile */
+    if (diti_equal(tiles->module, "gemm_broadcast")) return;              /* it has one tile */
     wanted.kind = DITI_TUNE_GEMM;
     wanted.module = tiles->module;
     wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;
