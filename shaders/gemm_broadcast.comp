@@ -8,6 +8,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #define INT8 false
+#define DECODES
 #include "gemm.glsl"
 layout(constant_id = 10) const uint ROWS = 4;
 layout(constant_id = 11) const uint COLUMNS = 4; // a multiple of 4
@@ -62,7 +63,9 @@ void main() {
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) {
                 uint n = t + i * THREADS, column = min(first_column + n / STEP_QUADS, N - 1u), quad = first + n % STEP_QUADS;
-                next_w[i] = quad < quads ? WORDS_OF(w, W_FORMAT, w_offset + column * w_pitch + 4u * (tap * quads + quad)) : uvec4(0u);
+                next_w[i] = quad >= quads ? uvec4(0u)
+                            : PACKED      ? floatBitsToUint(decode_w(column, 4u * quad))
+                                          : WORDS_OF(w, W_FORMAT, w_offset + column * w_pitch + 4u * (tap * quads + quad));
             }
         }
         if (s == 0u) continue;

@@ -11,6 +11,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_shader_explicit_arithmetic_types : require
 #define VECTOR true
+#define DECODES
 #include "gemm.glsl"
 layout(constant_id = 10) const uint TEAM = 32; // threads that share a fragment
 layout(constant_id = 11) const uint M_FLOAT = 16;
@@ -135,7 +136,9 @@ void main() {
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) {
                 uint n = t + i * THREADS, column = min(first_column + n / step_units, N - 1u);
-                next_w[i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, first + n % step_units * unit);
+                uint k = first + n % step_units * unit;
+                if (PACKED) next_w[i] = k < K ? round_unit(decode_w(column, k), decode_w(column, k + 4u)) : uvec4(0u);
+                else next_w[i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, k);
             }
         }
         if (s > 0u) {

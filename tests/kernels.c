@@ -131,6 +131,7 @@ static void write_input(int index) {
 }
 
 static char last_module[32];      /* of the last dispatch */
+static int last_expansions;       /* of weights, in the last plan */
 static float large_inputs = 1;    /* what activations are multiplied with */
 static const char *plain_modules; /* a folder, or NULL: the embedded modules */
 static void insert_plain_pipelines(diti_graph *graph);
@@ -142,6 +143,9 @@ static bool run_plan(void) {
     if (!CHECK_MESSAGE(diti_plan_create(&bench.graph, NULL, &bench.plan, &err) >= 0, "%s", err.message)) return false;
     snprintf(last_module, sizeof last_module, "%s",
              diti_spirv_name(bench.plan->sources[bench.plan->source_count - 1].module));
+    last_expansions = 0;
+    for (size_t i = 0; i < bench.plan->source_count; i++)
+        last_expansions += !strcmp(diti_spirv_name(bench.plan->sources[i].module), "expand");
     for (int i = 0; i < bench.input_count; i++) write_input(i);
     return CHECK_MESSAGE(diti_plan_run(bench.plan, 0, 1, &err) >= 0, "%s", err.message);
 }
@@ -1722,6 +1726,45 @@ static void test_wide_model(void) {
     bytes_free(&stored);
 }
 
+/* --- packed weights that a product of few rows decodes itself: the bytes of an expansion and a product --- */
+
+static void test_decoded(const char *overrides, const char *module, bool few) {
+    static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_K, DIT_TYPE_Q6_K};
+    static const uint32_t rows[] = {1, 3, 8, 9, 33, 300};
+    diti_device *device = open_device(overrides, 0);
+    for (size_t t = 0; t < DITI_COUNT(types) && device; t++)
+        for (size_t r = few ? 0 : 3; r < DITI_COUNT(rows); r++) {
+            linear_case c = {.m = rows[r], .n = 72, .k = 512, .type = types[t], .parts = r % 2 ? 3 : 1, .bias = true};
+            matrix got[2];
+            int expansions[2];
+            if (!sweep && (t + r) % 2) continue;
+            for (int i = 0; i < 2; i++) {
+                double *wanted;
+                device->decodes = i;
+                random_state = 5 + r;
+                got[i] = run_linear(device, &c, &wanted);
+                expansions[i] = last_expansions;
+                if (got[i].data) {
+                    char what[80];
+                    snprintf(what, sizeof what, "%s %s m %u decoded %d", overrides, diti_type_name(c.type), c.m, i);
+                    if (few) close_to(&got[i], wanted, tolerance_of(device->rung ? DITI_F16 : DITI_F32), what);
+                    CHECK_MESSAGE(rows[r] <= 8 || !strcmp(last_module, module), "%s: computed by %s", what,
+                                  last_module);
+                }
+                free(wanted);
+            }
+            CHECK_MESSAGE(expansions[0] == (c.parts > 1 ? 3 : 1) && expansions[1] == (c.m > 128 ? expansions[0] : 0),
+                          "%s %s m %u: %d and %d expansions", overrides, diti_type_name(c.type), c.m, expansions[0],
+                          expansions[1]);
+            if (got[0].data && got[1].data)
+                CHECK_MESSAGE(!memcmp(got[0].data, got[1].data, sizeof(float) * c.m * c.n),
+                              "%s %s m %u: other bytes when decoded in the product", overrides, diti_type_name(c.type),
+                              c.m);
+            free(got[0].data), free(got[1].data);
+        }
+    diti_device_close(device);
+}
+
 /* Products by broadcasts within subgroups, as Intel's GPUs without matrices have them: the portions of line 0. */
 static void test_broadcast(diti_rung rung) {
     diti_device *device = open_rung("cpu=0,portions=0", rung);
@@ -1796,6 +1839,8 @@ int main(void) {
     if (sweep || !test_first_driver()) test_device("cpu=1", DITI_RUNG_FP16); /* in make test SwiftShader has it */
     if (sweep) test_device("cpu=0", DITI_RUNG_BASE);
     test_device("cpu=0", DITI_RUNG_FP16);
+    test_decoded("rung=base,cpu=0", "gemm_gpu", true);
+    if (sweep || !test_first_driver()) test_decoded("rung=base,cpu=0,portions=0", "gemm_broadcast", false);
     test_narrowed();
     test_wide_model();
     test_broadcast(test_first_driver() ? DITI_RUNG_FP16 : DITI_RUNG_BASE);

@@ -595,6 +595,7 @@ typedef struct diti_gemm {
     uint32_t
         parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
     const diti_gemm_image *image;
+    dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
     const char *name;
 } diti_gemm;
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
@@ -605,7 +606,9 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
 /* Finds the device's speed, unless it is calibrated on its rung. Where the device is allowed too little memory for
    that, the guess stays. */
 DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err);
-/* Does it in parts where `tiles` of the usual size are too few (ops_split_k.c); false: it is not split. */
+/* Whether `tiles` of the usual size are too few, and a product is done in parts (ops_split_k.c). */
+DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
+/* Does it in parts then; false: it is not split. */
 DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 /* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
 #define DITI_ATTENTION_CONSTANTS 10u

@@ -367,6 +367,7 @@ typedef struct diti_device {
     uint32_t team;            /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
     bool states_team;         /* its pipelines state that size: other subgroups may have another one */
     bool broadcasts;          /* threads of compute shaders can read what another one of their subgroup has */
+    bool decodes;             /* products of few rows decode packed weights themselves, unless overridden */
     bool half_products;       /* gemm_half is used where no matrix fits, after the self-test */
     bool coop_convolutions;   /* convolutions use matrices, after the self-test */
     bool small_tiles;         /* products on matrices have small tiles: a quirk */
