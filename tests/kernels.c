@@ -1822,6 +1822,7 @@ int main(void) {
     CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
     units = test_unit("coop", "gemm_coop");
     if (units && sweep) test_unit("coop2", "gemm_coop");
+    if (units && sweep) test_decoded("rung=coop,cpu=0,portions=1", "gemm_coop", false);
     if (!units || sweep) test_unit("half", "gemm_half");
     if (units && !sweep) { /* all else has been seen on other drivers */
         test_vulkan_end();
