@@ -4,7 +4,7 @@
 #include "activation.glsl"
 
 layout(constant_id = 1) const uint A_FORMAT = FORMAT_F32;
-layout(constant_id = 2) const uint W_FORMAT = FORMAT_F32;
+layout(constant_id = 2) const uint W_FORMAT = FORMAT_F32; // or PACKED: as stored, for kernels that decode it when they load it
 layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 4) const uint OPERAND_FORMATS = 0; // bit 0: of the residual, bit 1: of the multiplier
 layout(constant_id = 5) const uint PARTS = 0; // which of the optional operands exist
@@ -103,6 +103,23 @@ vec4 column_scales(const uint n) {
 vec4 mask_tail(const vec4 v, const uint k) {
     return TAIL ? mix(vec4(0.0), v, lessThan(uvec4(k) + QUAD, uvec4(K))) : v;
 }
+
+#ifdef DECODES
+#define PACKED ((W_FORMAT & 16u) != 0u) // then bits 0 to 3 are the dit_type, and w_pitch counts bytes
+#define PACKED_ROUNDS ((W_FORMAT & 32u) != 0u) // to F16, which is what an expansion would have written
+#define TYPE (W_FORMAT & 15u)
+#define SOURCE(I) w_u1[w_offset + (I)]
+#include "decode.glsl"
+const uint block_bytes = TYPE == TYPE_Q8_0   ? 34u
+                         : TYPE == TYPE_Q4_0 ? 18u
+                         : TYPE == TYPE_Q4_K ? 144u
+                                             : 210u; // Q6_K
+vec4 decode_w(const uint column, const uint k) {
+    vec4 v = block_elements(column * w_pitch + k / BLOCK * block_bytes, k % BLOCK);
+    return PACKED_ROUNDS ? unpack4(pack4(v)) : v;
+}
+#define W_VALUES(COLUMN, K) (PACKED ? decode_w(COLUMN, K) : w_load4(W_FORMAT, w_offset + (COLUMN) * w_pitch + (K)))
+#endif
 
 uint gate_row(const uint row) { return rows_per_gate == 0u ? 0u : row / rows_per_gate; }
 

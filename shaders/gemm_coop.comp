@@ -11,6 +11,7 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_shader_explicit_arithmetic_types : require
 #define VECTOR true
+#define DECODES
 #include "gemm.glsl"
 layout(constant_id = 10) const uint TEAM = 32; // threads that share a fragment
 layout(constant_id = 11) const uint M_FLOAT = 16;
@@ -76,16 +77,17 @@ UNIT_OF(a, A_FORMAT)
 #define FIT(V) (V)
 UNIT_OF(w, W_FORMAT)
 
-// One slice of K. PER: elements in an element of TILES.
+// One slice of K. PER: elements in an element of TILES. Places are counted in elements of TILES from the start, so that only one sum depends
+// on the thread, and all else is a constant that loads take for nothing.
 #define MULTIPLY(TYPE, SUMS, TILES, PER, M_SIZE, N_SIZE, K_SIZE)                                                                    \
     [[unroll]] for (uint k = 0u; k < STEP; k += K_SIZE) {                                                                           \
         coopmat<TYPE, SCOPE, M_SIZE, K_SIZE, gl_MatrixUseA> x[ROWS];                                                                \
         [[unroll]] for (uint i = 0u; i < ROWS; i++)                                                                                 \
-            coopMatLoad(x[i], TILES, ((down * ROWS + i) * M_SIZE * skewed * unit + k) / PER, skewed * unit / PER, gl_CooperativeMatrixLayoutRowMajor); \
+            coopMatLoad(x[i], TILES, (down * ROWS + i) * M_SIZE * (skewed * unit / PER) + k / PER, skewed * unit / PER, gl_CooperativeMatrixLayoutRowMajor); \
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {                                                                            \
             coopmat<TYPE, SCOPE, K_SIZE, N_SIZE, gl_MatrixUseB> y;                                                                  \
-            uint at = (tile_rows + (across * COLUMNS + j) * N_SIZE) * skewed * unit + k;                                            \
-            coopMatLoad(y, TILES, at / PER, skewed * unit / PER, gl_CooperativeMatrixLayoutColumnMajor);                            \
+            uint at = (tile_rows + (across * COLUMNS + j) * N_SIZE) * (skewed * unit / PER) + k / PER;                                            \
+            coopMatLoad(y, TILES, at, skewed * unit / PER, gl_CooperativeMatrixLayoutColumnMajor);                            \
             [[unroll]] for (uint i = 0u; i < ROWS; i++) SUMS[i * COLUMNS + j] = coopMatMulAdd(x[i], y, SUMS[i * COLUMNS + j]);      \
         }                                                                                                                           \
     }
@@ -134,7 +136,9 @@ void main() {
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) {
                 uint n = t + i * THREADS, column = min(first_column + n / step_units, N - 1u);
-                next_w[i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, first + n % step_units * unit);
+                uint k = first + n % step_units * unit;
+                if (PACKED) next_w[i] = k < K ? round_unit(decode_w(column, k), decode_w(column, k + 4u)) : uvec4(0u);
+                else next_w[i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, k);
             }
         }
         if (s > 0u) {
@@ -147,7 +151,9 @@ void main() {
     }
 
     uint mine = team * m_size * strip_skewed;
-    uint written = m_size * strip + (first_group >> 31); // drivers unroll loops whose length they know: NVK takes seven times as long for it
+    const bool even = m_size * strip % TEAM == 0u; // no thread is left without an element in the last round
+    // Drivers write out loops whose length they know. Four rounds are worth it, of eight NVK takes seven times as long to compile.
+    uint written = m_size * strip + (m_size * strip > 4u * TEAM ? first_group >> 31 : 0u);
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         barrier();
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
@@ -156,7 +162,9 @@ void main() {
             else coopMatStore(sums[i * COLUMNS + j], tiles, at, strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
         }
         barrier();
-        for (uint n = mate; n < written; n += TEAM) {
+        for (uint passed = 0u; passed < written; passed += TEAM) {
+            uint n = mate + passed;
+            if (!even && n >= m_size * strip) break;
             uint row = first_row + (down * ROWS + i) * m_size + n / strip, column = first_column + across * COLUMNS * n_size + n % strip * 4u;
             uint at = mine + n / strip * strip_skewed + n % strip;
             vec4 v = INT8 ? vec4(ivec4(uvec4(byte_tiles[2u * at], byte_tiles[2u * at + 1u]))) : uintBitsToFloat(tiles[at]);

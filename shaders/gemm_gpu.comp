@@ -18,6 +18,7 @@
 #else
 #define CELL vec4
 #endif
+#define DECODES
 #include "gemm.glsl"
 layout(constant_id = 10) const uint ROWS = 8;
 layout(constant_id = 11) const uint COLUMNS = 4; // a multiple of 4
@@ -61,7 +62,7 @@ vec4 few_rows(const uint t, const uint n) {
     [[unroll]] for (uint r = 0u; r < ROWS; r++) sum[r] = vec4(0.0);
     for (uint quad = t; quad < quads; quad += THREADS) {
         vec4 y[4];
-        [[unroll]] for (uint c = 0u; c < 4u; c++) y[c] = w_load4(W_FORMAT, w_offset + min(n + c, N - 1u) * w_pitch + 4u * quad);
+        [[unroll]] for (uint c = 0u; c < 4u; c++) y[c] = W_VALUES(min(n + c, N - 1u), 4u * quad);
         [[unroll]] for (uint r = 0u; r < ROWS; r++) {
             vec4 x = mask_tail(a_load4(A_FORMAT, a_offset + min(r, M - 1u) * a_pitch + 4u * quad), 4u * quad);
             sum[r] += vec4(dot(x, y[0]), dot(x, y[1]), dot(x, y[2]), dot(x, y[3]));
@@ -132,7 +133,9 @@ void main() {
             }
             [[unroll]] for (uint i = 0u; i < w_loads; i++) {
                 uint n = t + i * THREADS, column = min(first_column + n / STEP_QUADS, N - 1u), quad = first + n % STEP_QUADS;
-                next_w[i] = quad < quads ? WORDS_OF(w, W_FORMAT, w_offset + column * w_pitch + 4u * (tap * quads + quad)) : uvec4(0u);
+                next_w[i] = quad >= quads ? uvec4(0u)
+                            : PACKED      ? floatBitsToUint(decode_w(column, 4u * quad))
+                                          : WORDS_OF(w, W_FORMAT, w_offset + column * w_pitch + 4u * (tap * quads + quad));
             }
         }
         if (s == 0u) continue;

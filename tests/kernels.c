@@ -4,6 +4,7 @@
 #include "library.h"
 #include "vk/pipeline.c"
 #include "truncating.h"
+#include "model_files.h"
 
 static diti_env env;
 static bool truncates; /* devices to be opened round to F16 toward zero: truncating.h */
@@ -130,6 +131,7 @@ static void write_input(int index) {
 }
 
 static char last_module[32];      /* of the last dispatch */
+static int last_expansions;       /* of weights, in the last plan */
 static float large_inputs = 1;    /* what activations are multiplied with */
 static const char *plain_modules; /* a folder, or NULL: the embedded modules */
 static void insert_plain_pipelines(diti_graph *graph);
@@ -141,6 +143,9 @@ static bool run_plan(void) {
     if (!CHECK_MESSAGE(diti_plan_create(&bench.graph, NULL, &bench.plan, &err) >= 0, "%s", err.message)) return false;
     snprintf(last_module, sizeof last_module, "%s",
              diti_spirv_name(bench.plan->sources[bench.plan->source_count - 1].module));
+    last_expansions = 0;
+    for (size_t i = 0; i < bench.plan->source_count; i++)
+        last_expansions += !strcmp(diti_spirv_name(bench.plan->sources[i].module), "expand");
     for (int i = 0; i < bench.input_count; i++) write_input(i);
     return CHECK_MESSAGE(diti_plan_run(bench.plan, 0, 1, &err) >= 0, "%s", err.message);
 }
@@ -1579,7 +1584,207 @@ static void test_unit_portions(const char *rung, const char *module) {
     diti_device *device;
     snprintf(overrides, sizeof overrides, "rung=%s,cpu=0,portions=%d", rung, strcmp(rung, "half") ? 1 : 0);
     device = open_device(overrides, 0);
-    if (device) test_unit_few(device, module);
+    if (device) {
+        device->team = 0; /* which would take the place of gemm_half: test_broadcast */
+        test_unit_few(device, module);
+    }
+    diti_device_close(device);
+}
+
+/* --- BF16 weights: F16 on devices that compute with it, once for all steps --- */
+
+enum { NARROW_ROWS = 20, NARROW_COLUMNS = 64 };
+
+/* Loads the file's only matrix and multiplies it; what was expanded in that graph is counted. */
+static matrix run_loaded(diti_device *device, const bytes *file, bool *wide, dit_type *type, uint32_t *expanded,
+                         dit_result *result) {
+    diti_load_options options = {.wide = wide};
+    diti_linear_desc desc = {.name = "linear"};
+    diti_checkpoint *checkpoint = NULL;
+    dit_source source = memory_source(file);
+    diti_weights weights;
+    diti_weight weight;
+    diti_loader loader;
+    dit_error err = {0};
+    matrix x, got = {0, 0, NULL};
+    *expanded = 0;
+    random_state = 4;
+    if (!CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_OK, "%s", err.message)) return got;
+    diti_loader_begin(&loader, device, &env, checkpoint, "", "test", NULL);
+    diti_loader_rules(&loader, "test", &options);
+    diti_load_linear(&loader, &weight, NARROW_ROWS, NARROW_COLUMNS, "w");
+    *result = diti_loader_finish(&loader, &weights, &err);
+    *type = weight.type;
+    if (*result == DIT_OK) {
+        diti_graph *graph = begin(device);
+        diti_tensor out;
+        x = matrix_random(33, NARROW_COLUMNS, 1e-3f, DITI_F16);
+        desc.out_f32 = true;
+        out = diti_linear(graph, input(&x, graph->activation, 0, "x"), &weight, &desc);
+        for (size_t i = 0; i < graph->dispatch_count; i++)
+            *expanded += !strcmp(diti_spirv_name(graph->dispatches[i].module), "expand");
+        if (run_plan()) got = read_tensor(out);
+        end();
+        free(x.data);
+        diti_weights_free(device, &env, &weights);
+    } else {
+        CHECK_MESSAGE(strstr(err.message, "tensor w") != NULL, "%s", err.message);
+    }
+    diti_checkpoint_close(checkpoint);
+    return got;
+}
+
+static void test_narrowed(void) {
+    /* The largest, and both sides of the least normal half, of what is half of the least one, and of nothing. */
+    static const uint16_t edges[] = {0x477f, 0xc77f, 0x3880, 0x387f, 0x3881, 0xb301, 0x3300, 0x3301, 0x32ff,
+                                     0x3380, 0xb3c0, 0x3340, 0x0000, 0x8000, 0x0001, 0x807f, 0x3f80, 0xbf81};
+    char header[120];
+    snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"BF16\",\"shape\":[%d,%d],\"data_offsets\":[0,%d]}}",
+             NARROW_ROWS, NARROW_COLUMNS, NARROW_ROWS * NARROW_COLUMNS * 2);
+    for (int rung = DITI_RUNG_BASE; rung <= DITI_RUNG_FP16; rung++) {
+        diti_device *device = open_rung("", (diti_rung)rung);
+        for (int large = 0; large < 3 && device; large++) { /* 0: all fits; 1: 65536; 2: infinity, which stays one */
+            bytes file = safetensors_bytes(header, NARROW_ROWS * NARROW_COLUMNS * 2);
+            uint16_t *values = (uint16_t *)(void *)(file.data + 8 + strlen(header)),
+                     last = large == 2 ? 0x7f80 : 0x4780;
+            bool wide = false, narrow = rung == DITI_RUNG_FP16 && large != 1;
+            uint32_t expanded[2];
+            dit_result result[2];
+            dit_type type[2];
+            matrix got[2];
+            random_state = 9;
+            for (int i = 0; i < NARROW_ROWS * NARROW_COLUMNS; i++) {
+                uint16_t value = i < (int)DITI_COUNT(edges) ? edges[i] : diti_float_to_bfloat(random_float());
+                memcpy(&values[i], large && i == 700 ? &last : &value, 2);
+            }
+            got[0] = run_loaded(device, &file, NULL, &type[0], &expanded[0], &result[0]);
+            got[1] = run_loaded(device, &file, &wide, &type[1], &expanded[1], &result[1]);
+            CHECK(result[0] == DIT_OK && type[0] == DIT_TYPE_BF16 && expanded[0] == 1);
+            CHECK(wide == (rung == DITI_RUNG_FP16 && large == 1) && (result[1] < 0) == wide);
+            if (!wide) {
+                CHECK_MESSAGE(type[1] == (narrow ? DIT_TYPE_F16 : DIT_TYPE_BF16) && expanded[1] == !narrow,
+                              "rung %d, %d: %s, %u expanded", rung, large, diti_type_name(type[1]), expanded[1]);
+                for (uint32_t i = 0; got[0].data && got[1].data && i < got[0].rows * got[0].columns; i++) {
+                    if (large == 2 && i % NARROW_ROWS == 700 / NARROW_COLUMNS) continue; /* drivers differ about it */
+                    CHECK_MESSAGE(!memcmp(&got[0].data[i], &got[1].data[i], sizeof(float)), "rung %d, %d: %u: %g, %g",
+                                  rung, large, i, (double)got[0].data[i], (double)got[1].data[i]);
+                }
+            }
+            free(got[0].data), free(got[1].data);
+            bytes_free(&file);
+        }
+        diti_device_close(device);
+    }
+}
+
+/* A model with a value that no half holds is loaded again without. The fixture's halves are read as if they were BF16.
+ */
+static void test_wide_model(void) {
+    const char *entry = "\"blocks.0.attn.proj.weight\"", *half = "\"F16\"", *from;
+    FILE *in = fopen("tests/fixtures/dit_orig/model.safetensors", "rb");
+    bytes stored = {0};
+    char piece[4096];
+    uint64_t length;
+    size_t got;
+    if (!CHECK(in != NULL)) return;
+    while ((got = fread(piece, 1, sizeof piece, in)) > 0) bytes_add(&stored, piece, got);
+    fclose(in);
+    memcpy(&length, stored.data, 8);
+    for (int large = 0; large < 2; large++) {
+        diti_device *device = open_rung("", DITI_RUNG_FP16);
+        diti_checkpoint *checkpoint = NULL;
+        diti_transformer *model = NULL;
+        bytes file = {0};
+        dit_source source;
+        dit_error err = {0};
+        unsigned long first = 0;
+        const char *at;
+        bytes_u64(&file, 0);
+        for (from = (const char *)stored.data + 8; from < (const char *)stored.data + 8 + length; from++) {
+            if (!strncmp(from, half, strlen(half))) bytes_add(&file, "\"B", 2), from++;
+            bytes_add(&file, from, 1);
+        }
+        *(uint64_t *)(void *)file.data = file.size - 8;
+        at = strstr((const char *)file.data + 8, entry);
+        at = at ? strstr(at, "\"data_offsets\":[") : NULL;
+        if (!CHECK(device && at && sscanf(at + 16, "%lu", &first) == 1)) break;
+        first += (unsigned long)file.size + 64;
+        bytes_add(&file, stored.data + 8 + length, stored.size - 8 - (size_t)length);
+        if (large) memcpy(file.data + first, "\x80\x47", 2); /* 65536 */
+        source = memory_source(&file);
+        if (CHECK_MESSAGE(diti_checkpoint_open(&env, &source, &checkpoint, &err) == DIT_OK &&
+                              diti_transformer_load(device, &env, NULL, checkpoint, "", NULL, &model, &err) == DIT_OK,
+                          "%s", err.message)) {
+            const diti_weight *weight = &((diti_dit *)(void *)model)->blocks[0].out.weight;
+            CHECK_MESSAGE(weight->type == (large ? DIT_TYPE_BF16 : DIT_TYPE_F16), "%s", diti_type_name(weight->type));
+            diti_transformer_destroy(model);
+        }
+        diti_checkpoint_close(checkpoint);
+        diti_device_close(device);
+        bytes_free(&file);
+    }
+    bytes_free(&stored);
+}
+
+/* --- packed weights that a product of few rows decodes itself: the bytes of an expansion and a product --- */
+
+static void test_decoded(const char *overrides, const char *module, bool few) {
+    static const dit_type types[] = {DIT_TYPE_Q8_0, DIT_TYPE_Q4_0, DIT_TYPE_Q4_K, DIT_TYPE_Q6_K};
+    static const uint32_t rows[] = {1, 3, 8, 9, 33, 300};
+    diti_device *device = open_device(overrides, 0);
+    for (size_t t = 0; t < DITI_COUNT(types) && device; t++)
+        for (size_t r = few ? 0 : 3; r < DITI_COUNT(rows); r++) {
+            linear_case c = {.m = rows[r], .n = 72, .k = 512, .type = types[t], .parts = r % 2 ? 3 : 1, .bias = true};
+            matrix got[2];
+            int expansions[2];
+            if (!sweep && (t + r) % 2) continue;
+            for (int i = 0; i < 2; i++) {
+                double *wanted;
+                device->decodes = i;
+                random_state = 5 + r;
+                got[i] = run_linear(device, &c, &wanted);
+                expansions[i] = last_expansions;
+                if (got[i].data) {
+                    char what[80];
+                    snprintf(what, sizeof what, "%s %s m %u decoded %d", overrides, diti_type_name(c.type), c.m, i);
+                    if (few) close_to(&got[i], wanted, tolerance_of(device->rung ? DITI_F16 : DITI_F32), what);
+                    CHECK_MESSAGE(rows[r] <= 8 || !strcmp(last_module, module), "%s: computed by %s", what,
+                                  last_module);
+                }
+                free(wanted);
+            }
+            CHECK_MESSAGE(expansions[0] == (c.parts > 1 ? 3 : 1) && expansions[1] == (c.m > 128 ? expansions[0] : 0),
+                          "%s %s m %u: %d and %d expansions", overrides, diti_type_name(c.type), c.m, expansions[0],
+                          expansions[1]);
+            if (got[0].data && got[1].data)
+                CHECK_MESSAGE(!memcmp(got[0].data, got[1].data, sizeof(float) * c.m * c.n),
+                              "%s %s m %u: other bytes when decoded in the product", overrides, diti_type_name(c.type),
+                              c.m);
+            free(got[0].data), free(got[1].data);
+        }
+    diti_device_close(device);
+}
+
+/* Products by broadcasts within subgroups, as Intel's GPUs without matrices have them: the portions of line 0. */
+static void test_broadcast(diti_rung rung) {
+    diti_device *device = open_rung("cpu=0,portions=0", rung);
+    if (!device) return;
+    CHECK_MESSAGE(device->team == device->limits.subgroup_size, "teams of %u in subgroups of %u", device->team,
+                  device->limits.subgroup_size);
+    test_unit_few(device, "gemm_broadcast");
+    if (sweep || !test_first_driver()) { /* lavapipe compiles them for 20 s */
+        test_linear_sizes(device);
+        test_linear_parts(device);
+        test_conv(device);
+    }
+    device->team = 0;
+    check_unit(device, "gemm_gpu", &(linear_case){.m = 70, .n = 96, .k = 72, .type = DIT_TYPE_F16}, 1);
+    diti_device_close(device);
+    device = open_device("cpu=1,portions=0", 0);
+    CHECK(device && !device->team);
+    diti_device_close(device);
+    device = open_device("cpu=0", 0);
+    CHECK(device && !device->team);
     diti_device_close(device);
 }
 
@@ -1617,6 +1822,7 @@ int main(void) {
     CHECK(diti_env_init(&env, NULL, NULL, &err) >= 0);
     units = test_unit("coop", "gemm_coop");
     if (units && sweep) test_unit("coop2", "gemm_coop");
+    if (units && sweep) test_decoded("rung=coop,cpu=0,portions=1", "gemm_coop", false);
     if (!units || sweep) test_unit("half", "gemm_half");
     if (units && !sweep) { /* all else has been seen on other drivers */
         test_vulkan_end();
@@ -1634,6 +1840,12 @@ int main(void) {
     if (sweep || !test_first_driver()) test_device("cpu=1", DITI_RUNG_FP16); /* in make test SwiftShader has it */
     if (sweep) test_device("cpu=0", DITI_RUNG_BASE);
     test_device("cpu=0", DITI_RUNG_FP16);
+    test_decoded("rung=base,cpu=0", "gemm_gpu", true);
+    if (sweep || !test_first_driver()) test_decoded("rung=base,cpu=0,portions=0", "gemm_broadcast", false);
+    test_narrowed();
+    test_wide_model();
+    test_broadcast(test_first_driver() ? DITI_RUNG_FP16 : DITI_RUNG_BASE);
+    if (sweep) test_broadcast(test_first_driver() ? DITI_RUNG_BASE : DITI_RUNG_FP16);
     if (sweep || !test_first_driver()) hashes[0] = test_same_bytes("1", DITI_RUNG_BASE);
     hashes[1] = test_same_bytes("0", DITI_RUNG_FP16);
     if (sweep || test_first_driver()) test_rounding("0", hashes[1]);

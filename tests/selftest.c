@@ -259,6 +259,24 @@ static void test_compile(uint64_t fp16, uint64_t base) {
     CHECK_MESSAGE(!wrong && err.result == DIT_ERROR_VULKAN && strstr(err.message, "gemm_cpu"), "%s", err.message);
 }
 
+/* Products by broadcasts, as Intel's GPUs without matrices have them, are a class of their own: without it others take
+   their place. */
+static void test_broadcast(void) {
+    static const char *const wrong[] = {"selftest_fail=broadcast", "fail_pipeline=gemm_broadcast"};
+    dit_context *context = open_good("rung=base,cpu=0,portions=0", NULL, NULL, "base");
+    size_t i;
+    if (context) CHECK(context->device->team == context->device->limits.subgroup_size);
+    dit_context_destroy(context);
+    for (i = 0; i < DITI_COUNT(wrong); i++) {
+        char overrides[80];
+        snprintf(overrides, sizeof overrides, "rung=base,cpu=0,portions=0,%s", wrong[i]);
+        context = open_good(overrides, NULL, NULL, "base, no broadcast");
+        if (context) CHECK(!context->device->team);
+        CHECK_MESSAGE(strstr(said, "fails the self-test of broadcast"), "%s", said);
+        dit_context_destroy(context);
+    }
+}
+
 /* Makes a job and says what the device is then. */
 static void plan_only(dit_context *context, dit_device_info *info) {
     dit_model_desc md = DITI_ZERO;
@@ -371,6 +389,7 @@ int main(void) {
         CHECK_MESSAGE(strstr(err.message, "has not what rung"), "%s", err.message);
         printf("skipped: self-tests above the base rung (the device has no fp16)\n");
     }
+    test_broadcast();
     if (sweep) {
         test_probes("rung=half,dot=1,cpu=0,selftest=skip");
         if (way && !strcmp(way, "newest")) test_probes("rung=coop,selftest=skip"), test_matrices();

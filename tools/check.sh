@@ -274,6 +274,7 @@ check 'every file of src/ compiles alone' alone
 check 'includes go up the table of rooms' $work/tool rooms src
 check 'the manual and every public function are documented' $work/tool api dit.h
 check 'budgets: modules, SPIR-V, size of dit.h' $work/tool budget dit.h
+check 'what compilers say of kernels is read right' sh tests/feigned.sh
 check 'functions are short' $work/tool functions src
 check 'nothing is left unfinished' unfinished
 if have clang-format && clang-format --version | grep -q 'version 14'; then

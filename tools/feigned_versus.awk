@@ -39,6 +39,7 @@ END {
     # Multiplications of a subgroup in a round. Those of ggml's products are as its machine code has them.
     round = number[3]
     if (module[best] == "gemm_coop" && c[1] == 1) round = c[11] * c[12] * c[14] * c[15] * c[17]
+    if (module[best] == "gemm_broadcast") round = c[10] * c[11] * c[13] * 4 * lanes
     if (module[best] == "gemm_half") round = c[10] * c[11] * c[14] * 4 * lanes
     if (module[best] == "attention_coop") round = c[7] * c[10] * c[11] * 2 * part[2] / c[14]
     if (module[best] == "attention_half") round = part[3] * part[4] / groups[best] * c[6] * 2 * part[2] * lanes / c[0]

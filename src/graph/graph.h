@@ -81,6 +81,7 @@ typedef struct diti_upload { /* where bytes on the device come from (upload.c) *
     uint64_t offset, size; /* stored bytes; int8 rows: bytes on the device */
     uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
     bool turned;           /* floats: rows x columns from a tensor of columns x rows */
+    bool halves;           /* stored as BF16, on the device F16 */
     dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
     uint32_t first, rows, columns;
     diti_weight_block *block; /* NULL: streamed */
@@ -161,6 +162,8 @@ typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing *
     uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
     bool int8_attention;        /* of dit_model_desc */
     bool by_need;               /* matrices are read when a plan needs them; the same must stay */
+    bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
+                   every step; set where a value is too large for that: then loading fails and is done again without */
 } diti_load_options;
 typedef struct diti_loader {
     diti_device *device; /* NULL: dry run, only shapes and sizes */
@@ -190,6 +193,7 @@ typedef struct diti_loader {
     bool chosen;             /* for all of those */
     bool streaming;          /* the matrix at hand is streamed */
     bool by_need;            /* of diti_load_options */
+    bool *wide;              /* the same */
     bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
 } diti_loader;
 /* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
@@ -247,6 +251,10 @@ DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done
 DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
                                          const diti_upload *upload, uint64_t done, uint64_t size, void *out,
                                          dit_error *err);
+/* The same of a piece of BF16 that becomes F16. *wide is set, and it fails, where a value is too large for that. */
+DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_checkpoint *checkpoint,
+                                                const diti_upload *upload, uint64_t done, uint64_t size, uint16_t *out,
+                                                bool *wide, dit_error *err);
 /* The longest piece that has to be read at once. */
 DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload);
 
@@ -587,6 +595,7 @@ typedef struct diti_gemm {
     uint32_t
         parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
     const diti_gemm_image *image;
+    dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
     const char *name;
 } diti_gemm;
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
@@ -597,7 +606,9 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
 /* Finds the device's speed, unless it is calibrated on its rung. Where the device is allowed too little memory for
    that, the guess stays. */
 DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err);
-/* Does it in parts where `tiles` of the usual size are too few (ops_split_k.c); false: it is not split. */
+/* Whether `tiles` of the usual size are too few, and a product is done in parts (ops_split_k.c). */
+DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
+/* Does it in parts then; false: it is not split. */
 DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 /* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
 #define DITI_ATTENTION_CONSTANTS 10u

@@ -1,6 +1,6 @@
 /* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp and gemm_gpu.comp take
-   any; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin where whole vectors do, and int8 rows get
-   the same bytes from each). */
+   any; gemm_broadcast takes all but int8 rows; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin
+   where whole vectors do; int8 rows get the same bytes from each kernel that takes them). */
 #include "graph/graph.h"
 
 /* Push words of gemm.glsl. */
@@ -37,6 +37,7 @@ enum {
     DITI_GEMM_PUSH_WORDS
 };
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
+enum { DITI_GEMM_PACKED = 16, DITI_GEMM_PACKED_ROUNDS = 32 }; /* formats of W beside those of tensors */
 enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
 
@@ -141,6 +142,24 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->constants[1] = 4;
     out->constants[2] = 0;
     out->constant_count = 5;
+    out->band = 8;
+}
+
+/* Subgroups with 4 rows each, threads with 4 columns of them; in a slice of K every thread has one or two quads of A.
+ */
+static void diti_gemm_tiles_broadcast(const diti_graph *graph, diti_gemm_tiles *out) {
+    const diti_limits *limits = &graph->device->limits;
+    uint32_t team = graph->device->team, rows = 4, quads = team > 16 ? team / rows : 4;
+    out->module = "gemm_broadcast";
+    out->group = 256;
+    while (out->group > limits->group_invocations || out->group > 4 * team * quads) out->group /= 2;
+    out->rows = out->group / team * rows;
+    out->columns = 4 * team;
+    out->constants[0] = rows;
+    out->constants[1] = 4;
+    out->constants[2] = team;
+    out->constants[3] = quads;
+    out->constant_count = 4;
     out->band = 8;
 }
 
@@ -267,7 +286,8 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     diti_gemm_coop coop = DITI_ZERO;
     diti_gemm_coop_choose(device, i8, &coop);
     if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || !diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
-        !diti_gemm_is_wide(graph, gemm->weight, coop.unit) || (!i8 && gemm->depth % coop.unit) || (gemm->image && i8))
+        !(gemm->packed || diti_gemm_is_wide(graph, gemm->weight, coop.unit)) || (!i8 && gemm->depth % coop.unit) ||
+        (gemm->image && i8))
         return false;
     if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
         return false; /* what lies behind a row would be taken for a result */
@@ -318,6 +338,8 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
         return;
     if (i8 && device->dot && vector)
         diti_gemm_tiles_dot(graph, gemm, out);
+    else if (!i8 && !few && device->team && diti_gemm_rows_at_once(graph, gemm) >= 256)
+        diti_gemm_tiles_broadcast(graph, out);
     else if (graph->device->is_cpu && !(half && !few))
         diti_gemm_tiles_cpu(graph, gemm, out);
     else
@@ -377,6 +399,8 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     uint32_t candidate;
     bool cpu = diti_equal(tiles->module, "gemm_cpu"), gpu = diti_equal(tiles->module, "gemm_gpu");
     if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
+    if (gemm->packed) return;                                             /* measuring takes plain operands */
+    if (diti_equal(tiles->module, "gemm_broadcast")) return;              /* it has one tile */
     wanted.kind = DITI_TUNE_GEMM;
     wanted.module = tiles->module;
     wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;
@@ -403,6 +427,8 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
     uint32_t *c = dispatch->constants;
     c[1] = diti_gemm_format(graph, gemm->x);
     c[2] = diti_gemm_format(graph, gemm->weight);
+    if (gemm->packed) c[2] = DITI_GEMM_PACKED | (uint32_t)gemm->packed;
+    if (gemm->packed && graph->activation == DITI_F16) c[2] |= DITI_GEMM_PACKED_ROUNDS;
     c[3] = diti_gemm_format(graph, gemm->out);
     c[4] = diti_gemm_format(graph, gemm->residual) | diti_gemm_format(graph, gemm->multiply) << 1;
     c[5] = (gemm->bias ? (uint32_t)DITI_GEMM_PART_BIAS : 0) | (gemm->multiply ? (uint32_t)DITI_GEMM_PART_MULTIPLY : 0) |
@@ -417,11 +443,14 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
 
 static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
                            uint32_t *push) {
+    uint64_t row_bytes;
     push[DITI_GEMM_ROWS] = gemm->rows;
     push[DITI_GEMM_COLUMNS] = gemm->columns;
     push[DITI_GEMM_DEPTH] = gemm->depth;
     push[DITI_GEMM_A_PITCH] = diti_gemm_pitch(graph, gemm->x);
     push[DITI_GEMM_W_PITCH] = diti_gemm_pitch(graph, gemm->weight);
+    if (gemm->packed && diti_weight_bytes(gemm->packed, 1, gemm->depth, &row_bytes))
+        push[DITI_GEMM_W_PITCH] = (uint32_t)row_bytes;
     push[DITI_GEMM_OUT_PITCH] = diti_gemm_pitch(graph, gemm->out);
     push[DITI_GEMM_MULTIPLY_PITCH] = diti_gemm_pitch(graph, gemm->multiply);
     push[DITI_GEMM_GATE_PITCH] = diti_gemm_pitch(graph, gemm->gate);
@@ -466,6 +495,12 @@ static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const
     uint64_t rows = (uint64_t)tiles->band * tiles->rows;
     diti_op_bind(graph, dispatch, 0, gemm->x, DITI_GEMM_A, true, false);
     diti_op_bind(graph, dispatch, 1, gemm->weight, DITI_GEMM_W, true, false);
+    if (gemm->packed) { /* words of packed bytes, not elements */
+        const diti_tensor_info *weight = diti_tensor_get(graph, gemm->weight);
+        dispatch->memory_bytes += (double)weight->bytes - 4.0 * weight->rows * weight->columns;
+        dispatch->bindings[1].element_bytes = 4;
+        dispatch->bindings[1].group_step = 0;
+    }
     diti_op_bind(graph, dispatch, 2, gemm->out, DITI_GEMM_OUT, false, true);
     diti_op_bind(graph, dispatch, 3, gemm->bias, DITI_GEMM_BIAS, true, false);
     diti_op_bind(graph, dispatch, 4, gemm->multiply, DITI_GEMM_MULTIPLY, true, false);
@@ -588,7 +623,8 @@ static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const dit
 static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
                               uint32_t part, uint32_t first, uint32_t rows) {
     uint32_t column = weight->parts[part].first_row + first;
-    gemm.weight = diti_op_expand(graph, weight, part, first, rows, "expanded weight");
+    gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
+                              : diti_op_expand(graph, weight, part, first, rows, "expanded weight");
     gemm.columns = rows;
     gemm.bias = diti_linear_columns(graph, gemm.bias, column, rows);
     gemm.multiply = diti_linear_columns(graph, gemm.multiply, column, rows);
@@ -598,13 +634,34 @@ static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weig
     diti_linear_items(graph, &gemm, which);
 }
 
+/* Packed weights are decoded by the product itself where it has one row of tiles, so that no weight is decoded twice;
+   else they are expanded before. */
+static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                const diti_rows *which) {
+    diti_gemm_tiles tiles = DITI_ZERO;
+    if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image ||
+        (weight->type != DIT_TYPE_Q8_0 && weight->type != DIT_TYPE_Q4_0 && weight->type != DIT_TYPE_Q4_K &&
+         weight->type != DIT_TYPE_Q6_K))
+        return false;
+    diti_gemm_choose_tiles(graph, gemm, &tiles);
+    return gemm->rows <= tiles.rows &&
+           !diti_op_splits_gemm(graph, gemm, (uint64_t)diti_gemm_ceil(gemm->columns, tiles.columns));
+}
+
 static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                const diti_rows *which) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
         uint32_t rows = weight->parts[part].rows, most = diti_op_expand_rows(graph, weight, part);
+        diti_gemm one = *gemm;
+        one.columns = rows;
+        one.packed = weight->type;
+        if (diti_linear_decodes(graph, &one, weight, which))
+            most = rows;
+        else
+            one.packed = DIT_TYPE_STORED;
         for (first = 0; first < rows && !diti_graph_failed(graph); first += most)
-            diti_linear_chunk(graph, *gemm, weight, which, part, first, rows - first < most ? rows - first : most);
+            diti_linear_chunk(graph, one, weight, which, part, first, rows - first < most ? rows - first : most);
     }
 }
 

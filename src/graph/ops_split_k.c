@@ -40,10 +40,14 @@ static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tens
     diti_op_gemm(graph, &gemm);
 }
 
+DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
+    return diti_split_depth(graph, gemm, tiles) < gemm->depth;
+}
+
 DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
     uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
     diti_gemm sum = *gemm;
-    if (parts <= 1) return false;
+    if (parts <= 1 || gemm->packed) return false;
     sum.x = diti_tensor_new(graph, DITI_F32, parts * diti_split_rows(gemm), gemm->columns, "partial products");
     for (i = 0; i < parts && !diti_graph_failed(graph); i++) diti_split_part(graph, gemm, sum.x, i, depth);
     sum.weight = 0;

@@ -140,6 +140,7 @@ static diti_class diti_plan_class(const diti_device *device, const diti_dispatch
     }
     if (diti_equal(name, "gemm_half")) return DITI_CLASS_HALF;
     if (diti_equal(name, "gemm_dot_gpu")) return DITI_CLASS_DOT;
+    if (diti_equal(name, "gemm_broadcast")) return DITI_CLASS_BROADCAST;
     if (diti_equal(name, "attention_coop2")) return DITI_CLASS_COOP2_ATTENTION;
     if (diti_equal(name, "attention_coop")) return i8 ? DITI_CLASS_COOP_ATTENTION_I8 : DITI_CLASS_COOP_ATTENTION;
     if (diti_equal(name, "attention_half")) return DITI_CLASS_HALF_ATTENTION;

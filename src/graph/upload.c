@@ -54,3 +54,45 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
 }
+
+/* The same values in F16, to nearest even; false where a finite one is too large. */
+static bool diti_upload_narrow(const uint16_t *from, size_t count, uint16_t *out) {
+    const uint32_t least = 0x3880, beyond = 0x4780, infinite = 0x7f80; /* 2^-14, 2^16 */
+    bool fits = true;
+    size_t i;
+    for (i = 0; i < count; i++) {
+        uint32_t sign = from[i] & 0x8000u, size = from[i] & 0x7fffu, bits = (uint32_t)from[i] << 16;
+        float value;
+        if (size - least < beyond - least) { /* nearly all */
+            out[i] = (uint16_t)(sign | (size - 0x3800u) << 3);
+            continue;
+        }
+        fits = fits && (size < least || size >= infinite);
+        memcpy(&value, &bits, sizeof value);
+        out[i] = diti_float_to_half(value);
+    }
+    return fits;
+}
+
+DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_checkpoint *checkpoint,
+                                                const diti_upload *upload, uint64_t done, uint64_t size, uint16_t *out,
+                                                bool *wide, dit_error *err) {
+    const uint64_t most = (uint64_t)1 << 20;
+    uint16_t *stored = (uint16_t *)diti_alloc(env, (size_t)(size < most ? size : most));
+    dit_result result = DIT_OK;
+    uint64_t at, piece;
+    if (!stored)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tensor %.200s",
+                         upload->tensor->name);
+    for (at = 0; at < size && result == DIT_OK; at += piece) {
+        piece = size - at < most ? size - at : most;
+        result =
+            diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done + at, stored, (size_t)piece, err);
+        if (result != DIT_OK || diti_upload_narrow(stored, (size_t)(piece / 2), out + at / 2)) continue;
+        *wide = true;
+        result =
+            diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "tensor %.200s has values beyond F16", upload->tensor->name);
+    }
+    diti_free(env, stored);
+    return result;
+}

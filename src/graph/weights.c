@@ -276,6 +276,7 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     upload.offset = (loader->skip + first) * row_bytes;
     upload.size = rows * row_bytes;
     if (diti_type_is_i8(out->type)) upload.i8 = out->type;
+    upload.halves = out->type == DIT_TYPE_F16 && tensor->type == DIT_TYPE_BF16;
     upload.first = loader->skip + first;
     upload.rows = rows;
     upload.columns = out->columns;
@@ -307,6 +308,11 @@ static void diti_loader_measure(diti_loader *loader, uint64_t part_bytes) {
     if (loader->sizes && part_bytes > loader->sizes->largest) loader->sizes->largest = part_bytes;
 }
 
+/* BF16 has F16's size and fewer bits of its own: in range nothing is lost but bits below 2^-24. */
+static bool diti_loader_halves(const diti_loader *loader) {
+    return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !loader->streaming;
+}
+
 /* Notes all rows, as many to a part as the device can bind; of a table that is streamed, as many as a slot holds. */
 static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
                                    dit_type type, uint32_t rows, uint32_t columns, bool table) {
@@ -317,6 +323,7 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
         return;
     }
     diti_loader_choose(loader, rows * row_bytes);
+    if (type == DIT_TYPE_BF16 && !table && diti_loader_halves(loader)) type = DIT_TYPE_F16; /* as many bytes */
     most = diti_loader_part_limit(loader);
     if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream &&
         loader->weights.streamed->stream->slot_bytes < most)
@@ -372,6 +379,7 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
     loader->keep = options->keep;
     loader->stream = options->stream;
     loader->by_need = options->by_need && loader->device && !loader->sizes;
+    loader->wide = options->wide;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -648,7 +656,10 @@ static dit_result diti_upload_one(diti_upload_run *run, const diti_upload *uploa
     VkDeviceSize target = upload->target + done;
     void *out = buffer->block.mapped ? (unsigned char *)buffer->block.mapped + target : NULL;
     dit_result result = out ? DIT_OK : diti_stage_room(run->stage, size, true, &out, &loader->error);
-    if (result == DIT_OK)
+    if (result == DIT_OK && upload->halves)
+        result = diti_upload_read_halves(loader->env, loader->checkpoint, upload, done, size, (uint16_t *)out,
+                                         loader->wide, &loader->error);
+    else if (result == DIT_OK)
         result = diti_upload_read(loader->env, loader->checkpoint, upload, done, size, out, &loader->error);
     if (result == DIT_OK && !buffer->block.mapped) diti_stage_put(run->stage, buffer->buffer, target, size);
     return result;

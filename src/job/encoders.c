@@ -33,9 +33,9 @@ static uint32_t diti_encoder_pooled(const diti_encoder *encoder) {
     return encoder->text != DITI_TEXT_POOLED && traits->projected ? traits->projected : traits->columns;
 }
 
-DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
-                                          const diti_model_part *part, const diti_load_options *options,
-                                          dit_error *err) {
+static dit_result diti_encoder_load_kind(diti_encoder *encoder, diti_device *device, const diti_env *env,
+                                         const diti_model_part *part, const diti_load_options *options,
+                                         dit_error *err) {
     switch (encoder->kind) {
     case DITI_ENCODER_T5:
         return diti_t5_load(device, env, part->config, part->checkpoint, part->prefix, options, &encoder->t5, err);
@@ -44,6 +44,18 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
     default:
         return diti_clip_load(device, env, part->config, part->checkpoint, part->prefix, options, &encoder->clip, err);
     }
+}
+
+DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
+                                          const diti_model_part *part, const diti_load_options *options,
+                                          dit_error *err) {
+    diti_load_options own = *options;
+    bool wide = false;
+    dit_result result;
+    own.wide = &wide;
+    result = diti_encoder_load_kind(encoder, device, env, part, &own, err);
+    own.wide = NULL;
+    return wide ? diti_encoder_load_kind(encoder, device, env, part, &own, err) : result;
 }
 
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {

@@ -85,10 +85,13 @@ static dit_result diti_selftest_products(diti_device *device, bool i8, bool conv
 /* Products of a rung, with that one's kernels although the device may have climbed higher. */
 static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *agrees, dit_error *err) {
     const diti_rung used = device->rung;
+    const uint32_t team = device->team;
     dit_result result;
     device->rung = rung;
+    device->team = 0; /* which is a class of its own */
     result = diti_selftest_products(device, false, rung == DITI_RUNG_FP16, agrees, err);
     device->rung = used;
+    device->team = team;
     return result;
 }
 
@@ -114,6 +117,7 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, bool 
     case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err);
     case DITI_CLASS_COOP_I8:
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
+    case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
     case DITI_CLASS_COOP2_ATTENTION:
     case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention(device, false, agrees, err);
     case DITI_CLASS_HALF_ATTENTION:
@@ -217,6 +221,7 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
                                          DITI_CLASS_COOP_CONV,
                                          DITI_CLASS_COOP_I8,
                                          DITI_CLASS_DOT,
+                                         DITI_CLASS_BROADCAST,
                                          DITI_CLASS_COOP2_ATTENTION,
                                          DITI_CLASS_COOP_ATTENTION,
                                          DITI_CLASS_HALF_ATTENTION,

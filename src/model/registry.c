@@ -53,6 +53,11 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the transformer's config.json", err);
     const diti_family *family;
+    diti_load_options own = DITI_ZERO;
+    bool wide = false;
+    dit_result result;
+    if (options) own = *options;
+    own.wide = &wide;
     *out = NULL;
     diti_setting_text(&settings, "_class_name", NULL);
     diti_setting_text(&settings, "norm_type", NULL);
@@ -60,7 +65,9 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     prefix = diti_family_prefix(checkpoint, prefix);
     family = diti_family_find(config, checkpoint, prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
-    return family->load(device, env, config, checkpoint, prefix, options, out, err);
+    result = family->load(device, env, config, checkpoint, prefix, &own, out, err);
+    own.wide = NULL;
+    return wide ? family->load(device, env, config, checkpoint, prefix, &own, out, err) : result;
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {

@@ -53,6 +53,8 @@ static void diti_device_properties(diti_device *device) {
     /* the kernels for processors pass values between lanes */
     device->is_cpu = device->software && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
                      (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
+    device->broadcasts = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT) &&
+                         (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
 }
 
 static void diti_device_timestamps(diti_device *device, const char *overrides) {
@@ -99,12 +101,22 @@ static void diti_device_override(diti_device *device, const char *overrides) {
     device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
     if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
     device->unguarded = !diti_override_number(overrides, "guards", 1);
+    device->decodes = diti_override_number(overrides, "decode", 1) != 0;
     if (diti_override_number(overrides, "fail_device", device->ordinal) == device->ordinal)
         device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
     device->patience_us = diti_override_number(overrides, "device_ms", 300000) * 1000;
     device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
     if (!device->fail_pipeline_after)
         diti_override_text(overrides, "fail_pipeline", device->fail_pipeline, sizeof device->fail_pipeline);
+}
+
+/* The size of the subgroups that share a tile's rows by broadcasts: what the portions say, as near as the device comes;
+   0: they are not used. */
+static uint32_t diti_device_team(const diti_device *device, const diti_identity *id) {
+    uint32_t team = device->portions->team, least = id->least_subgroup, most = id->most_subgroup;
+    if (!team || !device->broadcasts || device->is_cpu || (least != most && !device->states_team)) return 0;
+    team = team < least ? least : team > most ? most : team;
+    return team >= DITI_LEAST_TEAM && team <= DITI_MOST_TEAM ? team : 0;
 }
 
 /* The rung asked for, else the highest that the enabled features allow; a software driver emulates halves and matrix
@@ -118,6 +130,8 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     int rung;
     diti_identify(&device->vk, device->physical, &id);
     device->portions = diti_portions_of(&id, diti_override_number(overrides, "portions", UINT64_MAX));
+    device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;
+    device->team = diti_device_team(device, &id);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
     device->rung = diti_rung_highest(&device->features, &device->coop, quirks, device->unverified);
@@ -205,6 +219,7 @@ static uint32_t diti_device_coop_attention(const diti_device *device) {
 
 static void diti_device_disable_matrices(diti_device *device) {
     device->features.has[DITI_FEATURE_COOP] = false;
+    if (!device->team) device->features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
     diti_features_useful(&device->features);
     memset(&device->coop, 0, sizeof device->coop);
 }

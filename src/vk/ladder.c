@@ -9,6 +9,7 @@ DIT_INTERNAL const char *diti_class_name(diti_class which) {
                                         "coop_conv",
                                         "coop_i8",
                                         "dot",
+                                        "broadcast",
                                         "coop2_attention",
                                         "coop_attention",
                                         "half_attention",
@@ -30,6 +31,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
     case DITI_CLASS_COOP_CONV: return matrices && device->coop_convolutions;
     case DITI_CLASS_COOP_I8: return matrices && device->coop_i8;
     case DITI_CLASS_DOT: return device->dot;
+    case DITI_CLASS_BROADCAST: return device->team != 0;
     case DITI_CLASS_COOP2_ATTENTION: return matrices && device->coop_attention == 2;
     case DITI_CLASS_COOP_ATTENTION: return matrices && device->coop_attention == 1;
     case DITI_CLASS_HALF_ATTENTION: return device->half_attention;
@@ -73,6 +75,7 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which) {
     case DITI_CLASS_COOP_CONV: device->coop_convolutions = false; break;
     case DITI_CLASS_COOP_I8: device->coop_i8 = false; break;
     case DITI_CLASS_DOT: device->dot = device->dot_attention = false; break;
+    case DITI_CLASS_BROADCAST: device->team = 0; break;
     case DITI_CLASS_COOP2_ATTENTION:
         if (device->coop_attention == 2) device->coop_attention = 1;
         break;

@@ -22,6 +22,7 @@ static const char *const diti_override_keys[] = {
     "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
     "rounding",      /* 0: as on a device that cannot be told how to round F16 */
+    "decode",        /* 0: packed weights are always expanded before a product */
     "guards",        /* 0: fp16 may overflow unseen */
     "timestamps",    /* 0: as on a queue without timestamps; 1: on a software driver those in recorded frames, too */
     "gflop_ns",      /* nothing is timed: slices are said to take so long for 10^9 operations, ten times that for 10^9

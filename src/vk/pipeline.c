@@ -41,7 +41,8 @@ static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipelin
     return NULL;
 }
 
-/* Cooperative matrices belong to whole subgroups of a known size, which is stated where there are several. */
+/* Cooperative matrices and broadcasts belong to whole subgroups of a known size, which is stated where there are
+   several. */
 static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module, bool coop, const diti_pipeline *key,
                                      VkPipeline *out) {
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = DITI_ZERO;
@@ -49,6 +50,7 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
     uint32_t values[DITI_MAX_CONSTANTS + 2], count = 0, i;
     VkSpecializationInfo constants = DITI_ZERO;
     VkComputePipelineCreateInfo info = DITI_ZERO;
+    bool broadcast = diti_equal(diti_spirv_name(key->module), "gemm_broadcast");
     memcpy(values, key->constants, sizeof key->constants);
     values[DITI_CONSTANT_THREADS] = key->constant_count ? key->constants[0] : 1;
     values[DITI_CONSTANT_ROUNDS] = device->rounds_halves;
@@ -70,10 +72,10 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
     info.stage.pSpecializationInfo = &constants;
     info.layout = device->pipeline_layout;
     subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
-    subgroup.requiredSubgroupSize = device->coop.subgroup;
-    if (coop && device->features.has[DITI_FEATURE_FULL_SUBGROUPS])
+    subgroup.requiredSubgroupSize = broadcast ? key->constants[DITI_CONSTANT_TEAM] : device->coop.subgroup;
+    if ((coop || broadcast) && device->features.has[DITI_FEATURE_FULL_SUBGROUPS])
         info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
-    if (coop && device->coop.chooses_subgroup) info.stage.pNext = &subgroup;
+    if ((coop && device->coop.chooses_subgroup) || (broadcast && device->states_team)) info.stage.pNext = &subgroup;
     return device->vk.CreateComputePipelines(device->device, device->pipeline_cache, 1, &info, device->callbacks, out);
 }
 

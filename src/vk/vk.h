@@ -67,6 +67,7 @@ typedef enum diti_class {
     DITI_CLASS_COOP_CONV,         /* convolutions on matrices */
     DITI_CLASS_COOP_I8,           /* products of int8 rows on matrices */
     DITI_CLASS_DOT,               /* the same by the integer dot product */
+    DITI_CLASS_BROADCAST,         /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
     DITI_CLASS_COOP2_ATTENTION,   /* attention_coop2 */
     DITI_CLASS_COOP_ATTENTION,    /* attention_coop with halves */
     DITI_CLASS_HALF_ATTENTION,    /* attention_half */
@@ -82,13 +83,13 @@ enum {
     DITI_FEATURE_FP16,
     DITI_FEATURE_STORAGE16,
     DITI_FEATURE_DOT,
+    DITI_FEATURE_SUBGROUP_SIZE,
+    DITI_FEATURE_FULL_SUBGROUPS,
     DITI_FEATURE_INT8,         /* from here on: of cooperative matrices */
     DITI_FEATURE_MAINTENANCE4, /* SPIR-V 1.6, which VK_NV_cooperative_matrix2 needs, states sizes of workgroups its way
                                 */
     DITI_FEATURE_MEMORY_MODEL,
     DITI_FEATURE_MEMORY_SCOPE, /* atomics for the whole device, which the memory model asks for */
-    DITI_FEATURE_SUBGROUP_SIZE,
-    DITI_FEATURE_FULL_SUBGROUPS,
     DITI_FEATURE_COOP,
     DITI_FEATURE_COOP_WORKGROUP,
     DITI_FEATURE_COOP_FLEXIBLE,
@@ -119,9 +120,13 @@ enum {
     DITI_QUIRK_SLOW_HALF = 4    /* no arithmetic of halves */
 };
 
+/* Sizes of subgroups that gemm_broadcast has tiles for. */
+enum { DITI_LEAST_TEAM = 4, DITI_MOST_TEAM = 32 };
+
 /* The part of a kernel's work that one thread, subgroup or workgroup gets (portions.c). */
 typedef struct diti_portions {
     /* without matrices */
+    uint32_t team;              /* threads of a subgroup in products by broadcasts; 0: there are none */
     uint32_t half_rows;         /* results of a thread in products of halves: so many rows, 4 columns */
     uint32_t half_step;         /* of K in a slice of them, in groups of four */
     uint32_t half_unrolled;     /* of those, how many are written out; the rest is a loop */
@@ -177,6 +182,7 @@ typedef struct diti_limits {
 #define DITI_PUSH_WORDS 32u    /* 128 bytes; word 0 is always the first workgroup of this slice on x */
 #define DITI_MAX_CONSTANTS 24u /* specialization constants with ids 0..23, all uint32 */
 
+#define DITI_CONSTANT_TEAM 12u /* of gemm_broadcast: the size of its subgroups */
 #define DITI_CONSTANT_BF16 22u /* set: float16 of the module becomes bfloat16 */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
@@ -358,6 +364,10 @@ typedef struct diti_device {
     bool unguarded;           /* test override: nothing is done again because fp16 overflowed */
     bool has_fp16;            /* shaderFloat16 and 16-bit storage are enabled */
     bool rounds_halves;       /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
+    uint32_t team;            /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
+    bool states_team;         /* its pipelines state that size: other subgroups may have another one */
+    bool broadcasts;          /* threads of compute shaders can read what another one of their subgroup has */
+    bool decodes;             /* products of few rows decode packed weights themselves, unless overridden */
     bool half_products;       /* gemm_half is used where no matrix fits, after the self-test */
     bool coop_convolutions;   /* convolutions use matrices, after the self-test */
     bool small_tiles;         /* products on matrices have small tiles: a quirk */
