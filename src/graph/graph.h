@@ -446,6 +446,9 @@ typedef struct diti_graph {
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
 DIT_INTERNAL void diti_graph_free(diti_graph *graph);
 DIT_INTERNAL void diti_cuts_free(const diti_env *env, struct diti_cut_weight **cuts, size_t count);
+/* The wanted columns of so many rows. */
+DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows,
+                                   unsigned char *to);
 DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
 /* Keeps the first failure; returns 0 so that ops can `return diti_graph_fail(...)`. */
 DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
@@ -950,31 +953,40 @@ typedef struct diti_stream_slot {
     bool ready;       /* all of it was read */
     bool used;        /* a slice that reads it was submitted */
     uint32_t item;    /* the next to read */
-    size_t upload;    /* of the item's, which one is next */
-    uint64_t done;    /* of that one, in bytes */
+    uint64_t done;    /* bytes of its source that were read */
     uint64_t written; /* value of the stage's timeline when its copies are over */
     VkSemaphore reader;
     uint64_t reader_value; /* of that timeline, when the last slice that reads it is finished */
+    diti_buffer mirror;    /* for recorded plans, where the slot is not mapped: their commands copy it into the slot */
+    bool mirrored;         /* what is in it is only there so far */
+    const diti_buffer *marks;
+    uint32_t mark; /* what the word in marks comes to when the last frame that reads the slot is finished */
 } diti_stream_slot;
 typedef struct diti_stream {
     diti_env env;
     diti_device *device; /* NULL: a dry run */
     VkDeviceSize slot_bytes;
+    VkDeviceSize piece;
     bool keeps; /* what was read stays in host memory */
     diti_stream_slot slots[DITI_STREAM_SLOTS];
-    diti_stage *stage; /* NULL: the slots are mapped */
-    int lock;          /* guards busy */
-    bool busy;         /* one thread at a time */
+    diti_stage *stage;        /* NULL: the slots are mapped */
+    struct diti_stream *home; /* of the device that the model was loaded on; itself there */
+    struct diti_stream *next; /* behind home: those of other devices, which have slots of their own */
+    int lock;                 /* of home: guards busy, and the list */
+    bool busy;                /* of home: one thread at a time, for all devices, reads files and the host's copy */
 } diti_stream;
 /* slot_bytes: enough for the largest matrix. piece: least that can be read at once. */
 DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
                                            VkDeviceSize piece, diti_stream **out, dit_error *err);
-DIT_INTERNAL void diti_stream_destroy(diti_stream *stream); /* after the plans that use it; NULL is fine */
+/* Those of all devices, after the plans that use them; NULL is fine. */
+DIT_INTERNAL void diti_stream_destroy(diti_stream *home);
 
 typedef struct diti_plan_item { /* a streamed part in its group's slot */
     const diti_streamed *streamed;
-    uint64_t from, bytes; /* in the row of what is streamed */
-    VkDeviceSize offset;  /* in the slot */
+    uint64_t from, bytes;             /* from: in the row of what is streamed. bytes: in the slot */
+    const struct diti_pieces *pieces; /* of columns; NULL: all */
+    uint64_t read;                    /* bytes from `from` on that it is made of: those of whole rows */
+    VkDeviceSize offset;              /* in the slot */
 } diti_plan_item;
 typedef struct diti_plan_group {
     uint32_t first, count; /* of items */
@@ -1000,6 +1012,7 @@ typedef struct diti_frames {
     uint64_t told;       /* of these the application has told about, or passed over */
     uint64_t owed;       /* times to come that are about frames of a plan that this one has replaced */
     bool reported;       /* it has told a time: timestamps are left alone */
+    diti_buffer marks;   /* where weights are streamed: the newest frame that is finished */
     diti_frame list[DITI_MAX_FRAMES];
 } diti_frames;
 
@@ -1061,8 +1074,11 @@ typedef struct diti_plan {
     size_t item_count, item_capacity;
     diti_plan_group *groups;
     size_t group_count, group_capacity;
-    uint32_t *source_groups; /* of each dispatch; DITI_NO_GROUP: reads nothing streamed */
-    bool robbed;             /* a slot that it was filling was taken: the next time it fills one in one go */
+    uint32_t *source_groups;    /* of each dispatch; DITI_NO_GROUP: reads nothing streamed */
+    unsigned char *stream_rows; /* whole rows of streamed weights, of which it wants some columns; NULL: of none */
+    uint64_t stream_row_bytes;  /* so many bytes of them */
+    bool robbed;                /* a slot that it was filling was taken: the next time it fills one in one go */
+    bool recorded;              /* into the application's commands: slots are free when those have run */
 } diti_plan;
 typedef struct diti_plan_memory {
     VkDeviceSize activations, inputs;
@@ -1095,6 +1111,15 @@ DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part); /* through sl
 DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission, dit_error *err);
 DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted);
 DIT_INTERNAL void diti_stream_forget(diti_plan *plan); /* it is about to be destroyed */
+/* A run of the plan begins, in which its slices are submitted or recorded; nothing of it is in flight. */
+DIT_INTERNAL void diti_stream_begin(diti_plan *plan, bool recorded);
+/* For recorded plans, each does nothing where all weights are resident: once before the first frame; before a slice,
+   diti_plan_load and what its slot needs (DIT_WORKING: the slice is not to be recorded yet); at the end of every frame,
+   empty ones too. */
+DIT_INTERNAL dit_result diti_stream_prepare(diti_plan *plan, dit_error *err);
+DIT_INTERNAL dit_result diti_stream_record(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                           VkCommandBuffer commands, dit_error *err);
+DIT_INTERNAL void diti_stream_mark(const diti_plan *plan, VkCommandBuffer commands);
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
 /* Creates the descriptor sets of all slices and writes them. */
 DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);

@@ -305,6 +305,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_profile_free(plan);
     diti_plan_free_retired(plan, true);
     diti_destroy_QueryPool(device, plan->frames.queries);
+    diti_buffer_destroy(device, &plan->frames.marks);
     diti_destroy_QueryPool(device, plan->queries);
     diti_destroy_CommandPool(device, plan->commands);
     diti_destroy_CommandPool(device, plan->other_commands);
@@ -327,6 +328,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan->items);
     diti_free(&device->env, plan->groups);
     diti_free(&device->env, plan->source_groups);
+    diti_free(&device->env, plan->stream_rows);
     diti_free(&device->env, plan);
 }
 

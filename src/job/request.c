@@ -519,7 +519,6 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
     if (request->shape.shard && model->transformer->traits.joint &&
         model->texts[DITI_TEXT_FIRST].tokens < split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING])
         return "shard needs a row of the text on every device";
-    if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
     return NULL;
 }
 

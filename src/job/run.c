@@ -371,13 +371,29 @@ static dit_result diti_run_load_ahead(dit_job *job, uint64_t *bytes, dit_error *
         result = diti_plan_load_ahead(job->plan, &walk, cursor.segment, cursor.slice, bytes, err);
         diti_run_advance(job, &cursor);
     }
-    job->loading = *bytes == 0;
     return result < 0 ? result : DIT_OK;
+}
+
+/* Every device its own. */
+static dit_result diti_run_load_all_ahead(dit_job *job, uint64_t *bytes, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < job->share_count && result >= 0; i++) result = diti_run_load_ahead(job->shares[i], bytes, err);
+    job->loading = *bytes == 0;
+    return result;
+}
+
+static bool diti_run_streams(const dit_job *job) {
+    uint32_t i;
+    for (i = 0; i < job->share_count; i++)
+        if (job->shares[i]->plan && diti_plan_streams(job->shares[i]->plan)) return true;
+    return false;
 }
 
 /* Common to both modes: DIT_WORKING when the run may go on. */
 static dit_result diti_run_begin(dit_job *job, bool recording) {
     dit_status status;
+    uint32_t i;
     dit_error error;
     memset(&error, 0, sizeof error);
     dit_job_status(job, &status, NULL);
@@ -394,7 +410,10 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
         diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
         return diti_run_fail(job, &error);
     }
-    if (!job->begun) job->moved_us = diti_clock_us();
+    if (!job->begun) {
+        job->moved_us = diti_clock_us();
+        for (i = 0; i < job->share_count; i++) diti_stream_begin(job->shares[i]->plan, recording);
+    }
     job->begun = true;
     job->recording = recording;
     return DIT_WORKING;
@@ -407,7 +426,7 @@ static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *byt
         if (job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
         result = diti_run_load(job, bytes, err);
         if (result == DIT_OK) result = diti_run_submit_next(job, err);
-        *moved = true;
+        *moved = *moved || result == DIT_OK;
     }
     return result;
 }
@@ -465,9 +484,9 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, false);
     if (result != DIT_WORKING) return result;
-    result = diti_run_load_ahead(job, &bytes, &error); /* first: a driver may read timestamps only when nothing runs */
+    result = diti_run_load_all_ahead(job, &bytes, &error); /* first: a driver may read timestamps when nothing runs */
     if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);
-    if (result >= 0) result = diti_run_load_ahead(job, &bytes, &error);
+    if (result >= 0) result = diti_run_load_all_ahead(job, &bytes, &error);
     if (result >= 0 && job->mesh) result = diti_mesh_watch(job->mesh, bytes != before, &error);
     if (result < 0) return diti_run_falter(job, &error);
     if (!diti_run_over(job)) return DIT_WORKING;
@@ -508,7 +527,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
     dit_error error;
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     /* short waits, so that a cancel from another thread is seen, and room for more streamed weights */
-    glance_ns = job->plan && diti_plan_streams(job->plan) ? 1000000u : job->mesh ? 500000u : 10000000u;
+    glance_ns = diti_run_streams(job) ? 1000000u : job->mesh ? 500000u : 10000000u;
     for (;;) {
         result = dit_job_step(job, job->device->max_slice_us);
         left = diti_run_time_left(timeout_ns, &begin);
@@ -537,20 +556,34 @@ static void diti_run_expect(dit_job *job, float us) {
     diti_unlock(&job->status_lock);
 }
 
-static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us) {
-    float us = 0;
+/* As many slices as the budget has time for, and the host weights. *us: what they are expected to take. */
+static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us, float *us,
+                                         dit_error *err) {
+    uint64_t bytes = diti_run_load_bytes(budget_us);
+    dit_result result = DIT_OK;
     if (job->restores) diti_plan_record_guards(job->plan, commands);
     job->restores = false;
     diti_frame_begin(job->plan, commands);
     while (!diti_run_at_end(job)) {
         float next;
-        if (us <= 0 || job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
+        if (*us <= 0 || job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
         next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
-        if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
-        us += next > 0 ? next : 1;
+        if (*us > 0 && *us + next > (float)budget_us) break;
+        result = diti_stream_record(job->plan, job->cursor.segment, job->cursor.slice, &bytes, commands, err);
+        if (result != DIT_OK) break;
+        *us += next > 0 ? next : 1;
         diti_run_record_slice(job, commands);
-        diti_run_expect(job, us);
     }
+    diti_stream_mark(job->plan, commands);
+    if (result >= 0) result = diti_run_load_ahead(job, &bytes, err);
+    return result < 0 ? result : DIT_OK;
+}
+
+static dit_result diti_run_record_frame(dit_job *job, VkCommandBuffer commands, uint32_t budget_us, dit_error *err) {
+    float us = 0;
+    dit_result result = diti_run_record_slices(job, commands, budget_us, &us, err);
+    diti_run_expect(job, us);
+    if (result < 0 || !diti_run_at_end(job)) return result < 0 ? result : DIT_WORKING;
     diti_job_record_finish(job, commands);
     job->all_submitted = true;
     diti_run_end(job, DIT_OK, NULL);
@@ -568,20 +601,17 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     if (job->mesh)
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
                            "dit_job_record: a split job has commands for several devices; use dit_job_step");
-    else if (diti_plan_streams(job->plan))
-        result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
-                           "dit_job_record: streamed weights (weight_budget, release_text_encoders) need the host "
-                           "while the job runs; use dit_job_step, or keep all weights resident");
     else
         result = diti_plan_prepare_secondaries(job->plan, &error);
+    if (result >= 0) result = diti_stream_prepare(job->plan, &error);
     if (result >= 0) result = diti_job_verdict(job, &error);
     if (result < 0) return diti_run_fail(job, &error);
     diti_frames_learn(job->plan);
     diti_plan_free_retired(job->plan, false);
     scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
-    result = diti_run_record_slices(job, cmd, budget_us);
+    result = diti_run_record_frame(job, cmd, budget_us, &error);
     diti_trace_close(&scope, 0);
-    return result;
+    return result < 0 ? diti_run_fail(job, &error) : result;
 }
 
 DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us) {

@@ -17,16 +17,22 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->joint = traits->joint;
     out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
     out->guided = request->shape.guided;
-    out->weight_bytes = (double)weights->bytes + (weights->streamed ? (double)weights->streamed->bytes : 0);
+    out->weight_bytes = (double)weights->bytes;
+    if (model->stream)
+        out->weight_bytes += (double)(DITI_STREAM_SLOTS * model->stream->slot_bytes);
+    else if (weights->streamed)
+        out->weight_bytes += (double)weights->streamed->bytes;
 }
 
 /* Stages are folded where blocks leave their results for mirrored ones: a device has the stages s and 2 N - 1 - s of
-   2 N, so that these results stay on it, and what goes on comes back from device to device. Each stage is a share. */
+   2 N, so that these results stay on it, and what goes on comes back from device to device. Each stage is a share. Not
+   where weights are streamed: both shares would wait for each other in the device's two slots. */
 static bool diti_job_folds(const dit_job *job, const dit_context *context) {
     const diti_job_shape *shape = &job->request.shape;
     const diti_model_traits *traits = &job->model->transformer->traits;
     uint32_t stages = 2 * shape->split.degree[DITI_SPLIT_PIPEFUSION];
     return traits->skips && stages > 2 && stages <= traits->layers && shape->shares[0] <= 0 && !shape->resumes &&
+           !job->model->stream &&
            2 * diti_split_ranks(&shape->split) <= DITI_MAX_DEVICES && context && context->peers &&
            context->peers->all == context->device_count;
 }
