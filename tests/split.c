@@ -860,6 +860,51 @@ static bool open_rank(maker *m, uint32_t *rank, const char *overrides) {
     return CHECK_MESSAGE(dit_job_create(m->context, &job, &m->job, &err) == DIT_OK, "%s", err.message);
 }
 
+/* Both begin again and take some steps, so that each has heard the other. */
+static void set_out(maker *m) {
+    int i, turns;
+    for (i = 0; i < 2; i++) {
+        dit_job_desc desc = request(&m[i], "cfg2", 32, 40);
+        CHECK_MESSAGE(dit_job_create(m[i].context, &desc, &m[i].job, &err) == DIT_OK, "%s", err.message);
+    }
+    for (turns = 0; turns < 20; turns++)
+        for (i = 0; i < 2; i++) CHECK(dit_job_step(m[i].job, 1000) == DIT_WORKING);
+}
+
+static void expect_end(maker *m, const char *words, uint64_t most_us) {
+    uint64_t begin = diti_clock_us();
+    CHECK(dit_job_wait(m->job, 40000000000u) == DIT_ERROR_TRANSPORT);
+    dit_job_status(m->job, NULL, &err);
+    CHECK_MESSAGE(strstr(err.message, words), "%s", err.message);
+    CHECK_MESSAGE(diti_clock_us() - begin < most_us, "after %.1f s", (double)(diti_clock_us() - begin) * 1e-6);
+    printf("%s\n", err.message);
+}
+
+static void drop_jobs(maker *m) {
+    int i;
+    for (i = 0; i < 2; i++) {
+        dit_job_destroy(m[i].job);
+        m[i].job = NULL;
+    }
+    memset(letters, 0, sizeof letters);
+}
+
+/* A rank that stops in the middle of a run ends the others within 30 s, without a launcher; one that fails or is
+   cancelled, or destroys its job, at once. */
+static void test_dead_ranks(maker *m) {
+    drop_jobs(m);
+    set_out(m);
+    CHECK(m[0].job->mesh->silence_us <= 28000000);
+    if (!full) m[0].job->mesh->silence_us = 2500000;
+    expect_end(&m[0], "rank 1 has given no sign of life", full ? 30000000 : 10000000);
+    drop_jobs(m);
+    set_out(m);
+    dit_job_cancel(m[0].job);
+    CHECK(dit_job_step(m[0].job, 0) == DIT_CANCELLED);
+    expect_end(&m[1], "rank 0 ended its run early", 2000000);
+    drop_jobs(m);
+}
+
 static void test_ranks(void) {
     static uint32_t ranks[2] = {0, 1};
     static outcome out;
@@ -895,6 +940,7 @@ static void test_ranks(void) {
         CHECK(dit_job_wait(m[0].job, 20000000000u) == DIT_ERROR_TRANSPORT);
         dit_job_status(m[0].job, NULL, &err);
         CHECK_MESSAGE(strstr(err.message, "could not send to rank 1"), "%s", err.message);
+        test_dead_ranks(m);
     }
     close_maker(&m[0]);
     close_maker(&m[1]);

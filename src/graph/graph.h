@@ -432,6 +432,8 @@ typedef struct diti_graph {
     size_t guard_count, guard_capacity;
     uint32_t guard_judged;            /* records of earlier segments, and the first */
     uint32_t guard_self, guard_peers; /* this device and how many others agree with it on what must run again */
+    bool guard_bare;                  /* what goes to other devices must have no exponent: they know only their own */
+    bool guard_alike;                 /* exponents are raised together, on all devices of a sequence */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
@@ -521,6 +523,8 @@ DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *gr
 /* x F32 becomes the sum of all members' x, added in the order of members, so that all have the same bytes. Each sends
    to each other one the rows that are that one's, of x and of the sum its own: of N equal parts 2 (N - 1) / N of x. */
 DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
+/* What comes from a device of the sequence is stored with the exponent of what this one has of it. */
+DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received);
 /* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
    multiple of 16, and 16 for its scale. */
 DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
@@ -645,7 +649,7 @@ typedef struct diti_health { /* what the device tells of a run */
 /* Before the first segment. */
 DIT_INTERNAL void diti_guard_begin(diti_graph *graph);
 /* Right after it: what one of so many devices has to do again all do again. Each tells the others with every
-   judgement, so that nobody must ask later; what else they exchange must have no exponent. */
+   judgement, so that nobody must ask later. */
 DIT_INTERNAL void diti_guard_join(diti_graph *graph, uint32_t self, uint32_t devices);
 /* Words of diti_health in a guarded graph: U32 [1, words]. */
 DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);
@@ -1032,6 +1036,7 @@ typedef struct diti_plan {
     diti_guard_record *guard_records;
     diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
+    bool guard_alike;               /* of the graph */
     uint32_t guard_run, guard_step; /* how often it did, and for which step: what older reports say is out of date */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;
@@ -1203,6 +1208,9 @@ DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_err
 DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out); /* as of the newest finished segment */
 /* Raises exponents so far as that report asks for; false: it does not. */
 DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out);
+/* The same for plans of several devices whose ops of one name in one segment have one exponent: false where none of the
+   reports asks for it. out: of each plan. */
+DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, diti_verdict *out);
 DIT_INTERNAL void diti_guard_forget(diti_plan *plan);                           /* all exponents, and writes nothing */
 DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before); /* those of a plan that is replaced */
 /* The error of a run that nothing helps. steps: of the run; 0: has none. */

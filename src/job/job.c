@@ -36,7 +36,7 @@ static void diti_job_rewind_share(dit_job *job) {
     job->flight_first = job->flight_count = 0;
     job->finish_value = 0;
     job->last_segment = job->tries = 0;
-    job->unjudged = false;
+    job->unjudged = job->careful = false;
     memset(&job->health, 0, sizeof job->health);
     job->restores = false;
     job->total_us = diti_job_predict_us(job);

@@ -274,9 +274,10 @@ struct dit_job {
     bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
     bool loading;                         /* weights can be loaded without waiting for anything */
     /* what guards want (graph/guard.c): segments are run again */
-    diti_health health;                        /* the newest that was seen */
-    uint32_t last_segment;                     /* that was wholly submitted */
-    bool unjudged;                             /* what its guards say is not known yet */
+    diti_health health;    /* the newest that was seen */
+    uint32_t last_segment; /* that was wholly submitted */
+    bool unjudged;         /* what its guards say is not known yet */
+    bool careful;          /* of patches that overflowed: no share goes on before the others have come as far */
     uint32_t again_segment, again_step, tries; /* what ran again last, and how often */
     bool restores;                             /* record mode: the guards, before anything else */
     double total_us, submitted_us;
@@ -470,6 +471,8 @@ DIT_INTERNAL bool diti_keep_busy(const dit_job *job);
 /* After a slice of `segment` at the end of which the cursor has moved on to another one. */
 DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err);
 DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done);
+/* A share begins, at that step where it is not 0. */
+DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us);
 /* DIT_OK: the run goes on without the device that why names; else why says how it ended. */
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
 /* Before the first step of a resumed share. */

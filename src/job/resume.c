@@ -220,8 +220,7 @@ DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, di
     return result;
 }
 
-/* Where a share of the new plan begins. */
-static void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
+DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
     memset(&share->cursor, 0, sizeof share->cursor);
     share->cursor.repeat = step;
     share->begun = true;
@@ -321,6 +320,8 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     dit_result result;
     if (failed == UINT32_MAX) return why->result;
     diti_job_settle(job);
+    for (i = 0; i < job->share_count; i++) /* patches: it may have come into what was kept */
+        if (job->shares[i]->health.blocked && diti_patches_used(&job->request.shape)) job->keep.valid = false;
     for (i = 0; i < job->share_count; i++) {
         if (i == failed || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
         return diti_fail(why, DIT_ERROR_DEVICE_LOST,

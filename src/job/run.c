@@ -72,6 +72,7 @@ static dit_stage diti_run_stage(const dit_job *job, uint32_t segment) {
 /* --- bookkeeping --- */
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
+    if (job->mesh && !job->follows) diti_beats_leave(job->mesh, result != DIT_OK);
     diti_lock(&job->status_lock);
     job->status.result = result;
     if (why) job->error = *why;
@@ -94,10 +95,11 @@ static dit_result diti_run_falter(dit_job *job, dit_error *why) {
 }
 
 static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
+    uint32_t step = job->plan->guards && !job->recording ? job->health.step : flight->steps_done;
     float fraction = 0;
     diti_lock(&job->status_lock);
     job->status.stage = flight->stage;
-    job->status.step = job->plan->guards && !job->recording ? job->health.step : flight->steps_done;
+    if (step > job->status.step || job->recording) job->status.step = step; /* patches may begin again */
     job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
     if (flight->preview) job->status.preview_id++;
     if (job->total_us > 0) fraction = (float)(flight->done_us / job->total_us);
@@ -155,11 +157,12 @@ static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
 
 /* --- what the guards say --- */
 
-/* Steps of one device may follow each other unseen; everything else waits for what is said about the segment before it,
-   so that devices that agree go back from the same place. */
+/* Steps of one device, and patches of several, may follow each other unseen; everything else waits for what is said
+   about the segment before it, so that devices that agree go back from the same place. */
 static bool diti_run_must_wait(const dit_job *job) {
     bool steps = diti_job_is_step(job, job->last_segment) && diti_job_is_step(job, job->cursor.segment);
-    return job->unjudged && job->cursor.slice == 0 && (job->mesh || !steps || job->health.blocked);
+    bool agrees = job->careful || (job->mesh && !diti_patches_used(&job->request.shape));
+    return job->unjudged && job->cursor.slice == 0 && (agrees || !steps || job->health.blocked);
 }
 
 /* A segment overflowed: an error if running it again does not help. */
@@ -191,12 +194,97 @@ static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_
     return result;
 }
 
+/* Whether all shares of a job are judged at the same time (diti_run_go_together). */
+static bool diti_run_goes_together(const dit_job *job) {
+    if (job->careful) return true;
+    if (!job->health.blocked) return false;
+    if (!diti_patches_used(&job->request.shape)) return job->plan->guard_alike;
+    return job->mesh || diti_job_is_step(job, job->health.blocked - 1);
+}
+
 /* Nothing is in flight, so the newest report is about the last segment. */
 static dit_result diti_run_settle(dit_job *job, dit_error *err) {
     diti_verdict verdict;
-    if (!job->unjudged || job->cursor.slice) return DIT_OK;
+    if (!job->unjudged || job->cursor.slice || diti_run_goes_together(job)) return DIT_OK;
     job->unjudged = false;
     return diti_guard_raise(job->plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
+}
+
+/* Patches: every share from its first segment on, or from where a lost device had left it. */
+static dit_result diti_run_start_over(dit_job *job, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < job->share_count && result >= 0; i++) {
+        dit_job *share = job->shares[i];
+        uint32_t tries = share->tries;
+        diti_keep_forget(share);
+        diti_resume_set_out(share, share->begins_at, share->total_us);
+        share->tries = tries;
+        share->resumes_states = share->states.buffer != VK_NULL_HANDLE;
+        memset(&share->health, 0, sizeof share->health);
+        result = diti_guard_write(share->plan, share->begins_at, err);
+    }
+    return result;
+}
+
+/* Patches that overflowed somewhere: how far the devices have come since is chance, and so are the peaks that their
+   guards saw. The run begins again as before, and now no share goes on before all of them have come to the end of the
+   same segment, so that every run learns the same exponents. */
+static dit_result diti_run_grow_careful(dit_job *job, diti_plan *const *plans, dit_error *err) {
+    diti_verdict verdicts[DITI_MAX_DEVICES];
+    uint32_t i, blamed = UINT32_MAX;
+    diti_job_settle(job);
+    diti_guard_raise_all(plans, job->share_count, verdicts);
+    for (i = 0; i < job->share_count; i++) {
+        diti_guard_forget(job->shares[i]->plan);
+        job->shares[i]->careful = true;
+        if (blamed == UINT32_MAX && verdicts[i].name) blamed = i;
+    }
+    if (blamed == UINT32_MAX) return DIT_OK;
+    diti_run_go_back(job, &verdicts[blamed], 0, 0);
+    return diti_run_start_over(job, err);
+}
+
+/* All shares have come to the end of a segment, in which some device overflowed. */
+static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans, bool over, dit_error *err) {
+    diti_verdict verdicts[DITI_MAX_DEVICES];
+    dit_result result = DIT_OK;
+    bool told = false;
+    uint32_t i;
+    diti_guard_raise_all(plans, job->share_count, verdicts);
+    for (i = 0; i < job->share_count && result >= 0; i++) {
+        dit_job *share = job->shares[i];
+        if (!over) {
+            result = diti_run_again(share, &verdicts[i], err);
+        } else if (verdicts[i].name) {
+            result = diti_run_weigh(share, &verdicts[i], err);
+            if (result >= 0 && !told) diti_run_go_back(job, &verdicts[i], 0, 0);
+            told = true;
+        }
+    }
+    return result < 0 || !over ? result : diti_run_start_over(job, err);
+}
+
+/* Devices of a sequence agree on a segment, which runs again with exponents that all of them raise; patches begin
+   again. *moved: shares may go on that waited for others. */
+static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err) {
+    diti_plan *plans[DITI_MAX_DEVICES];
+    bool patches = diti_patches_used(&job->request.shape), any = false, all = true;
+    uint32_t i;
+    for (i = 0; i < job->share_count; i++) {
+        const dit_job *share = job->shares[i];
+        any = any || (share->health.blocked && diti_run_goes_together(share));
+        all = all && share->unjudged && !share->cursor.slice && !share->flight_count &&
+              share->cursor.segment == job->cursor.segment && share->cursor.repeat == job->cursor.repeat;
+        plans[i] = share->plan;
+    }
+    if (any && patches && !job->careful) return diti_run_grow_careful(job, plans, err);
+    if (!all || (!any && !job->careful)) return DIT_OK;
+    for (i = 0; i < job->share_count; i++) job->shares[i]->unjudged = false;
+    *moved = true;
+    if (!any) return DIT_OK;
+    return diti_run_raise_together(job, plans, patches && (job->mesh || diti_job_is_step(job, job->health.blocked - 1)),
+                                   err);
 }
 
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
@@ -210,6 +298,7 @@ DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
    that segments share. Steps and previews leave alone what comes into any of them. */
 static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
     uint32_t last = job->cursor.slice ? job->cursor.segment : job->last_segment;
+    if (diti_patches_used(&job->request.shape)) return false;
     return last == segment || (segment >= job->step_segment && last >= job->step_segment &&
                                segment < job->decode_segment && last < job->decode_segment);
 }
@@ -463,6 +552,7 @@ static dit_result diti_run_shares(dit_job *job, uint32_t budget_us, uint64_t *by
         if (job->mesh) result = diti_mesh_pump(job->mesh, &moved, err);
         for (i = 0; i < job->share_count && result >= 0; i++)
             result = diti_run_share(job->shares[i], budget_us, bytes, &moved, err);
+        if (result >= 0) result = diti_run_go_together(job, &moved, err);
         ever = ever || moved;
         moved = moved && job->mesh;
     }

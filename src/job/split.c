@@ -32,9 +32,8 @@ static bool diti_job_folds(const dit_job *job, const dit_context *context) {
     const diti_model_traits *traits = &job->model->transformer->traits;
     uint32_t stages = 2 * shape->split.degree[DITI_SPLIT_PIPEFUSION];
     return traits->skips && stages > 2 && stages <= traits->layers && shape->shares[0] <= 0 && !shape->resumes &&
-           !job->model->stream &&
-           2 * diti_split_ranks(&shape->split) <= DITI_MAX_DEVICES && context && context->peers &&
-           context->peers->all == context->device_count;
+           !job->model->stream && 2 * diti_split_ranks(&shape->split) <= DITI_MAX_DEVICES && context &&
+           context->peers && context->peers->all == context->device_count;
 }
 
 /* Shares that differ by one along an axis. */

@@ -176,7 +176,7 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
     }
     result = diti_mesh_add_lanes(maker);
     for (i = 0; i < mesh->count && result >= 0; i++) result = diti_mesh_add_ports(maker, i);
-    return result;
+    return result < 0 ? result : diti_beats_create(mesh, maker->peers, maker->tag, maker->err);
 }
 
 DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
@@ -193,6 +193,7 @@ DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *pl
     mesh->env = peers->env;
     mesh->count = count;
     mesh->limit_us = peers->limit_us;
+    mesh->peers = peers;
     mesh->first = places ? peers->first / peers->count * count : peers->first;
     mesh->all = places ? ranks * count : peers->all;
     mesh->each = mesh->all / ranks;
@@ -213,6 +214,8 @@ DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh) {
     uint32_t i;
     if (!mesh) return;
     env = mesh->env;
+    diti_beats_settle(mesh, mesh->peers);
+    diti_beats_free(&env, mesh->beats);
     while (mesh->lane_count) diti_lane_destroy(mesh->lanes[--mesh->lane_count]);
     diti_free(&env, mesh->lanes);
     for (i = 0; i < mesh->count; i++) {
@@ -301,6 +304,7 @@ DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *
     dit_result result = DIT_OK;
     size_t i;
     for (i = 0; i < mesh->lane_count && result >= 0; i++) result = diti_lane_pump(mesh->lanes[i], moved, err);
+    if (result >= 0) result = diti_beats_pump(mesh, err);
     for (i = 0; i < mesh->count && result >= 0; i++) {
         result = mesh->members[i].error.result;
         if (result < 0 && err) *err = mesh->members[i].error;
@@ -398,6 +402,7 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
     uint32_t i;
     size_t k;
     mesh->still_us = 0;
+    diti_beats_settle(mesh, mesh->peers);
     for (k = 0; k < mesh->lane_count; k++) diti_lane_settle(mesh->lanes[k]);
     for (i = 0; i < mesh->count; i++) {
         diti_mesh_member *member = &mesh->members[i];

@@ -144,6 +144,7 @@ typedef struct diti_peers {
     diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
     bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
     diti_split_links links;                           /* count 0: not measured */
+    struct diti_beats *deaf; /* of runs that ended while words were on their way to here: freed with the context */
 } diti_peers;
 /* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk, transport_ms. */
 DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
@@ -182,10 +183,23 @@ typedef struct diti_mesh {
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
     size_t lane_count, lane_capacity;
+    struct diti_beats *beats; /* NULL: all members are in this process */
+    uint64_t silence_us;      /* that a rank which took part may give no sign of life */
+    diti_peers *peers;
     uint64_t limit_us;             /* of standing still */
     uint64_t moves;                /* how often something moved, as it was seen */
     uint64_t watched_us, still_us; /* when that was; how long nothing had */
 } diti_mesh;
+
+/* Signs of life (beats.c); all but the last do nothing in one process. */
+typedef struct diti_beats diti_beats;
+DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *peers, uint32_t tag, dit_error *err);
+/* An error names the rank that has been silent for 25 s, though it took part, or has said that it failed. */
+DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed);          /* this rank's run has ended */
+DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers);   /* before the next run, or the end */
+DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* and those behind it; NULL is fine */
+
 /* plans: one for each member. places: index of the context's device that each is on; NULL: member i is on device i. */
 DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
                                          uint32_t count, diti_mesh **out, dit_error *err);

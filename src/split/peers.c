@@ -220,5 +220,6 @@ DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
     diti_env env;
     if (!peers) return;
     env = peers->env;
+    diti_beats_free(&env, peers->deaf);
     diti_free(&env, peers);
 }
