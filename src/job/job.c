@@ -258,8 +258,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "clip_skip";
     else if (memcmp(&now->split, &then->split, sizeof now->split) != 0 || now->patches != then->patches ||
              now->warmup != then->warmup || now->int8_payload != then->int8_payload ||
-             now->int8_kept != then->int8_kept || now->shard != then->shard ||
-             memcmp(now->shares, then->shares, sizeof now->shares) != 0)
+             now->int8_kept != then->int8_kept || memcmp(now->shares, then->shares, sizeof now->shares) != 0)
         what = "split";
     else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
         what = "which prompts are given as embeddings";
@@ -330,6 +329,7 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
 static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *request, dit_error *err) {
     if (!request->shape.split.degree[0]) {
         request->shape.split = job->request.shape.split;
+        request->shape.patches = job->request.shape.patches;
         memcpy(request->shape.shares, job->request.shape.shares, sizeof request->shape.shares);
         request->predicted_seconds = job->request.predicted_seconds;
     }

@@ -135,7 +135,7 @@ typedef struct diti_job_shape {
     uint32_t patches, warmup;        /* of PipeFusion */
     bool int8_payload;               /* what goes between devices is int8 */
     bool int8_kept;                  /* and what PipeFusion keeps of other patches */
-    bool shard;                      /* devices keep the weights of some blocks each */
+    bool any;                        /* auto may choose PipeFusion */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
@@ -443,6 +443,8 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
                                         dit_error *err);
 /* What keeps a job from being split as the request says; NULL: nothing. */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
+DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
+                                               dit_error *err); /* of PipeFusion, where there are any */
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);

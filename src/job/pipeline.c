@@ -283,7 +283,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     diti_decode_emit(job, graph);
     diti_guard_judge(graph);
     graph->guards = guards;
-    if (shape->shard && job->share_total > 1) diti_shard_blocks(graph, job->share, job->share_total, prepare);
+    if (shape->split.shard && job->share_total > 1) diti_shard_blocks(graph, job->share, job->share_total, prepare);
 }
 
 /* --- host inputs --- */

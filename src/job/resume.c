@@ -87,7 +87,7 @@ DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progres
     whole->model = job->model;
     whole->request = job->request;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
-    whole->request.shape.split.inputs = 0;
+    whole->request.shape.split.inputs = whole->request.shape.split.shard = 0;
     diti_job_assign(whole, 0, 1);
     result = diti_job_plan(whole, progress, err);
     diti_job_destroy_plan(whole);
@@ -172,7 +172,7 @@ static bool diti_resume_has_weights(const dit_job *job) {
     const uint32_t *degree = job->request.shape.split.degree;
     if (diti_device_check(job->model->device, NULL) >= 0) return true;
     if (job->model->transformer->weights.streamed && !job->model->stream) return true; /* all come from the file */
-    if (job->request.shape.shard) return false;
+    if (job->request.shape.split.shard) return false;
     return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
 }
 
@@ -183,7 +183,7 @@ static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split 
     diti_split split;
     uint32_t axis, most[DITI_SPLIT_AXES], ranks = 0;
     diti_job_split_shape(job->model, &job->request, &shape);
-    split.inputs = best->inputs = 0;
+    split.inputs = best->inputs = split.shard = best->shard = 0;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
         most[axis] = before->degree[axis] == 1 ? 1 : axis == DITI_SPLIT_CFG ? 2 : devices;
         split.degree[axis] = best->degree[axis] = 1;
