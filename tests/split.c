@@ -4,6 +4,7 @@
 /* test-runs: lavapipe */
 #include "library.h"
 #include "split_job.h"
+#include "split_ranks.h"
 #include "vulkan_test.h"
 #include "vulkan_faults.h"
 #include "vae_bytes.h"
@@ -802,74 +803,13 @@ static void test_failing(void) {
 
 /* --- ranks: two contexts that know of each other by the application's transport alone --- */
 
-enum { LETTERS = 64 };
-typedef struct letter {
-    uint32_t from, to;
-    uint64_t tag;
-    size_t size;
-    const void *data; /* of a send */
-    void *room;       /* of a receive */
-    int used, done;
-} letter;
-static letter letters[LETTERS];
-static uint32_t broken_sends; /* not 0: the n-th fails */
-
-/* Meets the other half, or waits for it. */
-static void *post(uint32_t from, uint32_t to, uint64_t tag, const void *data, void *room, size_t size) {
-    int i, mine = -1;
-    for (i = 0; i < LETTERS; i++) {
-        letter *l = &letters[i];
-        if (!l->used && mine < 0) mine = i;
-        if (!l->used || l->done || l->from != from || l->to != to || l->tag != tag || !l->data == !data) continue;
-        CHECK(l->size == size);
-        memcpy(room ? room : l->room, data ? data : l->data, size);
-        l->done = 1;
-        mine = mine < 0 ? LETTERS - 1 : mine;
-        memset(&letters[mine], 0, sizeof letters[mine]);
-        letters[mine].used = letters[mine].done = 1;
-        return &letters[mine];
-    }
-    if (!CHECK(mine >= 0)) return NULL;
-    letters[mine].from = from;
-    letters[mine].to = to;
-    letters[mine].tag = tag;
-    letters[mine].size = size;
-    letters[mine].data = data;
-    letters[mine].room = room;
-    letters[mine].used = 1;
-    letters[mine].done = 0;
-    return &letters[mine];
-}
-
-static void *rank_send(uint32_t to, const void *data, size_t size, uint64_t tag, void *user) {
-    if (broken_sends && --broken_sends == 0) return NULL;
-    return post(*(uint32_t *)user, to, tag, data, NULL, size);
-}
-
-static void *rank_receive(uint32_t from, void *data, size_t size, uint64_t tag, void *user) {
-    return post(from, *(uint32_t *)user, tag, NULL, data, size);
-}
-
-static int rank_poll(void *request_, void *user) {
-    letter *l = (letter *)request_;
-    (void)user;
-    if (!l->done) return 0;
-    l->used = 0;
-    return 1;
-}
-
 static bool open_rank(maker *m, uint32_t *rank, const char *overrides) {
     dit_context_desc desc = DITI_ZERO;
     dit_job_desc job;
     memset(m, 0, sizeof *m);
     desc.devices = "llvmpipe";
     desc.overrides = overrides;
-    desc.transport.rank = *rank;
-    desc.transport.rank_count = 2;
-    desc.transport.send = rank_send;
-    desc.transport.receive = rank_receive;
-    desc.transport.poll = rank_poll;
-    desc.transport.user = rank;
+    desc.transport = rank_transport(rank, 2);
     if (!CHECK_MESSAGE(dit_context_create(&desc, &m->context, &err) == DIT_OK && load_pipeline(m, tiny) == DIT_OK, "%s",
                        err.message))
         return false;

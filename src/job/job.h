@@ -449,7 +449,9 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
-DIT_INTERNAL void diti_job_settle(dit_job *job);      /* waits for all that shares have submitted */
+/* The same for other devices, in the order of ranks, without asking what is possible: how many shares there are. */
+DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices);
+DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
 /* job.c */
 DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_job_destroy_plan(dit_job *job);

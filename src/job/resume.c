@@ -269,26 +269,52 @@ static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
     return result;
 }
 
-/* Without the share `failed`. */
+/* Devices that are left, in the order of their ranks, and how much of the work each had. */
+static uint32_t diti_resume_left(const dit_job *job, uint32_t failed, uint32_t *devices, double *parts) {
+    uint32_t folds = job->folded ? 2 : 1, share, count = 0;
+    for (share = 0; share < job->share_total; share += folds) {
+        if (job->places[share] == job->places[failed]) continue;
+        parts[count] = job->request.shape.shares[share / folds];
+        devices[count++] = job->places[share];
+    }
+    return count;
+}
+
+/* Unequal devices stay as unequal as they were. */
+static void diti_resume_shares(dit_job *job, const double *parts) {
+    diti_job_shape *shape = &job->request.shape;
+    uint32_t ranks = diti_split_ranks(&shape->split), each = ranks / shape->split.degree[DITI_SPLIT_CFG], rank, i;
+    bool given = shape->shares[0] > 0;
+    memset(shape->shares, 0, sizeof shape->shares);
+    for (rank = 0; rank < ranks && given; rank += each) {
+        double sum = 0;
+        for (i = rank; i < rank + each; i++) sum += parts[i];
+        for (i = rank; i < rank + each; i++) shape->shares[i] = parts[i] / sum;
+    }
+}
+
+/* Without the device of share `failed`. */
 static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
     diti_device *before = job->device;
-    uint32_t devices = job->share_total - 1, i;
-    bool moves = failed == 0;
+    uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left, i;
+    double parts[DITI_MAX_DEVICES];
+    bool moves = job->places[failed] == job->places[0];
     double total_us = job->total_us;
     diti_plan rest;
     dit_result result;
-    diti_resume_choose(job, diti_resume_has_weights(job) ? devices : 1, &job->request.shape.split);
-    memset(job->request.shape.shares, 0, sizeof job->request.shape.shares);
+    left = diti_resume_left(job, failed, devices, parts);
+    diti_resume_choose(job, diti_resume_has_weights(job) ? left : 1, &job->request.shape.split);
+    diti_resume_shares(job, parts);
     diti_job_drop_shares(job);
     if (moves) diti_job_images_destroy(job);
     diti_resume_leave_plan(job, &rest);
     diti_buffer_destroy(before, &job->keep.buffer);
     job->keep.values[0] = job->keep.values[1] = 0;
-    for (i = failed; i < devices; i++) job->places[i] = job->places[i + 1];
+    left = diti_job_redivide(job, devices);
     job->device = job->context->devices[job->places[0]];
     job->resumed = true;
     job->begins_at = job->keep.valid ? job->keep.step : 0;
-    diti_job_assign(job, 0, diti_split_ranks(&job->request.shape.split));
+    diti_job_assign(job, 0, left);
     result = diti_resume_plan(job, moves, err);
     if (result == DIT_OK) diti_resume_take_over(job, &rest);
     diti_resume_drop(before, &rest);
@@ -308,7 +334,7 @@ static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
     if (!shape->resumes || job->resumed || job->recording) return UINT32_MAX;
     if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
     for (i = 0; i < job->share_count; i++)
-        if (job->places[i] + 1 == why->device) failed = i;
+        if (job->places[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
     if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* which are on it */
     return shape->starts && !job->keep.valid ? UINT32_MAX : failed;                  /* the picture is the caller's */
 }
@@ -323,7 +349,7 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     for (i = 0; i < job->share_count; i++) /* patches: it may have come into what was kept */
         if (job->shares[i]->health.blocked && diti_patches_used(&job->request.shape)) job->keep.valid = false;
     for (i = 0; i < job->share_count; i++) {
-        if (i == failed || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
+        if (job->places[i] == job->places[failed] || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
         return diti_fail(why, DIT_ERROR_DEVICE_LOST,
                          "devices %u and %u failed; a job goes on without one device, not without two",
                          job->places[failed], job->places[i]);
