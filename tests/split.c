@@ -482,6 +482,9 @@ static void check_auto(maker *m, dit_job_desc *desc, const outcome *one) {
     logged[0] = 0;
     CHECK_MESSAGE(make_picture(m, desc, &two) == DIT_OK && difference(&two, one) <= 1e-5, "%s", err.message);
     CHECK_MESSAGE(m->job && m->job->share_total == 3 && strstr(logged, "split auto: ring3 of 3 devices"), "%s", logged);
+    CHECK_MESSAGE(strstr(logged, "2 device 0 sent ") && strstr(logged, " MB to device 1 by ") &&
+                      strstr(logged, " GB/s"),
+                  "%s", logged);
     CHECK(m->job && dit_job_restart(m->job, desc, &err) == DIT_OK);
     if (full) CHECK(finish(m, &two) == DIT_OK && difference(&two, one) <= 1e-5);
     desc->split = "cfg2";

@@ -73,6 +73,7 @@ static dit_stage diti_run_stage(const dit_job *job, uint32_t segment) {
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
     if (job->mesh && !job->follows) diti_beats_leave(job->mesh, result != DIT_OK);
+    if (job->mesh && !job->follows && result == DIT_OK) diti_mesh_tell(job->mesh);
     diti_lock(&job->status_lock);
     job->status.result = result;
     if (why) job->error = *why;

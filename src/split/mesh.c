@@ -414,6 +414,20 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
     }
 }
 
+DIT_INTERNAL void diti_mesh_tell(diti_mesh *mesh) {
+    size_t i;
+    for (i = 0; i < mesh->lane_count; i++) {
+        diti_lane *lane = mesh->lanes[i];
+        uint64_t bytes = lane->bytes - lane->told_bytes, us = lane->busy_us - lane->told_us;
+        lane->told_bytes = lane->bytes;
+        lane->told_us = lane->busy_us;
+        if (bytes)
+            diti_log(&mesh->env, DITI_LOG_INFO, "device %u sent %.3f MB to device %u by %s, at %.3f GB/s", lane->from,
+                     (double)bytes * 1e-6, lane->to, diti_transport_name(lane->transport),
+                     (double)bytes * 1e-3 / (double)(us ? us : 1));
+    }
+}
+
 DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to) {
     uint64_t bytes = 0;
     size_t i;

@@ -142,7 +142,8 @@ DIT_INTERNAL DITI_UNUSED void diti_split_predict(const diti_split_request *reque
                                                  diti_split_cost *out);
 /* The best splits of all factorisations of the box's devices, best first: what fits, then by seconds, then by how long
  * devices are busy. Weights are sharded where they do not fit otherwise, and where nothing fits tensor's matrices are
- * cut as a grid if it has more devices than there are heads: both send more. Returns how many there are; writes at most `most`. */
+ * cut as a grid if it has more devices than there are heads: both send more. Returns how many there are; writes at most
+ * `most`. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_split_choose(const diti_split_request *request, diti_split_cost *out,
                                                     uint32_t most);
 
