@@ -232,7 +232,7 @@ static int take_machine(planner *p) {
     int code;
     p->machine = p->table.count && !p->o.machine ? &p->table.machine : find_machine(name);
     if (!p->machine) return complain(p, EXIT_USAGE, "--machine %s: there is no such machine; --list shows them", name);
-    use_machine(box, p->machine);
+    use_machine(&p->request, p->machine);
     code = take_count(p, "--per-socket", p->o.per_socket, 1, DITI_SPLIT_DEVICES, &box->per_socket);
     if (!code) code = take_number(p, "--pair", p->o.pair, 0.001, 1e9, &box->inside.pair);
     if (!code) code = take_number(p, "--ring", p->o.ring, 0.001, 1e9, &box->inside.ring);
