@@ -612,7 +612,6 @@ static void test_fp16(engine *e) {
     test_overflow("everywhere", half, everywhere);
     test_split(two, "cfg2", before_picture, "");
     test_split(two, "ulysses2", before_picture, "");
-    test_split(two, "ring2", before_picture, "");
     test_split(two, "pipefusion2", before_picture, "");
     if (test_all) {
         test_split(two, "layers2", before_picture, "");
