@@ -852,6 +852,7 @@ static void drop_jobs(maker *m) {
 /* A rank that stops in the middle of a run ends the others within 30 s, without a launcher; one that fails or is
    cancelled, or destroys its job, at once. */
 static void test_dead_ranks(maker *m) {
+    int i, turns;
     drop_jobs(m);
     set_out(m);
     CHECK(m[0].job->mesh->silence_us <= 28000000);
@@ -862,6 +863,12 @@ static void test_dead_ranks(maker *m) {
     dit_job_cancel(m[0].job);
     CHECK(dit_job_step(m[0].job, 0) == DIT_CANCELLED);
     expect_end(&m[1], "rank 0 ended its run early", 2000000);
+    for (i = 0; i < 2; i++) { /* and both begin again */
+        dit_job_desc desc = request(&m[i], "cfg2", 32, 40);
+        CHECK_MESSAGE(dit_job_restart(m[i].job, &desc, &err) == DIT_OK, "%s", err.message);
+    }
+    for (turns = 0; turns < 40; turns++)
+        for (i = 0; i < 2; i++) CHECK(dit_job_step(m[i].job, 1000) == DIT_WORKING);
     drop_jobs(m);
 }
 

@@ -6,7 +6,7 @@
 #define DITI_BEAT_US 1000000u
 #define DITI_BEAT_SILENCE_US 25000000u
 #define DITI_BEAT_FAREWELL_US 5000000u
-enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED };
+enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED }; /* FAILED: with 256 times the rank that is to blame */
 
 typedef struct diti_beat {
     uint32_t rank;
@@ -24,6 +24,7 @@ struct diti_beats {
     dit_transport with;
     uint32_t self, tag; /* tag: without the sender */
     uint32_t runs, count;
+    uint32_t blamed; /* the rank that ended the run for all; this one: none did */
     uint64_t pumped_us;
     diti_beat list[DITI_MAX_DEVICES];
 };
@@ -48,7 +49,7 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *pee
     beats = (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *beats);
     if (!beats) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a mesh of devices");
     beats->with = peers->application;
-    beats->self = peers->application.rank;
+    beats->self = beats->blamed = peers->application.rank;
     beats->tag = tag;
     mesh->silence_us = peers->limit_us < DITI_BEAT_SILENCE_US ? peers->limit_us : DITI_BEAT_SILENCE_US;
     for (i = 0; i < mesh->lane_count; i++) {
@@ -79,10 +80,13 @@ static dit_result diti_beat_listen(diti_beats *beats, diti_beat *beat, dit_error
         beat->silent_us = 0;
         beat->alive = true;
         beat->over = beat->heard != DITI_BEAT_ALIVE;
-        if (beat->heard == DITI_BEAT_FAILED)
+        if (beat->heard % 256 == DITI_BEAT_FAILED) beats->blamed = beat->heard / 256;
+        if (beat->heard % 256 == DITI_BEAT_FAILED && beats->blamed == beat->rank)
             return diti_fail(err, DIT_ERROR_TRANSPORT,
                              "rank %u ended its run early: it failed, and its error says why, or was cancelled",
                              beat->rank);
+        if (beat->heard % 256 == DITI_BEAT_FAILED)
+            return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u is gone, says rank %u", beats->blamed, beat->rank);
     }
     if (beat->hearing || beat->over) return DIT_OK;
     beat->hearing = beats->with.receive(beat->rank, &beat->heard, sizeof beat->heard,
@@ -104,7 +108,7 @@ static dit_result diti_beat_say(diti_beats *beats, diti_beat *beat, uint64_t now
 static void diti_beat_leave(diti_beats *beats, diti_beat *beat, bool failed) {
     if (beat->left) return;
     beat->left = true;
-    beat->last = failed ? DITI_BEAT_FAILED : DITI_BEAT_ENDED;
+    beat->last = failed ? DITI_BEAT_FAILED + 256 * beats->blamed : (uint32_t)DITI_BEAT_ENDED;
     beat->leaving = beats->with.send(beat->rank, &beat->last, sizeof beat->last,
                                      diti_beat_tag(beats, beats->self, beat->sent++), beats->with.user);
 }
@@ -134,10 +138,12 @@ DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
         if (beat->alive) beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
         result = diti_beat_listen(beats, beat, err);
         if (result >= 0) result = diti_beat_say(beats, beat, now, err);
-        if (result >= 0 && !beat->over && beat->silent_us > mesh->silence_us)
+        if (result >= 0 && !beat->over && beat->silent_us > mesh->silence_us) {
+            beats->blamed = beat->rank;
             result = diti_fail(err, DIT_ERROR_TRANSPORT,
                                "rank %u has given no sign of life for %u s: it was killed, hangs or is not stepped",
                                beat->rank, (uint32_t)(mesh->silence_us / 1000000u));
+        }
         if (result < 0) diti_beats_give_up(mesh, beat->rank);
     }
     return result;
@@ -189,6 +195,7 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     }
     if (!fresh) return;
     fresh->runs++;
+    fresh->blamed = fresh->self;
     fresh->pumped_us = 0;
     for (i = 0; i < fresh->count; i++) {
         uint32_t rank = fresh->list[i].rank;

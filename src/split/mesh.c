@@ -403,7 +403,10 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
     size_t k;
     mesh->still_us = 0;
     diti_beats_settle(mesh, mesh->peers);
-    for (k = 0; k < mesh->lane_count; k++) diti_lane_settle(mesh->lanes[k]);
+    for (k = 0; k < mesh->lane_count; k++) {
+        diti_lane_settle(mesh->lanes[k]);
+        if (!mesh->lanes[k]->limit_us) mesh->lanes[k]->limit_us = mesh->limit_us; /* a rank that ended may be back */
+    }
     for (i = 0; i < mesh->count; i++) {
         diti_mesh_member *member = &mesh->members[i];
         for (k = 0; k < member->open_count; k++) member->ports[member->open[k]].open = false;
