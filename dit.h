@@ -238,8 +238,8 @@
      of which has as many devices and makes the same calls; rank 0 has the picture.
    - Running: the host's part happens in dit_job_step and dit_job_wait, so call them often. dit_job_record refuses a
      split job.
-   - Overflow of fp16 is run again on all devices of a job in one process: the step, or with pipefusion the whole run. In
-     jobs of several processes, where HunyuanDiT's layers are on several devices, and while the picture is decoded, it
+   - Overflow of fp16 is run again on all devices of a job in one process: the step, or with pipefusion the whole run.
+     In jobs of several processes, where HunyuanDiT's layers are on several devices, and while the picture is decoded, it
      ends the job with DIT_ERROR_NOT_FINITE.
    - Limits: device_memory_limit holds for each device.
 
