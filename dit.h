@@ -151,7 +151,11 @@
    - Two slots of device memory belong to the model, and all its jobs share them. Jobs that run at the same time give
      right results, but each fills the slots again for itself.
    - Reads happen in dit_job_step and dit_job_wait. dit_job_step reads 1 to 16 MB a call, more with a larger budget_us.
-     dit_job_record refuses a job whose weights are streamed, even in part.
+     dit_job_record reads like it, and records the work whose weights are there. A slot is free again when the frames
+     that use it have finished; dit sees that at a later call, so a frame may get little work, or none. Where the host
+     does not see device memory, the first such call allocates a copy of both slots in host memory.
+   - Each device of a split job has two slots of its own and reads its own part: its layers, rows or columns. shard
+     spreads what is not streamed.
    - Where the host does not see device memory, dit uses 24 MB of staging buffers in host memory, too, or less, down to
      0.8 MB, where VK_EXT_memory_budget leaves less of their heap. A queue of a family that only copies moves them
      beside the work, if the device has one; on a device of yours that is dit_vulkan.transfer_queue.
@@ -207,7 +211,8 @@
                          values are sent as int8           slightly        half of F16
        "auto"            what is predicted to be fastest of all that keep the picture but for rounding, on all devices
                          or fewer; devices and links are measured once, when the first such job is made, and dit_memory
-                         tells what was chosen
+                         tells what was chosen; where weights fit no other way, shard and grids of tensor count, too
+       "auto:any"        the same with pipefusion, too
        "@FILE", "{...}"  a plan as build/dit-plan -o writes it; its shares say how much each device gets
 
        dit_context_desc cd = {0};
@@ -232,9 +237,10 @@
      host. A way that fails its test is left out, with a warning. dit_transport carries bytes to other processes, each
      of which has as many devices and makes the same calls; rank 0 has the picture.
    - Running: the host's part happens in dit_job_step and dit_job_wait, so call them often. dit_job_record refuses a
-     split job; a split job refuses streamed weights.
-   - Overflow of fp16 is run again on all devices of a job in one process that divides branches, layers or matrices. In
-     other splits, and while the picture is decoded, it ends the job with DIT_ERROR_NOT_FINITE.
+     split job.
+   - Overflow of fp16 is run again on all devices of a job in one process: the step, or with pipefusion the whole run.
+     In jobs of several processes, where HunyuanDiT's layers are on several devices, and while the picture is decoded, it
+     ends the job with DIT_ERROR_NOT_FINITE.
    - Limits: device_memory_limit holds for each device.
 
    Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
@@ -540,8 +546,10 @@ typedef struct dit_device_allocator {
 /* Other processes or machines: every rank makes the same calls, rank 0 has the result. Zero: none. send and receive
    start a transfer of host memory, which stays until poll says that it is done, and return a request, NULL: failed.
    tag is below 2^28, and different for all that is on its way between two ranks at a time (examples/mpi_split.c). A
-   rank that lets another one wait for five minutes has failed. All are called in dit_job_step and dit_job_wait, and
-   poll when a job with transfers on their way is restarted or destroyed. */
+   rank that lets another one wait for five minutes has failed. So has a rank that took part in a run and gives no sign
+   of life for 25 seconds (each gives one a second while its job is stepped), and one that failed or was cancelled: then
+   the run ends in all ranks, with an error that names that one. All are called in dit_job_step and dit_job_wait, and
+   send and poll when a job with transfers on their way is restarted or destroyed. */
 typedef struct dit_transport {
     uint32_t rank;       /* of this process */
     uint32_t rank_count; /* 0: one process */
@@ -11100,6 +11108,8 @@ typedef struct diti_graph {
 	size_t guard_count, guard_capacity;
 	uint32_t guard_judged;
 	uint32_t guard_self, guard_peers;
+	bool guard_bare;
+	bool guard_alike;
 	diti_exchange *exchanges;
 	size_t exchange_count, exchange_capacity;
 	diti_exchange_event *events;
@@ -11111,6 +11121,8 @@ typedef struct diti_graph {
 	diti_tensor made_early;
 } diti_graph;
 
+static void diti_pieces_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows,
+	unsigned char *to);
 static bool diti_graph_failed(const diti_graph *graph);
 static diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
 	DITI_PRINTF(3, 4);
@@ -11344,27 +11356,35 @@ typedef struct diti_stream_slot {
 	bool ready;
 	bool used;
 	uint32_t item;
-	size_t upload;
 	uint64_t done;
 	uint64_t written;
 	VkSemaphore reader;
 	uint64_t reader_value;
+	diti_buffer mirror;
+	bool mirrored;
+	const diti_buffer *marks;
+	uint32_t mark;
 } diti_stream_slot;
 typedef struct diti_stream {
 	diti_env env;
 	diti_device *device;
 	VkDeviceSize slot_bytes;
+	VkDeviceSize piece;
 	bool keeps;
 	diti_stream_slot slots[DITI_STREAM_SLOTS];
 	diti_stage *stage;
+	struct diti_stream *home;
+	struct diti_stream *next;
 	int lock;
 	bool busy;
 } diti_stream;
-static void diti_stream_destroy(diti_stream *stream);
+static void diti_stream_destroy(diti_stream *home);
 
 typedef struct diti_plan_item {
 	const diti_streamed *streamed;
 	uint64_t from, bytes;
+	const struct diti_pieces *pieces;
+	uint64_t read;
 	VkDeviceSize offset;
 } diti_plan_item;
 typedef struct diti_plan_group {
@@ -11389,6 +11409,7 @@ typedef struct diti_frames {
 	uint64_t told;
 	uint64_t owed;
 	bool reported;
+	diti_buffer marks;
 	diti_frame list[DITI_MAX_FRAMES];
 } diti_frames;
 
@@ -11408,6 +11429,7 @@ typedef struct diti_plan {
 	diti_guard_record *guard_records;
 	diti_buffer report;
 	VkCommandBuffer restore;
+	bool guard_alike;
 	uint32_t guard_run, guard_step;
 	diti_plan_block *blocks;
 	size_t block_count, block_capacity;
@@ -11451,7 +11473,10 @@ typedef struct diti_plan {
 	diti_plan_group *groups;
 	size_t group_count, group_capacity;
 	uint32_t *source_groups;
+	unsigned char *stream_rows;
+	uint64_t stream_row_bytes;
 	bool robbed;
+	bool recorded;
 } diti_plan;
 typedef struct diti_plan_memory {
 	VkDeviceSize activations, inputs;
@@ -12344,7 +12369,9 @@ static void diti_loader_tell(diti_loader *loader) {
 	if (!streamed) return;
 	loader->sizes->matrices = streamed->bytes;
 	for (i = 0; i < streamed->count; i++) {
-		uint64_t least = diti_upload_least(&streamed->uploads[i]);
+		const diti_upload *upload = &streamed->uploads[i];
+		uint64_t least = diti_upload_least(upload), row = upload->rows ? diti_upload_bytes(upload) / upload->rows : 0;
+		if (row > least) least = row;
 		if (least > loader->sizes->piece) loader->sizes->piece = least;
 	}
 }
@@ -12503,6 +12530,8 @@ static dit_result diti_stream_create(diti_device *device, const diti_env *env, V
 	stream->env = *env;
 	stream->device = device;
 	stream->slot_bytes = slot_bytes;
+	stream->piece = piece;
+	stream->home = stream;
 	if (device) result = diti_stream_make(stream, piece, err);
 	if (result < 0)
 		diti_stream_destroy(stream);
@@ -12511,16 +12540,69 @@ static dit_result diti_stream_create(diti_device *device, const diti_env *env, V
 	return result;
 }
 
-static void diti_stream_destroy(diti_stream *stream) {
+static void diti_stream_destroy(diti_stream *home) {
 	diti_env env;
 	uint32_t i;
-	if (!stream) return;
-	env = stream->env;
-	diti_stage_destroy(stream->stage);
-	for (i = 0; i < DITI_STREAM_SLOTS && stream->device; i++)
-		diti_buffer_destroy(stream->device, &stream->slots[i].buffer);
-	diti_free(&env, stream);
+	while (home) {
+		diti_stream *next = home->next;
+		env = home->env;
+		diti_stage_destroy(home->stage);
+		for (i = 0; i < DITI_STREAM_SLOTS && home->device; i++) {
+			diti_buffer_destroy(home->device, &home->slots[i].mirror);
+			diti_buffer_destroy(home->device, &home->slots[i].buffer);
+		}
+		diti_free(&env, home);
+		home = next;
+	}
 }
+
+static dit_result diti_stream_on(diti_stream *home, diti_device *device, diti_stream **out, dit_error *err) {
+	VkDeviceSize limit = device->limits.block & ~(VkDeviceSize)0xffff, bytes = home->slot_bytes;
+	diti_stream *made = NULL, *found;
+	dit_result result;
+	for (;;) {
+		diti_lock(&home->lock);
+		for (found = home; found && found->device != device; found = found->next) {
+		}
+		if (!found && made) {
+			made->next = home->next;
+			home->next = found = made;
+			made = NULL;
+		}
+		diti_unlock(&home->lock);
+		if (found) break;
+		result = diti_stream_create(device, &home->env, bytes < limit ? bytes : limit, home->piece, &made, err);
+		if (result < 0) return result;
+		made->home = home;
+	}
+	diti_stream_destroy(made);
+	*out = found;
+	return DIT_OK;
+}
+
+static bool diti_stream_enter(diti_stream *stream) {
+	diti_stream *home = stream->home;
+	bool mine;
+	diti_lock(&home->lock);
+	mine = !home->busy;
+	home->busy = true;
+	diti_unlock(&home->lock);
+	return mine;
+}
+
+static void diti_stream_leave(diti_stream *stream) {
+	diti_stream *home = stream->home;
+	diti_lock(&home->lock);
+	home->busy = false;
+	diti_unlock(&home->lock);
+}
+
+static dit_result diti_plan_pause(const diti_plan *plan, dit_error *err) {
+	return diti_timeline_wait(plan->device, plan->timeline, plan->submitted + 1, 1000000u, err);
+}
+
+#define DITI_STREAM_PIECE ((uint64_t)4 << 20)
+#define DITI_STREAM_ROWS ((uint64_t)256 << 10)
 
 static bool diti_part_streams(const diti_weight_part *part) { return part->streamed && part->streamed->stream; }
 
@@ -12549,11 +12631,14 @@ static bool diti_group_open(diti_group_maker *maker) {
 	return true;
 }
 
-static const diti_plan_item *diti_group_find(const diti_plan *plan, uint32_t group, const diti_weight_part *part) {
+static const diti_plan_item *diti_group_find(const diti_plan *plan, uint32_t group, const diti_tensor_info *weight) {
+	const diti_weight_part *part = weight->part;
 	uint32_t i;
 	for (i = 0; group != DITI_NO_GROUP && i < plan->groups[group].count; i++) {
 		const diti_plan_item *item = &plan->items[plan->groups[group].first + i];
-		if (item->streamed == part->streamed && item->from == part->offset) return item;
+		if (item->streamed == part->streamed && item->from == part->offset && item->bytes == weight->bytes &&
+			item->pieces == part->pieces)
+			return item;
 	}
 	return NULL;
 }
@@ -12566,10 +12651,12 @@ static uint32_t diti_group_missing(const diti_plan *plan, uint32_t group, const 
 		const diti_tensor_info *parent = &plan->tensors[plan->tensors[source->bindings[i].tensor].parent];
 		if (!source->bindings[i].tensor || parent->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(parent->part))
 			continue;
-		if (diti_group_find(plan, group, parent->part)) continue;
+		if (diti_group_find(plan, group, parent)) continue;
 		out[count].streamed = parent->part->streamed;
 		out[count].from = parent->part->offset;
 		out[count].bytes = parent->bytes;
+		out[count].pieces = parent->part->pieces;
+		out[count].read = parent->part->pieces ? parent->rows * parent->part->pieces->from_pitch : parent->bytes;
 		*bytes += (parent->bytes + 15u) & ~(uint64_t)15u;
 		count++;
 	}
@@ -12642,15 +12729,26 @@ static bool diti_group_even_segment(diti_group_maker *maker, const diti_segment 
 	return true;
 }
 
-static bool diti_group_stream(diti_plan *plan) {
+static dit_result diti_group_stream(diti_plan *plan, dit_error *err) {
+	diti_stream *home = NULL;
+	uint64_t row = 0;
 	size_t i;
+	dit_result result;
 	for (i = 1; i < plan->tensor_count; i++) {
 		const diti_tensor_info *tensor = &plan->tensors[i];
 		if (tensor->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(tensor->part)) continue;
-		if (plan->stream && plan->stream != tensor->part->streamed->stream) return false;
-		plan->stream = tensor->part->streamed->stream;
+		if (home && home != tensor->part->streamed->stream)
+			return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+				"a plan cannot use several models with streamed weights");
+		home = tensor->part->streamed->stream;
+		if (tensor->part->pieces && tensor->part->pieces->from_pitch > row) row = tensor->part->pieces->from_pitch;
 	}
-	return true;
+	if (!home) return DIT_OK;
+	result = diti_stream_on(home, plan->device, &plan->stream, err);
+	if (result < 0 || !row) return result;
+	plan->stream_row_bytes = row > DITI_STREAM_ROWS ? row : DITI_STREAM_ROWS;
+	plan->stream_rows = (unsigned char *)diti_alloc_array(&plan->device->env, 1, (size_t)plan->stream_row_bytes);
+	return plan->stream_rows ? DIT_OK : diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
 }
 
 static dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err) {
@@ -12658,9 +12756,8 @@ static dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph
 	dit_error error = DITI_ZERO;
 	uint32_t segment, i;
 	size_t before;
-	if (!diti_group_stream(plan))
-		return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "a plan cannot use several models with streamed weights");
-	if (!plan->stream) return DIT_OK;
+	dit_result result = diti_group_stream(plan, err);
+	if (result < 0 || !plan->stream) return result;
 	plan->source_groups =
 		(uint32_t *)diti_alloc_array(&plan->device->env, plan->source_count + 1, sizeof *plan->source_groups);
 	if (!plan->source_groups) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
@@ -12684,37 +12781,44 @@ static VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t sourc
 		*buffer = weight->buffer;
 		return weight->offset;
 	}
-	item = diti_group_find(plan, plan->source_groups[source], weight->part);
+	item = diti_group_find(plan, plan->source_groups[source], weight);
 	*buffer = plan->stream->slots[plan->groups[plan->source_groups[source]].slot].buffer.buffer;
 	return item->offset;
-}
-
-static bool diti_stream_enter(diti_stream *stream) {
-	bool mine;
-	diti_lock(&stream->lock);
-	mine = !stream->busy;
-	stream->busy = true;
-	diti_unlock(&stream->lock);
-	return mine;
-}
-
-static void diti_stream_leave(diti_stream *stream) {
-	diti_lock(&stream->lock);
-	stream->busy = false;
-	diti_unlock(&stream->lock);
-}
-
-static dit_result diti_plan_pause(const diti_plan *plan, dit_error *err) {
-	return diti_timeline_wait(plan->device, plan->timeline, plan->submitted + 1, 1000000u, err);
 }
 
 static bool diti_slot_holds(const diti_stream_slot *slot, const diti_plan *plan, uint32_t group) {
 	return slot->plan == plan && slot->group == group;
 }
 
-static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, bool wait, dit_error *err) {
+static bool diti_slot_marked(const diti_stream *stream, const diti_stream_slot *slot) {
+	if (!slot->marks) return true;
+	diti_buffer_invalidate(stream->device, slot->marks);
+	return (int32_t)(*(const volatile uint32_t *)slot->marks->block.mapped - slot->mark) >= 0;
+}
+
+static dit_result diti_slot_wait_mark(const diti_stream *stream, const diti_stream_slot *slot, const diti_plan *plan,
+	dit_error *err) {
+	uint64_t begin = diti_clock_us();
+	dit_result result = DIT_OK;
+	while (result >= 0 && !diti_slot_marked(stream, slot)) {
+		if (diti_clock_us() - begin > stream->device->patience_us)
+			return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+				"commands that dit_job_record wrote still read streamed weights after %llu ms; submit "
+				"them, or destroy their job",
+				(unsigned long long)(stream->device->patience_us / 1000));
+		result = diti_plan_pause(plan, err);
+	}
+	return result < 0 ? result : DIT_OK;
+}
+
+static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, const diti_plan *plan, bool wait,
+	dit_error *err) {
 	uint64_t done = 0;
 	dit_result result = DIT_OK;
+	if (!wait && !diti_slot_marked(stream, slot)) return DIT_WORKING;
+	if (wait) result = diti_slot_wait_mark(stream, slot, plan, err);
+	if (result < 0) return result;
+	slot->marks = NULL;
 	if (stream->stage) result = diti_stage_wait(stream->stage, slot->written, wait, err);
 	if (result != DIT_OK || !slot->reader) return result;
 	if (wait) return diti_timeline_wait(stream->device, slot->reader, slot->reader_value, UINT64_MAX, err);
@@ -12722,45 +12826,35 @@ static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, bo
 	return result < 0 || done >= slot->reader_value ? result : DIT_WORKING;
 }
 
-static void diti_slot_find(diti_stream_slot *slot, const diti_plan *plan) {
-	const diti_plan_group *group = &plan->groups[slot->group];
-	const diti_plan_item *item = &plan->items[group->first + slot->item];
-	size_t low = 0, high = slot->item < group->count ? item->streamed->count : 0;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (item->streamed->uploads[middle].target < item->from)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	slot->upload = low;
-}
-
 static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, diti_plan *plan, uint32_t group,
 	bool wait, dit_error *err) {
-	dit_result result = diti_slot_idle(stream, slot, wait, err);
+	dit_result result = diti_slot_idle(stream, slot, plan, wait, err);
 	if (result != DIT_OK) return result;
 	if (slot->plan && slot->plan != plan && !slot->used) slot->plan->robbed = true;
 	slot->plan = plan;
 	slot->group = group;
 	slot->ready = slot->used = false;
+	slot->mirrored = plan->recorded && slot->mirror.buffer;
 	slot->item = 0;
 	slot->done = 0;
 	slot->reader = VK_NULL_HANDLE;
-	diti_slot_find(slot, plan);
 	return DIT_OK;
 }
 
-static void diti_slot_advance(diti_stream_slot *slot, const diti_plan *plan, const diti_plan_item *item,
-	uint64_t size) {
+static diti_upload *diti_slot_find(const diti_stream_slot *slot, const diti_plan_item *item) {
 	const diti_streamed *streamed = item->streamed;
-	slot->done += size;
-	if (slot->done < diti_upload_bytes(&streamed->uploads[slot->upload])) return;
-	slot->done = 0;
-	slot->upload++;
-	if (slot->upload < streamed->count && streamed->uploads[slot->upload].target < item->from + item->bytes) return;
-	slot->item++;
-	diti_slot_find(slot, plan);
+	uint64_t at = item->from + slot->done;
+	size_t low = 0, high = streamed->count;
+	if (slot->done >= item->read) return NULL;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (streamed->uploads[middle].target <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || at - streamed->uploads[low - 1].target >= diti_upload_bytes(&streamed->uploads[low - 1])) return NULL;
+	return &streamed->uploads[low - 1];
 }
 
 static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why, dit_error *err) {
@@ -12786,24 +12880,46 @@ static dit_result diti_streamed_read(const diti_streamed *streamed, diti_upload 
 	return DIT_OK;
 }
 
+static uint64_t diti_slot_piece(const diti_stream *stream, const diti_stream_slot *slot, const diti_plan_item *item,
+	const diti_upload *upload, uint64_t at, uint64_t bytes) {
+	uint64_t most = stream->stage ? stream->stage->bytes : DITI_STREAM_PIECE, left = item->read - slot->done, size;
+	const diti_pieces *pieces = item->pieces;
+	const diti_plan *plan = slot->plan;
+	if (most > bytes) most = bytes;
+	if (!pieces) {
+		size = diti_upload_piece(upload, at, most);
+		return size < left ? size : left;
+	}
+	if (most > plan->stream_row_bytes) most = plan->stream_row_bytes;
+	if (left > diti_upload_bytes(upload) - at) left = diti_upload_bytes(upload) - at;
+	if (most > left) most = left;
+	return most < pieces->from_pitch ? pieces->from_pitch : most / pieces->from_pitch * pieces->from_pitch;
+}
+
 static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, const diti_plan_item *item,
 	diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
-	VkDeviceSize target = item->offset + (upload->target - item->from) + slot->done;
-	const diti_streamed *streamed = item->streamed;
+	const diti_pieces *pieces = item->pieces;
+	const diti_plan *plan = slot->plan;
+	uint64_t rows = pieces ? size / pieces->from_pitch : 0, put = pieces ? rows * pieces->to_pitch : size;
+	VkDeviceSize target = item->offset + (pieces ? slot->done / pieces->from_pitch * pieces->to_pitch : slot->done);
 	dit_error why = DITI_ZERO;
 	void *out = NULL;
 	dit_result result = DIT_OK;
-	if (stream->stage)
-		result = diti_stage_room(stream->stage, size, wait, &out, err);
+	if (slot->mirrored)
+		out = (unsigned char *)slot->mirror.block.mapped + target;
+	else if (stream->stage)
+		result = diti_stage_room(stream->stage, put, wait, &out, err);
 	else
 		out = (unsigned char *)slot->buffer.block.mapped + target;
 	if (result != DIT_OK) return result;
-	if (diti_streamed_read(streamed, upload, slot->done, size, out, &why) < 0) return diti_slot_fail(upload, &why, err);
-	if (stream->stage) slot->written = diti_stage_put(stream->stage, slot->buffer.buffer, target, size);
+	if (diti_streamed_read(item->streamed, upload, item->from + slot->done - upload->target, size,
+		pieces ? plan->stream_rows : out, &why) < 0)
+		return diti_slot_fail(upload, &why, err);
+	if (pieces) diti_pieces_pick(pieces, plan->stream_rows, rows, (unsigned char *)out);
+	if (stream->stage && !slot->mirrored)
+		slot->written = diti_stage_put(stream->stage, slot->buffer.buffer, target, put);
 	return DIT_OK;
 }
-
-#define DITI_STREAM_PIECE ((uint64_t)4 << 20)
 
 static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bool wait, uint64_t *bytes,
 	dit_error *err) {
@@ -12811,19 +12927,24 @@ static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bo
 	const diti_plan_group *group = &plan->groups[slot->group];
 	while (slot->item < group->count) {
 		const diti_plan_item *item = &plan->items[group->first + slot->item];
-		diti_upload *upload = &item->streamed->uploads[slot->upload];
-		uint64_t size, most = stream->stage ? stream->stage->bytes : DITI_STREAM_PIECE;
+		diti_upload *upload = diti_slot_find(slot, item);
+		uint64_t size;
 		dit_result result;
+		if (!upload) {
+			slot->item++;
+			slot->done = 0;
+			continue;
+		}
 		if (*bytes == 0) return DIT_WORKING;
-		size = diti_upload_piece(upload, slot->done, *bytes < most ? *bytes : most);
+		size = diti_slot_piece(stream, slot, item, upload, item->from + slot->done - upload->target, *bytes);
 		result = diti_slot_read(stream, slot, item, upload, size, wait, err);
 		if (result != DIT_OK) return result;
 		*bytes -= size < *bytes ? size : *bytes;
 		plan->counters.streamed_bytes += size;
-		diti_slot_advance(slot, plan, item, size);
+		slot->done += size;
 	}
 	slot->ready = true;
-	return stream->stage ? diti_stage_submit(stream->stage, err) : DIT_OK;
+	return stream->stage && !slot->mirrored ? diti_stage_submit(stream->stage, err) : DIT_OK;
 }
 
 static dit_result diti_stream_load(diti_plan *plan, uint32_t group, bool ahead, bool wait, uint64_t *bytes,
@@ -12922,8 +13043,95 @@ static void diti_stream_forget(diti_plan *plan) {
 		diti_stream_slot *slot = &plan->stream->slots[i];
 		if (slot->plan == plan) slot->plan = NULL;
 		if (slot->reader == plan->timeline) slot->reader = VK_NULL_HANDLE;
+		if (slot->marks == &plan->frames.marks) slot->marks = NULL;
 	}
 	diti_stream_leave(plan->stream);
+}
+
+static void diti_stream_begin(diti_plan *plan, bool recorded) {
+	uint32_t i;
+	if (!plan->stream || (!plan->recorded && !recorded)) return;
+	while (!diti_stream_enter(plan->stream)) diti_plan_pause(plan, NULL);
+	for (i = 0; i < DITI_STREAM_SLOTS; i++)
+		if (plan->stream->slots[i].plan == plan) plan->stream->slots[i].plan = NULL;
+	plan->recorded = recorded;
+	diti_stream_leave(plan->stream);
+}
+
+static dit_result diti_stream_make_mirrors(diti_stream *stream, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t i;
+	for (i = 0; i < DITI_STREAM_SLOTS && result >= 0 && stream->stage; i++) {
+		diti_buffer *mirror = &stream->slots[i].mirror;
+		if (!mirror->buffer)
+			result = diti_buffer_create(stream->device, stream->slot_bytes, DITI_MEMORY_UPLOAD,
+				"streamed weights of recorded jobs", mirror, err);
+	}
+	return result;
+}
+
+static dit_result diti_stream_prepare(diti_plan *plan, dit_error *err) {
+	diti_buffer *marks = &plan->frames.marks;
+	dit_result result;
+	if (!plan->stream || marks->buffer) return DIT_OK;
+	while (!diti_stream_enter(plan->stream)) {
+		result = diti_plan_pause(plan, err);
+		if (result < 0) return result;
+	}
+	result = diti_stream_make_mirrors(plan->stream, err);
+	diti_stream_leave(plan->stream);
+	if (result >= 0) result = diti_buffer_create(plan->device, 16, DITI_MEMORY_READBACK, "frames", marks, err);
+	if (result < 0) return result;
+	memset(marks->block.mapped, 0, 16);
+	diti_buffer_flush(plan->device, marks);
+	return DIT_OK;
+}
+
+static void diti_stream_barrier(const diti_plan *plan, VkCommandBuffer commands, VkPipelineStageFlags from,
+	VkPipelineStageFlags to, VkAccessFlags access) {
+	VkMemoryBarrier barrier = DITI_ZERO;
+	barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+	barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+	barrier.dstAccessMask = access;
+	plan->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+static void diti_slot_record(diti_stream_slot *slot, diti_plan *plan, uint32_t group, VkCommandBuffer commands) {
+	const VkPipelineStageFlags shader = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, copy = VK_PIPELINE_STAGE_TRANSFER_BIT;
+	VkBufferCopy region = DITI_ZERO;
+	if (slot->mirrored) {
+		diti_buffer_flush(plan->device, &slot->mirror);
+		region.size = plan->groups[group].bytes;
+		diti_stream_barrier(plan, commands, shader | copy, copy, VK_ACCESS_TRANSFER_WRITE_BIT);
+		plan->device->vk.CmdCopyBuffer(commands, slot->mirror.buffer, slot->buffer.buffer, 1, &region);
+		diti_stream_barrier(plan, commands, copy, shader, VK_ACCESS_SHADER_READ_BIT);
+		slot->mirrored = false;
+	}
+	slot->used = true;
+	slot->marks = &plan->frames.marks;
+	slot->mark = (uint32_t)plan->frames.count;
+	plan->robbed = false;
+}
+
+static dit_result diti_stream_record(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+	VkCommandBuffer commands, dit_error *err) {
+	uint32_t group = plan->stream ? diti_plan_group_of(plan, segment, slice) : DITI_NO_GROUP;
+	dit_result result;
+	if (group == DITI_NO_GROUP) return DIT_OK;
+	if (!diti_stream_enter(plan->stream)) return DIT_WORKING;
+	result = diti_stream_load(plan, group, false, false, bytes, err);
+	if (result == DIT_OK) diti_slot_record(&plan->stream->slots[plan->groups[group].slot], plan, group, commands);
+	diti_stream_leave(plan->stream);
+	return result;
+}
+
+static void diti_stream_mark(const diti_plan *plan, VkCommandBuffer commands) {
+	const VkPipelineStageFlags shader = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, copy = VK_PIPELINE_STAGE_TRANSFER_BIT;
+	if (!plan->stream) return;
+	diti_stream_barrier(plan, commands, shader | copy, copy, VK_ACCESS_TRANSFER_WRITE_BIT);
+	plan->device->vk.CmdFillBuffer(commands, plan->frames.marks.buffer, 0, sizeof(uint32_t),
+		(uint32_t)plan->frames.count);
+	diti_stream_barrier(plan, commands, copy, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
 /* ==== src/graph/replica.c ==== */
@@ -13146,7 +13354,8 @@ static dit_result diti_replica_read(const diti_weight_part *part, uint64_t from,
 	return DIT_OK;
 }
 
-static void diti_replica_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows, unsigned char *to) {
+static void diti_pieces_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows,
+	unsigned char *to) {
 	uint64_t r;
 	uint32_t i;
 	memset(to, 0, (size_t)(rows * pieces->to_pitch));
@@ -13180,7 +13389,7 @@ static dit_result diti_replica_move(const diti_replica_copy *copy, const diti_te
 	for (first = 0; first < all && result >= 0; first += count) {
 		count = all - first < most / from_pitch ? all - first : most / from_pitch;
 		result = diti_replica_read(part, part->offset + first * from_pitch, count * from_pitch, copy->read, err);
-		if (result >= 0 && pieces) diti_replica_pick(pieces, copy->read, count, copy->picked);
+		if (result >= 0 && pieces) diti_pieces_pick(pieces, copy->read, count, copy->picked);
 		if (result >= 0)
 			result = diti_buffer_write(copy->device, copy->target, copy->offset + first * to_pitch,
 				pieces ? copy->picked : copy->read, count * to_pitch, err);
@@ -13694,7 +13903,7 @@ static uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint3
 	if (diti_graph_failed(graph)) return 0;
 	if (!tensor || diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->storage == DITI_STORAGE_WEIGHT)
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "only tensors of a plan are exchanged");
-	if (graph->guard_peers && diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard)
+	if (graph->guard_bare && diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard)
 		return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%s has an exponent, which other devices do not know",
 			diti_tensor_get(graph, tensor)->name);
 	if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,
@@ -13804,7 +14013,8 @@ static diti_tensor diti_shard_end(const diti_shard *shard, const diti_mark *mark
 
 static bool diti_shard_is_matrix(const diti_graph *graph, diti_tensor tensor) {
 	const diti_tensor_info *info = &graph->tensors[tensor];
-	return info->part && info->parent == tensor && info->rows >= DITI_SHARD_ROWS && info->first_use != DITI_UNUSED_YET;
+	return info->part && !diti_part_streams(info->part) && info->parent == tensor && info->rows >= DITI_SHARD_ROWS &&
+		info->first_use != DITI_UNUSED_YET;
 }
 
 static void diti_shard_join(const diti_shard *shard, const diti_mark *mark) {
@@ -15761,6 +15971,7 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
 	plan->sources = graph->dispatches;
 	plan->source_count = graph->dispatch_count;
 	plan->guards = graph->guards;
+	plan->guard_alike = graph->guard_alike;
 	plan->guard_records = graph->guard_records;
 	plan->exchanges = graph->exchanges;
 	plan->exchange_count = graph->exchange_count;
@@ -15851,6 +16062,7 @@ static void diti_plan_destroy(diti_plan *plan) {
 	diti_profile_free(plan);
 	diti_plan_free_retired(plan, true);
 	diti_destroy_QueryPool(device, plan->frames.queries);
+	diti_buffer_destroy(device, &plan->frames.marks);
 	diti_destroy_QueryPool(device, plan->queries);
 	diti_destroy_CommandPool(device, plan->commands);
 	diti_destroy_CommandPool(device, plan->other_commands);
@@ -15873,6 +16085,7 @@ static void diti_plan_destroy(diti_plan *plan) {
 	diti_free(&device->env, plan->items);
 	diti_free(&device->env, plan->groups);
 	diti_free(&device->env, plan->source_groups);
+	diti_free(&device->env, plan->stream_rows);
 	diti_free(&device->env, plan);
 }
 
@@ -16594,7 +16807,7 @@ static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record
 	if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
 }
 
-static bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
+static bool diti_guard_ask(diti_plan *plan, diti_verdict *out) {
 	diti_health health;
 	uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
 	memset(out, 0, sizeof *out);
@@ -16606,15 +16819,53 @@ static bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
 		diti_guard_consider(plan, record->narrow, record->narrow, diti_guard_peak(plan, i, 1), out);
 		diti_guard_consider(plan, record->store, i, diti_guard_peak(plan, i, 0), out);
 	}
+	out->segment = health.blocked - 1;
+	out->step = health.step;
+	out->name = plan->guard_records[out->record].name;
+	return true;
+}
+
+static void diti_guard_grant(diti_plan *plan) {
+	uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
 	for (i = 1; i < count; i++) {
 		diti_guard_record *record = &plan->guard_records[i];
 		if (record->wanted > record->exponent) record->exponent = record->wanted;
 		record->wanted = 0;
 	}
-	out->segment = health.blocked - 1;
-	out->step = health.step;
-	out->name = plan->guard_records[out->record].name;
+}
+
+static bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
+	if (!diti_guard_ask(plan, out)) return false;
+	diti_guard_grant(plan);
 	return true;
+}
+
+static void diti_guard_join_wanted(diti_plan *a, diti_plan *b) {
+	uint32_t i, k, next = 1, counts[2];
+	counts[0] = a->guards ? a->tensors[a->guards].rows : 0;
+	counts[1] = b->guards ? b->tensors[b->guards].rows : 0;
+	for (i = 1; i < counts[0]; i++) {
+		diti_guard_record *one = &a->guard_records[i], *other;
+		for (k = next; k < counts[1]; k++) {
+			other = &b->guard_records[k];
+			if (other->segment != one->segment || strcmp(other->name, one->name) != 0) continue;
+			if (other->wanted < one->wanted) other->wanted = one->wanted;
+			if (one->wanted < other->wanted) one->wanted = other->wanted;
+			next = k + 1;
+			break;
+		}
+	}
+}
+
+static bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, diti_verdict *out) {
+	bool asked = false;
+	uint32_t i, k, turn;
+	for (i = 0; i < count; i++) asked = diti_guard_ask(plans[i], &out[i]) || asked;
+	for (turn = 0; turn < 2; turn++)
+		for (i = 0; i < count; i++)
+			for (k = 0; k < i && asked; k++) diti_guard_join_wanted(plans[k], plans[i]);
+	for (i = 0; i < count; i++) diti_guard_grant(plans[i]);
+	return asked;
 }
 
 static void diti_guard_inherit(diti_plan *plan, const diti_plan *before) {
@@ -16892,6 +17143,7 @@ static void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor out, c
 	dispatch.push[10] = diti_op_float(1.0f);
 	diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
 	diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
+	diti_elementwise_guard(graph, x, out, true, &dispatch);
 	diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_SMALL_GUARD + 1);
 }
 
@@ -17309,6 +17561,10 @@ static void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_ten
 	diti_group_end(graph, begun);
 }
 
+static void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received) {
+	if (!diti_graph_failed(graph) && graph->guard_alike) diti_guard_pass(graph, own, received);
+}
+
 static diti_element diti_payload_format(const diti_graph *graph, diti_tensor x) {
 	if (diti_graph_failed(graph)) return DITI_F32;
 	return graph->int8_payload ? DITI_I8 : diti_tensor_get(graph, x)->format;
@@ -17398,8 +17654,8 @@ static void diti_heads_send(diti_graph *graph, const diti_exchange_heads *desc, 
 	diti_heads_move(graph, desc, diti_payload(graph, packed), own, 0, own, member, true);
 }
 
-static diti_tensor diti_heads_receive(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor out,
-	uint32_t columns, uint32_t member) {
+static diti_tensor diti_heads_receive(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor like,
+	diti_tensor out, uint32_t columns, uint32_t member) {
 	uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member];
 	diti_tensor payload;
 	if (!graph->int8_payload) {
@@ -17407,6 +17663,7 @@ static diti_tensor diti_heads_receive(diti_graph *graph, const diti_exchange_hea
 		return 0;
 	}
 	payload = diti_tensor_new(graph, DITI_I8, desc->items * rows, columns, "heads received");
+	diti_guard_alike(graph, like, payload);
 	diti_heads_move(graph, desc, payload, rows, 0, rows, member, false);
 	return payload;
 }
@@ -17435,7 +17692,7 @@ static diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_head
 	for (i = 0; i < group->count; i++) {
 		for (kind = 0; kind < pieces && i != self; kind++) {
 			if (own) diti_heads_send(graph, desc, x, kind * kinds / pieces, kinds / pieces, i);
-			if (desc->rows[i]) payloads[i][kind] = diti_heads_receive(graph, desc, out, columns, i);
+			if (desc->rows[i]) payloads[i][kind] = diti_heads_receive(graph, desc, x, out, columns, i);
 		}
 	}
 	for (item = 0; item < desc->items && own; item++) {
@@ -17471,6 +17728,7 @@ static diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_hea
 		parts[i] = own ? diti_tensor_new(graph, diti_payload_format(graph, x), desc->items * own,
 			diti_heads_columns(desc, i), "heads received")
 			: 0;
+		if (own) diti_guard_alike(graph, x, parts[i]);
 		diti_heads_move(graph, desc, parts[i], own, 0, own, i, false);
 	}
 	for (item = 0; item < desc->items && own; item++)
@@ -19184,6 +19442,7 @@ static void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor out, 
 	op.desc = &desc;
 	op.parts = DITI_NORM_PART_PLAIN;
 	op.out = out;
+	diti_guard_pass(graph, x, out);
 	diti_norm_emit(graph, &op);
 }
 
@@ -23875,6 +24134,7 @@ static void diti_ring_new(diti_graph *graph, diti_tensor like, uint32_t rows, ui
 	for (i = 0; i < out->count; i++)
 		out->parts[i] =
 			diti_tensor_new(graph, diti_payload_format(graph, like), rows, 2 * width / out->count, "keys and values");
+	for (i = 0; i < out->count; i++) diti_guard_alike(graph, like, out->parts[i]);
 }
 
 static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *block, diti_element format) {
@@ -23976,6 +24236,7 @@ static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, con
 		for (k = 0; k < inner; k++) rows += diti_attend_rows(denoise, desc, i * inner + k);
 		parts[i] = diti_tensor_new(graph, diti_payload_format(graph, kv), desc->items * rows,
 			2 * desc->heads * desc->head_dim, "keys and values");
+		diti_guard_alike(graph, kv, parts[i]);
 		sent[i] = diti_exchange_begin(graph, payload, ring->devices[i], true);
 		received[i] = diti_exchange_begin(graph, parts[i], ring->devices[i], false);
 	}
@@ -30058,6 +30319,7 @@ typedef enum diti_split_axis {
 typedef struct diti_split {
 	uint32_t degree[DITI_SPLIT_AXES];
 	uint32_t inputs;
+	uint32_t shard;
 } diti_split;
 
 typedef struct diti_split_shape {
@@ -30113,6 +30375,7 @@ typedef struct diti_split_request {
 	diti_split_system system;
 	uint32_t methods;
 } diti_split_request;
+#define DITI_SPLIT_SHARDS (1u << DITI_SPLIT_AXES)
 
 typedef struct diti_split_cost {
 	diti_split split;
@@ -30131,7 +30394,7 @@ typedef struct diti_split_plan {
 	uint32_t patches, warmup;
 	bool int8;
 	bool kept_int8;
-	bool shard;
+	bool any;
 	double shares[DITI_SPLIT_DEVICES];
 } diti_split_plan;
 
@@ -30149,6 +30412,7 @@ static DITI_UNUSED dit_result diti_split_check_plan(const diti_split_plan *plan,
 
 static DITI_UNUSED void diti_split_own_system(diti_split_system *out);
 static DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
+static DITI_UNUSED double diti_split_shard_bytes(const diti_split_shape *shape, const diti_split *split);
 static DITI_UNUSED double diti_split_bytes(const diti_split_shape *shape, const diti_split *split,
 	diti_split_axis axis, double element);
 static DITI_UNUSED double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer,
@@ -30185,7 +30449,7 @@ typedef enum diti_transport {
 	DITI_TRANSPORTS
 } diti_transport;
 
-#define DITI_LANE_SLOTS 2u
+#define DITI_LANE_SLOTS 4u
 #define DITI_LANE_TAG_BITS                                                                                             \
 	14u
 enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
@@ -30198,8 +30462,7 @@ typedef struct diti_lane_slot {
 	const char *name;
 } diti_lane_slot;
 typedef struct diti_lane_chunk {
-	uint64_t bytes;
-	VkCommandBuffer commands[DITI_LANE_SLOTS];
+	uint64_t from, bytes;
 } diti_lane_chunk;
 typedef struct diti_lane_copy {
 	VkBuffer buffer;
@@ -30217,6 +30480,7 @@ typedef struct diti_lane_turn {
 typedef struct diti_lane_side {
 	diti_device *device;
 	VkCommandPool pool;
+	VkCommandBuffer commands[DITI_LANE_SLOTS];
 	VkSemaphore timeline;
 	uint64_t opened, submitted, finished;
 	uint64_t signals;
@@ -30242,6 +30506,8 @@ typedef struct diti_lane {
 	uint32_t tag, ranks[DITI_LANE_SIDES];
 	uint64_t limit_us, idle_since_us;
 	uint64_t base;
+	uint64_t busy_us, busy_since_us;
+	uint64_t told_us, told_bytes;
 	uint32_t runs;
 	diti_trace *trace;
 } diti_lane;
@@ -30279,6 +30545,7 @@ typedef struct diti_peers {
 	diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES];
 	bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES];
 	diti_split_links links;
+	struct diti_beats *deaf;
 } diti_peers;
 static void diti_peers_destroy(diti_peers *peers);
 
@@ -30307,10 +30574,17 @@ typedef struct diti_mesh {
 	diti_mesh_member members[DITI_MAX_MEMBERS];
 	diti_lane **lanes;
 	size_t lane_count, lane_capacity;
+	struct diti_beats *beats;
+	uint64_t silence_us;
+	diti_peers *peers;
 	uint64_t limit_us;
 	uint64_t moves;
 	uint64_t watched_us, still_us;
 } diti_mesh;
+
+typedef struct diti_beats diti_beats;
+static void diti_beats_free(const diti_env *env, diti_beats *beats);
+
 static void diti_mesh_destroy(diti_mesh *mesh);
 #endif
 
@@ -30352,15 +30626,23 @@ static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit
 static dit_result diti_lane_make_side(diti_lane_side *side, dit_error *err) {
 	diti_device *device = side->device;
 	VkCommandPoolCreateInfo info = DITI_ZERO;
+	VkCommandBufferAllocateInfo allocate = DITI_ZERO;
 	VkResult vr;
 	if (!device) return DIT_OK;
 	info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+	info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
 	info.queueFamilyIndex = device->transfer_queue ? device->transfer_family : device->queue_family;
 	vr = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &side->pool);
 	if (vr < 0) {
 		side->pool = VK_NULL_HANDLE;
 		return diti_device_fail(device, vr, "vkCreateCommandPool", err);
 	}
+	allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+	allocate.commandPool = side->pool;
+	allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+	allocate.commandBufferCount = DITI_LANE_SLOTS;
+	vr = device->vk.AllocateCommandBuffers(device->device, &allocate, side->commands);
+	if (vr < 0) return diti_device_fail(device, vr, "vkAllocateCommandBuffers", err);
 	return side->timeline ? DIT_OK : diti_timeline_create(device, &side->timeline, err);
 }
 
@@ -30478,48 +30760,38 @@ static void diti_lane_record_rows(const diti_device *device, VkCommandBuffer com
 }
 
 static dit_result diti_lane_record(diti_lane *lane, uint32_t side, const diti_lane_copy *copy, uint64_t from,
-	uint64_t to, uint32_t slot, VkCommandBuffer *out, dit_error *err) {
+	uint64_t to, uint32_t slot, dit_error *err) {
 	const VkAccessFlags all = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
 	diti_device *device = lane->sides[side].device;
 	VkBuffer buffer = diti_lane_buffer(lane, side, slot)->buffer;
 	bool external = lane->transport == DITI_TRANSPORT_FD || lane->transport == DITI_TRANSPORT_DMA_BUF;
-	VkCommandBufferAllocateInfo allocate = DITI_ZERO;
+	VkCommandBuffer commands = lane->sides[side].commands[slot];
 	VkCommandBufferBeginInfo begin = DITI_ZERO;
 	VkResult vr;
-	allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-	allocate.commandPool = lane->sides[side].pool;
-	allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-	allocate.commandBufferCount = 1;
 	begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-	vr = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
-	if (vr < 0) return diti_device_fail(device, vr, "vkAllocateCommandBuffers", err);
-	vr = device->vk.BeginCommandBuffer(*out, &begin);
+	begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+	vr = device->vk.BeginCommandBuffer(commands, &begin);
 	if (vr < 0) return diti_device_fail(device, vr, "vkBeginCommandBuffer", err);
-	diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, all, VK_PIPELINE_STAGE_TRANSFER_BIT,
+	diti_lane_barrier(device, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, all, VK_PIPELINE_STAGE_TRANSFER_BIT,
 		VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
-	if (external && side == DITI_LANE_IN) diti_lane_hand_over(device, *out, buffer, true);
-	diti_lane_record_rows(device, *out, copy, from, to, buffer, side);
-	if (external && side == DITI_LANE_OUT) diti_lane_hand_over(device, *out, buffer, false);
-	diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+	if (external && side == DITI_LANE_IN) diti_lane_hand_over(device, commands, buffer, true);
+	diti_lane_record_rows(device, commands, copy, from, to, buffer, side);
+	if (external && side == DITI_LANE_OUT) diti_lane_hand_over(device, commands, buffer, false);
+	diti_lane_barrier(device, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
 		VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, all | VK_ACCESS_HOST_READ_BIT);
-	vr = device->vk.EndCommandBuffer(*out);
+	vr = device->vk.EndCommandBuffer(commands);
 	return vr < 0 ? diti_device_fail(device, vr, "vkEndCommandBuffer", err) : DIT_OK;
 }
 
-static dit_result diti_lane_add_chunk(diti_lane *lane, uint32_t index, const diti_lane_copy *copy, uint64_t from,
-	uint64_t to, dit_error *err) {
+static dit_result diti_lane_add_chunk(diti_lane *lane, uint32_t index, uint64_t from, uint64_t to, dit_error *err) {
 	diti_lane_side *side = &lane->sides[index];
 	diti_lane_chunk *chunk;
-	uint32_t slot;
-	dit_result result = DIT_OK;
 	if (!diti_grow(&lane->env, (void **)&side->chunks, &side->chunk_capacity, side->chunk_count, sizeof *side->chunks))
 		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
 	chunk = &side->chunks[side->chunk_count++];
-	memset(chunk, 0, sizeof *chunk);
+	chunk->from = from;
 	chunk->bytes = to - from;
-	for (slot = 0; slot < DITI_LANE_SLOTS && result >= 0; slot++)
-		result = diti_lane_record(lane, index, copy, from, to, slot, &chunk->commands[slot], err);
-	return result;
+	return DIT_OK;
 }
 
 static bool diti_lane_grow_turns(diti_lane *lane, size_t copies) {
@@ -30551,7 +30823,7 @@ static dit_result diti_lane_add(diti_lane *lane, uint32_t index, const diti_lane
 	whole.first = (uint32_t)side->chunk_count;
 	for (from = 0; from < bytes && result >= 0; from = to) {
 		to = bytes - from < lane->slot_bytes ? bytes : from + lane->slot_bytes;
-		result = diti_lane_add_chunk(lane, index, &whole, from, to, err);
+		result = diti_lane_add_chunk(lane, index, from, to, err);
 	}
 	whole.count = (uint32_t)side->chunk_count - whole.first;
 	side->copies[side->copy_count++] = whole;
@@ -30593,12 +30865,15 @@ static void diti_lane_advance(diti_lane *lane, uint32_t index) {
 
 static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
 	dit_error *err) {
+	uint32_t slot = (uint32_t)(lane->sides[index].submitted % DITI_LANE_SLOTS);
 	diti_lane_side *side = &lane->sides[index];
 	const diti_lane_turn *turn = &side->turns[side->first];
 	diti_submission submission = DITI_ZERO;
-	dit_result result;
+	dit_result result = diti_lane_record(lane, index, diti_lane_turn_copy(lane, index), chunk->from,
+		chunk->from + chunk->bytes, slot, err);
+	if (result < 0) return result;
 	submission.queue = side->device->transfer_queue;
-	submission.commands = &chunk->commands[side->submitted % DITI_LANE_SLOTS];
+	submission.commands = &side->commands[slot];
 	submission.count = 1;
 	submission.signal = side->timeline;
 	submission.signal_value = side->submitted + 1;
@@ -30707,16 +30982,29 @@ static void diti_lane_pass(diti_lane *lane) {
 	lane->passed++;
 }
 
+static bool diti_lane_has_room(const diti_lane *lane) {
+	const diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
+	return out->submitted - in->finished < DITI_LANE_SLOTS && out->submitted - out->finished < DITI_LANE_SLOTS;
+}
+
+static void diti_lane_clock(diti_lane *lane) {
+	bool busy = lane->sides[DITI_LANE_IN].finished < lane->sides[DITI_LANE_OUT].submitted;
+	uint64_t now = busy == (lane->busy_since_us != 0) ? 0 : diti_clock_us();
+	if (!now) return;
+	if (!busy && now > lane->busy_since_us) lane->busy_us += now - lane->busy_since_us;
+	lane->busy_since_us = busy ? now : 0;
+}
+
 static dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err) {
 	diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
 	uint64_t before = out->submitted + out->finished + lane->passed + in->submitted + in->finished;
 	dit_result result = diti_lane_poll(lane, DITI_LANE_OUT, err);
 	if (result >= 0) result = diti_lane_poll(lane, DITI_LANE_IN, err);
-	while (result >= 0 && out->count && out->submitted - in->finished < DITI_LANE_SLOTS)
-		result = diti_lane_submit(lane, DITI_LANE_OUT, err);
+	while (result >= 0 && out->count && diti_lane_has_room(lane)) result = diti_lane_submit(lane, DITI_LANE_OUT, err);
 	while (result >= 0 && lane->passed < (lane->bridge ? out->submitted : out->finished)) diti_lane_pass(lane);
 	while (result >= 0 && in->count && in->submitted < lane->passed) result = diti_lane_submit(lane, DITI_LANE_IN, err);
 	if (out->submitted + out->finished + lane->passed + in->submitted + in->finished != before) *moved = true;
+	diti_lane_clock(lane);
 	return result;
 }
 
@@ -30986,7 +31274,7 @@ static dit_result diti_peers_create(const diti_env *env, diti_device *const *dev
 	peers->env = *env;
 	peers->devices = devices;
 	peers->count = peers->all = count;
-	peers->chunk = diti_override_number(overrides, "chunk", (uint64_t)4 << 20);
+	peers->chunk = diti_override_number(overrides, "chunk", (uint64_t)8 << 20);
 	peers->chunk = peers->chunk < 256 ? 256 : peers->chunk & ~(VkDeviceSize)255;
 	peers->limit_us = diti_override_number(overrides, "transport_ms", 300000) * 1000;
 	if (application->rank_count > 1) {
@@ -31006,6 +31294,7 @@ static void diti_peers_destroy(diti_peers *peers) {
 	diti_env env;
 	if (!peers) return;
 	env = peers->env;
+	diti_beats_free(&env, peers->deaf);
 	diti_free(&env, peers);
 }
 
@@ -31234,6 +31523,213 @@ static dit_result diti_peers_measure(diti_peers *peers, dit_error *err) {
 	return DIT_OK;
 }
 
+/* ==== src/split/beats.c ==== */
+
+#define DITI_BEAT_US 1000000u
+#define DITI_BEAT_SILENCE_US 25000000u
+#define DITI_BEAT_FAREWELL_US 5000000u
+enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED };
+
+typedef struct diti_beat {
+	uint32_t rank;
+	uint32_t word, last, heard;
+	void *sending, *leaving, *hearing;
+	uint64_t sent, received;
+	uint64_t sent_us, silent_us;
+	bool alive;
+	bool left;
+	bool over;
+} diti_beat;
+
+struct diti_beats {
+	diti_beats *next;
+	dit_transport with;
+	uint32_t self, tag;
+	uint32_t runs, count;
+	uint32_t blamed;
+	uint64_t pumped_us;
+	diti_beat list[DITI_MAX_DEVICES];
+};
+
+static uint64_t diti_beat_tag(const diti_beats *beats, uint32_t sender, uint64_t number) {
+	uint64_t lane = (beats->tag << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1);
+	return lane << 14 | (beats->runs & 0xfu) << 10 | (number & 0x3ffu);
+}
+
+static void diti_beats_add(diti_beats *beats, uint32_t rank) {
+	uint32_t i;
+	for (i = 0; i < beats->count && beats->list[i].rank != rank; i++) {
+	}
+	if (rank == beats->self || i < beats->count || i == DITI_MAX_DEVICES) return;
+	beats->list[beats->count++].rank = rank;
+}
+
+static dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *peers, uint32_t tag, dit_error *err) {
+	diti_beats *beats;
+	size_t i;
+	if (peers->application.rank_count <= 1) return DIT_OK;
+	beats = (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *beats);
+	if (!beats) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a mesh of devices");
+	beats->with = peers->application;
+	beats->self = beats->blamed = peers->application.rank;
+	beats->tag = tag;
+	mesh->silence_us = peers->limit_us < DITI_BEAT_SILENCE_US ? peers->limit_us : DITI_BEAT_SILENCE_US;
+	for (i = 0; i < mesh->lane_count; i++) {
+		diti_beats_add(beats, mesh->lanes[i]->ranks[DITI_LANE_OUT]);
+		diti_beats_add(beats, mesh->lanes[i]->ranks[DITI_LANE_IN]);
+	}
+	mesh->beats = beats;
+	return DIT_OK;
+}
+
+static int diti_beat_done(const diti_beats *beats, void **request) {
+	int done = *request ? beats->with.poll(*request, beats->with.user) : 1;
+	if (done) *request = NULL;
+	return done;
+}
+
+static dit_result diti_beat_broken(const diti_beats *beats, const diti_beat *beat, dit_error *err) {
+	return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
+		beats->self, beat->rank);
+}
+
+static dit_result diti_beat_listen(diti_beats *beats, diti_beat *beat, dit_error *err) {
+	int done = beat->hearing ? diti_beat_done(beats, &beat->hearing) : 0;
+	if (done < 0) return diti_beat_broken(beats, beat, err);
+	if (done) {
+		beat->silent_us = 0;
+		beat->alive = true;
+		beat->over = beat->heard != DITI_BEAT_ALIVE;
+		if (beat->heard % 256 == DITI_BEAT_FAILED) beats->blamed = beat->heard / 256;
+		if (beat->heard % 256 == DITI_BEAT_FAILED && beats->blamed == beat->rank)
+			return diti_fail(err, DIT_ERROR_TRANSPORT,
+				"rank %u ended its run early: it failed, and its error says why, or was cancelled",
+				beat->rank);
+		if (beat->heard % 256 == DITI_BEAT_FAILED)
+			return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u is gone, says rank %u", beats->blamed, beat->rank);
+	}
+	if (beat->hearing || beat->over) return DIT_OK;
+	beat->hearing = beats->with.receive(beat->rank, &beat->heard, sizeof beat->heard,
+		diti_beat_tag(beats, beat->rank, beat->received++), beats->with.user);
+	return beat->hearing ? DIT_OK : diti_beat_broken(beats, beat, err);
+}
+
+static dit_result diti_beat_say(diti_beats *beats, diti_beat *beat, uint64_t now, dit_error *err) {
+	int done = diti_beat_done(beats, &beat->sending);
+	if (done < 0) return diti_beat_broken(beats, beat, err);
+	if (!done || beat->left || (beat->sent && now - beat->sent_us < DITI_BEAT_US)) return DIT_OK;
+	beat->word = DITI_BEAT_ALIVE;
+	beat->sent_us = now;
+	beat->sending = beats->with.send(beat->rank, &beat->word, sizeof beat->word,
+		diti_beat_tag(beats, beats->self, beat->sent++), beats->with.user);
+	return beat->sending ? DIT_OK : diti_beat_broken(beats, beat, err);
+}
+
+static void diti_beat_leave(diti_beats *beats, diti_beat *beat, bool failed) {
+	if (beat->left) return;
+	beat->left = true;
+	beat->last = failed ? DITI_BEAT_FAILED + 256 * beats->blamed : (uint32_t)DITI_BEAT_ENDED;
+	beat->leaving = beats->with.send(beat->rank, &beat->last, sizeof beat->last,
+		diti_beat_tag(beats, beats->self, beat->sent++), beats->with.user);
+}
+
+static void diti_beats_give_up(diti_mesh *mesh, uint32_t rank) {
+	size_t i;
+	for (i = 0; i < mesh->lane_count; i++)
+		if (mesh->lanes[i]->ranks[DITI_LANE_OUT] == rank || mesh->lanes[i]->ranks[DITI_LANE_IN] == rank)
+			mesh->lanes[i]->limit_us = 0;
+}
+
+static dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
+	diti_beats *beats = mesh->beats;
+	uint64_t now = diti_clock_us(), passed;
+	dit_result result = DIT_OK;
+	uint32_t i;
+	if (!beats) return DIT_OK;
+	passed = beats->pumped_us && now > beats->pumped_us ? now - beats->pumped_us : 0;
+	beats->pumped_us = now;
+	for (i = 0; i < beats->count && result >= 0; i++) {
+		diti_beat *beat = &beats->list[i];
+		if (beat->over) {
+			diti_beat_leave(beats, beat, false);
+			continue;
+		}
+		if (beat->alive) beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
+		result = diti_beat_listen(beats, beat, err);
+		if (result >= 0) result = diti_beat_say(beats, beat, now, err);
+		if (result >= 0 && !beat->over && beat->silent_us > mesh->silence_us) {
+			beats->blamed = beat->rank;
+			result = diti_fail(err, DIT_ERROR_TRANSPORT,
+				"rank %u has given no sign of life for %u s: it was killed, hangs or is not stepped",
+				beat->rank, (uint32_t)(mesh->silence_us / 1000000u));
+		}
+		if (result < 0) diti_beats_give_up(mesh, beat->rank);
+	}
+	return result;
+}
+
+static void diti_beats_leave(diti_mesh *mesh, bool failed) {
+	uint32_t i;
+	for (i = 0; mesh->beats && mesh->beats->pumped_us && i < mesh->beats->count; i++)
+		diti_beat_leave(mesh->beats, &mesh->beats->list[i], failed);
+}
+
+static bool diti_beats_busy(diti_beats *beats) {
+	bool busy = false;
+	uint32_t i;
+	for (i = 0; i < beats->count; i++) {
+		diti_beat *beat = &beats->list[i];
+		if (beat->hearing && diti_beat_done(beats, &beat->hearing) > 0) {
+			beat->over = beat->heard != DITI_BEAT_ALIVE;
+			if (!beat->over) diti_beat_listen(beats, beat, NULL);
+		}
+		busy = diti_beat_done(beats, &beat->sending) == 0 || busy;
+		busy = diti_beat_done(beats, &beat->leaving) == 0 || busy;
+		busy = busy || beat->hearing;
+	}
+	return busy;
+}
+
+static void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
+	diti_beats *beats = mesh->beats, *fresh;
+	uint64_t begin = diti_clock_us();
+	bool busy, heard = false;
+	uint32_t i;
+	if (!beats || !beats->pumped_us) return;
+	diti_beats_leave(mesh, false);
+	for (i = 0; i < beats->count; i++)
+		heard = heard || (beats->list[i].alive && beats->list[i].silent_us < mesh->silence_us);
+	while ((busy = diti_beats_busy(beats)) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
+		diti_plan_pause(mesh->members[0].plan, NULL);
+	fresh = busy ? (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *fresh) : beats;
+	mesh->beats = fresh;
+	if (fresh && busy) {
+		*fresh = *beats;
+		fresh->next = NULL;
+	}
+	if (busy) {
+		beats->next = peers->deaf;
+		peers->deaf = beats;
+	}
+	if (!fresh) return;
+	fresh->runs++;
+	fresh->blamed = fresh->self;
+	fresh->pumped_us = 0;
+	for (i = 0; i < fresh->count; i++) {
+		uint32_t rank = fresh->list[i].rank;
+		memset(&fresh->list[i], 0, sizeof fresh->list[i]);
+		fresh->list[i].rank = rank;
+	}
+}
+
+static void diti_beats_free(const diti_env *env, diti_beats *beats) {
+	while (beats) {
+		diti_beats *next = beats->next;
+		diti_free(env, beats);
+		beats = next;
+	}
+}
+
 /* ==== src/split/mesh.c ==== */
 
 static bool diti_mesh_is_local(const diti_mesh *mesh, uint32_t number) {
@@ -31402,7 +31898,7 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
 	}
 	result = diti_mesh_add_lanes(maker);
 	for (i = 0; i < mesh->count && result >= 0; i++) result = diti_mesh_add_ports(maker, i);
-	return result;
+	return result < 0 ? result : diti_beats_create(mesh, maker->peers, maker->tag, maker->err);
 }
 
 static dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
@@ -31419,6 +31915,7 @@ static dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, c
 	mesh->env = peers->env;
 	mesh->count = count;
 	mesh->limit_us = peers->limit_us;
+	mesh->peers = peers;
 	mesh->first = places ? peers->first / peers->count * count : peers->first;
 	mesh->all = places ? ranks * count : peers->all;
 	mesh->each = mesh->all / ranks;
@@ -31439,6 +31936,8 @@ static void diti_mesh_destroy(diti_mesh *mesh) {
 	uint32_t i;
 	if (!mesh) return;
 	env = mesh->env;
+	diti_beats_settle(mesh, mesh->peers);
+	diti_beats_free(&env, mesh->beats);
 	while (mesh->lane_count) diti_lane_destroy(mesh->lanes[--mesh->lane_count]);
 	diti_free(&env, mesh->lanes);
 	for (i = 0; i < mesh->count; i++) {
@@ -31520,6 +32019,7 @@ static dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err) {
 	dit_result result = DIT_OK;
 	size_t i;
 	for (i = 0; i < mesh->lane_count && result >= 0; i++) result = diti_lane_pump(mesh->lanes[i], moved, err);
+	if (result >= 0) result = diti_beats_pump(mesh, err);
 	for (i = 0; i < mesh->count && result >= 0; i++) {
 		result = mesh->members[i].error.result;
 		if (result < 0 && err) *err = mesh->members[i].error;
@@ -31616,7 +32116,11 @@ static void diti_mesh_settle(diti_mesh *mesh) {
 	uint32_t i;
 	size_t k;
 	mesh->still_us = 0;
-	for (k = 0; k < mesh->lane_count; k++) diti_lane_settle(mesh->lanes[k]);
+	diti_beats_settle(mesh, mesh->peers);
+	for (k = 0; k < mesh->lane_count; k++) {
+		diti_lane_settle(mesh->lanes[k]);
+		if (!mesh->lanes[k]->limit_us) mesh->lanes[k]->limit_us = mesh->limit_us;
+	}
 	for (i = 0; i < mesh->count; i++) {
 		diti_mesh_member *member = &mesh->members[i];
 		for (k = 0; k < member->open_count; k++) member->ports[member->open[k]].open = false;
@@ -31624,6 +32128,20 @@ static void diti_mesh_settle(diti_mesh *mesh) {
 		memset(&member->error, 0, sizeof member->error);
 		memset(&member->next, 0, sizeof member->next);
 		member->arrived = false;
+	}
+}
+
+static void diti_mesh_tell(diti_mesh *mesh) {
+	size_t i;
+	for (i = 0; i < mesh->lane_count; i++) {
+		diti_lane *lane = mesh->lanes[i];
+		uint64_t bytes = lane->bytes - lane->told_bytes, us = lane->busy_us - lane->told_us;
+		lane->told_bytes = lane->bytes;
+		lane->told_us = lane->busy_us;
+		if (bytes)
+			diti_log(&mesh->env, DITI_LOG_INFO, "device %u sent %.3f MB to device %u by %s, at %.3f GB/s", lane->from,
+				(double)bytes * 1e-6, lane->to, diti_transport_name(lane->transport),
+				(double)bytes * 1e-3 / (double)(us ? us : 1));
 	}
 }
 
@@ -31673,7 +32191,7 @@ static bool diti_split_parse_grid(const char **at, uint32_t *degree, diti_split_
 
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
 	static const char *const usage =
-		"write auto, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
+		"write auto, auto:any, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
 		"and int8 or shard behind them: cfg2,ulysses2,shard or pipefusion4:m8w1,int8 or tensor2x2";
 	uint32_t axis = 0, degree;
 	if (diti_starts_with(*at, "int8")) {
@@ -31684,8 +32202,8 @@ static const char *diti_split_parse_item(const char **at, diti_split_plan *out) 
 	}
 	if (diti_starts_with(*at, "shard")) {
 		*at += 5;
-		if (out->shard) return "shard stands in it twice";
-		out->shard = true;
+		if (out->split.shard) return "shard stands in it twice";
+		out->split.shard = 1;
 		return **at == ',' || **at == 0 ? NULL : usage;
 	}
 	while (!diti_starts_with(*at, diti_split_axis_name(axis)))
@@ -31708,12 +32226,20 @@ static void diti_split_fill(diti_split_plan *plan) {
 
 static dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err) {
 	const char *at = text, *wrong = NULL;
-	bool named = false, automatic = diti_equal(text, "auto") || diti_equal(text, "auto,int8");
+	bool named = false, automatic = false;
 	uint32_t axis;
 	memset(out, 0, sizeof *out);
 	out->warmup = 1;
-	out->int8 = automatic && text[4] != 0;
+	if (diti_starts_with(text, "auto")) {
+		at += 4;
+		out->any = diti_starts_with(at, ":any");
+		if (out->any) at += 4;
+		out->int8 = diti_equal(at, ",int8");
+		automatic = !*at || out->int8;
+		at = text;
+	}
 	if (automatic) return DIT_OK;
+	out->any = out->int8 = false;
 	do {
 		wrong = diti_split_parse_item(&at, out);
 	} while (!wrong && *at++);
@@ -31728,7 +32254,7 @@ static dit_result diti_split_parse(const char *text, diti_split *out, dit_error 
 	diti_split_plan plan;
 	dit_result result = diti_split_parse_plan(text, &plan, err);
 	*out = plan.split;
-	if (result >= 0 && (plan.int8 || plan.shard || strchr(text, ':')))
+	if (result >= 0 && (plan.int8 || plan.split.shard || strchr(text, ':')))
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 			"split '%.64s': methods and their degrees alone can stand here", text);
 	return result;
@@ -31754,7 +32280,10 @@ static void diti_split_print_axes(const diti_split *split, const char *patches, 
 }
 
 static const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]) {
+	size_t length;
 	diti_split_print_axes(split, "", out);
+	length = strlen(out);
+	if (split->shard) diti_format(out + length, DITI_SPLIT_NAME - length, ",shard");
 	return out;
 }
 
@@ -31767,8 +32296,10 @@ static const char *diti_split_print_plan(const diti_split_plan *plan, char out[D
 	diti_format(patches, sizeof patches, "%s%s%s%s", counted || warm || plan->kept_int8 ? ":" : "", count, warmup,
 		plan->kept_int8 ? "k8" : "");
 	diti_split_print_axes(&plan->split, patches, out);
+	if (plan->any) diti_format(out, DITI_SPLIT_NAME, "auto:any");
 	length = strlen(out);
-	diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s", plan->shard ? ",shard" : "", plan->int8 ? ",int8" : "");
+	diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s", plan->split.shard ? ",shard" : "",
+		plan->int8 ? ",int8" : "");
 	return out;
 }
 
@@ -31808,7 +32339,7 @@ static dit_result diti_split_check_plan(const diti_split_plan *plan, const diti_
 	const uint32_t *degree = plan->split.degree;
 	char name[DITI_SPLIT_NAME];
 	dit_result result = diti_split_check(&plan->split, shape, err);
-	if (result >= 0 && plan->shard &&
+	if (result >= 0 && plan->split.shard &&
 		degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] > 1)
 		return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
 			"split %s: shard is for devices that compute all blocks whole: it goes with cfg, ulysses and "
@@ -31826,7 +32357,7 @@ static dit_result diti_split_check_plan(const diti_split_plan *plan, const diti_
 typedef struct diti_cost {
 	const diti_split_request *q;
 	const diti_split *split;
-	double n, s, t, d, layers, e, k, u, r, p, l, c, b, m;
+	double n, s, t, d, layers, e, k, o, i, u, r, p, l, c, b, m;
 } diti_cost;
 
 static void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
@@ -31840,6 +32371,8 @@ static void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
 static void diti_cost_split(diti_cost *c, const diti_split *split) {
 	c->split = split;
 	c->k = split->degree[DITI_SPLIT_TENSOR];
+	c->i = split->inputs > 1 ? split->inputs : 1;
+	c->o = c->k / c->i;
 	c->u = split->degree[DITI_SPLIT_ULYSSES];
 	c->r = split->degree[DITI_SPLIT_RING];
 	c->p = split->degree[DITI_SPLIT_PIPEFUSION];
@@ -31889,7 +32422,10 @@ static double diti_split_bytes(const diti_split_shape *shape, const diti_split *
 	value = c.d * element / (c.u * c.r);
 	if (split->degree[axis] < 2) return 0;
 	switch (axis) {
-	case DITI_SPLIT_TENSOR: return 4 * c.n * value * (c.k - 1) / c.k;
+	case DITI_SPLIT_TENSOR: {
+		double firsts = 3 + shape->feed * (shape->gated ? 2.0 : 1.0) / c.d;
+		return c.n * value / c.k * (2 * (2 * (c.o - 1) + c.o * (c.i - 1)) + firsts * 2 * (c.i - 1));
+	}
 	case DITI_SPLIT_ULYSSES: return 4 * c.n * value / c.k * (c.u - 1) / c.u;
 	case DITI_SPLIT_RING: return 2 * c.n * value / c.k * (c.r - 1);
 	case DITI_SPLIT_PIPEFUSION:
@@ -31947,7 +32483,7 @@ typedef struct diti_cost_step {
 
 static double diti_cost_compute(const diti_cost *c, double layers) {
 	uint32_t ranks = diti_split_ranks(c->split), each = ranks / c->split->degree[DITI_SPLIT_CFG], rank;
-	double parts = c->u * c->k, heads = c->q->shape.heads, sum = 0, least = 0;
+	double parts = c->u * c->o, heads = c->q->shape.heads, sum = 0, least = 0;
 	for (rank = 0; rank < ranks; rank++) {
 		sum += c->q->box.devices[rank].rate;
 		if ((rank + 1) % each) continue;
@@ -31977,8 +32513,9 @@ static double diti_cost_layer(const diti_cost *c, double patches, double layer_s
 	uint32_t i;
 	for (i = DITI_SPLIT_TENSOR; i <= DITI_SPLIT_ULYSSES; i++) {
 		diti_split_axis axis = (diti_split_axis)i;
+		double turns = i == DITI_SPLIT_TENSOR && c->i > 1 ? 6 : 2;
 		if (c->split->degree[i] > 1)
-			seconds += diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + 2 * c->q->box.latency * patches;
+			seconds += diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + turns * c->q->box.latency * patches;
 	}
 	return seconds;
 }
@@ -32011,12 +32548,35 @@ static void diti_cost_pipeline(const diti_cost *c, diti_cost_step *step) {
 	if (link > step->compute) step->exchange += link - step->compute;
 }
 
+static double diti_split_shard_bytes(const diti_split_shape *shape, const diti_split *split) {
+	uint32_t ranks = diti_split_ranks(split);
+	return split->shard ? shape->weight_bytes * (ranks - 1) / ranks : 0;
+}
+
+static void diti_cost_shard(const diti_cost *c, diti_cost_step *step) {
+	double bytes = diti_split_shard_bytes(&c->q->shape, c->split) * step->layers / c->layers, ranks, each, rate;
+	const diti_split_rates *rates = &c->q->box.inside;
+	if (bytes <= 0) return;
+	ranks = diti_split_ranks(c->split);
+	each = c->q->box.per_socket ? c->q->box.per_socket : ranks;
+	if (ranks > each) rates = &c->q->box.across;
+	rate = ranks > 2 ? rates->all_to_all : rates->pair;
+	if (ranks > each && c->q->box.uplink > 0) {
+		double leaving = each * (ranks - each) / (ranks - 1);
+		if (leaving * rate > c->q->box.uplink) rate = c->q->box.uplink / leaving;
+	}
+	bytes /= rate;
+	step->hidden += bytes < step->compute ? bytes : step->compute;
+	if (bytes > step->compute) step->exchange += bytes - step->compute;
+}
+
 static void diti_cost_one(const diti_cost *c, bool warm, diti_cost_step *step) {
 	step->compute = step->exchange = step->hidden = 0;
 	if (step->layers > 0 && c->p > 1 && !warm)
 		diti_cost_pipeline(c, step);
 	else if (step->layers > 0)
 		diti_cost_whole(c, step);
+	diti_cost_shard(c, step);
 	if (c->c > 1)
 		step->exchange +=
 			diti_cost_send(c, DITI_SPLIT_CFG, false, diti_cost_bytes(c, DITI_SPLIT_CFG)) + 2 * c->q->box.latency;
@@ -32040,12 +32600,13 @@ static double diti_cost_memory(const diti_cost *c) {
 	const diti_split_shape *shape = &c->q->shape;
 	double stages = c->p * c->l, rows = c->b * c->n / (c->u * c->r), feed = shape->feed * (shape->gated ? 2.0 : 1.0);
 	double kept = c->p > 1 ? 4 * c->b * c->n * c->d / (c->u * c->k) * c->layers / c->p : 0;
-	return shape->weight_bytes / (stages * c->k) + kept +
-		rows * (4 * c->d + 2 * (4 * c->d + feed) / c->k + 4 * c->d * shape->skips / stages);
+	double weights = shape->weight_bytes / (stages * c->k);
+	if (c->split->shard) weights = shape->weight_bytes * (1.0 / diti_split_ranks(c->split) + 2 / c->layers);
+	return weights + kept + rows * (4 * c->d + 2 * (4 * c->d + feed) / c->o + 4 * c->d * shape->skips / stages);
 }
 
 static double diti_cost_sent(const diti_cost *c) {
-	double sent = diti_split_skip_bytes(c->q, c->split);
+	double sent = diti_split_skip_bytes(c->q, c->split) + diti_split_shard_bytes(&c->q->shape, c->split);
 	uint32_t i;
 	for (i = 0; i < DITI_SPLIT_AXES; i++) {
 		double times = i <= DITI_SPLIT_RING ? c->layers / (c->p * c->l) : 1;
@@ -32103,6 +32664,7 @@ typedef struct diti_choose {
 	const diti_split_request *request;
 	diti_split_cost *best;
 	uint32_t most, count;
+	bool grids;
 } diti_choose;
 
 static bool diti_choose_better(const diti_split_cost *a, const diti_split_cost *b) {
@@ -32111,22 +32673,51 @@ static bool diti_choose_better(const diti_split_cost *a, const diti_split_cost *
 	return a->device_seconds < b->device_seconds;
 }
 
-static void diti_choose_insert(diti_choose *c, const diti_split *split) {
-	diti_split_cost cost;
+static void diti_choose_put(diti_choose *c, const diti_split_cost *cost) {
 	uint32_t kept = c->count < c->most ? c->count : c->most, at = kept;
-	diti_split_predict(c->request, split, &cost);
 	c->count++;
-	while (at > 0 && diti_choose_better(&cost, &c->best[at - 1])) at--;
+	while (at > 0 && diti_choose_better(cost, &c->best[at - 1])) at--;
 	if (at == c->most) return;
 	if (kept == c->most) kept--;
 	memmove(c->best + at + 1, c->best + at, (kept - at) * sizeof *c->best);
-	c->best[at] = cost;
+	c->best[at] = *cost;
+}
+
+static bool diti_choose_may_shard(const diti_choose *c, const diti_split *split) {
+	const uint32_t *degree = split->degree;
+	if (c->request->methods && !(c->request->methods & DITI_SPLIT_SHARDS)) return false;
+	return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1 &&
+		diti_split_ranks(split) > 1;
+}
+
+static void diti_choose_insert(diti_choose *c, const diti_split *split) {
+	diti_split sharded = *split;
+	diti_split_cost cost;
+	diti_split_predict(c->request, split, &cost);
+	diti_choose_put(c, &cost);
+	if (cost.fits || !diti_choose_may_shard(c, split)) return;
+	sharded.shard = 1;
+	diti_split_predict(c->request, &sharded, &cost);
+	diti_choose_put(c, &cost);
+}
+
+static void diti_choose_shape(diti_choose *c, diti_split *split) {
+	uint32_t tensor = split->degree[DITI_SPLIT_TENSOR];
+	bool plain = diti_split_check(split, &c->request->shape, NULL) >= 0;
+	if (plain && !c->grids) diti_choose_insert(c, split);
+	if (plain || !c->grids) return;
+	for (split->inputs = 2; split->inputs <= tensor; split->inputs++) {
+		if (tensor % split->inputs || diti_split_check(split, &c->request->shape, NULL) < 0) continue;
+		diti_choose_insert(c, split);
+		break;
+	}
+	split->inputs = 0;
 }
 
 static void diti_choose_axis(diti_choose *c, diti_split *split, uint32_t axis, uint32_t ranks) {
 	uint32_t degree;
 	if (axis == DITI_SPLIT_AXES) {
-		if (ranks == 1 && diti_split_check(split, &c->request->shape, NULL) >= 0) diti_choose_insert(c, split);
+		if (ranks == 1) diti_choose_shape(c, split);
 		return;
 	}
 	for (degree = 1; degree <= ranks; degree++) {
@@ -32143,6 +32734,8 @@ static uint32_t diti_split_choose(const diti_split_request *request, diti_split_
 	c.best = out;
 	c.most = most;
 	diti_choose_axis(&c, &split, 0, request->box.count);
+	c.grids = !c.count || !out[0].fits;
+	if (c.grids) diti_choose_axis(&c, &split, 0, request->box.count);
 	return c.count;
 }
 
@@ -32153,14 +32746,16 @@ static dit_result diti_split_write(const diti_env *env, const diti_split_plan *p
 	char name[DITI_SPLIT_NAME], share[32];
 	size_t size = 512 + sizeof plan->note + DITI_SPLIT_DEVICES * sizeof share, at;
 	uint32_t rank, ranks = diti_split_ranks(&plan->split);
+	diti_split split = plan->split;
 	char *out = *text = (char *)diti_alloc(env, size);
 	if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "plan: out of memory");
+	split.shard = 0;
 	diti_format(out, size,
 		"{\n  \"format\": \"dit-split-plan\",\n  \"version\": 1,\n  \"note\": \"%s\",\n  \"split\": \"%s\",\n"
 		"  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"kept\": \"%s\",\n  \"shard\": %s,\n"
 		"  \"shares\": [",
-		plan->note, diti_split_print(&plan->split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
-		plan->int8 ? "i8" : "f16", plan->kept_int8 ? "i8" : "f16", plan->shard ? "true" : "false");
+		plan->note, diti_split_print(&split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
+		plan->int8 ? "i8" : "f16", plan->kept_int8 ? "i8" : "f16", plan->split.shard ? "true" : "false");
 	for (rank = 0; rank < ranks; rank++) {
 		at = strlen(out);
 		diti_print_double(plan->shares[rank], 17, share, sizeof share);
@@ -32183,7 +32778,6 @@ static const char *diti_split_read_values(const diti_json *root, diti_settings *
 	const char *payload = diti_setting_text(settings, "payload", "f16");
 	const char *note = diti_setting_text(settings, "note", ""), *kept = diti_setting_text(settings, "kept", "f16");
 	double version = diti_setting_number(settings, "version", 0, 0, 1e9);
-	plan->shard = diti_setting_bool(settings, "shard", false);
 	if (version < 1 || version > 1) return "its version is not 1, the one that is known";
 	plan->int8 = diti_equal(payload, "i8");
 	if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is neither f16 nor i8";
@@ -32232,6 +32826,7 @@ static dit_result diti_split_read(const diti_env *env, const char *text, size_t 
 	wrong = foreign ? "it does not say \"format\": \"dit-split-plan\", so dit-plan did not write it"
 		: diti_split_read_values(root, &settings, out);
 	if (!wrong && diti_split_parse(split, &out->split, &inner) < 0) wrong = inner.message;
+	out->split.shard = diti_setting_bool(&settings, "shard", false) ? 1 : 0;
 	if (!wrong) wrong = diti_split_read_shares(root, out);
 	if (settings.result < 0)
 		result = settings.result;
@@ -32396,7 +32991,7 @@ typedef struct diti_job_shape {
 	uint32_t patches, warmup;
 	bool int8_payload;
 	bool int8_kept;
-	bool shard;
+	bool any;
 	double shares[DITI_MAX_DEVICES];
 } diti_job_shape;
 
@@ -32527,6 +33122,7 @@ struct dit_job {
 	diti_health health;
 	uint32_t last_segment;
 	bool unjudged;
+	bool careful;
 	uint32_t again_segment, again_step, tries;
 	bool restores;
 	double total_us, submitted_us;
@@ -36180,13 +36776,12 @@ static const char *diti_job_unsplit(const dit_model *model, const diti_job_reque
 		return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
 	if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
 		return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
-	if (request->shape.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
+	if (request->shape.split.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
 		(request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0))
 		return "shard needs both branches of guidance in every step: without an interval, and without skip_layer";
-	if (request->shape.shard && model->transformer->traits.joint &&
+	if (request->shape.split.shard && model->transformer->traits.joint &&
 		model->texts[DITI_TEXT_FIRST].tokens < split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING])
 		return "shard needs a row of the text on every device";
-	if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
 	return NULL;
 }
 
@@ -36197,23 +36792,31 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
 	out->warmup = plan->warmup;
 	out->int8_payload = plan->int8;
 	out->int8_kept = plan->kept_int8;
-	out->shard = plan->shard;
+	out->any = plan->any;
 	for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 
-static dit_result diti_request_check_patches(const dit_model *model, const diti_job_request *request,
-	const diti_split_plan *plan, dit_error *err) {
+static dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
+	dit_error *err) {
+	const diti_split *split = &request->shape.split;
 	uint32_t rows = request->latent_height / model->transformer->traits.patch, patches = request->shape.patches;
 	uint32_t columns = request->latent_width / model->transformer->traits.patch;
-	uint32_t ranks = plan->split.degree[DITI_SPLIT_ULYSSES] * plan->split.degree[DITI_SPLIT_RING];
+	uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
 	char name[DITI_SPLIT_NAME];
 	const char *why = NULL;
+	diti_split_plan plan;
+	memset(&plan, 0, sizeof plan);
+	plan.split = *split;
+	plan.patches = patches;
+	plan.warmup = request->shape.warmup;
+	plan.int8 = request->shape.int8_payload;
+	plan.kept_int8 = request->shape.int8_kept;
 	if (!diti_patches_used(&request->shape)) return DIT_OK;
 	if (request->guidance.skip_layer > 0)
 		why = "PipeFusion keeps nothing of evaluations without some blocks; skip_layer must be 0";
 	else if (request->shape.warmup == 0)
 		why = "PipeFusion needs a step of warm-up at least";
-	diti_split_print_plan(plan, name);
+	diti_split_print_plan(&plan, name);
 	if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", name, why);
 	if (patches <= rows && patches <= DITI_JOB_MAX_PATCHES && ranks <= rows / patches * columns) return DIT_OK;
 	return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -36232,7 +36835,7 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
 	dit_result result = diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err);
 	if (result < 0) return result;
 	diti_request_take_plan(&plan, &out->shape);
-	if (diti_split_ranks(split) == 1) return diti_request_check_patches(model, out, &plan, err);
+	if (diti_split_ranks(split) == 1) return diti_job_check_patches(model, out, err);
 	why = diti_job_unsplit(model, out);
 	if (!split->degree[0]) {
 		for (axis = 0; axis < DITI_SPLIT_AXES && why; axis++) split->degree[axis] = 1;
@@ -36241,7 +36844,7 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
 	diti_job_split_shape(model, out, &shape);
 	if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print_plan(&plan, name), why);
 	result = diti_split_check_plan(&plan, &shape, err);
-	return result < 0 ? result : diti_request_check_patches(model, out, &plan, err);
+	return result < 0 ? result : diti_job_check_patches(model, out, err);
 }
 
 static dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
@@ -36322,7 +36925,7 @@ static diti_group diti_decode_group(const dit_job *job) {
 	group.index = job->share;
 	for (i = 0; i < group.count; i++) {
 		group.devices[i] = i;
-		group.weights[i] = (float)job->request.shape.shares[i];
+		group.weights[i] = (float)job->request.shape.shares[job->folded ? i / 2 : i];
 	}
 	return group;
 }
@@ -36590,7 +37193,9 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
 			if (!diti_patches_has(job, (diti_step_kind)kind, (diti_step_form)form)) continue;
 			diti_format(name, sizeof name, "%s%s", forms[form], kinds[kind]);
 			job->step_segments[form][kind] = diti_graph_segment(graph, name, true);
-			if (!diti_patches_emit(job, graph, (diti_step_kind)kind, (diti_step_form)form, states))
+			if (diti_patches_emit(job, graph, (diti_step_kind)kind, (diti_step_form)form, states))
+				diti_guard_judge(graph);
+			else
 				diti_emit_step(job, graph, (diti_step_kind)kind, states);
 		}
 	}
@@ -36598,11 +37203,8 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
 
 static bool diti_emit_agrees(const dit_job *job) {
 	const dit_context *context = job->context;
-	const uint32_t *degree = job->request.shape.split.degree;
 	uint32_t i;
-	if (degree[DITI_SPLIT_CFG] * degree[DITI_SPLIT_LAYERS] * degree[DITI_SPLIT_TENSOR] != job->share_total)
-		return false;
-	if (degree[DITI_SPLIT_LAYERS] > 1 && job->model->transformer->traits.skips) return false;
+	if (diti_axes_stages(&job->axes) && job->model->transformer->traits.skips) return false;
 	if (!context || context->device_count < job->share_total) return false;
 	for (i = 0; i < job->share_total; i++)
 		if (context->devices[job->places[i]]->rung < DITI_RUNG_FP16) return false;
@@ -36610,9 +37212,12 @@ static bool diti_emit_agrees(const dit_job *job) {
 }
 
 static void diti_emit_guards(const dit_job *job, diti_graph *graph) {
-	if (diti_patches_used(&job->request.shape) || (job->share_total > 1 && !diti_emit_agrees(job))) return;
+	if (job->share_total > 1 && !diti_emit_agrees(job)) return;
 	diti_guard_begin(graph);
-	if (job->share_total > 1) diti_guard_join(graph, job->share, job->share_total);
+	if (job->share_total == 1) return;
+	graph->guard_alike = diti_group_count(&job->axes.sequence) > 1;
+	graph->guard_bare = !graph->guard_alike;
+	if (!diti_patches_used(&job->request.shape)) diti_guard_join(graph, job->share, job->share_total);
 }
 
 static void diti_job_emit(dit_job *job, diti_graph *graph) {
@@ -36652,7 +37257,7 @@ static void diti_job_emit(dit_job *job, diti_graph *graph) {
 	diti_decode_emit(job, graph);
 	diti_guard_judge(graph);
 	graph->guards = guards;
-	if (shape->shard && job->share_total > 1) diti_shard_blocks(graph, job->share, job->share_total, prepare);
+	if (shape->split.shard && job->share_total > 1) diti_shard_blocks(graph, job->share, job->share_total, prepare);
 }
 
 static void diti_inputs_item(uint32_t *item, uint32_t first_query, uint32_t queries, uint32_t first_key,
@@ -37069,9 +37674,11 @@ static uint32_t diti_auto_methods(const dit_model *model, const diti_job_request
 	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
 		diti_job_request with = *request;
 		for (i = 0; i < DITI_SPLIT_AXES; i++) with.shape.split.degree[i] = i == axis ? 2 : 1;
-		if (axis != DITI_SPLIT_PIPEFUSION && !diti_job_unsplit(model, &with)) methods |= 1u << axis;
+		if ((axis != DITI_SPLIT_PIPEFUSION || request->shape.any) && !diti_job_unsplit(model, &with))
+			methods |= 1u << axis;
 	}
-	return methods;
+	if (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0) return methods;
+	return methods | DITI_SPLIT_SHARDS;
 }
 
 static double diti_auto_rate(const diti_device *device) { return 1e15 / (double)device->speed.us_per_gflop; }
@@ -37118,13 +37725,26 @@ static void diti_auto_imagine(const dit_context *context, diti_split_box *box) {
 	box->latency = 1e-4;
 }
 
-static void diti_auto_best(diti_split_request *q, uint32_t count, diti_split_cost *best) {
-	diti_split_cost cost;
-	uint32_t i;
+static bool diti_auto_allows(const dit_model *model, const diti_job_request *request, const diti_split *split) {
+	diti_job_request with = *request;
+	with.shape.split = *split;
+	with.shape.patches = split->degree[DITI_SPLIT_PIPEFUSION];
+	return !diti_job_unsplit(model, &with) && diti_job_check_patches(model, &with, NULL) >= 0;
+}
+
+static void diti_auto_best(const dit_model *model, const diti_job_request *request, diti_split_request *q,
+	uint32_t count, diti_split_cost *best) {
+	diti_split_cost costs[16], cost;
+	uint32_t i, k, found;
 	memset(best, 0, sizeof *best);
 	for (i = 1; i <= count; i++) {
 		q->box.count = i;
-		if (!diti_split_choose(q, &cost, 1)) continue;
+		found = diti_split_choose(q, costs, DITI_COUNT(costs));
+		if (found > DITI_COUNT(costs)) found = DITI_COUNT(costs);
+		for (k = 0; k < found && !diti_auto_allows(model, request, &costs[k].split); k++) {
+		}
+		if (k == found) continue;
+		cost = costs[k];
 		if (i > 1 && (cost.fits != best->fits ? best->fits : cost.seconds > 0.98 * best->seconds)) continue;
 		*best = cost;
 	}
@@ -37148,8 +37768,9 @@ static dit_result diti_auto_choose(const dit_model *model, const dit_context *co
 	else
 		diti_auto_imagine(context, &q->box);
 	if (result >= 0) {
-		diti_auto_best(q, q->box.count, &best);
+		diti_auto_best(model, request, q, q->box.count, &best);
 		request->shape.split = best.split;
+		request->shape.patches = best.split.degree[DITI_SPLIT_PIPEFUSION];
 		request->predicted_seconds = alone ? best.seconds : 0;
 	}
 	diti_free(&model->env, q);
@@ -37218,7 +37839,6 @@ static const char *diti_job_print_split(const diti_job_shape *shape, char out[DI
 	plan.warmup = shape->warmup;
 	plan.int8 = shape->int8_payload;
 	plan.kept_int8 = shape->int8_kept;
-	plan.shard = shape->shard;
 	if (diti_split_ranks(&plan.split) == 1) plan.patches = plan.warmup = 1;
 	return diti_split_print_plan(&plan, out);
 }
@@ -37247,7 +37867,9 @@ static void diti_share_tell(const dit_job *share, dit_share *out) {
 	diti_share_append(out->work, sizeof out->work, &axes->tensor_in, "their columns", split.hidden);
 	diti_share_append(out->work, sizeof out->work, diti_axes_stages(axes), "blocks", split.layers);
 	if (!out->work[0]) diti_format(out->work, sizeof out->work, "everything");
-	out->part = (float)(shape->shares[0] > 0 ? shape->shares[share->share] / branches : 1.0 / ranks);
+	out->part = (float)(shape->shares[0] > 0 ? shape->shares[share->folded ? share->share / 2 : share->share] /
+		(share->folded ? 2 * branches : branches)
+		: 1.0 / ranks);
 	if (ranks > 1) out->step_bytes = diti_plan_exchange_bytes(share->plan, share->step_segment, UINT32_MAX);
 }
 
@@ -37284,41 +37906,40 @@ static void diti_job_split_shape(const dit_model *model, const diti_job_request 
 	out->joint = traits->joint;
 	out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
 	out->guided = request->shape.guided;
-	out->weight_bytes = (double)weights->bytes + (weights->streamed ? (double)weights->streamed->bytes : 0);
+	out->weight_bytes = (double)weights->bytes;
+	if (model->stream)
+		out->weight_bytes += (double)(DITI_STREAM_SLOTS * model->stream->slot_bytes);
+	else if (weights->streamed)
+		out->weight_bytes += (double)weights->streamed->bytes;
 }
 
 static bool diti_job_folds(const dit_job *job, const dit_context *context) {
 	const diti_job_shape *shape = &job->request.shape;
 	const diti_model_traits *traits = &job->model->transformer->traits;
-	uint32_t stages = 2 * shape->split.degree[DITI_SPLIT_PIPEFUSION];
-	return traits->skips && stages > 2 && stages <= traits->layers && shape->shares[0] <= 0 && !shape->resumes &&
-		2 * diti_split_ranks(&shape->split) <= DITI_MAX_DEVICES && context && context->peers &&
-		context->peers->all == context->device_count;
-}
-
-static uint32_t diti_job_stride(const dit_job *job, uint32_t axis) {
-	uint32_t stride = axis > DITI_SPLIT_PIPEFUSION && job->folded ? 2 : 1;
-	while (axis-- > 0) stride *= job->request.shape.split.degree[axis];
-	return stride;
-}
-
-static uint32_t diti_job_fold(const dit_job *job, uint32_t share) {
-	uint32_t stages = 2 * job->request.shape.split.degree[DITI_SPLIT_PIPEFUSION];
-	uint32_t inner = diti_job_stride(job, DITI_SPLIT_PIPEFUSION), stage = share / inner % stages;
-	uint32_t half = stage < stages / 2 ? stage : stages - 1 - stage;
-	return (share / inner / stages * (stages / 2) + half) * inner + share % inner;
+	uint32_t stages = 2 * shape->split.degree[DITI_SPLIT_PIPEFUSION], ranks = diti_split_ranks(&shape->split);
+	if (!traits->skips || stages < 4 || stages > traits->layers || job->model->stream) return false;
+	if (2 * ranks > DITI_MAX_DEVICES || !context || !context->peers) return false;
+	return context->peers->all == context->device_count || ranks % context->device_count == 0;
 }
 
 static void diti_job_group(const dit_job *job, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
 	const diti_job_shape *shape = &job->request.shape;
-	uint32_t stride = diti_job_stride(job, first), i;
+	uint32_t folds = job->folded ? 2 : 1, rank = self / folds, half = self % folds, i;
+	uint32_t stride = diti_split_stride(&shape->split, (diti_split_axis)first);
+	uint32_t count = diti_split_stride(&shape->split, (diti_split_axis)end) / stride, place = rank / stride % count;
+	bool mirrored = job->folded && first == DITI_SPLIT_PIPEFUSION;
+	float weights[DITI_SPLIT_DEVICES] = DITI_ZERO;
 	memset(out, 0, sizeof *out);
-	out->count = diti_job_stride(job, end) / stride;
-	out->index = self / stride % out->count;
-	for (i = 0; i < out->count; i++) out->devices[i] = self - (out->index - i) * stride;
-	out->mirrored = job->folded && first == DITI_SPLIT_PIPEFUSION;
-	if (end < DITI_SPLIT_AXES && !job->folded)
-		diti_split_weights(&shape->split, shape->shares, self, first, end, out->weights);
+	out->count = mirrored ? 2 * count : count;
+	out->index = mirrored && half ? 2 * count - 1 - place : place;
+	out->mirrored = mirrored;
+	if (end < DITI_SPLIT_AXES && (!job->folded || shape->shares[0] > 0))
+		diti_split_weights(&shape->split, shape->shares, rank, first, end, weights);
+	for (i = 0; i < out->count; i++) {
+		uint32_t at = i < count ? i : 2 * count - 1 - i;
+		out->devices[i] = (rank + at * stride - place * stride) * folds + (mirrored ? (i >= count ? 1 : 0) : half);
+		out->weights[i] = weights[at];
+	}
 }
 
 static void diti_job_subgroup(const diti_group *all, uint32_t index, uint32_t count, uint32_t stride, diti_group *out) {
@@ -37358,6 +37979,13 @@ static void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
 	job->branches = job->guidance.count > 1 ? 1 : copies;
 }
 
+static uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices) {
+	uint32_t total = diti_split_ranks(&job->request.shape.split), i;
+	job->folded = diti_job_folds(job, job->context);
+	for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = devices[job->folded ? i / 2 : i];
+	return job->folded ? 2 * total : total;
+}
+
 static dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
 	uint32_t first = context && context->peers ? context->peers->first : 0, total, shares;
 	uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
@@ -37380,8 +38008,8 @@ static dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_
 			"resume_on_loss: devices of several processes cannot go on without one; it must be false");
 	job->folded = diti_job_folds(job, context);
 	shares = job->folded ? 2 * total : total;
-	for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = job->folded ? diti_job_fold(job, i) : i;
-	diti_job_assign(job, total > 1 ? first : 0, shares);
+	for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = job->folded ? i / 2 : i;
+	diti_job_assign(job, total > 1 ? first * (shares / total) : 0, shares);
 	return DIT_OK;
 }
 
@@ -37425,11 +38053,12 @@ static void diti_job_tell_exchanges(const dit_job *share) {
 
 static dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
 	diti_plan *plans[DITI_MAX_DEVICES];
-	uint32_t i, count;
+	uint32_t i, count, most;
 	dit_result result = DIT_OK;
 	if (job->share_total == 1) return DIT_OK;
 	count = job->share_total - job->share;
-	if (count > job->context->device_count && !job->folded) count = job->context->device_count;
+	most = job->context->device_count * (job->folded ? 2 : 1);
+	if (count > most) count = most;
 	for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
 	for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
 	if (result == DIT_OK)
@@ -37494,7 +38123,7 @@ static void diti_job_rewind_share(dit_job *job) {
 	job->flight_first = job->flight_count = 0;
 	job->finish_value = 0;
 	job->last_segment = job->tries = 0;
-	job->unjudged = false;
+	job->unjudged = job->careful = false;
 	memset(&job->health, 0, sizeof job->health);
 	job->restores = false;
 	job->total_us = diti_job_predict_us(job);
@@ -37713,8 +38342,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
 		what = "clip_skip";
 	else if (memcmp(&now->split, &then->split, sizeof now->split) != 0 || now->patches != then->patches ||
 		now->warmup != then->warmup || now->int8_payload != then->int8_payload ||
-		now->int8_kept != then->int8_kept || now->shard != then->shard ||
-		memcmp(now->shares, then->shares, sizeof now->shares) != 0)
+		now->int8_kept != then->int8_kept || memcmp(now->shares, then->shares, sizeof now->shares) != 0)
 		what = "split";
 	else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
 		what = "which prompts are given as embeddings";
@@ -37781,6 +38409,7 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
 static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *request, dit_error *err) {
 	if (!request->shape.split.degree[0]) {
 		request->shape.split = job->request.shape.split;
+		request->shape.patches = job->request.shape.patches;
 		memcpy(request->shape.shares, job->request.shape.shares, sizeof request->shape.shares);
 		request->predicted_seconds = job->request.predicted_seconds;
 	}
@@ -37971,7 +38600,7 @@ static dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *pro
 	whole->model = job->model;
 	whole->request = job->request;
 	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
-	whole->request.shape.split.inputs = 0;
+	whole->request.shape.split.inputs = whole->request.shape.split.shard = 0;
 	diti_job_assign(whole, 0, 1);
 	result = diti_job_plan(whole, progress, err);
 	diti_job_destroy_plan(whole);
@@ -38049,8 +38678,8 @@ static void diti_keep_poll(dit_job *job, uint64_t done) {
 static bool diti_resume_has_weights(const dit_job *job) {
 	const uint32_t *degree = job->request.shape.split.degree;
 	if (diti_device_check(job->model->device, NULL) >= 0) return true;
-	if (job->model->transformer->weights.streamed) return true;
-	if (job->request.shape.shard) return false;
+	if (job->model->transformer->weights.streamed && !job->model->stream) return true;
+	if (job->request.shape.split.shard) return false;
 	return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
 }
 
@@ -38060,7 +38689,7 @@ static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split 
 	diti_split split;
 	uint32_t axis, most[DITI_SPLIT_AXES], ranks = 0;
 	diti_job_split_shape(job->model, &job->request, &shape);
-	split.inputs = best->inputs = 0;
+	split.inputs = best->inputs = split.shard = best->shard = 0;
 	for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
 		most[axis] = before->degree[axis] == 1 ? 1 : axis == DITI_SPLIT_CFG ? 2 : devices;
 		split.degree[axis] = best->degree[axis] = 1;
@@ -38143,25 +38772,49 @@ static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
 	return result;
 }
 
+static uint32_t diti_resume_left(const dit_job *job, uint32_t failed, uint32_t *devices, double *parts) {
+	uint32_t folds = job->folded ? 2 : 1, share, count = 0;
+	for (share = 0; share < job->share_total; share += folds) {
+		if (job->places[share] == job->places[failed]) continue;
+		parts[count] = job->request.shape.shares[share / folds];
+		devices[count++] = job->places[share];
+	}
+	return count;
+}
+
+static void diti_resume_shares(dit_job *job, const double *parts) {
+	diti_job_shape *shape = &job->request.shape;
+	uint32_t ranks = diti_split_ranks(&shape->split), each = ranks / shape->split.degree[DITI_SPLIT_CFG], rank, i;
+	bool given = shape->shares[0] > 0;
+	memset(shape->shares, 0, sizeof shape->shares);
+	for (rank = 0; rank < ranks && given; rank += each) {
+		double sum = 0;
+		for (i = rank; i < rank + each; i++) sum += parts[i];
+		for (i = rank; i < rank + each; i++) shape->shares[i] = parts[i] / sum;
+	}
+}
+
 static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
 	diti_device *before = job->device;
-	uint32_t devices = job->share_total - 1, i;
-	bool moves = failed == 0;
+	uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left, i;
+	double parts[DITI_MAX_DEVICES];
+	bool moves = job->places[failed] == job->places[0];
 	double total_us = job->total_us;
 	diti_plan rest;
 	dit_result result;
-	diti_resume_choose(job, diti_resume_has_weights(job) ? devices : 1, &job->request.shape.split);
-	memset(job->request.shape.shares, 0, sizeof job->request.shape.shares);
+	left = diti_resume_left(job, failed, devices, parts);
+	diti_resume_choose(job, diti_resume_has_weights(job) ? left : 1, &job->request.shape.split);
+	diti_resume_shares(job, parts);
 	diti_job_drop_shares(job);
 	if (moves) diti_job_images_destroy(job);
 	diti_resume_leave_plan(job, &rest);
 	diti_buffer_destroy(before, &job->keep.buffer);
 	job->keep.values[0] = job->keep.values[1] = 0;
-	for (i = failed; i < devices; i++) job->places[i] = job->places[i + 1];
+	left = diti_job_redivide(job, devices);
 	job->device = job->context->devices[job->places[0]];
 	job->resumed = true;
 	job->begins_at = job->keep.valid ? job->keep.step : 0;
-	diti_job_assign(job, 0, diti_split_ranks(&job->request.shape.split));
+	diti_job_assign(job, 0, left);
 	result = diti_resume_plan(job, moves, err);
 	if (result == DIT_OK) diti_resume_take_over(job, &rest);
 	diti_resume_drop(before, &rest);
@@ -38180,7 +38833,7 @@ static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
 	if (!shape->resumes || job->resumed || job->recording) return UINT32_MAX;
 	if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
 	for (i = 0; i < job->share_count; i++)
-		if (job->places[i] + 1 == why->device) failed = i;
+		if (job->places[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
 	if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX;
 	return shape->starts && !job->keep.valid ? UINT32_MAX : failed;
 }
@@ -38192,8 +38845,10 @@ static dit_result diti_job_resume(dit_job *job, dit_error *why) {
 	dit_result result;
 	if (failed == UINT32_MAX) return why->result;
 	diti_job_settle(job);
+	for (i = 0; i < job->share_count; i++)
+		if (job->shares[i]->health.blocked && diti_patches_used(&job->request.shape)) job->keep.valid = false;
 	for (i = 0; i < job->share_count; i++) {
-		if (i == failed || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
+		if (job->places[i] == job->places[failed] || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
 		return diti_fail(why, DIT_ERROR_DEVICE_LOST,
 			"devices %u and %u failed; a job goes on without one device, not without two",
 			job->places[failed], job->places[i]);
@@ -38546,6 +39201,8 @@ static dit_stage diti_run_stage(const dit_job *job, uint32_t segment) {
 }
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
+	if (job->mesh && !job->follows) diti_beats_leave(job->mesh, result != DIT_OK);
+	if (job->mesh && !job->follows && result == DIT_OK) diti_mesh_tell(job->mesh);
 	diti_lock(&job->status_lock);
 	job->status.result = result;
 	if (why) job->error = *why;
@@ -38567,10 +39224,11 @@ static dit_result diti_run_falter(dit_job *job, dit_error *why) {
 }
 
 static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
+	uint32_t step = job->plan->guards && !job->recording ? job->health.step : flight->steps_done;
 	float fraction = 0;
 	diti_lock(&job->status_lock);
 	job->status.stage = flight->stage;
-	job->status.step = job->plan->guards && !job->recording ? job->health.step : flight->steps_done;
+	if (step > job->status.step || job->recording) job->status.step = step;
 	job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
 	if (flight->preview) job->status.preview_id++;
 	if (job->total_us > 0) fraction = (float)(flight->done_us / job->total_us);
@@ -38619,7 +39277,8 @@ static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
 
 static bool diti_run_must_wait(const dit_job *job) {
 	bool steps = diti_job_is_step(job, job->last_segment) && diti_job_is_step(job, job->cursor.segment);
-	return job->unjudged && job->cursor.slice == 0 && (job->mesh || !steps || job->health.blocked);
+	bool agrees = job->careful || (job->mesh && !diti_patches_used(&job->request.shape));
+	return job->unjudged && job->cursor.slice == 0 && (agrees || !steps || job->health.blocked);
 }
 
 static dit_result diti_run_weigh(dit_job *job, const diti_verdict *verdict, dit_error *err) {
@@ -38649,11 +39308,88 @@ static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_
 	return result;
 }
 
+static bool diti_run_goes_together(const dit_job *job) {
+	if (job->careful) return true;
+	if (!job->health.blocked) return false;
+	if (!diti_patches_used(&job->request.shape)) return job->plan->guard_alike;
+	return job->mesh || diti_job_is_step(job, job->health.blocked - 1);
+}
+
 static dit_result diti_run_settle(dit_job *job, dit_error *err) {
 	diti_verdict verdict;
-	if (!job->unjudged || job->cursor.slice) return DIT_OK;
+	if (!job->unjudged || job->cursor.slice || diti_run_goes_together(job)) return DIT_OK;
 	job->unjudged = false;
 	return diti_guard_raise(job->plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
+}
+
+static dit_result diti_run_start_over(dit_job *job, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t i;
+	for (i = 0; i < job->share_count && result >= 0; i++) {
+		dit_job *share = job->shares[i];
+		uint32_t tries = share->tries;
+		diti_keep_forget(share);
+		diti_resume_set_out(share, share->begins_at, share->total_us);
+		share->tries = tries;
+		share->resumes_states = share->states.buffer != VK_NULL_HANDLE;
+		memset(&share->health, 0, sizeof share->health);
+		result = diti_guard_write(share->plan, share->begins_at, err);
+	}
+	return result;
+}
+
+static dit_result diti_run_grow_careful(dit_job *job, diti_plan *const *plans, dit_error *err) {
+	diti_verdict verdicts[DITI_MAX_DEVICES];
+	uint32_t i, blamed = UINT32_MAX;
+	diti_job_settle(job);
+	diti_guard_raise_all(plans, job->share_count, verdicts);
+	for (i = 0; i < job->share_count; i++) {
+		diti_guard_forget(job->shares[i]->plan);
+		job->shares[i]->careful = true;
+		if (blamed == UINT32_MAX && verdicts[i].name) blamed = i;
+	}
+	if (blamed == UINT32_MAX) return DIT_OK;
+	diti_run_go_back(job, &verdicts[blamed], 0, 0);
+	return diti_run_start_over(job, err);
+}
+
+static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans, bool over, dit_error *err) {
+	diti_verdict verdicts[DITI_MAX_DEVICES];
+	dit_result result = DIT_OK;
+	bool told = false;
+	uint32_t i;
+	diti_guard_raise_all(plans, job->share_count, verdicts);
+	for (i = 0; i < job->share_count && result >= 0; i++) {
+		dit_job *share = job->shares[i];
+		if (!over) {
+			result = diti_run_again(share, &verdicts[i], err);
+		} else if (verdicts[i].name) {
+			result = diti_run_weigh(share, &verdicts[i], err);
+			if (result >= 0 && !told) diti_run_go_back(job, &verdicts[i], 0, 0);
+			told = true;
+		}
+	}
+	return result < 0 || !over ? result : diti_run_start_over(job, err);
+}
+
+static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err) {
+	diti_plan *plans[DITI_MAX_DEVICES];
+	bool patches = diti_patches_used(&job->request.shape), any = false, all = true;
+	uint32_t i;
+	for (i = 0; i < job->share_count; i++) {
+		const dit_job *share = job->shares[i];
+		any = any || (share->health.blocked && diti_run_goes_together(share));
+		all = all && share->unjudged && !share->cursor.slice && !share->flight_count &&
+			share->cursor.segment == job->cursor.segment && share->cursor.repeat == job->cursor.repeat;
+		plans[i] = share->plan;
+	}
+	if (any && patches && !job->careful) return diti_run_grow_careful(job, plans, err);
+	if (!all || (!any && !job->careful)) return DIT_OK;
+	for (i = 0; i < job->share_count; i++) job->shares[i]->unjudged = false;
+	*moved = true;
+	if (!any) return DIT_OK;
+	return diti_run_raise_together(job, plans, patches && (job->mesh || diti_job_is_step(job, job->health.blocked - 1)),
+		err);
 }
 
 static bool diti_job_must_repeat(const dit_job *job) {
@@ -38665,6 +39401,7 @@ static bool diti_job_must_repeat(const dit_job *job) {
 
 static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
 	uint32_t last = job->cursor.slice ? job->cursor.segment : job->last_segment;
+	if (diti_patches_used(&job->request.shape)) return false;
 	return last == segment || (segment >= job->step_segment && last >= job->step_segment &&
 		segment < job->decode_segment && last < job->decode_segment);
 }
@@ -38815,12 +39552,27 @@ static dit_result diti_run_load_ahead(dit_job *job, uint64_t *bytes, dit_error *
 		result = diti_plan_load_ahead(job->plan, &walk, cursor.segment, cursor.slice, bytes, err);
 		diti_run_advance(job, &cursor);
 	}
-	job->loading = *bytes == 0;
 	return result < 0 ? result : DIT_OK;
+}
+
+static dit_result diti_run_load_all_ahead(dit_job *job, uint64_t *bytes, dit_error *err) {
+	dit_result result = DIT_OK;
+	uint32_t i;
+	for (i = 0; i < job->share_count && result >= 0; i++) result = diti_run_load_ahead(job->shares[i], bytes, err);
+	job->loading = *bytes == 0;
+	return result;
+}
+
+static bool diti_run_streams(const dit_job *job) {
+	uint32_t i;
+	for (i = 0; i < job->share_count; i++)
+		if (job->shares[i]->plan && diti_plan_streams(job->shares[i]->plan)) return true;
+	return false;
 }
 
 static dit_result diti_run_begin(dit_job *job, bool recording) {
 	dit_status status;
+	uint32_t i;
 	dit_error error;
 	memset(&error, 0, sizeof error);
 	dit_job_status(job, &status, NULL);
@@ -38837,7 +39589,10 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
 		diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
 		return diti_run_fail(job, &error);
 	}
-	if (!job->begun) job->moved_us = diti_clock_us();
+	if (!job->begun) {
+		job->moved_us = diti_clock_us();
+		for (i = 0; i < job->share_count; i++) diti_stream_begin(job->shares[i]->plan, recording);
+	}
 	job->begun = true;
 	job->recording = recording;
 	return DIT_WORKING;
@@ -38849,7 +39604,7 @@ static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *byt
 		if (job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
 		result = diti_run_load(job, bytes, err);
 		if (result == DIT_OK) result = diti_run_submit_next(job, err);
-		*moved = true;
+		*moved = *moved || result == DIT_OK;
 	}
 	return result;
 }
@@ -38883,6 +39638,7 @@ static dit_result diti_run_shares(dit_job *job, uint32_t budget_us, uint64_t *by
 		if (job->mesh) result = diti_mesh_pump(job->mesh, &moved, err);
 		for (i = 0; i < job->share_count && result >= 0; i++)
 			result = diti_run_share(job->shares[i], budget_us, bytes, &moved, err);
+		if (result >= 0) result = diti_run_go_together(job, &moved, err);
 		ever = ever || moved;
 		moved = moved && job->mesh;
 	}
@@ -38904,9 +39660,9 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
 	if (!job) return DIT_ERROR_INVALID_ARGUMENT;
 	result = diti_run_begin(job, false);
 	if (result != DIT_WORKING) return result;
-	result = diti_run_load_ahead(job, &bytes, &error);
+	result = diti_run_load_all_ahead(job, &bytes, &error);
 	if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);
-	if (result >= 0) result = diti_run_load_ahead(job, &bytes, &error);
+	if (result >= 0) result = diti_run_load_all_ahead(job, &bytes, &error);
 	if (result >= 0 && job->mesh) result = diti_mesh_watch(job->mesh, bytes != before, &error);
 	if (result < 0) return diti_run_falter(job, &error);
 	if (!diti_run_over(job)) return DIT_WORKING;
@@ -38944,7 +39700,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 	dit_result result;
 	dit_error error;
 	if (!job) return DIT_ERROR_INVALID_ARGUMENT;
-	glance_ns = job->plan && diti_plan_streams(job->plan) ? 1000000u : job->mesh ? 500000u : 10000000u;
+	glance_ns = diti_run_streams(job) ? 1000000u : job->mesh ? 500000u : 10000000u;
 	for (;;) {
 		result = dit_job_step(job, job->device->max_slice_us);
 		left = diti_run_time_left(timeout_ns, &begin);
@@ -38971,20 +39727,33 @@ static void diti_run_expect(dit_job *job, float us) {
 	diti_unlock(&job->status_lock);
 }
 
-static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us) {
-	float us = 0;
+static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us, float *us,
+	dit_error *err) {
+	uint64_t bytes = diti_run_load_bytes(budget_us);
+	dit_result result = DIT_OK;
 	if (job->restores) diti_plan_record_guards(job->plan, commands);
 	job->restores = false;
 	diti_frame_begin(job->plan, commands);
 	while (!diti_run_at_end(job)) {
 		float next;
-		if (us <= 0 || job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
+		if (*us <= 0 || job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
 		next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
-		if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
-		us += next > 0 ? next : 1;
+		if (*us > 0 && *us + next > (float)budget_us) break;
+		result = diti_stream_record(job->plan, job->cursor.segment, job->cursor.slice, &bytes, commands, err);
+		if (result != DIT_OK) break;
+		*us += next > 0 ? next : 1;
 		diti_run_record_slice(job, commands);
-		diti_run_expect(job, us);
 	}
+	diti_stream_mark(job->plan, commands);
+	if (result >= 0) result = diti_run_load_ahead(job, &bytes, err);
+	return result < 0 ? result : DIT_OK;
+}
+
+static dit_result diti_run_record_frame(dit_job *job, VkCommandBuffer commands, uint32_t budget_us, dit_error *err) {
+	float us = 0;
+	dit_result result = diti_run_record_slices(job, commands, budget_us, &us, err);
+	diti_run_expect(job, us);
+	if (result < 0 || !diti_run_at_end(job)) return result < 0 ? result : DIT_WORKING;
 	diti_job_record_finish(job, commands);
 	job->all_submitted = true;
 	diti_run_end(job, DIT_OK, NULL);
@@ -39002,20 +39771,17 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 	if (job->mesh)
 		result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
 			"dit_job_record: a split job has commands for several devices; use dit_job_step");
-	else if (diti_plan_streams(job->plan))
-		result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
-			"dit_job_record: streamed weights (weight_budget, release_text_encoders) need the host "
-			"while the job runs; use dit_job_step, or keep all weights resident");
 	else
 		result = diti_plan_prepare_secondaries(job->plan, &error);
+	if (result >= 0) result = diti_stream_prepare(job->plan, &error);
 	if (result >= 0) result = diti_job_verdict(job, &error);
 	if (result < 0) return diti_run_fail(job, &error);
 	diti_frames_learn(job->plan);
 	diti_plan_free_retired(job->plan, false);
 	scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
-	result = diti_run_record_slices(job, cmd, budget_us);
+	result = diti_run_record_frame(job, cmd, budget_us, &error);
 	diti_trace_close(&scope, 0);
-	return result;
+	return result < 0 ? diti_run_fail(job, &error) : result;
 }
 
 DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us) {

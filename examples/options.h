@@ -352,7 +352,6 @@ static const char *const member_words[][2] = {
      "--guidance: this model is told none; leave it out"},
     {"dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0",
      "--clip-skip: this model uses no layers of a CLIP encoder; leave it out"},
-    {"without weight_budget", "without --weight-budget and --offload-to-cpu"},
     {"device_memory_limit in the context's desc", "--device-memory"},
     {"dit_guidance: ", ""},
     {"dit_job_desc: ", ""},

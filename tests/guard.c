@@ -271,8 +271,8 @@ static void test_unguarded(const edit *edits) {
     CHECK_MESSAGE(got.err.result == DIT_ERROR_NOT_FINITE, "it is not needed");
 }
 
-/* Branches of guidance on a device each: what one of them has to do again both do again. */
-static void test_split(const char *name, const edit *edits, const char *error) {
+/* Devices that divide a job: what one of them has to do again all do again. */
+static void test_split(const char *devices, const char *name, const edit *edits, const char *error) {
     static outcome right, got, again;
     dit_context_desc desc = DITI_ZERO;
     dit_job_desc split = DITI_ZERO;
@@ -281,7 +281,7 @@ static void test_split(const char *name, const edit *edits, const char *error) {
     dit_job *job = NULL;
     dit_error err = DITI_ZERO;
     if (!*error) run_model(base, edits, &right);
-    desc.devices = "llvmpipe,llvmpipe";
+    desc.devices = devices;
     desc.overrides = "rung=fp16";
     if (!CHECK_MESSAGE(dit_context_create(&desc, &both, &err) == DIT_OK, "%s", err.message)) return;
     model = load(both, edits);
@@ -595,7 +595,14 @@ static void test_gpu(void) {
     dit_context_destroy(ctx);
 }
 
+static const char two[] = "llvmpipe,llvmpipe", four[] = "llvmpipe,llvmpipe,llvmpipe,llvmpipe";
+
 static void test_fp16(engine *e) {
+    static const char *const sequences[] = {
+        "ulysses2,int8", "ring2,int8",           "pipefusion2:m2w1k8",  "pipefusion1:m2", "ulysses2",
+        "ring2",         "pipefusion2",          "cfg2,ulysses2",       "ulysses2,ring2", "pipefusion2,ring2",
+        "tensor2,ring2", "pipefusion2,ulysses2", "ulysses2,ring2,int8", "layers2,ring2"};
+    size_t i;
     test_products(half->device, "fp16");
     test_old_report(half->device);
     test_gpu();
@@ -603,12 +610,20 @@ static void test_fp16(engine *e) {
     test_overflow("feed-forward", half, overflowing);
     side = 32;
     test_overflow("everywhere", half, everywhere);
-    test_split("cfg2", before_picture, "");
+    test_split(two, "cfg2", before_picture, "");
+    test_split(two, "ulysses2", before_picture, "");
+    test_split(two, "pipefusion2", before_picture, "");
     if (test_all) {
-        test_split("layers2", before_picture, "");
-        test_split("tensor2", before_picture, "");
-        test_split("cfg2", overflowing, "");
-        test_split("cfg2", nan_in_step, "the result of ff_out of block 1 is not finite in step 1 of 2");
+        test_split(two, "layers2", before_picture, "");
+        test_split(two, "tensor2", before_picture, "");
+        test_split(two, "cfg2", overflowing, "");
+        test_split(two, "cfg2", nan_in_step, "the result of ff_out of block 1 is not finite in step 1 of 2");
+        for (i = 0; i < DITI_COUNT(sequences); i++) {
+            test_split(i < 7 ? two : four, sequences[i], before_picture, "");
+            if (!strstr(sequences[i], "int8")) test_split(i < 7 ? two : four, sequences[i], overflowing, "");
+        }
+        test_split(two, "ulysses2", nan_in_step, "is not finite in step 1 of 2");
+        test_split(two, "pipefusion2", nan_in_step, "the result of ff_out of block 1 is not finite");
     }
     test_unguarded(overflowing);
     test_unguarded(everywhere);
@@ -629,7 +644,7 @@ static void test_fp16(engine *e) {
 static void test_fp16_few(engine *e) {
     test_products(half->device, "fp16");
     test_overflow("everywhere", half, everywhere);
-    test_split("cfg2", before_picture, "");
+    test_split(two, "cfg2", before_picture, "");
     test_ordinary();
     expect_error("NaN in the transformer", nan_in_step, "step 1 of 2", "ff_out of block 1");
     test_bound();

@@ -248,9 +248,6 @@ static void test_words(void) {
          "--skip-layer-start 1 and --skip-layer-end 0 must be rising fractions of the steps, 0 to 1"},
         {"dit_job_desc: this model uses no layers of a CLIP encoder; clip_skip must be 0",
          "--clip-skip: this model uses no layers of a CLIP encoder; leave it out"},
-        {"weights are streamed, and must be resident there; load the model without weight_budget",
-         "weights are streamed, and must be resident there; load the model without --weight-budget and "
-         "--offload-to-cpu"},
         {"eta 0.5: only the sampler ddim", "--eta 0.5: only the sampler ddim"},
         {"a beta ", "a beta "},
     };

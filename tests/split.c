@@ -4,6 +4,7 @@
 /* test-runs: lavapipe */
 #include "library.h"
 #include "split_job.h"
+#include "split_ranks.h"
 #include "vulkan_test.h"
 #include "vulkan_faults.h"
 #include "vae_bytes.h"
@@ -481,6 +482,9 @@ static void check_auto(maker *m, dit_job_desc *desc, const outcome *one) {
     logged[0] = 0;
     CHECK_MESSAGE(make_picture(m, desc, &two) == DIT_OK && difference(&two, one) <= 1e-5, "%s", err.message);
     CHECK_MESSAGE(m->job && m->job->share_total == 3 && strstr(logged, "split auto: ring3 of 3 devices"), "%s", logged);
+    CHECK_MESSAGE(strstr(logged, "2 device 0 sent ") && strstr(logged, " MB to device 1 by ") &&
+                      strstr(logged, " GB/s"),
+                  "%s", logged);
     CHECK(m->job && dit_job_restart(m->job, desc, &err) == DIT_OK);
     if (full) CHECK(finish(m, &two) == DIT_OK && difference(&two, one) <= 1e-5);
     desc->split = "cfg2";
@@ -520,6 +524,22 @@ static void check_auto_memory(maker *m) {
     m->context->peers->links.count = 0;
 }
 
+/* Over links that are slow for what goes between layers, PipeFusion is the fastest: only auto:any takes it. */
+static void check_auto_any(maker *m) {
+    static const char *const names[] = {"auto", "auto:any"};
+    dit_memory memory;
+    size_t i;
+    for (i = 0; i < DITI_COUNT(names); i++) {
+        dit_job_desc desc = request(m, names[i], 1024, 20);
+        desc.guidance.scale = 1;
+        pretend(m, 1e9, 3e5);
+        CHECK_MESSAGE(dit_job_memory(m->context, &desc, &memory, &err) == DIT_OK, "%s", err.message);
+        CHECK_MESSAGE(!strstr(memory.split, "pipefusion") == !i, "%s: %s", names[i], memory.split);
+        printf("%s: %s\n", names[i], memory.split);
+    }
+    m->context->peers->links.count = 0;
+}
+
 static void check_plan_refusals(maker *m) {
     static const char *const cases[][2] = {{"@" PLAN_FILE, "split ring3 needs 3 devices"},
                                            {"@build/no_such_plan.json", "no_such_plan.json"},
@@ -550,6 +570,7 @@ static void test_plans(void) {
     dit_job_destroy(m.job);
     m.job = NULL;
     check_auto_memory(&m);
+    check_auto_any(&m);
     desc = request(&m, "auto", 32, 2); /* measured in earnest */
     CHECK_MESSAGE(make_picture(&m, &desc, &out) == DIT_OK && difference(&out, &reference) <= 1e-5, "%s", err.message);
     CHECK_MESSAGE(m.context->peers->links.count == 2 && m.context->peers->links.inside.pair > 1e6 &&
@@ -785,79 +806,70 @@ static void test_failing(void) {
 
 /* --- ranks: two contexts that know of each other by the application's transport alone --- */
 
-enum { LETTERS = 64 };
-typedef struct letter {
-    uint32_t from, to;
-    uint64_t tag;
-    size_t size;
-    const void *data; /* of a send */
-    void *room;       /* of a receive */
-    int used, done;
-} letter;
-static letter letters[LETTERS];
-static uint32_t broken_sends; /* not 0: the n-th fails */
-
-/* Meets the other half, or waits for it. */
-static void *post(uint32_t from, uint32_t to, uint64_t tag, const void *data, void *room, size_t size) {
-    int i, mine = -1;
-    for (i = 0; i < LETTERS; i++) {
-        letter *l = &letters[i];
-        if (!l->used && mine < 0) mine = i;
-        if (!l->used || l->done || l->from != from || l->to != to || l->tag != tag || !l->data == !data) continue;
-        CHECK(l->size == size);
-        memcpy(room ? room : l->room, data ? data : l->data, size);
-        l->done = 1;
-        mine = mine < 0 ? LETTERS - 1 : mine;
-        memset(&letters[mine], 0, sizeof letters[mine]);
-        letters[mine].used = letters[mine].done = 1;
-        return &letters[mine];
-    }
-    if (!CHECK(mine >= 0)) return NULL;
-    letters[mine].from = from;
-    letters[mine].to = to;
-    letters[mine].tag = tag;
-    letters[mine].size = size;
-    letters[mine].data = data;
-    letters[mine].room = room;
-    letters[mine].used = 1;
-    letters[mine].done = 0;
-    return &letters[mine];
-}
-
-static void *rank_send(uint32_t to, const void *data, size_t size, uint64_t tag, void *user) {
-    if (broken_sends && --broken_sends == 0) return NULL;
-    return post(*(uint32_t *)user, to, tag, data, NULL, size);
-}
-
-static void *rank_receive(uint32_t from, void *data, size_t size, uint64_t tag, void *user) {
-    return post(from, *(uint32_t *)user, tag, NULL, data, size);
-}
-
-static int rank_poll(void *request_, void *user) {
-    letter *l = (letter *)request_;
-    (void)user;
-    if (!l->done) return 0;
-    l->used = 0;
-    return 1;
-}
-
 static bool open_rank(maker *m, uint32_t *rank, const char *overrides) {
     dit_context_desc desc = DITI_ZERO;
     dit_job_desc job;
     memset(m, 0, sizeof *m);
     desc.devices = "llvmpipe";
     desc.overrides = overrides;
-    desc.transport.rank = *rank;
-    desc.transport.rank_count = 2;
-    desc.transport.send = rank_send;
-    desc.transport.receive = rank_receive;
-    desc.transport.poll = rank_poll;
-    desc.transport.user = rank;
+    desc.transport = rank_transport(rank, 2);
     if (!CHECK_MESSAGE(dit_context_create(&desc, &m->context, &err) == DIT_OK && load_pipeline(m, tiny) == DIT_OK, "%s",
                        err.message))
         return false;
     job = request(m, "cfg2", 32, 2);
     return CHECK_MESSAGE(dit_job_create(m->context, &job, &m->job, &err) == DIT_OK, "%s", err.message);
+}
+
+/* Both begin again and take some steps, so that each has heard the other. */
+static void set_out(maker *m) {
+    int i, turns;
+    for (i = 0; i < 2; i++) {
+        dit_job_desc desc = request(&m[i], "cfg2", 32, 40);
+        CHECK_MESSAGE(dit_job_create(m[i].context, &desc, &m[i].job, &err) == DIT_OK, "%s", err.message);
+    }
+    for (turns = 0; turns < 20; turns++)
+        for (i = 0; i < 2; i++) CHECK(dit_job_step(m[i].job, 1000) == DIT_WORKING);
+}
+
+static void expect_end(maker *m, const char *words, uint64_t most_us) {
+    uint64_t begin = diti_clock_us();
+    CHECK(dit_job_wait(m->job, 40000000000u) == DIT_ERROR_TRANSPORT);
+    dit_job_status(m->job, NULL, &err);
+    CHECK_MESSAGE(strstr(err.message, words), "%s", err.message);
+    CHECK_MESSAGE(diti_clock_us() - begin < most_us, "after %.1f s", (double)(diti_clock_us() - begin) * 1e-6);
+    printf("%s\n", err.message);
+}
+
+static void drop_jobs(maker *m) {
+    int i;
+    for (i = 0; i < 2; i++) {
+        dit_job_destroy(m[i].job);
+        m[i].job = NULL;
+    }
+    memset(letters, 0, sizeof letters);
+}
+
+/* A rank that stops in the middle of a run ends the others within 30 s, without a launcher; one that fails or is
+   cancelled, or destroys its job, at once. */
+static void test_dead_ranks(maker *m) {
+    int i, turns;
+    drop_jobs(m);
+    set_out(m);
+    CHECK(m[0].job->mesh->silence_us <= 28000000);
+    if (!full) m[0].job->mesh->silence_us = 2500000;
+    expect_end(&m[0], "rank 1 has given no sign of life", full ? 30000000 : 10000000);
+    drop_jobs(m);
+    set_out(m);
+    dit_job_cancel(m[0].job);
+    CHECK(dit_job_step(m[0].job, 0) == DIT_CANCELLED);
+    expect_end(&m[1], "rank 0 ended its run early", 2000000);
+    for (i = 0; i < 2; i++) { /* and both begin again */
+        dit_job_desc desc = request(&m[i], "cfg2", 32, 40);
+        CHECK_MESSAGE(dit_job_restart(m[i].job, &desc, &err) == DIT_OK, "%s", err.message);
+    }
+    for (turns = 0; turns < 40; turns++)
+        for (i = 0; i < 2; i++) CHECK(dit_job_step(m[i].job, 1000) == DIT_WORKING);
+    drop_jobs(m);
 }
 
 static void test_ranks(void) {
@@ -895,6 +907,7 @@ static void test_ranks(void) {
         CHECK(dit_job_wait(m[0].job, 20000000000u) == DIT_ERROR_TRANSPORT);
         dit_job_status(m[0].job, NULL, &err);
         CHECK_MESSAGE(strstr(err.message, "could not send to rank 1"), "%s", err.message);
+        test_dead_ranks(m);
     }
     close_maker(&m[0]);
     close_maker(&m[1]);

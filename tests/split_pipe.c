@@ -6,6 +6,7 @@
    build/tests/split_pipe FAMILY. test-runs: lavapipe */
 #include "library.h"
 #include "split_job.h"
+#include "split_ranks.h"
 #include "vulkan_test.h"
 
 /* A run on one device and one on several differ by the order of sums alone. */
@@ -212,6 +213,85 @@ static void check_refused(const asked *a, const char *split, const char *words) 
     dit_job_destroy(job);
 }
 
+/* ---- folded stages ---- */
+
+#define PLAN "{\"format\": \"dit-split-plan\", \"version\": 1, "
+#define FOLDED PLAN "\"split\": \"pipefusion2\", \"patches\": 3, \"shares\": [0.7, 0.3]}"
+
+/* Blocks of the stages of each device, both of them; a device has more of them the larger its share. */
+static void check_blocks(const dit_job *job, uint32_t more) {
+    uint32_t first, end, blocks[2] = {0, 0}, i, layers = at.model->transformer->traits.layers;
+    CHECK(job->folded && job->share_total == 4);
+    for (i = 0; i < job->share_count; i++) {
+        diti_axes_blocks(&job->shares[i]->axes, layers, &first, &end);
+        blocks[job->places[i]] += end - first;
+    }
+    CHECK_MESSAGE(blocks[0] == layers / 2 + more && blocks[0] + blocks[1] == layers, "%u and %u blocks of %u",
+                  blocks[0], blocks[1], layers);
+}
+
+/* Two processes with a device each make what one process makes with both. */
+static void check_folded_ranks(const generated_model *shape, const asked *a) {
+    static uint32_t numbers[2] = {0, 1};
+    dit_result results[2] = {DIT_WORKING, DIT_WORKING};
+    dit_job *jobs[2] = {NULL, NULL};
+    uint64_t begin = diti_clock_us();
+    maker ranks[2];
+    int i;
+    memset(ranks, 0, sizeof ranks);
+    for (i = 0; i < 2; i++) {
+        dit_context_desc desc = DITI_ZERO;
+        dit_model_desc model = DITI_ZERO;
+        desc.devices = "llvmpipe";
+        desc.overrides = "rung=base";
+        desc.transport = rank_transport(&numbers[i], 2);
+        CHECK_MESSAGE(dit_context_create(&desc, &ranks[i].context, &err) == DIT_OK &&
+                          load_denoiser(&ranks[i], shape, DIT_TYPE_STORED, model) == DIT_OK,
+                      "%s", err.message);
+        if (!ranks[i].model) break;
+        shorten_texts(ranks[i].model);
+        CHECK_MESSAGE(make_asked(&ranks[i], a, "pipefusion2:m3w1", &jobs[i]) == DIT_OK, "%s", err.message);
+    }
+    while (jobs[0] && jobs[1] && (results[0] == DIT_WORKING || results[1] == DIT_WORKING) &&
+           diti_clock_us() - begin < 120000000)
+        for (i = 0; i < 2; i++) results[i] = dit_job_wait(jobs[i], 1000000);
+    if (jobs[0] && jobs[1]) {
+        dit_job_status(jobs[0], NULL, &err);
+        CHECK_MESSAGE(results[0] == DIT_OK && results[1] == DIT_OK, "%d, %d: %s", (int)results[0], (int)results[1],
+                      err.message);
+        CHECK(jobs[0]->folded && jobs[0]->share_count == 2 && jobs[1]->share == 2);
+        split_.count = 0;
+        CHECK(read_latent(jobs[0], 0, &split_) == DIT_OK);
+        printf("  folded over two processes: relative L2 %.2g\n", difference(&split_, &stale));
+        CHECK(difference(&split_, &stale) <= TOLERANCE);
+    }
+    for (i = 0; i < 2; i++) {
+        dit_job_destroy(jobs[i]);
+        close_maker(&ranks[i]);
+    }
+}
+
+static void test_folded(const generated_model *shape) {
+    asked a = {8, 7, 1, 5, 0, 0, 0, "euler", false};
+    dit_job *job = NULL;
+    if (open_model(shape, 3) && run(&a, NULL, &exact) && run(&a, "pipefusion1:m3w1", &stale)) {
+        if (CHECK_MESSAGE(make_asked(&at, &a, FOLDED, &job) == DIT_OK, "%s", err.message)) {
+            check_blocks(job, shape->layers / 4);
+            CHECK_MESSAGE(finish(job, &split_) == DIT_OK && difference(&split_, &stale) <= TOLERANCE, "%g: %s",
+                          difference(&split_, &stale), err.message);
+            printf("  folded, unequal shares: relative L2 %.2g\n", difference(&split_, &stale));
+        }
+        dit_job_destroy(job);
+        a.resumes = true; /* of two devices one is left, of three two, which fold again */
+        check_lost(&a, FOLDED, 40);
+        close_maker(&at);
+        if (open_model(shape, 3)) check_lost(&a, "pipefusion3:m3w1", 40);
+    }
+    close_maker(&at);
+    a.resumes = false;
+    check_folded_ranks(shape, &a);
+}
+
 /* ---- all ---- */
 
 static void test_small(bool full) {
@@ -244,7 +324,6 @@ static void test_small(bool full) {
     close_maker(&at);
 }
 
-#define PLAN "{\"format\": \"dit-split-plan\", \"version\": 1, "
 #define UNEQUAL "\"patches\": 3, \"shares\": [0.1, 0.2, 0.35, 0.35]}"
 
 static void test_family(const generated_model *shape) {
@@ -285,6 +364,7 @@ int main(int argc, char **argv) {
         bool wanted = full && argc < 2;
         for (k = 1; k < argc; k++) wanted = wanted || !strcmp(argv[k], shapes[i].name);
         if (wanted) test_family(&shapes[i]);
+        if (wanted && !strcmp(shapes[i].family, "hunyuandit")) test_folded(&shapes[i]);
     }
     test_vulkan_end();
     return TEST_END("split_pipe");

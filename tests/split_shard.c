@@ -1,5 +1,6 @@
 /* Weights of blocks that devices have but a part of, with the others' coming one block ahead: against one device, what
-   is sent against its closed form, what each device has to hold, what this does not go with.
+   is sent against its closed form, what each device has to hold, what this does not go with. And weights that each
+   device streams.
    test-runs: lavapipe */
 #include "library.h"
 #include "model/pixart.c"
@@ -106,6 +107,79 @@ static void check_refusals(void) {
     }
 }
 
+/* ---- streamed weights ---- */
+
+/* The least budget that a model can be loaded with, which its refusal names. */
+static uint64_t least_budget(const generated_model *shape, dit_type type) {
+    dit_model_desc desc = DITI_ZERO;
+    maker other = DITI_ZERO;
+    const char *number = NULL;
+    other.context = at.context;
+    desc.weight_budget = 1;
+    if (CHECK(load_denoiser(&other, shape, type, desc) == DIT_ERROR_INVALID_ARGUMENT))
+        number = strstr(err.message, "needs at least ");
+    close_model(&other);
+    return CHECK_MESSAGE(number, "%s", err.message) ? strtoull(number + strlen("needs at least "), NULL, 10) : 0;
+}
+
+static dit_result run_maker(const maker *m, const char *split, outcome *out, bool *streams) {
+    asked a = {5, 3, 1, 2, 0, 0, 0, "euler", false};
+    dit_job *job = NULL;
+    dit_result result = make_asked(m, &a, split, &job);
+    uint32_t i;
+    memset(out, 0, sizeof *out);
+    *streams = result == DIT_OK;
+    if (result == DIT_OK) result = wait_for(job, 120);
+    for (i = 0; i < (job ? job->share_count : 0); i++)
+        *streams = *streams && job->shares[i]->plan->counters.streamed_bytes > 0;
+    if (result == DIT_OK) result = read_latent(job, 0, out);
+    dit_job_destroy(job);
+    return result;
+}
+
+/* Every device reads its own part through two slots of its own: the picture of the same split with resident weights to
+   the byte, in all methods. part: of what can be streamed, how much stays. */
+static void check_streamed(const generated_model *shape, dit_type type, double part, const char *const *splits) {
+    maker resident = DITI_ZERO, streamed = DITI_ZERO;
+    dit_model_desc desc = DITI_ZERO;
+    static outcome one, other;
+    uint64_t least = least_budget(shape, type), all;
+    bool streams;
+    resident.context = streamed.context = at.context;
+    if (CHECK_MESSAGE(load_denoiser(&resident, shape, type, desc) == DIT_OK, "%s", err.message)) {
+        all = resident.model->info.weight_bytes;
+        desc.weight_budget = least + (uint64_t)((double)(all > least ? all - least : 0) * part);
+        desc.keep_streamed = part > 0;
+        CHECK_MESSAGE(load_denoiser(&streamed, shape, type, desc) == DIT_OK, "%s", err.message);
+    }
+    for (; streamed.model && *splits; splits++) {
+        CHECK_MESSAGE(run_maker(&streamed, *splits, &other, &streams) == DIT_OK, "%s: %s", *splits, err.message);
+        CHECK_MESSAGE(streams, "%s: a device streamed nothing", *splits);
+        CHECK_MESSAGE(run_maker(&resident, *splits, &one, &streams) == DIT_OK, "%s: %s", *splits, err.message);
+        printf("%s of %s: streamed, relative L2 %.2g to resident weights\n", *splits, shape->name,
+               difference(&other, &one));
+        CHECK_MESSAGE(one.count && one.count == other.count && !memcmp(one.latent, other.latent, sizeof one.latent),
+                      "%s", *splits);
+    }
+    close_model(&streamed);
+    close_model(&resident);
+}
+
+static void test_streamed(bool all) {
+    static const generated_model even = {"pixart4", "pixart", 4, 32, 4, 0, 0, false},
+                                 joint = {"flux4", "flux", 4, 32, 1, 2, 0, true};
+    static const char *const few[] = {"ulysses2", "ring2", "tensor2", "layers2", "pipefusion2", "ring2,shard", NULL};
+    static const char *const many[] = {"cfg2", "tensor1x2", "cfg2,tensor2", "tensor2x2", "cfg2,pipefusion2:m3w1",
+                                       "auto", NULL};
+    static const char *const joints[] = {"ulysses2", "tensor2", "tensor2x2", "pipefusion2", NULL};
+    check_streamed(&even, DIT_TYPE_STORED, 0, few);
+    if (!all) return;
+    check_streamed(&even, DIT_TYPE_STORED, 0.4, many);
+    check_streamed(&even, DIT_TYPE_I8_ROW, 0, few);
+    check_streamed(&even, DIT_TYPE_I8_ROW, 0.4, many);
+    check_streamed(&joint, DIT_TYPE_STORED, 0, joints);
+}
+
 /* In one context: most of the time of small models goes into making it. */
 static void test_few(bool all) {
     if (!open_context(3, "rung=base")) return;
@@ -116,6 +190,7 @@ static void test_few(bool all) {
     close_model(&at);
     if (open_model(NULL, DIT_TYPE_STORED)) check_split("ulysses2", 2, DIT_TYPE_Q8_0, true);
     close_model(&at);
+    test_streamed(false);
 }
 
 static void test_many(void) {
@@ -127,6 +202,8 @@ static void test_many(void) {
     if (open_model(&pixart, DIT_TYPE_I8_ROW)) check_split("cfg2,ulysses2", 4, DIT_TYPE_I8_ROW, true);
     close_model(&at);
     for (i = 0; i < DITI_COUNT(families); i++) check_family(&families[i]);
+    test_streamed(true);
+    if (open_context(4, "rung=base")) test_streamed(true);
 }
 
 int main(void) {

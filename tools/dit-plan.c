@@ -24,7 +24,7 @@ static const char usage_text[] =
     "      --single S           seconds that one device was measured to take; else what its table says\n"
     "      --serial S           seconds of these that are not split: text encoders, autoencoder\n"
     "      --split SPLIT        only this one: cfg2,ulysses2, pipefusion4:m8w1,int8, or @plan.json\n"
-    "      --methods LIST       only these: cfg, layers, pipefusion, ring, tensor, ulysses\n"
+    "      --methods LIST       only these: cfg, layers, pipefusion, ring, shard, tensor, ulysses\n"
     "      --payload f16|i8     what is sent (default: f16)\n"
     "      --warmup N           steps before PipeFusion begins (default: 1)\n"
     "      --cache first=1,blocks=20,from=10,interval=2  20 layers from layer 1 on are left out in steps 10, 12, ...\n"
@@ -232,7 +232,7 @@ static int take_machine(planner *p) {
     int code;
     p->machine = p->table.count && !p->o.machine ? &p->table.machine : find_machine(name);
     if (!p->machine) return complain(p, EXIT_USAGE, "--machine %s: there is no such machine; --list shows them", name);
-    use_machine(box, p->machine);
+    use_machine(&p->request, p->machine);
     code = take_count(p, "--per-socket", p->o.per_socket, 1, DITI_SPLIT_DEVICES, &box->per_socket);
     if (!code) code = take_number(p, "--pair", p->o.pair, 0.001, 1e9, &box->inside.pair);
     if (!code) code = take_number(p, "--ring", p->o.ring, 0.001, 1e9, &box->inside.ring);
@@ -299,8 +299,9 @@ static int take_methods(planner *p) {
         while (axis < DITI_SPLIT_AXES &&
                (strlen(diti_split_axis_name(axis)) != length || memcmp(diti_split_axis_name(axis), at, length) != 0))
             axis++;
-        if (axis == DITI_SPLIT_AXES)
-            return complain(p, EXIT_USAGE, "--methods %s: there are cfg, layers, pipefusion, ring, tensor and ulysses",
+        if (axis == DITI_SPLIT_AXES && (length != 5 || memcmp(at, "shard", 5) != 0))
+            return complain(p, EXIT_USAGE,
+                            "--methods %s: there are cfg, layers, pipefusion, ring, shard, tensor and ulysses",
                             p->o.methods);
         p->request.methods |= 1u << axis;
         at += length + (at[length] == ',');
@@ -316,8 +317,6 @@ static int take_split(planner *p) {
     dit_error err = {0};
     if (diti_split_take(&p->env, p->o.split, &plan, &err) < 0)
         return complain(p, p->o.split[0] == '@' ? EXIT_INPUT : EXIT_USAGE, "%s", err.message);
-    if (plan.split.inputs)
-        return complain(p, EXIT_USAGE, "--split %s: what a grid of tensor costs is not known here", p->o.split);
     if (plan.int8) system->element = 1;
     if (!diti_split_ranks(&plan.split)) return EXIT_GOOD;
     if (diti_split_ranks(&plan.split) != p->request.box.count)
@@ -447,6 +446,8 @@ static void link_bytes(const planner *p, const diti_split *split, double *bytes)
     for (uint32_t axis = 0; axis < DITI_SPLIT_AXES; axis++)
         if (split->degree[axis] > 1) add_axis(p, split, (diti_split_axis)axis, false, bytes);
     if (split->degree[DITI_SPLIT_PIPEFUSION] > 1) add_axis(p, split, DITI_SPLIT_PIPEFUSION, true, bytes);
+    for (uint32_t i = 0; i < ranks * ranks && split->shard; i++)
+        if (i / ranks != i % ranks) bytes[i] += diti_split_shard_bytes(&p->request.shape, split) / (ranks - 1);
 }
 
 static void show_links(const planner *p, const diti_split *split) {

@@ -93,6 +93,7 @@ static const char *read_table_values(const diti_json *root, device_table *out) {
     if (wrong) return wrong;
     out->machine.name = "measured";
     out->machine.assumed = "";
+    out->machine.host = 1;
     if (!read_rates(root, "inside", out->count > 1 ? 1e-9 : 0, &out->machine.inside) ||
         !read_rates(root, "across", out->count > 1 ? 1e-9 : 0, &out->machine.across))
         return "inside and across need pair, ring and all_to_all, in GB/s per device";

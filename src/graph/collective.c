@@ -121,6 +121,10 @@ DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, di
 
 /* ---- payloads ---- */
 
+DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received) {
+    if (!diti_graph_failed(graph) && graph->guard_alike) diti_guard_pass(graph, own, received);
+}
+
 DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x) {
     if (diti_graph_failed(graph)) return DITI_F32;
     return graph->int8_payload ? DITI_I8 : diti_tensor_get(graph, x)->format;
@@ -217,8 +221,8 @@ static void diti_heads_send(diti_graph *graph, const diti_exchange_heads *desc, 
 }
 
 /* This member's heads of a member's rows: straight to their place in out, or as payloads that are opened later. */
-static diti_tensor diti_heads_receive(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor out,
-                                      uint32_t columns, uint32_t member) {
+static diti_tensor diti_heads_receive(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor like,
+                                      diti_tensor out, uint32_t columns, uint32_t member) {
     uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member];
     diti_tensor payload;
     if (!graph->int8_payload) {
@@ -226,6 +230,7 @@ static diti_tensor diti_heads_receive(diti_graph *graph, const diti_exchange_hea
         return 0;
     }
     payload = diti_tensor_new(graph, DITI_I8, desc->items * rows, columns, "heads received");
+    diti_guard_alike(graph, like, payload);
     diti_heads_move(graph, desc, payload, rows, 0, rows, member, false);
     return payload;
 }
@@ -255,7 +260,7 @@ DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchang
     for (i = 0; i < group->count; i++) {
         for (kind = 0; kind < pieces && i != self; kind++) {
             if (own) diti_heads_send(graph, desc, x, kind * kinds / pieces, kinds / pieces, i);
-            if (desc->rows[i]) payloads[i][kind] = diti_heads_receive(graph, desc, out, columns, i);
+            if (desc->rows[i]) payloads[i][kind] = diti_heads_receive(graph, desc, x, out, columns, i);
         }
     }
     for (item = 0; item < desc->items && own; item++) {
@@ -291,6 +296,7 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
         parts[i] = own ? diti_tensor_new(graph, diti_payload_format(graph, x), desc->items * own,
                                          diti_heads_columns(desc, i), "heads received")
                        : 0;
+        if (own) diti_guard_alike(graph, x, parts[i]);
         diti_heads_move(graph, desc, parts[i], own, 0, own, i, false);
     }
     for (item = 0; item < desc->items && own; item++)

@@ -440,6 +440,8 @@ typedef struct diti_graph {
     size_t guard_count, guard_capacity;
     uint32_t guard_judged;            /* records of earlier segments, and the first */
     uint32_t guard_self, guard_peers; /* this device and how many others agree with it on what must run again */
+    bool guard_bare;                  /* what goes to other devices must have no exponent: they know only their own */
+    bool guard_alike;                 /* exponents are raised together, on all devices of a sequence */
     diti_exchange *exchanges;
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
@@ -454,6 +456,9 @@ typedef struct diti_graph {
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
 DIT_INTERNAL void diti_graph_free(diti_graph *graph);
 DIT_INTERNAL void diti_cuts_free(const diti_env *env, struct diti_cut_weight **cuts, size_t count);
+/* The wanted columns of so many rows. */
+DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows,
+                                   unsigned char *to);
 DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
 /* Keeps the first failure; returns 0 so that ops can `return diti_graph_fail(...)`. */
 DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
@@ -526,6 +531,8 @@ DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *gr
 /* x F32 becomes the sum of all members' x, added in the order of members, so that all have the same bytes. Each sends
    to each other one the rows that are that one's, of x and of the sum its own: of N equal parts 2 (N - 1) / N of x. */
 DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
+/* What comes from a device of the sequence is stored with the exponent of what this one has of it. */
+DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received);
 /* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
    multiple of 16, and 16 for its scale. */
 DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
@@ -653,7 +660,7 @@ typedef struct diti_health { /* what the device tells of a run */
 /* Before the first segment. */
 DIT_INTERNAL void diti_guard_begin(diti_graph *graph);
 /* Right after it: what one of so many devices has to do again all do again. Each tells the others with every
-   judgement, so that nobody must ask later; what else they exchange must have no exponent. */
+   judgement, so that nobody must ask later. */
 DIT_INTERNAL void diti_guard_join(diti_graph *graph, uint32_t self, uint32_t devices);
 /* Words of diti_health in a guarded graph: U32 [1, words]. */
 DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);
@@ -961,31 +968,40 @@ typedef struct diti_stream_slot {
     bool ready;       /* all of it was read */
     bool used;        /* a slice that reads it was submitted */
     uint32_t item;    /* the next to read */
-    size_t upload;    /* of the item's, which one is next */
-    uint64_t done;    /* of that one, in bytes */
+    uint64_t done;    /* bytes of its source that were read */
     uint64_t written; /* value of the stage's timeline when its copies are over */
     VkSemaphore reader;
     uint64_t reader_value; /* of that timeline, when the last slice that reads it is finished */
+    diti_buffer mirror;    /* for recorded plans, where the slot is not mapped: their commands copy it into the slot */
+    bool mirrored;         /* what is in it is only there so far */
+    const diti_buffer *marks;
+    uint32_t mark; /* what the word in marks comes to when the last frame that reads the slot is finished */
 } diti_stream_slot;
 typedef struct diti_stream {
     diti_env env;
     diti_device *device; /* NULL: a dry run */
     VkDeviceSize slot_bytes;
+    VkDeviceSize piece;
     bool keeps; /* what was read stays in host memory */
     diti_stream_slot slots[DITI_STREAM_SLOTS];
-    diti_stage *stage; /* NULL: the slots are mapped */
-    int lock;          /* guards busy */
-    bool busy;         /* one thread at a time */
+    diti_stage *stage;        /* NULL: the slots are mapped */
+    struct diti_stream *home; /* of the device that the model was loaded on; itself there */
+    struct diti_stream *next; /* behind home: those of other devices, which have slots of their own */
+    int lock;                 /* of home: guards busy, and the list */
+    bool busy;                /* of home: one thread at a time, for all devices, reads files and the host's copy */
 } diti_stream;
 /* slot_bytes: enough for the largest matrix. piece: least that can be read at once. */
 DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
                                            VkDeviceSize piece, diti_stream **out, dit_error *err);
-DIT_INTERNAL void diti_stream_destroy(diti_stream *stream); /* after the plans that use it; NULL is fine */
+/* Those of all devices, after the plans that use them; NULL is fine. */
+DIT_INTERNAL void diti_stream_destroy(diti_stream *home);
 
 typedef struct diti_plan_item { /* a streamed part in its group's slot */
     const diti_streamed *streamed;
-    uint64_t from, bytes; /* in the row of what is streamed */
-    VkDeviceSize offset;  /* in the slot */
+    uint64_t from, bytes;             /* from: in the row of what is streamed. bytes: in the slot */
+    const struct diti_pieces *pieces; /* of columns; NULL: all */
+    uint64_t read;                    /* bytes from `from` on that it is made of: those of whole rows */
+    VkDeviceSize offset;              /* in the slot */
 } diti_plan_item;
 typedef struct diti_plan_group {
     uint32_t first, count; /* of items */
@@ -1011,6 +1027,7 @@ typedef struct diti_frames {
     uint64_t told;       /* of these the application has told about, or passed over */
     uint64_t owed;       /* times to come that are about frames of a plan that this one has replaced */
     bool reported;       /* it has told a time: timestamps are left alone */
+    diti_buffer marks;   /* where weights are streamed: the newest frame that is finished */
     diti_frame list[DITI_MAX_FRAMES];
 } diti_frames;
 
@@ -1030,6 +1047,7 @@ typedef struct diti_plan {
     diti_guard_record *guard_records;
     diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
     VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
+    bool guard_alike;               /* of the graph */
     uint32_t guard_run, guard_step; /* how often it did, and for which step: what older reports say is out of date */
     diti_plan_block *blocks;
     size_t block_count, block_capacity;
@@ -1072,8 +1090,11 @@ typedef struct diti_plan {
     size_t item_count, item_capacity;
     diti_plan_group *groups;
     size_t group_count, group_capacity;
-    uint32_t *source_groups; /* of each dispatch; DITI_NO_GROUP: reads nothing streamed */
-    bool robbed;             /* a slot that it was filling was taken: the next time it fills one in one go */
+    uint32_t *source_groups;    /* of each dispatch; DITI_NO_GROUP: reads nothing streamed */
+    unsigned char *stream_rows; /* whole rows of streamed weights, of which it wants some columns; NULL: of none */
+    uint64_t stream_row_bytes;  /* so many bytes of them */
+    bool robbed;                /* a slot that it was filling was taken: the next time it fills one in one go */
+    bool recorded;              /* into the application's commands: slots are free when those have run */
 } diti_plan;
 typedef struct diti_plan_memory {
     VkDeviceSize activations, inputs;
@@ -1106,6 +1127,15 @@ DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part); /* through sl
 DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission, dit_error *err);
 DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted);
 DIT_INTERNAL void diti_stream_forget(diti_plan *plan); /* it is about to be destroyed */
+/* A run of the plan begins, in which its slices are submitted or recorded; nothing of it is in flight. */
+DIT_INTERNAL void diti_stream_begin(diti_plan *plan, bool recorded);
+/* For recorded plans, each does nothing where all weights are resident: once before the first frame; before a slice,
+   diti_plan_load and what its slot needs (DIT_WORKING: the slice is not to be recorded yet); at the end of every frame,
+   empty ones too. */
+DIT_INTERNAL dit_result diti_stream_prepare(diti_plan *plan, dit_error *err);
+DIT_INTERNAL dit_result diti_stream_record(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                           VkCommandBuffer commands, dit_error *err);
+DIT_INTERNAL void diti_stream_mark(const diti_plan *plan, VkCommandBuffer commands);
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
 /* Creates the descriptor sets of all slices and writes them. */
 DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
@@ -1189,6 +1219,9 @@ DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_err
 DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out); /* as of the newest finished segment */
 /* Raises exponents so far as that report asks for; false: it does not. */
 DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out);
+/* The same for plans of several devices whose ops of one name in one segment have one exponent: false where none of the
+   reports asks for it. out: of each plan. */
+DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, diti_verdict *out);
 DIT_INTERNAL void diti_guard_forget(diti_plan *plan);                           /* all exponents, and writes nothing */
 DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before); /* those of a plan that is replaced */
 /* The error of a run that nothing helps. steps: of the run; 0: has none. */

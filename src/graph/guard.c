@@ -229,7 +229,8 @@ static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record
     if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
 }
 
-DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
+/* What a report asks for, noted in the records; false: nothing. */
+static bool diti_guard_ask(diti_plan *plan, diti_verdict *out) {
     diti_health health;
     uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
     memset(out, 0, sizeof *out);
@@ -241,15 +242,54 @@ DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
         diti_guard_consider(plan, record->narrow, record->narrow, diti_guard_peak(plan, i, 1), out);
         diti_guard_consider(plan, record->store, i, diti_guard_peak(plan, i, 0), out);
     }
+    out->segment = health.blocked - 1;
+    out->step = health.step;
+    out->name = plan->guard_records[out->record].name;
+    return true;
+}
+
+static void diti_guard_grant(diti_plan *plan) {
+    uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
     for (i = 1; i < count; i++) {
         diti_guard_record *record = &plan->guard_records[i];
         if (record->wanted > record->exponent) record->exponent = record->wanted;
         record->wanted = 0;
     }
-    out->segment = health.blocked - 1;
-    out->step = health.step;
-    out->name = plan->guard_records[out->record].name;
+}
+
+DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
+    if (!diti_guard_ask(plan, out)) return false;
+    diti_guard_grant(plan);
     return true;
+}
+
+/* Records of one op stand in the same order in both plans, each of which may have others between them. */
+static void diti_guard_join_wanted(diti_plan *a, diti_plan *b) {
+    uint32_t i, k, next = 1, counts[2];
+    counts[0] = a->guards ? a->tensors[a->guards].rows : 0;
+    counts[1] = b->guards ? b->tensors[b->guards].rows : 0;
+    for (i = 1; i < counts[0]; i++) {
+        diti_guard_record *one = &a->guard_records[i], *other;
+        for (k = next; k < counts[1]; k++) {
+            other = &b->guard_records[k];
+            if (other->segment != one->segment || strcmp(other->name, one->name) != 0) continue;
+            if (other->wanted < one->wanted) other->wanted = one->wanted;
+            if (one->wanted < other->wanted) one->wanted = other->wanted;
+            next = k + 1;
+            break;
+        }
+    }
+}
+
+DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, diti_verdict *out) {
+    bool asked = false;
+    uint32_t i, k, turn;
+    for (i = 0; i < count; i++) asked = diti_guard_ask(plans[i], &out[i]) || asked;
+    for (turn = 0; turn < 2; turn++) /* what the first has not got may come from the last by way of others */
+        for (i = 0; i < count; i++)
+            for (k = 0; k < i && asked; k++) diti_guard_join_wanted(plans[k], plans[i]);
+    for (i = 0; i < count; i++) diti_guard_grant(plans[i]);
+    return asked;
 }
 
 DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before) {

@@ -130,6 +130,7 @@ DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor 
     dispatch.push[10] = diti_op_float(1.0f);
     diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
     diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
+    diti_elementwise_guard(graph, x, out, true, &dispatch);
     diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_SMALL_GUARD + 1);
 }
 

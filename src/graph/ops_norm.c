@@ -204,6 +204,7 @@ DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor
     op.desc = &desc;
     op.parts = DITI_NORM_PART_PLAIN;
     op.out = out;
+    diti_guard_pass(graph, x, out);
     diti_norm_emit(graph, &op);
 }
 

@@ -216,6 +216,7 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
     plan->sources = graph->dispatches;
     plan->source_count = graph->dispatch_count;
     plan->guards = graph->guards;
+    plan->guard_alike = graph->guard_alike;
     plan->guard_records = graph->guard_records;
     plan->exchanges = graph->exchanges;
     plan->exchange_count = graph->exchange_count;
@@ -306,6 +307,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_profile_free(plan);
     diti_plan_free_retired(plan, true);
     diti_destroy_QueryPool(device, plan->frames.queries);
+    diti_buffer_destroy(device, &plan->frames.marks);
     diti_destroy_QueryPool(device, plan->queries);
     diti_destroy_CommandPool(device, plan->commands);
     diti_destroy_CommandPool(device, plan->other_commands);
@@ -328,6 +330,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan->items);
     diti_free(&device->env, plan->groups);
     diti_free(&device->env, plan->source_groups);
+    diti_free(&device->env, plan->stream_rows);
     diti_free(&device->env, plan);
 }
 

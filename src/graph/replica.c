@@ -231,7 +231,8 @@ static dit_result diti_replica_read(const diti_weight_part *part, uint64_t from,
     return DIT_OK;
 }
 
-static void diti_replica_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows, unsigned char *to) {
+DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows,
+                                   unsigned char *to) {
     uint64_t r;
     uint32_t i;
     memset(to, 0, (size_t)(rows * pieces->to_pitch));
@@ -267,7 +268,7 @@ static dit_result diti_replica_move(const diti_replica_copy *copy, const diti_te
     for (first = 0; first < all && result >= 0; first += count) {
         count = all - first < most / from_pitch ? all - first : most / from_pitch;
         result = diti_replica_read(part, part->offset + first * from_pitch, count * from_pitch, copy->read, err);
-        if (result >= 0 && pieces) diti_replica_pick(pieces, copy->read, count, copy->picked);
+        if (result >= 0 && pieces) diti_pieces_pick(pieces, copy->read, count, copy->picked);
         if (result >= 0)
             result = diti_buffer_write(copy->device, copy->target, copy->offset + first * to_pitch,
                                        pieces ? copy->picked : copy->read, count * to_pitch, err);

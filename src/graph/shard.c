@@ -38,10 +38,12 @@ static diti_tensor diti_shard_end(const diti_shard *shard, const diti_mark *mark
     return mark + 1 < graph->marks + graph->mark_count ? mark[1].tensor : shard->end;
 }
 
-/* A matrix of a block that ops read, before it becomes a tensor that is received, or after. */
+/* A matrix of a block that ops read, before it becomes a tensor that is received, or after. One that is streamed is
+   nobody's: each device reads it from the file. */
 static bool diti_shard_is_matrix(const diti_graph *graph, diti_tensor tensor) {
     const diti_tensor_info *info = &graph->tensors[tensor];
-    return info->part && info->parent == tensor && info->rows >= DITI_SHARD_ROWS && info->first_use != DITI_UNUSED_YET;
+    return info->part && !diti_part_streams(info->part) && info->parent == tensor && info->rows >= DITI_SHARD_ROWS &&
+           info->first_use != DITI_UNUSED_YET;
 }
 
 /* What ops of a block read in several places becomes one tensor. */

@@ -32,6 +32,8 @@ DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *
     stream->env = *env;
     stream->device = device;
     stream->slot_bytes = slot_bytes;
+    stream->piece = piece;
+    stream->home = stream;
     if (device) result = diti_stream_make(stream, piece, err);
     if (result < 0)
         diti_stream_destroy(stream);
@@ -40,16 +42,73 @@ DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *
     return result;
 }
 
-DIT_INTERNAL void diti_stream_destroy(diti_stream *stream) {
+DIT_INTERNAL void diti_stream_destroy(diti_stream *home) {
     diti_env env;
     uint32_t i;
-    if (!stream) return;
-    env = stream->env;
-    diti_stage_destroy(stream->stage);
-    for (i = 0; i < DITI_STREAM_SLOTS && stream->device; i++)
-        diti_buffer_destroy(stream->device, &stream->slots[i].buffer);
-    diti_free(&env, stream);
+    while (home) {
+        diti_stream *next = home->next;
+        env = home->env;
+        diti_stage_destroy(home->stage);
+        for (i = 0; i < DITI_STREAM_SLOTS && home->device; i++) {
+            diti_buffer_destroy(home->device, &home->slots[i].mirror);
+            diti_buffer_destroy(home->device, &home->slots[i].buffer);
+        }
+        diti_free(&env, home);
+        home = next;
+    }
 }
+
+/* The stream of a device, which is made for its first plan. Of two threads that make it at the same time the second
+   one throws its own away. */
+static dit_result diti_stream_on(diti_stream *home, diti_device *device, diti_stream **out, dit_error *err) {
+    VkDeviceSize limit = device->limits.block & ~(VkDeviceSize)0xffff, bytes = home->slot_bytes;
+    diti_stream *made = NULL, *found;
+    dit_result result;
+    for (;;) {
+        diti_lock(&home->lock);
+        for (found = home; found && found->device != device; found = found->next) {
+        }
+        if (!found && made) {
+            made->next = home->next;
+            home->next = found = made;
+            made = NULL;
+        }
+        diti_unlock(&home->lock);
+        if (found) break;
+        result = diti_stream_create(device, &home->env, bytes < limit ? bytes : limit, home->piece, &made, err);
+        if (result < 0) return result;
+        made->home = home;
+    }
+    diti_stream_destroy(made);
+    *out = found;
+    return DIT_OK;
+}
+
+/* --- one thread at a time reads, for all devices --- */
+
+static bool diti_stream_enter(diti_stream *stream) {
+    diti_stream *home = stream->home;
+    bool mine;
+    diti_lock(&home->lock);
+    mine = !home->busy;
+    home->busy = true;
+    diti_unlock(&home->lock);
+    return mine;
+}
+
+static void diti_stream_leave(diti_stream *stream) {
+    diti_stream *home = stream->home;
+    diti_lock(&home->lock);
+    home->busy = false;
+    diti_unlock(&home->lock);
+}
+
+DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err) {
+    return diti_timeline_wait(plan->device, plan->timeline, plan->submitted + 1, 1000000u, err);
+}
+
+#define DITI_STREAM_PIECE ((uint64_t)4 << 20)  /* read at a time where nothing else limits it */
+#define DITI_STREAM_ROWS ((uint64_t)256 << 10) /* of rows of which some columns are wanted */
 
 /* --- groups: when a plan is made --- */
 
@@ -80,11 +139,14 @@ static bool diti_group_open(diti_group_maker *maker) {
     return true;
 }
 
-static const diti_plan_item *diti_group_find(const diti_plan *plan, uint32_t group, const diti_weight_part *part) {
+static const diti_plan_item *diti_group_find(const diti_plan *plan, uint32_t group, const diti_tensor_info *weight) {
+    const diti_weight_part *part = weight->part;
     uint32_t i;
     for (i = 0; group != DITI_NO_GROUP && i < plan->groups[group].count; i++) {
         const diti_plan_item *item = &plan->items[plan->groups[group].first + i];
-        if (item->streamed == part->streamed && item->from == part->offset) return item;
+        if (item->streamed == part->streamed && item->from == part->offset && item->bytes == weight->bytes &&
+            item->pieces == part->pieces)
+            return item;
     }
     return NULL;
 }
@@ -98,10 +160,12 @@ static uint32_t diti_group_missing(const diti_plan *plan, uint32_t group, const 
         const diti_tensor_info *parent = &plan->tensors[plan->tensors[source->bindings[i].tensor].parent];
         if (!source->bindings[i].tensor || parent->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(parent->part))
             continue;
-        if (diti_group_find(plan, group, parent->part)) continue;
+        if (diti_group_find(plan, group, parent)) continue;
         out[count].streamed = parent->part->streamed;
         out[count].from = parent->part->offset;
         out[count].bytes = parent->bytes;
+        out[count].pieces = parent->part->pieces;
+        out[count].read = parent->part->pieces ? parent->rows * parent->part->pieces->from_pitch : parent->bytes;
         *bytes += (parent->bytes + 15u) & ~(uint64_t)15u;
         count++;
     }
@@ -177,16 +241,27 @@ static bool diti_group_even_segment(diti_group_maker *maker, const diti_segment 
     return true;
 }
 
-/* The stream behind the plan's weights; false: there are several. */
-static bool diti_group_stream(diti_plan *plan) {
+/* The stream behind the plan's weights, of its device; and room for rows of which it wants some columns. */
+static dit_result diti_group_stream(diti_plan *plan, dit_error *err) {
+    diti_stream *home = NULL;
+    uint64_t row = 0;
     size_t i;
+    dit_result result;
     for (i = 1; i < plan->tensor_count; i++) {
         const diti_tensor_info *tensor = &plan->tensors[i];
         if (tensor->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(tensor->part)) continue;
-        if (plan->stream && plan->stream != tensor->part->streamed->stream) return false;
-        plan->stream = tensor->part->streamed->stream;
+        if (home && home != tensor->part->streamed->stream)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "a plan cannot use several models with streamed weights");
+        home = tensor->part->streamed->stream;
+        if (tensor->part->pieces && tensor->part->pieces->from_pitch > row) row = tensor->part->pieces->from_pitch;
     }
-    return true;
+    if (!home) return DIT_OK;
+    result = diti_stream_on(home, plan->device, &plan->stream, err);
+    if (result < 0 || !row) return result;
+    plan->stream_row_bytes = row > DITI_STREAM_ROWS ? row : DITI_STREAM_ROWS;
+    plan->stream_rows = (unsigned char *)diti_alloc_array(&plan->device->env, 1, (size_t)plan->stream_row_bytes);
+    return plan->stream_rows ? DIT_OK : diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
 }
 
 DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err) {
@@ -194,9 +269,8 @@ DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph 
     dit_error error = DITI_ZERO; /* err may be NULL, and the result is in it */
     uint32_t segment, i;
     size_t before;
-    if (!diti_group_stream(plan))
-        return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "a plan cannot use several models with streamed weights");
-    if (!plan->stream) return DIT_OK;
+    dit_result result = diti_group_stream(plan, err);
+    if (result < 0 || !plan->stream) return result;
     plan->source_groups =
         (uint32_t *)diti_alloc_array(&plan->device->env, plan->source_count + 1, sizeof *plan->source_groups);
     if (!plan->source_groups) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
@@ -220,40 +294,49 @@ DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t
         *buffer = weight->buffer;
         return weight->offset;
     }
-    item = diti_group_find(plan, plan->source_groups[source], weight->part);
+    item = diti_group_find(plan, plan->source_groups[source], weight);
     *buffer = plan->stream->slots[plan->groups[plan->source_groups[source]].slot].buffer.buffer;
     return item->offset;
 }
 
 /* --- filling a slot: under busy --- */
 
-static bool diti_stream_enter(diti_stream *stream) {
-    bool mine;
-    diti_lock(&stream->lock);
-    mine = !stream->busy;
-    stream->busy = true;
-    diti_unlock(&stream->lock);
-    return mine;
-}
-
-static void diti_stream_leave(diti_stream *stream) {
-    diti_lock(&stream->lock);
-    stream->busy = false;
-    diti_unlock(&stream->lock);
-}
-
-DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err) {
-    return diti_timeline_wait(plan->device, plan->timeline, plan->submitted + 1, 1000000u, err);
-}
-
 static bool diti_slot_holds(const diti_stream_slot *slot, const diti_plan *plan, uint32_t group) {
     return slot->plan == plan && slot->group == group;
 }
 
+/* Whether frames that read the slot are finished. */
+static bool diti_slot_marked(const diti_stream *stream, const diti_stream_slot *slot) {
+    if (!slot->marks) return true;
+    diti_buffer_invalidate(stream->device, slot->marks);
+    return (int32_t)(*(const volatile uint32_t *)slot->marks->block.mapped - slot->mark) >= 0;
+}
+
+/* The application's frames cannot be waited for but by looking: it may have thrown them away. */
+static dit_result diti_slot_wait_mark(const diti_stream *stream, const diti_stream_slot *slot, const diti_plan *plan,
+                                      dit_error *err) {
+    uint64_t begin = diti_clock_us();
+    dit_result result = DIT_OK;
+    while (result >= 0 && !diti_slot_marked(stream, slot)) {
+        if (diti_clock_us() - begin > stream->device->patience_us)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "commands that dit_job_record wrote still read streamed weights after %llu ms; submit "
+                             "them, or destroy their job",
+                             (unsigned long long)(stream->device->patience_us / 1000));
+        result = diti_plan_pause(plan, err);
+    }
+    return result < 0 ? result : DIT_OK;
+}
+
 /* DIT_OK: nothing reads or writes the slot any more. */
-static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, bool wait, dit_error *err) {
+static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, const diti_plan *plan, bool wait,
+                                 dit_error *err) {
     uint64_t done = 0;
     dit_result result = DIT_OK;
+    if (!wait && !diti_slot_marked(stream, slot)) return DIT_WORKING;
+    if (wait) result = diti_slot_wait_mark(stream, slot, plan, err);
+    if (result < 0) return result;
+    slot->marks = NULL;
     if (stream->stage) result = diti_stage_wait(stream->stage, slot->written, wait, err);
     if (result != DIT_OK || !slot->reader) return result;
     if (wait) return diti_timeline_wait(stream->device, slot->reader, slot->reader_value, UINT64_MAX, err);
@@ -261,48 +344,38 @@ static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, bo
     return result < 0 || done >= slot->reader_value ? result : DIT_WORKING;
 }
 
-/* Which upload begins where the slot's item does. */
-static void diti_slot_find(diti_stream_slot *slot, const diti_plan *plan) {
-    const diti_plan_group *group = &plan->groups[slot->group];
-    const diti_plan_item *item = &plan->items[group->first + slot->item];
-    size_t low = 0, high = slot->item < group->count ? item->streamed->count : 0;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (item->streamed->uploads[middle].target < item->from)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    slot->upload = low;
-}
-
 /* Takes the slot for a group of plan; what was in it is gone. */
 static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, diti_plan *plan, uint32_t group,
                                  bool wait, dit_error *err) {
-    dit_result result = diti_slot_idle(stream, slot, wait, err);
+    dit_result result = diti_slot_idle(stream, slot, plan, wait, err);
     if (result != DIT_OK) return result;
     if (slot->plan && slot->plan != plan && !slot->used) slot->plan->robbed = true;
     slot->plan = plan;
     slot->group = group;
     slot->ready = slot->used = false;
+    slot->mirrored = plan->recorded && slot->mirror.buffer;
     slot->item = 0;
     slot->done = 0;
     slot->reader = VK_NULL_HANDLE;
-    diti_slot_find(slot, plan);
     return DIT_OK;
 }
 
-/* Size bytes more were read: on to the next upload, or item. */
-static void diti_slot_advance(diti_stream_slot *slot, const diti_plan *plan, const diti_plan_item *item,
-                              uint64_t size) {
+/* The upload that holds what comes next of the slot's item; NULL: nothing does, and what is left fills up its last
+   word. */
+static diti_upload *diti_slot_find(const diti_stream_slot *slot, const diti_plan_item *item) {
     const diti_streamed *streamed = item->streamed;
-    slot->done += size;
-    if (slot->done < diti_upload_bytes(&streamed->uploads[slot->upload])) return;
-    slot->done = 0;
-    slot->upload++;
-    if (slot->upload < streamed->count && streamed->uploads[slot->upload].target < item->from + item->bytes) return;
-    slot->item++;
-    diti_slot_find(slot, plan);
+    uint64_t at = item->from + slot->done;
+    size_t low = 0, high = streamed->count;
+    if (slot->done >= item->read) return NULL;
+    while (low < high) { /* the first that begins behind it */
+        size_t middle = low + (high - low) / 2;
+        if (streamed->uploads[middle].target <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low || at - streamed->uploads[low - 1].target >= diti_upload_bytes(&streamed->uploads[low - 1])) return NULL;
+    return &streamed->uploads[low - 1];
 }
 
 /* The file's message does not know which tensor was wanted. */
@@ -330,24 +403,47 @@ static dit_result diti_streamed_read(const diti_streamed *streamed, diti_upload 
     return DIT_OK;
 }
 
+/* How much of an upload, from `at` on, is read next: of an item of columns whole rows. */
+static uint64_t diti_slot_piece(const diti_stream *stream, const diti_stream_slot *slot, const diti_plan_item *item,
+                                const diti_upload *upload, uint64_t at, uint64_t bytes) {
+    uint64_t most = stream->stage ? stream->stage->bytes : DITI_STREAM_PIECE, left = item->read - slot->done, size;
+    const diti_pieces *pieces = item->pieces;
+    const diti_plan *plan = slot->plan;
+    if (most > bytes) most = bytes;
+    if (!pieces) {
+        size = diti_upload_piece(upload, at, most);
+        return size < left ? size : left;
+    }
+    if (most > plan->stream_row_bytes) most = plan->stream_row_bytes;
+    if (left > diti_upload_bytes(upload) - at) left = diti_upload_bytes(upload) - at;
+    if (most > left) most = left;
+    return most < pieces->from_pitch ? pieces->from_pitch : most / pieces->from_pitch * pieces->from_pitch;
+}
+
 static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, const diti_plan_item *item,
                                  diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
-    VkDeviceSize target = item->offset + (upload->target - item->from) + slot->done;
-    const diti_streamed *streamed = item->streamed;
+    const diti_pieces *pieces = item->pieces;
+    const diti_plan *plan = slot->plan;
+    uint64_t rows = pieces ? size / pieces->from_pitch : 0, put = pieces ? rows * pieces->to_pitch : size;
+    VkDeviceSize target = item->offset + (pieces ? slot->done / pieces->from_pitch * pieces->to_pitch : slot->done);
     dit_error why = DITI_ZERO;
     void *out = NULL;
     dit_result result = DIT_OK;
-    if (stream->stage)
-        result = diti_stage_room(stream->stage, size, wait, &out, err);
+    if (slot->mirrored)
+        out = (unsigned char *)slot->mirror.block.mapped + target;
+    else if (stream->stage)
+        result = diti_stage_room(stream->stage, put, wait, &out, err);
     else
         out = (unsigned char *)slot->buffer.block.mapped + target;
     if (result != DIT_OK) return result;
-    if (diti_streamed_read(streamed, upload, slot->done, size, out, &why) < 0) return diti_slot_fail(upload, &why, err);
-    if (stream->stage) slot->written = diti_stage_put(stream->stage, slot->buffer.buffer, target, size);
+    if (diti_streamed_read(item->streamed, upload, item->from + slot->done - upload->target, size,
+                           pieces ? plan->stream_rows : out, &why) < 0)
+        return diti_slot_fail(upload, &why, err);
+    if (pieces) diti_pieces_pick(pieces, plan->stream_rows, rows, (unsigned char *)out);
+    if (stream->stage && !slot->mirrored)
+        slot->written = diti_stage_put(stream->stage, slot->buffer.buffer, target, put);
     return DIT_OK;
 }
-
-#define DITI_STREAM_PIECE ((uint64_t)4 << 20) /* read at a time where nothing else limits it */
 
 /* Reads at most *bytes of the slot's group. */
 static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bool wait, uint64_t *bytes,
@@ -356,19 +452,24 @@ static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bo
     const diti_plan_group *group = &plan->groups[slot->group];
     while (slot->item < group->count) {
         const diti_plan_item *item = &plan->items[group->first + slot->item];
-        diti_upload *upload = &item->streamed->uploads[slot->upload];
-        uint64_t size, most = stream->stage ? stream->stage->bytes : DITI_STREAM_PIECE;
+        diti_upload *upload = diti_slot_find(slot, item);
+        uint64_t size;
         dit_result result;
+        if (!upload) {
+            slot->item++;
+            slot->done = 0;
+            continue;
+        }
         if (*bytes == 0) return DIT_WORKING;
-        size = diti_upload_piece(upload, slot->done, *bytes < most ? *bytes : most);
+        size = diti_slot_piece(stream, slot, item, upload, item->from + slot->done - upload->target, *bytes);
         result = diti_slot_read(stream, slot, item, upload, size, wait, err);
         if (result != DIT_OK) return result;
         *bytes -= size < *bytes ? size : *bytes;
         plan->counters.streamed_bytes += size;
-        diti_slot_advance(slot, plan, item, size);
+        slot->done += size;
     }
     slot->ready = true;
-    return stream->stage ? diti_stage_submit(stream->stage, err) : DIT_OK;
+    return stream->stage && !slot->mirrored ? diti_stage_submit(stream->stage, err) : DIT_OK;
 }
 
 static dit_result diti_stream_load(diti_plan *plan, uint32_t group, bool ahead, bool wait, uint64_t *bytes,
@@ -469,6 +570,95 @@ DIT_INTERNAL void diti_stream_forget(diti_plan *plan) {
         diti_stream_slot *slot = &plan->stream->slots[i];
         if (slot->plan == plan) slot->plan = NULL;
         if (slot->reader == plan->timeline) slot->reader = VK_NULL_HANDLE;
+        if (slot->marks == &plan->frames.marks) slot->marks = NULL;
     }
     diti_stream_leave(plan->stream);
+}
+
+/* --- recorded plans --- */
+
+DIT_INTERNAL void diti_stream_begin(diti_plan *plan, bool recorded) {
+    uint32_t i;
+    if (!plan->stream || (!plan->recorded && !recorded)) return;
+    while (!diti_stream_enter(plan->stream)) diti_plan_pause(plan, NULL);
+    for (i = 0; i < DITI_STREAM_SLOTS; i++) /* frames that were thrown away have copied nothing into them */
+        if (plan->stream->slots[i].plan == plan) plan->stream->slots[i].plan = NULL;
+    plan->recorded = recorded;
+    diti_stream_leave(plan->stream);
+}
+
+static dit_result diti_stream_make_mirrors(diti_stream *stream, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < DITI_STREAM_SLOTS && result >= 0 && stream->stage; i++) {
+        diti_buffer *mirror = &stream->slots[i].mirror;
+        if (!mirror->buffer)
+            result = diti_buffer_create(stream->device, stream->slot_bytes, DITI_MEMORY_UPLOAD,
+                                        "streamed weights of recorded jobs", mirror, err);
+    }
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_stream_prepare(diti_plan *plan, dit_error *err) {
+    diti_buffer *marks = &plan->frames.marks;
+    dit_result result;
+    if (!plan->stream || marks->buffer) return DIT_OK;
+    while (!diti_stream_enter(plan->stream)) {
+        result = diti_plan_pause(plan, err);
+        if (result < 0) return result;
+    }
+    result = diti_stream_make_mirrors(plan->stream, err);
+    diti_stream_leave(plan->stream);
+    if (result >= 0) result = diti_buffer_create(plan->device, 16, DITI_MEMORY_READBACK, "frames", marks, err);
+    if (result < 0) return result;
+    memset(marks->block.mapped, 0, 16);
+    diti_buffer_flush(plan->device, marks);
+    return DIT_OK;
+}
+
+static void diti_stream_barrier(const diti_plan *plan, VkCommandBuffer commands, VkPipelineStageFlags from,
+                                VkPipelineStageFlags to, VkAccessFlags access) {
+    VkMemoryBarrier barrier = DITI_ZERO;
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+    barrier.dstAccessMask = access;
+    plan->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+static void diti_slot_record(diti_stream_slot *slot, diti_plan *plan, uint32_t group, VkCommandBuffer commands) {
+    const VkPipelineStageFlags shader = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, copy = VK_PIPELINE_STAGE_TRANSFER_BIT;
+    VkBufferCopy region = DITI_ZERO;
+    if (slot->mirrored) {
+        diti_buffer_flush(plan->device, &slot->mirror);
+        region.size = plan->groups[group].bytes;
+        diti_stream_barrier(plan, commands, shader | copy, copy, VK_ACCESS_TRANSFER_WRITE_BIT);
+        plan->device->vk.CmdCopyBuffer(commands, slot->mirror.buffer, slot->buffer.buffer, 1, &region);
+        diti_stream_barrier(plan, commands, copy, shader, VK_ACCESS_SHADER_READ_BIT);
+        slot->mirrored = false;
+    }
+    slot->used = true;
+    slot->marks = &plan->frames.marks;
+    slot->mark = (uint32_t)plan->frames.count;
+    plan->robbed = false;
+}
+
+DIT_INTERNAL dit_result diti_stream_record(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                           VkCommandBuffer commands, dit_error *err) {
+    uint32_t group = plan->stream ? diti_plan_group_of(plan, segment, slice) : DITI_NO_GROUP;
+    dit_result result;
+    if (group == DITI_NO_GROUP) return DIT_OK;
+    if (!diti_stream_enter(plan->stream)) return DIT_WORKING;
+    result = diti_stream_load(plan, group, false, false, bytes, err);
+    if (result == DIT_OK) diti_slot_record(&plan->stream->slots[plan->groups[group].slot], plan, group, commands);
+    diti_stream_leave(plan->stream);
+    return result;
+}
+
+DIT_INTERNAL void diti_stream_mark(const diti_plan *plan, VkCommandBuffer commands) {
+    const VkPipelineStageFlags shader = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, copy = VK_PIPELINE_STAGE_TRANSFER_BIT;
+    if (!plan->stream) return;
+    diti_stream_barrier(plan, commands, shader | copy, copy, VK_ACCESS_TRANSFER_WRITE_BIT);
+    plan->device->vk.CmdFillBuffer(commands, plan->frames.marks.buffer, 0, sizeof(uint32_t),
+                                   (uint32_t)plan->frames.count);
+    diti_stream_barrier(plan, commands, copy, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }

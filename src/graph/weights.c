@@ -732,7 +732,9 @@ static void diti_loader_tell(diti_loader *loader) {
     if (!streamed) return;
     loader->sizes->matrices = streamed->bytes;
     for (i = 0; i < streamed->count; i++) {
-        uint64_t least = diti_upload_least(&streamed->uploads[i]);
+        const diti_upload *upload = &streamed->uploads[i];
+        uint64_t least = diti_upload_least(upload), row = upload->rows ? diti_upload_bytes(upload) / upload->rows : 0;
+        if (row > least) least = row; /* devices that have some of its columns read whole rows */
         if (least > loader->sizes->piece) loader->sizes->piece = least;
     }
 }

@@ -2,15 +2,17 @@
    between them, how much memory there is. And how unequal devices share the work. */
 #include "job/job.h"
 
-/* PipeFusion computes a slightly other picture, and is taken where it is named only. */
+/* PipeFusion computes a slightly other picture, and is taken where it or auto:any is named only. */
 static uint32_t diti_auto_methods(const dit_model *model, const diti_job_request *request) {
     uint32_t methods = 0, axis, i;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
         diti_job_request with = *request;
         for (i = 0; i < DITI_SPLIT_AXES; i++) with.shape.split.degree[i] = i == axis ? 2 : 1;
-        if (axis != DITI_SPLIT_PIPEFUSION && !diti_job_unsplit(model, &with)) methods |= 1u << axis;
+        if ((axis != DITI_SPLIT_PIPEFUSION || request->shape.any) && !diti_job_unsplit(model, &with))
+            methods |= 1u << axis;
     }
-    return methods;
+    if (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0) return methods;
+    return methods | DITI_SPLIT_SHARDS;
 }
 
 /* Operations and bytes of memory per second; devices are calibrated when the context is made. */
@@ -60,14 +62,28 @@ static void diti_auto_imagine(const dit_context *context, diti_split_box *box) {
     box->latency = 1e-4;
 }
 
+/* Whether a job can be planned so, which the planner does not know. */
+static bool diti_auto_allows(const dit_model *model, const diti_job_request *request, const diti_split *split) {
+    diti_job_request with = *request;
+    with.shape.split = *split;
+    with.shape.patches = split->degree[DITI_SPLIT_PIPEFUSION];
+    return !diti_job_unsplit(model, &with) && diti_job_check_patches(model, &with, NULL) >= 0;
+}
+
 /* The best split of the first 1, 2, … devices; more of them only where that gains something. */
-static void diti_auto_best(diti_split_request *q, uint32_t count, diti_split_cost *best) {
-    diti_split_cost cost;
-    uint32_t i;
+static void diti_auto_best(const dit_model *model, const diti_job_request *request, diti_split_request *q,
+                           uint32_t count, diti_split_cost *best) {
+    diti_split_cost costs[16], cost;
+    uint32_t i, k, found;
     memset(best, 0, sizeof *best);
     for (i = 1; i <= count; i++) {
         q->box.count = i;
-        if (!diti_split_choose(q, &cost, 1)) continue;
+        found = diti_split_choose(q, costs, DITI_COUNT(costs));
+        if (found > DITI_COUNT(costs)) found = DITI_COUNT(costs);
+        for (k = 0; k < found && !diti_auto_allows(model, request, &costs[k].split); k++) {
+        }
+        if (k == found) continue;
+        cost = costs[k];
         if (i > 1 && (cost.fits != best->fits ? best->fits : cost.seconds > 0.98 * best->seconds)) continue;
         *best = cost;
     }
@@ -91,8 +107,9 @@ static dit_result diti_auto_choose(const dit_model *model, const dit_context *co
     else
         diti_auto_imagine(context, &q->box);
     if (result >= 0) {
-        diti_auto_best(q, q->box.count, &best);
+        diti_auto_best(model, request, q, q->box.count, &best);
         request->shape.split = best.split;
+        request->shape.patches = best.split.degree[DITI_SPLIT_PIPEFUSION];
         request->predicted_seconds = alone ? best.seconds : 0;
     }
     diti_free(&model->env, q);

@@ -29,7 +29,7 @@ static diti_group diti_decode_group(const dit_job *job) {
     group.index = job->share;
     for (i = 0; i < group.count; i++) {
         group.devices[i] = i;
-        group.weights[i] = (float)job->request.shape.shares[i];
+        group.weights[i] = (float)job->request.shape.shares[job->folded ? i / 2 : i];
     }
     return group;
 }

@@ -36,7 +36,7 @@ static void diti_job_rewind_share(dit_job *job) {
     job->flight_first = job->flight_count = 0;
     job->finish_value = 0;
     job->last_segment = job->tries = 0;
-    job->unjudged = false;
+    job->unjudged = job->careful = false;
     memset(&job->health, 0, sizeof job->health);
     job->restores = false;
     job->total_us = diti_job_predict_us(job);
@@ -258,8 +258,7 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
         what = "clip_skip";
     else if (memcmp(&now->split, &then->split, sizeof now->split) != 0 || now->patches != then->patches ||
              now->warmup != then->warmup || now->int8_payload != then->int8_payload ||
-             now->int8_kept != then->int8_kept || now->shard != then->shard ||
-             memcmp(now->shares, then->shares, sizeof now->shares) != 0)
+             now->int8_kept != then->int8_kept || memcmp(now->shares, then->shares, sizeof now->shares) != 0)
         what = "split";
     else if (now->encodes[0] != then->encodes[0] || now->encodes[1] != then->encodes[1])
         what = "which prompts are given as embeddings";
@@ -330,6 +329,7 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
 static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *request, dit_error *err) {
     if (!request->shape.split.degree[0]) {
         request->shape.split = job->request.shape.split;
+        request->shape.patches = job->request.shape.patches;
         memcpy(request->shape.shares, job->request.shape.shares, sizeof request->shape.shares);
         request->predicted_seconds = job->request.predicted_seconds;
     }

@@ -135,7 +135,7 @@ typedef struct diti_job_shape {
     uint32_t patches, warmup;        /* of PipeFusion */
     bool int8_payload;               /* what goes between devices is int8 */
     bool int8_kept;                  /* and what PipeFusion keeps of other patches */
-    bool shard;                      /* devices keep the weights of some blocks each */
+    bool any;                        /* auto may choose PipeFusion */
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
@@ -274,9 +274,10 @@ struct dit_job {
     bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
     bool loading;                         /* weights can be loaded without waiting for anything */
     /* what guards want (graph/guard.c): segments are run again */
-    diti_health health;                        /* the newest that was seen */
-    uint32_t last_segment;                     /* that was wholly submitted */
-    bool unjudged;                             /* what its guards say is not known yet */
+    diti_health health;    /* the newest that was seen */
+    uint32_t last_segment; /* that was wholly submitted */
+    bool unjudged;         /* what its guards say is not known yet */
+    bool careful;          /* of patches that overflowed: no share goes on before the others have come as far */
     uint32_t again_segment, again_step, tries; /* what ran again last, and how often */
     bool restores;                             /* record mode: the guards, before anything else */
     double total_us, submitted_us;
@@ -442,11 +443,15 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
                                         dit_error *err);
 /* What keeps a job from being split as the request says; NULL: nothing. */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
+DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
+                                               dit_error *err); /* of PipeFusion, where there are any */
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err);
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
-DIT_INTERNAL void diti_job_settle(dit_job *job);      /* waits for all that shares have submitted */
+/* The same for other devices, in the order of ranks, without asking what is possible: how many shares there are. */
+DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices);
+DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
 /* job.c */
 DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_job_destroy_plan(dit_job *job);
@@ -470,6 +475,8 @@ DIT_INTERNAL bool diti_keep_busy(const dit_job *job);
 /* After a slice of `segment` at the end of which the cursor has moved on to another one. */
 DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err);
 DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done);
+/* A share begins, at that step where it is not 0. */
+DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us);
 /* DIT_OK: the run goes on without the device that why names; else why says how it ended. */
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why);
 /* Before the first step of a resumed share. */

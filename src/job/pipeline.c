@@ -215,32 +215,35 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
             if (!diti_patches_has(job, (diti_step_kind)kind, (diti_step_form)form)) continue;
             diti_format(name, sizeof name, "%s%s", forms[form], kinds[kind]);
             job->step_segments[form][kind] = diti_graph_segment(graph, name, true);
-            if (!diti_patches_emit(job, graph, (diti_step_kind)kind, (diti_step_form)form, states))
+            if (diti_patches_emit(job, graph, (diti_step_kind)kind, (diti_step_form)form, states))
+                diti_guard_judge(graph);
+            else
                 diti_emit_step(job, graph, (diti_step_kind)kind, states);
         }
     }
 }
 
-/* Whether the devices of a job can tell each other what must run again: all of them compute with F16, and what they
-   exchange is F32, for other tensors have exponents that only their own device knows. */
+/* Whether the devices of a job can agree on what must run again: all of them compute with F16, and what they exchange
+   is F32, for other tensors have exponents, which only the devices of a sequence have alike. */
 static bool diti_emit_agrees(const dit_job *job) {
     const dit_context *context = job->context;
-    const uint32_t *degree = job->request.shape.split.degree;
     uint32_t i;
-    if (degree[DITI_SPLIT_CFG] * degree[DITI_SPLIT_LAYERS] * degree[DITI_SPLIT_TENSOR] != job->share_total)
-        return false;
-    if (degree[DITI_SPLIT_LAYERS] > 1 && job->model->transformer->traits.skips) return false;
+    if (diti_axes_stages(&job->axes) && job->model->transformer->traits.skips) return false;
     if (!context || context->device_count < job->share_total) return false; /* others are in another process */
     for (i = 0; i < job->share_total; i++)
         if (context->devices[job->places[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
 
-/* Of patches what was kept is not the same when a step runs again. */
+/* Of patches what was kept is not the same when a step runs again, and stages would wait for each other in every step:
+   the job goes back to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const dit_job *job, diti_graph *graph) {
-    if (diti_patches_used(&job->request.shape) || (job->share_total > 1 && !diti_emit_agrees(job))) return;
+    if (job->share_total > 1 && !diti_emit_agrees(job)) return;
     diti_guard_begin(graph);
-    if (job->share_total > 1) diti_guard_join(graph, job->share, job->share_total);
+    if (job->share_total == 1) return;
+    graph->guard_alike = diti_group_count(&job->axes.sequence) > 1;
+    graph->guard_bare = !graph->guard_alike;
+    if (!diti_patches_used(&job->request.shape)) diti_guard_join(graph, job->share, job->share_total);
 }
 
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
@@ -280,7 +283,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     diti_decode_emit(job, graph);
     diti_guard_judge(graph);
     graph->guards = guards;
-    if (shape->shard && job->share_total > 1) diti_shard_blocks(graph, job->share, job->share_total, prepare);
+    if (shape->split.shard && job->share_total > 1) diti_shard_blocks(graph, job->share, job->share_total, prepare);
 }
 
 /* --- host inputs --- */

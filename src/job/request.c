@@ -513,13 +513,12 @@ DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job
         return "guidance.rescale, project and norm_limit look at whole pictures, of which PipeFusion has a part";
     if (diti_patches_used(&request->shape) && request->guidance.skip_layer > 0)
         return "PipeFusion has no skip-layer guidance; skip_layer must be 0";
-    if (request->shape.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
+    if (request->shape.split.shard && split->degree[DITI_SPLIT_CFG] > 1 &&
         (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0))
         return "shard needs both branches of guidance in every step: without an interval, and without skip_layer";
-    if (request->shape.shard && model->transformer->traits.joint &&
+    if (request->shape.split.shard && model->transformer->traits.joint &&
         model->texts[DITI_TEXT_FIRST].tokens < split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING])
         return "shard needs a row of the text on every device";
-    if (model->stream) return "weights are streamed, and must be resident there; load the model without weight_budget";
     return NULL;
 }
 
@@ -530,24 +529,32 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
     out->warmup = plan->warmup;
     out->int8_payload = plan->int8;
     out->int8_kept = plan->kept_int8;
-    out->shard = plan->shard;
+    out->any = plan->any;
     for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 
 /* PipeFusion, on one device too: strips of whole rows of tokens, each for all devices of a sequence. */
-static dit_result diti_request_check_patches(const dit_model *model, const diti_job_request *request,
-                                             const diti_split_plan *plan, dit_error *err) {
+DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
+                                               dit_error *err) {
+    const diti_split *split = &request->shape.split;
     uint32_t rows = request->latent_height / model->transformer->traits.patch, patches = request->shape.patches;
     uint32_t columns = request->latent_width / model->transformer->traits.patch;
-    uint32_t ranks = plan->split.degree[DITI_SPLIT_ULYSSES] * plan->split.degree[DITI_SPLIT_RING];
+    uint32_t ranks = split->degree[DITI_SPLIT_ULYSSES] * split->degree[DITI_SPLIT_RING];
     char name[DITI_SPLIT_NAME];
     const char *why = NULL;
+    diti_split_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.split = *split;
+    plan.patches = patches;
+    plan.warmup = request->shape.warmup;
+    plan.int8 = request->shape.int8_payload;
+    plan.kept_int8 = request->shape.int8_kept;
     if (!diti_patches_used(&request->shape)) return DIT_OK;
     if (request->guidance.skip_layer > 0)
         why = "PipeFusion keeps nothing of evaluations without some blocks; skip_layer must be 0";
     else if (request->shape.warmup == 0)
         why = "PipeFusion needs a step of warm-up at least";
-    diti_split_print_plan(plan, name);
+    diti_split_print_plan(&plan, name);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", name, why);
     if (patches <= rows && patches <= DITI_JOB_MAX_PATCHES && ranks <= rows / patches * columns) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
@@ -566,7 +573,7 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     dit_result result = diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err);
     if (result < 0) return result;
     diti_request_take_plan(&plan, &out->shape);
-    if (diti_split_ranks(split) == 1) return diti_request_check_patches(model, out, &plan, err);
+    if (diti_split_ranks(split) == 1) return diti_job_check_patches(model, out, err);
     why = diti_job_unsplit(model, out);
     if (!split->degree[0]) { /* auto */
         for (axis = 0; axis < DITI_SPLIT_AXES && why; axis++) split->degree[axis] = 1;
@@ -575,7 +582,7 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     diti_job_split_shape(model, out, &shape);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print_plan(&plan, name), why);
     result = diti_split_check_plan(&plan, &shape, err);
-    return result < 0 ? result : diti_request_check_patches(model, out, &plan, err);
+    return result < 0 ? result : diti_job_check_patches(model, out, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,

@@ -87,7 +87,7 @@ DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progres
     whole->model = job->model;
     whole->request = job->request;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
-    whole->request.shape.split.inputs = 0;
+    whole->request.shape.split.inputs = whole->request.shape.split.shard = 0;
     diti_job_assign(whole, 0, 1);
     result = diti_job_plan(whole, progress, err);
     diti_job_destroy_plan(whole);
@@ -171,8 +171,8 @@ DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) {
 static bool diti_resume_has_weights(const dit_job *job) {
     const uint32_t *degree = job->request.shape.split.degree;
     if (diti_device_check(job->model->device, NULL) >= 0) return true;
-    if (job->model->transformer->weights.streamed) return true; /* they come from the file */
-    if (job->request.shape.shard) return false;
+    if (job->model->transformer->weights.streamed && !job->model->stream) return true; /* all come from the file */
+    if (job->request.shape.split.shard) return false;
     return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
 }
 
@@ -183,7 +183,7 @@ static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split 
     diti_split split;
     uint32_t axis, most[DITI_SPLIT_AXES], ranks = 0;
     diti_job_split_shape(job->model, &job->request, &shape);
-    split.inputs = best->inputs = 0;
+    split.inputs = best->inputs = split.shard = best->shard = 0;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
         most[axis] = before->degree[axis] == 1 ? 1 : axis == DITI_SPLIT_CFG ? 2 : devices;
         split.degree[axis] = best->degree[axis] = 1;
@@ -220,8 +220,7 @@ DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, di
     return result;
 }
 
-/* Where a share of the new plan begins. */
-static void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
+DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
     memset(&share->cursor, 0, sizeof share->cursor);
     share->cursor.repeat = step;
     share->begun = true;
@@ -270,26 +269,52 @@ static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
     return result;
 }
 
-/* Without the share `failed`. */
+/* Devices that are left, in the order of their ranks, and how much of the work each had. */
+static uint32_t diti_resume_left(const dit_job *job, uint32_t failed, uint32_t *devices, double *parts) {
+    uint32_t folds = job->folded ? 2 : 1, share, count = 0;
+    for (share = 0; share < job->share_total; share += folds) {
+        if (job->places[share] == job->places[failed]) continue;
+        parts[count] = job->request.shape.shares[share / folds];
+        devices[count++] = job->places[share];
+    }
+    return count;
+}
+
+/* Unequal devices stay as unequal as they were. */
+static void diti_resume_shares(dit_job *job, const double *parts) {
+    diti_job_shape *shape = &job->request.shape;
+    uint32_t ranks = diti_split_ranks(&shape->split), each = ranks / shape->split.degree[DITI_SPLIT_CFG], rank, i;
+    bool given = shape->shares[0] > 0;
+    memset(shape->shares, 0, sizeof shape->shares);
+    for (rank = 0; rank < ranks && given; rank += each) {
+        double sum = 0;
+        for (i = rank; i < rank + each; i++) sum += parts[i];
+        for (i = rank; i < rank + each; i++) shape->shares[i] = parts[i] / sum;
+    }
+}
+
+/* Without the device of share `failed`. */
 static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
     diti_device *before = job->device;
-    uint32_t devices = job->share_total - 1, i;
-    bool moves = failed == 0;
+    uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left, i;
+    double parts[DITI_MAX_DEVICES];
+    bool moves = job->places[failed] == job->places[0];
     double total_us = job->total_us;
     diti_plan rest;
     dit_result result;
-    diti_resume_choose(job, diti_resume_has_weights(job) ? devices : 1, &job->request.shape.split);
-    memset(job->request.shape.shares, 0, sizeof job->request.shape.shares);
+    left = diti_resume_left(job, failed, devices, parts);
+    diti_resume_choose(job, diti_resume_has_weights(job) ? left : 1, &job->request.shape.split);
+    diti_resume_shares(job, parts);
     diti_job_drop_shares(job);
     if (moves) diti_job_images_destroy(job);
     diti_resume_leave_plan(job, &rest);
     diti_buffer_destroy(before, &job->keep.buffer);
     job->keep.values[0] = job->keep.values[1] = 0;
-    for (i = failed; i < devices; i++) job->places[i] = job->places[i + 1];
+    left = diti_job_redivide(job, devices);
     job->device = job->context->devices[job->places[0]];
     job->resumed = true;
     job->begins_at = job->keep.valid ? job->keep.step : 0;
-    diti_job_assign(job, 0, diti_split_ranks(&job->request.shape.split));
+    diti_job_assign(job, 0, left);
     result = diti_resume_plan(job, moves, err);
     if (result == DIT_OK) diti_resume_take_over(job, &rest);
     diti_resume_drop(before, &rest);
@@ -309,7 +334,7 @@ static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
     if (!shape->resumes || job->resumed || job->recording) return UINT32_MAX;
     if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
     for (i = 0; i < job->share_count; i++)
-        if (job->places[i] + 1 == why->device) failed = i;
+        if (job->places[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
     if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* which are on it */
     return shape->starts && !job->keep.valid ? UINT32_MAX : failed;                  /* the picture is the caller's */
 }
@@ -321,8 +346,10 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     dit_result result;
     if (failed == UINT32_MAX) return why->result;
     diti_job_settle(job);
+    for (i = 0; i < job->share_count; i++) /* patches: it may have come into what was kept */
+        if (job->shares[i]->health.blocked && diti_patches_used(&job->request.shape)) job->keep.valid = false;
     for (i = 0; i < job->share_count; i++) {
-        if (i == failed || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
+        if (job->places[i] == job->places[failed] || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
         return diti_fail(why, DIT_ERROR_DEVICE_LOST,
                          "devices %u and %u failed; a job goes on without one device, not without two",
                          job->places[failed], job->places[i]);

@@ -72,6 +72,8 @@ static dit_stage diti_run_stage(const dit_job *job, uint32_t segment) {
 /* --- bookkeeping --- */
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
+    if (job->mesh && !job->follows) diti_beats_leave(job->mesh, result != DIT_OK);
+    if (job->mesh && !job->follows && result == DIT_OK) diti_mesh_tell(job->mesh);
     diti_lock(&job->status_lock);
     job->status.result = result;
     if (why) job->error = *why;
@@ -94,10 +96,11 @@ static dit_result diti_run_falter(dit_job *job, dit_error *why) {
 }
 
 static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
+    uint32_t step = job->plan->guards && !job->recording ? job->health.step : flight->steps_done;
     float fraction = 0;
     diti_lock(&job->status_lock);
     job->status.stage = flight->stage;
-    job->status.step = job->plan->guards && !job->recording ? job->health.step : flight->steps_done;
+    if (step > job->status.step || job->recording) job->status.step = step; /* patches may begin again */
     job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
     if (flight->preview) job->status.preview_id++;
     if (job->total_us > 0) fraction = (float)(flight->done_us / job->total_us);
@@ -155,11 +158,12 @@ static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
 
 /* --- what the guards say --- */
 
-/* Steps of one device may follow each other unseen; everything else waits for what is said about the segment before it,
-   so that devices that agree go back from the same place. */
+/* Steps of one device, and patches of several, may follow each other unseen; everything else waits for what is said
+   about the segment before it, so that devices that agree go back from the same place. */
 static bool diti_run_must_wait(const dit_job *job) {
     bool steps = diti_job_is_step(job, job->last_segment) && diti_job_is_step(job, job->cursor.segment);
-    return job->unjudged && job->cursor.slice == 0 && (job->mesh || !steps || job->health.blocked);
+    bool agrees = job->careful || (job->mesh && !diti_patches_used(&job->request.shape));
+    return job->unjudged && job->cursor.slice == 0 && (agrees || !steps || job->health.blocked);
 }
 
 /* A segment overflowed: an error if running it again does not help. */
@@ -191,12 +195,97 @@ static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_
     return result;
 }
 
+/* Whether all shares of a job are judged at the same time (diti_run_go_together). */
+static bool diti_run_goes_together(const dit_job *job) {
+    if (job->careful) return true;
+    if (!job->health.blocked) return false;
+    if (!diti_patches_used(&job->request.shape)) return job->plan->guard_alike;
+    return job->mesh || diti_job_is_step(job, job->health.blocked - 1);
+}
+
 /* Nothing is in flight, so the newest report is about the last segment. */
 static dit_result diti_run_settle(dit_job *job, dit_error *err) {
     diti_verdict verdict;
-    if (!job->unjudged || job->cursor.slice) return DIT_OK;
+    if (!job->unjudged || job->cursor.slice || diti_run_goes_together(job)) return DIT_OK;
     job->unjudged = false;
     return diti_guard_raise(job->plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
+}
+
+/* Patches: every share from its first segment on, or from where a lost device had left it. */
+static dit_result diti_run_start_over(dit_job *job, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < job->share_count && result >= 0; i++) {
+        dit_job *share = job->shares[i];
+        uint32_t tries = share->tries;
+        diti_keep_forget(share);
+        diti_resume_set_out(share, share->begins_at, share->total_us);
+        share->tries = tries;
+        share->resumes_states = share->states.buffer != VK_NULL_HANDLE;
+        memset(&share->health, 0, sizeof share->health);
+        result = diti_guard_write(share->plan, share->begins_at, err);
+    }
+    return result;
+}
+
+/* Patches that overflowed somewhere: how far the devices have come since is chance, and so are the peaks that their
+   guards saw. The run begins again as before, and now no share goes on before all of them have come to the end of the
+   same segment, so that every run learns the same exponents. */
+static dit_result diti_run_grow_careful(dit_job *job, diti_plan *const *plans, dit_error *err) {
+    diti_verdict verdicts[DITI_MAX_DEVICES];
+    uint32_t i, blamed = UINT32_MAX;
+    diti_job_settle(job);
+    diti_guard_raise_all(plans, job->share_count, verdicts);
+    for (i = 0; i < job->share_count; i++) {
+        diti_guard_forget(job->shares[i]->plan);
+        job->shares[i]->careful = true;
+        if (blamed == UINT32_MAX && verdicts[i].name) blamed = i;
+    }
+    if (blamed == UINT32_MAX) return DIT_OK;
+    diti_run_go_back(job, &verdicts[blamed], 0, 0);
+    return diti_run_start_over(job, err);
+}
+
+/* All shares have come to the end of a segment, in which some device overflowed. */
+static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans, bool over, dit_error *err) {
+    diti_verdict verdicts[DITI_MAX_DEVICES];
+    dit_result result = DIT_OK;
+    bool told = false;
+    uint32_t i;
+    diti_guard_raise_all(plans, job->share_count, verdicts);
+    for (i = 0; i < job->share_count && result >= 0; i++) {
+        dit_job *share = job->shares[i];
+        if (!over) {
+            result = diti_run_again(share, &verdicts[i], err);
+        } else if (verdicts[i].name) {
+            result = diti_run_weigh(share, &verdicts[i], err);
+            if (result >= 0 && !told) diti_run_go_back(job, &verdicts[i], 0, 0);
+            told = true;
+        }
+    }
+    return result < 0 || !over ? result : diti_run_start_over(job, err);
+}
+
+/* Devices of a sequence agree on a segment, which runs again with exponents that all of them raise; patches begin
+   again. *moved: shares may go on that waited for others. */
+static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err) {
+    diti_plan *plans[DITI_MAX_DEVICES];
+    bool patches = diti_patches_used(&job->request.shape), any = false, all = true;
+    uint32_t i;
+    for (i = 0; i < job->share_count; i++) {
+        const dit_job *share = job->shares[i];
+        any = any || (share->health.blocked && diti_run_goes_together(share));
+        all = all && share->unjudged && !share->cursor.slice && !share->flight_count &&
+              share->cursor.segment == job->cursor.segment && share->cursor.repeat == job->cursor.repeat;
+        plans[i] = share->plan;
+    }
+    if (any && patches && !job->careful) return diti_run_grow_careful(job, plans, err);
+    if (!all || (!any && !job->careful)) return DIT_OK;
+    for (i = 0; i < job->share_count; i++) job->shares[i]->unjudged = false;
+    *moved = true;
+    if (!any) return DIT_OK;
+    return diti_run_raise_together(job, plans, patches && (job->mesh || diti_job_is_step(job, job->health.blocked - 1)),
+                                   err);
 }
 
 DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
@@ -210,6 +299,7 @@ DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
    that segments share. Steps and previews leave alone what comes into any of them. */
 static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
     uint32_t last = job->cursor.slice ? job->cursor.segment : job->last_segment;
+    if (diti_patches_used(&job->request.shape)) return false;
     return last == segment || (segment >= job->step_segment && last >= job->step_segment &&
                                segment < job->decode_segment && last < job->decode_segment);
 }
@@ -371,13 +461,29 @@ static dit_result diti_run_load_ahead(dit_job *job, uint64_t *bytes, dit_error *
         result = diti_plan_load_ahead(job->plan, &walk, cursor.segment, cursor.slice, bytes, err);
         diti_run_advance(job, &cursor);
     }
-    job->loading = *bytes == 0;
     return result < 0 ? result : DIT_OK;
+}
+
+/* Every device its own. */
+static dit_result diti_run_load_all_ahead(dit_job *job, uint64_t *bytes, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < job->share_count && result >= 0; i++) result = diti_run_load_ahead(job->shares[i], bytes, err);
+    job->loading = *bytes == 0;
+    return result;
+}
+
+static bool diti_run_streams(const dit_job *job) {
+    uint32_t i;
+    for (i = 0; i < job->share_count; i++)
+        if (job->shares[i]->plan && diti_plan_streams(job->shares[i]->plan)) return true;
+    return false;
 }
 
 /* Common to both modes: DIT_WORKING when the run may go on. */
 static dit_result diti_run_begin(dit_job *job, bool recording) {
     dit_status status;
+    uint32_t i;
     dit_error error;
     memset(&error, 0, sizeof error);
     dit_job_status(job, &status, NULL);
@@ -394,7 +500,10 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
         diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
         return diti_run_fail(job, &error);
     }
-    if (!job->begun) job->moved_us = diti_clock_us();
+    if (!job->begun) {
+        job->moved_us = diti_clock_us();
+        for (i = 0; i < job->share_count; i++) diti_stream_begin(job->shares[i]->plan, recording);
+    }
     job->begun = true;
     job->recording = recording;
     return DIT_WORKING;
@@ -407,7 +516,7 @@ static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *byt
         if (job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
         result = diti_run_load(job, bytes, err);
         if (result == DIT_OK) result = diti_run_submit_next(job, err);
-        *moved = true;
+        *moved = *moved || result == DIT_OK;
     }
     return result;
 }
@@ -444,6 +553,7 @@ static dit_result diti_run_shares(dit_job *job, uint32_t budget_us, uint64_t *by
         if (job->mesh) result = diti_mesh_pump(job->mesh, &moved, err);
         for (i = 0; i < job->share_count && result >= 0; i++)
             result = diti_run_share(job->shares[i], budget_us, bytes, &moved, err);
+        if (result >= 0) result = diti_run_go_together(job, &moved, err);
         ever = ever || moved;
         moved = moved && job->mesh;
     }
@@ -465,9 +575,9 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     result = diti_run_begin(job, false);
     if (result != DIT_WORKING) return result;
-    result = diti_run_load_ahead(job, &bytes, &error); /* first: a driver may read timestamps only when nothing runs */
+    result = diti_run_load_all_ahead(job, &bytes, &error); /* first: a driver may read timestamps when nothing runs */
     if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);
-    if (result >= 0) result = diti_run_load_ahead(job, &bytes, &error);
+    if (result >= 0) result = diti_run_load_all_ahead(job, &bytes, &error);
     if (result >= 0 && job->mesh) result = diti_mesh_watch(job->mesh, bytes != before, &error);
     if (result < 0) return diti_run_falter(job, &error);
     if (!diti_run_over(job)) return DIT_WORKING;
@@ -508,7 +618,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
     dit_error error;
     if (!job) return DIT_ERROR_INVALID_ARGUMENT;
     /* short waits, so that a cancel from another thread is seen, and room for more streamed weights */
-    glance_ns = job->plan && diti_plan_streams(job->plan) ? 1000000u : job->mesh ? 500000u : 10000000u;
+    glance_ns = diti_run_streams(job) ? 1000000u : job->mesh ? 500000u : 10000000u;
     for (;;) {
         result = dit_job_step(job, job->device->max_slice_us);
         left = diti_run_time_left(timeout_ns, &begin);
@@ -537,20 +647,34 @@ static void diti_run_expect(dit_job *job, float us) {
     diti_unlock(&job->status_lock);
 }
 
-static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us) {
-    float us = 0;
+/* As many slices as the budget has time for, and the host weights. *us: what they are expected to take. */
+static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands, uint32_t budget_us, float *us,
+                                         dit_error *err) {
+    uint64_t bytes = diti_run_load_bytes(budget_us);
+    dit_result result = DIT_OK;
     if (job->restores) diti_plan_record_guards(job->plan, commands);
     job->restores = false;
     diti_frame_begin(job->plan, commands);
     while (!diti_run_at_end(job)) {
         float next;
-        if (us <= 0 || job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
+        if (*us <= 0 || job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
         next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
-        if (us > 0 && us + next > (float)budget_us) return DIT_WORKING;
-        us += next > 0 ? next : 1;
+        if (*us > 0 && *us + next > (float)budget_us) break;
+        result = diti_stream_record(job->plan, job->cursor.segment, job->cursor.slice, &bytes, commands, err);
+        if (result != DIT_OK) break;
+        *us += next > 0 ? next : 1;
         diti_run_record_slice(job, commands);
-        diti_run_expect(job, us);
     }
+    diti_stream_mark(job->plan, commands);
+    if (result >= 0) result = diti_run_load_ahead(job, &bytes, err);
+    return result < 0 ? result : DIT_OK;
+}
+
+static dit_result diti_run_record_frame(dit_job *job, VkCommandBuffer commands, uint32_t budget_us, dit_error *err) {
+    float us = 0;
+    dit_result result = diti_run_record_slices(job, commands, budget_us, &us, err);
+    diti_run_expect(job, us);
+    if (result < 0 || !diti_run_at_end(job)) return result < 0 ? result : DIT_WORKING;
     diti_job_record_finish(job, commands);
     job->all_submitted = true;
     diti_run_end(job, DIT_OK, NULL);
@@ -568,20 +692,17 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     if (job->mesh)
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
                            "dit_job_record: a split job has commands for several devices; use dit_job_step");
-    else if (diti_plan_streams(job->plan))
-        result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
-                           "dit_job_record: streamed weights (weight_budget, release_text_encoders) need the host "
-                           "while the job runs; use dit_job_step, or keep all weights resident");
     else
         result = diti_plan_prepare_secondaries(job->plan, &error);
+    if (result >= 0) result = diti_stream_prepare(job->plan, &error);
     if (result >= 0) result = diti_job_verdict(job, &error);
     if (result < 0) return diti_run_fail(job, &error);
     diti_frames_learn(job->plan);
     diti_plan_free_retired(job->plan, false);
     scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
-    result = diti_run_record_slices(job, cmd, budget_us);
+    result = diti_run_record_frame(job, cmd, budget_us, &error);
     diti_trace_close(&scope, 0);
-    return result;
+    return result < 0 ? diti_run_fail(job, &error) : result;
 }
 
 DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us) {

@@ -9,7 +9,6 @@ DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char 
     plan.warmup = shape->warmup;
     plan.int8 = shape->int8_payload;
     plan.kept_int8 = shape->int8_kept;
-    plan.shard = shape->shard;
     if (diti_split_ranks(&plan.split) == 1) plan.patches = plan.warmup = 1;
     return diti_split_print_plan(&plan, out);
 }
@@ -39,7 +38,9 @@ static void diti_share_tell(const dit_job *share, dit_share *out) {
     diti_share_append(out->work, sizeof out->work, &axes->tensor_in, "their columns", split.hidden);
     diti_share_append(out->work, sizeof out->work, diti_axes_stages(axes), "blocks", split.layers);
     if (!out->work[0]) diti_format(out->work, sizeof out->work, "everything");
-    out->part = (float)(shape->shares[0] > 0 ? shape->shares[share->share] / branches : 1.0 / ranks);
+    out->part = (float)(shape->shares[0] > 0 ? shape->shares[share->folded ? share->share / 2 : share->share] /
+                                                   (share->folded ? 2 * branches : branches)
+                                             : 1.0 / ranks);
     if (ranks > 1) out->step_bytes = diti_plan_exchange_bytes(share->plan, share->step_segment, UINT32_MAX);
 }
 

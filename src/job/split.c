@@ -17,46 +17,45 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     out->joint = traits->joint;
     out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
     out->guided = request->shape.guided;
-    out->weight_bytes = (double)weights->bytes + (weights->streamed ? (double)weights->streamed->bytes : 0);
+    out->weight_bytes = (double)weights->bytes;
+    if (model->stream)
+        out->weight_bytes += (double)(DITI_STREAM_SLOTS * model->stream->slot_bytes);
+    else if (weights->streamed)
+        out->weight_bytes += (double)weights->streamed->bytes;
 }
 
 /* Stages are folded where blocks leave their results for mirrored ones: a device has the stages s and 2 N - 1 - s of
-   2 N, so that these results stay on it, and what goes on comes back from device to device. Each stage is a share. */
+   2 N, so that these results stay on it, and what goes on comes back from device to device. Each stage is a share, both
+   of a device beside each other: share 2 r + 1 is the mirrored stage of rank r. Not where weights are streamed: both
+   shares would wait for each other in the device's two slots. */
 static bool diti_job_folds(const dit_job *job, const dit_context *context) {
     const diti_job_shape *shape = &job->request.shape;
     const diti_model_traits *traits = &job->model->transformer->traits;
-    uint32_t stages = 2 * shape->split.degree[DITI_SPLIT_PIPEFUSION];
-    return traits->skips && stages > 2 && stages <= traits->layers && shape->shares[0] <= 0 && !shape->resumes &&
-           2 * diti_split_ranks(&shape->split) <= DITI_MAX_DEVICES && context && context->peers &&
-           context->peers->all == context->device_count;
-}
-
-/* Shares that differ by one along an axis. */
-static uint32_t diti_job_stride(const dit_job *job, uint32_t axis) {
-    uint32_t stride = axis > DITI_SPLIT_PIPEFUSION && job->folded ? 2 : 1;
-    while (axis-- > 0) stride *= job->request.shape.split.degree[axis];
-    return stride;
-}
-
-/* The device of a share of a job whose stages are folded. */
-static uint32_t diti_job_fold(const dit_job *job, uint32_t share) {
-    uint32_t stages = 2 * job->request.shape.split.degree[DITI_SPLIT_PIPEFUSION];
-    uint32_t inner = diti_job_stride(job, DITI_SPLIT_PIPEFUSION), stage = share / inner % stages;
-    uint32_t half = stage < stages / 2 ? stage : stages - 1 - stage;
-    return (share / inner / stages * (stages / 2) + half) * inner + share % inner;
+    uint32_t stages = 2 * shape->split.degree[DITI_SPLIT_PIPEFUSION], ranks = diti_split_ranks(&shape->split);
+    if (!traits->skips || stages < 4 || stages > traits->layers || job->model->stream) return false;
+    if (2 * ranks > DITI_MAX_DEVICES || !context || !context->peers) return false;
+    return context->peers->all == context->device_count || ranks % context->device_count == 0;
 }
 
 /* The members of axes [first, end) of the mesh, of which `self` is one. */
 static void diti_job_group(const dit_job *job, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
     const diti_job_shape *shape = &job->request.shape;
-    uint32_t stride = diti_job_stride(job, first), i;
+    uint32_t folds = job->folded ? 2 : 1, rank = self / folds, half = self % folds, i;
+    uint32_t stride = diti_split_stride(&shape->split, (diti_split_axis)first);
+    uint32_t count = diti_split_stride(&shape->split, (diti_split_axis)end) / stride, place = rank / stride % count;
+    bool mirrored = job->folded && first == DITI_SPLIT_PIPEFUSION;
+    float weights[DITI_SPLIT_DEVICES] = DITI_ZERO;
     memset(out, 0, sizeof *out);
-    out->count = diti_job_stride(job, end) / stride;
-    out->index = self / stride % out->count;
-    for (i = 0; i < out->count; i++) out->devices[i] = self - (out->index - i) * stride;
-    out->mirrored = job->folded && first == DITI_SPLIT_PIPEFUSION;
-    if (end < DITI_SPLIT_AXES && !job->folded)
-        diti_split_weights(&shape->split, shape->shares, self, first, end, out->weights);
+    out->count = mirrored ? 2 * count : count;
+    out->index = mirrored && half ? 2 * count - 1 - place : place;
+    out->mirrored = mirrored;
+    if (end < DITI_SPLIT_AXES && (!job->folded || shape->shares[0] > 0))
+        diti_split_weights(&shape->split, shape->shares, rank, first, end, weights);
+    for (i = 0; i < out->count; i++) {
+        uint32_t at = i < count ? i : 2 * count - 1 - i;
+        out->devices[i] = (rank + at * stride - place * stride) * folds + (mirrored ? (i >= count ? 1 : 0) : half);
+        out->weights[i] = weights[at];
+    }
 }
 
 /* Those of all in which its device is number `index` of `count`, every `stride` places one. */
@@ -97,6 +96,13 @@ DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) 
     job->branches = job->guidance.count > 1 ? 1 : copies;
 }
 
+DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices) {
+    uint32_t total = diti_split_ranks(&job->request.shape.split), i;
+    job->folded = diti_job_folds(job, job->context);
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = devices[job->folded ? i / 2 : i];
+    return job->folded ? 2 * total : total;
+}
+
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
     uint32_t first = context && context->peers ? context->peers->first : 0, total, shares;
     uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
@@ -119,8 +125,8 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
                          "resume_on_loss: devices of several processes cannot go on without one; it must be false");
     job->folded = diti_job_folds(job, context);
     shares = job->folded ? 2 * total : total;
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = job->folded ? diti_job_fold(job, i) : i;
-    diti_job_assign(job, total > 1 ? first : 0, shares);
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = job->folded ? i / 2 : i;
+    diti_job_assign(job, total > 1 ? first * (shares / total) : 0, shares);
     return DIT_OK;
 }
 
@@ -165,11 +171,12 @@ static void diti_job_tell_exchanges(const dit_job *share) {
 
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
     diti_plan *plans[DITI_MAX_DEVICES];
-    uint32_t i, count;
+    uint32_t i, count, most;
     dit_result result = DIT_OK;
     if (job->share_total == 1) return DIT_OK;
     count = job->share_total - job->share;
-    if (count > job->context->device_count && !job->folded) count = job->context->device_count;
+    most = job->context->device_count * (job->folded ? 2 : 1);
+    if (count > most) count = most;
     for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
     for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
     if (result == DIT_OK)

@@ -32,6 +32,7 @@ static void diti_ring_new(diti_graph *graph, diti_tensor like, uint32_t rows, ui
     for (i = 0; i < out->count; i++)
         out->parts[i] =
             diti_tensor_new(graph, diti_payload_format(graph, like), rows, 2 * width / out->count, "keys and values");
+    for (i = 0; i < out->count; i++) diti_guard_alike(graph, like, out->parts[i]);
 }
 
 /* As attention reads them: [rows, 2 * width]. */
@@ -146,6 +147,7 @@ static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, con
         for (k = 0; k < inner; k++) rows += diti_attend_rows(denoise, desc, i * inner + k);
         parts[i] = diti_tensor_new(graph, diti_payload_format(graph, kv), desc->items * rows,
                                    2 * desc->heads * desc->head_dim, "keys and values");
+        diti_guard_alike(graph, kv, parts[i]);
         sent[i] = diti_exchange_begin(graph, payload, ring->devices[i], true);
         received[i] = diti_exchange_begin(graph, parts[i], ring->devices[i], false);
     }

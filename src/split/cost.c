@@ -1,5 +1,6 @@
 /* What a split costs. n rows attend, s of them of the image, t are the text's; d is the width, L the layers, e the
- * bytes of a value that is sent; k, u, r, p, l, c the degrees of tensor, ulysses, ring, pipefusion, layers and cfg; b
+ * bytes of a value that is sent; k, u, r, p, l, c the degrees of tensor, ulysses, ring, pipefusion, layers and cfg; k =
+ * o i where tensor is a grid of o parts of the outputs of a matrix and i of its inputs; b
  * the branches of guidance that a device computes, m the patches of PipeFusion. Volumes: Ulysses, Ring, USP, tensor and
  * PipeFusion as xDiT's documentation of its methods tables them. Times: T = C / N + bytes / bandwidth + latency, and
  * what stands at each method. */
@@ -8,7 +9,7 @@
 typedef struct diti_cost {
     const diti_split_request *q;
     const diti_split *split;
-    double n, s, t, d, layers, e, k, u, r, p, l, c, b, m;
+    double n, s, t, d, layers, e, k, o, i, u, r, p, l, c, b, m;
 } diti_cost;
 
 static void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
@@ -22,6 +23,8 @@ static void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
 static void diti_cost_split(diti_cost *c, const diti_split *split) {
     c->split = split;
     c->k = split->degree[DITI_SPLIT_TENSOR];
+    c->i = split->inputs > 1 ? split->inputs : 1;
+    c->o = c->k / c->i;
     c->u = split->degree[DITI_SPLIT_ULYSSES];
     c->r = split->degree[DITI_SPLIT_RING];
     c->p = split->degree[DITI_SPLIT_PIPEFUSION];
@@ -73,7 +76,12 @@ DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_s
     value = c.d * element / (c.u * c.r);
     if (split->degree[axis] < 2) return 0;
     switch (axis) {
-    case DITI_SPLIT_TENSOR: return 4 * c.n * value * (c.k - 1) / c.k;        /* 4 n d e (k - 1) / k: two all-reduces */
+    /* Of rows of D columns: two sums over o devices of a part for each i and their gathering over those of a row, and
+       sums over i devices of what first matrices make, 3 D and the feed-forward's; i = 1: 4 n d e (k - 1) / k. */
+    case DITI_SPLIT_TENSOR: {
+        double firsts = 3 + shape->feed * (shape->gated ? 2.0 : 1.0) / c.d;
+        return c.n * value / c.k * (2 * (2 * (c.o - 1) + c.o * (c.i - 1)) + firsts * 2 * (c.i - 1));
+    }
     case DITI_SPLIT_ULYSSES: return 4 * c.n * value / c.k * (c.u - 1) / c.u; /* 4 (n / u) d e (u - 1) / u: q, k, v, o */
     case DITI_SPLIT_RING: return 2 * c.n * value / c.k * (c.r - 1);          /* 2 (n / r) d e (r - 1): k, v */
     case DITI_SPLIT_PIPEFUSION:
@@ -139,7 +147,7 @@ typedef struct diti_cost_step {
  * branch counts. Where heads do not divide, a device with one more is waited for. */
 static double diti_cost_compute(const diti_cost *c, double layers) {
     uint32_t ranks = diti_split_ranks(c->split), each = ranks / c->split->degree[DITI_SPLIT_CFG], rank;
-    double parts = c->u * c->k, heads = c->q->shape.heads, sum = 0, least = 0;
+    double parts = c->u * c->o, heads = c->q->shape.heads, sum = 0, least = 0;
     for (rank = 0; rank < ranks; rank++) {
         sum += c->q->box.devices[rank].rate;
         if ((rank + 1) % each) continue;
@@ -171,8 +179,9 @@ static double diti_cost_layer(const diti_cost *c, double patches, double layer_s
     uint32_t i;
     for (i = DITI_SPLIT_TENSOR; i <= DITI_SPLIT_ULYSSES; i++) {
         diti_split_axis axis = (diti_split_axis)i;
+        double turns = i == DITI_SPLIT_TENSOR && c->i > 1 ? 6 : 2; /* a grid sums firsts, too, and gathers */
         if (c->split->degree[i] > 1)
-            seconds += diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + 2 * c->q->box.latency * patches;
+            seconds += diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + turns * c->q->box.latency * patches;
     }
     return seconds;
 }
@@ -210,12 +219,37 @@ static void diti_cost_pipeline(const diti_cost *c, diti_cost_step *step) {
     if (link > step->compute) step->exchange += link - step->compute;
 }
 
+DIT_INTERNAL double diti_split_shard_bytes(const diti_split_shape *shape, const diti_split *split) {
+    uint32_t ranks = diti_split_ranks(split);
+    return split->shard ? shape->weight_bytes * (ranks - 1) / ranks : 0;
+}
+
+/* Weights of the next block come while a block is computed, over the links that the rest uses, too: what of both takes
+   longer than the arithmetic is waited for. All send to all. */
+static void diti_cost_shard(const diti_cost *c, diti_cost_step *step) {
+    double bytes = diti_split_shard_bytes(&c->q->shape, c->split) * step->layers / c->layers, ranks, each, rate;
+    const diti_split_rates *rates = &c->q->box.inside;
+    if (bytes <= 0) return;
+    ranks = diti_split_ranks(c->split);
+    each = c->q->box.per_socket ? c->q->box.per_socket : ranks;
+    if (ranks > each) rates = &c->q->box.across;
+    rate = ranks > 2 ? rates->all_to_all : rates->pair;
+    if (ranks > each && c->q->box.uplink > 0) { /* (ranks - each) / (ranks - 1) of what `each` devices send */
+        double leaving = each * (ranks - each) / (ranks - 1);
+        if (leaving * rate > c->q->box.uplink) rate = c->q->box.uplink / leaving;
+    }
+    bytes /= rate;
+    step->hidden += bytes < step->compute ? bytes : step->compute;
+    if (bytes > step->compute) step->exchange += bytes - step->compute;
+}
+
 static void diti_cost_one(const diti_cost *c, bool warm, diti_cost_step *step) {
     step->compute = step->exchange = step->hidden = 0;
     if (step->layers > 0 && c->p > 1 && !warm)
         diti_cost_pipeline(c, step);
     else if (step->layers > 0)
         diti_cost_whole(c, step);
+    diti_cost_shard(c, step);
     if (c->c > 1)
         step->exchange +=
             diti_cost_send(c, DITI_SPLIT_CFG, false, diti_cost_bytes(c, DITI_SPLIT_CFG)) + 2 * c->q->box.latency;
@@ -240,19 +274,21 @@ static double diti_cost_run(const diti_cost *c, uint32_t step) {
 
 /* ---- memory and bytes ---- */
 
-/* Weights; keys and values that PipeFusion keeps of all rows, 2 n d L / p of its heads; of the device's rows the
- * residual stream, fp32, and q, k, v, o and the feed-forward, fp16; skips, fp32. */
+/* Weights, sharded those of two blocks more than a part; keys and values that PipeFusion keeps of all rows, 2 n d L / p
+ * of its heads; of the device's rows the residual stream, fp32, and q, k, v, o and the feed-forward, fp16; skips, fp32.
+ */
 static double diti_cost_memory(const diti_cost *c) {
     const diti_split_shape *shape = &c->q->shape;
     double stages = c->p * c->l, rows = c->b * c->n / (c->u * c->r), feed = shape->feed * (shape->gated ? 2.0 : 1.0);
     double kept = c->p > 1 ? 4 * c->b * c->n * c->d / (c->u * c->k) * c->layers / c->p : 0;
-    return shape->weight_bytes / (stages * c->k) + kept +
-           rows * (4 * c->d + 2 * (4 * c->d + feed) / c->k + 4 * c->d * shape->skips / stages);
+    double weights = shape->weight_bytes / (stages * c->k);
+    if (c->split->shard) weights = shape->weight_bytes * (1.0 / diti_split_ranks(c->split) + 2 / c->layers);
+    return weights + kept + rows * (4 * c->d + 2 * (4 * c->d + feed) / c->o + 4 * c->d * shape->skips / stages);
 }
 
 /* Per step of a stage with a successor. */
 static double diti_cost_sent(const diti_cost *c) {
-    double sent = diti_split_skip_bytes(c->q, c->split);
+    double sent = diti_split_skip_bytes(c->q, c->split) + diti_split_shard_bytes(&c->q->shape, c->split);
     uint32_t i;
     for (i = 0; i < DITI_SPLIT_AXES; i++) {
         double times = i <= DITI_SPLIT_RING ? c->layers / (c->p * c->l) : 1;

@@ -42,15 +42,23 @@ static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit
 static dit_result diti_lane_make_side(diti_lane_side *side, dit_error *err) {
     diti_device *device = side->device;
     VkCommandPoolCreateInfo info = DITI_ZERO;
+    VkCommandBufferAllocateInfo allocate = DITI_ZERO;
     VkResult vr;
     if (!device) return DIT_OK;
     info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
     info.queueFamilyIndex = device->transfer_queue ? device->transfer_family : device->queue_family;
     vr = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &side->pool);
     if (vr < 0) {
         side->pool = VK_NULL_HANDLE;
         return diti_device_fail(device, vr, "vkCreateCommandPool", err);
     }
+    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    allocate.commandPool = side->pool;
+    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    allocate.commandBufferCount = DITI_LANE_SLOTS;
+    vr = device->vk.AllocateCommandBuffers(device->device, &allocate, side->commands);
+    if (vr < 0) return diti_device_fail(device, vr, "vkAllocateCommandBuffers", err);
     return side->timeline ? DIT_OK : diti_timeline_create(device, &side->timeline, err);
 }
 
@@ -173,48 +181,38 @@ static void diti_lane_record_rows(const diti_device *device, VkCommandBuffer com
 }
 
 static dit_result diti_lane_record(diti_lane *lane, uint32_t side, const diti_lane_copy *copy, uint64_t from,
-                                   uint64_t to, uint32_t slot, VkCommandBuffer *out, dit_error *err) {
+                                   uint64_t to, uint32_t slot, dit_error *err) {
     const VkAccessFlags all = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
     diti_device *device = lane->sides[side].device;
     VkBuffer buffer = diti_lane_buffer(lane, side, slot)->buffer;
     bool external = lane->transport == DITI_TRANSPORT_FD || lane->transport == DITI_TRANSPORT_DMA_BUF;
-    VkCommandBufferAllocateInfo allocate = DITI_ZERO;
+    VkCommandBuffer commands = lane->sides[side].commands[slot];
     VkCommandBufferBeginInfo begin = DITI_ZERO;
     VkResult vr;
-    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    allocate.commandPool = lane->sides[side].pool;
-    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-    allocate.commandBufferCount = 1;
     begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    vr = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
-    if (vr < 0) return diti_device_fail(device, vr, "vkAllocateCommandBuffers", err);
-    vr = device->vk.BeginCommandBuffer(*out, &begin);
+    begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+    vr = device->vk.BeginCommandBuffer(commands, &begin);
     if (vr < 0) return diti_device_fail(device, vr, "vkBeginCommandBuffer", err);
-    diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, all, VK_PIPELINE_STAGE_TRANSFER_BIT,
+    diti_lane_barrier(device, commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, all, VK_PIPELINE_STAGE_TRANSFER_BIT,
                       VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
-    if (external && side == DITI_LANE_IN) diti_lane_hand_over(device, *out, buffer, true);
-    diti_lane_record_rows(device, *out, copy, from, to, buffer, side);
-    if (external && side == DITI_LANE_OUT) diti_lane_hand_over(device, *out, buffer, false);
-    diti_lane_barrier(device, *out, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+    if (external && side == DITI_LANE_IN) diti_lane_hand_over(device, commands, buffer, true);
+    diti_lane_record_rows(device, commands, copy, from, to, buffer, side);
+    if (external && side == DITI_LANE_OUT) diti_lane_hand_over(device, commands, buffer, false);
+    diti_lane_barrier(device, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
                       VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, all | VK_ACCESS_HOST_READ_BIT);
-    vr = device->vk.EndCommandBuffer(*out);
+    vr = device->vk.EndCommandBuffer(commands);
     return vr < 0 ? diti_device_fail(device, vr, "vkEndCommandBuffer", err) : DIT_OK;
 }
 
-static dit_result diti_lane_add_chunk(diti_lane *lane, uint32_t index, const diti_lane_copy *copy, uint64_t from,
-                                      uint64_t to, dit_error *err) {
+static dit_result diti_lane_add_chunk(diti_lane *lane, uint32_t index, uint64_t from, uint64_t to, dit_error *err) {
     diti_lane_side *side = &lane->sides[index];
     diti_lane_chunk *chunk;
-    uint32_t slot;
-    dit_result result = DIT_OK;
     if (!diti_grow(&lane->env, (void **)&side->chunks, &side->chunk_capacity, side->chunk_count, sizeof *side->chunks))
         return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
     chunk = &side->chunks[side->chunk_count++];
-    memset(chunk, 0, sizeof *chunk);
+    chunk->from = from;
     chunk->bytes = to - from;
-    for (slot = 0; slot < DITI_LANE_SLOTS && result >= 0; slot++)
-        result = diti_lane_record(lane, index, copy, from, to, slot, &chunk->commands[slot], err);
-    return result;
+    return DIT_OK;
 }
 
 /* Room for every copy of this process to be open once, and for another process to be a few chunks behind. */
@@ -247,7 +245,7 @@ DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, uint32_t index, const dit
     whole.first = (uint32_t)side->chunk_count;
     for (from = 0; from < bytes && result >= 0; from = to) {
         to = bytes - from < lane->slot_bytes ? bytes : from + lane->slot_bytes;
-        result = diti_lane_add_chunk(lane, index, &whole, from, to, err);
+        result = diti_lane_add_chunk(lane, index, from, to, err);
     }
     whole.count = (uint32_t)side->chunk_count - whole.first;
     side->copies[side->copy_count++] = whole;
@@ -293,12 +291,15 @@ static void diti_lane_advance(diti_lane *lane, uint32_t index) {
 
 static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const diti_lane_chunk *chunk,
                                           dit_error *err) {
+    uint32_t slot = (uint32_t)(lane->sides[index].submitted % DITI_LANE_SLOTS);
     diti_lane_side *side = &lane->sides[index];
     const diti_lane_turn *turn = &side->turns[side->first];
     diti_submission submission = DITI_ZERO;
-    dit_result result;
+    dit_result result = diti_lane_record(lane, index, diti_lane_turn_copy(lane, index), chunk->from,
+                                         chunk->from + chunk->bytes, slot, err);
+    if (result < 0) return result;
     submission.queue = side->device->transfer_queue;
-    submission.commands = &chunk->commands[side->submitted % DITI_LANE_SLOTS];
+    submission.commands = &side->commands[slot];
     submission.count = 1;
     submission.signal = side->timeline;
     submission.signal_value = side->submitted + 1;
@@ -412,16 +413,30 @@ static void diti_lane_pass(diti_lane *lane) {
     lane->passed++;
 }
 
+/* The next chunk's slot, and its commands on both sides, are free. */
+static bool diti_lane_has_room(const diti_lane *lane) {
+    const diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
+    return out->submitted - in->finished < DITI_LANE_SLOTS && out->submitted - out->finished < DITI_LANE_SLOTS;
+}
+
+static void diti_lane_clock(diti_lane *lane) {
+    bool busy = lane->sides[DITI_LANE_IN].finished < lane->sides[DITI_LANE_OUT].submitted;
+    uint64_t now = busy == (lane->busy_since_us != 0) ? 0 : diti_clock_us();
+    if (!now) return;
+    if (!busy && now > lane->busy_since_us) lane->busy_us += now - lane->busy_since_us;
+    lane->busy_since_us = busy ? now : 0;
+}
+
 DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err) {
     diti_lane_side *out = &lane->sides[DITI_LANE_OUT], *in = &lane->sides[DITI_LANE_IN];
     uint64_t before = out->submitted + out->finished + lane->passed + in->submitted + in->finished;
     dit_result result = diti_lane_poll(lane, DITI_LANE_OUT, err);
     if (result >= 0) result = diti_lane_poll(lane, DITI_LANE_IN, err);
-    while (result >= 0 && out->count && out->submitted - in->finished < DITI_LANE_SLOTS)
-        result = diti_lane_submit(lane, DITI_LANE_OUT, err);
+    while (result >= 0 && out->count && diti_lane_has_room(lane)) result = diti_lane_submit(lane, DITI_LANE_OUT, err);
     while (result >= 0 && lane->passed < (lane->bridge ? out->submitted : out->finished)) diti_lane_pass(lane);
     while (result >= 0 && in->count && in->submitted < lane->passed) result = diti_lane_submit(lane, DITI_LANE_IN, err);
     if (out->submitted + out->finished + lane->passed + in->submitted + in->finished != before) *moved = true;
+    diti_lane_clock(lane);
     return result;
 }
 

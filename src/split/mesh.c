@@ -176,7 +176,7 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
     }
     result = diti_mesh_add_lanes(maker);
     for (i = 0; i < mesh->count && result >= 0; i++) result = diti_mesh_add_ports(maker, i);
-    return result;
+    return result < 0 ? result : diti_beats_create(mesh, maker->peers, maker->tag, maker->err);
 }
 
 DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
@@ -193,6 +193,7 @@ DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *pl
     mesh->env = peers->env;
     mesh->count = count;
     mesh->limit_us = peers->limit_us;
+    mesh->peers = peers;
     mesh->first = places ? peers->first / peers->count * count : peers->first;
     mesh->all = places ? ranks * count : peers->all;
     mesh->each = mesh->all / ranks;
@@ -213,6 +214,8 @@ DIT_INTERNAL void diti_mesh_destroy(diti_mesh *mesh) {
     uint32_t i;
     if (!mesh) return;
     env = mesh->env;
+    diti_beats_settle(mesh, mesh->peers);
+    diti_beats_free(&env, mesh->beats);
     while (mesh->lane_count) diti_lane_destroy(mesh->lanes[--mesh->lane_count]);
     diti_free(&env, mesh->lanes);
     for (i = 0; i < mesh->count; i++) {
@@ -301,6 +304,7 @@ DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *
     dit_result result = DIT_OK;
     size_t i;
     for (i = 0; i < mesh->lane_count && result >= 0; i++) result = diti_lane_pump(mesh->lanes[i], moved, err);
+    if (result >= 0) result = diti_beats_pump(mesh, err);
     for (i = 0; i < mesh->count && result >= 0; i++) {
         result = mesh->members[i].error.result;
         if (result < 0 && err) *err = mesh->members[i].error;
@@ -398,7 +402,11 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
     uint32_t i;
     size_t k;
     mesh->still_us = 0;
-    for (k = 0; k < mesh->lane_count; k++) diti_lane_settle(mesh->lanes[k]);
+    diti_beats_settle(mesh, mesh->peers);
+    for (k = 0; k < mesh->lane_count; k++) {
+        diti_lane_settle(mesh->lanes[k]);
+        if (!mesh->lanes[k]->limit_us) mesh->lanes[k]->limit_us = mesh->limit_us; /* a rank that ended may be back */
+    }
     for (i = 0; i < mesh->count; i++) {
         diti_mesh_member *member = &mesh->members[i];
         for (k = 0; k < member->open_count; k++) member->ports[member->open[k]].open = false;
@@ -406,6 +414,20 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh) {
         memset(&member->error, 0, sizeof member->error);
         memset(&member->next, 0, sizeof member->next);
         member->arrived = false;
+    }
+}
+
+DIT_INTERNAL void diti_mesh_tell(diti_mesh *mesh) {
+    size_t i;
+    for (i = 0; i < mesh->lane_count; i++) {
+        diti_lane *lane = mesh->lanes[i];
+        uint64_t bytes = lane->bytes - lane->told_bytes, us = lane->busy_us - lane->told_us;
+        lane->told_bytes = lane->bytes;
+        lane->told_us = lane->busy_us;
+        if (bytes)
+            diti_log(&mesh->env, DITI_LOG_INFO, "device %u sent %.3f MB to device %u by %s, at %.3f GB/s", lane->from,
+                     (double)bytes * 1e-6, lane->to, diti_transport_name(lane->transport),
+                     (double)bytes * 1e-3 / (double)(us ? us : 1));
     }
 }
 

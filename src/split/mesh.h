@@ -30,7 +30,7 @@ DIT_INTERNAL const char *diti_transport_name(diti_transport transport);
    Each side has copies of its own, which it opens in an order of its own: what is opened first on one side meets what
    is opened first on the other, and must be as long. Both are cut into chunks as rows of bytes, whatever their shape.
  */
-#define DITI_LANE_SLOTS 2u
+#define DITI_LANE_SLOTS 4u
 #define DITI_LANE_TAG_BITS                                                                                             \
     14u /* a transfer's tag: those of its lane, 4 of the run, 10 of the chunk; MPI takes 28 bits */
 enum { DITI_LANE_OUT, DITI_LANE_IN, DITI_LANE_SIDES };
@@ -43,8 +43,7 @@ typedef struct diti_lane_slot {
     const char *name;
 } diti_lane_slot;
 typedef struct diti_lane_chunk {
-    uint64_t bytes;
-    VkCommandBuffer commands[DITI_LANE_SLOTS];
+    uint64_t from, bytes; /* of its copy */
 } diti_lane_chunk;
 /* One side of a copy: rows of so many bytes, pitch bytes from one to the next. */
 typedef struct diti_lane_copy {
@@ -63,12 +62,13 @@ typedef struct diti_lane_turn { /* a copy that may go on, on one side */
 typedef struct diti_lane_side {
     diti_device *device; /* NULL: in another process */
     VkCommandPool pool;
-    VkSemaphore timeline;                 /* counts chunks */
-    uint64_t opened, submitted, finished; /* chunks since the lane was made; finished: as far as was seen */
-    uint64_t signals;                     /* what the timeline comes to: a run that ended early leaves numbers out */
-    diti_lane_turn *turns;                /* a ring */
-    uint32_t first, count, turn_count;    /* turn_count: room */
-    uint32_t chunk;                       /* the next one of the first turn's copy */
+    VkCommandBuffer commands[DITI_LANE_SLOTS]; /* of each slot: recorded anew for the chunk that comes to it */
+    VkSemaphore timeline;                      /* counts chunks */
+    uint64_t opened, submitted, finished;      /* chunks since the lane was made; finished: as far as was seen */
+    uint64_t signals;                  /* what the timeline comes to: a run that ended early leaves numbers out */
+    diti_lane_turn *turns;             /* a ring */
+    uint32_t first, count, turn_count; /* turn_count: room */
+    uint32_t chunk;                    /* the next one of the first turn's copy */
     diti_lane_copy *copies;
     size_t copy_count, copy_capacity;
     diti_lane_chunk *chunks;
@@ -89,6 +89,8 @@ typedef struct diti_lane {
     uint32_t tag, ranks[DITI_LANE_SIDES];
     uint64_t limit_us, idle_since_us; /* limit: of waiting for another process */
     uint64_t base;                    /* chunks of earlier runs */
+    uint64_t busy_us, busy_since_us;  /* while chunks were on their way; since: 0: none is */
+    uint64_t told_us, told_bytes;     /* of which the log knows (diti_mesh_tell) */
     uint32_t runs;                    /* that ended */
     diti_trace *trace;
 } diti_lane;
@@ -144,6 +146,7 @@ typedef struct diti_peers {
     diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
     bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
     diti_split_links links;                           /* count 0: not measured */
+    struct diti_beats *deaf; /* of runs that ended while words were on their way to here: freed with the context */
 } diti_peers;
 /* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk, transport_ms. */
 DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
@@ -182,10 +185,23 @@ typedef struct diti_mesh {
     diti_mesh_member members[DITI_MAX_MEMBERS];
     diti_lane **lanes;
     size_t lane_count, lane_capacity;
+    struct diti_beats *beats; /* NULL: all members are in this process */
+    uint64_t silence_us;      /* that a rank which took part may give no sign of life */
+    diti_peers *peers;
     uint64_t limit_us;             /* of standing still */
     uint64_t moves;                /* how often something moved, as it was seen */
     uint64_t watched_us, still_us; /* when that was; how long nothing had */
 } diti_mesh;
+
+/* Signs of life (beats.c); all but the last do nothing in one process. */
+typedef struct diti_beats diti_beats;
+DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *peers, uint32_t tag, dit_error *err);
+/* An error names the rank that has been silent for 25 s, though it took part, or has said that it failed. */
+DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err);
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed);          /* this rank's run has ended */
+DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers);   /* before the next run, or the end */
+DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats); /* and those behind it; NULL is fine */
+
 /* plans: one for each member. places: index of the context's device that each is on; NULL: member i is on device i. */
 DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *plans, const uint32_t *places,
                                          uint32_t count, diti_mesh **out, dit_error *err);
@@ -209,6 +225,8 @@ DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, boo
    other. To be called often: what passes between two calls counts as a second at most. moved: something else did. */
 DIT_INTERNAL dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *err);
 DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh); /* the run is over, whatever is open; the next begins anew */
+/* Logs what went over each link since the last time, how, and how fast. */
+DIT_INTERNAL void diti_mesh_tell(diti_mesh *mesh);
 /* Bytes that left a member so far, for all other devices or (to < UINT32_MAX) for one. */
 DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to);
 #endif

@@ -39,7 +39,7 @@ static bool diti_split_parse_grid(const char **at, uint32_t *degree, diti_split_
 /* One AXIS DEGREE, or int8, or shard; at is moved behind it. What is wrong with it; NULL: nothing. */
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
     static const char *const usage =
-        "write auto, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
+        "write auto, auto:any, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
         "and int8 or shard behind them: cfg2,ulysses2,shard or pipefusion4:m8w1,int8 or tensor2x2";
     uint32_t axis = 0, degree;
     if (diti_starts_with(*at, "int8")) {
@@ -50,8 +50,8 @@ static const char *diti_split_parse_item(const char **at, diti_split_plan *out) 
     }
     if (diti_starts_with(*at, "shard")) {
         *at += 5;
-        if (out->shard) return "shard stands in it twice";
-        out->shard = true;
+        if (out->split.shard) return "shard stands in it twice";
+        out->split.shard = 1;
         return **at == ',' || **at == 0 ? NULL : usage;
     }
     while (!diti_starts_with(*at, diti_split_axis_name(axis)))
@@ -74,12 +74,20 @@ static void diti_split_fill(diti_split_plan *plan) {
 
 DIT_INTERNAL dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err) {
     const char *at = text, *wrong = NULL;
-    bool named = false, automatic = diti_equal(text, "auto") || diti_equal(text, "auto,int8");
+    bool named = false, automatic = false;
     uint32_t axis;
     memset(out, 0, sizeof *out);
     out->warmup = 1;
-    out->int8 = automatic && text[4] != 0;
+    if (diti_starts_with(text, "auto")) {
+        at += 4;
+        out->any = diti_starts_with(at, ":any");
+        if (out->any) at += 4;
+        out->int8 = diti_equal(at, ",int8");
+        automatic = !*at || out->int8;
+        at = text;
+    }
     if (automatic) return DIT_OK;
+    out->any = out->int8 = false;
     do {
         wrong = diti_split_parse_item(&at, out);
     } while (!wrong && *at++);
@@ -94,7 +102,7 @@ DIT_INTERNAL dit_result diti_split_parse(const char *text, diti_split *out, dit_
     diti_split_plan plan;
     dit_result result = diti_split_parse_plan(text, &plan, err);
     *out = plan.split;
-    if (result >= 0 && (plan.int8 || plan.shard || strchr(text, ':')))
+    if (result >= 0 && (plan.int8 || plan.split.shard || strchr(text, ':')))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split '%.64s': methods and their degrees alone can stand here", text);
     return result;
@@ -121,7 +129,10 @@ static void diti_split_print_axes(const diti_split *split, const char *patches, 
 }
 
 DIT_INTERNAL const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]) {
+    size_t length;
     diti_split_print_axes(split, "", out);
+    length = strlen(out);
+    if (split->shard) diti_format(out + length, DITI_SPLIT_NAME - length, ",shard");
     return out;
 }
 
@@ -134,8 +145,10 @@ DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char
     diti_format(patches, sizeof patches, "%s%s%s%s", counted || warm || plan->kept_int8 ? ":" : "", count, warmup,
                 plan->kept_int8 ? "k8" : "");
     diti_split_print_axes(&plan->split, patches, out);
+    if (plan->any) diti_format(out, DITI_SPLIT_NAME, "auto:any");
     length = strlen(out);
-    diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s", plan->shard ? ",shard" : "", plan->int8 ? ",int8" : "");
+    diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s", plan->split.shard ? ",shard" : "",
+                plan->int8 ? ",int8" : "");
     return out;
 }
 
@@ -176,7 +189,7 @@ DIT_INTERNAL dit_result diti_split_check_plan(const diti_split_plan *plan, const
     const uint32_t *degree = plan->split.degree;
     char name[DITI_SPLIT_NAME];
     dit_result result = diti_split_check(&plan->split, shape, err);
-    if (result >= 0 && plan->shard &&
+    if (result >= 0 && plan->split.shard &&
         degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split %s: shard is for devices that compute all blocks whole: it goes with cfg, ulysses and "

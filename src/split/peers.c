@@ -200,7 +200,7 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     peers->env = *env;
     peers->devices = devices;
     peers->count = peers->all = count;
-    peers->chunk = diti_override_number(overrides, "chunk", (uint64_t)4 << 20);
+    peers->chunk = diti_override_number(overrides, "chunk", (uint64_t)8 << 20);
     peers->chunk = peers->chunk < 256 ? 256 : peers->chunk & ~(VkDeviceSize)255;
     peers->limit_us = diti_override_number(overrides, "transport_ms", 300000) * 1000;
     if (application->rank_count > 1) {
@@ -220,5 +220,6 @@ DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
     diti_env env;
     if (!peers) return;
     env = peers->env;
+    diti_beats_free(&env, peers->deaf);
     diti_free(&env, peers);
 }

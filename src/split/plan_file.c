@@ -9,14 +9,16 @@ DIT_INTERNAL dit_result diti_split_write(const diti_env *env, const diti_split_p
     char name[DITI_SPLIT_NAME], share[32];
     size_t size = 512 + sizeof plan->note + DITI_SPLIT_DEVICES * sizeof share, at;
     uint32_t rank, ranks = diti_split_ranks(&plan->split);
+    diti_split split = plan->split; /* shard is a key of its own */
     char *out = *text = (char *)diti_alloc(env, size);
     if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "plan: out of memory");
+    split.shard = 0;
     diti_format(out, size,
                 "{\n  \"format\": \"dit-split-plan\",\n  \"version\": 1,\n  \"note\": \"%s\",\n  \"split\": \"%s\",\n"
                 "  \"patches\": %u,\n  \"warmup\": %u,\n  \"payload\": \"%s\",\n  \"kept\": \"%s\",\n  \"shard\": %s,\n"
                 "  \"shares\": [",
-                plan->note, diti_split_print(&plan->split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
-                plan->int8 ? "i8" : "f16", plan->kept_int8 ? "i8" : "f16", plan->shard ? "true" : "false");
+                plan->note, diti_split_print(&split, name), (unsigned)plan->patches, (unsigned)plan->warmup,
+                plan->int8 ? "i8" : "f16", plan->kept_int8 ? "i8" : "f16", plan->split.shard ? "true" : "false");
     for (rank = 0; rank < ranks; rank++) {
         at = strlen(out);
         diti_print_double(plan->shares[rank], 17, share, sizeof share);
@@ -40,7 +42,6 @@ static const char *diti_split_read_values(const diti_json *root, diti_settings *
     const char *payload = diti_setting_text(settings, "payload", "f16");
     const char *note = diti_setting_text(settings, "note", ""), *kept = diti_setting_text(settings, "kept", "f16");
     double version = diti_setting_number(settings, "version", 0, 0, 1e9);
-    plan->shard = diti_setting_bool(settings, "shard", false);
     if (version < 1 || version > 1) return "its version is not 1, the one that is known";
     plan->int8 = diti_equal(payload, "i8");
     if (!plan->int8 && !diti_equal(payload, "f16")) return "its payload is neither f16 nor i8";
@@ -90,6 +91,7 @@ DIT_INTERNAL dit_result diti_split_read(const diti_env *env, const char *text, s
     wrong = foreign ? "it does not say \"format\": \"dit-split-plan\", so dit-plan did not write it"
                     : diti_split_read_values(root, &settings, out);
     if (!wrong && diti_split_parse(split, &out->split, &inner) < 0) wrong = inner.message;
+    out->split.shard = diti_setting_bool(&settings, "shard", false) ? 1 : 0;
     if (!wrong) wrong = diti_split_read_shares(root, out);
     if (settings.result < 0)
         result = settings.result;

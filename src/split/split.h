@@ -20,8 +20,8 @@ typedef enum diti_split_axis {
 
 typedef struct diti_split {
     uint32_t degree[DITI_SPLIT_AXES]; /* each at least 1; all 0: auto, the planner chooses */
-    uint32_t inputs; /* not 0: tensor is a grid, so many of whose devices divide the other dimension of matrices; the
-                        planner knows of none */
+    uint32_t inputs; /* not 0: tensor is a grid, so many of whose devices divide the other dimension of matrices */
+    uint32_t shard;  /* not 0: devices keep the weights of some blocks each */
 } diti_split;
 
 typedef struct diti_split_shape { /* of a denoiser at one size of picture */
@@ -76,8 +76,9 @@ typedef struct diti_split_request {
     diti_split_shape shape;
     diti_split_box box;
     diti_split_system system;
-    uint32_t methods; /* bits 1 << axis that may have a degree above 1; 0: all */
+    uint32_t methods; /* bits 1 << axis that may have a degree above 1, and DITI_SPLIT_SHARDS; 0: all */
 } diti_split_request;
+#define DITI_SPLIT_SHARDS (1u << DITI_SPLIT_AXES)
 
 typedef struct diti_split_cost {
     diti_split split;
@@ -96,14 +97,14 @@ typedef struct diti_split_plan {
     uint32_t patches, warmup;          /* of PipeFusion */
     bool int8;                         /* what is sent */
     bool kept_int8;                    /* what PipeFusion keeps of other patches */
-    bool shard;                        /* devices keep the weights of some blocks each */
+    bool any;                          /* of auto: methods that make a slightly other picture, too */
     double shares[DITI_SPLIT_DEVICES]; /* of each rank in the work of its branch of guidance, where they sum to 1; all
                                           0: as the devices' rates */
 } diti_split_plan;
 
-/* --- names: auto | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8 | shard. What is not named has degree 1. Behind
- * pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more of them, ":m8w2k8";
- * else there are as many patches as stages, and one step of warm-up. --- */
+/* --- names: auto | auto:any | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8 | shard. What is not named has
+ * degree 1. Behind pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more of
+ * them, ":m8w2k8"; else there are as many patches as stages, and one step of warm-up. --- */
 DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err);
 DIT_INTERNAL DITI_UNUSED const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]);
@@ -124,6 +125,8 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_split_check_plan(const diti_split_plan 
 DIT_INTERNAL DITI_UNUSED void diti_split_own_system(diti_split_system *out);
 /* Operations of one evaluation of one branch of guidance; a multiplication with its addition counts twice. */
 DIT_INTERNAL DITI_UNUSED double diti_split_flops(const diti_split_shape *shape);
+/* Bytes of weights that a device sends in a step where they are sharded, else 0. */
+DIT_INTERNAL DITI_UNUSED double diti_split_shard_bytes(const diti_split_shape *shape, const diti_split *split);
 /* Bytes that a device sends along an axis for one branch: per layer (tensor, ulysses, ring), per step and boundary of
  * stages (pipefusion, layers; the latent that goes back to the first is not counted), per step (cfg). element: bytes
  * of a value. */
@@ -138,7 +141,9 @@ DIT_INTERNAL DITI_UNUSED double diti_split_skip_bytes(const diti_split_request *
 DIT_INTERNAL DITI_UNUSED void diti_split_predict(const diti_split_request *request, const diti_split *split,
                                                  diti_split_cost *out);
 /* The best splits of all factorisations of the box's devices, best first: what fits, then by seconds, then by how long
- * devices are busy. Returns how many there are; writes at most `most`. */
+ * devices are busy. Weights are sharded where they do not fit otherwise, and where nothing fits tensor's matrices are
+ * cut as a grid if it has more devices than there are heads: both send more. Returns how many there are; writes at most
+ * `most`. */
 DIT_INTERNAL DITI_UNUSED uint32_t diti_split_choose(const diti_split_request *request, diti_split_cost *out,
                                                     uint32_t most);
 

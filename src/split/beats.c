@@ -1,0 +1,213 @@
+/* Signs of life between processes. Every rank of a run sends each rank that it exchanges with a word a second, and its
+   last word when the run ends here, so that nobody waits for one that was killed, hangs or has failed. No thread helps:
+   words are sent and looked for whenever the mesh is pumped. */
+#include "split/mesh.h"
+
+#define DITI_BEAT_US 1000000u
+#define DITI_BEAT_SILENCE_US 25000000u
+#define DITI_BEAT_FAREWELL_US 5000000u
+enum { DITI_BEAT_ALIVE = 1, DITI_BEAT_ENDED, DITI_BEAT_FAILED }; /* FAILED: with 256 times the rank that is to blame */
+
+typedef struct diti_beat {
+    uint32_t rank;
+    uint32_t word, last, heard; /* on their way: a usual word, the last one, what comes */
+    void *sending, *leaving, *hearing;
+    uint64_t sent, received; /* so many words */
+    uint64_t sent_us, silent_us;
+    bool alive; /* it was heard in this run */
+    bool left;  /* the last word was sent to it */
+    bool over;  /* its last word has come */
+} diti_beat;
+
+struct diti_beats {
+    diti_beats *next; /* of those whose words are still on their way to them (diti_peers.deaf) */
+    dit_transport with;
+    uint32_t self, tag; /* tag: without the sender */
+    uint32_t runs, count;
+    uint32_t blamed; /* the rank that ended the run for all; this one: none did */
+    uint64_t pumped_us;
+    diti_beat list[DITI_MAX_DEVICES];
+};
+
+static uint64_t diti_beat_tag(const diti_beats *beats, uint32_t sender, uint64_t number) {
+    uint64_t lane = (beats->tag << 10 | sender << 5 | sender) & ((1u << DITI_LANE_TAG_BITS) - 1); /* no lane's */
+    return lane << 14 | (beats->runs & 0xfu) << 10 | (number & 0x3ffu);
+}
+
+static void diti_beats_add(diti_beats *beats, uint32_t rank) {
+    uint32_t i;
+    for (i = 0; i < beats->count && beats->list[i].rank != rank; i++) {
+    }
+    if (rank == beats->self || i < beats->count || i == DITI_MAX_DEVICES) return;
+    beats->list[beats->count++].rank = rank;
+}
+
+DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *peers, uint32_t tag, dit_error *err) {
+    diti_beats *beats;
+    size_t i;
+    if (peers->application.rank_count <= 1) return DIT_OK;
+    beats = (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *beats);
+    if (!beats) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a mesh of devices");
+    beats->with = peers->application;
+    beats->self = beats->blamed = peers->application.rank;
+    beats->tag = tag;
+    mesh->silence_us = peers->limit_us < DITI_BEAT_SILENCE_US ? peers->limit_us : DITI_BEAT_SILENCE_US;
+    for (i = 0; i < mesh->lane_count; i++) {
+        diti_beats_add(beats, mesh->lanes[i]->ranks[DITI_LANE_OUT]);
+        diti_beats_add(beats, mesh->lanes[i]->ranks[DITI_LANE_IN]);
+    }
+    mesh->beats = beats;
+    return DIT_OK;
+}
+
+/* 1: *request, if there is one, is done; 0: not yet; < 0: it failed. */
+static int diti_beat_done(const diti_beats *beats, void **request) {
+    int done = *request ? beats->with.poll(*request, beats->with.user) : 1;
+    if (done) *request = NULL;
+    return done;
+}
+
+static dit_result diti_beat_broken(const diti_beats *beats, const diti_beat *beat, dit_error *err) {
+    return diti_fail(err, DIT_ERROR_TRANSPORT, "the application's transport failed between ranks %u and %u",
+                     beats->self, beat->rank);
+}
+
+/* Words that have come; the next one is asked for. */
+static dit_result diti_beat_listen(diti_beats *beats, diti_beat *beat, dit_error *err) {
+    int done = beat->hearing ? diti_beat_done(beats, &beat->hearing) : 0;
+    if (done < 0) return diti_beat_broken(beats, beat, err);
+    if (done) {
+        beat->silent_us = 0;
+        beat->alive = true;
+        beat->over = beat->heard != DITI_BEAT_ALIVE;
+        if (beat->heard % 256 == DITI_BEAT_FAILED) beats->blamed = beat->heard / 256;
+        if (beat->heard % 256 == DITI_BEAT_FAILED && beats->blamed == beat->rank)
+            return diti_fail(err, DIT_ERROR_TRANSPORT,
+                             "rank %u ended its run early: it failed, and its error says why, or was cancelled",
+                             beat->rank);
+        if (beat->heard % 256 == DITI_BEAT_FAILED)
+            return diti_fail(err, DIT_ERROR_TRANSPORT, "rank %u is gone, says rank %u", beats->blamed, beat->rank);
+    }
+    if (beat->hearing || beat->over) return DIT_OK;
+    beat->hearing = beats->with.receive(beat->rank, &beat->heard, sizeof beat->heard,
+                                        diti_beat_tag(beats, beat->rank, beat->received++), beats->with.user);
+    return beat->hearing ? DIT_OK : diti_beat_broken(beats, beat, err);
+}
+
+static dit_result diti_beat_say(diti_beats *beats, diti_beat *beat, uint64_t now, dit_error *err) {
+    int done = diti_beat_done(beats, &beat->sending);
+    if (done < 0) return diti_beat_broken(beats, beat, err);
+    if (!done || beat->left || (beat->sent && now - beat->sent_us < DITI_BEAT_US)) return DIT_OK;
+    beat->word = DITI_BEAT_ALIVE;
+    beat->sent_us = now;
+    beat->sending = beats->with.send(beat->rank, &beat->word, sizeof beat->word,
+                                     diti_beat_tag(beats, beats->self, beat->sent++), beats->with.user);
+    return beat->sending ? DIT_OK : diti_beat_broken(beats, beat, err);
+}
+
+static void diti_beat_leave(diti_beats *beats, diti_beat *beat, bool failed) {
+    if (beat->left) return;
+    beat->left = true;
+    beat->last = failed ? DITI_BEAT_FAILED + 256 * beats->blamed : (uint32_t)DITI_BEAT_ENDED;
+    beat->leaving = beats->with.send(beat->rank, &beat->last, sizeof beat->last,
+                                     diti_beat_tag(beats, beats->self, beat->sent++), beats->with.user);
+}
+
+/* Where the dead rank is known, nothing that it owes is waited for. */
+static void diti_beats_give_up(diti_mesh *mesh, uint32_t rank) {
+    size_t i;
+    for (i = 0; i < mesh->lane_count; i++)
+        if (mesh->lanes[i]->ranks[DITI_LANE_OUT] == rank || mesh->lanes[i]->ranks[DITI_LANE_IN] == rank)
+            mesh->lanes[i]->limit_us = 0;
+}
+
+DIT_INTERNAL dit_result diti_beats_pump(diti_mesh *mesh, dit_error *err) {
+    diti_beats *beats = mesh->beats;
+    uint64_t now = diti_clock_us(), passed;
+    dit_result result = DIT_OK;
+    uint32_t i;
+    if (!beats) return DIT_OK;
+    passed = beats->pumped_us && now > beats->pumped_us ? now - beats->pumped_us : 0;
+    beats->pumped_us = now;
+    for (i = 0; i < beats->count && result >= 0; i++) {
+        diti_beat *beat = &beats->list[i];
+        if (beat->over) { /* nobody listens there; it may still wait for this rank's last word */
+            diti_beat_leave(beats, beat, false);
+            continue;
+        }
+        if (beat->alive) beat->silent_us += passed < DITI_BEAT_US ? passed : DITI_BEAT_US;
+        result = diti_beat_listen(beats, beat, err);
+        if (result >= 0) result = diti_beat_say(beats, beat, now, err);
+        if (result >= 0 && !beat->over && beat->silent_us > mesh->silence_us) {
+            beats->blamed = beat->rank;
+            result = diti_fail(err, DIT_ERROR_TRANSPORT,
+                               "rank %u has given no sign of life for %u s: it was killed, hangs or is not stepped",
+                               beat->rank, (uint32_t)(mesh->silence_us / 1000000u));
+        }
+        if (result < 0) diti_beats_give_up(mesh, beat->rank);
+    }
+    return result;
+}
+
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed) {
+    uint32_t i;
+    for (i = 0; mesh->beats && mesh->beats->pumped_us && i < mesh->beats->count; i++)
+        diti_beat_leave(mesh->beats, &mesh->beats->list[i], failed);
+}
+
+/* Whether words are on their way from or to here. */
+static bool diti_beats_busy(diti_beats *beats) {
+    bool busy = false;
+    uint32_t i;
+    for (i = 0; i < beats->count; i++) {
+        diti_beat *beat = &beats->list[i];
+        if (beat->hearing && diti_beat_done(beats, &beat->hearing) > 0) {
+            beat->over = beat->heard != DITI_BEAT_ALIVE;
+            if (!beat->over) diti_beat_listen(beats, beat, NULL);
+        }
+        busy = diti_beat_done(beats, &beat->sending) == 0 || busy;
+        busy = diti_beat_done(beats, &beat->leaving) == 0 || busy;
+        busy = busy || beat->hearing;
+    }
+    return busy;
+}
+
+DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
+    diti_beats *beats = mesh->beats, *fresh;
+    uint64_t begin = diti_clock_us();
+    bool busy, heard = false;
+    uint32_t i;
+    if (!beats || !beats->pumped_us) return;
+    diti_beats_leave(mesh, false);
+    for (i = 0; i < beats->count; i++)
+        heard = heard || (beats->list[i].alive && beats->list[i].silent_us < mesh->silence_us);
+    while ((busy = diti_beats_busy(beats)) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
+        diti_plan_pause(mesh->members[0].plan, NULL);
+    fresh = busy ? (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *fresh) : beats;
+    mesh->beats = fresh;
+    if (fresh && busy) {
+        *fresh = *beats;
+        fresh->next = NULL;
+    }
+    if (busy) { /* a transfer cannot be taken back, and may still come to where it was asked for */
+        beats->next = peers->deaf;
+        peers->deaf = beats;
+    }
+    if (!fresh) return;
+    fresh->runs++;
+    fresh->blamed = fresh->self;
+    fresh->pumped_us = 0;
+    for (i = 0; i < fresh->count; i++) {
+        uint32_t rank = fresh->list[i].rank;
+        memset(&fresh->list[i], 0, sizeof fresh->list[i]);
+        fresh->list[i].rank = rank;
+    }
+}
+
+DIT_INTERNAL void diti_beats_free(const diti_env *env, diti_beats *beats) {
+    while (beats) {
+        diti_beats *next = beats->next;
+        diti_free(env, beats);
+        beats = next;
+    }
+}
