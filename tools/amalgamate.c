@@ -58,11 +58,19 @@ static void append_source(text *out, const char *name, const char *source) {
 static void append_api(text *out, const char *name, const char *api) {
     (void)name;
     append_string(out, api);
-    append_string(out, "\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n"
-                       "#define DIT_IMPLEMENTED\n"
-                       "#ifndef DIT_INTERNAL /* tests that call internal functions define it as extern */\n"
-                       "#define DIT_INTERNAL static\n"
-                       "#endif\n");
+    append_string(
+        out, "\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n"
+             "#define DIT_IMPLEMENTED\n"
+             "#ifndef DIT_INTERNAL /* tests that call internal functions define it as extern */\n"
+             "#define DIT_INTERNAL static\n"
+             "#endif\n"
+             "#if defined(__GNUC__) && \\\n"
+             "    (defined(DIT_NO_SPLIT) || defined(DIT_NO_TRACE) || defined(DIT_NO_TUNE) || \\\n"
+             "     defined(DIT_NO_PYTORCH) || defined(DIT_NO_PIXART) || defined(DIT_NO_DIT) || \\\n"
+             "     defined(DIT_NO_SD3) || defined(DIT_NO_FLUX) || defined(DIT_NO_HUNYUANDIT))\n"
+             "/* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */\n"
+             "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"
+             "#endif\n");
 }
 
 static void append_licence(text *out, const char *name, const char *licence) {

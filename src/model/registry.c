@@ -1,13 +1,50 @@
 #include "model/model.h"
 
-static const diti_family *diti_family_at(size_t index) {
+/* A build may leave families out; a message about an unknown model then names them. */
+#ifdef DIT_NO_PIXART
+#define DITI_PIXART NULL
+#define DITI_WITHOUT_PIXART "; this build was made without PixArt (DIT_NO_PIXART)"
+#else
+#define DITI_PIXART diti_pixart_family()
+#define DITI_WITHOUT_PIXART ""
+#endif
+#ifdef DIT_NO_DIT
+#define DITI_DIT NULL
+#define DITI_WITHOUT_DIT "; this build was made without DiT (DIT_NO_DIT)"
+#else
+#define DITI_DIT diti_dit_family()
+#define DITI_WITHOUT_DIT ""
+#endif
+#ifdef DIT_NO_FLUX
+#define DITI_FLUX NULL
+#define DITI_WITHOUT_FLUX "; this build was made without FLUX.1 (DIT_NO_FLUX)"
+#else
+#define DITI_FLUX diti_flux_family()
+#define DITI_WITHOUT_FLUX ""
+#endif
+#ifdef DIT_NO_SD3
+#define DITI_SD3 NULL
+#define DITI_WITHOUT_SD3 "; this build was made without SD3 (DIT_NO_SD3)"
+#else
+#define DITI_SD3 diti_sd3_family()
+#define DITI_WITHOUT_SD3 ""
+#endif
+#ifdef DIT_NO_HUNYUANDIT
+#define DITI_HUNYUANDIT NULL
+#define DITI_WITHOUT_HUNYUANDIT "; this build was made without HunyuanDiT (DIT_NO_HUNYUANDIT)"
+#else
+#define DITI_HUNYUANDIT diti_hunyuandit_family()
+#define DITI_WITHOUT_HUNYUANDIT ""
+#endif
+
+#define DITI_FAMILIES 5u
+static const diti_family *diti_family_at(size_t index) { /* NULL: it was left out of this build */
     switch (index) {
-    case 0: return diti_pixart_family();
-    case 1: return diti_dit_family();
-    case 2: return diti_flux_family();
-    case 3: return diti_sd3_family();
-    case 4: return diti_hunyuandit_family();
-    default: return NULL;
+    case 0: return DITI_PIXART;
+    case 1: return DITI_DIT;
+    case 2: return DITI_FLUX;
+    case 3: return DITI_SD3;
+    default: return DITI_HUNYUANDIT;
     }
 }
 
@@ -17,17 +54,19 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
     const char *name = diti_json_string(config, "_class_name", NULL);
     const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
     if (!name) name = first ? first->name : "none";
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s",
-                     diti_checkpoint_name(checkpoint), what, name);
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s" DITI_WITHOUT_PIXART
+            DITI_WITHOUT_DIT DITI_WITHOUT_FLUX DITI_WITHOUT_SD3 DITI_WITHOUT_HUNYUANDIT,
+        diti_checkpoint_name(checkpoint), what, name);
 }
 
 static const diti_family *diti_family_find(const diti_json *config, const diti_checkpoint *checkpoint,
                                            const char *prefix) {
-    const diti_family *family;
     size_t i;
-    for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
-        if (family->recognise(config, checkpoint, prefix)) return family;
+    for (i = 0; i < DITI_FAMILIES; i++) {
+        const diti_family *family = diti_family_at(i);
+        if (family && family->recognise(config, checkpoint, prefix)) return family;
     }
     return NULL;
 }
