@@ -1,51 +1,46 @@
 #include "model/model.h"
 
-/* A build may leave families out; a message about an unknown model then names them. */
-#ifdef DIT_NO_PIXART
-#define DITI_PIXART NULL
-#define DITI_WITHOUT_PIXART "; this build was made without PixArt (DIT_NO_PIXART)"
-#else
-#define DITI_PIXART diti_pixart_family()
-#define DITI_WITHOUT_PIXART ""
-#endif
-#ifdef DIT_NO_DIT
-#define DITI_DIT NULL
-#define DITI_WITHOUT_DIT "; this build was made without DiT (DIT_NO_DIT)"
-#else
-#define DITI_DIT diti_dit_family()
-#define DITI_WITHOUT_DIT ""
-#endif
-#ifdef DIT_NO_FLUX
-#define DITI_FLUX NULL
-#define DITI_WITHOUT_FLUX "; this build was made without FLUX.1 (DIT_NO_FLUX)"
-#else
-#define DITI_FLUX diti_flux_family()
-#define DITI_WITHOUT_FLUX ""
-#endif
-#ifdef DIT_NO_SD3
-#define DITI_SD3 NULL
-#define DITI_WITHOUT_SD3 "; this build was made without SD3 (DIT_NO_SD3)"
-#else
-#define DITI_SD3 diti_sd3_family()
-#define DITI_WITHOUT_SD3 ""
-#endif
-#ifdef DIT_NO_HUNYUANDIT
-#define DITI_HUNYUANDIT NULL
-#define DITI_WITHOUT_HUNYUANDIT "; this build was made without HunyuanDiT (DIT_NO_HUNYUANDIT)"
-#else
-#define DITI_HUNYUANDIT diti_hunyuandit_family()
-#define DITI_WITHOUT_HUNYUANDIT ""
-#endif
-
 #define DITI_FAMILIES 5u
+
 static const diti_family *diti_family_at(size_t index) { /* NULL: it was left out of this build */
     switch (index) {
-    case 0: return DITI_PIXART;
-    case 1: return DITI_DIT;
-    case 2: return DITI_FLUX;
-    case 3: return DITI_SD3;
-    default: return DITI_HUNYUANDIT;
+#ifndef DIT_NO_PIXART
+    case 0: return diti_pixart_family();
+#endif
+#ifndef DIT_NO_DIT
+    case 1: return diti_dit_family();
+#endif
+#ifndef DIT_NO_FLUX
+    case 2: return diti_flux_family();
+#endif
+#ifndef DIT_NO_SD3
+    case 3: return diti_sd3_family();
+#endif
+#ifndef DIT_NO_HUNYUANDIT
+    case 4: return diti_hunyuandit_family();
+#endif
+    default: return NULL;
     }
+}
+
+DIT_INTERNAL const char *diti_families_left_out(void) {
+    return ""
+#ifdef DIT_NO_PIXART
+           "; DIT_NO_PIXART left PixArt out of this build"
+#endif
+#ifdef DIT_NO_DIT
+           "; DIT_NO_DIT left DiT out of this build"
+#endif
+#ifdef DIT_NO_FLUX
+           "; DIT_NO_FLUX left FLUX.1 out of this build"
+#endif
+#ifdef DIT_NO_SD3
+           "; DIT_NO_SD3 left SD3 out of this build"
+#endif
+#ifdef DIT_NO_HUNYUANDIT
+           "; DIT_NO_HUNYUANDIT left HunyuanDiT out of this build"
+#endif
+        ;
 }
 
 /* What an unknown model looks like: its class, else one of its tensors. */
@@ -54,11 +49,9 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
     const char *name = diti_json_string(config, "_class_name", NULL);
     const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
     if (!name) name = first ? first->name : "none";
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_MODEL,
-        "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s" DITI_WITHOUT_PIXART
-            DITI_WITHOUT_DIT DITI_WITHOUT_FLUX DITI_WITHOUT_SD3 DITI_WITHOUT_HUNYUANDIT,
-        diti_checkpoint_name(checkpoint), what, name);
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                     "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s%s",
+                     diti_checkpoint_name(checkpoint), what, name, diti_families_left_out());
 }
 
 static const diti_family *diti_family_find(const diti_json *config, const diti_checkpoint *checkpoint,
