@@ -4387,6 +4387,8 @@ DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *s
     return result;
 }
 
+#ifndef DIT_NO_PYTORCH
+
 /* ==== src/io/zip.c ==== */
 /* The directory of a zip archive whose entries are stored as they are (APPNOTE 4.3): where the bytes of each name lie,
    and which CRC-32 they should have. Nothing is unpacked. Entries must stand one behind the other in the order of the
@@ -5592,6 +5594,35 @@ DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_erro
     diti_zip_free(&checkpoint->env, &torch.zip);
     return result;
 }
+
+#else
+
+/* ==== src/io/no_pytorch.c ==== */
+/* DIT_NO_PYTORCH: what stands in place of the reader of PyTorch files. It opens none, so nothing is there to check or
+   to free. */
+
+DIT_INTERNAL dit_result diti_zip_open(const diti_env *env, const diti_file *file, diti_zip *out, dit_error *err) {
+    (void)env, (void)file;
+    memset(out, 0, sizeof *out);
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "this build was made without PyTorch files (DIT_NO_PYTORCH)");
+}
+
+DIT_INTERNAL dit_result diti_zip_check(const diti_env *env, const diti_file *file, const diti_zip_entry *entry,
+                                       dit_error *err) {
+    (void)env, (void)file, (void)entry, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_zip_free(const diti_env *env, diti_zip *zip) { (void)env, (void)zip; }
+
+DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_error *err) {
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_MODEL,
+        "%s: this build was made without PyTorch files (DIT_NO_PYTORCH); convert the model to safetensors, or to GGUF with dit-convert",
+        diti_checkpoint_name(checkpoint));
+}
+
+#endif
 
 /* ==== src/io/i8_row.c ==== */
 /* int8 weights with one scale per row, plain or rotated (ConvRot, arXiv:2512.03673): how a float row becomes one, and
@@ -8311,6 +8342,8 @@ DIT_INTERNAL void diti_destroy_pages(diti_device *a, diti_device *b, void *pages
     diti_keep_or_destroy(kept_by_b ? b : a, &kept);
 }
 
+#ifndef DIT_NO_TRACE
+
 /* ==== src/vk/trace.c ==== */
 /* Traces: a list of events in chunks, filled by any thread, and the clocks that their times come from. */
 
@@ -8664,6 +8697,64 @@ DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, ui
         if (complete.id && complete.slices) diti_trace_add_device_range(trace, &complete);
     }
 }
+
+#else
+
+/* ==== src/vk/no_trace.c ==== */
+/* DIT_NO_TRACE: what stands in place of traces. A context that asks for one is refused, so no device ever has one. */
+
+DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
+                                          dit_error *err) {
+    (void)env, (void)light, (void)limit;
+    *out = NULL;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "dit_context_desc: trace must be false: this build was made without traces (DIT_NO_TRACE)");
+}
+
+DIT_INTERNAL void diti_trace_destroy(diti_trace *trace) { (void)trace; }
+
+DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device, dit_error *err) {
+    (void)trace, (void)device, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL uint64_t diti_trace_now(diti_trace *trace) {
+    (void)trace;
+    return 0;
+}
+
+DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t ticks, uint64_t now_ns) {
+    (void)device, (void)ticks, (void)now_ns;
+    return 0;
+}
+
+DIT_INTERNAL void diti_trace_add(diti_trace *trace, const diti_trace_event *event) { (void)trace, (void)event; }
+
+DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events) { (void)trace, (void)events; }
+
+DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name) {
+    (void)trace, (void)lane, (void)name;
+    diti_trace_scope scope = DITI_ZERO;
+    return scope;
+}
+
+DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes) { (void)scope, (void)bytes; }
+
+DIT_INTERNAL void diti_trace_close_as(const diti_trace_scope *scope, const char *text, double bytes) {
+    (void)scope, (void)text, (void)bytes;
+}
+
+DIT_INTERNAL uint64_t diti_trace_submitted(diti_trace *trace) {
+    (void)trace;
+    return 0;
+}
+
+DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, uint8_t device, uint64_t begin_ns,
+                                      uint64_t end_ns) {
+    (void)trace, (void)submission, (void)device, (void)begin_ns, (void)end_ns;
+}
+
+#endif
 
 /* ==== src/vk/memory.c ==== */
 
@@ -9473,6 +9564,8 @@ DIT_INTERNAL dit_result diti_device_group_bind(diti_device *device, const diti_b
     return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory2 of another device's memory", err) : DIT_OK;
 }
 
+#ifndef DIT_NO_SPLIT
+
 /* ==== src/vk/peer.c ==== */
 /* Memory that two devices have in common: exported by one and imported by the other, or pages of the host that both
    import. Every way is offered only where the drivers say that they can; whether the bytes arrive is for a test. */
@@ -9773,6 +9866,8 @@ DIT_INTERNAL dit_result diti_timeline_create_shared(diti_device *signals, diti_d
     diti_share_close(to.fd);
     return diti_device_fail(waits, vr, "vkImportSemaphoreFdKHR", err);
 }
+
+#endif
 
 /* ==== src/vk/pipeline.c ==== */
 
@@ -15140,6 +15235,8 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
         if (dispatch->bindings[i].writes) graph->made_early = graph->tensors[dispatch->bindings[i].tensor].parent;
 }
 
+#ifndef DIT_NO_SPLIT
+
 /* ==== src/graph/exchange.c ==== */
 /* Exchanges: what the plan of one device sends to others and receives from them. */
 
@@ -15440,6 +15537,98 @@ DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t d
     diti_free(env, events);
     diti_free(env, numbers);
 }
+
+#else
+
+/* ==== src/graph/no_split.c ==== */
+/* DIT_NO_SPLIT: groups of one device, which share nothing and exchange nothing. The functions that exchange are
+   called in larger groups alone. */
+
+DIT_INTERNAL uint32_t diti_group_count(const diti_group *group) {
+    (void)group;
+    return 1;
+}
+
+DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total) {
+    (void)group;
+    return index ? total : 0;
+}
+
+DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total) {
+    (void)group;
+    return index ? 0 : total;
+}
+
+DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns) {
+    (void)group;
+    return index ? columns : 0;
+}
+
+DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *group, diti_tensor part, uint32_t items,
+                                         uint32_t total, const char *name) {
+    (void)graph, (void)group, (void)items, (void)total, (void)name;
+    return part;
+}
+
+DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name) {
+    (void)graph, (void)group, (void)x, (void)name;
+}
+
+DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x) {
+    (void)graph, (void)group, (void)x;
+}
+
+DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                           uint32_t kinds) {
+    (void)graph, (void)desc, (void)kinds;
+    return x;
+}
+
+DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                            diti_tensor out) {
+    (void)graph, (void)desc, (void)out;
+    return x;
+}
+
+DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x) {
+    (void)graph;
+    return x;
+}
+
+DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x) {
+    return diti_tensor_get(graph, x)->format;
+}
+
+DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out) {
+    (void)graph, (void)payload, (void)out;
+}
+
+DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
+                                           diti_element format) {
+    (void)graph, (void)exchange, (void)format;
+    return payload;
+}
+
+DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends) {
+    (void)graph, (void)tensor, (void)peer, (void)sends;
+    return 0;
+}
+
+DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange) { (void)graph, (void)exchange; }
+
+DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
+    (void)graph, (void)from, (void)to, (void)peer;
+}
+
+DIT_INTERNAL void diti_exchange_widen(diti_graph *graph) { (void)graph; }
+
+DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) { (void)graph, (void)block; }
+
+DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t devices, uint32_t segment) {
+    (void)graph, (void)self, (void)devices, (void)segment;
+}
+
+#endif
 
 /* ==== src/graph/arena.c ==== */
 /* Where tensors live: arena tensors share memory by liveness, states and inputs get their own. */
@@ -17619,6 +17808,8 @@ DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double
     return DIT_OK;
 }
 
+#ifndef DIT_NO_TUNE
+
 /* ==== src/graph/tune.c ==== */
 /* Tuning on request: every kernel has a usual size of tiles and up to two others, which give the same bytes. Ops ask
    here which one to take; where that was never measured on the device they leave a case, and diti_tune_run measures
@@ -17813,6 +18004,23 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
     }
     return result;
 }
+
+#else
+
+/* ==== src/graph/no_tune.c ==== */
+/* DIT_NO_TUNE: what stands in place of tuning. Every kernel has its usual tiles, so no graph wants to be measured. */
+
+DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted) {
+    (void)graph, (void)wanted;
+    return 0;
+}
+
+DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err) {
+    (void)graph, (void)progress, (void)err;
+    return DIT_OK;
+}
+
+#endif
 
 /* ==== src/graph/calibrate.c ==== */
 /* The speed of a device is measured once per device and driver, and kept in the cache blob. Slices are cut by it, and
@@ -18857,6 +19065,8 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     diti_small_emit(graph, &dispatch, 1, pixels, 19);
 }
 
+#ifndef DIT_NO_SPLIT
+
 /* ==== src/graph/collective.c ==== */
 /* What groups of devices do together, made of exchanges: everyone's parts to everyone, sums, rows against heads. */
 
@@ -19160,6 +19370,8 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
         if (i != self) diti_payload_open(graph, parts[i], diti_heads_of(graph, desc, out, 0, desc->items * own, 0, i));
     return out;
 }
+
+#endif
 
 /* ==== src/graph/ops_expand.c ==== */
 /* Stored weights as matrices that kernels read (shaders/expand.comp), and rows of tables by index. */
@@ -25406,6 +25618,8 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
+/* What a message about an unknown model says of families that this build lacks: "; DIT_NO_FLUX left ..." for each. */
+DIT_INTERNAL const char *diti_families_left_out(void);
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 /* The blocks that are computed here: [*first, *end). */
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
@@ -26875,6 +27089,8 @@ DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, const diti_join
     return diti_attend(graph, denoise, &desc, qkv);
 }
 
+#ifndef DIT_NO_PIXART
+
 /* ==== src/model/pixart.c ==== */
 
 /* PixArt-alpha and PixArt-Sigma (docs/models.md 3.2). D is the width of the residual stream; the text is attended by
@@ -27473,6 +27689,10 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
     return &family;
 }
 
+#endif
+
+#ifndef DIT_NO_DIT
+
 /* ==== src/model/dit.c ==== */
 
 /* DiT, class-conditional (docs/models.md 3.1). D is the width of the residual stream. What it is conditioned on, the
@@ -27902,6 +28122,10 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
         diti_dit_begin, diti_dit_embed,     diti_dit_run_block, diti_dit_final,   diti_dit_write_inputs};
     return &family;
 }
+
+#endif
+
+#ifndef DIT_NO_HUNYUANDIT
 
 /* ==== src/model/hunyuandit.c ==== */
 
@@ -28726,6 +28950,10 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
     return &family;
 }
 
+#endif
+
+#ifndef DIT_NO_FLUX
+
 /* ==== src/model/flux.c ==== */
 
 /* FLUX.1 (docs/models.md 3.4): double blocks, in which text and image have weights of their own and attend each other,
@@ -29345,6 +29573,10 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
     return &family;
 }
 
+#endif
+
+#ifndef DIT_NO_SD3
+
 /* ==== src/model/sd3.c ==== */
 
 /* Stable Diffusion 3 and 3.5 (docs/models.md 3.3): every block has weights of its own for text and image, which attend
@@ -29896,17 +30128,51 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
     return &family;
 }
 
+#endif
+
 /* ==== src/model/registry.c ==== */
 
-static const diti_family *diti_family_at(size_t index) {
+#define DITI_FAMILIES 5u
+
+static const diti_family *diti_family_at(size_t index) { /* NULL: it was left out of this build */
     switch (index) {
+#ifndef DIT_NO_PIXART
     case 0: return diti_pixart_family();
+#endif
+#ifndef DIT_NO_DIT
     case 1: return diti_dit_family();
+#endif
+#ifndef DIT_NO_FLUX
     case 2: return diti_flux_family();
+#endif
+#ifndef DIT_NO_SD3
     case 3: return diti_sd3_family();
+#endif
+#ifndef DIT_NO_HUNYUANDIT
     case 4: return diti_hunyuandit_family();
+#endif
     default: return NULL;
     }
+}
+
+DIT_INTERNAL const char *diti_families_left_out(void) {
+    return ""
+#ifdef DIT_NO_PIXART
+           "; DIT_NO_PIXART left PixArt out of this build"
+#endif
+#ifdef DIT_NO_DIT
+           "; DIT_NO_DIT left DiT out of this build"
+#endif
+#ifdef DIT_NO_FLUX
+           "; DIT_NO_FLUX left FLUX.1 out of this build"
+#endif
+#ifdef DIT_NO_SD3
+           "; DIT_NO_SD3 left SD3 out of this build"
+#endif
+#ifdef DIT_NO_HUNYUANDIT
+           "; DIT_NO_HUNYUANDIT left HunyuanDiT out of this build"
+#endif
+        ;
 }
 
 /* What an unknown model looks like: its class, else one of its tensors. */
@@ -29916,16 +30182,16 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
     const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
     if (!name) name = first ? first->name : "none";
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s",
-                     diti_checkpoint_name(checkpoint), what, name);
+                     "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s%s",
+                     diti_checkpoint_name(checkpoint), what, name, diti_families_left_out());
 }
 
 static const diti_family *diti_family_find(const diti_json *config, const diti_checkpoint *checkpoint,
                                            const char *prefix) {
-    const diti_family *family;
     size_t i;
-    for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
-        if (family->recognise(config, checkpoint, prefix)) return family;
+    for (i = 0; i < DITI_FAMILIES; i++) {
+        const diti_family *family = diti_family_at(i);
+        if (family && family->recognise(config, checkpoint, prefix)) return family;
     }
     return NULL;
 }
@@ -33101,6 +33367,8 @@ DIT_INTERNAL void diti_mesh_settle(diti_mesh *mesh); /* the run is over, whateve
 DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to);
 #endif
 
+#ifndef DIT_NO_SPLIT
+
 /* ==== src/split/lane.c ==== */
 /* Copies from one device to another. A chunk has three steps: out of the source into a slot, from side to side, out of
    the slot into the target. The first and the last are submissions to the two devices, which wait for what was
@@ -35169,6 +35437,100 @@ DIT_INTERNAL void diti_split_weights(const diti_split *split, const double *shar
     for (i = 0; i < count; i++) weights[i] = shares[0] > 0 ? (float)sums[i] : 1.0f / (float)count;
 }
 
+#else
+
+/* ==== src/split/no_split.c ==== */
+/* DIT_NO_SPLIT: what stands in place of peers, meshes and names of splits. A context of several devices is refused, and
+   so is a split; no job ever has a mesh, so the functions of meshes are never called. */
+
+DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *const *devices, uint32_t count,
+                                          const dit_transport *application, const char *overrides, diti_peers **out,
+                                          dit_error *err) {
+    (void)env, (void)devices, (void)count, (void)application, (void)overrides;
+    *out = NULL;
+    return diti_fail(
+        err, DIT_ERROR_INVALID_ARGUMENT,
+        "dit_context_desc: there must be one device and one rank: this build was made without splits (DIT_NO_SPLIT)");
+}
+
+DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) { (void)peers; }
+
+DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice) {
+    (void)mesh, (void)member, (void)segment, (void)slice;
+    return true;
+}
+
+DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t member, uint32_t segment, uint32_t slice,
+                                         uint64_t *value, dit_error *err) {
+    (void)mesh, (void)member, (void)segment, (void)slice, (void)value, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err) {
+    (void)mesh, (void)moved, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL diti_device *diti_mesh_waits(const diti_mesh *mesh) {
+    (void)mesh;
+    return NULL;
+}
+
+DIT_INTERNAL bool diti_mesh_awaits(const diti_mesh *mesh, const diti_device *device) {
+    (void)mesh, (void)device;
+    return false;
+}
+
+DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh) {
+    (void)mesh;
+    return true;
+}
+
+DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err) {
+    (void)mesh, (void)timeout_ns, (void)waited, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *err) {
+    (void)mesh, (void)moved, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL uint64_t diti_mesh_bytes(const diti_mesh *mesh, uint32_t member, uint32_t to) {
+    (void)mesh, (void)member, (void)to;
+    return 0;
+}
+
+DIT_INTERNAL uint32_t diti_split_ranks(const diti_split *split) {
+    (void)split;
+    return 1;
+}
+
+DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]) {
+    (void)plan;
+    diti_format(out, DITI_SPLIT_NAME, "cfg1");
+    return out;
+}
+
+DIT_INTERNAL dit_result diti_split_check_plan(const diti_split_plan *plan, const diti_split_shape *shape,
+                                              dit_error *err) {
+    (void)plan, (void)shape, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_split_take(const diti_env *env, const char *text, diti_split_plan *out, dit_error *err) {
+    (void)env;
+    uint32_t axis;
+    memset(out, 0, sizeof *out);
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) out->split.degree[axis] = 1;
+    out->patches = out->warmup = 1;
+    if (diti_equal(text, "cfg1") || diti_equal(text, "auto")) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "dit_job_desc: split %.100s: this build was made without splits (DIT_NO_SPLIT)", text);
+}
+
+#endif
+
 /* ==== src/job/job.h ==== */
 /* job: prompt -> image. The state machine behind the public calls. */
 #ifndef DITI_JOB_H
@@ -36322,6 +36684,11 @@ static dit_result diti_context_check(const dit_context_desc *desc, dit_error *er
     if (desc->trace_light && !desc->trace)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_context_desc: trace_light makes a trace lighter; set trace, too");
+#ifdef DIT_NO_TUNE
+    if (desc->tune)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_context_desc: tune must be false: this build was made without tuning (DIT_NO_TUNE)");
+#endif
     return DIT_OK;
 }
 
@@ -37711,8 +38078,8 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result != DIT_OK) return result;
     if (!model->transformer && !model->encoders[0].kind && !model->vae) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s holds no transformer, text encoder or VAE that dit knows",
-                         desc->source.path ? desc->source.path : "the source");
+                         "%s holds no transformer, text encoder or VAE that dit knows%s",
+                         desc->source.path ? desc->source.path : "the source", diti_families_left_out());
     }
     result = diti_model_check_used(model, desc, err);
     return result == DIT_OK ? diti_model_describe(model, err) : result;
@@ -38430,219 +38797,6 @@ DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, dit
     if (kind == DITI_STEP_ALONE) return diti_guidance_run(job, graph, 0);
     prediction = diti_transformer_step(transformer, graph, &job->denoise);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(job, graph, prediction) : prediction;
-}
-
-/* ==== src/job/patches.c ==== */
-/* PipeFusion: a step is evaluated patch by patch, so that every stage of blocks works on another one, and the solver
-   does a patch of the latent as soon as its prediction is back: the first stage goes on with that patch's next step
-   while the patches behind it are still on their way. A segment so does the solver's part of the step before it. */
-
-DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape) {
-    const uint32_t *degree = shape->split.degree;
-    return degree[DITI_SPLIT_PIPEFUSION] > 1 || (shape->patches > 1 && degree[DITI_SPLIT_LAYERS] == 1);
-}
-
-/* Steps that need keys and values which the step before has not kept: those of a branch that it left out, or of a run
-   that goes on here. */
-DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
-    const diti_job_request *request = &job->request;
-    if (!diti_patches_used(&request->shape) || step < job->begins_at + request->shape.warmup) return true;
-    return request->shape.guided && diti_job_step_kind(request, step) != DITI_STEP_ALONE &&
-           diti_job_step_kind(request, step - 1) == DITI_STEP_ALONE;
-}
-
-/* More than one stage: what a step predicts is worked on in the segment after it. */
-static bool diti_patches_piped(const dit_job *job) { return diti_group_count(&job->axes.pipefusion) > 1; }
-
-DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps) {
-    const diti_job_request *request = &job->request;
-    uint32_t form, kind;
-    bool more = steps < request->shape.steps && !diti_job_preview_due(job, steps) && !diti_patches_whole(job, steps);
-    if (!diti_patches_piped(job)) return UINT32_MAX;
-    for (form = DITI_FORM_PATCHES; form <= DITI_FORM_NEXT; form++) {
-        for (kind = 0; kind < DITI_STEP_KINDS; kind++) {
-            if (job->step_segments[form][kind] != segment) continue;
-            more = more && diti_job_step_kind(request, steps) == (diti_step_kind)kind;
-            return job->step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][kind];
-        }
-    }
-    return UINT32_MAX;
-}
-
-DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form) {
-    uint32_t kind;
-    for (kind = 0; kind < DITI_STEP_KINDS && diti_patches_piped(job); kind++)
-        if (job->step_segments[form][kind] == segment) return true;
-    return false;
-}
-
-/* ---- where predictions are ---- */
-
-/* A step's predictions: count patches, whose strips are those of the job from `first` on; of the picture as a whole
-   one, whose strip is the last. */
-typedef struct diti_patching {
-    diti_step_kind kind;
-    uint32_t first, count;
-} diti_patching;
-
-/* A patch's columns of planes. */
-static diti_tensor diti_patches_view(const dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t first_row,
-                                     uint32_t rows, uint32_t patch, uint32_t patches) {
-    uint32_t first, count = diti_transformer_strip(job->model->transformer, &job->denoise, patch, patches, &first);
-    return planes ? diti_tensor_view(graph, planes, first_row, rows, first, count) : 0;
-}
-
-static void diti_patches_strips(dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t patch, uint32_t patches,
-                                diti_tensor *strips) {
-    uint32_t all = diti_tensor_get(graph, planes)->rows, rows = job->request.shape.guided ? all / 2 : all;
-    strips[DITI_STRIP_FIRST] = diti_patches_view(job, graph, planes, 0, rows, patch, patches);
-    strips[DITI_STRIP_LAST] = diti_patches_view(job, graph, planes, all - rows, rows, patch, patches);
-    strips[DITI_STRIP_BOTH] = diti_patches_view(job, graph, planes, 0, all, patch, patches);
-}
-
-DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) {
-    const diti_job_shape *shape = &job->request.shape;
-    uint32_t rows, patch;
-    diti_tensor planes;
-    memset(&job->stale, 0, sizeof job->stale);
-    job->stale.int8 = shape->int8_kept;
-    job->denoise.stale = diti_patches_used(shape) ? &job->stale : NULL;
-    if (!diti_patches_piped(job) || job->axes.pipefusion.index || diti_graph_failed(graph)) return;
-    rows = diti_tensor_get(graph, job->latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
-    planes = diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->latent)->columns, "predictions");
-    for (patch = 0; patch < shape->patches && !diti_graph_failed(graph); patch++)
-        diti_patches_strips(job, graph, planes, patch, shape->patches, job->strips[patch]);
-    if (!diti_graph_failed(graph)) diti_patches_strips(job, graph, planes, 0, 1, job->strips[shape->patches]);
-}
-
-/* A stage of a branch, as exchanges number it, and which of a patch's strips its prediction is; false: the branch is
-   left out. */
-static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch, uint32_t *strip,
-                              uint32_t *device) {
-    const diti_group *stages = &job->axes.pipefusion, *guidance = &job->guidance;
-    bool alone = kind == DITI_STEP_ALONE || !job->request.shape.guided;
-    *device = stages->devices[stage];
-    *strip = alone ? (uint32_t)DITI_STRIP_LAST : (uint32_t)DITI_STRIP_BOTH;
-    if (guidance->count < 2) return true;
-    *device += guidance->devices[branch] - guidance->devices[guidance->index];
-    *strip = branch;
-    return branch == 1 || !alone;
-}
-
-/* The last stage's prediction of a patch goes to the first stages of all branches: 4 bytes for each of its values to
-   each of them. */
-static void diti_patches_send(const dit_job *job, diti_graph *graph, diti_tensor prediction) {
-    uint32_t branch, strip, device;
-    for (branch = 0; branch < diti_group_count(&job->guidance); branch++) {
-        diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &strip, &device);
-        diti_exchange_begin(graph, prediction, device, true);
-    }
-}
-
-static void diti_patches_receive(const dit_job *job, diti_graph *graph, const diti_patching *p) {
-    uint32_t patch, branch, strip, device, last = job->axes.pipefusion.count - 1;
-    for (patch = 0; patch < p->count; patch++)
-        for (branch = 0; branch < diti_group_count(&job->guidance); branch++)
-            if (diti_patches_peer(job, p->kind, last, branch, &strip, &device))
-                diti_exchange_carry(graph,
-                                    diti_exchange_begin(graph, job->strips[p->first + patch][strip], device, false));
-}
-
-static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_patching *p, uint32_t patch) {
-    uint32_t branch, strip, device;
-    for (branch = 0; branch < diti_group_count(&job->guidance); branch++)
-        if (diti_patches_peer(job, p->kind, 0, branch, &strip, &device))
-            diti_exchange_join(graph, job->strips[p->first + patch][strip]);
-}
-
-/* ---- a segment ---- */
-
-/* What the solver needs of the rows of its tables that job->step names. */
-static void diti_patches_select(const dit_job *job, diti_graph *graph, diti_step_kind kind, diti_solver_desc *solver) {
-    const diti_tensor_info latent = *diti_tensor_get(graph, job->latent);
-    solver->guided = job->request.shape.guided && kind != DITI_STEP_ALONE;
-    if (job->step_noise)
-        solver->noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
-                                            latent.rows, latent.columns);
-    solver->coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
-}
-
-static void diti_patches_solve(const dit_job *job, diti_graph *graph, const diti_patching *p,
-                               const diti_solver_desc *whole, uint32_t patch) {
-    diti_solver_desc solver = *whole;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, job->latent)->rows;
-    diti_patches_join(job, graph, p, patch);
-    solver.x = diti_patches_view(job, graph, whole->x, 0, rows, patch, p->count);
-    solver.h1 = diti_patches_view(job, graph, whole->h1, 0, rows, patch, p->count);
-    solver.h2 = diti_patches_view(job, graph, whole->h2, 0, rows * diti_solver_planes(whole), patch, p->count);
-    solver.x0 = diti_patches_view(job, graph, whole->x0, 0, rows, patch, p->count);
-    solver.noise = diti_patches_view(job, graph, whole->noise, 0, rows, patch, p->count);
-    diti_solver_step(graph, job->strips[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST], &solver);
-}
-
-/* Patches of this step, each on the first stage after the solver's part of the step before, where that is due. */
-static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_patching *p,
-                                  const diti_solver_desc *solver) {
-    diti_denoise *denoise = &job->denoise;
-    bool alone = p->kind == DITI_STEP_ALONE, idle = alone && job->guidance.count > 1 && job->guidance.index == 0;
-    denoise->patches = p->count;
-    denoise->first_copy = alone ? denoise->copies - 1 : 0;
-    if (job->input_scales && !job->axes.pipefusion.index)
-        denoise->input_scale = diti_select_row(graph, job->input_scales, job->step, "select input scale");
-    for (denoise->patch = 0; denoise->patch < p->count && !diti_graph_failed(graph); denoise->patch++) {
-        diti_tensor prediction = 0;
-        if (solver) diti_patches_solve(job, graph, p, solver, denoise->patch);
-        if (!idle) prediction = diti_transformer_patch(job->model->transformer, graph, denoise);
-        if (prediction) diti_patches_send(job, graph, prediction);
-    }
-    denoise->patch = denoise->first_copy = 0;
-    if (!job->axes.pipefusion.index) diti_patches_receive(job, graph, p);
-}
-
-/* Rows of the tables are those of the step before until job->step moves on. */
-static void diti_patches_step(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
-                              const diti_solver_desc *states) {
-    bool first = job->axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
-    diti_solver_desc solver = *states;
-    diti_patching p;
-    uint32_t patch;
-    p.kind = kind;
-    p.first = form == DITI_FORM_WHOLE ? job->request.shape.patches : 0;
-    p.count = form == DITI_FORM_WHOLE ? 1 : job->request.shape.patches;
-    if (first && form != DITI_FORM_PATCHES) diti_patches_select(job, graph, kind, &solver);
-    if (late) diti_advance_step(graph, job->step);
-    if (form != DITI_FORM_REST) diti_patches_evaluate(job, graph, &p, first && late ? &solver : NULL);
-    for (patch = 0; patch < p.count && first && (form == DITI_FORM_WHOLE || form == DITI_FORM_REST); patch++)
-        diti_patches_solve(job, graph, &p, &solver, patch);
-    if (form == DITI_FORM_WHOLE) diti_advance_step(graph, job->step);
-}
-
-DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
-                                    const diti_solver_desc *states) {
-    job->denoise.patches = form == DITI_FORM_PATCHES ? job->request.shape.patches : 0;
-    if (diti_patches_piped(job) && !diti_graph_failed(graph)) diti_patches_step(job, graph, kind, form, states);
-    return diti_patches_piped(job);
-}
-
-/* Whether some run has segments of that form, wherever it begins. */
-DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form) {
-    const diti_job_request *request = &job->request;
-    uint32_t step, patched = 0;
-    if (form == DITI_FORM_WHOLE) return request->shape.kinds >> kind & 1u;
-    for (step = request->shape.warmup; step < request->shape.steps; step++)
-        patched += diti_job_step_kind(request, step) == kind;
-    if (!diti_patches_used(&request->shape)) return false;
-    return form == DITI_FORM_PATCHES ? patched > 0
-                                     : diti_patches_piped(job) && patched > (form == DITI_FORM_NEXT ? 1u : 0u);
-}
-
-DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) {
-    const diti_group *stages = &job->axes.pipefusion;
-    uint32_t i;
-    if (!diti_patches_piped(job)) return;
-    if (stages->index) diti_exchange_end(graph, diti_exchange_begin(graph, job->latent, stages->devices[0], false));
-    for (i = 1; i < stages->count && !stages->index; i++)
-        diti_exchange_begin(graph, job->latent, stages->devices[i], true);
 }
 
 /* ==== src/job/start.c ==== */
@@ -40354,6 +40508,221 @@ DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer co
     diti_image_record_copy(job, commands, job->preview, &job->preview_image);
 }
 
+#ifndef DIT_NO_SPLIT
+
+/* ==== src/job/patches.c ==== */
+/* PipeFusion: a step is evaluated patch by patch, so that every stage of blocks works on another one, and the solver
+   does a patch of the latent as soon as its prediction is back: the first stage goes on with that patch's next step
+   while the patches behind it are still on their way. A segment so does the solver's part of the step before it. */
+
+DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape) {
+    const uint32_t *degree = shape->split.degree;
+    return degree[DITI_SPLIT_PIPEFUSION] > 1 || (shape->patches > 1 && degree[DITI_SPLIT_LAYERS] == 1);
+}
+
+/* Steps that need keys and values which the step before has not kept: those of a branch that it left out, or of a run
+   that goes on here. */
+DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
+    const diti_job_request *request = &job->request;
+    if (!diti_patches_used(&request->shape) || step < job->begins_at + request->shape.warmup) return true;
+    return request->shape.guided && diti_job_step_kind(request, step) != DITI_STEP_ALONE &&
+           diti_job_step_kind(request, step - 1) == DITI_STEP_ALONE;
+}
+
+/* More than one stage: what a step predicts is worked on in the segment after it. */
+static bool diti_patches_piped(const dit_job *job) { return diti_group_count(&job->axes.pipefusion) > 1; }
+
+DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps) {
+    const diti_job_request *request = &job->request;
+    uint32_t form, kind;
+    bool more = steps < request->shape.steps && !diti_job_preview_due(job, steps) && !diti_patches_whole(job, steps);
+    if (!diti_patches_piped(job)) return UINT32_MAX;
+    for (form = DITI_FORM_PATCHES; form <= DITI_FORM_NEXT; form++) {
+        for (kind = 0; kind < DITI_STEP_KINDS; kind++) {
+            if (job->step_segments[form][kind] != segment) continue;
+            more = more && diti_job_step_kind(request, steps) == (diti_step_kind)kind;
+            return job->step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][kind];
+        }
+    }
+    return UINT32_MAX;
+}
+
+DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form) {
+    uint32_t kind;
+    for (kind = 0; kind < DITI_STEP_KINDS && diti_patches_piped(job); kind++)
+        if (job->step_segments[form][kind] == segment) return true;
+    return false;
+}
+
+/* ---- where predictions are ---- */
+
+/* A step's predictions: count patches, whose strips are those of the job from `first` on; of the picture as a whole
+   one, whose strip is the last. */
+typedef struct diti_patching {
+    diti_step_kind kind;
+    uint32_t first, count;
+} diti_patching;
+
+/* A patch's columns of planes. */
+static diti_tensor diti_patches_view(const dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t first_row,
+                                     uint32_t rows, uint32_t patch, uint32_t patches) {
+    uint32_t first, count = diti_transformer_strip(job->model->transformer, &job->denoise, patch, patches, &first);
+    return planes ? diti_tensor_view(graph, planes, first_row, rows, first, count) : 0;
+}
+
+static void diti_patches_strips(dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t patch, uint32_t patches,
+                                diti_tensor *strips) {
+    uint32_t all = diti_tensor_get(graph, planes)->rows, rows = job->request.shape.guided ? all / 2 : all;
+    strips[DITI_STRIP_FIRST] = diti_patches_view(job, graph, planes, 0, rows, patch, patches);
+    strips[DITI_STRIP_LAST] = diti_patches_view(job, graph, planes, all - rows, rows, patch, patches);
+    strips[DITI_STRIP_BOTH] = diti_patches_view(job, graph, planes, 0, all, patch, patches);
+}
+
+DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t rows, patch;
+    diti_tensor planes;
+    memset(&job->stale, 0, sizeof job->stale);
+    job->stale.int8 = shape->int8_kept;
+    job->denoise.stale = diti_patches_used(shape) ? &job->stale : NULL;
+    if (!diti_patches_piped(job) || job->axes.pipefusion.index || diti_graph_failed(graph)) return;
+    rows = diti_tensor_get(graph, job->latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
+    planes = diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->latent)->columns, "predictions");
+    for (patch = 0; patch < shape->patches && !diti_graph_failed(graph); patch++)
+        diti_patches_strips(job, graph, planes, patch, shape->patches, job->strips[patch]);
+    if (!diti_graph_failed(graph)) diti_patches_strips(job, graph, planes, 0, 1, job->strips[shape->patches]);
+}
+
+/* A stage of a branch, as exchanges number it, and which of a patch's strips its prediction is; false: the branch is
+   left out. */
+static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch, uint32_t *strip,
+                              uint32_t *device) {
+    const diti_group *stages = &job->axes.pipefusion, *guidance = &job->guidance;
+    bool alone = kind == DITI_STEP_ALONE || !job->request.shape.guided;
+    *device = stages->devices[stage];
+    *strip = alone ? (uint32_t)DITI_STRIP_LAST : (uint32_t)DITI_STRIP_BOTH;
+    if (guidance->count < 2) return true;
+    *device += guidance->devices[branch] - guidance->devices[guidance->index];
+    *strip = branch;
+    return branch == 1 || !alone;
+}
+
+/* The last stage's prediction of a patch goes to the first stages of all branches: 4 bytes for each of its values to
+   each of them. */
+static void diti_patches_send(const dit_job *job, diti_graph *graph, diti_tensor prediction) {
+    uint32_t branch, strip, device;
+    for (branch = 0; branch < diti_group_count(&job->guidance); branch++) {
+        diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &strip, &device);
+        diti_exchange_begin(graph, prediction, device, true);
+    }
+}
+
+static void diti_patches_receive(const dit_job *job, diti_graph *graph, const diti_patching *p) {
+    uint32_t patch, branch, strip, device, last = job->axes.pipefusion.count - 1;
+    for (patch = 0; patch < p->count; patch++)
+        for (branch = 0; branch < diti_group_count(&job->guidance); branch++)
+            if (diti_patches_peer(job, p->kind, last, branch, &strip, &device))
+                diti_exchange_carry(graph,
+                                    diti_exchange_begin(graph, job->strips[p->first + patch][strip], device, false));
+}
+
+static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_patching *p, uint32_t patch) {
+    uint32_t branch, strip, device;
+    for (branch = 0; branch < diti_group_count(&job->guidance); branch++)
+        if (diti_patches_peer(job, p->kind, 0, branch, &strip, &device))
+            diti_exchange_join(graph, job->strips[p->first + patch][strip]);
+}
+
+/* ---- a segment ---- */
+
+/* What the solver needs of the rows of its tables that job->step names. */
+static void diti_patches_select(const dit_job *job, diti_graph *graph, diti_step_kind kind, diti_solver_desc *solver) {
+    const diti_tensor_info latent = *diti_tensor_get(graph, job->latent);
+    solver->guided = job->request.shape.guided && kind != DITI_STEP_ALONE;
+    if (job->step_noise)
+        solver->noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
+                                            latent.rows, latent.columns);
+    solver->coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
+}
+
+static void diti_patches_solve(const dit_job *job, diti_graph *graph, const diti_patching *p,
+                               const diti_solver_desc *whole, uint32_t patch) {
+    diti_solver_desc solver = *whole;
+    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, job->latent)->rows;
+    diti_patches_join(job, graph, p, patch);
+    solver.x = diti_patches_view(job, graph, whole->x, 0, rows, patch, p->count);
+    solver.h1 = diti_patches_view(job, graph, whole->h1, 0, rows, patch, p->count);
+    solver.h2 = diti_patches_view(job, graph, whole->h2, 0, rows * diti_solver_planes(whole), patch, p->count);
+    solver.x0 = diti_patches_view(job, graph, whole->x0, 0, rows, patch, p->count);
+    solver.noise = diti_patches_view(job, graph, whole->noise, 0, rows, patch, p->count);
+    diti_solver_step(graph, job->strips[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST], &solver);
+}
+
+/* Patches of this step, each on the first stage after the solver's part of the step before, where that is due. */
+static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_patching *p,
+                                  const diti_solver_desc *solver) {
+    diti_denoise *denoise = &job->denoise;
+    bool alone = p->kind == DITI_STEP_ALONE, idle = alone && job->guidance.count > 1 && job->guidance.index == 0;
+    denoise->patches = p->count;
+    denoise->first_copy = alone ? denoise->copies - 1 : 0;
+    if (job->input_scales && !job->axes.pipefusion.index)
+        denoise->input_scale = diti_select_row(graph, job->input_scales, job->step, "select input scale");
+    for (denoise->patch = 0; denoise->patch < p->count && !diti_graph_failed(graph); denoise->patch++) {
+        diti_tensor prediction = 0;
+        if (solver) diti_patches_solve(job, graph, p, solver, denoise->patch);
+        if (!idle) prediction = diti_transformer_patch(job->model->transformer, graph, denoise);
+        if (prediction) diti_patches_send(job, graph, prediction);
+    }
+    denoise->patch = denoise->first_copy = 0;
+    if (!job->axes.pipefusion.index) diti_patches_receive(job, graph, p);
+}
+
+/* Rows of the tables are those of the step before until job->step moves on. */
+static void diti_patches_step(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+                              const diti_solver_desc *states) {
+    bool first = job->axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
+    diti_solver_desc solver = *states;
+    diti_patching p;
+    uint32_t patch;
+    p.kind = kind;
+    p.first = form == DITI_FORM_WHOLE ? job->request.shape.patches : 0;
+    p.count = form == DITI_FORM_WHOLE ? 1 : job->request.shape.patches;
+    if (first && form != DITI_FORM_PATCHES) diti_patches_select(job, graph, kind, &solver);
+    if (late) diti_advance_step(graph, job->step);
+    if (form != DITI_FORM_REST) diti_patches_evaluate(job, graph, &p, first && late ? &solver : NULL);
+    for (patch = 0; patch < p.count && first && (form == DITI_FORM_WHOLE || form == DITI_FORM_REST); patch++)
+        diti_patches_solve(job, graph, &p, &solver, patch);
+    if (form == DITI_FORM_WHOLE) diti_advance_step(graph, job->step);
+}
+
+DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+                                    const diti_solver_desc *states) {
+    job->denoise.patches = form == DITI_FORM_PATCHES ? job->request.shape.patches : 0;
+    if (diti_patches_piped(job) && !diti_graph_failed(graph)) diti_patches_step(job, graph, kind, form, states);
+    return diti_patches_piped(job);
+}
+
+/* Whether some run has segments of that form, wherever it begins. */
+DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form) {
+    const diti_job_request *request = &job->request;
+    uint32_t step, patched = 0;
+    if (form == DITI_FORM_WHOLE) return request->shape.kinds >> kind & 1u;
+    for (step = request->shape.warmup; step < request->shape.steps; step++)
+        patched += diti_job_step_kind(request, step) == kind;
+    if (!diti_patches_used(&request->shape)) return false;
+    return form == DITI_FORM_PATCHES ? patched > 0
+                                     : diti_patches_piped(job) && patched > (form == DITI_FORM_NEXT ? 1u : 0u);
+}
+
+DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) {
+    const diti_group *stages = &job->axes.pipefusion;
+    uint32_t i;
+    if (!diti_patches_piped(job)) return;
+    if (stages->index) diti_exchange_end(graph, diti_exchange_begin(graph, job->latent, stages->devices[0], false));
+    for (i = 1; i < stages->count && !stages->index; i++)
+        diti_exchange_begin(graph, job->latent, stages->devices[i], true);
+}
+
 /* ==== src/job/auto.c ==== */
 /* Which split suits a job and the devices of its context, from what is measured: how fast each device is, what goes
    between them, how much memory there is. And how unequal devices share the work. */
@@ -40771,6 +41140,486 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
         diti_free(&job->env, share);
     }
 }
+
+/* ==== src/job/resume.c ==== */
+/* Split jobs that go on without a device that fails. Behind every step the first share copies what the solver remembers
+   to the host. When a device fails, the others settle, the job is planned anew for those that are left, encodes and
+   prepares again, and every share begins its steps with what was copied last. */
+
+/* --- what is kept --- */
+
+enum { DITI_KEPT = 3 };
+
+static diti_tensor diti_keep_tensor(const dit_job *job, uint32_t i) { return i ? job->history[i - 1] : job->latent; }
+
+static VkDeviceSize diti_keep_bytes(const dit_job *job) {
+    VkDeviceSize bytes = 0;
+    uint32_t i;
+    for (i = 0; i < DITI_KEPT; i++) {
+        const diti_tensor_info *tensor = &job->plan->tensors[diti_keep_tensor(job, i)];
+        bytes += (VkDeviceSize)tensor->rows * tensor->columns * sizeof(float);
+    }
+    return bytes;
+}
+
+static void diti_keep_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
+                              VkPipelineStageFlags to, VkAccessFlags access) {
+    VkMemoryBarrier barrier;
+    memset(&barrier, 0, sizeof barrier);
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+    barrier.dstAccessMask = access;
+    job->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+/* Rows of a tensor, and in host memory one behind the other from *at, which moves on. */
+static void diti_keep_record_rows(const dit_job *job, VkCommandBuffer commands, diti_tensor index, VkBuffer host,
+                                  VkDeviceSize *at, bool back) {
+    const diti_tensor_info *tensor = &job->plan->tensors[index];
+    uint32_t row, rows = tensor->rows;
+    VkDeviceSize offset, size, pitch = (VkDeviceSize)tensor->pitch * sizeof(float);
+    VkBuffer buffer = diti_plan_buffer(job->plan, index, &offset, &size);
+    VkBufferCopy copy;
+    copy.size = (VkDeviceSize)tensor->columns * sizeof(float);
+    if (copy.size == pitch) {
+        copy.size *= rows;
+        rows = 1;
+    }
+    for (row = 0; row < rows; row++, *at += copy.size) {
+        copy.srcOffset = back ? *at : offset + row * pitch;
+        copy.dstOffset = back ? offset + row * pitch : *at;
+        job->device->vk.CmdCopyBuffer(commands, back ? host : buffer, back ? buffer : host, 1, &copy);
+    }
+}
+
+static void diti_keep_record_states(const dit_job *job, VkCommandBuffer commands, VkBuffer host, VkDeviceSize at,
+                                    bool back) {
+    const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const VkAccessFlags any = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+    uint32_t i;
+    diti_keep_barrier(job, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    for (i = 0; i < DITI_KEPT; i++) diti_keep_record_rows(job, commands, diti_keep_tensor(job, i), host, &at, back);
+    if (back) diti_keep_record_rows(job, commands, job->step, host, &at, back);
+    diti_keep_barrier(job, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
+}
+
+DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t place;
+    for (place = 0; place < 2 && result >= 0 && job->keep.bytes; place++) {
+        result = diti_job_allocate_commands(job, &job->keep_copies[place], err);
+        if (result < 0) break;
+        diti_keep_record_states(job, job->keep_copies[place], job->keep.buffer.buffer, place * job->keep.bytes, false);
+        result = diti_job_end_commands(job, job->keep_copies[place], err);
+    }
+    return result;
+}
+
+/* The second device must be able to take the first one's place, which alone has all weights: it plans the whole job
+   once, for what has come to a device stays there. */
+DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
+    dit_job *whole;
+    dit_result result;
+    uint32_t axis;
+    if (!job->request.shape.resumes) return DIT_OK;
+    whole = (dit_job *)diti_alloc_zero(&job->env, sizeof *whole);
+    if (!whole) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    whole->env = job->env;
+    whole->context = job->context;
+    whole->device = job->context->devices[1];
+    whole->model = job->model;
+    whole->request = job->request;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
+    whole->request.shape.split.inputs = 0;
+    diti_job_assign(whole, 0, 1);
+    result = diti_job_plan(whole, progress, err);
+    diti_job_destroy_plan(whole);
+    diti_free(&job->env, whole);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err) {
+    diti_job_keep *keep = &job->keep;
+    dit_result result;
+    if (!job->request.shape.resumes) return DIT_OK;
+    keep->bytes = (size_t)diti_keep_bytes(job);
+    keep->states = (unsigned char *)diti_alloc(&job->env, keep->bytes);
+    if (!keep->states) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for resume_on_loss");
+    result =
+        diti_buffer_create(job->device, 2 * keep->bytes, DITI_MEMORY_READBACK, "resume_on_loss", &keep->buffer, err);
+    return result < 0 ? result : diti_keep_record(job, err);
+}
+
+DIT_INTERNAL void diti_keep_destroy(dit_job *job) {
+    diti_buffer_destroy(job->device, &job->keep.buffer);
+    diti_buffer_destroy(job->device, &job->states);
+    diti_free(&job->env, job->keep.states);
+    memset(&job->keep, 0, sizeof job->keep);
+}
+
+DIT_INTERNAL void diti_keep_forget(dit_job *job) {
+    job->keep.values[0] = job->keep.values[1] = 0;
+    job->keep.valid = false;
+}
+
+/* Steps, and what comes before the first one; not patches that are still on their way. */
+static bool diti_keep_wants(const dit_job *job, uint32_t segment) {
+    return job->keep.buffer.buffer && (segment + 1 == job->step_segment || diti_job_is_step(job, segment)) &&
+           !diti_patches_is(job, segment, DITI_FORM_PATCHES);
+}
+
+/* Steps whose outcome is there behind a segment, when so many are counted. */
+static uint32_t diti_keep_steps(const dit_job *job, uint32_t segment, uint32_t counted) {
+    return diti_patches_is(job, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
+}
+
+DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
+    const diti_job_cursor *at = &job->cursor;
+    if (at->segment > job->decode_segment || !diti_keep_wants(job, at->segment)) return false;
+    return job->keep
+               .values[diti_keep_steps(job, at->segment, at->repeat + (diti_job_counts(job, at->segment) ? 1u : 0u)) %
+                       2] != 0;
+}
+
+DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
+    uint32_t steps = diti_keep_steps(job, segment, job->cursor.repeat), place = steps % 2;
+    dit_result result;
+    if (!diti_keep_wants(job, segment)) return DIT_OK;
+    result = diti_plan_submit_commands(job->plan, job->keep_copies[place], value, err);
+    if (result < 0) return result;
+    job->keep.values[place] = *value;
+    job->keep.steps[place] = steps;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) {
+    diti_job_keep *keep = &job->keep;
+    uint32_t i, place;
+    for (i = 0; i < 2; i++) {
+        place = keep->steps[0] <= keep->steps[1] ? i : 1 - i; /* the older one first */
+        if (!keep->values[place] || keep->values[place] > done) continue;
+        keep->values[place] = 0;
+        if (job->health.blocked) continue; /* it runs again */
+        diti_buffer_invalidate(job->device, &keep->buffer);
+        memcpy(keep->states, (const unsigned char *)keep->buffer.block.mapped + place * keep->bytes, keep->bytes);
+        keep->step = keep->steps[place];
+        keep->valid = true;
+    }
+}
+
+/* --- going on --- */
+
+/* Whether every share can get at all weights that a plan of other devices asks it for: without the first device they
+   are only where they were needed before. */
+static bool diti_resume_has_weights(const dit_job *job) {
+    const uint32_t *degree = job->request.shape.split.degree;
+    if (diti_device_check(job->model->device, NULL) >= 0) return true;
+    if (job->model->transformer->weights.streamed) return true; /* they come from the file */
+    if (job->request.shape.shard) return false;
+    return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
+}
+
+/* The largest split in the same ways that so many devices allow; guidance first, as it sends least. */
+static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split *best) {
+    const diti_split *before = &job->request.shape.split;
+    diti_split_shape shape;
+    diti_split split;
+    uint32_t axis, most[DITI_SPLIT_AXES], ranks = 0;
+    diti_job_split_shape(job->model, &job->request, &shape);
+    split.inputs = best->inputs = 0;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        most[axis] = before->degree[axis] == 1 ? 1 : axis == DITI_SPLIT_CFG ? 2 : devices;
+        split.degree[axis] = best->degree[axis] = 1;
+    }
+    for (;;) { /* every combination, cfg changing slowest */
+        uint32_t count = diti_split_ranks(&split);
+        if (count <= devices && count >= ranks && diti_split_check(&split, &shape, NULL) == DIT_OK) {
+            ranks = count;
+            *best = split;
+        }
+        for (axis = 0; axis < DITI_SPLIT_AXES && split.degree[axis] == most[axis]; axis++) split.degree[axis] = 1;
+        if (axis == DITI_SPLIT_AXES) return;
+        split.degree[axis]++;
+    }
+}
+
+/* A share begins its steps with the states, and the number of those that are over. */
+static dit_result diti_resume_write_states(dit_job *share, const diti_job_keep *keep, dit_error *err) {
+    VkDeviceSize bytes = keep->bytes + sizeof(uint32_t);
+    dit_result result = diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err);
+    if (result >= 0) result = diti_job_allocate_commands(share, &share->states_copy, err);
+    if (result < 0) return result;
+    memcpy(share->states.block.mapped, keep->states, keep->bytes);
+    memcpy((unsigned char *)share->states.block.mapped + keep->bytes, &keep->step, sizeof keep->step);
+    diti_buffer_flush(share->device, &share->states);
+    diti_keep_record_states(share, share->states_copy, share->states.buffer, 0, true);
+    share->resumes_states = true;
+    return diti_job_end_commands(share, share->states_copy, err);
+}
+
+DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
+    dit_result result = diti_plan_submit_commands(job->plan, job->states_copy, value, err);
+    if (result >= 0) job->resumes_states = false;
+    return result;
+}
+
+/* Where a share of the new plan begins. */
+static void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
+    memset(&share->cursor, 0, sizeof share->cursor);
+    share->cursor.repeat = step;
+    share->begun = true;
+    share->all_submitted = share->unjudged = false;
+    share->flight_first = share->flight_count = share->last_segment = share->tries = 0;
+    share->submitted_us = diti_job_steps_us(share, step);
+    share->total_us = total_us;
+    share->moved_us = diti_clock_us();
+    share->status.result = DIT_WORKING;
+    share->status.step_count = share->request.shape.steps;
+}
+
+/* What is left of the old plan, for the new one: an application may wait for its timeline. */
+static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
+    const size_t begin = offsetof(dit_job, plan), size = offsetof(dit_job, health_readback) - begin;
+    memset(rest, 0, sizeof *rest);
+    rest->device = job->plan->device;
+    rest->timeline = job->plan->timeline;
+    rest->submitted = job->plan->submitted;
+    rest->counters = job->plan->counters;
+    job->plan->timeline = VK_NULL_HANDLE;
+    job->plan->submitted = 0;
+    diti_job_destroy_plan(job);
+    memset((unsigned char *)job + begin, 0, size);
+}
+
+static void diti_resume_drop(diti_device *device, diti_plan *rest) { diti_destroy_Semaphore(device, rest->timeline); }
+
+/* The same counters, and on the same device the same timeline. */
+static void diti_resume_take_over(dit_job *job, diti_plan *rest) {
+    VkSemaphore other = rest->timeline;
+    uint64_t submitted = job->plan->submitted;
+    bool same = rest->device == job->device;
+    if (!same) rest->timeline = job->plan->timeline;
+    diti_plan_continue(job->plan, rest);
+    if (same) return;
+    job->plan->submitted = submitted;
+    rest->timeline = other;
+}
+
+static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
+    dit_result result = diti_job_plan(job, &job->context->progress, err);
+    if (result == DIT_OK) result = diti_job_add_shares(job, &job->context->progress, err);
+    if (result == DIT_OK && moves) result = diti_job_images_create(job, err);
+    if (result == DIT_OK) result = diti_job_record_copies(job, err);
+    return result;
+}
+
+/* Without the share `failed`. */
+static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
+    diti_device *before = job->device;
+    uint32_t devices = job->share_total - 1, i;
+    bool moves = failed == 0;
+    double total_us = job->total_us;
+    diti_plan rest;
+    dit_result result;
+    diti_resume_choose(job, diti_resume_has_weights(job) ? devices : 1, &job->request.shape.split);
+    memset(job->request.shape.shares, 0, sizeof job->request.shape.shares);
+    diti_job_drop_shares(job);
+    if (moves) diti_job_images_destroy(job);
+    diti_resume_leave_plan(job, &rest);
+    diti_buffer_destroy(before, &job->keep.buffer);
+    job->keep.values[0] = job->keep.values[1] = 0;
+    for (i = failed; i < devices; i++) job->places[i] = job->places[i + 1];
+    job->device = job->context->devices[job->places[0]];
+    job->resumed = true;
+    job->begins_at = job->keep.valid ? job->keep.step : 0;
+    diti_job_assign(job, 0, diti_split_ranks(&job->request.shape.split));
+    result = diti_resume_plan(job, moves, err);
+    if (result == DIT_OK) diti_resume_take_over(job, &rest);
+    diti_resume_drop(before, &rest);
+    for (i = 0; i < job->share_count; i++) job->shares[i]->begins_at = job->begins_at;
+    if (result == DIT_OK) result = diti_job_write_inputs(job, err);
+    for (i = 0; i < job->share_count && job->keep.valid && result == DIT_OK; i++)
+        result = diti_resume_write_states(job->shares[i], &job->keep, err);
+    for (i = 0; i < job->share_count && result == DIT_OK; i++)
+        diti_resume_set_out(job->shares[i], job->begins_at, total_us);
+    return result;
+}
+
+/* The share on the device that why names, if others can go on; else UINT32_MAX. */
+static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t i, failed = UINT32_MAX;
+    if (!shape->resumes || job->resumed || job->recording) return UINT32_MAX;
+    if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
+    for (i = 0; i < job->share_count; i++)
+        if (job->places[i] + 1 == why->device) failed = i;
+    if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* which are on it */
+    return shape->starts && !job->keep.valid ? UINT32_MAX : failed;                  /* the picture is the caller's */
+}
+
+DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
+    uint32_t failed = diti_resume_failed(job, why), i;
+    dit_error other = DITI_ZERO;
+    char name[DITI_SPLIT_NAME];
+    dit_result result;
+    if (failed == UINT32_MAX) return why->result;
+    diti_job_settle(job);
+    for (i = 0; i < job->share_count; i++) {
+        if (i == failed || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
+        return diti_fail(why, DIT_ERROR_DEVICE_LOST,
+                         "devices %u and %u failed; a job goes on without one device, not without two",
+                         job->places[failed], job->places[i]);
+    }
+    if (diti_device_check(job->device, NULL) >= 0) diti_keep_poll(job, job->plan->submitted);
+    result = diti_resume_without(job, failed, &other);
+    if (result != DIT_OK) {
+        if (result < 0) *why = other;
+        return why->result;
+    }
+    diti_log(&job->env, DITI_LOG_WARNING, "%s; going on at step %u with split %s", why->message, job->begins_at + 1,
+             diti_split_print(&job->request.shape.split, name));
+    diti_lock(&job->status_lock);
+    job->status.failed_devices++;
+    diti_unlock(&job->status_lock);
+    return DIT_OK;
+}
+
+#else
+
+/* ==== src/job/no_split.c ==== */
+/* DIT_NO_SPLIT: a job on one device has one share, which is all of it, and evaluates whole steps. */
+
+DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
+                                        dit_error *err) {
+    (void)model, (void)context, (void)request, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
+    (void)model, (void)request;
+    memset(out, 0, sizeof *out);
+}
+
+DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
+    (void)share, (void)total;
+    job->share_total = 1;
+    job->branches = job->request.shape.guided ? 2u : 1u;
+}
+
+DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
+    (void)context, (void)err;
+    job->shares[0] = job;
+    job->share_count = 1;
+    job->request.shape.resumes = false; /* there is no device to go on with */
+    diti_job_assign(job, 0, 1);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
+    (void)job, (void)progress, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_job_drop_shares(dit_job *job) { (void)job; }
+
+DIT_INTERNAL void diti_job_settle(dit_job *job) { diti_plan_wait(job->plan); }
+
+DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]) {
+    (void)shape;
+    return diti_split_print_plan(NULL, out);
+}
+
+DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *count, dit_error *err) {
+    if (!job || !count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_shares: job and count must be given");
+    if (!out || *count > 1) *count = 1;
+    if (!out || !*count) return DIT_OK;
+    memset(out, 0, sizeof *out);
+    diti_format(out->work, sizeof out->work, "everything");
+    out->part = 1;
+    return DIT_OK;
+}
+
+/* --- patches.c --- */
+
+DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape) {
+    (void)shape;
+    return false;
+}
+
+DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
+    (void)job, (void)step;
+    return true;
+}
+
+DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form) {
+    return form == DITI_FORM_WHOLE && (job->request.shape.kinds >> kind & 1u);
+}
+
+DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps) {
+    (void)job, (void)segment, (void)steps;
+    return UINT32_MAX;
+}
+
+DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form) {
+    (void)job, (void)segment, (void)form;
+    return false;
+}
+
+DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) { (void)job, (void)graph; }
+
+DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+                                    const diti_solver_desc *states) {
+    (void)job, (void)graph, (void)kind, (void)form, (void)states;
+    return false;
+}
+
+DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) { (void)job, (void)graph; }
+
+/* --- resume.c --- */
+
+DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
+    (void)job, (void)progress, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err) {
+    (void)job, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err) {
+    (void)job, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_keep_destroy(dit_job *job) { (void)job; }
+
+DIT_INTERNAL void diti_keep_forget(dit_job *job) { (void)job; }
+
+DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
+    (void)job;
+    return false;
+}
+
+DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
+    (void)job, (void)segment, (void)value, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) { (void)job, (void)done; }
+
+DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
+    (void)job;
+    return why->result;
+}
+
+DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
+    (void)job, (void)value, (void)err;
+    return DIT_OK;
+}
+
+#endif
 
 /* ==== src/job/job.c ==== */
 /* Jobs: created once with everything they need, then run slice by slice. */
@@ -41214,349 +42063,6 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
     dit_job_status(job, &status, NULL);
     if (status.preview_id == 0) return DIT_WORKING;
     return diti_job_give(job, &job->preview_image, 0, out);
-}
-
-/* ==== src/job/resume.c ==== */
-/* Split jobs that go on without a device that fails. Behind every step the first share copies what the solver remembers
-   to the host. When a device fails, the others settle, the job is planned anew for those that are left, encodes and
-   prepares again, and every share begins its steps with what was copied last. */
-
-/* --- what is kept --- */
-
-enum { DITI_KEPT = 3 };
-
-static diti_tensor diti_keep_tensor(const dit_job *job, uint32_t i) { return i ? job->history[i - 1] : job->latent; }
-
-static VkDeviceSize diti_keep_bytes(const dit_job *job) {
-    VkDeviceSize bytes = 0;
-    uint32_t i;
-    for (i = 0; i < DITI_KEPT; i++) {
-        const diti_tensor_info *tensor = &job->plan->tensors[diti_keep_tensor(job, i)];
-        bytes += (VkDeviceSize)tensor->rows * tensor->columns * sizeof(float);
-    }
-    return bytes;
-}
-
-static void diti_keep_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
-                              VkPipelineStageFlags to, VkAccessFlags access) {
-    VkMemoryBarrier barrier;
-    memset(&barrier, 0, sizeof barrier);
-    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-    barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
-    barrier.dstAccessMask = access;
-    job->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
-}
-
-/* Rows of a tensor, and in host memory one behind the other from *at, which moves on. */
-static void diti_keep_record_rows(const dit_job *job, VkCommandBuffer commands, diti_tensor index, VkBuffer host,
-                                  VkDeviceSize *at, bool back) {
-    const diti_tensor_info *tensor = &job->plan->tensors[index];
-    uint32_t row, rows = tensor->rows;
-    VkDeviceSize offset, size, pitch = (VkDeviceSize)tensor->pitch * sizeof(float);
-    VkBuffer buffer = diti_plan_buffer(job->plan, index, &offset, &size);
-    VkBufferCopy copy;
-    copy.size = (VkDeviceSize)tensor->columns * sizeof(float);
-    if (copy.size == pitch) {
-        copy.size *= rows;
-        rows = 1;
-    }
-    for (row = 0; row < rows; row++, *at += copy.size) {
-        copy.srcOffset = back ? *at : offset + row * pitch;
-        copy.dstOffset = back ? offset + row * pitch : *at;
-        job->device->vk.CmdCopyBuffer(commands, back ? host : buffer, back ? buffer : host, 1, &copy);
-    }
-}
-
-static void diti_keep_record_states(const dit_job *job, VkCommandBuffer commands, VkBuffer host, VkDeviceSize at,
-                                    bool back) {
-    const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
-    const VkAccessFlags any = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
-    uint32_t i;
-    diti_keep_barrier(job, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
-    for (i = 0; i < DITI_KEPT; i++) diti_keep_record_rows(job, commands, diti_keep_tensor(job, i), host, &at, back);
-    if (back) diti_keep_record_rows(job, commands, job->step, host, &at, back);
-    diti_keep_barrier(job, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
-}
-
-DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err) {
-    dit_result result = DIT_OK;
-    uint32_t place;
-    for (place = 0; place < 2 && result >= 0 && job->keep.bytes; place++) {
-        result = diti_job_allocate_commands(job, &job->keep_copies[place], err);
-        if (result < 0) break;
-        diti_keep_record_states(job, job->keep_copies[place], job->keep.buffer.buffer, place * job->keep.bytes, false);
-        result = diti_job_end_commands(job, job->keep_copies[place], err);
-    }
-    return result;
-}
-
-/* The second device must be able to take the first one's place, which alone has all weights: it plans the whole job
-   once, for what has come to a device stays there. */
-DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
-    dit_job *whole;
-    dit_result result;
-    uint32_t axis;
-    if (!job->request.shape.resumes) return DIT_OK;
-    whole = (dit_job *)diti_alloc_zero(&job->env, sizeof *whole);
-    if (!whole) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
-    whole->env = job->env;
-    whole->context = job->context;
-    whole->device = job->context->devices[1];
-    whole->model = job->model;
-    whole->request = job->request;
-    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
-    whole->request.shape.split.inputs = 0;
-    diti_job_assign(whole, 0, 1);
-    result = diti_job_plan(whole, progress, err);
-    diti_job_destroy_plan(whole);
-    diti_free(&job->env, whole);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err) {
-    diti_job_keep *keep = &job->keep;
-    dit_result result;
-    if (!job->request.shape.resumes) return DIT_OK;
-    keep->bytes = (size_t)diti_keep_bytes(job);
-    keep->states = (unsigned char *)diti_alloc(&job->env, keep->bytes);
-    if (!keep->states) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for resume_on_loss");
-    result =
-        diti_buffer_create(job->device, 2 * keep->bytes, DITI_MEMORY_READBACK, "resume_on_loss", &keep->buffer, err);
-    return result < 0 ? result : diti_keep_record(job, err);
-}
-
-DIT_INTERNAL void diti_keep_destroy(dit_job *job) {
-    diti_buffer_destroy(job->device, &job->keep.buffer);
-    diti_buffer_destroy(job->device, &job->states);
-    diti_free(&job->env, job->keep.states);
-    memset(&job->keep, 0, sizeof job->keep);
-}
-
-DIT_INTERNAL void diti_keep_forget(dit_job *job) {
-    job->keep.values[0] = job->keep.values[1] = 0;
-    job->keep.valid = false;
-}
-
-/* Steps, and what comes before the first one; not patches that are still on their way. */
-static bool diti_keep_wants(const dit_job *job, uint32_t segment) {
-    return job->keep.buffer.buffer && (segment + 1 == job->step_segment || diti_job_is_step(job, segment)) &&
-           !diti_patches_is(job, segment, DITI_FORM_PATCHES);
-}
-
-/* Steps whose outcome is there behind a segment, when so many are counted. */
-static uint32_t diti_keep_steps(const dit_job *job, uint32_t segment, uint32_t counted) {
-    return diti_patches_is(job, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
-}
-
-DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
-    const diti_job_cursor *at = &job->cursor;
-    if (at->segment > job->decode_segment || !diti_keep_wants(job, at->segment)) return false;
-    return job->keep
-               .values[diti_keep_steps(job, at->segment, at->repeat + (diti_job_counts(job, at->segment) ? 1u : 0u)) %
-                       2] != 0;
-}
-
-DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
-    uint32_t steps = diti_keep_steps(job, segment, job->cursor.repeat), place = steps % 2;
-    dit_result result;
-    if (!diti_keep_wants(job, segment)) return DIT_OK;
-    result = diti_plan_submit_commands(job->plan, job->keep_copies[place], value, err);
-    if (result < 0) return result;
-    job->keep.values[place] = *value;
-    job->keep.steps[place] = steps;
-    return DIT_OK;
-}
-
-DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) {
-    diti_job_keep *keep = &job->keep;
-    uint32_t i, place;
-    for (i = 0; i < 2; i++) {
-        place = keep->steps[0] <= keep->steps[1] ? i : 1 - i; /* the older one first */
-        if (!keep->values[place] || keep->values[place] > done) continue;
-        keep->values[place] = 0;
-        if (job->health.blocked) continue; /* it runs again */
-        diti_buffer_invalidate(job->device, &keep->buffer);
-        memcpy(keep->states, (const unsigned char *)keep->buffer.block.mapped + place * keep->bytes, keep->bytes);
-        keep->step = keep->steps[place];
-        keep->valid = true;
-    }
-}
-
-/* --- going on --- */
-
-/* Whether every share can get at all weights that a plan of other devices asks it for: without the first device they
-   are only where they were needed before. */
-static bool diti_resume_has_weights(const dit_job *job) {
-    const uint32_t *degree = job->request.shape.split.degree;
-    if (diti_device_check(job->model->device, NULL) >= 0) return true;
-    if (job->model->transformer->weights.streamed) return true; /* they come from the file */
-    if (job->request.shape.shard) return false;
-    return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
-}
-
-/* The largest split in the same ways that so many devices allow; guidance first, as it sends least. */
-static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split *best) {
-    const diti_split *before = &job->request.shape.split;
-    diti_split_shape shape;
-    diti_split split;
-    uint32_t axis, most[DITI_SPLIT_AXES], ranks = 0;
-    diti_job_split_shape(job->model, &job->request, &shape);
-    split.inputs = best->inputs = 0;
-    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
-        most[axis] = before->degree[axis] == 1 ? 1 : axis == DITI_SPLIT_CFG ? 2 : devices;
-        split.degree[axis] = best->degree[axis] = 1;
-    }
-    for (;;) { /* every combination, cfg changing slowest */
-        uint32_t count = diti_split_ranks(&split);
-        if (count <= devices && count >= ranks && diti_split_check(&split, &shape, NULL) == DIT_OK) {
-            ranks = count;
-            *best = split;
-        }
-        for (axis = 0; axis < DITI_SPLIT_AXES && split.degree[axis] == most[axis]; axis++) split.degree[axis] = 1;
-        if (axis == DITI_SPLIT_AXES) return;
-        split.degree[axis]++;
-    }
-}
-
-/* A share begins its steps with the states, and the number of those that are over. */
-static dit_result diti_resume_write_states(dit_job *share, const diti_job_keep *keep, dit_error *err) {
-    VkDeviceSize bytes = keep->bytes + sizeof(uint32_t);
-    dit_result result = diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err);
-    if (result >= 0) result = diti_job_allocate_commands(share, &share->states_copy, err);
-    if (result < 0) return result;
-    memcpy(share->states.block.mapped, keep->states, keep->bytes);
-    memcpy((unsigned char *)share->states.block.mapped + keep->bytes, &keep->step, sizeof keep->step);
-    diti_buffer_flush(share->device, &share->states);
-    diti_keep_record_states(share, share->states_copy, share->states.buffer, 0, true);
-    share->resumes_states = true;
-    return diti_job_end_commands(share, share->states_copy, err);
-}
-
-DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
-    dit_result result = diti_plan_submit_commands(job->plan, job->states_copy, value, err);
-    if (result >= 0) job->resumes_states = false;
-    return result;
-}
-
-/* Where a share of the new plan begins. */
-static void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
-    memset(&share->cursor, 0, sizeof share->cursor);
-    share->cursor.repeat = step;
-    share->begun = true;
-    share->all_submitted = share->unjudged = false;
-    share->flight_first = share->flight_count = share->last_segment = share->tries = 0;
-    share->submitted_us = diti_job_steps_us(share, step);
-    share->total_us = total_us;
-    share->moved_us = diti_clock_us();
-    share->status.result = DIT_WORKING;
-    share->status.step_count = share->request.shape.steps;
-}
-
-/* What is left of the old plan, for the new one: an application may wait for its timeline. */
-static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
-    const size_t begin = offsetof(dit_job, plan), size = offsetof(dit_job, health_readback) - begin;
-    memset(rest, 0, sizeof *rest);
-    rest->device = job->plan->device;
-    rest->timeline = job->plan->timeline;
-    rest->submitted = job->plan->submitted;
-    rest->counters = job->plan->counters;
-    job->plan->timeline = VK_NULL_HANDLE;
-    job->plan->submitted = 0;
-    diti_job_destroy_plan(job);
-    memset((unsigned char *)job + begin, 0, size);
-}
-
-static void diti_resume_drop(diti_device *device, diti_plan *rest) { diti_destroy_Semaphore(device, rest->timeline); }
-
-/* The same counters, and on the same device the same timeline. */
-static void diti_resume_take_over(dit_job *job, diti_plan *rest) {
-    VkSemaphore other = rest->timeline;
-    uint64_t submitted = job->plan->submitted;
-    bool same = rest->device == job->device;
-    if (!same) rest->timeline = job->plan->timeline;
-    diti_plan_continue(job->plan, rest);
-    if (same) return;
-    job->plan->submitted = submitted;
-    rest->timeline = other;
-}
-
-static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
-    dit_result result = diti_job_plan(job, &job->context->progress, err);
-    if (result == DIT_OK) result = diti_job_add_shares(job, &job->context->progress, err);
-    if (result == DIT_OK && moves) result = diti_job_images_create(job, err);
-    if (result == DIT_OK) result = diti_job_record_copies(job, err);
-    return result;
-}
-
-/* Without the share `failed`. */
-static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *err) {
-    diti_device *before = job->device;
-    uint32_t devices = job->share_total - 1, i;
-    bool moves = failed == 0;
-    double total_us = job->total_us;
-    diti_plan rest;
-    dit_result result;
-    diti_resume_choose(job, diti_resume_has_weights(job) ? devices : 1, &job->request.shape.split);
-    memset(job->request.shape.shares, 0, sizeof job->request.shape.shares);
-    diti_job_drop_shares(job);
-    if (moves) diti_job_images_destroy(job);
-    diti_resume_leave_plan(job, &rest);
-    diti_buffer_destroy(before, &job->keep.buffer);
-    job->keep.values[0] = job->keep.values[1] = 0;
-    for (i = failed; i < devices; i++) job->places[i] = job->places[i + 1];
-    job->device = job->context->devices[job->places[0]];
-    job->resumed = true;
-    job->begins_at = job->keep.valid ? job->keep.step : 0;
-    diti_job_assign(job, 0, diti_split_ranks(&job->request.shape.split));
-    result = diti_resume_plan(job, moves, err);
-    if (result == DIT_OK) diti_resume_take_over(job, &rest);
-    diti_resume_drop(before, &rest);
-    for (i = 0; i < job->share_count; i++) job->shares[i]->begins_at = job->begins_at;
-    if (result == DIT_OK) result = diti_job_write_inputs(job, err);
-    for (i = 0; i < job->share_count && job->keep.valid && result == DIT_OK; i++)
-        result = diti_resume_write_states(job->shares[i], &job->keep, err);
-    for (i = 0; i < job->share_count && result == DIT_OK; i++)
-        diti_resume_set_out(job->shares[i], job->begins_at, total_us);
-    return result;
-}
-
-/* The share on the device that why names, if others can go on; else UINT32_MAX. */
-static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
-    const diti_job_shape *shape = &job->request.shape;
-    uint32_t i, failed = UINT32_MAX;
-    if (!shape->resumes || job->resumed || job->recording) return UINT32_MAX;
-    if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
-    for (i = 0; i < job->share_count; i++)
-        if (job->places[i] + 1 == why->device) failed = i;
-    if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* which are on it */
-    return shape->starts && !job->keep.valid ? UINT32_MAX : failed;                  /* the picture is the caller's */
-}
-
-DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
-    uint32_t failed = diti_resume_failed(job, why), i;
-    dit_error other = DITI_ZERO;
-    char name[DITI_SPLIT_NAME];
-    dit_result result;
-    if (failed == UINT32_MAX) return why->result;
-    diti_job_settle(job);
-    for (i = 0; i < job->share_count; i++) {
-        if (i == failed || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
-        return diti_fail(why, DIT_ERROR_DEVICE_LOST,
-                         "devices %u and %u failed; a job goes on without one device, not without two",
-                         job->places[failed], job->places[i]);
-    }
-    if (diti_device_check(job->device, NULL) >= 0) diti_keep_poll(job, job->plan->submitted);
-    result = diti_resume_without(job, failed, &other);
-    if (result != DIT_OK) {
-        if (result < 0) *why = other;
-        return why->result;
-    }
-    diti_log(&job->env, DITI_LOG_WARNING, "%s; going on at step %u with split %s", why->message, job->begins_at + 1,
-             diti_split_print(&job->request.shape.split, name));
-    diti_lock(&job->status_lock);
-    job->status.failed_devices++;
-    diti_unlock(&job->status_lock);
-    return DIT_OK;
 }
 
 /* ==== src/job/inspect.c ==== */
@@ -42536,6 +43042,8 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
     return DIT_ERROR_INVALID_ARGUMENT;
 }
 
+#ifndef DIT_NO_TRACE
+
 /* ==== src/job/trace.c ==== */
 /* Traces as the application sees them: its marks and ranges, and everything written as Chrome trace JSON. */
 
@@ -42793,6 +43301,29 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
     diti_trace_free_chunks(ctx->trace, chunks);
     return writer.stopped ? DIT_CANCELLED : DIT_OK;
 }
+
+#else
+
+/* ==== src/job/no_trace.c ==== */
+/* DIT_NO_TRACE: the public functions of traces, which have nothing to note or to write. */
+
+DIT_API void dit_trace_mark(dit_context *ctx, const char *name) { (void)ctx, (void)name; }
+
+DIT_API uint64_t dit_trace_begin(dit_context *ctx, const char *name) {
+    (void)ctx, (void)name;
+    return 0;
+}
+
+DIT_API void dit_trace_end(dit_context *ctx, uint64_t range) { (void)ctx, (void)range; }
+
+DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *data, size_t size, void *user),
+                                   void *user, dit_error *err) {
+    (void)ctx, (void)write, (void)user;
+    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                     "dit_trace_write: this build was made without traces (DIT_NO_TRACE)");
+}
+
+#endif
 
 /* ==== src/vk/spirv.inc ==== */
 /* Generated by make shaders from shaders/: one block per module, then the table. */
