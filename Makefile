@@ -39,18 +39,18 @@ $(PROGRAMS): | needs
 needs:
 	@sh tools/setup.sh list
 
-# The library is compiled once, from src/ as dit.h is; each program is linked with what it calls. A test may have a file
-# of src/ within itself (tests/library.h): its functions are taken then.
+# dit.h is compiled once, with its internal functions for the tests that call them; each program is linked with what it
+# calls. A test may have a file of src/ within itself (tests/library.h): its functions are taken then.
 LINKED   = -Isrc -Wno-unused-function
 PROGRAM  = $(LINKED) -include tests/library.h
 LINK     = -Wl,--gc-sections $(LIBS)
-build/library.c: src/ORDER
-	@mkdir -p $(@D) && sed -n '/\.c$$\|\.inc$$/s/.*/#include "&"/p' $< >$@
+build/library.c: Makefile
+	@mkdir -p $(@D) && printf '#define DIT_IMPLEMENTATION\n#define DIT_INTERNAL extern\n#include "dit.h"\n' >$@
 build/library.o: build/library.c dit.h
-	$(COMPILE) -Isrc $(CFLAGS) -ffunction-sections -c $< -o $@
+	$(COMPILE) $(CFLAGS) -ffunction-sections -c $< -o $@
 build/asan/library.o: build/library.c dit.h
 	@mkdir -p $(@D) && echo '  $@'
-	@$(SANITIZE) -Isrc -O1 -fsanitize=fuzzer-no-link -c $< -o $@
+	@$(SANITIZE) -O1 -fsanitize=fuzzer-no-link -c $< -o $@
 build/dit: examples/txt2img.c $(wildcard examples/*.h) build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) examples/programs.h build/library.o

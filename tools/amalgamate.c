@@ -1,8 +1,7 @@
 /* amalgamate ORDER OUT: writes the single header from the files that ORDER names, in that order: the public API byte
- * for byte, the implementation behind DIT_IMPLEMENTATION without its local #include lines and comments, which stay
- * where the code is edited, and without declarations that serve no compiler; then ../LICENSE as a comment. The text
- * depends on those files alone. OUT is left untouched when it holds that text already. */
-#include <ctype.h>
+ * for byte, then the implementation behind DIT_IMPLEMENTATION as it was written, without its local #include lines, then
+ * ../LICENSE as a comment. The text depends on those files alone. OUT is left untouched when it holds that text
+ * already. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,85 +42,35 @@ static text read_file(const char *path) {
     return all;
 }
 
-/* A tab for four spaces, and one tab more than the line before where a line goes on under an open bracket: indentation
- * is a twentieth of the header. most: tabs that this line may have. */
-static const char *append_indentation(text *out, const char *line, size_t *most) {
-    size_t spaces = strspn(line, " "), tabs = spaces / 4 < *most ? spaces / 4 : *most, i;
-    for (i = 0; i < tabs; i++) append_string(out, "\t");
-    if (line[spaces] != '\n' && spaces == tabs * 4) *most = tabs + 1;
-    return line + spaces;
-}
-
-/* The end of the string or character literal that starts here. */
-static const char *end_of_literal(const char *at) {
-    const char quote = *at++;
-    while (*at && *at != quote) at += *at == '\\' && at[1] ? 2 : 1;
-    return *at ? at + 1 : at;
-}
-
-static int starts_line(const text *out) { return out->size == 0 || out->data[out->size - 1] == '\n'; }
-
-static void drop_spaces_at_end(text *out) {
-    while (out->size && out->data[out->size - 1] == ' ') out->size--;
-    out->data[out->size] = 0;
-}
-
-/* Leaves a comment out, and with it the lines that held nothing else. Returns where the source goes on. */
-static const char *skip_comment(text *out, const char *name, const char *comment) {
-    const char *end = strstr(comment, "*/");
-    if (!end) die("a comment does not end in", name);
-    end += 2;
-    drop_spaces_at_end(out);
-    if (starts_line(out)) {
-        end += strspn(end, " ");
-        return *end == '\n' ? end + 1 : end;
-    }
-    if (*end != '\n') append_string(out, " ");
-    return end + (*end == ' ');
-}
-
-static text without_comments(const char *name, const char *source) {
-    text out = {0};
-    append_string(&out, "");
-    while (*source) {
-        const char *end = source + 1;
-        if (strncmp(source, "/*", 2) == 0) {
-            source = skip_comment(&out, name, source);
-            continue;
-        }
-        if (*source == '"' || *source == '\'') end = end_of_literal(source);
-        append(&out, source, (size_t)(end - source));
-        source = end;
-    }
-    return out;
-}
-
-/* Local includes vanish because the files they name stand in the same header. */
-static void append_source(text *out, const char *name, const char *commented) {
-    size_t most = 1;
-    text code = without_comments(name, commented);
-    const char *source = code.data;
+/* The file below a banner that names it. Local includes vanish because the files they name stand in the same header. */
+static void append_source(text *out, const char *name, const char *source) {
     append_string(out, "\n/* ==== src/");
     append_string(out, name);
     append_string(out, " ==== */\n");
     while (*source) {
         size_t length = strcspn(source, "\n");
         length += source[length] == '\n';
-        if (strncmp(source, "#include \"", 10) != 0) {
-            const char *text_of_line = append_indentation(out, source, &most);
-            append(out, text_of_line, length - (size_t)(text_of_line - source));
-        }
+        if (strncmp(source, "#include \"", 10) != 0) append(out, source, length);
         source += length;
     }
-    free(code.data);
 }
 
 static void append_api(text *out, const char *name, const char *api) {
     (void)name;
     append_string(out, api);
-    append_string(out, "\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n"
-                       "#define DIT_IMPLEMENTED\n"
-                       "#define DIT_INTERNAL static /* for functions that macros define */\n");
+    append_string(
+        out, "\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n"
+             "#define DIT_IMPLEMENTED\n"
+             "#ifndef DIT_INTERNAL /* tests that call internal functions define it as extern */\n"
+             "#define DIT_INTERNAL static\n"
+             "#endif\n"
+             "#if defined(__GNUC__) && \\\n"
+             "    (defined(DIT_NO_SPLIT) || defined(DIT_NO_TRACE) || defined(DIT_NO_TUNE) || \\\n"
+             "     defined(DIT_NO_PYTORCH) || defined(DIT_NO_PIXART) || defined(DIT_NO_DIT) || \\\n"
+             "     defined(DIT_NO_SD3) || defined(DIT_NO_FLUX) || defined(DIT_NO_HUNYUANDIT))\n"
+             "/* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */\n"
+             "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"
+             "#endif\n");
 }
 
 static void append_licence(text *out, const char *name, const char *licence) {
@@ -141,78 +90,25 @@ static void append_named(text *out, const char *folder, const char *name,
     free(file.data);
 }
 
-static const char internal[] = "DIT_INTERNAL";
-
-static int is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
-
-/* Where the name of the function stands whose head starts here, and its length; 0: it is no function. */
-static size_t function_name(const char *head, const char **name) {
-    const char *end = head + strcspn(head, "(;{=");
-    *name = end;
-    while (*end == '(' && is_word((*name)[-1])) --*name;
-    return (size_t)(end - *name);
-}
-
-/* Whether the first word `name` outside its declarations, all of which lie in the code, is in the function's head. */
-static int defined_before_used(const char *code, const char *name, size_t length) {
-    char wanted[128];
-    const char *at, *line;
-    snprintf(wanted, sizeof wanted, "%.*s", (int)length, name);
-    for (at = strstr(code, wanted); at; at = strstr(at + length, wanted)) {
-        if (is_word(at[-1]) || is_word(at[length])) continue;
-        for (line = at; line[-1] != '\n'; line--) {
-        }
-        if (strncmp(line, internal, sizeof internal - 1) != 0) return 0;
-        if (at[strcspn(at, ";{")] == '{') return 1;
-    }
-    return 0;
-}
-
-static int holds_within(const char *start, size_t size, const char *wanted) {
-    const char *found = strstr(start, wanted);
-    return found && found < start + size;
-}
-
-/* A declaration that serves no compiler: its definition follows, and only then its uses. Those with attributes stay. */
-static int is_superfluous(const char *code, const char *head, size_t size) {
-    const char *name;
-    const size_t length = function_name(head, &name);
-    return length && head[size - 1] == ';' && head[size - 2] == ')' && !memchr(head, '#', size) &&
-           strncmp(head + sizeof internal, "DITI_UNUSED", 11) != 0 && !holds_within(head, size, "DITI_PRINTF") &&
-           defined_before_used(code, name, length);
-}
-
-/* The implementation with what is shared among its files made static, without declarations that this makes superfluous,
- * and without a second empty line after the first. */
-static void append_static(text *out, const char *code) {
-    const char *line = code;
-    while (*line) {
-        size_t size = strcspn(line, "\n") + 1;
-        if (strncmp(line, internal, sizeof internal - 1) == 0) {
-            const size_t head = strcspn(line, ";{") + 1;
-            if (is_superfluous(code, line, head)) {
-                line += head + 1;
-                continue;
-            }
-            append_string(out, "static");
-            line += sizeof internal - 1;
-            size -= sizeof internal - 1;
-        }
-        if (*line != '\n' || strcmp(out->data + out->size - 2, "\n\n") != 0) append(out, line, size);
-        line += size;
-    }
+/* Lines of ORDER that leave files out of a build (#ifndef DIT_NO_..., #else, #endif) stand in the header as they are.
+ */
+static int is_condition(const char *line) {
+    return strncmp(line, "#if", 3) == 0 || strncmp(line, "#else", 5) == 0 || strncmp(line, "#endif", 6) == 0;
 }
 
 static text amalgamate(const char *folder, char *order) {
-    text out = {0}, code = {0};
-    char *name;
+    text out = {0};
+    char *line;
     int count = 0;
-    append_string(&code, "\n");
-    for (name = strtok(order, "\r\n"); name; name = strtok(NULL, "\r\n"))
-        if (name[0] != '#')
-            append_named(count ? &code : &out, folder, name, count ? append_source : append_api), count++;
-    append_static(&out, code.data);
-    free(code.data);
+    for (line = strtok(order, "\r\n"); line; line = strtok(NULL, "\r\n")) {
+        if (is_condition(line)) {
+            append_string(&out, "\n");
+            append_string(&out, line);
+            append_string(&out, "\n");
+        } else if (line[0] != '#') {
+            append_named(&out, folder, line, count++ ? append_source : append_api);
+        }
+    }
     append_string(&out, "#endif /* DIT_IMPLEMENTATION */\n");
     append_named(&out, folder, "../LICENSE", append_licence);
     if (count < 2) die("too few files in", "ORDER");

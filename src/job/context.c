@@ -40,6 +40,11 @@ static dit_result diti_context_check(const dit_context_desc *desc, dit_error *er
     if (desc->trace_light && !desc->trace)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_context_desc: trace_light makes a trace lighter; set trace, too");
+#ifdef DIT_NO_TUNE
+    if (desc->tune)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_context_desc: tune must be false: this build was made without tuning (DIT_NO_TUNE)");
+#endif
     return DIT_OK;
 }
 

@@ -471,8 +471,8 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (result != DIT_OK) return result;
     if (!model->transformer && !model->encoders[0].kind && !model->vae) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                         "%s holds no transformer, text encoder or VAE that dit knows",
-                         desc->source.path ? desc->source.path : "the source");
+                         "%s holds no transformer, text encoder or VAE that dit knows%s",
+                         desc->source.path ? desc->source.path : "the source", diti_families_left_out());
     }
     result = diti_model_check_used(model, desc, err);
     return result == DIT_OK ? diti_model_describe(model, err) : result;

@@ -1,14 +1,46 @@
 #include "model/model.h"
 
-static const diti_family *diti_family_at(size_t index) {
+#define DITI_FAMILIES 5u
+
+static const diti_family *diti_family_at(size_t index) { /* NULL: it was left out of this build */
     switch (index) {
+#ifndef DIT_NO_PIXART
     case 0: return diti_pixart_family();
+#endif
+#ifndef DIT_NO_DIT
     case 1: return diti_dit_family();
+#endif
+#ifndef DIT_NO_FLUX
     case 2: return diti_flux_family();
+#endif
+#ifndef DIT_NO_SD3
     case 3: return diti_sd3_family();
+#endif
+#ifndef DIT_NO_HUNYUANDIT
     case 4: return diti_hunyuandit_family();
+#endif
     default: return NULL;
     }
+}
+
+DIT_INTERNAL const char *diti_families_left_out(void) {
+    return ""
+#ifdef DIT_NO_PIXART
+           "; DIT_NO_PIXART left PixArt out of this build"
+#endif
+#ifdef DIT_NO_DIT
+           "; DIT_NO_DIT left DiT out of this build"
+#endif
+#ifdef DIT_NO_FLUX
+           "; DIT_NO_FLUX left FLUX.1 out of this build"
+#endif
+#ifdef DIT_NO_SD3
+           "; DIT_NO_SD3 left SD3 out of this build"
+#endif
+#ifdef DIT_NO_HUNYUANDIT
+           "; DIT_NO_HUNYUANDIT left HunyuanDiT out of this build"
+#endif
+        ;
 }
 
 /* What an unknown model looks like: its class, else one of its tensors. */
@@ -18,16 +50,16 @@ static dit_result diti_family_fail(const diti_json *config, const diti_checkpoin
     const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
     if (!name) name = first ? first->name : "none";
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s",
-                     diti_checkpoint_name(checkpoint), what, name);
+                     "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s%s",
+                     diti_checkpoint_name(checkpoint), what, name, diti_families_left_out());
 }
 
 static const diti_family *diti_family_find(const diti_json *config, const diti_checkpoint *checkpoint,
                                            const char *prefix) {
-    const diti_family *family;
     size_t i;
-    for (i = 0; (family = diti_family_at(i)) != NULL; i++) {
-        if (family->recognise(config, checkpoint, prefix)) return family;
+    for (i = 0; i < DITI_FAMILIES; i++) {
+        const diti_family *family = diti_family_at(i);
+        if (family && family->recognise(config, checkpoint, prefix)) return family;
     }
     return NULL;
 }

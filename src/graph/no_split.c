@@ -1,0 +1,87 @@
+/* DIT_NO_SPLIT: groups of one device, which share nothing and exchange nothing. The functions that exchange are
+   called in larger groups alone. */
+#include "graph/graph.h"
+
+DIT_INTERNAL uint32_t diti_group_count(const diti_group *group) {
+    (void)group;
+    return 1;
+}
+
+DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total) {
+    (void)group;
+    return index ? total : 0;
+}
+
+DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total) {
+    (void)group;
+    return index ? 0 : total;
+}
+
+DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns) {
+    (void)group;
+    return index ? columns : 0;
+}
+
+DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *group, diti_tensor part, uint32_t items,
+                                         uint32_t total, const char *name) {
+    (void)graph, (void)group, (void)items, (void)total, (void)name;
+    return part;
+}
+
+DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name) {
+    (void)graph, (void)group, (void)x, (void)name;
+}
+
+DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x) {
+    (void)graph, (void)group, (void)x;
+}
+
+DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                           uint32_t kinds) {
+    (void)graph, (void)desc, (void)kinds;
+    return x;
+}
+
+DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                            diti_tensor out) {
+    (void)graph, (void)desc, (void)out;
+    return x;
+}
+
+DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x) {
+    (void)graph;
+    return x;
+}
+
+DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x) {
+    return diti_tensor_get(graph, x)->format;
+}
+
+DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out) {
+    (void)graph, (void)payload, (void)out;
+}
+
+DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
+                                           diti_element format) {
+    (void)graph, (void)exchange, (void)format;
+    return payload;
+}
+
+DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends) {
+    (void)graph, (void)tensor, (void)peer, (void)sends;
+    return 0;
+}
+
+DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange) { (void)graph, (void)exchange; }
+
+DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
+    (void)graph, (void)from, (void)to, (void)peer;
+}
+
+DIT_INTERNAL void diti_exchange_widen(diti_graph *graph) { (void)graph; }
+
+DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) { (void)graph, (void)block; }
+
+DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t devices, uint32_t segment) {
+    (void)graph, (void)self, (void)devices, (void)segment;
+}

@@ -1,0 +1,132 @@
+/* DIT_NO_SPLIT: a job on one device has one share, which is all of it, and evaluates whole steps. */
+#include "job/job.h"
+
+DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
+                                        dit_error *err) {
+    (void)model, (void)context, (void)request, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
+    (void)model, (void)request;
+    memset(out, 0, sizeof *out);
+}
+
+DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
+    (void)share, (void)total;
+    job->share_total = 1;
+    job->branches = job->request.shape.guided ? 2u : 1u;
+}
+
+DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
+    (void)context, (void)err;
+    job->shares[0] = job;
+    job->share_count = 1;
+    job->request.shape.resumes = false; /* there is no device to go on with */
+    diti_job_assign(job, 0, 1);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err) {
+    (void)job, (void)progress, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_job_drop_shares(dit_job *job) { (void)job; }
+
+DIT_INTERNAL void diti_job_settle(dit_job *job) { diti_plan_wait(job->plan); }
+
+DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]) {
+    (void)shape;
+    return diti_split_print_plan(NULL, out);
+}
+
+DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *count, dit_error *err) {
+    if (!job || !count)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_shares: job and count must be given");
+    if (!out || *count > 1) *count = 1;
+    if (!out || !*count) return DIT_OK;
+    memset(out, 0, sizeof *out);
+    diti_format(out->work, sizeof out->work, "everything");
+    out->part = 1;
+    return DIT_OK;
+}
+
+/* --- patches.c --- */
+
+DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape) {
+    (void)shape;
+    return false;
+}
+
+DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
+    (void)job, (void)step;
+    return true;
+}
+
+DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form) {
+    return form == DITI_FORM_WHOLE && (job->request.shape.kinds >> kind & 1u);
+}
+
+DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps) {
+    (void)job, (void)segment, (void)steps;
+    return UINT32_MAX;
+}
+
+DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form) {
+    (void)job, (void)segment, (void)form;
+    return false;
+}
+
+DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) { (void)job, (void)graph; }
+
+DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
+                                    const diti_solver_desc *states) {
+    (void)job, (void)graph, (void)kind, (void)form, (void)states;
+    return false;
+}
+
+DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) { (void)job, (void)graph; }
+
+/* --- resume.c --- */
+
+DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
+    (void)job, (void)progress, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err) {
+    (void)job, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err) {
+    (void)job, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_keep_destroy(dit_job *job) { (void)job; }
+
+DIT_INTERNAL void diti_keep_forget(dit_job *job) { (void)job; }
+
+DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
+    (void)job;
+    return false;
+}
+
+DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
+    (void)job, (void)segment, (void)value, (void)err;
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) { (void)job, (void)done; }
+
+DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
+    (void)job;
+    return why->result;
+}
+
+DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
+    (void)job, (void)value, (void)err;
+    return DIT_OK;
+}

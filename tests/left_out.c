@@ -1,0 +1,85 @@
+/* A build without everything that can be left out: it compiles and links, and whoever calls what is missing is told so
+   in a sentence that names the switch. test-runs: plain */
+#define DIT_NO_SPLIT
+#define DIT_NO_TRACE
+#define DIT_NO_TUNE
+#define DIT_NO_PYTORCH
+#define DIT_NO_PIXART
+#define DIT_NO_DIT
+#define DIT_NO_SD3
+#define DIT_NO_FLUX
+#define DIT_NO_HUNYUANDIT
+#define DIT_IMPLEMENTATION
+#include "dit.h"
+#include "test.h"
+
+static void says(dit_result result, dit_result wanted, const dit_error *err, const char *text) {
+    CHECK_MESSAGE(result == wanted && err->result == wanted && strstr(err->message, text),
+                  "expected '%s', got '%s' (%d)", text, err->message, (int)result);
+}
+
+static void check_model(const char *path, const char *text) {
+    dit_model_desc desc = {0};
+    dit_model *model = NULL;
+    dit_error err = {0};
+    desc.source.path = path;
+    desc.dry_run = true;
+    says(dit_model_load(NULL, &desc, &model, &err), DIT_ERROR_UNSUPPORTED_MODEL, &err, text);
+    CHECK(!model);
+}
+
+static bool refuse_bytes(const void *data, size_t size, void *user) {
+    (void)data, (void)size, (void)user;
+    return false;
+}
+
+static void check_context(void) {
+    const char *overrides = "";
+    dit_context_desc desc = {0};
+    dit_context *context = NULL;
+    dit_transport transport = {0};
+    diti_peers *peers = NULL;
+    diti_trace *trace = NULL;
+    dit_error err = {0};
+    diti_env env;
+    CHECK(diti_env_init(&env, NULL, NULL, NULL) == DIT_OK);
+    desc.tune = true;
+    says(dit_context_create(&desc, &context, &err), DIT_ERROR_INVALID_ARGUMENT, &err, "without tuning (DIT_NO_TUNE)");
+    CHECK(!context);
+    says(diti_trace_create(&env, false, 1, &trace, &err), DIT_ERROR_INVALID_ARGUMENT, &err,
+         "without traces (DIT_NO_TRACE)");
+    says(diti_peers_create(&env, NULL, 2, &transport, overrides, &peers, &err), DIT_ERROR_INVALID_ARGUMENT, &err,
+         "without splits (DIT_NO_SPLIT)");
+    says(dit_trace_write(NULL, refuse_bytes, NULL, &err), DIT_ERROR_INVALID_ARGUMENT, &err,
+         "without traces (DIT_NO_TRACE)");
+    dit_trace_mark(NULL, "nothing");
+    dit_trace_end(NULL, dit_trace_begin(NULL, "nothing"));
+}
+
+static void check_split(void) {
+    static const char *const refused[] = {"cfg2", "ulysses4", "cfg1,int8", "@plan.json", "{}", "", "nonsense"};
+    diti_split_plan plan;
+    dit_error err;
+    diti_env env;
+    size_t i;
+    CHECK(diti_env_init(&env, NULL, NULL, NULL) == DIT_OK);
+    CHECK(diti_split_take(&env, "cfg1", &plan, NULL) == DIT_OK && diti_split_ranks(&plan.split) == 1);
+    CHECK(diti_split_take(&env, "auto", &plan, NULL) == DIT_OK && plan.split.degree[DITI_SPLIT_CFG] == 1);
+    for (i = 0; i < DITI_COUNT(refused); i++) {
+        memset(&err, 0, sizeof err);
+        says(diti_split_take(&env, refused[i], &plan, &err), DIT_ERROR_INVALID_ARGUMENT, &err,
+             "without splits (DIT_NO_SPLIT)");
+    }
+}
+
+int main(void) {
+    check_model("tests/fixtures/dit_orig/model.safetensors", "DIT_NO_DIT left DiT out of this build");
+    check_model("tests/fixtures/pixart_alpha_orig/model.safetensors", "DIT_NO_PIXART left PixArt out of this build");
+    check_model("tests/fixtures/gguf_flux_sdcpp/model.gguf", "DIT_NO_FLUX left FLUX.1 out of this build");
+    check_model("tests/fixtures/sd35_odd", "DIT_NO_SD3 left SD3 out of this build");
+    check_model("tests/fixtures/hunyuandit_v12", "DIT_NO_HUNYUANDIT left HunyuanDiT out of this build");
+    check_model("tests/fixtures/pytorch/views.pth", "without PyTorch files (DIT_NO_PYTORCH)");
+    check_context();
+    check_split();
+    return TEST_END("left_out");
+}
