@@ -15967,6 +15967,10 @@ DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t d
     (void)graph, (void)self, (void)devices, (void)segment;
 }
 
+DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received) {
+    (void)graph, (void)own, (void)received;
+}
+
 #endif
 
 /* ==== src/graph/arena.c ==== */
@@ -36350,6 +36354,10 @@ DIT_INTERNAL dit_result diti_split_take(const diti_env *env, const char *text, d
                      "dit_job_desc: split %.100s: this build was made without splits (DIT_NO_SPLIT)", text);
 }
 
+DIT_INTERNAL void diti_beats_leave(diti_mesh *mesh, bool failed) { (void)mesh, (void)failed; }
+
+DIT_INTERNAL void diti_mesh_tell(diti_mesh *mesh) { (void)mesh; }
+
 #endif
 
 /* ==== src/job/job.h ==== */
@@ -42524,6 +42532,10 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
 DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
     (void)job, (void)value, (void)err;
     return DIT_OK;
+}
+
+DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
+    (void)share, (void)step, (void)total_us;
 }
 
 #endif

@@ -3,6 +3,7 @@
    test-runs: lavapipe swiftshader sanitize newest */
 #include "library.h"
 #include "vk/pipeline.c"
+#include "model/dit.c"
 #include "truncating.h"
 #include "model_files.h"
 
