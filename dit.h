@@ -255,8 +255,8 @@
 
    ---- On smaller builds -------------------------------------------------------------------------------------------
 
-   A build can leave parts out: define any of these beside DIT_IMPLEMENTATION. It compiles faster, and is smaller by so
-   much of 730 KB of machine code (gcc -O1, x86-64).
+   A build can leave parts out: define any of these beside DIT_IMPLEMENTATION. It compiles faster, and is smaller by at
+   least so much of 730 KB of machine code (gcc -O1, x86-64).
 
        macro                  what is left out                                                saves
        DIT_NO_SPLIT           several devices: contexts of more than one, and all splits      82 KB
