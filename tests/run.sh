@@ -17,6 +17,7 @@
 #                          DIT_TEST_WAYS=driver leaves the other ways out, and needs no other driver
 # The names `check`, `fuzz` and `wine` stand for tools/check.sh, tests/fuzz.sh and tests/wine.sh. Without names fuzz runs
 # as well, and with DIT_TEST_ALL=1 check and wine do, too.
+# Every way but those of tests that compile dit.h themselves is linked with an object of dit.h itself (build/library.c).
 # As many programs run at a time as there are processors, or DIT_TEST_JOBS.
 # DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3 and
 # families, and

@@ -256,6 +256,32 @@ check 'nothing is exported with DIT_API=static' nothing_exported
 check 'no mutable globals' no_globals
 check 'no call that ends, prints, reads the environment, starts threads, depends on the locale' no_forbidden
 
+# --- what a build leaves out: each switch of src/ORDER alone, and all together, which offers the same functions ---
+switches=$(sed -n 's/^#ifndef \(DIT_NO_[A-Z0-9_]*\)$/\1/p' src/ORDER | sort -u)
+quick=gcc # clang reads the header in a third of the time
+! have clang || quick=clang
+each_left_out() {
+    for switch in $switches; do
+        grep -q "^       $switch " src/dit_api.h || { echo "$switch: the manual does not have it"; return 1; }
+    done
+    # shellcheck disable=SC2086
+    printf '%s\n' $switches | side_by_side $quick -std=c99 $strict '-D{}' -fsyntax-only $work/implementation.c || return 1
+    echo "note: $(echo "$switches" | wc -l) switches"
+    [ "$(echo "$switches" | wc -l)" -ge 9 ]
+}
+all_left_out() {
+    least=$(printf -- '-D%s ' $switches)
+    # shellcheck disable=SC2086
+    gcc -std=c99 $strict $least -fsyntax-only $work/implementation.c && g++ -x c++ -std=c++11 $strict $least -fsyntax-only $work/implementation.c &&
+        $quick -std=c99 -O0 $strict $least -c $work/implementation.c -o $work/least.o || return 1
+    nm -g --defined-only $work/least.o | awk '{ print $3 }' >$work/offered
+    diff $work/exported $work/offered || { echo "< is a function that the whole library offers, and this build does not"; return 1; }
+    printf '#include "dit.h"\nint main(void) { return dit_version() != DIT_VERSION; }\n' >$work/least.c
+    gcc -std=c99 -I. $work/least.c $work/least.o -o $work/least -lm -ldl && $work/least
+}
+check 'each part can be left out, and the manual says how' each_left_out
+check 'all parts can be left out: no warnings, the same functions, nothing undefined' all_left_out
+
 # --- the text: rooms, documentation, budgets ---
 alone() {
     count=$(ls src/*/*.c | wc -l)
