@@ -239,8 +239,8 @@
    - Running: the host's part happens in dit_job_step and dit_job_wait, so call them often. dit_job_record refuses a
      split job.
    - Overflow of fp16 is run again on all devices of a job in one process: the step, or with pipefusion the whole run.
-     In jobs of several processes, where HunyuanDiT's layers are on several devices, and while the picture is decoded, it
-     ends the job with DIT_ERROR_NOT_FINITE.
+     In jobs of several processes, where HunyuanDiT's layers are on several devices, and while the picture is decoded,
+     it ends the job with DIT_ERROR_NOT_FINITE.
    - Limits: device_memory_limit holds for each device.
 
    Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
