@@ -5613,6 +5613,7 @@ typedef enum diti_class {
 	DITI_CLASS_COOP_CONV,
 	DITI_CLASS_COOP_I8,
 	DITI_CLASS_DOT,
+	DITI_CLASS_BROADCAST,
 	DITI_CLASS_COOP2_ATTENTION,
 	DITI_CLASS_COOP_ATTENTION,
 	DITI_CLASS_HALF_ATTENTION,
@@ -5627,12 +5628,12 @@ enum {
 	DITI_FEATURE_FP16,
 	DITI_FEATURE_STORAGE16,
 	DITI_FEATURE_DOT,
+	DITI_FEATURE_SUBGROUP_SIZE,
+	DITI_FEATURE_FULL_SUBGROUPS,
 	DITI_FEATURE_INT8,
 	DITI_FEATURE_MAINTENANCE4,
 	DITI_FEATURE_MEMORY_MODEL,
 	DITI_FEATURE_MEMORY_SCOPE,
-	DITI_FEATURE_SUBGROUP_SIZE,
-	DITI_FEATURE_FULL_SUBGROUPS,
 	DITI_FEATURE_COOP,
 	DITI_FEATURE_COOP_WORKGROUP,
 	DITI_FEATURE_COOP_FLEXIBLE,
@@ -5662,7 +5663,10 @@ enum {
 	DITI_QUIRK_SLOW_HALF = 4
 };
 
+enum { DITI_LEAST_TEAM = 4, DITI_MOST_TEAM = 32 };
+
 typedef struct diti_portions {
+	uint32_t team;
 	uint32_t half_rows;
 	uint32_t half_step;
 	uint32_t half_unrolled;
@@ -5712,6 +5716,7 @@ typedef struct diti_limits {
 #define DITI_PUSH_WORDS 32u
 #define DITI_MAX_CONSTANTS 24u
 
+#define DITI_CONSTANT_TEAM 12u
 #define DITI_CONSTANT_BF16 22u
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS
 #define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u)
@@ -5887,6 +5892,10 @@ typedef struct diti_device {
 	bool unguarded;
 	bool has_fp16;
 	bool rounds_halves;
+	uint32_t team;
+	bool states_team;
+	bool broadcasts;
+	bool decodes;
 	bool half_products;
 	bool coop_convolutions;
 	bool small_tiles;
@@ -6111,6 +6120,7 @@ static const char *const diti_override_keys[] = {
 	"cpu",
 	"dot",
 	"rounding",
+	"decode",
 	"guards",
 	"timestamps",
 	"gflop_ns",
@@ -6464,9 +6474,9 @@ typedef struct diti_feature_place {
 } diti_feature_place;
 static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
 	{DITI_STRUCTURE_TIMELINE, 0},     {DITI_STRUCTURE_ARITHMETIC, 0},   {DITI_STRUCTURE_STORAGE16, 0},
-	{DITI_STRUCTURE_DOT, 0},          {DITI_STRUCTURE_ARITHMETIC, 1},   {DITI_STRUCTURE_MAINTENANCE4, 0},
-	{DITI_STRUCTURE_MEMORY_MODEL, 0}, {DITI_STRUCTURE_MEMORY_MODEL, 1}, {DITI_STRUCTURE_SUBGROUP, 0},
-	{DITI_STRUCTURE_SUBGROUP, 1},     {DITI_STRUCTURE_COOP, 0},         {DITI_STRUCTURE_COOP2, 0},
+	{DITI_STRUCTURE_DOT, 0},          {DITI_STRUCTURE_SUBGROUP, 0},     {DITI_STRUCTURE_SUBGROUP, 1},
+	{DITI_STRUCTURE_ARITHMETIC, 1},   {DITI_STRUCTURE_MAINTENANCE4, 0}, {DITI_STRUCTURE_MEMORY_MODEL, 0},
+	{DITI_STRUCTURE_MEMORY_MODEL, 1}, {DITI_STRUCTURE_COOP, 0},         {DITI_STRUCTURE_COOP2, 0},
 	{DITI_STRUCTURE_COOP2, 1},        {DITI_STRUCTURE_COOP2, 2},        {DITI_STRUCTURE_COOP2, 3},
 	{DITI_STRUCTURE_COOP2, 4},        {DITI_STRUCTURE_BF16, 0},         {DITI_STRUCTURE_BF16, 2},
 };
@@ -6772,11 +6782,11 @@ typedef struct diti_portions_line {
 } diti_portions_line;
 
 static const diti_portions_line diti_portions_table[] = {
-	{0x8086, 8, {4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, UINT32_MAX, 0}},
-	{0x8086, 16, {4, 4, 1, 4, 1, 2, 16, 32, 8, 4, 8, 48, UINT32_MAX, 0}},
-	{0x1002, DITI_ANY_SUBGROUP, {8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 160, 1024, 192}},
-	{0x10de, DITI_ANY_SUBGROUP, {8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 192, UINT32_MAX, 0}},
-	{0, DITI_ANY_SUBGROUP, {8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 256, UINT32_MAX, 0}}};
+	{0x8086, 8, {16, 4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, UINT32_MAX, 0}},
+	{0x8086, 16, {0, 4, 4, 1, 4, 1, 2, 16, 32, 8, 4, 8, 48, UINT32_MAX, 0}},
+	{0x1002, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 160, 1024, 192}},
+	{0x10de, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 192, UINT32_MAX, 0}},
+	{0, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 256, UINT32_MAX, 0}}};
 
 static const diti_portions *diti_portions_of(const diti_identity *id, uint64_t wanted) {
 	const diti_portions_line *line = diti_portions_table;
@@ -9053,6 +9063,7 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
 	uint32_t values[DITI_MAX_CONSTANTS + 2], count = 0, i;
 	VkSpecializationInfo constants = DITI_ZERO;
 	VkComputePipelineCreateInfo info = DITI_ZERO;
+	bool broadcast = diti_equal(diti_spirv_name(key->module), "gemm_broadcast");
 	memcpy(values, key->constants, sizeof key->constants);
 	values[DITI_CONSTANT_THREADS] = key->constant_count ? key->constants[0] : 1;
 	values[DITI_CONSTANT_ROUNDS] = device->rounds_halves;
@@ -9074,10 +9085,10 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
 	info.stage.pSpecializationInfo = &constants;
 	info.layout = device->pipeline_layout;
 	subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
-	subgroup.requiredSubgroupSize = device->coop.subgroup;
-	if (coop && device->features.has[DITI_FEATURE_FULL_SUBGROUPS])
+	subgroup.requiredSubgroupSize = broadcast ? key->constants[DITI_CONSTANT_TEAM] : device->coop.subgroup;
+	if ((coop || broadcast) && device->features.has[DITI_FEATURE_FULL_SUBGROUPS])
 		info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
-	if (coop && device->coop.chooses_subgroup) info.stage.pNext = &subgroup;
+	if ((coop && device->coop.chooses_subgroup) || (broadcast && device->states_team)) info.stage.pNext = &subgroup;
 	return device->vk.CreateComputePipelines(device->device, device->pipeline_cache, 1, &info, device->callbacks, out);
 }
 
@@ -9244,6 +9255,7 @@ static const char *diti_class_name(diti_class which) {
 		"coop_conv",
 		"coop_i8",
 		"dot",
+		"broadcast",
 		"coop2_attention",
 		"coop_attention",
 		"half_attention",
@@ -9265,6 +9277,7 @@ static bool diti_class_is_used(const diti_device *device, diti_class which) {
 	case DITI_CLASS_COOP_CONV: return matrices && device->coop_convolutions;
 	case DITI_CLASS_COOP_I8: return matrices && device->coop_i8;
 	case DITI_CLASS_DOT: return device->dot;
+	case DITI_CLASS_BROADCAST: return device->team != 0;
 	case DITI_CLASS_COOP2_ATTENTION: return matrices && device->coop_attention == 2;
 	case DITI_CLASS_COOP_ATTENTION: return matrices && device->coop_attention == 1;
 	case DITI_CLASS_HALF_ATTENTION: return device->half_attention;
@@ -9308,6 +9321,7 @@ static void diti_class_drop(diti_device *device, diti_class which) {
 	case DITI_CLASS_COOP_CONV: device->coop_convolutions = false; break;
 	case DITI_CLASS_COOP_I8: device->coop_i8 = false; break;
 	case DITI_CLASS_DOT: device->dot = device->dot_attention = false; break;
+	case DITI_CLASS_BROADCAST: device->team = 0; break;
 	case DITI_CLASS_COOP2_ATTENTION:
 		if (device->coop_attention == 2) device->coop_attention = 1;
 		break;
@@ -9637,6 +9651,8 @@ static void diti_device_properties(diti_device *device) {
 	device->software = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
 	device->is_cpu = device->software && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
 		(subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
+	device->broadcasts = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT) &&
+		(subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
 }
 
 static void diti_device_timestamps(diti_device *device, const char *overrides) {
@@ -9680,12 +9696,20 @@ static void diti_device_override(diti_device *device, const char *overrides) {
 	device->candidate = (uint32_t)diti_override_number(overrides, "candidate", 0);
 	if (device->candidate > DITI_TUNE_CANDIDATES) device->candidate = 0;
 	device->unguarded = !diti_override_number(overrides, "guards", 1);
+	device->decodes = diti_override_number(overrides, "decode", 1) != 0;
 	if (diti_override_number(overrides, "fail_device", device->ordinal) == device->ordinal)
 		device->fail_submit_after = (uint32_t)diti_override_number(overrides, "fail_submit", 0);
 	device->patience_us = diti_override_number(overrides, "device_ms", 300000) * 1000;
 	device->fail_pipeline_after = (uint32_t)diti_override_number(overrides, "fail_pipeline", 0);
 	if (!device->fail_pipeline_after)
 		diti_override_text(overrides, "fail_pipeline", device->fail_pipeline, sizeof device->fail_pipeline);
+}
+
+static uint32_t diti_device_team(const diti_device *device, const diti_identity *id) {
+	uint32_t team = device->portions->team, least = id->least_subgroup, most = id->most_subgroup;
+	if (!team || !device->broadcasts || device->is_cpu || (least != most && !device->states_team)) return 0;
+	team = team < least ? least : team > most ? most : team;
+	return team >= DITI_LEAST_TEAM && team <= DITI_MOST_TEAM ? team : 0;
 }
 
 static dit_result diti_device_rung(diti_device *device, const char *overrides, dit_error *err) {
@@ -9697,6 +9721,8 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
 	int rung;
 	diti_identify(&device->vk, device->physical, &id);
 	device->portions = diti_portions_of(&id, diti_override_number(overrides, "portions", UINT64_MAX));
+	device->states_team = device->features.has[DITI_FEATURE_SUBGROUP_SIZE] && id.chooses_subgroup;
+	device->team = diti_device_team(device, &id);
 	quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
 	device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
 	device->rung = diti_rung_highest(&device->features, &device->coop, quirks, device->unverified);
@@ -9779,6 +9805,7 @@ static uint32_t diti_device_coop_attention(const diti_device *device) {
 
 static void diti_device_disable_matrices(diti_device *device) {
 	device->features.has[DITI_FEATURE_COOP] = false;
+	if (!device->team) device->features.has[DITI_FEATURE_SUBGROUP_SIZE] = false;
 	diti_features_useful(&device->features);
 	memset(&device->coop, 0, sizeof device->coop);
 }
@@ -10846,6 +10873,7 @@ typedef struct diti_upload {
 	uint64_t offset, size;
 	uint32_t floats;
 	bool turned;
+	bool halves;
 	dit_type i8;
 	uint32_t first, rows, columns;
 	diti_weight_block *block;
@@ -10919,6 +10947,7 @@ typedef struct diti_load_options {
 	uint64_t matrices, keep;
 	bool int8_attention;
 	bool by_need;
+	bool *wide;
 } diti_load_options;
 typedef struct diti_loader {
 	diti_device *device;
@@ -10948,6 +10977,7 @@ typedef struct diti_loader {
 	bool chosen;
 	bool streaming;
 	bool by_need;
+	bool *wide;
 	bool *used;
 } diti_loader;
 static void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3);
@@ -10960,6 +10990,9 @@ static uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint
 static dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
 	const diti_upload *upload, uint64_t done, uint64_t size, void *out,
 	dit_error *err);
+static dit_result diti_upload_read_halves(const diti_env *env, const diti_checkpoint *checkpoint,
+	const diti_upload *upload, uint64_t done, uint64_t size, uint16_t *out,
+	bool *wide, dit_error *err);
 static uint64_t diti_upload_least(const diti_upload *upload);
 
 typedef struct diti_layer {
@@ -11155,9 +11188,11 @@ typedef struct diti_gemm {
 	uint32_t
 		parts;
 	const diti_gemm_image *image;
+	dit_type packed;
 	const char *name;
 } diti_gemm;
 static void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+static bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 static bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 #define DITI_ATTENTION_CONSTANTS 10u
 typedef struct diti_attention_tiles {
@@ -11937,6 +11972,7 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
 	upload.offset = (loader->skip + first) * row_bytes;
 	upload.size = rows * row_bytes;
 	if (diti_type_is_i8(out->type)) upload.i8 = out->type;
+	upload.halves = out->type == DIT_TYPE_F16 && tensor->type == DIT_TYPE_BF16;
 	upload.first = loader->skip + first;
 	upload.rows = rows;
 	upload.columns = out->columns;
@@ -11968,6 +12004,10 @@ static void diti_loader_measure(diti_loader *loader, uint64_t part_bytes) {
 	if (loader->sizes && part_bytes > loader->sizes->largest) loader->sizes->largest = part_bytes;
 }
 
+static bool diti_loader_halves(const diti_loader *loader) {
+	return loader->wide && loader->device && loader->device->rung >= DITI_RUNG_FP16 && !loader->streaming;
+}
+
 static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const diti_stored_tensor *tensor,
 	dit_type type, uint32_t rows, uint32_t columns, bool table) {
 	uint64_t row_bytes = 0, most;
@@ -11977,6 +12017,7 @@ static void diti_loader_add_matrix(diti_loader *loader, diti_weight *out, const 
 		return;
 	}
 	diti_loader_choose(loader, rows * row_bytes);
+	if (type == DIT_TYPE_BF16 && !table && diti_loader_halves(loader)) type = DIT_TYPE_F16;
 	most = diti_loader_part_limit(loader);
 	if (table && loader->streaming && !loader->sizes && loader->weights.streamed->stream &&
 		loader->weights.streamed->stream->slot_bytes < most)
@@ -12030,6 +12071,7 @@ static void diti_loader_rules(diti_loader *loader, const char *component, const 
 	loader->keep = options->keep;
 	loader->stream = options->stream;
 	loader->by_need = options->by_need && loader->device && !loader->sizes;
+	loader->wide = options->wide;
 }
 
 static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_tensor *tensor) {
@@ -12298,7 +12340,10 @@ static dit_result diti_upload_one(diti_upload_run *run, const diti_upload *uploa
 	VkDeviceSize target = upload->target + done;
 	void *out = buffer->block.mapped ? (unsigned char *)buffer->block.mapped + target : NULL;
 	dit_result result = out ? DIT_OK : diti_stage_room(run->stage, size, true, &out, &loader->error);
-	if (result == DIT_OK)
+	if (result == DIT_OK && upload->halves)
+		result = diti_upload_read_halves(loader->env, loader->checkpoint, upload, done, size, (uint16_t *)out,
+			loader->wide, &loader->error);
+	else if (result == DIT_OK)
 		result = diti_upload_read(loader->env, loader->checkpoint, upload, done, size, out, &loader->error);
 	if (result == DIT_OK && !buffer->block.mapped) diti_stage_put(run->stage, buffer->buffer, target, size);
 	return result;
@@ -12497,6 +12542,47 @@ static dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *c
 		return diti_checkpoint_read_float(checkpoint, upload->tensor, (float *)out, upload->floats, err);
 	if (upload->i8) return diti_upload_read_i8(env, checkpoint, upload, done, size, out, err);
 	return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
+}
+
+static bool diti_upload_narrow(const uint16_t *from, size_t count, uint16_t *out) {
+	const uint32_t least = 0x3880, beyond = 0x4780, infinite = 0x7f80;
+	bool fits = true;
+	size_t i;
+	for (i = 0; i < count; i++) {
+		uint32_t sign = from[i] & 0x8000u, size = from[i] & 0x7fffu, bits = (uint32_t)from[i] << 16;
+		float value;
+		if (size - least < beyond - least) {
+			out[i] = (uint16_t)(sign | (size - 0x3800u) << 3);
+			continue;
+		}
+		fits = fits && (size < least || size >= infinite);
+		memcpy(&value, &bits, sizeof value);
+		out[i] = diti_float_to_half(value);
+	}
+	return fits;
+}
+
+static dit_result diti_upload_read_halves(const diti_env *env, const diti_checkpoint *checkpoint,
+	const diti_upload *upload, uint64_t done, uint64_t size, uint16_t *out,
+	bool *wide, dit_error *err) {
+	const uint64_t most = (uint64_t)1 << 20;
+	uint16_t *stored = (uint16_t *)diti_alloc(env, (size_t)(size < most ? size : most));
+	dit_result result = DIT_OK;
+	uint64_t at, piece;
+	if (!stored)
+		return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tensor %.200s",
+			upload->tensor->name);
+	for (at = 0; at < size && result == DIT_OK; at += piece) {
+		piece = size - at < most ? size - at : most;
+		result =
+			diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done + at, stored, (size_t)piece, err);
+		if (result != DIT_OK || diti_upload_narrow(stored, (size_t)(piece / 2), out + at / 2)) continue;
+		*wide = true;
+		result =
+			diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "tensor %.200s has values beyond F16", upload->tensor->name);
+	}
+	diti_free(env, stored);
+	return result;
 }
 
 /* ==== src/graph/stream.c ==== */
@@ -15900,6 +15986,7 @@ static diti_class diti_plan_class(const diti_device *device, const diti_dispatch
 	}
 	if (diti_equal(name, "gemm_half")) return DITI_CLASS_HALF;
 	if (diti_equal(name, "gemm_dot_gpu")) return DITI_CLASS_DOT;
+	if (diti_equal(name, "gemm_broadcast")) return DITI_CLASS_BROADCAST;
 	if (diti_equal(name, "attention_coop2")) return DITI_CLASS_COOP2_ATTENTION;
 	if (diti_equal(name, "attention_coop")) return i8 ? DITI_CLASS_COOP_ATTENTION_I8 : DITI_CLASS_COOP_ATTENTION;
 	if (diti_equal(name, "attention_half")) return DITI_CLASS_HALF_ATTENTION;
@@ -17923,6 +18010,7 @@ enum {
 	DITI_GEMM_PUSH_WORDS
 };
 enum { DITI_GEMM_PART_BIAS = 1, DITI_GEMM_PART_MULTIPLY = 2, DITI_GEMM_PART_GATE = 4, DITI_GEMM_PART_RESIDUAL = 8 };
+enum { DITI_GEMM_PACKED = 16, DITI_GEMM_PACKED_ROUNDS = 32 };
 enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u
 
@@ -18023,6 +18111,22 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
 	out->constants[1] = 4;
 	out->constants[2] = 0;
 	out->constant_count = 5;
+	out->band = 8;
+}
+
+static void diti_gemm_tiles_broadcast(const diti_graph *graph, diti_gemm_tiles *out) {
+	const diti_limits *limits = &graph->device->limits;
+	uint32_t team = graph->device->team, rows = 4, quads = team > 16 ? team / rows : 4;
+	out->module = "gemm_broadcast";
+	out->group = 256;
+	while (out->group > limits->group_invocations || out->group > 4 * team * quads) out->group /= 2;
+	out->rows = out->group / team * rows;
+	out->columns = 4 * team;
+	out->constants[0] = rows;
+	out->constants[1] = 4;
+	out->constants[2] = team;
+	out->constants[3] = quads;
+	out->constant_count = 4;
 	out->band = 8;
 }
 
@@ -18137,7 +18241,8 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
 	diti_gemm_coop coop = DITI_ZERO;
 	diti_gemm_coop_choose(device, i8, &coop);
 	if (!coop.shape.m || !diti_gemm_is_vector(graph, gemm) || !diti_gemm_is_wide(graph, gemm->x, coop.unit) ||
-		!diti_gemm_is_wide(graph, gemm->weight, coop.unit) || (!i8 && gemm->depth % coop.unit) || (gemm->image && i8))
+		!(gemm->packed || diti_gemm_is_wide(graph, gemm->weight, coop.unit)) || (!i8 && gemm->depth % coop.unit) ||
+		(gemm->image && i8))
 		return false;
 	if (graph->guards && gemm->depth % coop.unit && diti_gemm_format(graph, gemm->x) == DITI_F32)
 		return false;
@@ -18187,6 +18292,8 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
 		return;
 	if (i8 && device->dot && vector)
 		diti_gemm_tiles_dot(graph, gemm, out);
+	else if (!i8 && !few && device->team && diti_gemm_rows_at_once(graph, gemm) >= 256)
+		diti_gemm_tiles_broadcast(graph, out);
 	else if (graph->device->is_cpu && !(half && !few))
 		diti_gemm_tiles_cpu(graph, gemm, out);
 	else
@@ -18241,6 +18348,8 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
 	uint32_t candidate;
 	bool cpu = diti_equal(tiles->module, "gemm_cpu"), gpu = diti_equal(tiles->module, "gemm_gpu");
 	if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return;
+	if (gemm->packed) return;
+	if (diti_equal(tiles->module, "gemm_broadcast")) return;
 	wanted.kind = DITI_TUNE_GEMM;
 	wanted.module = tiles->module;
 	wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;
@@ -18267,6 +18376,8 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
 	uint32_t *c = dispatch->constants;
 	c[1] = diti_gemm_format(graph, gemm->x);
 	c[2] = diti_gemm_format(graph, gemm->weight);
+	if (gemm->packed) c[2] = DITI_GEMM_PACKED | (uint32_t)gemm->packed;
+	if (gemm->packed && graph->activation == DITI_F16) c[2] |= DITI_GEMM_PACKED_ROUNDS;
 	c[3] = diti_gemm_format(graph, gemm->out);
 	c[4] = diti_gemm_format(graph, gemm->residual) | diti_gemm_format(graph, gemm->multiply) << 1;
 	c[5] = (gemm->bias ? (uint32_t)DITI_GEMM_PART_BIAS : 0) | (gemm->multiply ? (uint32_t)DITI_GEMM_PART_MULTIPLY : 0) |
@@ -18281,11 +18392,14 @@ static void diti_gemm_constants(const diti_graph *graph, const diti_gemm *gemm, 
 
 static void diti_gemm_push(const diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
 	uint32_t *push) {
+	uint64_t row_bytes;
 	push[DITI_GEMM_ROWS] = gemm->rows;
 	push[DITI_GEMM_COLUMNS] = gemm->columns;
 	push[DITI_GEMM_DEPTH] = gemm->depth;
 	push[DITI_GEMM_A_PITCH] = diti_gemm_pitch(graph, gemm->x);
 	push[DITI_GEMM_W_PITCH] = diti_gemm_pitch(graph, gemm->weight);
+	if (gemm->packed && diti_weight_bytes(gemm->packed, 1, gemm->depth, &row_bytes))
+		push[DITI_GEMM_W_PITCH] = (uint32_t)row_bytes;
 	push[DITI_GEMM_OUT_PITCH] = diti_gemm_pitch(graph, gemm->out);
 	push[DITI_GEMM_MULTIPLY_PITCH] = diti_gemm_pitch(graph, gemm->multiply);
 	push[DITI_GEMM_GATE_PITCH] = diti_gemm_pitch(graph, gemm->gate);
@@ -18328,6 +18442,12 @@ static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const
 	uint64_t rows = (uint64_t)tiles->band * tiles->rows;
 	diti_op_bind(graph, dispatch, 0, gemm->x, DITI_GEMM_A, true, false);
 	diti_op_bind(graph, dispatch, 1, gemm->weight, DITI_GEMM_W, true, false);
+	if (gemm->packed) {
+		const diti_tensor_info *weight = diti_tensor_get(graph, gemm->weight);
+		dispatch->memory_bytes += (double)weight->bytes - 4.0 * weight->rows * weight->columns;
+		dispatch->bindings[1].element_bytes = 4;
+		dispatch->bindings[1].group_step = 0;
+	}
 	diti_op_bind(graph, dispatch, 2, gemm->out, DITI_GEMM_OUT, false, true);
 	diti_op_bind(graph, dispatch, 3, gemm->bias, DITI_GEMM_BIAS, true, false);
 	diti_op_bind(graph, dispatch, 4, gemm->multiply, DITI_GEMM_MULTIPLY, true, false);
@@ -18446,7 +18566,8 @@ static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const dit
 static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
 	uint32_t part, uint32_t first, uint32_t rows) {
 	uint32_t column = weight->parts[part].first_row + first;
-	gemm.weight = diti_op_expand(graph, weight, part, first, rows, "expanded weight");
+	gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
+		: diti_op_expand(graph, weight, part, first, rows, "expanded weight");
 	gemm.columns = rows;
 	gemm.bias = diti_linear_columns(graph, gemm.bias, column, rows);
 	gemm.multiply = diti_linear_columns(graph, gemm.multiply, column, rows);
@@ -18456,13 +18577,32 @@ static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weig
 	diti_linear_items(graph, &gemm, which);
 }
 
+static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+	const diti_rows *which) {
+	diti_gemm_tiles tiles = DITI_ZERO;
+	if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image ||
+		(weight->type != DIT_TYPE_Q8_0 && weight->type != DIT_TYPE_Q4_0 && weight->type != DIT_TYPE_Q4_K &&
+		weight->type != DIT_TYPE_Q6_K))
+		return false;
+	diti_gemm_choose_tiles(graph, gemm, &tiles);
+	return gemm->rows <= tiles.rows &&
+		!diti_op_splits_gemm(graph, gemm, (uint64_t)diti_gemm_ceil(gemm->columns, tiles.columns));
+}
+
 static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
 	const diti_rows *which) {
 	uint32_t part, first;
 	for (part = 0; part < weight->part_count; part++) {
 		uint32_t rows = weight->parts[part].rows, most = diti_op_expand_rows(graph, weight, part);
+		diti_gemm one = *gemm;
+		one.columns = rows;
+		one.packed = weight->type;
+		if (diti_linear_decodes(graph, &one, weight, which))
+			most = rows;
+		else
+			one.packed = DIT_TYPE_STORED;
 		for (first = 0; first < rows && !diti_graph_failed(graph); first += most)
-			diti_linear_chunk(graph, *gemm, weight, which, part, first, rows - first < most ? rows - first : most);
+			diti_linear_chunk(graph, one, weight, which, part, first, rows - first < most ? rows - first : most);
 	}
 }
 
@@ -18601,10 +18741,14 @@ static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tens
 	diti_op_gemm(graph, &gemm);
 }
 
+static bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
+	return diti_split_depth(graph, gemm, tiles) < gemm->depth;
+}
+
 static bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
 	uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
 	diti_gemm sum = *gemm;
-	if (parts <= 1) return false;
+	if (parts <= 1 || gemm->packed) return false;
 	sum.x = diti_tensor_new(graph, DITI_F32, parts * diti_split_rows(gemm), gemm->columns, "partial products");
 	for (i = 0; i < parts && !diti_graph_failed(graph); i++) diti_split_part(graph, gemm, sum.x, i, depth);
 	sum.weight = 0;
@@ -27746,6 +27890,11 @@ static dit_result diti_transformer_load(diti_device *device, const diti_env *env
 	dit_error *err) {
 	diti_settings settings = diti_settings_of(config, "the transformer's config.json", err);
 	const diti_family *family;
+	diti_load_options own = DITI_ZERO;
+	bool wide = false;
+	dit_result result;
+	if (options) own = *options;
+	own.wide = &wide;
 	*out = NULL;
 	diti_setting_text(&settings, "_class_name", NULL);
 	diti_setting_text(&settings, "norm_type", NULL);
@@ -27753,7 +27902,9 @@ static dit_result diti_transformer_load(diti_device *device, const diti_env *env
 	prefix = diti_family_prefix(checkpoint, prefix);
 	family = diti_family_find(config, checkpoint, prefix);
 	if (!family) return diti_family_fail(config, checkpoint, err);
-	return family->load(device, env, config, checkpoint, prefix, options, out, err);
+	result = family->load(device, env, config, checkpoint, prefix, &own, out, err);
+	own.wide = NULL;
+	return wide ? family->load(device, env, config, checkpoint, prefix, &own, out, err) : result;
 }
 
 static void diti_transformer_destroy(diti_transformer *transformer) {
@@ -33618,10 +33769,13 @@ static dit_result diti_selftest_products(diti_device *device, bool i8, bool conv
 
 static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *agrees, dit_error *err) {
 	const diti_rung used = device->rung;
+	const uint32_t team = device->team;
 	dit_result result;
 	device->rung = rung;
+	device->team = 0;
 	result = diti_selftest_products(device, false, rung == DITI_RUNG_FP16, agrees, err);
 	device->rung = used;
+	device->team = team;
 	return result;
 }
 
@@ -33646,6 +33800,7 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, bool 
 	case DITI_CLASS_COOP_CONV: return diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err);
 	case DITI_CLASS_COOP_I8:
 	case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
+	case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
 	case DITI_CLASS_COOP2_ATTENTION:
 	case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention(device, false, agrees, err);
 	case DITI_CLASS_HALF_ATTENTION:
@@ -33739,6 +33894,7 @@ static dit_result diti_selftest_device(dit_context *context, diti_device *device
 		DITI_CLASS_COOP_CONV,
 		DITI_CLASS_COOP_I8,
 		DITI_CLASS_DOT,
+		DITI_CLASS_BROADCAST,
 		DITI_CLASS_COOP2_ATTENTION,
 		DITI_CLASS_COOP_ATTENTION,
 		DITI_CLASS_HALF_ATTENTION,
@@ -34327,7 +34483,7 @@ static uint32_t diti_encoder_pooled(const diti_encoder *encoder) {
 	return encoder->text != DITI_TEXT_POOLED && traits->projected ? traits->projected : traits->columns;
 }
 
-static dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
+static dit_result diti_encoder_load_kind(diti_encoder *encoder, diti_device *device, const diti_env *env,
 	const diti_model_part *part, const diti_load_options *options,
 	dit_error *err) {
 	switch (encoder->kind) {
@@ -34338,6 +34494,18 @@ static dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, 
 	default:
 		return diti_clip_load(device, env, part->config, part->checkpoint, part->prefix, options, &encoder->clip, err);
 	}
+}
+
+static dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
+	const diti_model_part *part, const diti_load_options *options,
+	dit_error *err) {
+	diti_load_options own = *options;
+	bool wide = false;
+	dit_result result;
+	own.wide = &wide;
+	result = diti_encoder_load_kind(encoder, device, env, part, &own, err);
+	own.wide = NULL;
+	return wide ? diti_encoder_load_kind(encoder, device, env, part, &own, err) : result;
 }
 
 static void diti_encoder_unload(diti_encoder *encoder) {
@@ -40205,137 +40373,186 @@ static const char *const diti_spirv_text_gemm_cpu[] = {
 	0};
 #define DITI_SPIRV_SIZES_gemm_cpu 6247u, 12149u
 static const char *const diti_spirv_text_gemm_gpu[] = {
-	"n0C9%1VZI/[SP7J2ivuvd>+;2j2/D3dXR5IuR-G0QQqt57>r4Wdx@*-hg%lrPCL<0'.BVmtQZUsxf&t03g(+S1-ybP>Adq6OD9:B+o1B0sUVyr3U@%k^),"
-	"J/<3@fiX/+j5&JgkdX.uUiCg6gT-cro1P;9]IIlu9;c_)eA2,$(H9dg<uYJUlpB)(<v$^n@>R'GPic0LR4B`Cs04rhf%'LgoH82yHF6wKMeLoe1(,-81N'"
-	"9glcU$7BVcw_VttAX=iP(&@W5R=8=1./)oJQX<OWrPKTP7QMS/fbtRD@`C*pcpwCpyH4vx^LN/cQ'jn-91Lv_D1QOMo<3uj3B(jk,YoFbm;,T&w7N>30f@"
-	"F8S0F`o6-gGPlEfc(V=I30qSje,[a-fdys>UOg)/*4.FVnGk*ifCf*kBN[_8LQx6#i:M77jgX($BE1)kQ/GCc)5GW*7'o0I2xw[FtWJ5gW0`Uec%J8.W&o"
-	"qS0;W7&Ag^%mZ(ut[JW.KMY06hqB5r0No0*+1t$ph)4=g^m]eL'r2Qw>8SyeX^LyiqF$Po.Jk5TeaL-Vk)6<`2QHg,</aSQ,x4N)J/ha69Oqob2tTBk>]r"
-	"E-<@.@ZUIu-ps5p;()lDNx)&,TqM8X3Kh.l37tCThnj&85Zp#N42Mm^mP%6DfFDF'n2*x89Vp)M'(2_);`K9Xc[QD4e-i#+(sevQu#'gVXOx[-vTc^v%j["
-	")tLFc_]>sO^+:K)aIE-UAh_P9rAqWfr-^UC:b36G:Ae2T6m([0G<a7mM+aaL-@$cKJHP4dL$R8n5If&'59#]dpm@OU6I])]*RpXdr%nlKs;2%t*>+8itZ/"
-	"aSS4R*F.g_lIyHavI]'Iimp-k5dHZsuo8k<&,eii=ui'Ybi3L9LU6NkfT/ne_ny<#=[g#OEiJ;hIa5-r8&L>(;N')o<mm30ke2fYwUT'3Sr%+Xts/C%yf'"
-	"gdmns8gq:ECH&BbRjX<daS5N1>e79=N.HOHkBQn#C8^&S5T6>Ml>7^FaN=fsGb'xiltfxyl.,lOg@[arQ0O'jHL@Bw-'`WtPB1#pj*e9DZPH:;j[(]B05@"
-	"6@>3<W[TS%(]V1&-A]hmP#YR:)/i[PB5/@XruZI.v1^i.YbYNEGwMxp/Anq]N,XJ3@n=%(#Y$E)t#4KXjVh^>F*ZRbNvl)Hivh/lm@^s`Y_Q&*G@)3/h+B"
-	"rXj$m;CIRG9-P'PxJ:.P-8kl#k*mOXiX4;chYyKHuUs_)<RSJY,sg*>HRS-rv:G(0wv/nshc0%l+Q#t*h:>M7ly6L]8.a=D%B=YQoBw8&^9%r,G@H.Gsh$"
-	"a/3:nq467bS@F]+.E3uN3rQLwb8Cr)Mq+&uxA<ZOJ3Jo&u8$Fm`^%lV,AhI7+DVak*9n3uunlF$EKr<]8&y;fCp%r9'GF(mg:I@[1S9D06ia[JY)Qi)8uv"
-	"ZGVe-=qEirg`8#&lh<ma[+FG;A^eXxd)te)]^#:Bht;H.OM+rYQh)OQ2E5Wh'pwYhmQ<<I0(OYG-'-$L3Ve)),)=]8gx4UZG&KRpgP+h#JN^J$a#>)s%Y]"
-	"2KTaKM3FSW*^a`xfurq,tV*ep#<*/0't@''L>(2',,r04'mV),2]<Fm'PlClMJ+GP<W7V8r]+[vS[cQ3L^aRsEO^aAMGJhH$W;Ey$n3IR21p=d0HqM]k+Z"
-	"NM:b5./4[w-.J>a6(`#s3GLxHS.#c$gv+)f`iMl==%h[+M4&i;Q5VVIu#8mDm7m.0k&QNXbai)@`_>WOf2#^v(U[sER@nS(Ld5wVokWmV./IGpA94d[xce"
-	";WKpIwlrK'b9=^7yT%`2JlC_F$U]Z-G46P8_[(403#CM,To#rG$bIe,$j-96xRLT%+Q9IteaVnYR+2)kWs)()1Vq*#NPMEn$T.UZ<81qLLwrut)EFrULW`"
-	"ld+$HabVBrU9xUxgpBD:q`>^M8Yx]u;[+p;Wor$h*`oNT1Krmkxls>LUD<=Yyq6*yLMQ1+8uS,]s:$fZNF+KBZU5FKyk*Z7/W]Se]ntF%)C+Sa]#H#Mtk@"
-	"U#^pbN^.FVukGa']1td),xj)>f@C[90k5M6'oVU*Qjuh9v=KIfZxPGF))R3*yCF*y%8WBah%Omd59BnM>HIXy6ao;jNKw9%H)R;)Mgsi4.W9&frY_KOWl8"
-	"#P_Le1%52H1Gff(vP_I;a+ykpC$U@k8>bl7eYUGGoO6E:/x&doG1'X`qa(kZMq>[)l5kdXGfa_cqUH+=ax9hvge@`6.5sdVYMRT^kogl(r[ge+71*1G4&("
-	"9*Tqu^fHuD9@ik+^P^i%pC(R@>vjbt$K/(kW9=C]&7U,Bu>ln]gQGHWkopH9;v>KLjF$VQ@UjQV]brw-Rq.ty,L[7Xe]hgIe$Eg_3E*t0mbhsuw=7I'uh3"
-	"HA:Lv<*7M$u[lb.lewe_RBfkTUD]*A#H#[(jf,nW,cY&6f0f$wAT_n91r.UN+eB50pIV^v2>*`'N2w:&o2:RM$uSaL[:wslrn_54$B`g'#Q1ia2YuLmNY("
-	"U&7m5dIsZ_0ZbnD+[:bsE-i<F-PR9m9L7B&<[01n<PY4&OCUA[4:hw&2_GPP9_bcH;kjP))e8&t=]>yRq$<d3g:&bF*7t-Poo(4S<F777uRrb7G&>Y^Qi@"
-	"y<pvCk$OCWM0;]Y;gJia>p%h,>^i`hV+gn&m=Se]d[6Bm=r8gTQb>ik'loBp,km@Wu;G0bUj`>FT'_Ny6:I*INcW3.x2,EfVWpdw^q8/p%$G+_eXvX,7Fm"
-	"Uus[ckn]A,oU@vmBqEd=CkjYu.+ljb1XI>TqcY-SfU#tiJE^vcbIQ>N:R-V.-tQx$tl[7x[00b)1t=l2X:sBl*R/[Me]S@_=$DS+^lUuviC/S*r0)K]5+H"
-	"qk:,$[B^MAVZkEsl0-]>&-SDY)Rq7Z1X;MKtTn45tUWxZQ86FOwK[+kPTn^Kc'wO7A,M50Xn8_i-$O#dTmpnQ#XP2vb[.,57/aP,0-Kk<fi36mD]N>v7WI"
-	"YyYU^a'i+Hc'Wp<Y#/<+Zg#_$6(y[f=Qs@cO2IC;dQSC7Z&S:Hs7$vK-dnq(@D=)'UEm85U#npM0]wfSZK7TfZTZ-$DKDhfqh1eK8qRy7@*xO@l>g@NnCt"
-	"1$Z,'Dmy^&`$+7Slbvox:9<>wFQ*Ff=DCdQpHAp-uoLK[n+[=Ca^*<Yp<6<Hl9P`G%crGaBtwD=4<``+cWHk3ENJV87w7IU1d,M-ie'(i)Ndtbt+$f;%,'"
-	"4I@FqT3%orN%kq_$jp%(pSL1/T]DG>VwS#1:<FJkg&XtL-@KVM$Aih<f#%Ha$4U9s8g0w]pak53Aul,CB5%*Wlj[laxja;+$>:>L',a$Q4Rd)6)Cq^.xo8"
-	"HQt2$C:^Pk=yynY=NgiQ6Ye+LRv`O9nkFK=A)L.8E;R;WZnmIJ%>HH>a-XTbs5k>G7]'O3AkU+b'G8lgrTn-()H0XSS75U@oY^^6ObVY5I>;-sNcFyI]^b"
-	".h3>V(-/CZTs@[AaoeslR)'-t%W*we&]j(Y=kU2n5LQ<^d$@BBPQ9#WnCHM-5r.>`1Xj9#Aun#S4B(_@:)B2VFjcQ`iicG<'Wb<&ld*17FVkC3LE`6*[gL"
-	"Db99H[1/>R@srf.-,$10[FL*7[&D5UdZl3`fF*Kk():sa.qBG8*Em8>$0:ZDu*KUqSe2yjT3.]v[<D%pByrm'gUd4.H568`..@0]D.8XU6N2_pS:`>pDvn"
-	"K<jkVB&gErc_Shr5H4bd^8x`tlMswl)+QLHHd.&_`Y;wcuTDs.YZ@R^sbnq6d#s[JW#V4vkv[]Choioe>qW13JAUYqZSP;'>q%#2j'C1g$.L=pNJt#Fa.:"
-	"6:A]X@VBl@=rm`l3'vNd=:q-,Yd,U*uQ`sAyvio1AB/kHs/>43@(GXddBsIep+OG5DS4e8PAw]%Ym85ZmWD;RqC3)(+(nLP>@oCDBlplp0P@r+FW_2CInW"
-	"p@RegF#Y=Ic3M8,(HR9_p<X:>],`cA1_eOFgN9=rXB:2IG6dc'Q.8(qUCr.,P;RYjr69t4YlrSRu<+aFcL>fc1_EYSqTw9Ng.bKV[j6hN&",
-	")e@b#PJd'abjnONoon:kqceApw*dqeJG(J_f(Y:lqjOJf.`/_cl#Y/pCraS*a<7X2Kg3dJ+s>Tm*rP9q$L67YBMiP]meFDU;NtAh(E$/j,BW$]aFS3(Mgn"
-	"HSNIKf7b`EAJ-'S7eO,j9$$.Ib0OkB;AxcZS7m$9nS5R#c9OdM<]>C<>I]i>%`QFR7=*Lw6d5u('>@+:BQ4&c,MWb;KbK+f',:n%<;F&-8.Bw*3(FP$)hW"
-	"5UF,v=sN4/cp1O[>Dtr-*[TIAt`xlI5EKV%G;r]QP2=9Qd.i)*-8l8]x#J)rY>+4>[4P>dnMcOyrI=4NLPI*hL#P6j.%wDaylgZkF@&D_Y9(]KC[>*lyo$"
-	"uHjf(dIfhM8daY*s(X[8Xs&po3*2Zm=0</CN/l/%qN2:/k5#UU$gb]v.$0a@jxM#G'H<@CYlW(5I$F_G:@LDo9bN9]j[1Pjd8.pl#7_k@cOXZ@#wQL=t67"
-	"ex5x=>1sH,j&IJhSrsS(98b.Ug+NOXp#Jgq@/=Dbk198xxM*Om^&s;2[J+gNBpkTA(y,K[#l32Ku@.ENxCh%W6fb#Ve`]Sp[2CdfswEw.I#d'w**b`L&mm"
-	"+P:)6(JNB+N@H@KqAtSp7*;6ac]@2YUj/.ni_FUgsbI'*O9h5@+Slt=oPKXS7Ec<*$aLe;5H5tZNdmA8tCq.J_@YA_lB#U$n7B)Dhi3d+E:D%D]55w7;,u"
-	"M/A%8@ogRsdTk$vx=2ogC(5My/:vSUlU#s)NQI'+X$t1x'1hAQPB.dPma,iMCMq9U(by@MwA0d=/7q2S:0W9.g,I[h(bAeJ`QXeEj`dq;BpDJU&p&,@jDJ"
-	"tnClbPlnB[Lt2=vsc$.usys^.WbIaDT<EJtt/n:/Ov9/MkVSHxhQF7y;d&buFC_vjed/K_hYVn<.4Y9=m'XfEg]EinX9j/wV49YG62J,y<RB5+&59ni.]r"
-	"6;59n&&eL4.-*&y1XrDAXwX]5Rff(3]1wfl0qG9#UVt5;2,bK)@S&/2QmOnkO<PQ.&QL2k_drDf*MIm*_OdfYf#J#DhFf:<`(L]ria%Yv_N.D-CxSuur0R"
-	"n7VQ@/Ov8'GnODKdooMCPq-<TXMM3kj^0R)xoZL-2*>2s+$QblM+MmvMdsNv1`sr-WR&9S^3aI+KWWq-7-]Vo)U86x)`KDQQ3`84E[)p[9FE=(40E#^eX8"
-	"(Fra+%dIb*h*w)rXG%aH8_n)dX/e%n)/i#,Q[e+E.,L,](DsGeYn;,7bE']fN.3'M/26/*`9m5@Sh*l3aRaO_tRxe;XOtp$ot+5;m.cKhD5k<Ykn%m7]wI"
-	"<m10TY0,Lw5GHgeh@`/7B&q8QL>9&R/uC@V][`(1pdjY0mAa5Rv4YTpl/FwWM@4O`*%1l6yh/Ry@;Wf;/M%WZ&av3K&#dv,.;4.b0:8`j#/foaVDH8<4rH"
-	"tjp&'ls9dTiNE7YKB0Le^y'u>Rbib_-[fnyiXt$VD1EnIsf7k5X;^%D<Rr=t5V.SZt+L'(KxcK*YgXfale;)g5:x+wileD28lkE&a%8q6bIr>rJxpMWr0v"
-	":jyT]RJ]Yf^>C8p2>:u-r[4'Je*.oT%-Ud(@suk`:<KulU=G+g7XV;;<EhW,PO#_[GUhy1ksAtNZd*ki.`uRIdW:ogA5t>8@kOKMZM%<jTTH85'K5>XhmB"
-	"jtZyciM=VDAah$q_UC5Ow4nT)FSHDXc/_Ga++gaVO_DeVT@v2NL2B,J8igV&l@BW:VBgb+KP&d<.B(u=I.Gy)t+Ig-7.Q/sL.QpUQcH*#[oQ0Dn4#3$egL"
-	"`/m-iN=$4P@C%[E[*'A(y(+;me_I<GnF1YR$8HBsB8GouA=URe;y%vG.SjmXv.0Zp-,A:4k6:yUP4&bNmf*@%<>8NFL0#4Egms2.='$Ar4%vZoT]MI-*v>"
-	"(-S^x==E1FvJ>$%f2e)(x^>%5q+ysXAmBKVX/xY[Fp0O,1l.IfUv#yMFUmCDtof-vVb99h:%Nq8:=aq$Q.MIw/k5kI1fPHA79l<b6wMEDhhuOhnlT^:T]j"
-	"M&Jm#$QQ&2P.2D40n,igp%p/k2X+vu88f5[[JDhDJZhlGSwd/)jZNnUt,#u/)qM#=C:U>&yI_3hdf,0;;xr%m@pK]^$juj7SNgR7(MoV&FHoV<SMDNdR5C"
-	"Lm7WLaJns_J8kK&itTf8'ws^FNo&5<hVk4,9QJ[@u76_u[uCg$//di(,@%=2t/qNyF75=^sJS#H^6/9yN4sMal$3mmdK8[_Vs81q#gM)U-;>i+=j<OQ5O6"
-	"X/.IKQ,+(14D@/tA-*#S4E2+E(dCtdh2tN5Y3&b$Bl.W%NfYvNnZ+N]L,5Au*tab:@2u8,.cP-rp)qATE)urjW_%FOp$@fNfsb-[we1#>[OOZ1BnAOnR,k"
-	"MVQc^8A2)cm-CI+RQI%>um<08Dd&yQgD`lE-vT*80V_*5fx5y]bK=d8:l1:-fO@Y(kWU;g[<[&k`n,4Hi.%reR9r]9bKvtf[%EJ'H^l,RGB*D0Q(``k/0m"
-	"QN]hAF%)F2bX^29._e9R$o)Q^JUSL:[87:L,sP^tec`V.+g5:`da;P2xf[y&nC&1/hX2%V_Dty;qtw@7FLsuXg6E5pBo]^2E9B6;<Tj*y<b%8=J^SU/ah."
-	"a=1GUNI*9Y)^Q9I^O8d+V<u&q(AG'#4KI@$(@[_03MgvydGjD2=2.9'RtNA/SE``_:ePUZt6c`F#>;/Rd5kY)P6bfU8f&k*dfKDCG]]5QOW@]4k,gbu+bX"
-	"=5WEGMA2b[=u`;+oRJc$<VT=;CjY$W)IbH_ndpVQ$=SJ3:SBd^8I5]S4Ew5tsv_.0kSK[J_;IkyQ%f.m.sM5LP-HAq0f&_elF(A;*R^O;O/<6fpvL(J(NZ"
-	"cfGZ3dRWZfNttPT23B3['FF4aaGL.kYtLwE91No%fHF<=`k2*6#6)uA0P9PZk*>vjqH;ha2SX1GBxGZL=>U%8VSd.d6=R7o5lR%U=Zn2$xW5Lf@okXMMO<"
-	"a->y%4m:JJP8&u<Cwg4A&lZhQRs*&Xw#NM;J9rwIW(sL)_c+xl@mftgbW)n`nJWO5;%=d(Y,Gs0Fa9%gM[3;e^F['reR%w97%;:*YTpDpk9olq2C/Ito7T"
-	"aRd2wOayRcQE<LWpuuwg[gN;&f^yEgnEPk^'u[h[_e7@+lWFF#v`h/r6j1yQ:c&d%,'bwV3pZp9Jpm]KuJ2:.Pl9H1HYD%XUrr'D/ZoiSEoG%y)t=@x>f3"
-	"'gj`Ve4qfb)36SBf#5PF/Eoa^by(_%xrB^R6LLF9r.3Dj)#*]ljVS4G,[*tQYm#e$BQC#g2EJ%:0$E='/.2fVC1C>XycJ>oALgc;>4k`DSVeh3M;&TQ&]^"
-	"W=tIZX`8&[TRS(DU6g>8ZwLr#::1@gFbFnN1WSkmEIDU]ujWv,NDd3:].gAo:WM.2u)kaj.amy,X#4d_vJgpAjL$G]iikn6M`nbQE-lf-)t/2^0CPS/Sx;"
-	"DCEP'iLf)Dx<%Om3f:.sI9s8@'=DDiGyjuxO:(tw.MfC>vj3S*20R>GWUUgW_^HJIxGQ9id0if<)+[-N3u5YtsfF.cqR0QjTWt=4lZ(4lxNWWJ$k62E8lk"
-	"^WpD1B[v=#I6*PCxVg[b/E@OdJyw5/L_1H66)<iHQ0dZ%nq9Vv8NWVg4LQU.r;cnZr')Aq0SmEHj::cVR,ge80(^X-@H[F/05-s2%VAH3<'JR-Qv]2jtj*"
-	"^%lk)b338Rn2bGhJ4u8r-oWa4ulsNCUFHGm2rs;R<NMT:,=+5<HX>WnI[/,eMpan;lRt2S@9Q:Bas`wnA-*hL&mqxc.ey%3C..X@^pqu&9JR2-u[Z^EddX"
-	"FJ@PkXgF$LpdlFq074(;*GMl$C@pX:JtQJ^[+:-=<rk=.1P0EZ)tUZe39xdCKAE,>mc=([FZP%-kiV-_EB8FBfBk'9<DSOD@C8s[D_y3bua[sA[EbiZ,i("
-	"1vmF6qh^nX4cQClBqPkJOABqJ-_3y79J9*yU.GJt=@22Tc-Zt@dpb,7Y>`AN3i[7J(u]_HrmRg`PHoJ,b'<pwJp;stR/SqhBHf]):A_huf",
-	"HPA^E8G8/6*pV%1,/@Uo`KkLaljtq>;3`SYgaL,l#,5:H;lMDeG`Zy1Yle(T''c-#e1VOKTXkrSvVAha34l;nQ%T>[CL<8um)@bHZW19P0:tO5/39DYD*i"
-	"w;aTqD^#@'r7maFx7WVIm-DyFM5`3+s'eIY(Sx>wXVI==vVh%a6cI:4:*`Ow#sH+EIDBa.:U:-7v*B('*GvTJE-eNVDL[S/KNGLF=GB*QTlg.,(E>2_/]w"
-	"=O(Y(Sgnff.f&ZfRRH6xYyPl/cj`JmmDrh&iQic@AX'14%6g(X3wB7@qT-1N,q;Hk^vc3i6DkJs*WwdBr^hfm@>5#;gttv,Q=<U_b=oZ-jfeY0A%YCk/>g"
-	"#NTqW/[MB``yv]X%^]4Kr;)%s2/x1otB_ZL+D_A_=g%13]OIDpY]A'=OD#JnVv3vsKmKXE7d%_@]<hDQihuNl;es@wrsrXDvVR;s)aNcyd2$m%&O1Pubb_"
-	".Y50+/B'BWL2.__t/5fM-=$;2l#oW>)<GNtHW@RZ+&F9bygPc_i@bhy%ai@`c0klpwR./=ZIP_>)+-Lr5P/AMh.LIeMBFsm=953->hJ;####",
+	"n0C9%1VZI/Km=g(]@89@tEo'Lehq0B_/D<+iQ8XiLVB0#At@>JKEUU9:p7<<kF@#Om,+GRf(+(,,.&ZKF2PFB2*Po9r*Da%2(%e,OdJ%E.lH%b>MWIECTX"
+	"YF*/hbo22c[-Z5MO=[]bupu4)&+CEQpBa7/l4sCGB80>K@q_q@IlhUD$92n27uyaQuoEK1e/lk91L39nIMXG=usQ%,jtSK8l)nNk;O;''7g^4tl';Z&O@]"
+	"cpZ)dRM[1qa4H$@5s0#9SDh99<K5^v8OCmB%&mEAyh%%=EC=>@-$@-pJFQ&XPth;:YEap$O.Sfn*<2m][PPW`1Xjuj^K.%=]P)VX+S3WF2AA=K<sFF=NL,"
+	"b%kvWcJNTY[G%BOdMoY6vcehuBo1;MOZw)&nTH1>QFctUA[9*Se&D7nAc/T-,Xlul+=^(sE,&%GhCKEM/LX8[dEW.I4#owCqa0FLS^g;aFi:Jt9$VE(>bn"
+	"Y^l8b90FT#Ovn&l-)[MmmaN@QR8Q/3sFSUF*80P+DrJN0Y3%hb37faT#o--e2gN#j]vW)#%.#G_WrOS/xC5E&^.=Jk(JSwWVs.S0qt^yplZ3][*x0h&koL"
+	";-KKpm=]qlQ`E5s5Fcp:EJKRbNxpZld2qu(wL#@s#>e6o@ZhI0*47jg+dfvCH0`Y,$J9bn<A5GuJK11#RRsv>*6)q-@6XmsZ[KshxPF3G;o/u=5F8mF$&&"
+	"cSeLa&X85`]u6;f-]^6m<p,w1Fu8u#uDgs'UD//K`2SF-`0*ae4YyK6R_IwobUD2.&:2l0&:>KtVt)w(9M+64tZ`T_QKHscgG[XxE:S2p6-f)CvW(a;b=5"
+	"+pF&])VWZ<bx#Ed*R=W1WfXnZGa@>hE2&dT2(7qG6lhaFsl0a@2DdOEB9.$sr6ZD#Or4o9gN.oo/2Z_O1;mueY'V)hu2:<w:T_,jibQEEhut+al0XFeiNO"
+	"u_ip&[pPQE0N1/%0-K9F*3M]vACqXKncHUhDeMZBW*uNt/#6vZ.K/;1spL4oV4MuB0Qw&6Umxi_g[TtiIKpup=4Jmxm'v9ccjW%N^m(ku1D')5#ttwe/)U"
+	"925kc0sntUStXOYc`ni`oU2VPKu5VlC'5ntQg9E`TwvD^V#wRv`2&&T0'D@E$[T[G0.Q:BV;XC.a**nILSRU<i-P)^>deC=6WjSSP%ghS%yvu_eu9jf5(q"
+	"fy-2+Mj5[gY[BZWm3hSAyHML@e#9QV;EisUcDd'>,WWNH7b[^IP[GOf*v:(a%QV3u;l0FWoTF4JFUKWQIf,ZGfgafL2'+wa`rng8^_pNN1*e.pE%)&l%1O"
+	"ccGyYy0=;M5.bRgfagBIJ)W7*O@k3AR)'X.p&4ZH1v45jmUQjTqXJZ,$Su6GM2m_Eh0epxn`Y8I$&cp;k:<^6Ymr:4Jk[x'Bqj4UK,w,v&1jNx+q65_P79"
+	"PZjPas6_MUKs)XkPhlt)gk4H+7UQsks>XLTSy.].m<Z#SS(5l+nP973GnhC@s0Q7#68K#ed-I-`)8atJSDjhWxBm2DVNE.ru@f.l-#o+Kw*ZPD'7;a7#7l"
+	"RvpW-s#inQiCcIBrTy9APF-O;fv7kTJ.g=^eJdJ,#*%<f[:`*^fGB[.1xI%(i+RcRJww&;G:]BY9]K@RCpVy>NfA@=7i`vY&p;MQAm<DsowV.B$[hu_9M."
+	">o>bydT:Wxi5/iMyJRdJX3Q3M36/Pl.<%Xc=xv%1-`-nl)(JY,i`9yO)I,($MadPw`5#h4TtXsu1(k$9d)%`<0k2rX[xt9[a'sdoDs;A+v%)nr.ePq(6=4"
+	"CWJm59JltA5(x1h^`-0%ccjWrR@&eSjArMNocA5Ep,cOnb]/B3q9oDS0u:'V43XopuI4rv`ajxCgZ^fP7om:H*bcIC&T]f31-.[(r2L))EIJU[nv3<b<,D"
+	"VmxX`^eY8oV)9:1nt%/BdjL'(q/egtXM'>Y+C(Ar#^DmIJm7n/f++>e^TV.'OL>7N83O+<Iu2MCCnHiM#&xX9bUfp*#Nqj%wS;2y@`kOa<TQ9K30JY[b%g"
+	"Iigvu*0S$LRNF46Odi;v2vIjS_4E:b628tH#kd8[sng#y2$]$`76/`HL.AR^+cE_URetU]0iMBX#4;p0K7jLp0c=0#Z8l,_Zy)GSu(:pDNIR5JgbZKwN>m"
+	"U$YcKn77xGi6oqUUSR$'iDg#@'KRrNDX)wi@wGNfp7;_CB[5fdX#h_+MC*:;`VAt#;.<.gXi(&4VPSdNb7rf^NF9u^j5PAshOTh%HX0A_mJ4gq37e_n)m<"
+	"k0[Jo+C<R6Qp>rd8E5iJMRV&GU/Os[kUuk2bA:5o^%%-g2':>@*ZSsZMM95V+-P18Gj5RG(1QJycto0TOA-LYhKMXCMG8U8KAJ]ET6uv$ehf+*3UkWvUFv"
+	"C/xV833f;b34jUVh_**kOt`E6p4jWdy[NMXd3=FGD6e3Knn+-A7]:K23NsHt<&6Wd0)F2fHIdEL:X'QoaM$#,7ftVPq1&*SM_<lS,Sr76HKi0kb^*'G/<`"
+	"<bN/oTKh$1FQ*9bv*W2)g@3o/OMjtnO6R9wHFBoxmg0&`A]mX:>a1aNu:Ma11[nW>A7u[Yth4Ft^@iJuZL`Z9GFR1:D]y]a>$Mn+j@F(PJ_qM5[O[Aqe>C"
+	"7q3s0CFpfGM/dt9wks^rwj3VtPcB=ddAiD-=0RJN>-F7=]>Dc)$rY5g/v^kFnK&d[6E'nx0A[B,`56XWuu,WMZ+nVaeypELy%tbJIlKuyF)T[0=+CYp[tG"
+	"bEl2;*edn:48_N]JY2C'qK7fw&(T%=U*tKYfPF:[a@aCnsA:Ey^hRS0;JY-EBb+,8nTX.OfD#+uFl9v.5jC8=h7hOZC][c/G@OZ1f%(@kvydMmR3T1ZVnr"
+	"wkOfowX,V@69^cy6^Z#O:;exq;-c65VJlB0Q=nOA:yFC&[6$@%ya`D897E]rUa7w^5xMq;C2%omip-m3R78)OSl7IA+It]^WhEW2H*7&B0r9T48^Y)h*:r"
+	"wbv95*I+q1[r`X#;/<[;)d'AS0SmEupNM.F0:]KJQ=SyrTY*hc:4^Ls'jmyi>aT`(ah;iE^>HgdIb>N>9yn$7ThoOqs[CQ(:)9iu[wK/$sllK,3gq,AvF8"
+	"UYE6ZeC,2f&)nLsH83e<.P#P9VGv,g&;qht43KIHHc*Ga*pG,t-PBI^==CIU-so$'FI-MdrtB<]yh,KD7/<M)936,sHs/a4/9ZbB1.'$aw@2_K]QO#^x;7"
+	"1LF)wBOV+*;4L'oxOnbIhhOog3G(i#bM'8(2w9vMgo%Y]FND)#0xLa9lv/9#yoZW]1[%dK#g=$7l2AOvsHms.6YqGhbVd9Q=d0bCF1Qs'r9.@iuq.#8Tfu"
+	"o^8D:WkQ3'hpV^/F-htRL]KMeSlhO5VFV>P-,)iMjG4(`$L=u&O$6dO,hP]>(ymjE7VIkCIik43AAlv@-$S[fh782YSy/D5;OPYMH<h9PUMA)1(7]f0.k)"
+	"hYC7t:]9SV&x61OWqW`6X4Opr50a%(_US-0Ee8jY=n%'o`N##xh9sWaQR1H+B^HY:M8H1v>NcIVXi5LC+_n:H8$4tej^_`sc;i1/*[.-NhP8M^oD%p<4yv"
+	"YgChh<>v:+Ov1L3aef'Df)p0dtqxKZEU82D(=TsS2.d#tNS-n#_AR]PZnU#X;=5iLT*;/53>%M7l>EcS%CPyuc)7m&0_:H.vsv8[ta]df=*NXtA#x+>2kK"
+	"R<nOYmtyR%>&p_QL*klZj=GZb'RBUNk;Y[GVN#1+Qq#4QtalKr`A(F6+jX`[3Yu(nrd*Wx7-SyId_TfrW+Jrjj,29MpPJgv8chfD_KD;jq'qA]<VTsVB0p"
+	"BW%.iMv[C%k$OjVj)9fYd]X*hc]D=3^)n;_J(VfUGXgNmJu-_Mt5CNPSNYO1DJ*_C;x1QH/.hsyK'n*w4^.SNH1K^m[AHD<:iOC)*c)eVZ77IYsb'S>8CR"
+	"s4RJRqsmJe8T`1S:<p1qKbbCMo'GWxX-sH$rR,dncYYgQ_j9DMEG=<eXEsM]_y0u3L>A+0(=mX(NPJ:H5konIN50y^]Scu=8;G`sN&vY5R",
+	".g3GJMi1XY>^4m<VSdSh^Ut'XwwU5=TB&avo%wdqFKB9R>oZ>k%lyf.bSP,(<]U*).sYrepua:37%>o,rh2%=QwgC+YiK7R)2#'[0W#&+M/0<(>4FVbxjw"
+	"*PE<@;o%&`*MNBuDJI_J1R5kS$jD)#03QD`#rSdMB+9;mZ&Q-E]QqW.C'59;qho)1'nK'U7M>OLqY[<5d7g#v$-q<OEOFwPaRjrNQ=O-R9_iLUg5/n<3%Y"
+	"^QQoO%N*R2DKsD*5DeM1'_V7wPJ9l8<,y=_V(r-Zwh%;-+j]JII0#2HqdFXVtyMov'*8E(/w.=51w#o@X'dFfyV<tVFx#dbCWRVK%`pnmI*WP/N2b7,ihP"
+	"AM8i_A0S8iDC`FBNOa*S(D(o)`>WATRnk<m]-O;Mb0OB3)*>Rpv211_AE&T<GPQ20787d)[8A2%LhNHx*eO]k_.*$2<:=;W,*ZUd:IL,A1a+V`(NVH9^he"
+	"uT1h+C8YAfQMe)0TH>=Ao;T4iEeWEJgpE<)Xo9b4,2tgt9WlIY3K8.=Jf(]sUCHGEMeLiL0V,BRf@6WO1nk]tma3Bw,m(DY]A7CSo>djd;#'BFu]Tl6*L["
+	"l^#]o0^)ULx)#j;UOsV+m/3[sLa'B*;[^>)KNIlG(5n-jA(dMab>a:fK#9HSq';M3O'1q_aK%Qqk+#=0eW8b%>=n:kcNl3`a&U9V/eC@%d[6u$F17H^flW"
+	"YEi^oIMH=`4AF20o1^umh8#dqb1Asji54v,Y;E$89of%8w]j:*IGsgc:eE8FDU:aG[<NEIGmd1fkaJ4bm)xwI*7Lw99W/XT;Ml0iV$R9lxNVh4j)hd8;lM"
+	"YELflXsP+`'`VdKPVYdr_FXC$c#Ws(ctx(pTa.t&oV8h]-CZAoyj=(6RsiLcUWf$>e#Z,Fjb'Y('E9-[4Q;[b=y6%L6L^pK9lT4OgpTO%2OU.6Wf0t/A&`"
+	"X1QvsbZuO2qBsdJ@i*S$2FYvO,>ibviv1`=OUh@XTm_t*&$7&1oh:jG,g0wZGDJv%1;vM8tg_I`&M$ojVcvRsFQW^iVrklPSs(Wj^67@;ZlPW3SBT&K)ZO"
+	"MMhxGQd,HlZ28K=TccTHbjB2Gcd]J$@/+D+kOKyM;Zk6tPjLuhY*1o8U)b6v.S+>xi>E(ZDqDT0<QCyCdYRpu=t=mSpK[XV6]bP@j-g*VS)f5v((7Su/k#"
+	"WP%'a=GATPctFq$pDGLRx%/Pr8+g<:`HU$@s2;C3;D/=v]7aqAc$u,XJ/%,n$OYXa]SOMb$1$y3[=S&)gbKlHFQOVCB.75GiZOP0L<c*v95j7M$7(7<`U%"
+	"S&5;jTENo%Jt^4tw1@OH[Hx`M-wK:eEgw+Q3wL94_Ma9/VrVX_3dQL-on[hMfeeD0]oh9eorCV*)cxlNx5QE/27#%JL*:]]4:5V2YF5'6Y9^r*:W>O1FX7"
+	"j<Xg`:>EMpal_B6lfuhY2qrd7cDu,HH`/=`AW0V<sXx`dNHCl^374VbcsP^3bgLqs8xJePb-]W[@l5U,PADs]l<T2G&_ceRm<IIfckpAg@U^QaJj=T;3cv"
+	"ILI3VA/F%S`]tB.QeZRqa7dq$$qm5l3,(M.,U[QLFxQ8.OC@54$_Xs'];R/j>Pt-i`cbT3g'=:Tg:o`E$iDDeBY2YBov(CiH3QlqQFgS/uWE6MBio76gXg"
+	"pSPFkkE0P-QT5p^R5'&u<<H((:L4Mj<^[(cw^IHE_IM5v.jf^jff)K')>,l-7d5SIjggaxRyt4L-]j)w-)tZ>F-61UKJR`mB9R=Is@@T_^<aKj.wN;0^0%"
+	"nuOuG(o'[h]$4SlT(oJb4/N5/RTN6o:GNZt#G.&=#Y690hvibf176oD.`YUC#U[6SlH,Q_;vsl:.NN`)-#bZG5NqF19S6tf+3uRb%Z5t8Y0Wg,B^uS7mGg"
+	"%,E-EN`wCpO0j#a%L=PuNlH7&96&Q4F-uV=w,+6@SDM+ubr4*:AFnM''lINwI7%_T]c4ppXaAc'63)6k:.3/Tv13[D5F/DyC6F[S&BX8GwL>iAI/5+K:$O"
+	"'7qd2Rk1t%Zj7BqfI:_fgMr@2*l984j:hN;FCXrv#4Zs]'ckS9g'cK;sj@.+1b2DXJ,DtWKiD8y&P>'t#q4)-GQcO[h&J[V=ouCW+wMGGOPa2>'qT_3Hc$"
+	"Uo[vmLWkQx1d&xb:HDmVXLAR4NA0@+cJ0PS/@f<R^8.p(:2&9KUFmkbs@IfJt*$P#bJ:Z;sRn;x$)3-Jp%>,xs;7h(C<WPf&>g=C<Rtv4rektPf)_cknb*"
+	"PxcJWYRkeE/C6K.Q^ic2CTHeP'p;*+2XuFwj0'6CqW:t3Hb9@l1_>+k[[u]ElfUod1S0`w0#<xb8s^GbHfM8S]oc2R*lA6YAu@<]fdhRg1gS/L;e-Y&whC"
+	"d1DS1)MM2)$RBRAlQBmO%AO-ASB[&7B9.J12JN^3IK#/gg2QY$NkZ(c<ek7ao5[3NcGFC%x):ucCe2-iwfeL7Tp3pJtdUCoP:87Ku9GDgX@G)0Y,U/:iK<"
+	"<Yksl5l=7*4h`pdiOQ4_CK6Wq&IBE'<aq(b4=UQZ#5dC8p`ptBn0tHZ%K-<[*[B6+ehjBQVlyiwK^:)bjpH8+-1Im=<D7iQ4+N.tqu#nn_Y9(;Ye.ft*/."
+	"xfE.,Eh_)26pWcsNr1_8URg^e)&'8UFG:.Mc:7&@9e5=7S,4.wMsZ1ZB$tJCD&ushMt$=C2;oC=W2wBa4<E'ZfsRl6j1L#&/6N^4S+RvqA+-puiaE`vc;o"
+	":$.oN`N`mORU0&FpMm'UNtYv&*$;I#)-SDCMrsCXu%-Ml_)ZfAVD50LZEte$g=Q+GP8fwtW/HwapKbO9S+OeE;iRH8u^^JHlmS4Q5G1-f4E'5GN4yi.=X7"
+	"K@2/Hfv;:CHwmn@mDr2tGbM%KLk):dU/:`*U-%^*V:2rsP>vuJjK4-cdCR8pP[YRyDJ`M^,k5gRk^5b8[1br;trNeB%^Jc2yD-CQo)_rtNI]ZJtF4](TUQ"
+	"wFv6fL200kR7Fr5_):]4;]xOo(96KUwfR<=gscXKo*O`c8%p%7=xV/RBZr2tG@3K/kS,5q>+x$,Q$3PJQ[C$NoliYP8k&6g'+8wJB=7wVus1pudD7239Va"
+	"Ad%y(]6w^$hOrLj>G2$kOmL^Ddm0k.J/j,(bV+aHg7(9tuveitB6:NDy&8*7m+jKSj7;^#eT<:sqU(HA69*Fa:1r]bb^=J2-X/b2P*=h2pPV<HsT-jSmI;"
+	"Z4eCl(JHkmoT7hE>$&UK58GqJZ`a'BTB=fSYD8&FdY9MO)^fR-Zj_7IQ.^WaT>#@OSS&aj:hW5u&6G8[me.C]>nc'CcODv*JR<Ygm)]I7VQq+WQ/lU%DlQ"
+	".7BIG]T]f.tjMh+4C04E*A@d174g2va=5fv9RqejMd_+#jg&($Ks,]pHXPx/F)wGE<Nl=gc/STU;%Z#WuM%GP*TSqhZ9$k_WuP9@lP]5A[-wB5pK1DS=A4"
+	"Fd:mUb&,#O@bX1A-yUUpt:Uqv`#s+J1$XiCPyt2K-fR*iHoQV_RGipAP#J;yYoWwmTA`H]00A*))hMKSK$r^e:kfaUiiPa&Q%VAWsej/eo<Cya5g2U$U/q"
+	"$i^,DG)DiZIGjl-j'A1BF^kc6uSG,eLT&>b[[sT,v,BvM+9'<G1(KKdmtswe#WnQ90/o`JY@a.ene>@qW+=<>1R#aX#R$pQUbR/'Kq/+9^'H7bwgrDs'8."
+	"+P7#I%%0*&LV(AZDS)H=OOoLnTK^PPOnI*AuSpX%D(h-'5,lNXA@5K.Rhdo'1KYj=8[@r.mt&UedW;@8k,G&u;C%**jupphH-BJ2SV,wL%oAU45.v>T4+="
+	"i%NhfHJ90<;QYT#;19$ALt0H*xfv8J&A@]XL:H6,r=.fwmCP4'W<Y]HOj=/yTmVaiSD[-WH1op'4R,'s[;yJx)yfrQ@r7di3F=PR27v>PYKk;&-O>6m[Ab"
+	"YA6#DrST#uHZ.W4%muYB2N8=<[HKmWBEv%,=Vra,[X4pO]#TvlHQd&ySU[xAh[1<^;^^XYn=V4>Xtj-0;mDmE22;Fd#[`YbqaukvU=lA%g",
+	"Fl>m;]ncP9+j_F$CG8RpO_^L-3-K.J4$e8'_=y,<d'^#Y`<v5;GH4,4>W2i2_1*fQZZEx#0'CB7)F2WB$478XDHD&Fkc#Tl]0X8-m)jq9JxW1C=a.IP<Ay"
+	"-7KaaJ^VA'kv`^1`X)ZY$pb0^[RW=khL@V&JV*1*@/JM6Mr&RvAEV0TQA7>KG>])fXRcTo1>y@oq:KSItD%MT8JE-(.LQM@cRWe9_WiQa&,m>lW.:J^Rm%"
+	"n=%bn[.59_fXN'.JH:Nm_3JMry1#1;'uY>]*Op>l@^4#=Okrrg8rOWrVn+:JRat,[qqVL$eI0;[9*'/2/AGS=Sg'fylV_HOKE87_=yhm,pO0BHt-uC'QHl"
+	"FEr(0]4Bt^-c+IhDq_8xe%#xyAf%s3TW`#wAopkkd@SV[8:&SEelELCg1564-;Gm6jt+r#bTX03f]eykWfcABOdqEuBFQk*tnjJl4F5&NKsD((MC,a77s4"
+	"CRkL8f.MOtTCFJ@>Z$DhTcHsh^Cmt^Qc;pRaF484A_Ww1Q=M2=pe;-Twa(/OW95L=tg7I2Zw+G7d1d$pJ*o)#9<B<_'H)ThJb<EvT5VL9Ff:A1X>v92arj"
+	"yp0tjkgb,nWqOs7Kll,T5+7)nj2kuYv_Qu/T3$'dl_W&maceEGE-iEt`Z'jSmxtHEpu)XjN+>>r_>^X>WYRN3kK=%&EDmsjQnc0mkLQG/$[#`74fTp@PgU"
+	"8oQ0M^v[Gf<NPb+T-L8$=th]Nq^t`3GTdhkhe<I-1@F[pORIO+9pX19;@_ql[P$gjqqka`<$4*fQ;Z&+<Vkn[v_<o*i&tRvB^#_]28=T6<jO[thktYN@N0"
+	"xh)Qu4q4$/FN;0I%/wU=$<hQXN$4]^E,6Ow3(bf^ryBN_y7kK<raQ=/Y:O>%unt[,qTwnyx=tUO-Yxm6$#N7j06_4oN(v/v.FEP>3wKP$7+ku;&'*Y_yud"
+	"U`py2QFX6TvC;.vccohfNmwZ%MB7s`+8qys>cTx0cw3mhCum[*$aJD&`33@v*&=g_Gx_)/7gg<'CnPyVHa/Q8@m6g(b5x4c)HK83(DSVf/76s(*q*Edi$f"
+	"*xl:-&MTbpBSPH46-Ox;CvS1h2W`n@B'S6l:5Kd7;e*=2MSE1>5EOGNVVop+SO'8Bg^7+6/Sl*Ka,Ukc8vh4p]^b*iLK,x$ILXdI$,U08&hOvgJo$bBMIV"
+	"m@&*4F4$]1%Nv#Iu%oOk'UCq+#a`:uf1v0s&P:POD+A'RJfmnBn]K,a1=IetBG'pd:O.vlEhY`S2fw8`^=MO04o,sO2j`J=[C%>2A'eQILVuY2jV/ulA7^"
+	"/>&.l@-W@5^ka7rBX$U,JWnRr#)NFFWjnwoQ$8[*%hAA/'rbRA7YkLFrs[C7CIVMfk4vVA/`C6sI:<4TK.PqpV#bAeHEAdZ0YxgdSF.xlbeNK'ye]#_v-&"
+	"EvDcs5;O2x[HOaTE([pY=1f4FXb^/cV[(8tN7&&0RX^J;N_XJVCPh7NL6.is>@Nhg*tNh(LDjnxTR:J:iCJcBen9W7U9L4D=b7Os*gTb,>Je3*ib1KVIOu"
+	"1;f)Pa%w_=_yh#[d=`y0DiT6fg:^*-%WF)c3Y)([7D2gSXC.Kffkxja'r89Xc>>u]K`TuxXHV4lC7A;#1[+LZ=87HK3#2-CD]+@9m)I$]m=%,1*;FlO5mk"
+	"blYc0vQ$;rkOLPE:2<XVt)H4MQ*YIT,853Y39F1v):Uq[]@XRgio`;ufZF:w`QuVuZTvZ-M:TY0f31]`MXqS(2TZWoxuh&&&7j$-H'[oJKF_[[IZ#X&kbe"
+	"p<S)@+DjG4opQ1Hg`fU>9Z$8F<bve<M':A'ds)B;Ls7i.sJ+^-xNX&V'ES8A]pwrcj*dCUIJMy0wjgrqqKXr23iWR)LS>5bu+8bj,tS2oT*mK#*TdG#fC&"
+	"aVc%4#qh:,^=9t):Sk>/#F8[c5fsX#Giq#T0lA`t53FD;XVdEv>HO9YRb==D:h)0tm';SpXv>H-gWE_o0)@>NjS*-G&QrNUJLLvsieFuT#S>g73o#Kq=d%"
+	"N:V9VkZ63ZjOtt,.yo-XwcW_ho;jRK2bOesP(>eN5@B^y76ri^]IWaDn#]BeBq,@(VTXn4Ju,I;;jl>%dAZTS-uUXh:,sl'u;^`'f/_u@mD2%HhP;6lPFJ"
+	"JNCj^40K%V:lj1,U$ZE$a@K/pEo%#Bog`jAmZD:s6;D`'hZcS]rKOY1>^`jAcjK^>Ze633V</7cpV@Jsop%AnA[nW_L25*eHd5I;af09Lmxjus7X@M&,1-"
+	"hQ.mQknEx3Z:73L:&hYZ'5/Pk0&)_*(8m(JuqJJ2=jTtWb&Ge8iu_+xk=.y]d_fRDH`SWuM>^Ya@(=4H_g1/*][a8x2-9UD75MPfZy]&7%>tUi`hIQxSZ%"
+	"<'6oW6*-<Oecy1IewtjE@>1g=Ii]TR#7a3f7J(eoIY$l.S3T%8mfWxI+i_HS2C2PJ04*'>=bJVB[ZPfN$uGe%_aR1qZ#Hakp+L9,eoe/a6y+_MPB,4.mN."
+	"Fpwm=muqL(TERY[>=+HV.V*>c%oQtWeTm,9APtv%t#o%v$=TF0eh-'*R3xmXlSw#24(S'2:MXv:<*JM$4Etls'QaMyq5KHu]@xCf*`w'$Fl-x=p&NK^s_m"
+	"B@NoPIF1fiyA(u'FG^-Pb`4l@7Ifk%RlNb/4vdU19fN+,f$Jau`40R/(:nEak-tFFr(ZsC86I&M-TyCKt:w9+E<Z,6K%*3D+oF3jjc'1j*vnZhUk1Mbo[-"
+	"pSvo/S2]3F0tg>jT76;V%BfT,H,^Mf/Oaxrq_DNft%gs_II]h1%0&JbOYom,-ZF$c_Rj744[;Vk167firyUP]a[Mx)k_-h8jD0ZM4Sg@5TahrAeKW]jWQY"
+	"r#]2mru2&CbxW%n],$LQ=A)8'8(4H04GnG'hgnf)>%59s.pI_$i-Z2/HF4.GUbWJJ/wa,Dhoiox*IKdDQYR-YV$g4FYBH]C*m5v_>-keYd.SV2]*S.(wlf"
+	"TYiF7CnAevKBh>F+<c<o2PAHNioL@)0]e-Kmc0sTFrp4IHCW(17QM'g3bFVXEF_'JglQfuL(J4&HZ=%TnW0PDf5;],9#7L>LQg^CPS&LcNdB$GJK+DV)5M"
+	"0EF$OZkBKllt[x1A*5K3k)6-4^+mCJxmf.q^[PjN]ar]8w/54VZ^.WuE#Y@NFCni&n5'`h^:'`nvd7q#_k&Iq_M.Rk;gsV_SLx/P_%paD6c3F<XbRo(Y'0"
+	"YXi%Q2LC6OT0,'W35XI#d4MZ+me#M3([bPKuDlMf5a'e-(iMfOsA(9AJTx9.h3]02PYLdr+7*Dkx#-,Xjyx@FayC*MRqBlwUl9:-`Q'ZEmiBWha&-(*c4n"
+	"n+8X-F(=E3_ZG<A*,`KfuXIk6tUgqYuh=Du=HlXF*Sx:;`vVo*SmAi8`n'xI,HKU7ajF0,MMsq^q#:9j0nj1coFdOb,(UT#bGe)##",
 	0};
-#define DITI_SPIRV_SIZES_gemm_gpu 7475u, 14535u
+#define DITI_SPIRV_SIZES_gemm_gpu 9978u, 19537u
 static const char *const diti_spirv_text_gemm_half[] = {
-	"n0C9%1VZI/j&ycNWIwfaVeeNnlp+>1K*y=H#<hoX^S$D83*qG+_;)ZaG*D4QIe0:6oN[m$V%W-87gkKZSuDoJU]kp*hr^+,6XBkMVm[CMX)0KQ_yfrGn=+"
-	"te/QHsU-[ZT%C<i)c31i68*78YFqcEN_qPfhJdhmWgv)3&ia`dyQps`RN2eyb,X/q3s18-)_:(7pP,Vn7B$@2K/2omU@<UaApc#8:Ab^,Bn1g&>M`bB1)U"
-	"0L_ZUc-$8G1)Me*5C7'+8lffQTs9](poO3.Mik2'iw+#<F3-$HI8P=XGgZ*6F:PCKF9cS6iqq>U37[-#d=fdFX&Yq[:hVUVpMbuyI=w7p=7m074iTWG&hN"
-	"Q70j0p1ElaEq_]Ja_btanv`FO5)M,[IAk5`ost%iR1)51S0D[JVHE#q.)g2#CEtDa&5eP#XdZwI,u#[Q7u[Dw*=hSCV`8<.U1-q)wh+H4JNQ$I2*TI;ZQ*"
-	"*mG3,+)m04EM-dq.x.4si9Tw)3Q+]a5Ek8]CW9KLCf2+4%>eE-;=44LhmCU`%o;_+)rJE#V@>t.WMS9iN@c7Xp4$sSU6]g:lBD='vTC$c=jN`$3LU1YaH*"
-	"<nX/t_96Y,B[#_g'DtT*hRrpY[ON<B'87lR6Y[V[=fklYyLjQI4QsC1$9*06jZ^HL:uqiu]<M^G7eT'`_]&'o>:L<:Ml4-k5gn&aI.x7LeT0n@a=hj/J[u"
-	"P1l$,yj@y`>,weP)um0@tR>xwi]EaO_DgV:he/b8WK&:W&nib7C)'=Z>91RVej#`MjZ.LNv$te3%,oe'$C4Y^WJhhsN7=KtGfeLRp%H:uiuD+j+iP`9f:q"
-	"rYcnrj;qc5&@^(Rux;Y7%Mdo2fn*B^b-^k]VmPipbx1sO_79Jsv(M1GkO:Ilg]k%6(;q[@')Q`Yf^10qYv86wdG-.t>=W]&Uvp=v$pdfHXi_7Qu3mt6N5A"
-	"_TQa*QKiX*e2o6u@TW]qj<y==[2#Nw)9c1<=>p9F[ScPpbSEjgonS/3W;lSU$YhuaP>$0Ng:QD2p/bApMQ-n2:.w>,K'so+cp3OCo5,oDl.;rNE3mYTf'["
-	"^UCdLHL:,=g9dPR]yF481@eJ99#IFK([K):-s-/YbY,CMgOV@xQN[R);//<[t:Kho<g;n=ieT(]O4%3H]+w*GD_KMCOi<:X:VU2_lx>Cl[pjpCt%>H:b`O"
-	"+eKqR;//AZ45E+T[Qh4vf5jyA;#Sub^tm0gPeU2s,dZxH2;rZ<$<dok>a3Wb9h#>6EI/=ns@;(LR$rdt7g9fK&1L0L#$6/D'^n;_bsw(Dw5[XJE#y*Sgm]"
-	"d&hrMI;K:yUf*j>)fx//]XMquhs9fg;;-W0Al55yR92DjN_[&10jU&B%I5_.+,%eI_s9h5yW+;PqOqgsI5ZIRv[ss=0c8wmk9'Dd*>Y8HOS_G@*vElk_q5"
-	"<C0tqfJPPmC<4rl7&=v=jun7IESnPe4rQDO<dt5gf9xRryrG%1@byqBoV(%&pr7p'r6U2C[]pNG+aNXt5rZ@`5J'@F^+-3C5hsc)`]b(k>pUpc#e>qcQJg"
-	"6V/F=vv.@r;B[m3u$@R;SkVkP8]u1@JQMT*'C@+:]M;Z)JVg,NR<iGx8a'Kl$d=_B'1g**@@F%k(O2sA3Im-Nd,p$T[v8'jPdQ&GY]pdO0$2EIWj:#WeNi"
-	"V58^gD7t.YR'JNg8,I2cdC7XfYN[6^F,%;7lk,E.0q)tb4]5w(>Z'FL->Jf:@sgY+m5*k+mehbgV<c/l.,>m`kW5@hM1pg5]H#NCB<@BhOc@=hKTrnp/,1"
-	"=TS.)7mxX=ScG;blUsXIMJXok6%[@*]b:%]pv#Hcw2sxnEa<aW3E5n3[KN.HFwlEY6idvZhuvtWkUJdvF@D:v59fQodOT2P+w;W&TZfdvo]m=$(.d&3vh%"
-	"P@Q`:Pe`UOXkdY4l[v7eHJxls$XxcQ0XR.:9nY=8PFCN-HYl;VF4e#c8_kB;otXYmFZyXqb^DZN.2&+XrN4^TKs)+w9WZtX0YHux@>[jX90+g#)0/oLJUn"
-	"bj/eo@5Qjy<Z/$,2KCrFhJnrY(0*WUxSk,kShnlDhok-P+(<-nT=Dg>IOOI/.3A&t$u&[V*)`mhrcgnd>LT^-pBI*FTZ6d82oTq:-]K'x_[cKjBkPg[%]1"
-	"@xY:9R,hPNVGE7-.q,@s;r[:h&Sa,>mF5MlqDM:`)xcH,3N,8102xWSjsOfE/OjWkiYfX-mTH1O<E^ChoYXj8oVgt^V3/n%Ix%g+@f$`Y*[-AH1y%Hh#JQ"
-	"4j1&X7<o/s9;ip5woF(xL]]y(eN48c0LX5k>WW4]WphAMPj4f[T5mt>NH*QcuTKEjBVQYAm-na%kEMgrPG.7(cP97N,u]BeOImj<w0tn>N-_v3:#k_odJ2"
-	"Hvqq2_(GRlB75f+Hpqhu>*H2`LR>np'+:QMhH5aUP:ntQW-R#ej+2hYOqBX.iTdT$avWSO',5c9h;5WVEpjoReOZ]R`o[gFf-)MCrfl62UNHsaSA1u^4<="
-	"X>25)4ZX</+NH=%f6(JF=u$#k,goSm-JPBrvKYopXm-C]GgS`nnkqDS_hm-wo(K7t9184(`W#1qr(y/kLaB8]BKHcPokvQ17n=v%I37-BD.]a%WmHK*<fE"
-	".TCK&iUB/=hgPEiMdEZB7'.v,II2CI%eR3gd362[)Zu_VlxZ[%ElU6HSC*j<;0em=VnJ2+29m%%vFn,h&lsVRXXO(%*XwJhJH<L#cS#]g0FS]&>'rR-]Eb"
-	"l%#[U_[RmU=a'e6fm)ogLU)OD8ZkjE1Vk`43EYYijen[BdeaeB2hSfRvU+wb575DJpK2oXVuB(oc%:d-tu2(a:$um;K=@mTk@P)F/ye[aL5n-wjosccgf8"
-	"kfAFr,@Y>c=*Y'rFilh8QJ<P4pGGU]v.C;oOD*Kvd'.5xwkes@IH10+74spJE6%0cGv%45>:#3Yf_30,G115-dSYtG1Xn1]M_B=,x@.kcRW4bOqwiv,_2u"
-	"IbPQAZ^NmFmdMj[#[KPi5DG4tZ4JJi<Wx`S$`e^8;HF+pgA:;b:&mkf2yP=;=SvxQ>8ESVK-nl5SnsZe>n-H`_Ll-0<DgvCVj8B+XU3dvQlYsfW@+j8]9."
-	"UD#Esy2%YI;jikirILI#w@KV125/FfQ=O^+Ahah<shxfL3KI4^'A7Bdn4@GnR`_nS7[2ZL_@s2UEMj@qd$n[FXIj<:uFKVUP6xS_g=3bw6B^e[2Us7#O5N"
-	"7Q<Q3$ZOu$y^C=&/f8Nu$f&ggAFLfkGlsp7I'^[`HKimhQ&C+nSRTq,2@TBJ<sc:Oy&XpyBx^Cd5<OCA#_Z@#7Zs@sqW&%$b<$mdjcbKx0n&P%m2R9jMRl"
-	"i(RHr*07KS4gorwmFSq9R09<to$xyW:4og2))=$[IQ.QPp].fKk:$)'oXS[wqCWtC1,w^T2Q>v;2u7CXY,U5n_@)le]UTv*esX=+Q9i]lr-R17F:K$yK.3"
-	"X@;AU7Rnu'noCW'E:Z8r[)Bxbu<*#fib+,66@Ls`5P8@t:oIPIunPYP4HgKo1-(a#*R@8jbUR^Ki'#w#*t8/0'11aHGHs'wPY4e[QyjB(.hCRcW>d[(6-*"
-	"_#ebEf32j2dOn'<@tQ-4fHi%,XynN10;2fOS'DsRsM>iZ`N;=)p0[NmJ+&FZygD3g9dXTQG%E6I]'`tF^3Ix=eg'JMIuhvp(_1I(_ANj`:<EkSptcfY]>3"
-	"r:3qX=pX[iIOIqAPlbv=%dI+Hm3GePG`x'1L`^-kG>6v0qOCJ9hC5E,Si%-Up%5^@vdR.gO[OWCMbJC]Foh,uE=J)@^ClLR*Hh=oh85rv.8SKF.&hRxL7$"
-	"</=_Jo:HLbqQG]T%g_ZLvbp]b+8iiU%)WfXCN:WtoD>U'bAEogHw4WZBW[@2HvkZa#-9Co:x)&Fm2Ua2rFJHq_*b]xqb+o.;e(pjK6pifB8r*]IR;WQ'_)"
-	"1Db+leG.+lFK0SPD]P*4Bq:_%Ty9J2N4M2Y)y(CUabMKsc*R-KOJhIH4e0qnVP**.4,[%nNcur_%o=br3_SmMtbbMC0jv-wJK7dir7f8aV",
-	"04$<-v^:>OTwr^S@i[I0$1Os,:qL+^1bEqT6TGP&`/tbnbS)7bYB$<</qOS4Hk:,c$9U<bL&<fDyw>al*ny<g)#wR.l3TCc9][[*>:2mp`@F,p%M03<AS/"
-	"X[7RP9M/8>ZT7#D0l@d9mr`bE>;BYqi>nCIy8/*5]n.w_ZYyma.QrR_DGI[QNe#b]@0WR[dA+K8Dl4Sm):WIM*@kv9Vn/Uo#/bW#&Xm'/#:=*T8&@cQTK/"
-	"6nvP:<NN26$qs'de`E>vKnh7RI*i,02]&2@Ad3]s9'JW2J7wf_VTmf-Lv5DP/Pja/WFs/o-jHMj[,1/DgU1bX&Mwh/.oEgagi>Nl/dxrm5K]IdMXjN$bT>"
-	"6Le><9kVDu:meCg@28][L;*_B9;&:N%RvrsYB-e-Oo/3y13JL)ujRtd#<VbVbF+YF''n05/X+%GJbPXJaq%)W$CZwdZofC+j*o)r6uJjc(Z>,H*L`,]#=@"
-	"i^<K>#4R1/<#lhme'/V,$gR5e4POY<6xp7$U`_xxQR%i$,;j3nl;_QHM_[J;-&c;Qn'OF7Ry99oTpC'#W0sV4xF4LL)$)hCnAQF=Ae$@[cxD6_jJHa@ag@"
-	";sL4h1Dr>%-rOPLG&KSM.tX-jIODw=tgmBrk`q;ldb86_uYxUA*SJL_H;xttvyh/LT]Pi@pW$f.WBy-YDqH#6&I=.DI'6.tsPc(MOEV8Dt:@M5vq]3:rQ^"
-	"elG&5q;Q+cOHyq9c(#AQXopq$^:'-jA#=5r`7)Y$v,LLrbq3cfqTt`vWWdn_rd/ucLIi%+vvjpZ<U8=s^Wq%fBv;*.xDLXixP<uDu76a#&_ZCYQ=(g/w0["
-	"Hl)u<X[$g@Sk-7WAo6lKktqJJx'aR_4pU(':M-##@cNfA&s9p[UL/4*-dPpxy)SLajJIH3[;FhqEmNL3;@qemtCpf/fh,&)iY4LF>Bwj/6e'ZS-BQ&XiUm"
-	"U(#5Y]@v82GJXiwKtl'7R2#u;XnB#<`OfI'qYY8y*wG92]wB%7J>/;dXY;6pdMobsjk8JdTO(`kk6EYs-sDt87/JPMto8Q5cuunx>G*p%6tcugMUIT5os3"
-	"y>m7'p#>2#weu%w4@vZc_sVMlEAF<]&>2RRDAOYG=@au^8f3^7VMSjoMaUAUJcVCS'WifAakl:+hyQ^IS*,N>r5r*uvs_]7v0]<$70Vr-;R&K0U941#C+i"
-	"@5F&i[Zg/QBDrqHeeIhIivKy#eRBRMxKnaknlD'9&fK&Qf)>ATiZFgK3UId,4a8@Tg7g)]CF;JUm@Rha#7/,c]AT^1AN9+4gvjBa+ntu$^pc%[l([nGJi_"
-	"L2tJ@+=arw2YJL^<9a:wMVu]rD1`u@b@jd8&-<nIXE+QgMTU0QV/c2+N%Lu*`Y#(xN4IHJ@>l;1.l;-]72GdHB$Q*lH9CZoK6C'@uKT_V&<&Z:kQp`HHp_"
-	"x``#IUkE]0*0R0@BE=O1+FGY(yX_hdsr``Ow5>:AUJ[eAZe7+@l/%p%gFuokJ)]J*%4'M1tvV>F@Li5@6eni^*u@q7)>)XHwK4bRkwoC2:bNY]UO'myWMW"
-	"0S9ZkF5p9[GR.s/D@KL^-P]]KPpm8Np:M=p]lV^Uk':vfnl'.:4q/Ac7ncMDQ-aQT+_[K`<9s>O#kqyT7fTy4gbe(cB5A2.UCJ*4cCX]_lg--<=_,kAM#E"
-	"TmbVOns-yB>=(M<1*G]bM5&;5Ag'5LBEj46)EQEjBt);a#G4Hr'r/(0;Y$h<kknx1ae=G[Pkb@m(xXnu'jc7i6x-p>07[IVZf/&vUm1ry4]<g#otjVxu%i"
-	"R(E.,kGp29Tva197q2sppYHK.)Z4;IJ[DOTDJoI'(ATy(14HJmhOt:AmF*w<MA863Yn8*kkPp'AD][]b#=(Nc#T)PZoeM<=Qn@(T@c&U4S&'_;,Wg0h0S'"
-	"6FL3..+LpW4'G1_9v/.-IV4AOQ_Q2udWIcw@T(9[]q_AhI2[osDQ%gaQuONe@X2djvOyqHl4AOskW[RWT3Bh2S.XE2FEgW2hIP=$<WfrjK]b8bvgpE88;H"
-	":Un&:S4oJbMd>]`k%t)Vy(#C`P[&(d7tK;9yK[[5L+N]JnjyU-6EhNUnBC#6vkKldqr]g>tT[S$MFO>=73f@]yo>g@o37fi>KNkDD`%7k_v,9BtB%jKv6A"
-	"Nwv[(e+:&@kE():*QRScBXCF9'aF`GO%`mkrnxF6=vUcB]d',jUg0-jl^8qN3wM79R^UxLMSCsBYY^i<4H]HtOp1;nf2v4ms",
+	"n0C9%1VZI/F@kMC19)SgK7PM8E/]$<QEX[0dcWe%=g8Lq;+FD$EX+eDVk@F2lNF<nS';d>i943r&xjct4Q,^uuTAy'pq(3MqoYx;BIg;g;ivuC.:^C>k0;"
+	"_NLkjw9(4#L1t)gh$1P)[rKyF+nTVg+hu8Ay1IckAF0OlqR%=UPnX_@i4F0/WQ@Tv=)wu(;=)G=IFd#cmEuZyFd%hTB6.&MNobieA(u/*O2QgM$6gEGK@s"
+	"@Cg83o]V.3b7<PYaFt)<#kLN9/4fbyL%+kdCfxpiAt^^AXj`,'bRuHG=II&_IWqie/l40DI#]g)pb5P&Gb]q7%yp3=^Qvc=AYii>wG*t*QaR8csHt%==a>"
+	"ECtYq:l8:fZ<4huJ:H[&6w&yvP(vCNuF^Y:'>)BH<d#jUO)6.lVnmk-1[;7+O^0OB(X6b5q;0Z4u@_gFY95tuon:+nl3Swn&Zg1A]S%:*CKe4B'bvqtk.W"
+	"x=5k$1%5,XD2o6P,P2obrQZPmWHRs$*cIVnNwH8=3[HhHgaaOdUZ/Xd[W*J07R`X$NMnLOC5C/[WJ(1Xw[Yg$tO+&fT1).pXmITvo^ARE=.7RyfnIQMPsP"
+	"^r[Y9hRdYgspf62NxQ`;WQ=I)kqWiC6[O-DHk[yQvmKLeH3f']#BXvdPp*>G#mQ(WMyBhvtqkL;&bTylc9wxu;FX+ZN`l-q$*h0tUXK$nWwT3>->rC8NgX"
+	"ku+cuZQ-8Oimug$9@HQ[UJ4q^).Bj`C*w[fcr/pFV]>tjO:EJ8&>b2g;`LxBjFbw=-a=)j$)B=>t5ClXa(Fne.@cQy5m;d>(SO3li`51X4/2b0ecn*&,+3"
+	":FKcO&T]#;3s][/Z/$V,B<P#(m>[B()^vMsE9YbceXeY8)`Y=qmQ;.[Z:,nywPLHI%im+-x]N2,0Hn_5#+nu1G:bfDP.bcZ8lcj#r[u.B16u;/5$]=%MlW"
+	"QEbD/8r%IRZ3Qqvi4i2XB3dM'iQ2@jjCPR#jbsY:3:T:Tg$rik7*$c*,ivKBPs5W(OJ3=Ts*>o<:sV<)Gn,]y[6XQBHiw3]HglSCtdy$8eH:6G1aV$6Wg]"
+	"XdMvKO&9J7Kj]Sjep[/%K@g]$QOX(d].v:oJa/^S,k+oL-8]qhrJ^eH#qmeOYmm@wiYby'AWbjE9;9Kui/m0jjn0jn+0Y+rA'ux>M%kxKs<sto(>]oVBW#"
+	"mn+g7JX;,+%Uq(I[g6M5q>N[tm4;lc.m*@cYU=-A,e_xTHNDF1RtV:AgZ<XaC,hg3YV]7t5qxao/D;Mv*7d'hjK7%<Zq9lS02ta%pSj:N4M+Kh6p,qF(bc"
+	"c@1sHy.^6.sC#&wc_Yl%[UNX,iQ^y9;P30nIP5pJig1Tk/+c]j333%4R&5iY(uJ1)Jr/@WVgmp&:6-RLqHN4Zkal+xiI:ky204)L$b@t#,R,]FjrtPVG5M"
+	"yBPFt-gH0K15,Kv-GL1b3h-TF.6Rf+Mi6vfPp%Z>RYP0fKrYWcXA<it#;U<J.`GW>3,>CHI8;O0#pJ7#EsIvKO=1W7;xDKKMebq#IdT`F/QeQW>MgdZ.)r"
+	"kshNvbMek4jxWgf>:%,ikqE3V&_(TCr5'<pIFZ:JN2/BQ=$vfopAqvfp.#^4u&F+SlwWRt7v8_WXYG-6I1%L>Dd$on'h8yq^tjL-fUoy$b^-T3V-OA,k*-"
+	"Xe8F1V`0Mx0j.iPVu(GmqJH0L34fsm[*rlrw33_OR]@]I$3q]pp1FHIXf_N[cZT4)CP-l.Ali);BgH39uLHD7d>MOIEW<qC[v1q9x;Xk.t<%*FFKD=JxlJ"
+	"bPh8urh9P&WmT#l,rkZvC*]t#_tNQ;XDPOAJCTXSh3aI&UJO$WgCB-:AnB^qy3r%j7t.6Sbtqi<hHP;GG.f12o:j>+fBFR%H[&Vj_ZWfd>hhB$yx<Js32S"
+	"1(@=w&kfXnN$Gq4$dK]NHcn'.X8RTkGP'cC.'55]44@6*hp/'vlbhK$.Fy*WpkTdUv<`3T]Bb,-(IMkx:8Ri,UkK0a]/2XSOPRnFr#-kMm,iK(&g^%c$])"
+	"]^pvt$G_59QKbmD+#rQ7+9',KPD@XR6K)h'gyrf;5*8e&[oH9A17>#3)Ckr:stLRcaY^7W$9,l#0A1f)5`:6un3T&t/WwK.^gjZvn0wP]_gU^>otZ[8DOF"
+	"<%EY=7UjBigWgVHKH]r,'VNPXLRM^kd59Ne3Zug+`1q-M4*stS@)e`j7/wuPYl9vy:x`x5_nJ#>L@pk<P:2`y7LY1CPU(F9,,>r:s93UgB1xKBR@4M1O$="
+	"sX/CGt;Bk,$v76)#31wL2LvK1S#5#0y0Q&/^(6[sI4O$aHS)Jar5_[tg$Av5Na'^lwxqBF-*r5VHqDP:e_`3REjlZK-3ZUsseRCJcgQ:E4638_=aLJEt.N"
+	"2o`wqXNf)RYu*2kcZJy>tka@J(#cB,0G>_l`>oDdReQEo'nc/6m6+(edPKK.&Ral<$A'T<@ZFP8rtG0h+YYh+r`m^AUYqC8#JST`M53lE-#=dIXJ]5[b4u"
+	"o&oJ`&2vEOP.Uvn,gvQA,H'-sg`TxH<S4Z,_DG:^y1V$fMbchUXMQ/ugn-F]<iiUC)r;T.Efree%VV>)<L'oyqpH[@&PAHx/(Rwd5*=FI5Mc(3x:C`bi/0"
+	"s'`+ciRJ9)@J@dq%0Krn^<:kC5>wn]7e(I-<uY0L_d5LCLDLQS[h</0]H&^@5ZZ%dgZw<T`1o6rpo(+^b-vN/ukG4[PZo>sUf4ld)#=H6ij%A]KYh[0e=d"
+	"TGX&Xcq^(_uoT)2/m*QW:m$w/Wt&KSrg;&N87A9PB<xwCphQRcHj-/cR*a/8(L=AX:ry-YY[;t^r-fM0JcG28jNVk^bI57HuEK(yNlj#F%y$;j&0c[D5cf"
+	"BB`+(*@c'`k^,Qgo&wDp+ed+i2h714@im86/Ri9>nfJFS7ALREdwEL52tb1t32igm>3$bO9rg+%[&<+_K/r,KoAuFxcfOuj;Wtl.v1a8^f1e443aC^NCQ="
+	"_:u>ZKq=Z$FWR#ci[%f^kT0jvSR8mV.pZ[#Dg>9oNUCv%cU2eXSV$Q'9*`fPG-$MN_&x*X9r.NC_RlYt`XN+23Ra_Dp$_0^T%eS.>q[dDDw)tBN_^S46:["
+	"7<<gHYk$6ee,(,.@;GI3iAe*ggY2+7gVHudYZ;mW)msI@5_Q+3F8*S6`;2xe8(S^ma*7huFu+)O[s<b>M3pkfSO9QG8k(^RJS8N>:5$&GYfBM[wTNX>C9v"
+	".Z[tn5.NNNTCum&fQ_F&_CtW6/Qnbt/%H@D*lLen&x<6K8p+ard&rB#Kb<+^g@I)y-=f1%*ZXp&3)=2'k<N[Y%mcW=ZCl[jZqc.nO,l&VSN+OK,nSW(dmn"
+	"%,Aqt*t#uOsw:#wt8=nfIuA[R@#u;'lntEq7:#pw(qQ]Zrv,:&=E;C,Tpa7ZbxB;OpAo3cHq/fK[7nxy<+k]`Sj:m%H#q)#o*4tE8OI#q9e]P/ZsYtNByy"
+	"GZSRQ#w[G@kZDt_Kg+A#4(9IwlVvU(R+<ZF$,<+)c9TXLH[3U&k;NX3[=Q:XcMBZrgK6c`l$)g<,)oOjJ[jeFi10+l6T4;NF<m]cr>MiUJ<+eyV=pu=+_q"
+	"*xQ,%1'&;`k$o-Cer;EK9[]CYZ53i+Ta_M=*^$OmOR`4.$g-2.k.LKY,rC/&Fu#OKa[i*29ESRr6Hd+qaT0IUqqZ%XG2jHW2:#<Ltt3Z<c#j9Y=%xAcJV8"
+	")flWkut,3c(Z#oek,`.4o+>rDIF]_/'];y]w5D2gCRO:QLpBZ$U:cHWKhLI#JKMne6fikf#@]T^S#<RTLABFR:'lWUOtF1VwLO)7SMIySj-;:(TO17vhfl"
+	"6u@`K,yq'9hcW&$e@)S=oCS$>#[UX7._P7)sTw$Aw(BO]6qvRb$,2S0H62/NJ;6vKI(fNd$$3N5=1>7cd1HKbsy4<;^yf<i3IC,Z62ba,Vlvh(mB#IGq'$"
+	"9)kPrpD%f,Bp<-fpHG7;`6$OTkdM6y2l2=1VA=01oLWsM.X7.mdTjp7]2u@[-VRB2_wy'XY,1O2NdpnT0woUQ/$0jfL%usj$#3M2W]j7B8",
+	"#yGIZ=_/do=N*iM`;pF,L_%cGY8JZtp1RI8k5JoE2RRVi@SaWfNPNXi@.hvbUWD6-#.DDbtB&+YQL7c60FbqWUidYj=ei%Argd;;b)=(ECPMC/mF&T82m1"
+	"Jsy*F6TpFKlPPh.DZL0hB+b8RP*W@b54io^[q+,]rl4y=EWF8]2QlE^]^$Ni4XRObVaVVx7c@lQvtPge@-K@uhPP,6xewxaL>1u1SfkL@FU-dX)UG.%a7$"
+	"aS0pR8gFJF3M;TGd*)co0dh)2w(qm<>G_FE1m4IiLip2f20La^P5loovY5bf2,6.JB[dKjiX[R@GdPgFNU^rnwKk4Mp>.rFF6*uhjfQ/r*-fn=AMr&+=@N"
+	"jm6bNji9`@^mF0md,<#^kw`:Z`lj`mZqJ3I=@N6HTKy2>DaSVTq``[p1T3N=5g,'+%Whn(I8:DFsakGbm'^TkD(4.9d@(Nhsd;(yNd:E[I4L6qsEf:ZKt-"
+	"r<Lw/$KYcoNs>`OZw_1(/UA=u&wc_ptQM$3n;X0DF6gtD^y#C&0d]TEvtKWobIMD<(-62^;$e%/iDtpEn:ETwSjM0%vem]=aUqXt8[kO#gJ=8*Kw>]JQfI"
+	"os>g#'0&os%A'8ibhgh1ga<63TA)yCH7c1IYf)#A)1Glit_BLP']nh9pfDAf1@UPV$AfR[n5X)$qZm=31UiwIx5n-C]wiL(P@Hbh1CsZTH23NQl].-WNp`"
+	"BJ)kgf9mmv^p>wDw`'s#0kc:/>[`(ef.9IGqHBF%l+XhZ3kVV[;=c;N@9,69m;*/++;.ZNuQXtjb*H&kcJRDK`g9tF3b/pKRT/U;lro:Fs%Q3'F1+83EUp"
+	"g)H-sR(`Ka$:9*KfmEBy>K:X:ccK&SnsckD.k)_qGhxFtpRYH8Byu7i9M)pr)bm1^y(`afm5`V,&]tOM(yf0WI*8TnEU0>)`g8N,#_K#4'-;]acER3x@ou"
+	",VPV:Z1t_DY-WZ0[3;(j+iT(I8^Qx&l/E^'4^=Vhv+rBdG*^Yq2v#L/_`C-Ku-vCw`*Y(&SWj)p2mnFwFO2o3)(R`=UyllefxLsNn/_7uHkUgqp+N0t8w1"
+	"sW@<6Nj4QJD8w<r<^'yMT-2ucC*%Kvk<hMbi%;]nte7D(p(wJZQ8i27w&pmNB#Jo(GC7o0)'a$$Wc[M(s-V,)x`>Py=_uKs(`5kbHK^yTj#-Be`ld.NUXu"
+	":pjt/%-8Df]PsU6B6Jek=8tM,,;Wx'%'w73Ot/+ZI>%C'_+@erCQl''D4.1a@+wIDGy&'X'>2a>u.vU@A%IUM#Uewt/MqL;,&7spPaHQ@r[bP6/oADGJjw"
+	"hDgH5p_.suM()9nM_y`XXWom<=i>WO%N5Z^Tk5@I(O)<>,IGES:ap^vPX(vKvEr9m@YZ8#@F5n:;WD6s-h>`%8/;NgN1:CFs]&Gb^75t(UrJQ>O$e(gU^)"
+	"ayhE15l3=,[:>^pR0Z1(O'=SgMBW+2<E=paXujBXY4u:s9S0>SH,0@=Ws,mEkl1`ib3.5>eh5.2s6e`152BnSsGSqo4WR,%;IA/H-6X(wr-2Y&qI=UBM#8"
+	"SMe,pZJ38m)=Ku@q*0f*=<1q1pfe%K<h&lM3$sVonTWrTKF(Y5Un#w^]3Ggt`C8DVR3gY5Gul76E,/m_l)a2Zl'0;H>L^KC0Q%-a9-jUg8T5cugt'@aUi8"
+	"kSN>t8C9JNYQ2r]'IOj.(<Nx#'vFIgy'q2^t<f_Z&<DFZ#`7%PQagO1b`gMG)F;C1=(]t:qB*jxXP#^SuMdAcS/F*ZeS-,Skb2XWh@ryqMHIA`nDu3'3B."
+	"B2^-Vh;higi=oVT[`.mp>A8lNr4,5r7Cg78q$7<;OfCi-Cfy(LP<-hoS^]dSUxoO3d3ks-)X*W_rM`3sau/X96Gb04qlD0B+b5cVV37Zhf8bVdZmpa>R#`"
+	"oWj/SNMt=k]pjJR[U8TXwuhU@t`Q8Amd^RL:N7$8x3iy:d9IL5QWta5FODey:a]Hp0R]tca7IcWjuAXeI7[ph$AJ4D8`d7E:Z_BmG_/)1g*g;*6Lm11M#v"
+	"lYdH74Im,7apXS<d]^^+EEHsG_^<ia@AXGYy,J-pYwf@MY='o7VC4+cxgMMZN%_2_QiMe1rj$r9w_R31^h$qLQ>s1q2GZcXc+'RK^&PCQFDq%go&`hPE6P"
+	"GoZd10C<Rw_Vj$3&j1tU^jW;s4XL>fC.eq((+UP#8=N#BF=[r0::UF_ts$t`_iYUdWWB$LQ[@reQ8@G$rjAD5.L;lb8HBGLcu0cY<PmFw$]N^]rGBNX*o."
+	"KCD$KIC.,8OWL0PY$Zs1d0@4$>+&*TbhBw=3t7ab.Z>o#n49tKBZ^:;G6W(X)/9(9'nT]H+7Lqp>qvsdAG.cNO@eSaP'W+iL.JUG<(YS:3G]2cP0$&W$/:"
+	"oTIfl6)_3^US2U2#L(Z(Q`KYJF&j,r`J4b/O<)0Y]<WcVJr[[E-pvDXaEYbE=H5+o^u0cE9fd'J%e^xpp*N,MB&0aktuo$pl1,wAqqNf,)U5#=ct7ANSDi"
+	"KiIMwWh1WX3YlX1NSu`kEatT=PYGA1C[@j8KK=+[@PLq(DZ$d*.iv9X]T6'2rFB8,v`U'X_Vf@V>.4f3'[m&.XMAO7m)f_$J0&0B&#vwkU;UpUen]2_WCT"
+	"TBD24ua,Ab21Qbi'gaQ6D%2uPk((@ZwYJn2QFx$XK<,cv]qDLoC5Fbi89V@/#@c#xQ;faq+>Q_e$f7NtXPGE4Eaj49*T3a0cY@CJsr;T^_hY.*ZfsOspRM"
+	"<cQan['=qkP6RFB_'1Dusw[G'mibdYj*@=@MvAf;6t7.)1O)=b^3H%g#(AS@P]r)EXuMky$ec<CSwERu@VT(wvCI_)Vt]A@`$6I5I0sg]bH'a%0bK-FKx:"
+	"kPDmGYj7VOk[<XTN6VXl't_9`rr>9_wv)BR``[6/E@0)7c^3j_r0)lU0ip#>(Up)P^<Gib^)#GHAMU:/#]_NlR%ovoN5oUYYR]'y9#+wJ/JNF9g]tPw3El"
+	"hS180I%lVpH9bxP`W].9,dN[FAyK;aHA/e0Rv[r[/S36l-%6S;[@>0,6YE=PW:J,*B$i%l-eD7O/Q$_uI2^DEme5HRoVOc`C%xmM]1A>ekw;F*H9q3g8&:"
+	"#h.@ee9.3.kj;P[a9=@.X$iC/lttV0w4Tl_h1fGuwF1Hg3TG$k+da2UC--r)a<([](/1h1K%[991fUoPYf7N5^p)x=B7.wN;`heapO]sAOO,+oNY-ZOZVg"
+	"DsXT0t1w[O6iP%<%rk_KcL5C<L,jV%DI=K1Vf9@Ct4]Z,SK1-_*+U:^FedcY5w:c]iMpL5^3:#vKB1a0.GN6LpGufJrls<C6,3iOE(#MO3U)s:a-NM&%Zy"
+	"U6S2(_[IRgP<'db=n(P#I<fY5w78JC]EP<rCdW[-G+y6E$^o%*<c_dS4*(#<4LYHdI$Cj0>F:q8$`sao;GXyZ%,)#-=$rM`Qu`Egc.c;fVX0vI'lll.8Kh"
+	"gF@jo(MmB>]6$IMwlI4nY7I7+>)_'mVtMN7=A0iY-G0Om9>4QDaG&wG>L^7Mv4-L//o(DCH8DIfSV__SV2`Gpes@$HD>ueE:2w11(-]83X=@qtQD.w++Vt"
+	"u<](4;O7X*4T4K(b8d7jyaSpOAMY(3+bFuW.CyG]N'iBfno4DQj*RSXv$ww.9+981+%hV1oGlB<bASSWPpL/gIDk8p16RadDi[KJXv/]bHmH4)B8cSMtqF"
+	"0Z<MEYAoREX2*ncG<rIV3[BN%J[&/jD*^4oB]F3pjIrt2Zt#Rp>jVm2t1ZHavG3/=]pU<0Lm6BhBWrB-=)_E#$UyRt>lEfYr]Qwe;ryBx=EIpIQNju^2,Z"
+	"C`tq%quK+Wh)NtxK.WqoJE[orLmG_VZ1w;cG(;`F63Jl4v6VSF^T,FGyKmrfx^QQnkacQA()w[_8^kXa1Zc9;8w[DW9M26_3:)CydC]Cc=4/MBj/DM%URm"
+	"V4$uQ.DU]lS,j<UbUOX4akwePaj%5WW$oeo#rjaB;aCTEm_&;i#xnSH.)dUs8#m,n&a95o)R.&7rB83%'^,+-O9`fSa:Avi$7Wv>unG@ct",
+	"laRA30)$d4#%J'*#mnCh77Aij+LgRP1Y;n]Rm-6'Q_h)oa<%S)-Z_877n#%-3otCS^p);9%-1q<+[`n^+Pc@l6,c_$elY$[EjS8NkS'U)/QaZr*ckv@=`s"
+	"<F=thQL/4/3L)UWjD8%4yc:f;CAlri09*3U%r*^_j.8G^Y7;w.6'<T't&4+g6+32_A7WG%Q^]v`xl$CfVaVPH@jL+EE]<iw9(>B]G_I@I[#R$Z#,l8AWq2"
+	"R(x)>)#JB_XE8MIs-@%ExLHFn>+40l>^RJflBN,V`&Onw6=X&o9v6YDLKNTA072W(lWDaME8I9e1HNAeT$]Gwl$guy(R4lo1-S=UN`86uwln(5Kyc[Mp[u"
+	"D-E$9+Jt+@c$HY,CI'Ut9L(_:t<9F8v)v+:%Z*at3(;f;HOI)5=G*):MxQGfI.^[oklYEf(Y3>e1)`v(ql]-Spb235<RPJk*,;5ZDeNkAoCmmJ1:mA8pf<"
+	"dhXuQ@%266q5e.FrD@SAj]YqP3<Q*crI:jY/))CEE<:TJy6;.0,lOX>s5FYq'iDc;buLKAe`.^*&3^W>s8Qmx$vKK:U,_Sm,PaxgdGpKj)gk3hDrHGFA6<"
+	"@'0E-We/_ei`<0lO/Re7WmNf:[Bwp;88>*agJ$m])ob't&'o9[u)$gZOI][(gw2[FbK3@5yhGCW_eESLea>OJx3[->HjDA_bg(%nMcb/<3e:#1)r,bGmS+"
+	";,R>Zn]@.&xKFa8E_w4BW[2sqfttLgo]/dj%_X^oX2k_^lN/vS5LnnJkO4n]s1wVhgP<iw6n]P>8PK/,l2T^sB*]_u4#J=**$qwZ'OlKKkj*@9j&H<%3@7"
+	"gWKi,)L@j*P#cX+Br#Ho/]93%uo2peXm-&C$Ng(nmhl#1p7s[ZR64&@fR>6Exgv>v'7we<b9T13.AWVYvT:We&D$oqyXm0d0ko1M^HX/YNw<KDRQW07.w:"
+	"RX7G7.TE%RBHO(1g^%ciCeP0c+JlNJ$e<Ux#9WNeC72inr=[5%D[rn1%wh<Mi#cc2[1&7ZBY^83FVtVDQJgV:>Dj)SD'ack*/_aTJnQu5Aq,y,5_n=D8U'"
+	"fG^Z@Y*>8JeQ<r$K*/s=OopG_yclDD=61@$494lU[-tK5%p#RS::q.^mBh-nR;K5pd*6af4GXicS.BqeET#E:hy0E6)@b`#u'_*>P1>u53%,7.uMIKRw8#",
 	0};
-#define DITI_SPIRV_SIZES_gemm_half 5385u, 10383u
+#define DITI_SPIRV_SIZES_gemm_half 8013u, 15631u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
 	"n0C9%1VZI/$mF4TdelbGX1d,;IuT'`wLSKSa^>mj'J$_hg<4AkSuxvpmLEcH[OCATDi'%0pC[4>o_Vo5Hx1)WvM,cAr:N'okSTUPoq-0B=FYxeE-VGix6$"
 	"R'AgkhONQQT&^dWtj,Tnu,*]oJij]jZ:C9`[2tq]6`^oAEpguI1I[rexE0#nf7v*0cUmw5aVeBmXV_A2bmhrxL<1R;/rGGYGWu-ExZ1^nl>/%YxOgdT(/+"
@@ -40379,6 +40596,89 @@ static const char *const diti_spirv_text_gemm_dot_gpu[] = {
 	"^EgBqGKXENF4>27bG/vrQ2Vo'.Z<##",
 	0};
 #define DITI_SPIRV_SIZES_gemm_dot_gpu 3956u, 7545u
+static const char *const diti_spirv_text_gemm_broadcast[] = {
+	"n0C9%1VZI/8v^=>WSGHDO%mUF[E^nJ(&jfKZi:_s+irP5u*l)'B*c]2_uFZur/T[%qNL=_U;UUAie@J;a0rOBARV:4Tjd%%L-Oc&6VkDbO%SZ`<P=@)`C9"
+	"u7GmdFbs;9NH,vP'h,&h>2y8OIQa:Is@P]aap]FF.<'f%w:Ad/I5VpRC/JZ,KGk2pK*Qsvp)mtj8O:V3^AVup:P-Zl1_88efCLHSHO1A5aj'Z)rB>X-^&]"
+	"2j.Cn*wI8TLq/[nL;SSb0]8(11+MB$ff=K_L6IJ<h8Z/l;QwY^KcPs5weO5*+fauy0B)qpXHLv4WT=cK7Jo5p[^:JkkVhrl=`3<qE1ANX2Ug4)MIM^FPPI"
+	"33%'J18*ejpV<KYbhRt2AS'ljA/h8:Op`<$S3-FX:nwwJk3OSQ#Lj,Pta>6BStm<2FnWp_p`aaTb@5+NL%bTm6(CH&J+H$3/x&'yP1j/+i+j)8P:9*KBc5"
+	":Ln=ux.#JaS`bey3XBTv)NZu>D46gcdg]IPnal*$v.7'R=bSa7b9#=g-ntFiT1*ewZuN]DH+N%S6-8cl5v7JXhJ(BcE`FqJX,]tU@@1qLNUU4e:V44V4dW"
+	")4+3O:y<=+7UAb=wek5,YeJ$G_DXRc'[t2N663aQO0XvAhP3RX+f(3h8WXWhkDj;u)e1AiM.=+v/$*[o^3bu4Dld$d]_S:Vk<3yA5n&x%c`0)SGg;#G@AW"
+	"[V<NJ%60/'lrtk4h5E%F.&jT@UCFS>QE+/wlj<U_F/GDuR>wJs/eLVqwY(<UC<'CEXp[mCy@MEQd5jt9_IVob[IK>q5P.RLJrt&r4j]24yIJP+*$<8:vK5"
+	"E`jEhYq-MaGdW+qIDH3xMk*igDm<s-^L0u2l@)Cc9gN8M/<N8yconAPYn0g+jTO)GiRt/<B6j1t=5tA-Xp@kg5P%(6W%nO^O+:pS1A2MS`llS0*@V3TH4C"
+	")DB-Y4#v/a%#&NT:%xw%'*6.HTOt*tmJ>-u>ir+KTXg1@X`N-PHM6x(ZkBdr;rjTL1<]Tu<1[lrH<()4a(`ro)(0qD<P_[g'ckAQ`&5$/H6RDK806m0am>"
+	"mh;_PO*C3J(fYMSbJUqJUs&*2GC[m'.vGj:VpVu[A7wpRFs<do4Mo.Eca5-AiKm.3<:X'FX&2:;]tH(Cwa+jR_yr>:L$q(^[bBVXVZB-MW1XCsIXPNxF0*"
+	"vXBCr=/#Jpj+#12#ftAMqK[dQ(Or'fQyV9-HvSXkRT>JQR`5-5LV;Ms_IGNIrt,u#:'PC/P7Ow2`yP@Ql)paD9xR$+nCo60$Z9V%EcTJ&<2QqDtrqfOUQ2"
+	"/VW-@h+Gp)pg5'r8LoRsK.<G7lJQy_0$N`,8Pch'cY.Rm@jfO9Y:/<^`KFFZd('d'JCwKT%K=P=ROUb)T67[['^BLRfrwd#DmLM4<s&S4H6&'S@AZbNCSC"
+	",Hf$&pZr7r7@xO,E*,35sM@g+O:y+mk$R-+F^*<<WWb+>Cqk`/RbX^NjsbvbN-=HIY*&FLWtp:sA4acxcFXZj=/*F6w4IOtgUJC`Mx*F#B-7Zk47LPv2hk"
+	"2_T#td^-D79q:6Y.Po5**ehQmeFMc,Ruhe[La)-.OKox+in3ZK]S`xm;.0[F9Q,+y&k-`HUHZ6`lpTQZWje=1XFW:O5CYEf4VS*p#RLE9^F/pB.lC_SA(."
+	"tV21gWv:8WIl)G)At#7ZI's;h<TmZ:5=g4+b'>Yl[N2QU5n0LUS'IGFAtt'Wo]iTJeL>_$`aLrM7@lAd:ha),-H#II`i+0d_VW7_qDR98q<%Y`2@WG273&"
+	"OQdR*B.Qh89lbv:4fgJRPi-1w2'_s+=E:5(^9Sx%_d_Dmqga9v-9:JaF/XdZ7eue7>MO*2FJD]XEvP2kv9^X-exgnjRS7*=.K]G[>73j0$ELGmbd<X])qj"
+	"v,JSJO-2ouI&Rt@w)P)0SrwP&Znb&(]D3RAQ%W;UUuACp@@(e>oLDZ<.UL1etJE*(^f$Kx`*VP^GGIOkil#5ksX4('k<F7eNc'd0vv8*LpQg/:ju/%KL,5"
+	"9dv&3^h-#lTY@+V-cM.0@6S8<j2pa[Dgul*K^/1xZ'.Er8%:qf#t=VuJ_<W;JH6lGhp3b9a<'19c%Oeafb=CSGM>DKX[=a2%w0jQ)TR&8gD*udN+G':,I3"
+	":h$C:g)G'LuZdAi,LLw)&i@0QH^$QsMZw,V)DONcE`Zx#7NQvuDQu`^W+jEm..1@q-E'`+Oxb0=#K<-*]=7G5q:r[I*y'(S-.f_O=$/a1=#m]uL2yRkH4A"
+	"_VAJ#j^[[qQO[*mc.Xl@)J@ra#,3&C9l@JBK*&>n)<Kx3L9CJA%5c@R2[3#9+$6lb<bM&0[Mt0GMtA'>5q&c%%oQTg9r%cPZ13KFola$iJ0^T]QZ.27_Yh"
+	"DAtmUQIsK0T1gA/VP&3Qc+M4NsmyZBmtnGa*Q(p^>c<a.@qSyWc7Q;eW4)mba*_f(@'-B.qof/Wo1VaU(F.r`eaNqpGoGJ'm:y+tM#Qu6Bfaf@HQkmZXqQ"
+	"QmQ1]@sO1G)AcMl7THtI]so+(k+/&arXF3w9io]VL(L6TPfNh_8.9fa'TcqCJ3@+S0IP-J)c6FHfoN7hK&'8Ph4-_(D%2oyURkh>X&[%T$TS0yT_KuOIm:"
+	"Xc)5-Qb*5L3kXV)fP+g7@p30l6,>OpC>*igX9ob,ay[3%;-DmV`X)^84U'3MuqvYJ'*@LF+mCWDeeFiGGGL`*=;FdWVoBcXP_C#9JOJN)bY_0iTo0a5j,6"
+	"Her6Ns@rEGPE30X;8.Bc=fnIwM,1q0A6ay+0-%]tJloq6FWtBWTA^Uh$((.)%YUK_sX(6SB`La#:iUuYcdIg9d+8>F.,K]9QK%L[ZSNT%8ut*6V*a[jJuq"
+	"MD1%-ZVAmb757ilyXrvh64H[STu]HpBv%(VrE5c%$oW4m//CL5_',1c&,=V2H<_j0-Ftd-c/C#TLEL%GXydOZAHQJ$91ri6y+Y6m:w`uLH/43SLQ;Eof%."
+	"D<jD@/:C;lw)YX^dfhGOA/#[:P$S;C++&l7ouUm#*N9Rp$+7Lo^Uh[cuZRAYRrd7sT]V]`RW`F4Q6yncBFmQ;^9Y3Fm+821QJZ8,H0N2m),3LvQ[DOO:yu"
+	"s,S8IhSEe'%L4%d>Jpcw-Z%CO:3SS5#Hu0G6v$qo796rfJ56HgNen,:2Tm8@q,kfPBS(FewR.)lt`=Am9v`Y=A8$rnxP;oZW#K8&t`mfn0ftCmjNtk>0hJ"
+	"Jp[%N=(yt^@`2-N^Sk<rOQ[2h6m>O(/_g6]vppR943y7uGZbX``k*0cCaY$;WC2$nhM-;U[lf0P<Xfe8+:$GnH<bvINQ.hEHt>%AR=BTij&IW#vNAHcnoO"
+	"A9ju-6-m*.<%98'^NKvpXVG3iqgTuA^;r9r6D0xY+y=S-5#QYV_/ptEY95K#%lR/]c#0@1Br1$L6MaVU7RHr/)S%m4;'b8&'elw6Y(8UM'O%$S0&j--@s:"
+	"MlcwW=>%+7nn(X']>@,0I2/*X6xC=eqw)ywrBG$57dHTQW7YFj(q1QYw1@OytDq_<MHC]8K)pnQIJs;1x(ZSgnKlhQ#SgQJ_*)&[)hAh6v__VGS$;WIh`A"
+	"S=xA1;wW_T,*CQFZ`'D,*)2x/OJ<&c0'2PT'Yq=qHd``c7^Fk>I_#8#3f,oKW[tFn[Lf/u%dx=*i6JqMT+[[ImVuJAOIu5T)-aA04UmqC)Y]d;$MP$K$U_"
+	"w9]cCRh53<GeZs,1iv(^y`^Bj,/f$Dms-EE%*l&6_cdjpyp_*3rAaDql^fX3ca>:ey,:-bf+wH1xIwfTT_*p0HeF.aFPr4hq$3=WHm:J:$4]7PFpK::/;("
+	"w'EUPQlTJ_Gk^h[m6HdsW`NJP/R5$nr.3^#W(Ifr3wc=FL/w@dtt<I)X]Ji_p'w&ES6pJ=VD-SwJ(6RrR%q^2+]6G_$hKt>*1(sY-/ZY$KCjQP,HLKYixs"
+	"@GQx2YrgGZC=vYYaC#l4.q>SWuPI_lqPr1:kZMQmJ>pq=]uiD;<'6_EqPx.j+ejktTt1<JgPL(Ki,$-+*n%,$4E5#3g5<O5]XH&=#%_lU&",
+	"gi2fuv>F5^5dO;S^p/MXO-OBq5;%(gpp)4nUEu&CZ*nC-xFXr1tR)S-bP'Ug8vdJoZQ>eaUMA#-eRwfQn[yKuXoA6UtX&bcL+#MHs:r.F$:qf^YDgFOb]H"
+	"3p_E@NFibrajVV;KPuc=m3_#kq,ff+WnKwo:md6%oVm^`i_04+qXxH8,RUOqw^hZgT)WZ&B>tdvs'jKM`u)&a-0$:U+,5v`X3$b]-E2X]vG/=4T;aGHvVk"
+	".U#g_i/&V1soQF49=da/VcR#%1]E]h>MIfF./]lVBH8S#-aUmnvP.B@t].W_39)tn<i(q(rIr+P6=Nsru*StHliXtQf<`rBZNuKt75bUFk>ctBBo6E%_U^"
+	"7)Vuw;(*R#9-n@^Q4(M[W$svbUo3vHq(vtL+2.d=R#qWWW:9b'k_]b'7$a$,_W0EXfhqvrNwIwbZfQ6,`0bIR7-6==KM+>8uPC&UMn6[chyN[eFCcq7pps"
+	"`jv]f'N+^$kS_CV'4H*eNwH5)Go=7JHP[GjhK:QWuqG1)OQMCu=snrK8AbF$kQvIZ.&aWJ+]I%IbuJ54BhSkg>R9Br,NghaL(:l<&2'l^sO<V:Nkr-fec&"
+	"J+-rgjEeHEG%I@0`=tJKOlbpUW(v*LZ%rQhx+kOQ(]dMhcYukq*-w&Wg^/xr`T;>0t$'YAeE7^Jkb-[ve572HFU5H(Yy8^r^,04Os/&O(UDCrll4Ni(oa="
+	"Y3=Jw6=YM'aU]<nL=8penlxSob/,Mcd_(a6>0BflR`*@jDFh&fFU<^olAA7V.U%1yAKVJBO_NFEKdBry._:f(sC>/'DO[''#OK7;v>i2'@n)5.^af-sZ>9"
+	"%GO*:6NujSKe1X[68NTVjh2[Lc4MO<4(o)$Z1LeQdA-sL9T3dkOt9GK=l1WCZsM'Y^3=i<7t2@'d(qZYunwMDkMmPw0GtF5uJ'OcuiB<`c122o^.&ca<+$"
+	"N&,#n<A>ehFDIyx3q8Q*/f&C^#5osyh:@1JH;5n8cP`3H,pG1$`E*ewZqD3-'h,=&nhC@-<)BG'JQTvO:]Q8+vj$Vnf>Q;1hS$j^54(9imV<I0%mbtu#^L"
+	"Q@S:$Km25CaQ%NhlDM*N(gYHI#+(Np(f2i#%[MO=I258=ffT#>iJvgjnC,6&`qFg=cDnTYBo1jKMc[mH+Rc2xP[Mr/ptHRpmi&7#x]:Z;O;8r6UwVtWe.7"
+	"$^Mk@'[5^UJihq#aFGG$31C4IgMwuKu*0[p8@td1GR37N37jYh#CX)v-5+R<Q/.e(h02t<CL7Cv'HSW-n+[5ax>ANAU#+Yl@R,L)e=E8v%RjL4ILsoYD1*"
+	"#=.kf;nN7_SVe0/Vmw8N@LR`-Nt-.whU_ZbLa)p<Fu5@c%gvQ<*J#We3`]RdXs*nUyVm.vNfYw38<ZIgkOP%nvUCf(J6X:x6<(+RQeo,ubKpy`'U-Ny]7t"
+	";S`-idZ3_JD7Qc@CA,R-jBIDrc.GMr3>Me^'lli&rSm+:Pg'S%qAmI+9WO(<m(#Z;.uFVnI21]E_C0+Z(etOVlCL-A_=BZ5LBeTqO(d#cs@r&JMQCt+BYJ"
+	"NmvT-.P7+HERaIU`Kkfd`Pw=j+3uT((k/5WMI/0m)4)i*8sX2Ll2X&N8X'hlbIQy0oxx62]d:s4vpBGyW9DsEtmUoknG1h1Q'+dY$Wo4<AZ'i/489HMJ#("
+	"*4v-%I=('y6pUXgmw%sKyd&:%Xo$O>QeUWcLtd/ZY0bq=b%tg_vU;M*xkv=j=HI/FN&MwQ*P.pAiU<6u_@JQsiv)#*d;1;pyCe#5`l5yK$f2HD2IF<p,>1"
+	":hvdmF*V$h$mUeB-<]+=MgE>pt@JuF>)rGfdEoO9f,DLoMCK49)m&a#VDt:GxqYbL$>_)q9(K_<(BPGNClJg<5[Ky4n&Iab-mjt>@gbVujhU_1yqc@8:Ff"
+	"Ga&TMy-0YB<JvZCt)_rpHur&d]^tnAcsV)w=i/w-qjddUeQD`x:r7C)&v3m;4LKC;:QoAMui/=O3>oyCL=:%KtUw@KkAMKC&QW]-Ylo';EBX3,V@v.&4-e"
+	"G.4j5rqD5*9wG,u^2nGps[:(+9*b]&I$7Le^,bNcIMbLQeX3V_Q,^0uxN;a0oPa4,Kv*kwxn*V$NdxCYHEqW,vqPupLh2s:^x)bND2/mxFN]rbasFfo9Aj"
+	"fV]GC2%b0[c%cFQN,.O[]Bi5Dt8KbkE@Lt0A7LCVY6hME[EouWE9y>yA]7`00VsPhMSdkDoO3<.^&L+5duw_w6C]c0oUS%c7&F:rHt:`<cT(jK70=E^$%Z"
+	"1QSD$7(G).iBd1>C&>FD`r-22a4.m[9<mg'4'$Xah4%4Y-15AVk6Hr$.0FIODbv4]i&/jL^0;HaAB`Pq9rvW4=.w%>`=7Oabrd+=v+Av2Tb1L.y;fJ-Dyl"
+	"6ubc9<K)D:Kq_.Qf=fj@atbTr^.=K9aow+`HZ@4Z44Afns%F(LLxV(.7]+HEA]`Dc:h%i8s3w3QND<V3g4UoWj=9R.:n7B.Z9]q;Vm2PI>os*9.)S1sk^="
+	"U1lRXo@rAeP(:xlf2RkT;T&@h)i,s;e)(2(.f9@X$/.I9[5L<)w/T#a5:hC8ISueZ-tsIlHn>txE3OI[_l1[x'B#^Dw]8^@^q9F]>UJS^(P(I'+E55;1mn"
+	"i5$PXOCmJ8ut8u.&I<9_PFugGF;Nrwab7P)%*ocYh$)T$kV]n=8;c`L.XVvFjmjawlUbs@<GggNlkdseVQ%ObpHs3F^a28D+5HJX]ar([u0Ygo#^y,)&xH"
+	".#E7`HsJ35S``eIU=xUeY[R[1vADdG'[+0(7F7k^tAB#vi6aL'*pQ[RGJi^D,<qc&76Gq/RBwf]R:X8N<</L]7*ChXCRukt>iV,CH=U0k<.]a3%'$'j]]y"
+	"KKsPt0ijLy2D+S]lTkkgF0YJjI<(3#8Ko[`-3vgE6#&^H2qBE<s0Nur%=m#>Zs#V;6P;jaWB]LU>@J4#eC;P,r'&D^PFiWW(G)Sby84,_hWm&TBlHqB]4h"
+	"H-45m/=JEpIvBtZ9t6*6MnMk^RS_%B,'@McWN4;m(bEp^W(#%R^E]6$KbINNAsNt'wL&qKIUO/9wsY'*/.q/HD*&W[JO'xD]]CKR&ihGaS`bS-')ZmlFo]"
+	"vrwE@K90.t18yfo.QT:23);9^$Fd0Fr);SE^c%FMx&nCpelW1k]_D6w;23w11]ZC:3gev-W@b,56BbrEw*(+<40asw32Q&a3HjU7DhF*;W'bIlOpAY'WOn"
+	"o^errTA$C&G#=5%J*#Km/%,)_CAS+XQ$/XS$u[og0Qlk'8m1;cr^cPkkx=%NKwaA71SYfA4Nf4qPU22NYw[38uidoD5NBlUUG6[)_E*BRJl^Kaekx.yt9N"
+	"Y;9PyHym1h9YYEwQdf[V>vA1ath&8>RUQSdBlo]w:5sOkHX0Jti1vI&#PDBd_3yd&XZ;VoDNJ1rjO5a))tUw'_M@fy=3j.'J.gGPHTQd];_^fF08]]Um3<"
+	"g8k@%=r01:,bp(8<t-3r4u*_1`mnm5%VprU2(kR._CH+1GLN*RbA`N=AMZ7g+4Gp#.[$I%PSs6.^'6wdH01E31Yq(fJlG_Oy7j,comBMmmt:-a:LNe>uSj"
+	"E>JY&m'%`N7#PB/2oD=;KYs_vJcrlOEO&bR@X8)p3KRW%#-C#FCkFg@DeLn2dGraCi@:Tr)^p%WR4JH#3KFblLae7p#)#Qer<uYeEjbGXgq;/U'v$0^=CJ"
+	"tKudU;L-[BOg'+oa#g,1niLQX3R_Os'L@7E1u0NHc)yc^`</[%QpreUM^,6_NGY3'KCjc2CtZvP;Jt3^#666w2e7TPLA1LR>f+t;B_C]Sn:y0fsIA:OW27"
+	"X&WuMA[Y>jJ9yuDZBA:Be@>;+:cD0IDe/BhFGZ.:7B#L<YN9k#XoZfF,)$q['IH>9f9/5`LH=fXAV'dn..N_Oa<Tv/4M;<cunO$&cYWHUctFh`IZG@Mx`i"
+	"0bqR9bBM0fAKx-F#kZ'8sTON`.jk,MNXYhOlWQ[d$)t'^L^xqcq0Dx2':4uB9LCqdd+.CQB]f5v$uB1T@ix>:%a9(d`Yo8ooX**'u>jjuh",
+	"PSux;>Y66dQp#d[P2Z3Q=A)t_MWMFQ7[xq%jGmnNqi'<vFisoMH>pq'cf:8HmJLK3j/&RtlYbchBWyj^H/QP<2&hDl<e2qmS'1N>w7UiZb)_E7PGEg4TYi"
+	"ioga2X1mNPLg06KK&B3pTg)0g['D$[+bnE0WcZ[erEVX[mKwxAe.Y/W90NXRVQdF$bv1)2rFqRV*ia2$>[^7Jx'+F`N%-/L'3#J[>(1mD2DMP`/F%us5oe"
+	"_,TK]rwp+Dkf;elXNoh-Ah<=C-5&r+DeX%fv,n5:]oHm`swro-QXE4x%w$Pla6a-]qoSC[vn'MK$xLbQ]@Sm#wF1(6bd=42<=g-G8fZ6`w>`OCB2fZyH#o"
+	"'*fH_MR%;BXPi&6R^xstcwcfR3n^v^CRj&YZZtXS_%$=eYfMl[$$^j%=3BPX^>F):XC2+pufRG7JJr9Hi9Ma^L%c*C^Y`mDcap;3*=WD>EiAHSOSChr8'1"
+	"/__KTev'S&XG3ac2Lb<:w>t%fI0:'>XBSw-VGWbY$8,-'+g_QCSJ9aQSV8A5uLDg.Td*,0(XLWT6Xq)2B%pZ9Y8Fwq+&cgEPJI$gWb>w@@N9o'AKVv/qS7"
+	"oNbB5V,;;bKTy=]=;E29M5.x4a3`TEj,l`rTqY0_>DC`R86=R.$bdY#d5Hv.H5d[qHF2G],V:3IF+(]vKf583Ea*f7dZqa7*'tP]%jZKPMNaM3#&8kE^)*"
+	"PdR4*=[c8()[G4Vr7FK^hJJ$^5coUh25NC7deBdUiCvBw&U.FvppVmV$Aoqb5Ltuj^^Rg>]PIF^*XaQBC/^Y1E<6MO/It5rQq'`6Aa6.1i0ZOS,G2_,@68"
+	"7BplF9R6TvZGpo(o6y8KR71%13C'<r]%p3O[T5]#>(xiwm1tB'HN61_mgg):v/EcjYEEXRQ#kc.sTM4FbSn-adZXi-v'G,UfWJTuS*W:jIb`St+PeOpIY)"
+	".Cpm[V+tu]J$jQdbNk)]LpM]C&*jxqi-kQab,VmAowy3]On9#5C'*=3T(_@]gUa3n<B7g6L4;rTAOp,0iZK;9LMDsv&tRqsscio7i%qll`,J:g(2#NDVQs"
+	"HSr&L%s4#Sgiv9ClL/j,93;G3<yksO&m%sC7JupWQl8i[HW)LlJ--^+ZJb##@=;NgV-`U_FOS^4bI-*N5E9Z]irHHb1=%ai/u3LEehBZCtO9ncrQoV>/nW"
+	"*%vdHpf`@XOHHZUFV#Ei,q=_UZ8lC<Ks0yOA5<aM[=OhCq1O+qgu]P[;uj'dtkBYNo#N)_wjgn:%8AYu8G:Y6#hKv5m-jIZULUOGOg9Tvoy2]oS8A@kTT*"
+	"&1aJN[Mfp-OnhawvC<5-/)v+<L>fb>#H5GldSS(n=#",
+	0};
+#define DITI_SPIRV_SIZES_gemm_broadcast 7994u, 15483u
 static const char *const diti_spirv_text_attention_cpu[] = {
 	"n0C9%1VZI/9*5:w8'jjZcM@n-vt(1PlC>U4kpNDWD`;Z=l5mkgpFyl2Yo/(`NlEwee$lcd#j[Did.bfQ4q_-pT#$:#F^A2t%y-d29$EN`>e(x2@T1]bBV("
 	"lIK3*ktt-5fba#PKX_PHoR[y^V-nP<;XmTD2g6N*d`V72PPjePC6tZe0W9AOHPEL,G@px2*VK,o]+m^[YKV:cS]WB=_m`5v8uy(qwQYnYh559KNj2X`2C/"
@@ -40643,47 +40943,47 @@ static const char *const diti_spirv_text_qkv_post[] = {
 #define DITI_SPIRV_SIZES_qkv_post 4081u, 7689u
 static const char *const diti_spirv_text_expand[] = {
 	"n0C9%1VZI/3J<AumbkjZ_+:q,0OC5`Rh;Ary%ib#lVZm>nl@9Zt7.Z+v7o)jt&oIf*]s*'ZZ@76@[B<7$&oTP$y2ARm6Yg'7H=@$cAa)NR>s0(_,5i^Snt"
-	"clL-PT'#'_E_o/m9gl@p^%>X:FpL&'83wyBa/_)&.7V'wO70]RS1[7]87DRc;NVS/_<EEd:%x1p@8[EllO3SFHh(SfV,>IR+8MBxTZ:,q/ea$m@G5u*8V6"
-	"AcIuj`m6SfdU)HXSFdVkp1<=Y6]=uRmK#>]MU-PH8/>8BhJ]2b$Z>Ktx25O/6Fsd=u%xIJE%iU`S;F^C5tS1HIydIQ%W&cD4$w*_a%0ESUWu3Yki0F8e(8"
-	"FcJ'+/CWorD*7`mhT2_.6(;^2.>H*5W#M$V=m=gj.JqoKT^ZH;`.hS@e)'@m&R-2t%/Xfl%sO`ps8c#[Ge-WOkpTkt)qZ.PL/4GJ#XHBVZ9@:I.'3P;&@N"
-	"Z79gFDP#j'1FFQOZvQ;]J=]>A[RvERvcGK1'k87ZGD:qY@N^j,U5Jy13cY8Uu*D<a;>UWi84:SaYEHQGljJXWZCuR+Wta[Vj..w+.gv10X`pr/Wu)]0CK7"
-	"C<>lr`d,>(P#-:2J<g0C.Vr0u3VMe`4jw/5Qhxxn,&aoM@DUj8cfx[2J='RgKDbK^2jfu<HSpo0T%0yj7Eq4vaxcBKmp(&)h2h8u;a@q;l3@b*kh_[+yyT"
-	"2Z#Sw`tZRQ@*gOSnA_-$pbdfeRu`sw'mVXVSf2j+0<c*F'OLqH<(iSBt+TChZfU]0oBe%)L<+-[mD0QT9P$mOH,1c&;c:<8XD=O.5/x6mf^O)889w1';S>"
-	"2<3lmL3(Ab#pYt=dyRADJhYk1v(2LeSq8D'pm0J*cNa@WGB3Ny,SBYG,UhS''<b@(SU%GLw(.Ds4yUAHxSVSX15=F>ael&tdAKGTOQfXC`B`QF*B<PK-Pn"
-	"/wSs=#B'f(=[1m53H,uIXNS8fXjHF9/2UmJtUR;gU^6J;SSGiCXuQ>Z`H`ms,fA;4mwX(%u;W.ET*w_,rD67_ku(`*WS8_3lj_u>LW4M/r89q;9<A-X_38"
-	"jwawUsW^F*8g@eX5=i`L.;9DIvU@E$$84@[Y8Sb<,nVM5R&J987bYjbSbVLZd.pmA_ZbV;NTX,2bWf]POi97W<4.o9UABVpDEOUu6wWwH^YZiUR)5>e+xp"
-	"oG45JPAIic0m58`b(r>NboY4r6f9mYLiyoFgdE%FWQ#0b=jj@8<mBQ(KR(qBj+0;j_qND6enCI7-%8[//-TLIhI+2O_$f2FkxQ5q7w^DDGmQoiXJ]m33@q"
-	"%X`-F<4(Uwr,q0JS`7&V1R9Pvg.6Ep*`=8MfQG)$8[8hr2kX'm9=5HU8`^Bo0#7.r/a%gT,>yx8=dwj^&W`5af[[1)l=0NJK/S_m^I*L'>&Dx.;S#$0BFg"
-	"$Tv:#S',D7*(G7[vTM(6.U5-cH+$PmUUu>/6t5oL4#MrG)a(&bF2G.leDWpMF)xueu*oEC#nqc4t%ll4u)]%-Ygq]ii<WiqwS=XW8fjQO$a3maGY+s)+,Y"
-	"sDNKM(0(`l_50rG(4W.-[KcAq&ko&&Ky*gZuU(//39SvUt;-U8,1UZf^Pp#H#;:C3wJt%dUUCXKk0bKlk$x:_ir[VL^$45jKWfqrv2hI4;%E:ndgJ^u]-a"
-	"MA*W5`3g:n'R]Iw)iesFP8B)I)GrG(:_jf^&<g8FvRLG#@7;k&1[aMDsu_<=oKlQ>Y*vUM]L@TgkwWGpV/'+S;2_.k>0/yJmS&abS5/$wWb>B1^Wh*^t<t"
-	"2NUePLg=uDL%$A%`ZinpY0>*>ZPSTgM2LEl&aJ5&<8Tyowg)&3^;=X@>jAr]48gq01,k/IEio75V3qX:J9']Q;@q5)/^DP-DGyno]''u6L#oMp@R[e>`Yo"
-	"yL+$Xa%LaUdK_yxkYE1V-W$`xyo'>9U)L#0E@Z'W6Ia_')PDkYx><7QyZjI8V#Nn8[4JK[Ec%s.Q[1GRYjvklB^_'J)J/-Ly:>%:;H/oSX$#Gpi;Rhe&RB"
-	"')')r7C)Ppv7mmll]nrY&I2,p@,nIbXpMkMbC.mPHE7vo<bF'-(OE'U$3.pNPO(+I4@]i$l@tSY6jAIWe-&ASa;&7jxg9Cvuq[,#uO5qQuinP*7h'Nv/P]"
-	"$n+5SHx22ZsQDm.)Bsr)a[h`kv9J`Pg9_.D*LABQuTPt@:4_2R+`S7lB+TMy4mr8Y)H`vtLd4TS5O>##sVnt@K`thC`Bl1QF7Nnp5K/oci2<mJ]`Cvw>:n"
-	"2r2hhGSp=<JJ][7sQ=t6GXt)')`TG<&h&vo[SewA1nRtX;.<I4I+f.hpb)61aOYuplr*gD;X5)3FUvV_cC(3D:Dd.vnsD^1H>Fh/YUkjBmp1m$QvM3D<SB"
-	"Xp38XPphM:.B9IW@7u'GOQVKW'*6QI-H<+<:ysm44W3#oGSu`XG^KES2xew).,QM1RuQ`;#nkIJSUts1QL/*:_FTfmGq:@<^2qK]F:4A@SIi_M@E9'::87"
-	"Y=)rM$QloyY@,t`690&jpl:Op_5qN#_#CUFGN.=qEPND+=UW#+iAPmFR^VP*0'psxBe5pg4lM%dpacu./4jSw'exwM(=wjYK1m$H'6R.OyH6ajETDj_=dB"
-	"U`UJ@V98kB<^7#ZXYbjj@G,e2rmtfWBb']scW4*;ACJtI<E2'xRk/c(xOV%3$I:_C*]TlW6K'rJ64$1ef,K@RXElDf>_P&0'9QGh#w;ITFsA2Mp8N20`E-"
-	"VOU.>*$yZYrfP/aYGQk6:=:2LViD.-1-$7nhTG:%d%YOUW0nR8sSCN7,olD:3V,al8M9@a-F%J+`U9LwMuFh^[h<=pNk&;diN+BL2%-%Rus2H'Jd5iQ&W/"
-	"CtZj1/h8>vY8M[thwG_yuuTnTrs&ARo;053J#eJQYcmcpmRDI/&'NU's&aB7H-j1(Y4DAiEIbDMZlD%jew^R,jY:YChi8e9pFr$W5#RNVDR/,/1yG:)V70"
-	"_j/]ZlHZY0Y:tT=+2]<0Q7n,56RM@jDa@;4;F4yf&%KiC[%J-@-i=J0t*7=]Ydyco@BlAF8+75bV6)k4JQFv5(L@E7`7d69+D^cJ2d0'UkUqC=ZJNS4*$E"
-	"`rugE+MsmZd40S-IW<N51$Ne<(tIP/$-5L&/MHNn=;==-I9UYA:=IL2lt'4:3nwFu9K2FD3.T<;YPKptbmi,wd0Rm]*hpUhS_URW+lu]<dfC/1yk^PK2e2"
-	"Du4@'eCY^5n@7C(fG8r$ki3qjf3+_V[Nx.rOCD=^AMoG]bH(]edLr$J<q%X^d/gn@`7K_],:RT>j.5>Z,o7lgnR(Jgn`Io3b9x90MhTm>4@Pmu_@:k6/+p"
-	"B`C/WGuu<y()y<nZ1TOE1T#E1t<D#kv&td1WS*_dgtJNa5Fu7hrr:wo@xODw7#iFf:3YIY'hr@.Nm:vnj.;L/,t%KxA)bMw/F,(kOe0V7U701hpLW:^div"
-	"7_P^d1HZdr'9ntN/gmktk7iB]_;A6(m34RY6_I70W#$*T,ol0*rQN;2xbf=qyc,&1J8ZqQRHZ)$(@p,$'Q4wsQN)YM7a$7DuKEJ[U:hGZMh_BEL`knw(8@"
-	"I^Z=lNHV;3_xHMtQ^7[Z9:_1BEZfrh>B:m<nBRF5Q&;3/r3f)i;KsAtWJ;5>(A[XfRhsQKe$E6^CGBlY,n*kCi;/HpvQ@id@[k^/>t.fe&B,nErxHQ.FU@"
-	"QKupr0K6LfcNA;;Q]%$NuWAOHC*yu/C>*K%$'`rbw=_lHhECCZEEM7S$.BVkM3XNUvE:b5@fVSL#XA7a2##3Qx5N@1m)a#mgr49S$)X>H5b;:&fvh7SsWR"
-	"B.%I;NLSFtSGv8kov%g%t*V@wGNi1gog9HcBtXFMe-:@*tVdL>@98p%>b9ET7n;<u82dO3Fv,0pl(mQ)a3JAHpxTFgT@.jG$REh#hIb7BJnxGOSu#(`%MV"
-	"^ow]l_SfCf6Kw1u$6C.jFMtMY,@>+_@R*nJ0Kjrtt7g/nN1UK;6OsH]=bqXKJf3T>6X5u@h7:8Cr7sQD0Q1ocIPC>TK=@A%RYecoo,U0iW",
-	"g9-SqP1Gg@J8Mj+iiB(.LULi#6a/]eI^UN`q0^bu[cJWoEkxSnGs2rZO>wPF;g>n9YuCdm>1vrIA^E[leE20QRd;)'IQxf>kirK_-y/i(EdQK'Rkm9WQQo"
-	"_>x&UX=u$TZNc1R#Q67Q)Ls'tK:tv6s3Y&y2#YibO*DdZBg^G%e-7T9[Tk1e;7Y(GMjw[n4[&sKFJAA]+<yNSH_PxKwu7ij1d]NwdFrP%24o#$k>a^(fbx"
-	"XQKO@C]*/r)X6CYoO&R=WW87&a2oj6IOw`HUn#7VfB(h)9=:`D;d2a'gOD&8**DGQW@qEoX*$^k>HC5yfZg;QtN1ITfZ@J>mWw4LfYKGicb@+i>*%VKL'#"
-	"Tu]06'0T*m7'C;7Q]s<pin@K3BiT1,nb5+8G2.Wc:-yV8<e(W=&tkCb5>Ri^(:jo-JRa,HGEx1s,(XSxb#aKv9&IMaPGHi8O<Q+lY_r6w0y'D<^E<5-G=R"
-	"$XYBYD9fg3-(CG_qX>jyv7VY`3,2eU]BlYx&6GlWBO1KCufZA*9IUBI1I^u8b*dDhSrRUn/k^DmxeC<-lH<w9TF(XIx5]-5/6a<+gHBx,h0I..#0u)%rnv"
-	"PYdc0g@>)<ub#i_#Leu)%DgY03bu(5t#-VOeC3Jt(pj95.UCvv0nF&@bhhL3>IQuqk]=>)MOi@Z@Ow0-.M;lV'gqae4h)+<<Lixd-Gni:>&JD<Qi1Xvccx"
-	"%+au.7tB%XDgDUN4p'l7uZsF(h5ZB;O=hCrN+A7Q$CZ0:v-5x7drETU#p=k4NSii,$LQAU<Ul,<gh$YTg$3N.NYHZYVuQdPDpxSwBg2AxHD#W4_hCy08Fv"
-	"u7*_vJ-V&u;NHB",
+	"clL-PT'#'_E_o/m9gl@p^%>X:FpL&'83wyBa/_)&.7V'wO70]RS1[7]87DRc;NVS/_<EEd:%x1p@8JR+d-WnHM9b]>)-ZQ^K*@l)RlwuUOh9LBxlIWP'^U"
+	"0L0aN;*/8M/2kD4$.aemafNn5K.5eXO]K2W(;>p%p^*m>BmZ5u>sYUmk)JLc8c]Md,ah;FQJSA+@8as[3:SDq6%2@+pIa#DHwv(]ntrsCc5h`/Z0ipL`pN"
+	"'G*y3/Ldrp`y>HM1fkZuUs`bf+A7oMq^]A+6/-4xp3v1w-HMl,ImFr[<f0AVJf=fAfp7:<iN$66IcgW@[3>SNSl@EcJae9E#sD::wD#2y,CQ9QO^PFCk$c"
+	"[26L,l63w2wC^qGDLLfZ9TjxyS&2jsLPTBy-'+-S9>G#PtiK`a+'(S[rjrkav.Lvheh/`yc)-VX-j$BsPSkI)$pbE^fDD*%/Sa#(M_#N&Aes70(qN:ek<3"
+	"CE%K=#h+'34'J#b&*=Kq9dR9tH13knR_aocnDyd@s[.,dHxfkAa-LDJy9>W;Z#xTQdpjHHq`hF7a#IsVG2cP-J><lpZ]BgCIWaSvkd:V7qZ+Y0r/_GG38m"
+	"MZEk7&:2orS>3@I3ZubnW,x]d9#c9*JV5i4j=5BgZD0KqYG.xI[kN6Bnn@Q[6)VI-+Uf>*#a62aQC6fwK)cTI=p))Io%^,n0v^6gaRvK4M=Y0o&PnN-ni_"
+	"+^0[3t45K]3A<OJbbs'c(Ky*4MQXPMqhIrf7WhXFOMkdnFrmNRgCk'iY.]W5J1FNF>i@C9g-S.Yg/[IM#qj7H:iMexU+nI.&_J.Pf*,WX*MUBQ9'>ro^F/"
+	"lfey[rvpBw(:u$Kg,D).boS&_Go#C)_5Ri9>>sGs.FF(x77No%.>[l<P1s%AQd]oVhxhH]5Yyq;5.6QF>qX=w6uS^1aqC3&>ZYcfq;hX6WR]bmbR6FIk:Y"
+	"fq*eGp9ayV7.=h(;,7q9wD.G_ZlvtQdO_KIoT>4K3e3Q-t`,%[5OtMcm4idV,qa0F]B0*FK8V_+ksP*2Sw13UMTrGBG3Ec@cD;jkf%erOcrEA3d6A6SUsS"
+	"D$jy.0_Hrvt6qh'a'@5@[_pBoS7VK<UtTBMTfS(-IPWdk0eBYE7bhc@CT@Tei@MvhSB0>lY^;,I#]n3h>^<IMasVB:W&vJJ>Gl%DTrN]o71hSju=c0,ng'"
+	"tS1K4$wdkRFZ<pMy5Ls_fi)_DjB$,RaZZy1WZ:yre=hZ@4hneW6#PalLGtpNsMJ5s2I59VI<OGa]$[Qrm:_bb:LiWR6/6EF17V_eaO'@ON]Lnwi#2HwGn&"
+	"b&WKZDhe.oTKuBX:QY1DLHnhhvxHmD6.OCTTk%^2mt/M;AF_-L.D$BsewA(84X8J3%UUk'oChtMsy/_=hm6v=ke@CUm_.^s748D9MFfA-ZJfLRmq`rcJBQ"
+	"S#^$UM>1Tcj_gaT#G9mMQxe^:`//(UbGsLilNJ(i2$TJsBscrEU'S3UWpO9vtQ5bdJ]LV.'Is_;d0;2Fakr;LO`rE*<U#S4>u-M4fnU)ZjPUJ@;Oou8Sb8"
+	"S.=rnoalfMkrKEpw&W>BuQSiTRe9J8c49),Xy-1nU6)bCLvTMn7.q'X^Zt;7$ejgs(2IGk*^S4x[jJtdH0wy+d3D+vSfZ>L^23N2_.]W2P=U;:v)iQ1sI6"
+	">DZ1Ty+BR&JnfvEVc9tRYn/LQhEqI]7,i>7sg=&WLeh^<#9VJfUgtR7+[SqW.U)12Meme^=>H'XwSs$Lj;0n9;y`kB@WOphv^ach[ol.r.T8[e5:_e]SJS"
+	"#'U.<Oi#Rb2)fu]P8tthGN9[T7Tijl7Z[D$Y/%G5vv[K$ntP=G9aI;Tx'ck/F;kb$>Ecqo'&#=N(fUZQiXSwb1`[.>L+-I=I+M2x@(vE^ses=<t2=83Ie."
+	"(F&h/X_tc1&jv88DX$/>OHZ*L'WM-w6=vpnF_&@9QxbU1(Nk@H4wY[hjrPR@Mw]Fs;$0ULRIS4Fj+$#FBR3V4hN6^I/#V7q.AtM%khu4<r+Pl(b:RCi`w$"
+	"Z90M^36C*qR,Xcl3pYT1jJUyxnA%vXpY1.=/;YdWWUY>OhS=.O.@Z`L4>q>OvOB@>lb'=->`u#wTV.ZM#w[)wv<3%g*gK1/uxY1GoZC5n]va0'Op8<N<Yw"
+	"kQZ7#r+JTQw[bi>X:eHA%SLQHXT]6q]B+ae0t]S-;[J)G^F_s^l`@yI'8aD0TP:j0f(CMtEjf6fu8,[@U]nU(yPf]K39NXVbD4M%3/W1Wbd(:C%LpITCuT"
+	"%o<XBI,r6CSkUoa<$*]1we8wawGyQ:^(g&9GQ_lN$>)d-3n^]#+pGbueP;=tym>+P.Cv*VZU[4,t%3G%q-i`A^/(E%g>'<rSn8;Z##G7v,S)hgsmR`$F_1"
+	"1/WLhTlq=>UPmh,w9%Ki]CafqKQe4;@PD$&r9.vEmhS+N[8x0k6mIfj5vlX'o62Y/:p1+XBqYpV8I4Hxi@)a^(D$n`TC.&7m1ncLq04(m0b).`.R3(e-pC"
+	"wPI1N&32n+kq,8^3*GPS8]eox9;H]se=rPL:W%-=8+R2v`g@l5K+SAP&tE_juE$GdeA7$s-qMbYv]1@EJ1k;ZHZ4OTS7';LQOuEJ;GpNv<1wQ64cCcD#JR"
+	"3<l[vhlJDhBPA#'q+csnDT0X4H`sK;`B;d2r[&^9q;w_C$3n.B-5WP>LS3+Cr9ts>lAQ-r[Kp.1V0B'+,jY`EYhp^Up'=CKqP]@c;I36/3<8jqFhuwD*A9"
+	"Pa9dPa3K*-=sTs8($rDHA#ZGSO_j'5*ro>DBMOE+uaYT-#:>1x14RsNv`M/d]r&=gmII)2[H+edHs@Q%X$j[*WY#eht4)K_#8(+W'>^V_iB1nfT&j[P=^B"
+	"#l9qV6&RuUGQJk,Ia5bS'GKtm%Wd674P9P]H7R9+Je'Y_NN(em=wPT-EC4d*_M$>ikKqRPBieIYZY56O&,.VY6m9Z:WL1+V(MjHKIr'mjQQq5w;UqAJ*Mn"
+	"evxoCS05TMHBDFh[s2*l0p_sUnRhWN1'ib;j@&]xjAD38:ftLE8t$S__RP`f=OX@%KMFCp)co#Pl4BWL%Ap@+q'O6A/k+ddQ/3hMC<U:CL=e*H^RoI28As"
+	"BBikCMN6tcny=p[ch*.:e$1.>+c]UTJHmfo>$n(uaX#fcb)T%]+,7HGL/pGNxv4eUXT%knwdJS%FP&DdFH`ca/midtfa,u+*nEdDj]ht@yKA=w*Y`>Csn^"
+	"-;4m_t:nU#Sul_@0$lT2K-]#7mE3PU0&jb$^Vw7-S*@^T0x*RYHTJ@$DC2_CkGbc5]cM,Obw5VY3qmW5rudOYHd]Xxgehq`>gT*_aQ9m=AWTC7A+RxylLb"
+	"0b.+Hv%a`5=BjxOpR[[k0m.#shK_#lvWp8@@C+DrQ4TCXGBs(Z*U,,KdViNYenADK)k[+kauk5u#;TWbts;InK+_FfIQ;Ti.jf%G^;vXG]72J%bKX2m(Ps"
+	"6Xgy7=L7A#6'=6Y,Ydq)-;y%2aQrKVj@uM#x&nqO^ySCBnH#J_/<6hlhP/77.Rt3g`8)<0YJjnh')C&/=oeMO1C5pr1]%025de.W2BKMBJ)>kA]bJCh@kZ"
+	",[c/^v62D0BuI1:)aI,kh'K*UZ&mtv0v%cq1r,ZUt2mN=5@QH`Vlyw_(tr4^qu+PA6%L^-;f9I%9T/E]_hhLTURgrJaofql)wk6d#;^`2'kC.Do3wa9xUm"
+	"ZEvY,2iP<g@V^mUNLxB%J3LRekW7k$0@O685Lt4&&HuZyXU^exq%L%MGHmN;BVUrFC:_LsH8B*G81`lOGjwJ4%^OmQq%y,;3/+%W*$TP.`oPv$56ZsJ>g:"
+	"[x3/*1Xg7RL5sixo_-&[hy'uf0<b#U#v,>-aJ80WT8';.cjy@Wm1jVB/TY9*YQ9+sPjgZ^oFwohYhU1Q;yHD>=/]],s0@]I5Cm:0,iS=OP",
+	"7shIZ)ExPP7,^X[0Wi25GNskOpg3H.)e'/:/`vuDGM,e2@q7PkTbsp#V#r;U%nisV]b]R:^Xp/>vT3@rV>m-i6PMJr3]c0#%r<7DHd*'eydS*97qZ`e9jG"
+	"+)t)rc94Cb,EH+)>_:aK,TCynFbr=/uZ^;HrO.q&LE$lh92mDTD6KKPB,X8xsCv^Y:Lf_vAR,@It.xhmduOg(LK`EgDIn)hi8MePM-dF+ppWn^9%uYWCi$"
+	";A=8[LO+SjH>P]/KXqdn/5>)hVwa4[yBRSn[9XH1bRT`3Ta_/$oW]6RB.0LC$dxC`0Dx,;-bN9bBV019gyMIUN3#e78,I,#'uk.4/[UdLh9Ln#O4y3sC*i"
+	"S=q^O50fHb17)rf3r3wPl:(BW]n5;-,1$%&naL<iTt`]kG2Vx,8D.:3mUq;A=gSY#jaZ>Va@f&&<NI7>QhmyXsn0>iPmbw/28R)'agRsQs^n39arU.Q[*d"
+	"e=vI2%V]%VQuuMn7F_P=Ls_uwkL$b<r[f0sRs;kG.TiB;'*e^k3o>+=NB^EV^3CglW8#dUh]^#J814TU,tN5mta%RGqUHG`8Bkb3Q2ASMT=3Xp2xa)H*Pp"
+	"JagUQ5cuCG$+FHKNINgZmu^5,T<gj51HPlc=C]BDg+-:f%B]Q4aH_iO-mJ7:>)]HevQ*XbL*C4`eSG$f>0=xTX`GI'Pc:]+mVx8F_iH:ed,_4NV`=<5'2:"
+	"ZnHs;WoB^xWVJk3f(%L>fI@cHZ/g1axR_bRCMT7&glyC4aooSAPURC.>('aJx:Uj`NZM2v)=)*FP'D`uWtEVTQi`br0UEsrSEU)pOX>EXZ6d9v1C$xH/,e"
+	"jE$+1Z(##",
 	0};
 #define DITI_SPIRV_SIZES_expand 4114u, 7821u
 static const char *const diti_spirv_text_elementwise[] = {
@@ -40822,71 +41122,97 @@ static const char *const diti_spirv_text_group_norm[] = {
 	0};
 #define DITI_SPIRV_SIZES_group_norm 4053u, 7710u
 static const char *const diti_spirv_text_gemm_coop[] = {
-	"n0C9%1VZI/gc.+jP.lZREaoH=5scq^>OPTL$r;Yc7SpFl0-h&+UesAP*)CyroWmXX6BZma(:CpX+hVl6:6E`/6PLg]26T3o>+F/^p@0[hL$JxP04aRW/tJ"
-	"dC>UA+<hX+V_OD>qm[Z_dEIE8ue&BOAYVR<f83_MT(K2ElfA`0Z>b:+`+Exx2K*uon$4.:b+nwy@a54.i'@fE/2yHhS#M:Z+0oJwq8PXdDH,GH*Y*6QJK&"
-	"boBbA3^lKkxuo#vB_n2<]+L#xw**_7WmsiN(E*IZ^E'@rr[BecEBOkn^eYk<igB+wbyZ+@FLN#iD*YEd9DR$gL5O6E;Ht3j6#0S=g)/t%JAM$dFUV'/,C8"
-	"sLr,cWfxO01U(w9Z#.+[8%rtr[2eC(qB;=Gb_`0>0p3cu#l:Cv@E^q8Z2rsdALE)j-/aL)*=UVMR7LU-/oMRmZl6cSrUq'vonvRg#Q%U:B,yALEan-C'Io"
-	"oS'H.h*j<u9eefAljj*_#fp207E,x&>Kawpt*FO*-O4`U&Bbai0KGv'vSL9nMr@Ko(_EHW5O`(N&F3IuiX%cN,'K]cd,d3*ZFOJ:sOe:ff)1o<['T3*wgP"
-	"d,M`A,1ly>H$*^qrT`FBS@_79'9t&H>>1%)l'O@A.&kSLX[<h&.:$h(Kx4>Irr;x36@PgXhp,@^Uh2ao-H<Lr-x:'PRr[of(hUNTqtIntTRl9It6`<tVG@"
-	"j#3%two<Hk90I_N$MSNHBI)DPp/*QgvA1aFRDfYiu*BuKW&CmdM(@.^;C>iET&:N(xbT&ENRik]_1k[&iTL6uiuuwDh@#E/C*f&gEOo(]tCpIk.CgV>U9/"
-	"aEuhyAl:]ueHkbmaK7q75rP7p7+k&-dR3[Z;AIPbx`>DQuWgg#,TFjNXI)fgEt<ShF3[OmHu8r=''Hl23aVqP>d(OPyG<3K,EpT8$T7*dsRf7ISY*;%WNT"
-	"(;^Nm/WX$^WP114oVR5)=4COwcJoM=_]+4'G+JMqN#Zrv2D@NxcU2)8M2v(%g<fF#-Ac7$wdxh*tIE%OiwDy(t_dM,k>nr<O4cmH]2-P2>m9#'1ho;WiHG"
-	"fHQ]E3;clmMIbScB'2%pbasLNIe`+5miGd'9tmba%wNlbZ>cS4U>JBb$PBE=lkr(/el#yQgjH_(V,3I(m%+B/D'M_D9]%;Kfaa&bG'AoXQdX1l+;o/Knyj"
-	"fkR]F<wECerep1$%vF=2XF8NdmWUX7LGV5E;+_1IHB^2,'6s%`PE2w*WAA[+YWAOrS3H#I,/^_eDONq8(3W'Lyl_B%<g5>1DHsSJx$H8wy]/ZDov4aSZ_b"
-	"T9OqP,1dMN`Qs;Xas5V]ccaq&'oe#I_aN4_;igC:o:e/A^*9v50,-ND4fnCD1iwo+R>`-b9(^;@w275DT6U&$UI<P5`C:)3=>Mc4]+nMT2)MoT=^]NkA+X"
-	"qME-qF*gFnj,`iO1:q#]$5g0h`R'=+uJ+&:r[oCVcmJf&>'Yv@I=hf')Z@`ET%Ql6bSJob:EC9Co=W[xO:fltk6e'Ft^(bm4aq@KeYetUnT(WL8)7<YuI_"
-	":CjokpiU2[=15byDxvomDg_FAkYFC5o1p@(5`gX/K#6i[qy:<UdMtd3ON_+[rM8HR$l>jpMHJ&yF0(dK.Ne@%CJ4>raA^$<sEGwl#2QObI'_+(=Od9c(qo"
-	"^.F+T9I[:gF8t,43p7G#tK#]nPG^V]Xf_`cir2*vD354Qu#*Hc2eON#q&uPQ:QTj[nmil$nd_>m2l<c+Nw029YZH*8w)+9&tw3q#eg3lbfAFh+/x<B8ePX"
-	"O-M<$sUeZCh'F1`onpEJCa@i359(D;sh2m^RyKMR>SEHMZ)/v/ymRD4b;0y/XIp>u:Be,=4YhOKJ4XD;tpGM>Nlbd%6+3gN/ACDW0k<n&Ps4/R-XHE[71J"
-	"Dkx3-@Wr>7hbd@WBA^qfcMy7U3qPq$4QN^]n6Z[[DLI'd9fupub)EDV;.E<YQ;uUHF:srM8':6QI%$RWFqO]*W8_U6]8`QBxW)w:FUwoCIKRdSPbfmrR`#"
-	"Ljig/&ujgISQmN0rA'%eN`V5pjP>iAIRk7Z^5xlnB`#4B7BdTcxL>KmZpyc>DE,OV*,lTc=E_=;-y_-1Xy&E;trS10C<&-V4KBARatr:5CDVYIretU3)5h"
-	"`*s'H11,`gO)(u_6/J9B8KU0hDuw][&A]:Fue/Ic>=KZAtqg*>R(YB^pk5Y21<TY+_XUM^_+5Dc;16l*se-aIbVX3j(I^/>sU'Uyl^2)RA9;[1$3smvn')"
-	"XqQ-_7h:U*7GV+;Q=pmI*E/heR0pABbP&3o'DNhRL7'cj*>43-''YjhV2Ef@jc<v<QY68<eKl]TBY5RSPcoguh56ElK<AW*fQ8q9wRVKFas>@>NdBt`0F5"
-	"B^S^X[&8Cp+[$;*lNoK'N<Pj`lY^]VVHy=:iTOx`W)I8R,Yy`K@8>&wUY19I.`xSISto0$:9%GQ8<`fIJ$QNJZq>6k:nFTcjc<s=`@vFu)((ko^/2<-bXC"
-	"_V#`6YkN['L*mx^_Oj*,tJg;yq2G9@e,KJ$A#sV<pThB>mQY0$I^6$74F4NMEH%_`WPQdkHltuGRWy7X58GUT4lIP$L7@#sMV]a-'ZQT07gS9vQJWh1n0N"
-	"/T%0v^3gL.(r:Ne.&q`Zu4pa^HNw%dd3>hNN+>p5u`]k@C+eJ+LPegx0XI(XfxDg--GE>8thP*T#pH]4]=pQAfq>/6;pLsIWCWKBt,(:=oR*0TY,H_qc0@"
-	"pi>f]05Vk:p#7/l2Jmkj^g)^l62dRl(w.tdNEB^W=5pW(t8>@rGU_RI5GQDg.RBf^S1d9cm#H:r^tb0(Kv$j]nZHY]HOPd,OoPt^uK8Z:8DyNL4;Tx,PW9"
-	"tclrS2t2+c,S%l/M^vwotI*=<)_Fp$TVRm`A*LPg`MqKF#H;8a:2A+HXUi%aL1/E7d<#Nk)_J2[6Yk].3a]47b_mY0J@av5d&'p`pXMMSG2/anHd2T45>T"
-	"9RpaZ.;H]UgGfP#yOF.@(lF9W'5l4[)K-&+EG<YqW._PiE$@@=]C<3_M8cZp+]K7V/XEbX_=00)``,H']SP6^k0BeO.uEJPuwJCAocZ0TaGx'YplRlV=9t"
-	"]Y[ZCisNI(J7XR;F_MW9MX=+F&-=9rg&.iJ-8gGxx%;5<WaW$^Xl%_A7[f;vA+[eVFK_j.'Wxp]_H)MwjGRd6pF`+a>IYiT#sJ]h<`merLKkQt.lhlJRSX"
-	"8&7R,%U]'-wtpQN^7tHDKVAsQ;E2/EGN:)Z,HmH]4g5By#^,ZSoO)<I'sS^a@w;MMEXis'F_VN2J#::>bQ,ekl6O5-BMXc58lkL`LdEbLndx&BLqV)`$mw"
-	"0C3dn[avqm_yG);#VdZ$t6.ytmtbBD=3(cjO5l6#qkJo._C$VJiIpH/(ed2Q)7]EiK;0Sv2*H]Tni9wDdl2<g%C_uS^(Cn&M_%%9=YG'e-_tAU,q3/4NJ`"
-	"&)r*`]=gf)J*i*C,Viqk`.V^LUAa_,pF%S_5<,N)Q;NCqZ''^`4-X>63M'B$'(Re3k^d$@sLa:/6g(eq4jtjIB=AyoaJ@qy)#vd>Zu)5wTZ,edC0but$ko"
-	"RI-FU>=eCYr>/v%qs+>T,:Ec3g*L)%Be;7sNPQ.iHgK#prBRTE2uCHGJT=U[43q9#q1hy*=UJc0o#_shmT'a6KM3uTJ9#uRgX]4I9]@<s7jh7N3yuJRt3K"
-	"Z=N>.%NviZxchdxk^0K`dI'*B$oeKmHs_v54*LYODiyr/G*M__/N+p=RdfBL*>J9FY&Io5#XlB)]ra:_t9`>`y%Og;Go6'ppLILI,U:Z%,6R*tY)''Mbqs"
-	"7'.>5AA8DgMjxQ0tnrGEnWw:jy9/P]%]5GkJ^dlrJOw=7X%Gsqhn@W'MKt#Aq$V8g-r$3IkM=+>7I-ZU/7iH[(HU3d-FZpw9Un73crm;]tPIA_9(Q`q*KY"
-	"Q/&eD9w#4a#*,,25)Cw`r%a<Y9eaS#l<ePnvSF<pb/(4g_-*BY@H*8Qh)orF8oC`)u4V]Ag(e,AK2'$:+Do8VS-6@(oN3S-`(nqVPJ8/,f",
-	"10b^m2S22o^4F400$kc]lDeAE^9KFBv;fmm+'PL-u`Y[[1%FjTH+Lp,P(l<i^)ordgN)>13DH,lwKm3_NF>]K71sH6_[TSQ@6Qw96rKx'[;x%Xo5nTY<@C"
-	"JHh%J7vbE8P%0$*T6wAXJCnwb&w(/3[VB79FdK1%uZP4hZXL8&h@MfMmJ$L:(t,+l.aQw]4^T,CETU7OIF(aI*ql-DwUOEVMmoJFU=cWUTc[CuCN6f,N83"
-	"(%:00:INP*yml=*ZxMqTdfYgSOg#k5t$qDF_<$1K7&b.[bYZ1$;v6U1.(bhw<15;s1B4]YE=H`b>3Y:8v^-HGbrxk]>gf;Rc3(EsgrZtQtF=ufK_Hd+[aF"
-	"@b'%=c)vLUSGA,u(,3[)sbTE[P>+qSg/3tOEs'#ZS4^7DvZjwLFR_P9$>-pNtUY<x#EOR1DMw`6q[<K*%&^;g5+bg6,'vvyifjomjQS73X(uO9>9:GVRAO"
-	"8p^xf;QG/Do8cC,77`4uvujSq3mU(bP2J/fZEKf6;3X4,9/q=T]nPrbu+o9t>^Q8Ved;eI1-/gpu*_7kIoOXfc*IIA57JD&ZSh(^5TV&LTD)&9Xe,)4]^S"
-	"sGC*Ybv@`1^I>XJUT=,F-XoPkU':G-nLc$)aH+[=$)`X`_klf-;tMCCbh[S4&9[Y`R26Daok=Xh'Dp5qW*G-*(-OmvQ%9ivyW.N'J,7Dld3ruE/Q6S2itI"
-	".)/wq=QpAMhUr1UAJw84/6hiD,f704f&x/m=pttY>'4uUO&=Z0Ya#xM@T)O$tjw*P:$&]Dkk;F^xB3q2n>EZr+HI&@KUR9X^%=wLm^6N68IAE/tun.uyfW"
-	"BSE$([U[13fBkqAp+Z4Tw04=O:+VRvVH^%#HO+rtcujdT%jV2,ek7f2J&>;DqpQ@b1j4>H@Q0IR5U:rejHkkNq/i)0giiB'<UH9$r+sV39DFn[abHap/QE"
-	"mt(/2h;SR&NfOS#_^A[=Vi<0D[mVT-;GKX[d83nE9IST#b)l9qX_;qw.saSKunFfBh4k6v#LC;KCY#TYoDW1+8nVuTPVS`f9Wq^g@L0Q.syre=9CkjnBa/"
-	"7qgh)M4e09+3Q:`xD&/`H]QpU4@:IIy2cq@W6FZG$WMwX(g*C)x1KSWvBKKmE+=JK8_krcCwIH<b]kLqu]8eX(QAFXS)#tTp)]-O]&LMSm5jV2I87G`l6T"
-	".aHM5grK2's)ECc3k1crv[H>d$&Q/79O;<()C(P(5[SU:I<XqPc(aHK)dA.Va%'(](L`.(^0JE#+k+;eqlSmgaIcHKFn+6>V0&_'t9e@9@gU>21m29*-Px"
-	"Mg&xH_0[=]pL*cdh>APSd_rL[fH$+:,@Mlw>5#<6B476IbiU7r[DCaZx.oKvpu:3r/sT#`^_RO$ZQmdEu3b<kR@.c<%v[j*8sUtqn(+`,iA7<m/dHha74F"
-	"OKJUCG<dk`7Z*w@=(q6hAVI]SjE`3+2P#IEbXjf#Q^oV1m,ia<n*Ho+pb;3k/(eUC`V)n<J4A_a;G<j)36>;^@+gKBMYof2(yo>DE_R9M^EO2sN0lI=Y9("
-	"0)FKF(fe1[clxm7IjwH/v6`sUsyuU(/4%A-%PIE+qTIA+n:;SPtHL$qqrms;3Sc@a`<>6WV'Pog+*Lq;#i+Qd&BORZ9X*C^8cy>0:)69Z)r:`iK05v3khu"
-	"KE6nnaL5Y,<5@hHqRNrofQ0f./7.]f-1@'aocH.xoNWg&UpDP(A72y/l:9P]bmW+>fZ/fZQEN)'2/]'MR*J[H:,HwF3I9iM*quo6(yGXn>3Gm1:jv0E2*6"
-	"I8Hro6Q-OZs&V/_Xb%`_u<rq:Z1xrvsMp<>fx6hJV'ngd&#gGGTQEkPOyS,)Y&k>:h]VPCY(G>cVI;/=<B5p>NT*Q2mWXiMqc%-'D:JU9f3J3<US#bYi2:"
-	"XXoR>a**`,/q>4-654x(5D:8sxt9GsOVjjy`,+TV-mxlONGLTMEl5U_qkfHcX(2DX#r`pJkTK`g__.N=U]6-0OlPc',P:BVC]%xNGn/Aj$m_&93'NTFCmG"
-	"*^lvI5M_[uE%EA1axPLBB<%@6Jv,eruK7dBaEI:,K5kjS(AA0%OOX4T:iI4P%Hu2.ucC/U'T74oMV.%h&Q__4.l@toPR:QO^A7>>G'urgN=L$fld#@B]y0"
-	"Di&-[5V9WH&wUBNDiT>:jm4^PG*'v7o&GFPRKI.CnE)gWdjYPJBvmmTnBS&AWJ*T]*ptyWV9o+YEpJ(0O1;pw+B7)R[XYhbBrsMA-@.Rg*]>3/+^jg[P,+"
-	"+av]kF4jO0`/3X7Ek:o/#6/i)%K&8#Nl_WQGva0iCs@9']+f:a:=TtkQ$<sb4]5'wUR;2>MsmR=,h$'JE%q&F[mc>7&W7[j7KV=':9e8JX6eTK1lv0.LI5"
-	"2dE%J4$L],cvWxNn`VLrq&:wV9AjF,refY2lj$]M'-d+lf6%GI3$R)oje-M<)sZZS2l6taF*A;c*Jr4^pE7hl.u_(Bg=Z149KSydC1JD/EFD$Rf`j.+I]y"
-	"+d['t>@[^m).Y#q#/;#3&rWUeMlj:w>b[bB:=+Q<*D.S/+&5JB^;GV='=6&xj[UFN,%gVbIaI5mQ`<sxT*v7&`eAoH$'RM`$q]-6_%C:EESFBSmVr/Pb),"
-	"q>_-BnC$<$&]]qA.Ko[DxF3PU>h%Z<$;]n]Mh%^5n]h)-h:qu'IM#>_K4DH6lI6>keneFlC$p9<MA]lM=N)#h=oFSU2Z8MPb4e4TnN]DU@d;Q&u:y4$5vD"
-	"4/kTQA^SckR]]BgNX^&f#3W(SLQEG+BBge5aZ;X042VW$9>/v$uJjM;;B*sj2yyHtOX*qcB$ucoW8cYpRDJE%R+;w49xYF3wZshA.wJRC@;*:jKna&_^u&"
-	"<x_E^wtIfjK:(V795(woFKqBY;x*e-UJY)<afXyaXc47fCIPXu2xlriI2#g^5XHp;OdYTbI3:.U$i8r>a_aJ]Kc5NR2n%Cgwue^6CU'Cts&1,BGfOE'VX7"
-	"#=F6L#K&PKokK]5##Z8e,Pb#Ud.a^bJ54ZdT^3sR^F*xG^I9hJUI-c.cNFutm;,3Z2;yUuHcDA[/end$hixITJi1M/wJl6s+u)ip$_EaDy^iQ`Q#f&e5BU"
-	"m<$o@LPpR#O@(r:^#r8y(%I)Gdu54+&;`@UwhDkA$g+I#ZV-9uu1;&V.Ho/sYI5GXtmxktB7;`&p_^>h#vjcsk2MLVeVOW`wAUUisABQmk*BQ4F#O)^@M_"
-	"k_s#HvG5.4@NqSmfR/V6n=fW3T;21;^om)7`3hfJ''B1/$#.T_=Wh%wv;pj@xGbQ:[v=XfoEL+7UZNvF9.w+)lNd9>V;ubxCF/3#+wUQM+QrkHZZfgA8^8"
-	"QCfLVBy2bWq`e>#arj(P(qvW3h:8:e>:[#)h=J4&Yh'T=,R4x@my]cIXM4si&f8J7IK@l@jf3E.Zr;=nQ5X%mEmXi>2>W/(#",
+	"n0C9%1VZI/&('mT:<sW#&P6bNJE1CVB-2]m</*_eYIkvbAxL5-#Eh6&2pLpT.brZmwTQdPy8V)E>$&#I4;;:8,GB0[=LMH$*`CFvQT=)7w(WK@f(opFn`:"
+	"6p[STMMj91YkU<XFg*rSF=67Li<[jMjDIyor$-<9E*UwEg<XD@k]1PDRga0LKokqD(<CH0WvM#Mbcb<iUnEN;:UuWBf1bWbqey3bjO>b>f(a_ar0CF*c&9"
+	"I:#a>5,crrl<OUQF-G[HP^9-mHaXXP@s=SjTleg(D0x4AyW7)(3t(6nQ2HrBj6sEeQ25r'UGpn%ksU*vbL>A`>7%tjBFe88Tb$ID5QQg.qv*@@4S3:LkLE"
+	"oX2wmu>lum%uJZBOn<W,N:hf$Rk&vr2dWKO>CoZq#p,KUMmlaKflmtt,8kTmfCydM5DG*Os+*0Er>V[W'4GgjAuj$wZocKYZHT<Vk,II@A5I-+[pZ5S(4X"
+	"-Q0YJIZA(2V,r$>1l6-i&MpjxdDmcMaZb#ie9OTs8rN7j6MjpR`BbB(;U7(h#o<,iT=s`9pfs:kQwoS%$fi1=b@;1tWW%)<bit^oKQW#$Ja/1TrsYDi<dF"
+	"+=<CR6*Ir-JnYre=erJO>x'9,Hs)84ev#3-%A&SA5.XS@HJL@#OYPNXxqg0V+i62^^k2N[2108dNcxa(6uk11j/t2DIN.2G.)>SO`+L.7].E8J2c.D#P%$"
+	"nhfubPbS8r3D,VM'IT1YY'iZ9t]V^/VuRTBN>Ecr6I$p'2U3HO*_ijOuReD'lvsk-2RNg>B@(nqd7)vxnDbny2X^k*HAEBi-c3mY9Hy*TNrQZ/EGe_Ii<p"
+	"3X-)589Fg1vt&/59skh0RkcpV5^2S*FIVf6M.2^coQW3Wp1$5^Av2]m1%/5Bo6OUV4$9Wyl0&s^&d3tj4Y0_TK_`MR#lpJLO%4F'_Sv.JTY1I0b+gO,C#r"
+	"ox/Q$8e$3l>@Gn5m4Tt6&UXWy-x(.@s]lowo3__<lQ^MS98U@@4XEp_2MC/-dCJGQ@PT9E1/%^R*r3HG5E5y$wk#reE0eJVd@P*y9(eNXlW_-x)DCto`6_"
+	"8;H5PZ1spDG5b;D+t'HJgm%[+We)6>-e^cA1S&SwS]=Yds2h-`j.cHn@i5Sa5($d9KA:8u35&:tbs.5Vn+M8757'a^V;+kEO@Iu4u:^8iJ[*Z,p,KU<+D,"
+	"FVL#Q^t:rZE,QpEiRD,Lskkv7u:T-fu1,fajk)bnP8@>IB:lg-b)6EeK@7eQQKXZur%<pDHuZd5T[0i><yM.sFD8.sGkIFs=*NQ=B5M=mN)ku([i5;T6Kh"
+	"TahOq12=ZkF/cUiVPUg>355Up:7606g'g@Hu3@PIZjla.'5Y-Ow-UdyjWGfk#A;Q^Z]Wc5-.X=X0F.f.d_g):5FEU:aJX&:,g^l(Vis(JNG:*bdUYZnR5'"
+	"e847%-gu3A5jigJ9`>@N$bk$Kw;=`MHh8@=vk]ImL>PdO#Kj]$dmw@c3&/b^YkO#bb:Wk8b)b>4Z%k+-O:&#vjYlfVW&cRdH=bJE@dm%j/xcHXv'pI.#E="
+	">)qcUI>R1+JhtIuJx>I,9I<B<WEl@>mQRAdjx1(t0/n<3M9SecU[TiAAqfW:Oq6yct+xg=16)88H`+,]=sa=^Rw=e<kW0<X[>SA11UTnJ/Sen0n%+xOjE7"
+	"PtRq@,GGN/Ork.,yrIXKfjBvE$xBs(7[]iQfH#4[%x-yK_SqUuHjbK]wNe3+Fehk_O20&3PRJsr&t5NPKj#@g;13lM798lW%i;O;kiEl4%;_3#g,):FGQb"
+	":,DdgK65R_+=:1<P8ZveH#_4U_W['mI_QjBqfaJYY,7F2`[)5ujbW09v3A&J./#^YGt)vJtG`3u68B6AksKv>wV@O&l$Airk*Qip7oCHgrl#sLEF92_t[."
+	"J1OK^v>51jQGj.]a%u/pI1X)UZ]bbcoAG>v@$_6Lm(r-IDteGQTZkyAd*ec&frAA<=YKuOam`%J%CZ)FG5kCRWLP`eD3eGYc4a9s7iGZknpvcV5IsY)[JE"
+	"`@h^Pfr,P.YkRn]@f'aCE&g;1ec=7ZWDf9(<bU%rjY<$Q6jB8&6iynjs*=r=s_Br6RSMV*x&VROEywhQY(==7B9*[kf&j=nvnSfjUoT+lH/N5:J,.o$@FW"
+	"gpeyhpb&isCZTd;D+J.kg/LQC,*wWL4SPys%(M)yGMXSL`d^Cf)h3kR`kmkgICd>.a<lO9vq$YAgsh6yJlem@HP4p;5:LQ-3av3ONxce4TJKR[o:r9)fR`"
+	"WVQ7(r0MlE(TM0E/N-$)1ZI3WPn+ruVY/UB->`rmx(#@T3.1;wFQ)CKCxHmm:iY7Ayv^1g(DD#J.K&mZU`ahs<l,DKY[+P5^f6]I_On^IFC9$@)L*Yi2@U"
+	"m+fJO]K^WKP2ku%eyd+RXAwaa[$ouD`v<C>DCs@`G>+7DA=;-it:4b@K7c,5fn):S0A/Z=L#/>KxfQTa5i=.Hg.>3'sI7i20A3u[1fp9;T=H[^l4(AX/_C"
+	"Fo>AWS%deMDNs^7$A4X*]'ldCbY2,Kn6sO#rMWm4r#Nj9.niW/E#Pr-<S>c*U5n,GgiGUQb@Yq<C7OBuHFT]IYo<YU/]IO1I,qttp-XDV)5M.xyJFG(Z[N"
+	"Xk:=P+uh02V)fajky;XN2NUJf$uf9DG30+qy:'IqZOqE,b>18:rp8arH6@KT/EoBybl7(JuCs@)qD0%tuwQT4vlKaW@qu-no3BE,XHgMmYJwt^Z`bIXUuY"
+	"+biIs)p^raN/*)HV[a'64cE:/*u=r^Uwdc[DjA$L7ao;,'R5H9=aZKy<.R2<lt-Ak;l]RjubeYOA]([L3O9dl=r3q42'6K*Zg/[8#wW)]ELR.CMjq/YJb/"
+	"0Ff(-mn)1I8lhm=yhI=cjBXxk)_5.*SVc>qal6ujQ;HGo>V*rOVv`,WFUU<,uJ_&@1Z2=V5Kt0yP8]IYuQFOYhpd@vDA=`su.[uVU_n`>04JbVdI3=LK.Z"
+	"PCmd9Q,CG;p2EaY@vJw/1RR.hjcMJ6w,V:*p3ImO<;>V2t%e<@k*3T$=jJ].6a=<'W^o#XOZTrgJh:4d-,1jV'WK.<J(0l)]dj6#6@`<KB^pKS:q#GfKNn"
+	"sqmq%AMtk.[R>M1oE#$%qMWtp`Eh(F$4iOWfM3%)r*uq75hO4FK.E]A8mOSEAt/<5O,0N-1^(h8Y:.HoOSjH/tv5$:nBxaMI=CG3S&nZ#u2Qq#nK633L1I"
+	"NP*tWC6*B$eWJpcv:fhP5a;ki4c8mInwpdFCSMMtN^Tl8rp0+=,Tq8BxShW-Yk.i1bc*<cC=Upw]rQ_&h:@hQb7L`/5OmY[GAq_c46_ms+G9_:9*LXl<eC"
+	"(W)/skN`j'ljK_#6%f:RDOosFgj<*tk:Wh(vtvmFV+(QOXGAhP_&tH'poYVXkXqC1u$0//F<uEOf/CjO/_%tgBs2TODmL/T3P9(=oMfhd&*X=a`g=Rc#Jj"
+	"XP/GVi]%gSm=JZR'[pZuw`(x+^&d-Z'r;;cTbg*1w=Ka3=^*-B(UbRahUrvB$8q,LQC_Ddl+q=yv%Mc1V<3x^O<px+OeJZ(;cl9+,9[`(9'AG:t6'<r1kQ"
+	"kmJ@o`PHiaTc-r76NrPC4$2DhjMNNbm@EJk3XRg8DUluIBX@Kd,^DH`mhWFkC@6VUqjKTTl,[NUrKFP$cG>O6pwE@-qPy-7>OoMQQ&m#gp0aR-ghJ5MuN8"
+	"q8aIyRZ'-SfMy%pP#P.Oib6/Lu4+_*W[;).K:CU4MH$*H.'6ZgY-j$_L_Qohb`AE=nOR<[+F&kb8fw*:Hm``cf=gF]]Y'YAIbXpqP=C3lllg2_O4ULH8@n"
+	"r%Y%kp_ufxEPh>4]t#dbt(Vor;Jb)iXJHPA1rISGglPP_Y*Af(qWP;S@l]YV>s.L-pHBgMp<mY0qkx6n+SA=DWVxV*PF;*iNQsN%JT,*u0>T1I.Y6,<GHF"
+	"M:ijMA))dqE^Ly%0W>krM:'Dvbs>I&>w<fA+[D+Zf$kr+lVPBrPJh4dbV/qrW[DXV]w#mO;8u5fb99&=uFK3w,91#JTGC0YSZvGsa]uk10",
+	"i8yCr[1*wbetua'0cb)ha71yqxbwZOGf9*9PX]R7o]vE1@TbX7>>+xu>hlfT,;[5OaRv;F)S-$[UOa>'#lerB%qHc,kxaaU]W00^Cc1/T6x&y$_LL/*%Xk"
+	"YfkQN_4G0=`hh42-#yNj$KIFS_1>%O`nWv[t#1Fi*lXxoG`nYB]&ZsFj`y/iJTW,q=gOX<54(kH``Zcu7=s.)ZoO*mQ2L@Z/#:&WjZ6GAKPMsp)Q0n_G'#"
+	"rqw59J;_Ktd]PGEFeKIv5huG#Z2Ab,U$n=dd-]((yii<[bx.:l69<JfyOOiv14Hi;$'lDH8&G)&B^'g/7kO@ole-u*%HQfM7#L;Z.R8r2K*(&_psd0VyYx"
+	"Ib.WVd*`14')f1/8-lR.Jd3@&5#vWu1TM3OgD`T[Zv+[XGx0U7+Iqb$Z#SIy.e46]+#,sE:@N.:XepFYoh4aOgXdFH$xADE96A:_Il6i/*A&D->Thgtk0+"
+	"sScwlXrT#sHYYK0gS;'5%D%hiIKMx6Wlo%+X=PV&lb@e-T566cNa4M:h$oUMjgSnHxQY'hi[oSvLrcI]#wj>+F>+169EkHHIu0bW[tjCJ9*Z[][18/oub="
+	"Ecw>IBSBdo*7q0rBJ9[nIxwOm2gv9I:bl,@P^;6PNHSpkFAZm.7i*gYSEd;FvP1)biI(1ADKgsYl#1f*Dclwq&ycBKPxvpXaAGa2^eJFK[%yWlHmYv5V0R"
+	"mK(J/Z_$*VQunRR+,kn>k#lT+x&IbF$,NGQJOXB9**HJ0%G2N9YYmQBYYd%['Y<b%DFcWBypZ&O4c(bu+9+,5$@#I[6ThZx_sN;e7MTb,uKTh$LlG/<D#w"
+	"B.s-&1/W:>@VDWctWCudRjZV^r+-f=&mm2E&'P5jgs6[W,jObM.MXTX`CT9V-IASw.@--.nH23&9s$>)+v&583)PmB^xB#Y$qs/p<U6*EAI4etJ/t0l]Vr"
+	"t(7Qq,d0:8vMQ&`qZabrD+M2%9nQg<lMqy2]TV`X=m4cR.2@x>9J[hNRu<P:rpe@3)57Alot+xf:IoaM9H%4:lZoT_dCAJP:3&Mlv'fVn+FQ=Z`a%$N;YA"
+	"gSuEIH0,h$xt7Z`.eW$X^J0li][(3)Oj2RN4.k8k;Y8Fmy$UA9DblnkY`GP9Dck9*nOkT1dOA4R'GG7/YVYDm<[(vx@P;;/TDUk&`JnA.f*@o;QVcN(Z#w"
+	"G2iPoVmVeD6i<nj`T7%W.<g`hgMgJOwH&TdB7r7Fv7banDp,RZQ,7o=Q08^5b4BO^>c9D6>H(mA(Vs`/h8T%30xrXjyrvw#WR^%i$7)yNshQYtWevabdEi"
+	"vjPeognE.HS'CjYjE)]:#Ycy4n0Xw1d<_xEMD,N$Hd/[wJtXoQte0[7ZMW7=Ko'P:i0kbU#S[<#&*mV8@=5QPK6AMLM>^eu-(IDdu@Arn*GDS#1:#u;ioB"
+	"9q4t`5LS)tK&D[T:=E$i0@%;5H8FQujP&3>W9+4ZV[V6LqNTI,$T6&fNYhNs&ZU8$<eggXUX+^Lo,]c(7S*pCt).-/hqwCp5*4BVU/<ADcd@JrPMOB7sP9"
+	"q=xOjOu9M+Zw#m&ju/kd^:o;X9C,HqWCeHn$+P=Jh+jt+Y&_a,4E2pepH==6wyy.XV%.MfV*w&6Gf;tE2qLEMXq23K=jS8O0)XcFerY/F-k$WUaModerKs"
+	"(Xd]Z[H@AiCX'#.g+Vc%m7Zt'NjNRT)DP#41Gl64EXGl0b[mHF%rgfOcTNR'nf%P*6e)O<g#b/3O7-YWrpC=O=8g*TFX2FK_;O#+sS5x7x@Q__vR*Le,++"
+	"eKeWW[`ywmWPpUI[UcnnY$hPtVA><'T&4j4eYXGeonl^RoF1CtXaFAV7[GA`;njhQ0U0jdvb:;rI/$#^7=0i_O=G6FR6yH4p[>(UEm9i*'SS7<%Ebv'#qy"
+	"wtAjvDnlxs=dK&Ow9F:oJU.t>[/]`Go^Yx4VPnw/`Pt13V,cdIA>2v&EF]T0vhM:##g'_yGTuC;y6KcJa,O8CmT9*+@0C'*fD5A@uqwGHEcN:/BlPY_wda"
+	",x6)h@_>j3)Pr&g(*DYmt5kfC=NKgP]_TlApP*I%hqZ(#'[n-ZoQ,cO+-&4usVrQ[>+w=3RA0=lPy-qWatW(w`t72.m2GZ;pb<ZxYd'v<cwR7+-VXfSDiT"
+	"4@+/2F(:Dw/hx]c/QV>jnAgr/%R74YmlJ)+uGMC9)`P;1CoUQD]qh4>U6ksd,_jbE>Nb_@_jsL:+2U'QvYo0e%/xv5hX'@7AGmo9X/_+HkVkvKP]-eY%L1"
+	"bUtJ(EEMU`pMa3t`ApJt+XT;9lgoDL>yVF00&uKDx8<>E&erPFg^pXf/-p],=E^sVo`*SgTYNVjqlkY-XJ2FFZf]0[H6bAm.GMR9[_1,)P=Gv$Y%.DApg'"
+	"KG]pN/-L.S`5<S5gISp$8fy*&$SB7J#h$v=$03GH*:d4I%Di_&HvZ(]f+-IGP<hIJa16Z,lkUBoSW3VuJ(:0G5elTpO:+%<[WF*qF7c.;t:hO5/v%P=Th+"
+	"=gXI;4U/Su,Y:*Dn0FjaileFC]p],G*64y'f(v)fTUKOp&+gS81NJ$sZ4t6]-kGQl_,W;BjkI]<WC1e8mlbs#2LMQ=1`73yk$fV#WA41rs1cCe.2Ak^]4a"
+	"i^Q*-AvPLwo%9bX^^-q=1J%2lWH[J#U6[_KJ<Jb^&JwA1;TOO=Qt1N2l-LqJ;Na7H@9F<xlSwWRo$y>Kou)oJgel.uUs'WxJc2]4,%--XWPQ$teg`T'%m5"
+	"&ETQyo'dx7O5j0dq+3CX^b<[cUhotLR6yC4pcbCMW4i4_FTu+cqX]VshY74es'aeF7vZV)BCEyiqm6bG%boPjQ>p,.j]xecaQ=:%A05['`RNo1Lus3*LYj"
+	"[XhW<l;e^-ZLtotBi0E&pFiauM1e'5cfX'HB2->4^vGPNUoR7'sWTf&:0WNj<Ls/O3*0TA0X6K:rO>aX4)KvC>2K1Cauo=xAceVJ)DAxo&+FRoGTmyL=u#"
+	"jSHiryfB]0*FT>R8U0OQvBe[7:ELb]Xegu`8.NgvqHCg;%/h=au_k#@W<L]UoO8hQCb[1%MG^o/LJfj=1RXY('vU.X4bSa43R6E1fE'_Q(#[b2Eyo4Dq3j"
+	"$@nR1RV1r'%Sri4'@_-Q=dx0Ghqr`dKKmfR'%ObBh`F:^EV'FPx<^':'iQ)tUJ]D3)-k6%+/2r*XMVhma]^sxu1(qVct=agmC%a6nv2e@8uW'NYTfV:Ttm"
+	"'q9.Xn,l_SMl]o/*cHYprlDs5aQ^Rw0l((du<uO*ZQBHu0*ASABlpm6%YdV^U&N&./Sn8=sMC#tgLf@8APJrD#A`3qIt=KFB6Co/&AhX*]aG1f:H*wH<kj"
+	"3sFPRFe)G0]LX5/O+qfE=7bVThkOGG*hWsxX<_H0c;(SA(.*P=cCIpAVj[REoZUe8V@D'*J.aLO'DB/G,&q49g_`a7SO/y#hV;j>v9_x;^ooxy-/tcM))."
+	"Uwg)>RU6w^^TCKa,,Yi/Jn_hppoIqLfF>P_<ZoC5)9Fs=p.'#dNJ*@#:%fQFV-9xW3DLGkeT@.s%/aj&Gohrjm*E3@QF860sE0<.MVC,%Ns+/HyvrGFyvb"
+	"Lpf-a4ve*bef2T+JhM/T1:YOIm3p*#Dr_[M@9urB4KxWKh,&pai<WYqv.Z0fqN,2t%d[:'>ly<9n]`;NsRwVctU$hhEu/Xb[JYPT(Psf;@q<1X2tTcn-'1"
+	"RM6MR@dv^3(&>f9>@VL4v2yLfS:A-C`YwE>qs]TQy3w$Qu^oe:P>75Be/[Ake@S<Da.PaPrWN.s%Ph+Ic[fJqqEbN+jXffY+LPMSDh8xE-Z&C@*E]Hy%<;"
+	"#.b_JB2l$8N%mnf3p`bd#Pghx4F89V[oqvZ7j>Z0cnX#hI:cs']+>cbXw(J%i5w>k9:p.%Z(eNhwum+N;TV:K+$Vb9qGF.^#u6dPUaJv-UKr6ii4C/J`>8"
+	"C^RwoQSi]^ux8FP,akyFra;(bIj_uMd9TWxEW@84^5K1(tPIQF_GDxJvio(i('0[6U)X<c//6D`+YQ[XlvxONkM_,`ANJf>1Q`$Ua[b^ST",
+	"8l_12yk-8-5N2'+El#;a1Do^=j8V.I>76#j3QrS]jMAr^gK'wB-C&-lHbmgMERBQ/+7xaFUXF3bqG6+aYjp:^Po%f]0u/e@.><G/_VNW494R[Cn1R)1Yq&"
+	"*U+^FMciR`:OZ^^#6&d'ZsBGfMaP+bU%Gw.4YkF-3vg@PB.Q:@Sdbubm#$,#wbgE/-L_78KaN/H6[XG@do+TUKTFmbOWOB.wgRsaYDGhm>ZXU2aD0PljL)"
+	"chF*.^oN5mHe]Bt&UMowtxO(i*RpXwO@n>Q)BT$c1TSb02)8&f^X/bTus1AWU39Ysx;`DY>.Opo+@T2o8;0DYIMTi>a`f6$t:VVX-Fq+AF3Ts_e-pQ,e)9"
+	"01(7:ef`wun^);(9^`G+nT*%Qtylm8>G`_v<+T@wfA$6/wI0ge,f(*pml(k/I@(@$>)Ty7GKti$ZPd56V25Q>>h*/%&&MJ^d^uV-6/p%vkbjR)ZkHJ-J^N"
+	"bwRdGgsl=i>e1+,rDd[a%0Lw]&<).V>Es7dR2n3g`_U$/7D4ckt@kPrU2&vuyi;,[u0ClwFH]WQTLa'K*pk^MSe1K*U-QR)wC.*v]md-#/H,<+%xl=>8Vi"
+	"Ttq)<$v'ekCq]^[DeR,Ts:fiCW0VVIjU;+u5ku09ELaZJnRtC,W`%VggFBu7qcd5S7thpPr*GW4GqRmV.;6SjJDcMi&IunBASK2I&K^:E[yLY[e6SH,,v9"
+	"]n=#g,p(JK:BRo@cqA8548gFLh/`7PPH)l8fdy]k7r&I=%.vqXCs-JS%3j@'(^>RcO1g3GZJ^ANG,USM;shHsN1<xHg=H/2e`,*;)&;+Dro^Hq]MS(XEbw"
+	"#Uxk.qB,J-Y75B-wmFTJPWee>jL;_WU<'W6TQuDN)De>g([NNr4Hu`'Hs#qq,('$ibUO`k8q,6.wG.9Woi](T27>Y7&F1wDqPnQyh9f3q0rD<;CQ;[@]O%"
+	"s3lOB][&^Qc*bKCr2x[wctHUM0S^jULAl81Clh`*-A(,0L#'OD:Y:x8+W^DZXtQ&tjc+uq^<f>;hvl^Uql1-s-Viat;w%'i)NJbg-uCLeJCLI,X<a%d`;J"
+	"x->+Dhx-QfT`1a_e=Vg/VY`i1;aQCkF+#;3w3d-fXft97S#kt>`kPg7iXb--I6nse>K6C0%:DjcX]3_NR8Zayrk9D%Xw#JY$9Jdym8CB93>]XBmUhTGfEr"
+	"1DwZIETg)(1-T4AFws.uq`qDRd0ne5&m67.An1HE9cywgRU*F#+V9RbT`@fg%,LHgb=q-_p6Th4.Cv>)P<%n<DhE*bQ`blm#'(NX@P&<_J.LVW*[9$sb4@"
+	"*P@J_tVO@Cl:MH`(EOGm+RJxp&Hj/x5`K6jLU67=F=G@Q=H]TBRV:k2((H`rO>Tl4'i'KOC8[s_(BXNO`-1uSrCC5nSEmlyJ[Vf^VE:v>tFkSU*Fg2_5RY"
+	"mt.bDy,)7n+RRjb46E4^>#C&5dO6+Qe(Y/&;gW%@<)s&kXnT5J/uqC3w:$l21nn)<'Q$7xTE#Fe/EmroI>-8BY68urAcW=[J;oJ$.aZ4I$SR@+8G3%aH(q"
+	"oZwc0U*]uCOt;J#A1<%huZwDQ[wgJwvt)9pF8h(x3qINt'sPUD=M<jtcdLDU-dqZYk)yP>)YLZfEh83#.7CM*LjtPmJ1m>SJ=ArQ,KxXFgu44x(LM<YEQ2"
+	"=O'UJYLc3bjP4y[2c(x+Bg=/MVvXtjVd)&wLLulii5TgV#,JuuaX3nqMH_XM37PaAC4>jrxea%V<9BNLd0kXF&oi2`kOCDZBuX]5TeeD*K@TJ$MA5^Y_d;"
+	"vv7<NRRJ^T6e=wXp:W'wG/JJBTxp,Qi>'AJx.l$+>XY#l>F(RpsMxXMJEs]$MvK%Z(ui[=h9nf]7nJXr_HfchicEB1>Jvn-%vG;[Av&yu-iK<C>R8>)6aW"
+	"bdd@bvn^3daGH:kPH2mw4d8m`NJ^8Sh,-jqt]Md&tD%M7L.dQ8[%EuwmYroCarT]aRdh]b=t8Z/10Tm4++i@*U/F$x%9$*)Um9G<G5'X359$%kAAG,.<pC"
+	">pvKC>97(GyN;`l5M@sS'/oCn[j)jKxUlv)JiLM0)&YN_/yqW@H)UuxdR;g5_=xJNwCPB9oU*7KmdUL)E)uF&>[rJ-Z(v7A'ABbj$0.Q&y[L8]._jf^LwX"
+	"0X:tv>%AEONW/>cHY.v$c@C(*&Qs/:lo-$W*Y1rrc_][cUEJkw'23',R9<f>)r^^(TQU4Uc#11Qts$dph01;)PWNX>XN(D@;-k19ZvLoAA1e#L9)gF[r3k"
+	"ys=:unZD1*)sGLMKAKY#ltsv0YT,NVA:+5_T(UFQp%g&Ai^=N0Ex%sV'1;x`DEKB`1fndH4HJ4Z_+dbM4./U7+FXjR.(G'wGWch5wyBpFY_f&W3X^W$V-U"
+	":<FR3tt$i(%5u8oAHHQU:hw44uJTjGAZO2ZyIow`y3+jPdH:<+9EU7fkY^9[QDN3a4B:ZSRN)##",
 	0};
-#define DITI_SPIRV_SIZES_gemm_coop 6334u, 12265u
+#define DITI_SPIRV_SIZES_gemm_coop 8874u, 17340u
 static const char *const diti_spirv_text_attention_coop[] = {
 	"n0C9%1VZI/:1>v>u*,iB<>+c*5O9dYq@/'];YNGftC<o[<48b.yI.9lY.d9&L].f5^O4#uGO=aOIM`3;h/tyS3`^dqCJ5MaSe=Vb%lM_rhnNeZxInmjwU5"
 	"lU6GH`oB;@FqU1oGhWtqr$m>Uw1[-qfN[llQ0nw$k/BCH8>[wwiLee^_mD]Eg.0+JOb^s,tno:xITlTX.PSAsr+7gZK:oCs-aa9,n;HGvVXE:V)8,w%jpb"
@@ -41009,6 +41335,7 @@ static const diti_spirv_module diti_spirv_modules[] = {
 	{"gemm_gpu", diti_spirv_text_gemm_gpu, DITI_SPIRV_SIZES_gemm_gpu},
 	{"gemm_half", diti_spirv_text_gemm_half, DITI_SPIRV_SIZES_gemm_half},
 	{"gemm_dot_gpu", diti_spirv_text_gemm_dot_gpu, DITI_SPIRV_SIZES_gemm_dot_gpu},
+	{"gemm_broadcast", diti_spirv_text_gemm_broadcast, DITI_SPIRV_SIZES_gemm_broadcast},
 	{"attention_cpu", diti_spirv_text_attention_cpu, DITI_SPIRV_SIZES_attention_cpu},
 	{"attention_gpu", diti_spirv_text_attention_gpu, DITI_SPIRV_SIZES_attention_gpu},
 	{"attention_half", diti_spirv_text_attention_half, DITI_SPIRV_SIZES_attention_half},
