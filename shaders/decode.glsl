@@ -1,4 +1,4 @@
-// Stored types, bit-exact (models.md 9.2). Who includes it says what TYPE is, a dit_type, and SOURCE(I): word I of what is stored.
+// Stored types, bit-exact (docs/models.md 9.2). Who includes it says what TYPE is, a dit_type, and SOURCE(I): word I of what is stored.
 #define TYPE_F32 1u
 #define TYPE_F16 2u
 #define TYPE_BF16 3u
