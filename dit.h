@@ -38,8 +38,7 @@
 
    - train, fine-tune or change weights;
    - download anything, or write any file: it hands you pictures and caches as bytes;
-   - encode PNG or JPEG: pixels in, pixels out;
-   - filter prompts or pictures;
+   - encode PNG or JPEG (pixels in, pixels out), or filter prompts or pictures;
    - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - support, in this version, LoRA and control adapters, reference images, video or caching policies. The members for
      these exist already; setting one is refused by name, never ignored. Families: PixArt-alpha and -Sigma,
@@ -63,12 +62,11 @@
    tells the text. After DIT_ERROR_DEVICE_LOST every call on that device fails the same way. Destroy everything and
    start anew.
 
-   Slow devices. A device that has finished nothing for five minutes counts as lost, whatever its driver says. It may
-   only be slow, and may still read and write the memory it was given. So dit keeps everything that the device could use
-   when you destroy its jobs, models and context, and destroys it when the device answers, which a later call that
-   destroys something finds out. If the device has not answered when the context is destroyed, its Vulkan objects and
-   memory, its VkDevice and VkInstance where they are dit's, and the Vulkan loader stay until the process ends. Memory
-   of your device_allocator stays as well: dit does not tell it to free that memory. You decide about your own VkDevice.
+   Slow devices. A device that has finished nothing for five minutes counts as lost. It may only be slow, and may still
+   use the memory it was given. So dit keeps all of that when you destroy its jobs, models and context, until a later
+   call that destroys something finds that the device has answered. If it has not when the context is destroyed, its
+   Vulkan objects and memory (yours from device_allocator, too), VkDevice and VkInstance where they are dit's, and the
+   Vulkan loader stay until the process ends. You decide about your own VkDevice.
 
    Threads. "Any thread" means any thread at any time, also in parallel. "One thread" means one thread at a time for
    this object; different objects are independent. Jobs may share a context and a loaded model: two jobs on one model
@@ -86,11 +84,10 @@
    after at most one slice.
 
    Time. dit measures how fast the device is when the context is made (about 0.1 s; never with the cache blob), and cuts
-   work by that. Timestamps then tell how long slices really take. If a slice proves too long, or all prove too short,
-   by a factor of 4 (in record mode, of 2), the work ahead is cut anew, at most eight times in a step or stage. This
-   takes the host some milliseconds and, for a while, memory for both cuts. No slice becomes smaller than what fills the
-   device, unless a measured time demands it. On a large GPU the smallest slice takes about a millisecond of a large
-   model; a frame with less budget gets one such slice.
+   work by that. If timestamps then prove a slice too long, or all too short, by a factor of 4 (in record mode, of 2),
+   the work ahead is cut anew, at most eight times in a step or stage. This takes the host some milliseconds and, for a
+   while, memory for both cuts. No slice becomes smaller than what fills the device, unless a measured time demands it:
+   of a large model on a large GPU about a millisecond. A frame with less budget gets one such slice.
 
    Determinism. One model file, desc, dit version, device and driver give the same bytes in every run, whatever the
    budgets, slices, threads and the way the job is run. Image i of a batch equals its single run with seed + i. Results
@@ -111,10 +108,9 @@
    are checked before they are used.
 
    Damaged files. Only PyTorch's archives have checksums. Loading compares those of the entries that say where the
-   tensors are, and compares the archive's directory with what stands beside the bytes. It does not read the weights a
-   second time, which would take several times as long as copying them; dit-convert compares all checksums. Tensors of
-   blocks beyond the number that config.json states, and values in it of a wrong type, are refused by name. Other
-   tensors that nothing uses are reported at level 2 of dit_logger.
+   tensors are, but not those of the weights: that would take several times as long as copying them. dit-convert
+   compares all. Tensors of blocks beyond the number that config.json states, and values in it of a wrong type, are
+   refused by name. Other tensors that nothing uses are reported at level 2 of dit_logger.
 
    Never. dit does not abort, exit, print, read environment variables, install signal handlers, change the working
    directory, or keep state outside its objects.
@@ -146,10 +142,8 @@
        md.weight_budget = (VkDeviceSize)4 << 30;      // 4 GB of weights stay, the rest passes through two slots
 
    - The source stays open and must not change. A file that is cut off meanwhile ends the run with DIT_ERROR_BAD_FILE,
-     which names it. A file that is overwritten in place is not noticed: replace a model by renaming another file over
-     it.
-   - Two slots of device memory belong to the model, and all its jobs share them. Jobs that run at the same time give
-     right results, but each fills the slots again for itself.
+     which names it; one that is overwritten in place goes unnoticed. Replace a model by renaming another over it.
+   - All jobs of a model share two slots of device memory. Jobs that run at the same time fill them again and again.
    - Reads happen in dit_job_step and dit_job_wait. dit_job_step reads 1 to 16 MB a call, more with a larger budget_us.
      dit_job_record reads like it, and records the work whose weights are there. A slot is free again when the frames
      that use it have finished; dit sees that at a later call, so a frame may get little work, or none. Where the host
@@ -223,8 +217,8 @@
 
    - "pipefusion4:m8w2" has 8 patches, and 2 steps instead of 1 on the whole picture before; "k8" after these keeps keys
      and values as int8. In PipeFusion keys and values of other patches are one step old.
-   - Without a plan, unequal devices get rows and heads in proportion to their measured rates.
-   - A split that the model does not allow is refused in a sentence.
+   - Without a plan, unequal devices get rows and heads in proportion to their measured rates. device_memory_limit holds
+     for each device. A split that the model does not allow is refused in a sentence.
    - Weights: a device gets the weights, or parts of weights, that its part of the work reads when the first such job is
      made, and keeps them as long as the model lives. Text encoders stay on the first. With
      dit_model_desc.weights_by_need the first device has no more of the transformer than its part, either.
@@ -234,14 +228,12 @@
      and on GPUs where a device's rows are so few that a product is cut along its depth.
    - Transports: between each pair of devices bytes go the best way that proves itself when the context is made: memory
      in common (by file descriptor, between devices of one driver), pages of the host that both import, or copies by the
-     host. A way that fails its test is left out, with a warning. dit_transport carries bytes to other processes, each
-     of which has as many devices and makes the same calls; rank 0 has the picture.
-   - Running: the host's part happens in dit_job_step and dit_job_wait, so call them often. dit_job_record refuses a
-     split job.
+     host. A way that fails its test is left out, with a warning.
+   - Processes: dit_transport carries bytes to others, with as many devices and the same calls; rank 0 has the picture.
+   - Call dit_job_step or dit_job_wait often: the host's part happens there. dit_job_record refuses a split job.
    - Overflow of fp16 is run again on all devices of a job in one process: the step, or with pipefusion the whole run.
      In jobs of several processes, where HunyuanDiT's layers are on several devices, and while the picture is decoded,
      it ends the job with DIT_ERROR_NOT_FINITE.
-   - Limits: device_memory_limit holds for each device.
 
    Failures. When a device is lost, the error names it (dit_error.device), and jobs that do not use it go on. With
    resume_on_loss a split job also goes on without it, or without one that runs out of memory:
@@ -255,8 +247,8 @@
 
    ---- On smaller builds -------------------------------------------------------------------------------------------
 
-   A build can leave parts out: define any of these beside DIT_IMPLEMENTATION. It compiles faster, and is smaller by at
-   least so much of 730 KB of machine code (gcc -O1, x86-64).
+   A build can leave parts out: define any of these beside DIT_IMPLEMENTATION. It is smaller by at least so much of
+   730 KB of machine code (gcc -O1, x86-64), and compiles faster: without all of them by a quarter.
 
        macro                  what is left out                                                saves
        DIT_NO_SPLIT           several devices: contexts of more than one, and all splits      82 KB
@@ -270,7 +262,6 @@
        DIT_NO_HUNYUANDIT      HunyuanDiT                                                      16 KB
        all of them                                                                            190 KB
 
-   - All of them together save a quarter of the compiler's time, DIT_NO_SPLIT alone a tenth.
    - Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
      DIT_ERROR_UNSUPPORTED_MODEL for a model or a file, and its message names the macro. Marks of traces do nothing.
    - The file that defines DIT_IMPLEMENTATION then gets no warnings of gcc about unused static functions.
@@ -298,8 +289,7 @@
    does dit_context_device. A device that dit opened is opened again after a loss. One of yours cannot be, and
    dit_context_create fails with DIT_ERROR_DEVICE_LOST. A crash of the process or a hang of the machine returns nothing:
    keep in a file what dit_context_desc.marker is told, pass it as dit_context_desc.mark, and the next start leaves that
-   class out. Delete mark and cache to have it tried again; another version of the driver or of dit tries again by
-   itself.
+   class out, until mark and cache are deleted or the version of the driver or of dit is another.
 
    Traces. A context created with trace notes every dispatch that dit submits (its time on the GPU between two
    timestamps, its shape, operations and bytes, segment, step and slice), every slice, the host's work (load, plan,
@@ -307,12 +297,9 @@
    - Pictures stay the same to the byte.
    - A run with dit_job_record shows only the host's part.
    - Where the queue has no timestamps, slices are shown as long as the host sees them run, and no dispatches.
-   - Clocks are compared once, when the context is made. The file tells how exactly (gpu_clock_accuracy_us); later drift
-     adds to that.
-   - With trace_light only your marks and ranges and the copies between host and device are noted, which costs less than
-     1 % of the time.
-   - Host memory holds at most 262144 events (48 MB). Later ones, and those for which an allocation fails, are dropped
-     and counted in the file (dropped_events).
+   - Clocks are compared once, when the context is made; the file says how exactly (gpu_clock_accuracy_us).
+   - trace_light notes only your marks and ranges and the copies between host and device: less than 1 % of the time.
+   - At most 262144 events (48 MB) are kept. Later ones, or those without memory, are counted as dropped_events.
 
    ---- In an engine ------------------------------------------------------------------------------------------------
 
