@@ -40,14 +40,16 @@ needs:
 	@sh tools/setup.sh list
 
 # dit.h is compiled once, with its internal functions for the tests that call them; each program is linked with what it
-# calls. A test may have a file of src/ within itself (tests/library.h): its functions are taken then.
+# calls. A test may have a file of src/ within itself (tests/library.h): its functions are taken then, so that gcc must
+# not assume which registers the library's own leave alone (-fno-ipa-ra).
+ALONE    = $(if $(findstring clang,$(shell $(CC) --version)),,-fno-ipa-ra)
 LINKED   = -Isrc -Wno-unused-function
 PROGRAM  = $(LINKED) -include tests/library.h
 LINK     = -Wl,--gc-sections $(LIBS)
 build/library.c: Makefile
 	@mkdir -p $(@D) && printf '#define DIT_IMPLEMENTATION\n#define DIT_INTERNAL extern\n#include "dit.h"\n' >$@
 build/library.o: build/library.c dit.h
-	$(COMPILE) $(CFLAGS) -ffunction-sections -c $< -o $@
+	$(COMPILE) $(CFLAGS) $(ALONE) -ffunction-sections -c $< -o $@
 build/asan/library.o: build/library.c dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@$(SANITIZE) -O1 -fsanitize=fuzzer-no-link -c $< -o $@

@@ -553,12 +553,13 @@ typedef struct dit_device_allocator {
 } dit_device_allocator;
 
 /* Other processes or machines: every rank makes the same calls, rank 0 has the result. Zero: none. send and receive
-   start a transfer of host memory, which stays until poll says that it is done, and return a request, NULL: failed.
-   tag is below 2^28, and different for all that is on its way between two ranks at a time (examples/mpi_split.c). A
-   rank that lets another one wait for five minutes has failed. So has a rank that took part in a run and gives no sign
-   of life for 25 seconds (each gives one a second while its job is stepped), and one that failed or was cancelled: then
-   the run ends in all ranks, with an error that names that one. All are called in dit_job_step and dit_job_wait, and
-   send and poll when a job with transfers on their way is restarted or destroyed. */
+   start a transfer of host memory, which stays until poll says that it is done or the context is destroyed, and return
+   a request, NULL: failed. tag is below 2^28, and different for all that is on its way between two ranks at a time
+   (examples/mpi_split.c). A rank that lets another one wait for five minutes has failed. So has a rank that took part
+   in a run and gives no sign of life for 25 seconds (each gives one a second while its job is stepped). When a rank has
+   failed, is cancelled, or restarts or destroys its job in the middle of a run, the run ends in all ranks, with an
+   error that names that one. All functions are called in dit_job_step and dit_job_wait, and send and poll when a job is
+   restarted or destroyed. */
 typedef struct dit_transport {
     uint32_t rank;       /* of this process */
     uint32_t rank_count; /* 0: one process */
@@ -33692,6 +33693,15 @@ typedef struct diti_lane_turn { /* a copy that may go on, on one side */
     VkSemaphore after; /* a timeline of that side's device, and its value from which on memory may be touched */
     uint64_t value;
 } diti_lane_turn;
+/* Memory of a slot that a run left while the application was still reading or writing it: a transfer cannot be taken
+   back. It is freed when the transfer is over, or with the context. */
+typedef struct diti_lane_owed {
+    struct diti_lane_owed *next;
+    diti_device *device;
+    diti_buffer buffer;
+    dit_transport application;
+    void *request;
+} diti_lane_owed;
 typedef struct diti_lane_side {
     diti_device *device; /* NULL: in another process */
     VkCommandPool pool;
@@ -33719,6 +33729,7 @@ typedef struct diti_lane {
     VkSemaphore bridge; /* timeline of the sending side as the receiving device knows it: that waits for it itself, the
                            host need not see what is sent; VK_NULL_HANDLE: the host does */
     dit_transport application;
+    diti_lane_owed **owed; /* the context's list */
     uint32_t tag, ranks[DITI_LANE_SIDES];
     uint64_t limit_us, idle_since_us; /* limit: of waiting for another process */
     uint64_t base;                    /* chunks of earlier runs */
@@ -33736,7 +33747,8 @@ typedef struct diti_lane_desc {
     bool bridged;                    /* by a timeline that both devices have */
     VkDeviceSize slot_bytes;
     const dit_transport *application;
-    uint32_t tag; /* of the lane, DITI_LANE_TAG_BITS */
+    diti_lane_owed **owed; /* where there is an application's transport */
+    uint32_t tag;          /* of the lane, DITI_LANE_TAG_BITS */
     uint64_t limit_us;
 } diti_lane_desc;
 DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
@@ -33758,6 +33770,8 @@ DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, boo
 DIT_INTERNAL void diti_lane_release(diti_lane *lane);
 /* Waits for what was submitted and forgets what is open. */
 DIT_INTERNAL void diti_lane_settle(diti_lane *lane);
+/* Frees what the application no longer uses, or all of it. */
+DIT_INTERNAL void diti_lane_free_owed(const diti_env *env, diti_lane_owed **list, bool all);
 
 /* ================= peers ================= */
 typedef struct diti_split_links { /* measured between the devices of a context */
@@ -33779,6 +33793,7 @@ typedef struct diti_peers {
     diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
     bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
     diti_split_links links;                           /* count 0: not measured */
+    diti_lane_owed *owed;
     struct diti_beats *deaf; /* of runs that ended while words were on their way to here: freed with the context */
 } diti_peers;
 /* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk, transport_ms. */
@@ -33957,6 +33972,7 @@ DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_de
     memcpy(lane->ranks, desc->ranks, sizeof lane->ranks);
     lane->limit_us = desc->limit_us;
     if (desc->application) lane->application = *desc->application;
+    lane->owed = desc->owed;
     for (i = 0; i < DITI_LANE_SIDES; i++) {
         lane->sides[i].device = desc->devices[i];
         if (desc->devices[i]) lane->trace = desc->devices[i]->trace;
@@ -34205,17 +34221,25 @@ static dit_result diti_lane_mismatch(const diti_lane *lane, const diti_lane_slot
                      (unsigned long long)copy->row_bytes * copy->rows, copy->name);
 }
 
+/* Its memory is among what the application still owes. */
+static bool diti_lane_gave_away(const diti_lane *lane, const diti_lane_slot *slot) {
+    return lane->application.rank_count > 1 && !slot->buffers[DITI_LANE_OUT].buffer &&
+           !slot->buffers[DITI_LANE_IN].buffer;
+}
+
 static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *err) {
     diti_lane_side *side = &lane->sides[index];
     const diti_lane_copy *copy = diti_lane_turn_copy(lane, index);
     const diti_lane_chunk *chunk = &diti_lane_here(lane, index)->chunks[copy->first + side->chunk];
     diti_lane_slot *slot = &lane->slots[side->submitted % DITI_LANE_SLOTS];
-    dit_result result;
+    dit_result result = DIT_OK;
     if (index == DITI_LANE_OUT) {
         slot->name = copy->name;
         slot->bytes = chunk->bytes;
         slot->whole = copy->row_bytes * copy->rows;
         slot->scope = diti_trace_open(lane->trace, DITI_LANE_PEER, NULL);
+        if (diti_lane_gave_away(lane, slot)) result = diti_lane_make_slot(lane, slot, err);
+        if (result < 0) return result;
     } else if (slot->whole != copy->row_bytes * copy->rows) {
         return diti_lane_mismatch(lane, slot, copy, err);
     }
@@ -34277,7 +34301,7 @@ static void diti_lane_pass(diti_lane *lane) {
         diti_buffer_invalidate(from, &slot->buffers[DITI_LANE_OUT]);
         memcpy(slot->buffers[DITI_LANE_IN].block.mapped, slot->buffers[DITI_LANE_OUT].block.mapped, bytes);
     }
-    if (to && lane->slots[0].buffers[DITI_LANE_IN].buffer) diti_buffer_flush(to, &slot->buffers[DITI_LANE_IN]);
+    if (to && slot->buffers[DITI_LANE_IN].buffer) diti_buffer_flush(to, &slot->buffers[DITI_LANE_IN]);
     lane->passed++;
 }
 
@@ -34324,10 +34348,46 @@ DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, boo
     return DIT_OK;
 }
 
-/* A transfer of the application's cannot be taken back: it is waited for, but not for ever. */
-static void diti_lane_settle_application(diti_lane *lane, diti_lane_side *side) {
-    dit_result result = DIT_OK;
-    while (side->finished < side->submitted && result >= 0) result = diti_lane_poll_application(lane, side, NULL);
+DIT_INTERNAL void diti_lane_free_owed(const diti_env *env, diti_lane_owed **list, bool all) {
+    while (*list) {
+        diti_lane_owed *owed = *list;
+        if (!all && owed->application.poll(owed->request, owed->application.user) == 0) {
+            list = &owed->next;
+            continue;
+        }
+        *list = owed->next;
+        diti_buffer_destroy(owed->device, &owed->buffer);
+        diti_free(env, owed);
+    }
+}
+
+#define DITI_LANE_FAREWELL_US 1000000u /* the other process knows that the run is over (beats.c) */
+
+/* A transfer of the application's cannot be taken back. One that does not end soon keeps the memory of its slot, which
+   gets other memory when it is used again. */
+static void diti_lane_settle_application(diti_lane *lane, uint32_t index) {
+    diti_lane_side *side = &lane->sides[index];
+    uint64_t begin = diti_clock_us();
+    if (lane->owed) diti_lane_free_owed(&lane->env, lane->owed, false);
+    for (; side->finished < side->submitted; side->finished++) {
+        diti_lane_slot *slot = &lane->slots[side->finished % DITI_LANE_SLOTS];
+        diti_lane_owed *owed = lane->owed ? (diti_lane_owed *)diti_alloc_zero(&lane->env, sizeof *owed) : NULL;
+        uint64_t limit_us = owed && lane->limit_us > DITI_LANE_FAREWELL_US ? DITI_LANE_FAREWELL_US : lane->limit_us;
+        int done = lane->application.poll(slot->request, lane->application.user);
+        while (!done && diti_clock_us() - begin < limit_us)
+            done = lane->application.poll(slot->request, lane->application.user);
+        if (done || !owed) {
+            diti_free(&lane->env, owed);
+            continue;
+        }
+        owed->device = lane->sides[1 - index].device;
+        owed->buffer = slot->buffers[1 - index];
+        owed->application = lane->application;
+        owed->request = slot->request;
+        memset(&slot->buffers[1 - index], 0, sizeof slot->buffers[1 - index]);
+        owed->next = *lane->owed;
+        *lane->owed = owed;
+    }
 }
 
 /* The host signals in the place of the sending device. */
@@ -34372,7 +34432,7 @@ DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
     for (i = 0; i < DITI_LANE_SIDES; i++) {
         diti_lane_side *side = &lane->sides[i];
         if (!side->device)
-            diti_lane_settle_application(lane, side);
+            diti_lane_settle_application(lane, i);
         else if (side->signals)
             diti_lane_settle_device(lane, side);
         side->opened = side->submitted = side->finished = number;
@@ -34604,6 +34664,7 @@ DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
     diti_env env;
     if (!peers) return;
     env = peers->env;
+    diti_lane_free_owed(&env, &peers->owed, true);
     diti_beats_free(&env, peers->deaf);
     diti_free(&env, peers);
 }
@@ -35022,7 +35083,7 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     bool busy, heard = false;
     uint32_t i;
     if (!beats || !beats->pumped_us) return;
-    diti_beats_leave(mesh, false);
+    diti_beats_leave(mesh, true); /* a run that was not left before ends in its middle */
     for (i = 0; i < beats->count; i++)
         heard = heard || (beats->list[i].alive && beats->list[i].silent_us < mesh->silence_us);
     while ((busy = diti_beats_busy(beats)) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)
@@ -35177,6 +35238,7 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
     desc.ranks[DITI_LANE_IN] = to / mesh->each;
     desc.tag = (maker->tag << 10 | from << 5 | to) & ((1u << DITI_LANE_TAG_BITS) - 1);
     desc.limit_us = peers->limit_us;
+    desc.owed = &peers->owed;
     result = diti_lane_create(&mesh->env, &desc, &maker->lanes[from][to], maker->err);
     if (result >= 0) mesh->lanes[mesh->lane_count++] = maker->lanes[from][to];
     return result;

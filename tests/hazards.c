@@ -56,6 +56,10 @@ static void check_graph(diti_graph *graph, const char *name) {
     size_t i;
     if (!CHECK_MESSAGE(!diti_graph_failed(graph), "%s: %s", name, graph->error.message)) return;
     plan.device = graph->device;
+    for (i = 1; i < graph->tensor_count; i++) { /* a stream of the plan's device, which has no memory to make one of */
+        const diti_weight_part *part = graph->tensors[i].part;
+        if (part && part->streamed && part->streamed->stream) part->streamed->stream->device = graph->device;
+    }
     result = diti_plan_assign_memory(graph, &plan, &err);
     for (i = 0; i < plan.block_count; i++) plan.blocks[i].buffer.buffer = (VkBuffer)(uintptr_t)(i + 1);
     plan.tensors = graph->tensors;

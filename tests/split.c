@@ -849,6 +849,47 @@ static void drop_jobs(maker *m) {
     memset(letters, 0, sizeof letters);
 }
 
+/* Both ranks run to their end. */
+static void finish_ranks(maker *m, outcome *out) {
+    dit_result results[2] = {DIT_WORKING, DIT_WORKING};
+    uint64_t begin = diti_clock_us();
+    while ((results[0] == DIT_WORKING || results[1] == DIT_WORKING) && diti_clock_us() - begin < 60000000) {
+        results[0] = dit_job_wait(m[0].job, 1000000);
+        results[1] = dit_job_wait(m[1].job, 1000000);
+    }
+    dit_job_status(m[0].job, NULL, &err);
+    CHECK_MESSAGE(results[0] == DIT_OK && results[1] == DIT_OK, "%d, %d: %s", (int)results[0], (int)results[1],
+                  err.message);
+    if (results[0] == DIT_OK) read_outcome(&m[0], out);
+}
+
+/* A job begins again, or is destroyed, while what another rank has not sent is to come. The memory for that stays,
+   since it may be written later, and the run after has other memory. */
+static void test_leaving(maker *m) {
+    static outcome once, again;
+    uint64_t begin = diti_clock_us();
+    dit_job_desc descs[2] = {request(&m[0], "cfg2", 32, 40), request(&m[1], "cfg2", 32, 40)};
+    int i, turns;
+    CHECK_MESSAGE(dit_job_restart(m[0].job, &descs[0], &err) == DIT_OK, "%s", err.message);
+    CHECK_MESSAGE(diti_clock_us() - begin < 20000000, "after %.1f s", (double)(diti_clock_us() - begin) * 1e-6);
+    CHECK(m[0].context->peers->owed);
+    expect_end(&m[1], "rank 0 ended its run early", 2000000);
+    for (i = 0; i < 2; i++) {
+        if (i) CHECK(dit_job_restart(m[0].job, &descs[0], &err) == DIT_OK);
+        CHECK(dit_job_restart(m[1].job, &descs[1], &err) == DIT_OK);
+        finish_ranks(m, i ? &again : &once);
+    }
+    CHECK(difference(&once, &again) == 0);
+    for (i = 0; i < 2; i++) CHECK(dit_job_restart(m[i].job, &descs[i], &err) == DIT_OK);
+    for (turns = 0; turns < 40; turns++)
+        for (i = 0; i < 2; i++) CHECK(dit_job_step(m[i].job, 1000) == DIT_WORKING);
+    begin = diti_clock_us();
+    dit_job_destroy(m[0].job);
+    m[0].job = NULL;
+    CHECK_MESSAGE(diti_clock_us() - begin < 20000000, "after %.1f s", (double)(diti_clock_us() - begin) * 1e-6);
+    expect_end(&m[1], "rank 0 ended its run early", 2000000);
+}
+
 /* A rank that stops in the middle of a run ends the others within 30 s, without a launcher; one that fails or is
    cancelled, or destroys its job, at once. */
 static void test_dead_ranks(maker *m) {
@@ -869,27 +910,18 @@ static void test_dead_ranks(maker *m) {
     }
     for (turns = 0; turns < 40; turns++)
         for (i = 0; i < 2; i++) CHECK(dit_job_step(m[i].job, 1000) == DIT_WORKING);
+    test_leaving(m);
     drop_jobs(m);
 }
 
 static void test_ranks(void) {
     static uint32_t ranks[2] = {0, 1};
     static outcome out;
-    dit_result results[2] = {DIT_WORKING, DIT_WORKING};
-    uint64_t begin;
     uint8_t pixels[32 * 32 * 4];
     maker m[2];
     dit_job_desc desc;
     if (open_rank(&m[0], &ranks[0], "rung=base,chunk=512") && open_rank(&m[1], &ranks[1], "rung=base,chunk=512")) {
-        begin = diti_clock_us();
-        while ((results[0] == DIT_WORKING || results[1] == DIT_WORKING) && diti_clock_us() - begin < 60000000) {
-            results[0] = dit_job_wait(m[0].job, 1000000);
-            results[1] = dit_job_wait(m[1].job, 1000000);
-        }
-        dit_job_status(m[0].job, NULL, &err);
-        CHECK_MESSAGE(results[0] == DIT_OK && results[1] == DIT_OK, "%d, %d: %s", (int)results[0], (int)results[1],
-                      err.message);
-        if (results[0] == DIT_OK) read_outcome(&m[0], &out);
+        finish_ranks(m, &out);
         CHECK(difference(&out, &reference) <= 1e-5);
         CHECK(sent_bytes(m[0].job) == planned_bytes(m[0].job, false) &&
               sent_bytes(m[1].job) == planned_bytes(m[1].job, false));

@@ -178,7 +178,7 @@ DIT_INTERNAL void diti_beats_settle(diti_mesh *mesh, diti_peers *peers) {
     bool busy, heard = false;
     uint32_t i;
     if (!beats || !beats->pumped_us) return;
-    diti_beats_leave(mesh, false);
+    diti_beats_leave(mesh, true); /* a run that was not left before ends in its middle */
     for (i = 0; i < beats->count; i++)
         heard = heard || (beats->list[i].alive && beats->list[i].silent_us < mesh->silence_us);
     while ((busy = diti_beats_busy(beats)) && heard && diti_clock_us() - begin < DITI_BEAT_FAREWELL_US)

@@ -89,6 +89,7 @@ DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_de
     memcpy(lane->ranks, desc->ranks, sizeof lane->ranks);
     lane->limit_us = desc->limit_us;
     if (desc->application) lane->application = *desc->application;
+    lane->owed = desc->owed;
     for (i = 0; i < DITI_LANE_SIDES; i++) {
         lane->sides[i].device = desc->devices[i];
         if (desc->devices[i]) lane->trace = desc->devices[i]->trace;
@@ -337,17 +338,25 @@ static dit_result diti_lane_mismatch(const diti_lane *lane, const diti_lane_slot
                      (unsigned long long)copy->row_bytes * copy->rows, copy->name);
 }
 
+/* Its memory is among what the application still owes. */
+static bool diti_lane_gave_away(const diti_lane *lane, const diti_lane_slot *slot) {
+    return lane->application.rank_count > 1 && !slot->buffers[DITI_LANE_OUT].buffer &&
+           !slot->buffers[DITI_LANE_IN].buffer;
+}
+
 static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *err) {
     diti_lane_side *side = &lane->sides[index];
     const diti_lane_copy *copy = diti_lane_turn_copy(lane, index);
     const diti_lane_chunk *chunk = &diti_lane_here(lane, index)->chunks[copy->first + side->chunk];
     diti_lane_slot *slot = &lane->slots[side->submitted % DITI_LANE_SLOTS];
-    dit_result result;
+    dit_result result = DIT_OK;
     if (index == DITI_LANE_OUT) {
         slot->name = copy->name;
         slot->bytes = chunk->bytes;
         slot->whole = copy->row_bytes * copy->rows;
         slot->scope = diti_trace_open(lane->trace, DITI_LANE_PEER, NULL);
+        if (diti_lane_gave_away(lane, slot)) result = diti_lane_make_slot(lane, slot, err);
+        if (result < 0) return result;
     } else if (slot->whole != copy->row_bytes * copy->rows) {
         return diti_lane_mismatch(lane, slot, copy, err);
     }
@@ -409,7 +418,7 @@ static void diti_lane_pass(diti_lane *lane) {
         diti_buffer_invalidate(from, &slot->buffers[DITI_LANE_OUT]);
         memcpy(slot->buffers[DITI_LANE_IN].block.mapped, slot->buffers[DITI_LANE_OUT].block.mapped, bytes);
     }
-    if (to && lane->slots[0].buffers[DITI_LANE_IN].buffer) diti_buffer_flush(to, &slot->buffers[DITI_LANE_IN]);
+    if (to && slot->buffers[DITI_LANE_IN].buffer) diti_buffer_flush(to, &slot->buffers[DITI_LANE_IN]);
     lane->passed++;
 }
 
@@ -456,10 +465,46 @@ DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, boo
     return DIT_OK;
 }
 
-/* A transfer of the application's cannot be taken back: it is waited for, but not for ever. */
-static void diti_lane_settle_application(diti_lane *lane, diti_lane_side *side) {
-    dit_result result = DIT_OK;
-    while (side->finished < side->submitted && result >= 0) result = diti_lane_poll_application(lane, side, NULL);
+DIT_INTERNAL void diti_lane_free_owed(const diti_env *env, diti_lane_owed **list, bool all) {
+    while (*list) {
+        diti_lane_owed *owed = *list;
+        if (!all && owed->application.poll(owed->request, owed->application.user) == 0) {
+            list = &owed->next;
+            continue;
+        }
+        *list = owed->next;
+        diti_buffer_destroy(owed->device, &owed->buffer);
+        diti_free(env, owed);
+    }
+}
+
+#define DITI_LANE_FAREWELL_US 1000000u /* the other process knows that the run is over (beats.c) */
+
+/* A transfer of the application's cannot be taken back. One that does not end soon keeps the memory of its slot, which
+   gets other memory when it is used again. */
+static void diti_lane_settle_application(diti_lane *lane, uint32_t index) {
+    diti_lane_side *side = &lane->sides[index];
+    uint64_t begin = diti_clock_us();
+    if (lane->owed) diti_lane_free_owed(&lane->env, lane->owed, false);
+    for (; side->finished < side->submitted; side->finished++) {
+        diti_lane_slot *slot = &lane->slots[side->finished % DITI_LANE_SLOTS];
+        diti_lane_owed *owed = lane->owed ? (diti_lane_owed *)diti_alloc_zero(&lane->env, sizeof *owed) : NULL;
+        uint64_t limit_us = owed && lane->limit_us > DITI_LANE_FAREWELL_US ? DITI_LANE_FAREWELL_US : lane->limit_us;
+        int done = lane->application.poll(slot->request, lane->application.user);
+        while (!done && diti_clock_us() - begin < limit_us)
+            done = lane->application.poll(slot->request, lane->application.user);
+        if (done || !owed) {
+            diti_free(&lane->env, owed);
+            continue;
+        }
+        owed->device = lane->sides[1 - index].device;
+        owed->buffer = slot->buffers[1 - index];
+        owed->application = lane->application;
+        owed->request = slot->request;
+        memset(&slot->buffers[1 - index], 0, sizeof slot->buffers[1 - index]);
+        owed->next = *lane->owed;
+        *lane->owed = owed;
+    }
 }
 
 /* The host signals in the place of the sending device. */
@@ -504,7 +549,7 @@ DIT_INTERNAL void diti_lane_settle(diti_lane *lane) {
     for (i = 0; i < DITI_LANE_SIDES; i++) {
         diti_lane_side *side = &lane->sides[i];
         if (!side->device)
-            diti_lane_settle_application(lane, side);
+            diti_lane_settle_application(lane, i);
         else if (side->signals)
             diti_lane_settle_device(lane, side);
         side->opened = side->submitted = side->finished = number;

@@ -119,6 +119,7 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
     desc.ranks[DITI_LANE_IN] = to / mesh->each;
     desc.tag = (maker->tag << 10 | from << 5 | to) & ((1u << DITI_LANE_TAG_BITS) - 1);
     desc.limit_us = peers->limit_us;
+    desc.owed = &peers->owed;
     result = diti_lane_create(&mesh->env, &desc, &maker->lanes[from][to], maker->err);
     if (result >= 0) mesh->lanes[mesh->lane_count++] = maker->lanes[from][to];
     return result;

@@ -59,6 +59,15 @@ typedef struct diti_lane_turn { /* a copy that may go on, on one side */
     VkSemaphore after; /* a timeline of that side's device, and its value from which on memory may be touched */
     uint64_t value;
 } diti_lane_turn;
+/* Memory of a slot that a run left while the application was still reading or writing it: a transfer cannot be taken
+   back. It is freed when the transfer is over, or with the context. */
+typedef struct diti_lane_owed {
+    struct diti_lane_owed *next;
+    diti_device *device;
+    diti_buffer buffer;
+    dit_transport application;
+    void *request;
+} diti_lane_owed;
 typedef struct diti_lane_side {
     diti_device *device; /* NULL: in another process */
     VkCommandPool pool;
@@ -86,6 +95,7 @@ typedef struct diti_lane {
     VkSemaphore bridge; /* timeline of the sending side as the receiving device knows it: that waits for it itself, the
                            host need not see what is sent; VK_NULL_HANDLE: the host does */
     dit_transport application;
+    diti_lane_owed **owed; /* the context's list */
     uint32_t tag, ranks[DITI_LANE_SIDES];
     uint64_t limit_us, idle_since_us; /* limit: of waiting for another process */
     uint64_t base;                    /* chunks of earlier runs */
@@ -103,7 +113,8 @@ typedef struct diti_lane_desc {
     bool bridged;                    /* by a timeline that both devices have */
     VkDeviceSize slot_bytes;
     const dit_transport *application;
-    uint32_t tag; /* of the lane, DITI_LANE_TAG_BITS */
+    diti_lane_owed **owed; /* where there is an application's transport */
+    uint32_t tag;          /* of the lane, DITI_LANE_TAG_BITS */
     uint64_t limit_us;
 } diti_lane_desc;
 DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_desc *desc, diti_lane **out,
@@ -125,6 +136,8 @@ DIT_INTERNAL dit_result diti_lane_wait(diti_lane *lane, uint64_t timeout_ns, boo
 DIT_INTERNAL void diti_lane_release(diti_lane *lane);
 /* Waits for what was submitted and forgets what is open. */
 DIT_INTERNAL void diti_lane_settle(diti_lane *lane);
+/* Frees what the application no longer uses, or all of it. */
+DIT_INTERNAL void diti_lane_free_owed(const diti_env *env, diti_lane_owed **list, bool all);
 
 /* ================= peers ================= */
 typedef struct diti_split_links { /* measured between the devices of a context */
@@ -146,6 +159,7 @@ typedef struct diti_peers {
     diti_transport transports[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* from, to: of devices in this process */
     bool bridges[DITI_MAX_DEVICES][DITI_MAX_DEVICES]; /* the receiving one waits for the sending one itself */
     diti_split_links links;                           /* count 0: not measured */
+    diti_lane_owed *owed;
     struct diti_beats *deaf; /* of runs that ended while words were on their way to here: freed with the context */
 } diti_peers;
 /* Tests the transports of every pair. overrides: transport, break_transport, bridge, chunk, transport_ms. */

@@ -220,6 +220,7 @@ DIT_INTERNAL void diti_peers_destroy(diti_peers *peers) {
     diti_env env;
     if (!peers) return;
     env = peers->env;
+    diti_lane_free_owed(&env, &peers->owed, true);
     diti_beats_free(&env, peers->deaf);
     diti_free(&env, peers);
 }
