@@ -6,7 +6,7 @@
 #include "generated_model.h"
 #include "hazards.h"
 
-static uint64_t plans, dispatches, slices, exchanges, groups, pairs;
+static uint64_t plans, dispatches, slices, exchanges, batches, pairs;
 static dit_error err;
 
 /* ---- imaginary devices ---- */
@@ -78,7 +78,7 @@ static void check_graph(diti_graph *graph, const char *name) {
         dispatches += plan.dispatch_count;
         slices += plan.slice_count;
         exchanges += plan.exchange_count;
-        groups += plan.group_count;
+        batches += plan.streaming.batch_count;
     }
     diti_free(&plan.device->env, plan.blocks);
     diti_free(&plan.device->env, plan.dispatches);
@@ -87,9 +87,9 @@ static void check_graph(diti_graph *graph, const char *name) {
     diti_free(&plan.device->env, plan.source_cut_us);
     diti_free(&plan.device->env, plan.source_measured);
     diti_free(&plan.device->env, plan.source_least);
-    diti_free(&plan.device->env, plan.items);
-    diti_free(&plan.device->env, plan.groups);
-    diti_free(&plan.device->env, plan.source_groups);
+    diti_free(&plan.device->env, plan.streaming.items);
+    diti_free(&plan.device->env, plan.streaming.batches);
+    diti_free(&plan.device->env, plan.source_batches);
 }
 
 /* Devices in one process, as many as any split needs, that have never been measured. */
@@ -342,9 +342,9 @@ int main(void) {
     test_small("tests/fixtures/pipe_pixart_sigma", true);
     test_small("tests/fixtures/pipe_dit", false);
     for (i = 0; i < DITI_COUNT(shapes); i++) test_splits(&shapes[i]);
-    printf("%llu plans of %llu dispatches in %llu slices, %llu exchanges and %llu groups of streamed weights; "
+    printf("%llu plans of %llu dispatches in %llu slices, %llu exchanges and %llu batches of streamed weights; "
            "%llu pairs of uses compared\n",
            (unsigned long long)plans, (unsigned long long)dispatches, (unsigned long long)slices,
-           (unsigned long long)exchanges, (unsigned long long)groups, (unsigned long long)pairs);
+           (unsigned long long)exchanges, (unsigned long long)batches, (unsigned long long)pairs);
     return TEST_END("hazards");
 }

@@ -293,41 +293,41 @@ static inline void hazard_event(hazard_check *check, const diti_exchange_event *
     }
 }
 
-/* --- streamed weights: what a slice reads of them is in its group, and has a place of its own in the slot --- */
+/* --- streamed weights: what a slice reads of them is in its batch, and has a place of its own in the slot --- */
 
 static inline void hazard_stream(hazard_check *check, const diti_plan_slice *slice, uint32_t source) {
     const diti_plan *plan = check->plan;
     const diti_dispatch *dispatch = &plan->sources[source];
-    const diti_plan_group *group = slice->group == DITI_NO_GROUP ? NULL : &plan->groups[slice->group];
+    const diti_stream_batch *batch = slice->batch == DITI_NO_BATCH ? NULL : &plan->streaming.batches[slice->batch];
     uint32_t i, k, found;
     for (i = 0; i < dispatch->binding_count; i++) {
         const diti_weight_part *part = plan->tensors[plan->tensors[dispatch->bindings[i].tensor].parent].part;
         if (!dispatch->bindings[i].tensor || !part || !part->streamed || !part->streamed->stream) continue;
-        for (k = found = 0; group && k < group->count; k++) {
-            const diti_plan_item *item = &plan->items[group->first + k];
+        for (k = found = 0; batch && k < batch->count; k++) {
+            const diti_stream_item *item = &plan->streaming.items[batch->first + k];
             if (item->streamed == part->streamed && item->from == part->offset) found++;
         }
         if (found != 1)
-            HAZARD_FAULT(check, "%s: op %u, %s, reads a streamed weight that its slice's group has %u times",
+            HAZARD_FAULT(check, "%s: op %u, %s, reads a streamed weight that its slice's batch has %u times",
                          check->name, source, dispatch->name, found);
     }
 }
 
-static inline void hazard_groups(hazard_check *check) {
+static inline void hazard_batches(hazard_check *check) {
     const diti_plan *plan = check->plan;
     size_t g;
     uint32_t i;
-    for (g = 0; g < plan->group_count; g++) {
-        const diti_plan_group *group = &plan->groups[g];
+    for (g = 0; g < plan->streaming.batch_count; g++) {
+        const diti_stream_batch *batch = &plan->streaming.batches[g];
         uint64_t end = 0;
-        for (i = 0; i < group->count; i++) {
-            const diti_plan_item *item = &plan->items[group->first + i];
+        for (i = 0; i < batch->count; i++) {
+            const diti_stream_item *item = &plan->streaming.items[batch->first + i];
             if (item->offset < end)
-                HAZARD_FAULT(check, "%s: weights of group %u lie in each other", check->name, (uint32_t)g);
+                HAZARD_FAULT(check, "%s: weights of batch %u lie in each other", check->name, (uint32_t)g);
             end = item->offset + item->bytes;
         }
-        if (end > plan->stream->slot_bytes || group->slot >= DITI_STREAM_SLOTS)
-            HAZARD_FAULT(check, "%s: group %u has no room in its slot", check->name, (uint32_t)g);
+        if (end > plan->streaming.stream->slot_bytes || batch->slot >= DITI_STREAM_SLOTS)
+            HAZARD_FAULT(check, "%s: batch %u has no room in its slot", check->name, (uint32_t)g);
     }
 }
 
@@ -426,7 +426,7 @@ static inline uint64_t hazard_check_plan(const diti_plan *plan, const char *name
     }
     check.lives = (uint64_t *)calloc(plan->tensor_count, sizeof *check.lives);
     for (i = 0; i < plan->source_count; i++) hazard_dispatch(&check, (uint32_t)i);
-    hazard_groups(&check);
+    hazard_batches(&check);
     hazard_run(&check);
     CHECK_MESSAGE(check.faults == 0, "%s: %u mistakes", name, check.faults);
     for (i = 0; i < plan->block_count; i++) free(check.owners[i].runs);

@@ -66,16 +66,16 @@ static void rows_upload(weight_values *w, const rows_i8 *m, bool rotated, uint32
     w->weight.part_count = parts;
     for (uint32_t p = 0; p < parts; p++) {
         diti_weight_part *part = &w->weight.parts[p];
-        diti_buffer *buffer = &bench.buffers[bench.buffer_count++];
+        diti_weight_block *block = &bench.blocks[bench.block_count++];
         uint32_t rows = p + 1 == parts ? m->rows - first : (m->rows / parts + 3) / 4 * 4;
         part->first_row = first;
         part->rows = rows;
         part->offset = 256;
-        part->buffer = buffer;
-        CHECK_MESSAGE(
-            diti_buffer_create(bench.device, 256 + rows * pitch, DITI_MEMORY_DEVICE, "weight", buffer, &err) >= 0, "%s",
-            err.message);
-        CHECK(diti_buffer_write(bench.device, buffer, 256, m->bytes + first * pitch, rows * pitch, &err) >= 0);
+        part->block = block;
+        CHECK_MESSAGE(diti_buffer_create(bench.device, 256 + rows * pitch, DITI_MEMORY_DEVICE, "weight", &block->buffer,
+                                         &err) >= 0,
+                      "%s", err.message);
+        CHECK(diti_buffer_write(bench.device, &block->buffer, 256, m->bytes + first * pitch, rows * pitch, &err) >= 0);
         first += rows;
     }
 }

@@ -57,7 +57,7 @@ static struct bench {
         const uint32_t *words;
     } inputs[MAX_INPUTS];
     int input_count;
-    diti_buffer buffers[MAX_BUFFERS];
+    diti_weight_block blocks[MAX_BUFFERS];
     int buffer_count;
 } bench;
 
@@ -171,7 +171,7 @@ static void end(void) {
     if (bench.plan) diti_plan_destroy(bench.plan);
     bench.plan = NULL;
     diti_graph_free(&bench.graph);
-    while (bench.buffer_count) diti_buffer_destroy(bench.device, &bench.buffers[--bench.buffer_count]);
+    while (bench.block_count) diti_buffer_destroy(bench.device, &bench.blocks[--bench.block_count].buffer);
 }
 
 /* --- weights: stored bytes, and what they mean --- */
@@ -227,17 +227,18 @@ static void upload(weight_values *w, uint32_t parts) {
     w->weight.part_count = parts;
     for (uint32_t p = 0; p < parts; p++) {
         diti_weight_part *part = &w->weight.parts[p];
-        diti_buffer *buffer = &bench.buffers[bench.buffer_count++];
+        diti_weight_block *block = &bench.blocks[bench.block_count++];
         uint32_t rows = (w->weight.rows * (p + 1) / parts + 3) / 4 * 4; /* parts end at multiples of four rows */
         if (p + 1 == parts || rows > w->weight.rows) rows = w->weight.rows;
         part->first_row = first;
         part->rows = rows - first;
         part->offset = 256;
-        part->buffer = buffer;
+        part->block = block;
         CHECK_MESSAGE(diti_buffer_create(bench.device, (part->rows * row_bytes + 511) / 256 * 256, DITI_MEMORY_DEVICE,
-                                         "weight", buffer, &err) >= 0,
+                                         "weight", &block->buffer, &err) >= 0,
                       "%s", err.message);
-        CHECK(diti_buffer_write(bench.device, buffer, 256, w->bytes + offset, part->rows * row_bytes, &err) >= 0);
+        CHECK(diti_buffer_write(bench.device, &block->buffer, 256, w->bytes + offset, part->rows * row_bytes, &err) >=
+              0);
         offset += part->rows * row_bytes;
         first = rows;
     }
@@ -481,7 +482,7 @@ static void check_cut(diti_device *device, dit_type type) {
     float *part = malloc(N * K * sizeof *part);
     double *wanted = malloc(M * N * sizeof *wanted);
     diti_tensor out;
-    for (int i = 0; i < bench.buffer_count; i++) bench.buffers[i].replicas = replicas;
+    for (int i = 0; i < bench.block_count; i++) bench.blocks[i].replicas = replicas;
     desc.cut.row = 8;
     desc.cut.rows = N;
     desc.cut.columns[0].first = 256;
@@ -1364,7 +1365,8 @@ static void check_rounded_product(diti_device *device, const char *what) {
     for (uint32_t i = 0; i < x.rows * SIZE; i++) /* times 0 that is not 0 */
         if (!isfinite(x.data[i]) || (device->rung >= DITI_RUNG_HALF && fabsf(x.data[i]) >= 65520)) x.data[i] = 1;
     for (uint32_t i = 0; i < SIZE * SIZE; i++) memcpy(w.bytes + 2 * i, i % SIZE == i / SIZE ? "\0\x3c" : "\0\0", 2);
-    CHECK(diti_buffer_write(device, &bench.buffers[0], w.weight.parts[0].offset, w.bytes, 2 * SIZE * SIZE, &err) >= 0);
+    CHECK(diti_buffer_write(device, &bench.blocks[0].buffer, w.weight.parts[0].offset, w.bytes, 2 * SIZE * SIZE,
+                            &err) >= 0);
     out = diti_linear(graph, input(&x, DITI_F32, 0, "x"), &w.weight, &desc);
     if (run_plan()) got = read_tensor(out);
     end();

@@ -107,7 +107,7 @@ static void check_model(dit_context *ctx, const char *path, uint32_t side) {
 /* ---- Shapes of large models: cut, never run ---- */
 
 static diti_weight imagined_weight(dit_type type, uint32_t rows, uint32_t columns, uint32_t kernel) {
-    static const diti_buffer nowhere;
+    static const diti_weight_block nowhere;
     diti_weight weight;
     memset(&weight, 0, sizeof weight);
     weight.name = "imagined";
@@ -115,7 +115,7 @@ static diti_weight imagined_weight(dit_type type, uint32_t rows, uint32_t column
     weight.rows = weight.parts[0].rows = rows;
     weight.columns = columns;
     weight.kernel = kernel;
-    weight.parts[0].buffer = &nowhere;
+    weight.parts[0].block = &nowhere;
     weight.part_count = 1;
     return weight;
 }

@@ -64,7 +64,7 @@ typedef enum rate { RATE_FMA, RATE_HALF, RATE_DOT, RATE_COOP, RATE_COOP_I8, RATE
 
 typedef struct held { /* random weights, kept while their plan lives */
     diti_weight weight;
-    diti_buffer buffers[DITI_MAX_WEIGHT_PARTS];
+    diti_weight_block blocks[DITI_MAX_WEIGHT_PARTS];
     struct held *next;
 } held;
 
@@ -232,7 +232,7 @@ static int random_buffer(bench *b, diti_buffer *buffer, dit_type type, uint32_t 
 static int random_part(bench *b, held *h, uint32_t rows, uint64_t row_bytes) {
     diti_weight *weight = &h->weight;
     diti_weight_part *part = &weight->parts[weight->part_count];
-    diti_buffer *buffer = &h->buffers[weight->part_count];
+    diti_buffer *buffer = &h->blocks[weight->part_count].buffer;
     if (weight->part_count == DITI_MAX_WEIGHT_PARTS)
         return complain(EXIT_USAGE, "weights [%u, %u] are too large for this device; choose smaller sizes",
                         weight->rows, weight->columns);
@@ -240,7 +240,7 @@ static int random_part(bench *b, held *h, uint32_t rows, uint64_t row_bytes) {
     if (!b->no_memory &&
         diti_buffer_create(b->device, rows * row_bytes, DITI_MEMORY_DEVICE, "random weights", buffer, &b->err) < 0)
         return failed(b);
-    part->buffer = buffer;
+    part->block = &h->blocks[weight->part_count];
     part->first_row = weight->part_count ? part[-1].first_row + part[-1].rows : 0;
     part->rows = rows;
     weight->part_count++;
@@ -302,7 +302,7 @@ static void free_weights(bench *b) {
     while (b->weights) {
         held *h = b->weights;
         uint32_t i;
-        for (i = 0; i < DITI_MAX_WEIGHT_PARTS; i++) diti_buffer_destroy(b->device, &h->buffers[i]);
+        for (i = 0; i < DITI_MAX_WEIGHT_PARTS; i++) diti_buffer_destroy(b->device, &h->blocks[i].buffer);
         b->weights = h->next;
         free(h);
     }

@@ -65,13 +65,14 @@ static const char *const rooms[][2] = {
     {"base", ""},
     {"io", "base"},
     {"vk", "base"},
-    {"graph", "base io vk"},
-    {"text", "base io vk graph"},
-    {"model", "base io vk graph"},
-    {"vae", "base io vk graph"},
+    {"weights", "base io vk"},
+    {"graph", "base io vk weights"},
+    {"text", "base io vk weights graph"},
+    {"model", "base io vk weights graph"},
+    {"vae", "base io vk weights graph"},
     {"sample", "base"},
-    {"split", "base io vk graph"},
-    {"job", "base io vk graph text model vae sample split"},
+    {"split", "base io vk weights graph"},
+    {"job", "base io vk weights graph text model vae sample split"},
 };
 
 static const char *allowed_rooms(const char *room) {

@@ -92,6 +92,10 @@ DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity,
     return true;
 }
 
+DIT_INTERNAL uint64_t diti_align_up(uint64_t value, uint64_t alignment) {
+    return (value + alignment - 1) / alignment * alignment;
+}
+
 DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out) {
     if (a && b > SIZE_MAX / a) return false;
     *out = a * b;

@@ -1,10 +1,6 @@
 /* Where tensors live: arena tensors share memory by liveness, states and inputs get their own. */
 #include "graph/graph.h"
 
-static VkDeviceSize diti_align_up(VkDeviceSize value, VkDeviceSize alignment) {
-    return (value + alignment - 1) / alignment * alignment;
-}
-
 /* A run of repeated segments is one loop, and one under guards may run again: whatever comes into it from before must
    survive until its last dispatch. */
 static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t end) {

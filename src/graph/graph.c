@@ -6,8 +6,6 @@ DIT_INTERNAL uint32_t diti_element_size(diti_element element) {
 
 DIT_INTERNAL bool diti_element_is_float(diti_element element) { return element == DITI_F32 || element == DITI_F16; }
 
-DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns) { return (columns + 15u) / 16u * 16u + 16u; }
-
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device) {
     memset(graph, 0, sizeof *graph);
     graph->device = device;

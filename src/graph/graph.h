@@ -7,283 +7,13 @@
    recorded work. */
 #ifndef DITI_GRAPH_H
 #define DITI_GRAPH_H
-#include "io/io.h"
-#include "vk/vk.h"
+#include "weights/weights.h"
 
 /* DITI_I8: rows of int8 with a scale each, the operands of W8A8. columns bytes, zeros up to a multiple of 16, the scale
    as F32, 12 bytes of nothing; pitch and offsets count bytes. */
 typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32, DITI_I8 } diti_element;
 DIT_INTERNAL uint32_t diti_element_size(diti_element element);
 DIT_INTERNAL bool diti_element_is_float(diti_element element); /* F32 or F16 */
-DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns);
-
-/* --- weights: already on the device, packed as stored. rows = outputs, columns = inputs (convolutions: Cin*kh*kw) ---
- */
-typedef struct diti_weight_part { /* rows [first_row, first_row + rows) */
-    const diti_buffer *buffer;
-    VkDeviceSize offset; /* bytes, multiple of 16 */
-    uint32_t first_row, rows;
-    const struct diti_streamed *streamed; /* not NULL: in no buffer; offset counts in the row of what is streamed */
-    const struct diti_pieces *pieces;     /* not NULL: of each row there, from offset on, these are wanted */
-} diti_weight_part;
-typedef struct diti_pieces { /* of bytes of a row become a row of other bytes */
-    uint64_t from_pitch, to_pitch;
-    struct {
-        uint64_t from, to, size;
-    } list[3];
-    uint32_t count;
-} diti_pieces;
-#define DITI_MAX_WEIGHT_PARTS 64u
-typedef struct diti_weight {
-    const char *name; /* for messages; owned by the model */
-    dit_type type;    /* vectors and small tables are always F32 on the device */
-    uint32_t rows, columns;
-    uint32_t kernel;     /* convolution kernel size: columns are (Cin, kernel, kernel); 1 for linear layers */
-    uint32_t part_count; /* 0: the model has no such weight (an absent bias) */
-    diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
-} diti_weight;
-
-/* Of a matrix that devices divide: rows [row, row + rows), rows 0: all; and of each row up to two stretches of columns,
-   side by side, count 0 of the first: all. */
-typedef struct diti_cut {
-    uint32_t row, rows;
-    struct {
-        uint32_t first, count;
-    } columns[2];
-} diti_cut;
-/* Values of a row that can't be parted: stretches of columns begin and end at multiples. */
-DIT_INTERNAL uint32_t diti_weight_unit(const diti_weight *weight);
-
-/* Bytes of so many rows on the device; false where the type has no such rows. */
-DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out);
-
-/* Where int8 rows come from: an I8 tensor of that type, or a tensor of floats or blocks that is quantized. */
-typedef struct diti_i8_source {
-    const diti_env *env;
-    const diti_checkpoint *checkpoint;
-    const diti_stored_tensor *tensor;
-    dit_type type;
-    uint32_t columns;
-} diti_i8_source;
-/* Rows [first, first + rows) as the device holds them. */
-DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t first, uint32_t rows, unsigned char *out,
-                                     dit_error *err);
-
-/* --- loading weights: from a checkpoint to device memory, in the order asked for, so that what is asked for in a row
-   (q, k, v) lies in a row. Asking only notes shapes and places; diti_loader_finish makes the memory and uploads. The
-   first error sticks. --- */
-typedef struct diti_weight_block {
-    diti_buffer buffer;
-    VkDeviceSize used;
-} diti_weight_block;
-typedef struct diti_upload { /* where bytes on the device come from (upload.c) */
-    const diti_stored_tensor *tensor;
-    uint64_t offset, size; /* stored bytes; int8 rows: bytes on the device */
-    uint32_t floats;       /* not 0: the whole tensor, converted to so many F32 */
-    bool turned;           /* floats: rows x columns from a tensor of columns x rows */
-    bool halves;           /* stored as BF16, on the device F16 */
-    dit_type i8;           /* int8 rows [first, first + rows) of that type, of so many columns; else 0 */
-    uint32_t first, rows, columns;
-    diti_weight_block *block; /* NULL: streamed */
-    VkDeviceSize target;
-    uint64_t kept; /* streamed: so many bytes from the first on lie in diti_streamed.kept */
-} diti_upload;
-/* A component's weights that are not resident: in thought one row of bytes, in the order of loading. */
-typedef struct diti_streamed {
-    struct diti_stream *stream; /* NULL: weights come to a device when a plan needs them, and stay (replica.c) */
-    struct diti_replicas *replicas;
-    const diti_env *env;
-    const diti_checkpoint *checkpoint;
-    diti_upload *uploads; /* by target */
-    size_t count, capacity;
-    uint64_t bytes;
-    unsigned char *kept; /* as many of the host, for what has been read once; NULL: it is read again. Guarded by the
-                            stream's busy */
-} diti_streamed;
-/* What is loaded of one stored type; a tensor of which only some rows are asked for counts with those. */
-typedef struct diti_weight_tally {
-    uint32_t tensors;
-    uint64_t parameters, stored_bytes, bytes; /* bytes: on the device, resident or not */
-} diti_weight_tally;
-#define DITI_TALLIES ((size_t)DIT_TYPE_I64 + 1)
-typedef struct diti_weights { /* the memory behind a component's weights */
-    diti_weight_block **blocks;
-    size_t block_count, block_capacity;
-    char **names; /* what diti_weight.name points at */
-    size_t name_count, name_capacity;
-    uint64_t bytes, parameters; /* bytes: resident */
-    uint64_t staged;            /* bytes of staging buffers that loading took from the device's memory besides */
-    diti_weight_tally types[DITI_TALLIES];
-    diti_streamed *streamed;        /* NULL: all is resident */
-    struct diti_replicas *replicas; /* what else is resident, on any device; NULL: of no device */
-} diti_weights;
-/* Parts of weights on other devices than that of loading, or cut from larger ones, or read when they were needed. */
-typedef struct diti_replica {
-    const diti_device *device;
-    const void *source; /* the part's buffer or diti_streamed */
-    VkDeviceSize from;
-    diti_pieces pieces; /* count 0: bytes as they are */
-    uint64_t bytes;
-    VkBuffer buffer;
-    VkDeviceSize offset;
-} diti_replica;
-typedef struct diti_replica_block {
-    diti_device *device;
-    diti_buffer buffer;
-} diti_replica_block;
-typedef struct diti_replicas {
-    diti_env env;
-    diti_device *home; /* where what was loaded is */
-    int lock;          /* spin lock: all that follows; nothing is copied or allocated on a device under it */
-    bool fetching;     /* one plan brings weights: it alone changes the lists */
-    diti_replica *list;
-    size_t count, capacity;
-    diti_replica_block **blocks;
-    size_t block_count, block_capacity;
-} diti_replicas;
-DIT_INTERNAL diti_replicas *diti_replicas_create(const diti_env *env, diti_device *home);
-DIT_INTERNAL void diti_replicas_free(diti_replicas *replicas);
-/* Bytes of weights on a device that are there besides what was loaded. */
-DIT_INTERNAL uint64_t diti_replicas_bytes(diti_replicas *replicas, const diti_device *device);
-typedef struct diti_weight_sizes { /* bytes */
-    uint64_t resident;             /* vectors, which are never streamed */
-    uint64_t matrices;             /* may be streamed */
-    uint64_t largest;              /* matrix that is read as a whole */
-    uint64_t table;                /* largest of those that are read in pieces of any size */
-    uint64_t piece;                /* least that can be read at once */
-} diti_weight_sizes;
-typedef struct diti_load_options { /* what a caller may ask for; NULL: nothing */
-    const dit_progress *progress;
-    const dit_type_rule *types;
-    uint32_t type_count;
-    diti_weight_sizes *sizes;   /* load nothing, tell this */
-    struct diti_stream *stream; /* matrices beyond keep are streamed through it, and the checkpoint and the environment
-                                   must stay; NULL: all are resident */
-    uint64_t matrices, keep;    /* bytes of matrices, and how many of them stay on the device */
-    bool int8_attention;        /* of dit_model_desc */
-    bool by_need;               /* matrices are read when a plan needs them; the same must stay */
-    bool *wide; /* not NULL: resident BF16 becomes F16 where the device computes with it, so that nothing expands it in
-                   every step; set where a value is too large for that: then loading fails and is done again without */
-} diti_load_options;
-typedef struct diti_loader {
-    diti_device *device; /* NULL: dry run, only shapes and sizes */
-    const diti_env *env;
-    const diti_checkpoint *checkpoint;
-    const char *prefix; /* in front of every stored name */
-    char scope[128];    /* in front of every name asked for: "transformer_blocks.3." */
-    const char *(*rename)(void *user, const char *name, char *out,
-                          size_t size); /* from the names asked for to stored ones; NULL: the same */
-    void *user;
-    const char *what; /* for progress: "transformer" */
-    const dit_progress *progress;
-    const char *component; /* rules name tensors COMPONENT.NAME, without the prefix */
-    const dit_type_rule *types;
-    uint32_t type_count;
-    uint32_t unrotated; /* layers that the rules want rotated and whose rows no group fills */
-    dit_error error;
-    diti_weights weights;
-    diti_upload *uploads;
-    size_t upload_count, upload_capacity;
-    diti_weight_sizes *sizes; /* not NULL: nothing is loaded */
-    struct diti_stream *stream;
-    uint64_t matrices, keep; /* of diti_load_options */
-    uint64_t seen, kept;     /* matrix bytes so far, and how many of them stay */
-    uint32_t skip;           /* rows of a matrix in the file before those that are asked for */
-    uint32_t join;           /* so many matrices are to lie side by side; 0: the next one stands alone */
-    bool chosen;             /* for all of those */
-    bool streaming;          /* the matrix at hand is streamed */
-    bool by_need;            /* of diti_load_options */
-    bool *wide;              /* the same */
-    bool *used;              /* for each tensor of the checkpoint whether it was asked for; NULL: none was */
-} diti_loader;
-/* prefix, checkpoint and progress must outlive the loader. Set rename and user afterwards where needed. */
-DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
-                                    const diti_checkpoint *checkpoint, const char *prefix, const char *what,
-                                    const dit_progress *progress);
-DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...) DITI_PRINTF(2, 3); /* "" ends it */
-DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name); /* NULL when absent */
-/* How many names before0after, before1after, ... exist. */
-DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
-/* The same number, or what key of the settings says instead; less than the file holds is refused (unused.c). */
-DIT_INTERNAL uint32_t diti_loader_layers(diti_loader *loader, diti_settings *settings, const char *key,
-                                         const char *before, const char *after);
-/* Notes that a tensor is asked for, as all functions that load one do. */
-DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor);
-/* Refuses a checkpoint with blocks beyond those that were asked for, and tells what else was not. */
-DIT_INTERNAL dit_result diti_loader_check_unused(diti_loader *loader);
-/* One number of a tensor's shape; 0 where there is no such tensor or dimension, or it is absurd. */
-DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index);
-/* From now on linear layers follow the rules of options, and matrices its limits. */
-DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, const diti_load_options *options);
-/* A matrix in its stored type; shape [rows, columns] is checked. Convolutions: columns = Cin*kernel*kernel, shape
-   [rows, Cin, kernel, kernel]; a 1x1 convolution is a matrix. */
-DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   uint32_t kernel, const char *name);
-/* The same for the weight of a linear layer, which may become int8. */
-DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   const char *name);
-/* The same for a table that only diti_gather_rows reads, whose parts may be small. */
-DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                  const char *name);
-/* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
-DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                   const char *name);
-/* A matrix [rows, columns] that is stored as [columns, rows], as F32. */
-DIT_INTERNAL void diti_load_transposed(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
-                                       const char *name);
-/* out = out's rows, then more's. false, and nothing done, where that can't be: other types or columns, too many parts;
- * vectors must lie side by side. */
-DIT_INTERNAL bool diti_weight_append(const diti_loader *loader, diti_weight *out, const diti_weight *more);
-/* So many values of a weight, and tensors, are not to be counted (again). */
-DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
-                                       uint64_t values);
-/* DIT_CANCELLED when progress said so; whatever is not DIT_OK frees everything. A dry run leaves bytes and parameters
- * in out. */
-DIT_INTERNAL dit_result diti_loader_finish(diti_loader *loader, diti_weights *out, dit_error *err);
-DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, diti_weights *weights);
-
-/* --- uploading (upload.c) --- */
-DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload); /* on the device */
-/* The next piece to read after `done` bytes on the device: at most `most` bytes, but at least one int8 row; tensors of
-   floats come whole. */
-DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done, uint64_t most);
-/* Reads (and converts) a piece. */
-DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
-                                         const diti_upload *upload, uint64_t done, uint64_t size, void *out,
-                                         dit_error *err);
-/* The same of a piece of BF16 that becomes F16. *wide is set, and it fails, where a value is too large for that. */
-DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_checkpoint *checkpoint,
-                                                const diti_upload *upload, uint64_t done, uint64_t size, uint16_t *out,
-                                                bool *wide, dit_error *err);
-/* The longest piece that has to be read at once. */
-DIT_INTERNAL uint64_t diti_upload_least(const diti_upload *upload);
-
-typedef struct diti_layer {
-    diti_weight weight, bias;
-} diti_layer;
-/* NAME.weight and NAME.bias: linear layers and convolutions. */
-DIT_INTERNAL void diti_load_layer(diti_loader *loader, diti_layer *out, uint32_t rows, uint32_t columns,
-                                  uint32_t kernel, const char *name);
-/* Rows [first, first + rows) of a linear layer that has `all` rows in the file. */
-DIT_INTERNAL void diti_load_layer_rows(diti_loader *loader, diti_layer *out, uint32_t first, uint32_t rows,
-                                       uint32_t all, uint32_t columns, const char *name);
-/* Vectors of equal length as one table: F32 [count, columns]. */
-DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const char *const *names, uint32_t count,
-                                    uint32_t columns);
-/* NAME.weight and NAME.bias of a norm with affine: vectors. */
-DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name);
-/* Up to three layers on one input (q, k, v), as one matrix where types and places allow it, else one by one
- * (diti_linear_joined). */
-typedef struct diti_joined {
-    diti_layer layers[3];
-    uint32_t count;
-} diti_joined;
-DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
-                                   uint32_t rows, uint32_t columns, bool biased);
-/* The stored name that belongs to name: the longest row of pairs (asked for, stored) that name begins with, up to a dot
-   or its end, gives its start. NULL when no row fits or size is too small. */
-DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
-                                     size_t size);
 
 /* --- tensors --- */
 typedef uint32_t diti_tensor; /* index into the graph; 0 is "none" */
@@ -446,7 +176,7 @@ typedef struct diti_graph {
     size_t exchange_count, exchange_capacity;
     diti_exchange_event *events;
     size_t event_count, event_capacity;
-    struct diti_cut_weight **cuts; /* weights that ops have made of larger ones */
+    diti_cut_weight **cuts; /* weights that ops have made of larger ones */
     size_t cut_count, cut_capacity;
     diti_mark *marks;
     size_t mark_count, mark_capacity;
@@ -455,10 +185,6 @@ typedef struct diti_graph {
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
 DIT_INTERNAL void diti_graph_free(diti_graph *graph);
-DIT_INTERNAL void diti_cuts_free(const diti_env *env, struct diti_cut_weight **cuts, size_t count);
-/* The wanted columns of so many rows. */
-DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows,
-                                   unsigned char *to);
 DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
 /* Keeps the first failure; returns 0 so that ops can `return diti_graph_fail(...)`. */
 DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
@@ -945,7 +671,7 @@ typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record 
 } diti_plan_dispatch;
 typedef struct diti_plan_slice {    /* one command buffer */
     uint32_t segment, first, count; /* of plan dispatches */
-    uint32_t group;                 /* of streamed weights that it reads; DITI_NO_GROUP: none */
+    uint32_t batch;                 /* of streamed weights that it reads; DITI_NO_BATCH: none */
     float us;                       /* predicted, then measured */
     float cut_us;                   /* predicted when it was cut */
     float planned_us;               /* predicted when the plan was made: for progress that never jumps back */
@@ -953,62 +679,6 @@ typedef struct diti_plan_slice {    /* one command buffer */
     uint64_t value; /* of the plan's timeline when its newest submission is finished */
     VkCommandBuffer primary, secondary;
 } diti_plan_slice;
-/* --- streamed weights (stream.c): two slots of device memory for a model, through which the matrices that are not
-   resident pass. A plan's dispatches fall into groups of consecutive ones whose matrices fit a slot; every group has
-   its slot, and every matrix its place in it, when the plan is made, so that nothing is recorded twice. The slot of a
-   slice's group is filled before the slice is submitted: by the host where it sees the memory, else by way of a ring of
-   pinned buffers. Jobs share the slots: whoever needs one takes it, as soon as the slices that read it are finished,
-   and its former user fills it again. --- */
-#define DITI_STREAM_SLOTS 2u
-#define DITI_NO_GROUP UINT32_MAX
-typedef struct diti_stream_slot {
-    diti_buffer buffer;
-    struct diti_plan *plan; /* whose group is in it, or on its way; NULL: nothing is */
-    uint32_t group;
-    bool ready;       /* all of it was read */
-    bool used;        /* a slice that reads it was submitted */
-    uint32_t item;    /* the next to read */
-    uint64_t done;    /* bytes of its source that were read */
-    uint64_t written; /* value of the stage's timeline when its copies are over */
-    VkSemaphore reader;
-    uint64_t reader_value; /* of that timeline, when the last slice that reads it is finished */
-    diti_buffer mirror;    /* for recorded plans, where the slot is not mapped: their commands copy it into the slot */
-    bool mirrored;         /* what is in it is only there so far */
-    const diti_buffer *marks;
-    uint32_t mark; /* what the word in marks comes to when the last frame that reads the slot is finished */
-} diti_stream_slot;
-typedef struct diti_stream {
-    diti_env env;
-    diti_device *device; /* NULL: a dry run */
-    VkDeviceSize slot_bytes;
-    VkDeviceSize piece;
-    bool keeps; /* what was read stays in host memory */
-    diti_stream_slot slots[DITI_STREAM_SLOTS];
-    diti_stage *stage;        /* NULL: the slots are mapped */
-    struct diti_stream *home; /* of the device that the model was loaded on; itself there */
-    struct diti_stream *next; /* behind home: those of other devices, which have slots of their own */
-    int lock;                 /* of home: guards busy, and the list */
-    bool busy;                /* of home: one thread at a time, for all devices, reads files and the host's copy */
-} diti_stream;
-/* slot_bytes: enough for the largest matrix. piece: least that can be read at once. */
-DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
-                                           VkDeviceSize piece, diti_stream **out, dit_error *err);
-/* Those of all devices, after the plans that use them; NULL is fine. */
-DIT_INTERNAL void diti_stream_destroy(diti_stream *home);
-
-typedef struct diti_plan_item { /* a streamed part in its group's slot */
-    const diti_streamed *streamed;
-    uint64_t from, bytes;             /* from: in the row of what is streamed. bytes: in the slot */
-    const struct diti_pieces *pieces; /* of columns; NULL: all */
-    uint64_t read;                    /* bytes from `from` on that it is made of: those of whole rows */
-    VkDeviceSize offset;              /* in the slot */
-} diti_plan_item;
-typedef struct diti_plan_group {
-    uint32_t first, count; /* of items */
-    uint32_t slot;
-    VkDeviceSize bytes;
-} diti_plan_group;
-
 /* --- frames: what calls of dit_job_record have put into the application's commands, and how long that took
    (frames.c) --- */
 #define DITI_FRAME_SLICES 64u /* of a frame that are timed */
@@ -1062,7 +732,7 @@ typedef struct diti_plan {
     diti_exchange_event *events;
     size_t event_count;
     uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* of each segment; the last: event_count */
-    struct diti_cut_weight **cuts;
+    diti_cut_weight **cuts;
     size_t cut_count;
     float limit_us;                    /* slices are cut to this */
     float launch_us;                   /* of a piece; the device's, unless slices have proved shorter */
@@ -1077,24 +747,15 @@ typedef struct diti_plan {
     VkCommandPool other_commands; /* of restore */
     VkQueryPool queries;          /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
     struct diti_profile *profile; /* what a traced plan keeps besides (profile.c); NULL: no trace */
-    VkSemaphore timeline;
-    uint64_t submitted; /* newest timeline value */
+    diti_timeline timeline;
     diti_plan_unread
         unread[DITI_UNREAD_SLICES]; /* a ring: slices that were submitted and whose timestamps were not read */
     uint32_t unread_first, unread_count;
     uint32_t last_slice_us;
     diti_frames frames;
     dit_counters counters;
-    diti_stream *stream; /* NULL: all weights are resident */
-    diti_plan_item *items;
-    size_t item_count, item_capacity;
-    diti_plan_group *groups;
-    size_t group_count, group_capacity;
-    uint32_t *source_groups;    /* of each dispatch; DITI_NO_GROUP: reads nothing streamed */
-    unsigned char *stream_rows; /* whole rows of streamed weights, of which it wants some columns; NULL: of none */
-    uint64_t stream_row_bytes;  /* so many bytes of them */
-    bool robbed;                /* a slot that it was filling was taken: the next time it fills one in one go */
-    bool recorded;              /* into the application's commands: slots are free when those have run */
+    diti_stream_client streaming;
+    uint32_t *source_batches; /* of each dispatch; DITI_NO_BATCH: reads nothing streamed */
 } diti_plan;
 typedef struct diti_plan_memory {
     VkDeviceSize activations, inputs;
@@ -1112,30 +773,28 @@ DIT_INTERNAL float diti_dispatch_us(const diti_speed *speed, const diti_dispatch
 DIT_INTERNAL uint32_t diti_dispatch_fills(const diti_device *device, const diti_dispatch *dispatch);
 /* Predicts the microseconds that a slice takes on the feigned device; 0: no device is feigned. */
 DIT_INTERNAL float diti_plan_feigned_us(const diti_plan *plan, const diti_plan_slice *slice);
-/* Of streamed weights (stream.c): before slices are made. */
-DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err);
+/* Before slices are made: which dispatches read streamed weights together (batch.c). */
+DIT_INTERNAL dit_result diti_plan_make_batches(diti_plan *plan, const diti_graph *graph, dit_error *err);
 /* Where a dispatch finds a part of a weight. */
 DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_tensor_info *weight,
                                                  VkBuffer *buffer);
-/* Sees to it that the device has what dispatches read of weights (replica.c). */
+/* Sees to it that the device has what dispatches read of weights (fetch.c). */
 DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err);
 /* How many bytes that would be, had none come yet. */
 DIT_INTERNAL uint64_t diti_graph_fetches(const diti_graph *graph);
-DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part); /* through slots, while the plan runs */
-/* Before and after a slice of a group is submitted: what it reads is in its slot, or on its way there, which submission
-   then waits for. submitted: whether it was. */
-DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission, dit_error *err);
-DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted);
-DIT_INTERNAL void diti_stream_forget(diti_plan *plan); /* it is about to be destroyed */
+/* diti_stream_claim for a plan. */
+DIT_INTERNAL dit_result diti_plan_claim_batch(diti_plan *plan, uint32_t batch, diti_submission *submission,
+                                              dit_error *err);
+DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan); /* it is about to be destroyed */
 /* A run of the plan begins, in which its slices are submitted or recorded; nothing of it is in flight. */
-DIT_INTERNAL void diti_stream_begin(diti_plan *plan, bool recorded);
+DIT_INTERNAL void diti_plan_begin_stream(diti_plan *plan, bool recorded);
 /* For recorded plans, each does nothing where all weights are resident: once before the first frame; before a slice,
    diti_plan_load and what its slot needs (DIT_WORKING: the slice is not to be recorded yet); at the end of every frame,
    empty ones too. */
-DIT_INTERNAL dit_result diti_stream_prepare(diti_plan *plan, dit_error *err);
-DIT_INTERNAL dit_result diti_stream_record(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
-                                           VkCommandBuffer commands, dit_error *err);
-DIT_INTERNAL void diti_stream_mark(const diti_plan *plan, VkCommandBuffer commands);
+DIT_INTERNAL dit_result diti_plan_prepare_stream(diti_plan *plan, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_record_stream(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                                VkCommandBuffer commands, dit_error *err);
+DIT_INTERNAL void diti_plan_mark_stream(const diti_plan *plan, VkCommandBuffer commands);
 DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
 /* Creates the descriptor sets of all slices and writes them. */
 DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
@@ -1269,7 +928,7 @@ DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32
 /* The same for slices to come, asked for in their order from the next one on, as long as it returns DIT_OK. */
 #define DITI_STREAM_AHEAD 256u
 typedef struct diti_stream_walk { /* zero at first */
-    uint32_t slots, group, slices;
+    uint32_t slots, batch, slices;
 } diti_stream_walk;
 DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
                                              uint64_t *bytes, dit_error *err);

@@ -295,7 +295,8 @@ static void diti_plan_free_blocks(diti_plan *plan) {
 }
 
 DIT_INTERNAL void diti_plan_wait(const diti_plan *plan) {
-    if (plan && plan->submitted) diti_timeline_wait(plan->device, plan->timeline, plan->submitted, UINT64_MAX, NULL);
+    if (plan && plan->timeline.submitted)
+        diti_timeline_wait(plan->device, plan->timeline.semaphore, plan->timeline.submitted, UINT64_MAX, NULL);
 }
 
 DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
@@ -303,7 +304,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     if (!plan) return;
     device = plan->device;
     diti_plan_wait(plan);
-    diti_stream_forget(plan);
+    diti_plan_forget_stream(plan);
     diti_profile_free(plan);
     diti_plan_free_retired(plan, true);
     diti_destroy_QueryPool(device, plan->frames.queries);
@@ -312,7 +313,7 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_destroy_CommandPool(device, plan->commands);
     diti_destroy_CommandPool(device, plan->other_commands);
     diti_destroy_DescriptorPool(device, plan->descriptors);
-    diti_destroy_Semaphore(device, plan->timeline);
+    diti_destroy_Semaphore(device, plan->timeline.semaphore);
     diti_plan_free_blocks(plan);
     diti_buffer_destroy(device, &plan->report);
     diti_free(&device->env, plan->guard_records);
@@ -327,18 +328,14 @@ DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
     diti_free(&device->env, plan->source_cut_us);
     diti_free(&device->env, plan->source_measured);
     diti_free(&device->env, plan->source_least);
-    diti_free(&device->env, plan->items);
-    diti_free(&device->env, plan->groups);
-    diti_free(&device->env, plan->source_groups);
-    diti_free(&device->env, plan->stream_rows);
     diti_free(&device->env, plan);
 }
 
 DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
-    VkSemaphore unused = plan->timeline;
+    diti_timeline unused = DITI_ZERO;
+    unused.semaphore = plan->timeline.semaphore;
     diti_guard_inherit(plan, before);
     plan->timeline = before->timeline;
-    plan->submitted = before->submitted;
     plan->frames.owed = before->frames.owed + before->frames.count - before->frames.told;
     plan->counters.dispatches += before->counters.dispatches;
     plan->counters.submits += before->counters.submits;
@@ -348,7 +345,6 @@ DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
     plan->counters.peer_bytes += before->counters.peer_bytes;
     plan->counters.streamed_bytes += before->counters.streamed_bytes;
     before->timeline = unused;
-    before->submitted = 0;
 }
 
 /* --- host access --- */
@@ -389,8 +385,8 @@ DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void
                          "tensor %s is [%u, %u] of %u bytes, room for %llu bytes was given", info->name, info->rows,
                          info->columns, (unsigned)element, (unsigned long long)size);
     }
-    if (plan->submitted) {
-        result = diti_timeline_wait(plan->device, plan->timeline, plan->submitted, UINT64_MAX, err);
+    if (plan->timeline.submitted) {
+        result = diti_timeline_wait(plan->device, plan->timeline.semaphore, plan->timeline.submitted, UINT64_MAX, err);
         if (result < 0) return result;
     }
     all = (info->rows - 1) * pitch_bytes + row_bytes;
@@ -445,11 +441,11 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
     for (segment = first; segment < first + count; segment++) {
         for (slice = 0; slice < plan->segments[segment].count; slice++) {
             dit_result result = diti_plan_submit(plan, segment, slice, &value, err);
-            if (result >= 0 && plan->stream) result = diti_plan_run_ahead(plan, segment, slice, err);
+            if (result >= 0 && plan->streaming.stream) result = diti_plan_run_ahead(plan, segment, slice, err);
             if (result < 0) return result;
         }
     }
-    return value ? diti_timeline_wait(plan->device, plan->timeline, value, UINT64_MAX, err) : DIT_OK;
+    return value ? diti_timeline_wait(plan->device, plan->timeline.semaphore, value, UINT64_MAX, err) : DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err) {

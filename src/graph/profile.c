@@ -116,7 +116,7 @@ DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64
     if (entry->busy == entry->sets) diti_profile_overrun(plan, slice);
     flight = diti_profile_new_flight(plan);
     memset(flight, 0, sizeof *flight);
-    flight->value = plan->submitted;
+    flight->value = plan->timeline.submitted;
     flight->submission = diti_trace_submitted(plan->device->trace);
     flight->submit_ns = submit_ns;
     flight->slice = slice;
@@ -261,7 +261,7 @@ static void diti_profile_finish(diti_plan *plan, const diti_profile_flight *flig
 DIT_INTERNAL void diti_profile_collect(diti_plan *plan) {
     diti_profile *profile = plan->profile;
     uint64_t done = 0;
-    if (!profile->flight_count || diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0) return;
+    if (!profile->flight_count || diti_timeline_value(plan->device, plan->timeline.semaphore, &done, NULL) < 0) return;
     while (profile->flight_count && diti_profile_flight_at(profile, 0)->value <= done) {
         diti_profile_finish(plan, diti_profile_flight_at(profile, 0));
         profile->flight_first = (profile->flight_first + 1) % profile->flight_capacity;

@@ -191,7 +191,7 @@ static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
 }
 
 DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err) {
-    dit_result result = diti_timeline_create(plan->device, &plan->timeline, err);
+    dit_result result = diti_timeline_create(plan->device, &plan->timeline.semaphore, err);
     if (result >= 0) result = diti_record_create_pool(plan, &plan->other_commands, err);
     if (result >= 0 && plan->guards) result = diti_record_restore(plan, err);
     return result;
@@ -270,7 +270,7 @@ DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
         diti_profile_collect(plan);
         return;
     }
-    if (!plan->unread_count || diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0) return;
+    if (!plan->unread_count || diti_timeline_value(plan->device, plan->timeline.semaphore, &done, NULL) < 0) return;
     for (; plan->unread_count; plan->unread_count--) {
         const diti_plan_unread *entry = &plan->unread[plan->unread_first];
         if (entry->value > done) return;
@@ -283,7 +283,7 @@ DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
 /* Where the ring is full the oldest one goes. */
 static void diti_record_submitted(diti_plan *plan, uint32_t slice) {
     diti_plan_unread *entry;
-    plan->slices[slice].value = plan->submitted;
+    plan->slices[slice].value = plan->timeline.submitted;
     if (!plan->queries) return;
     if (plan->unread_count == DITI_UNREAD_SLICES) {
         plan->unread_first = (plan->unread_first + 1) % DITI_UNREAD_SLICES;
@@ -291,7 +291,7 @@ static void diti_record_submitted(diti_plan *plan, uint32_t slice) {
     }
     entry = &plan->unread[(plan->unread_first + plan->unread_count++) % DITI_UNREAD_SLICES];
     entry->slice = slice;
-    entry->value = plan->submitted;
+    entry->value = plan->timeline.submitted;
 }
 
 /* --- submitting --- */
@@ -303,13 +303,13 @@ static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, 
     dit_result result;
     submission->commands = &commands;
     submission->count = commands ? 1 : 0;
-    submission->signal = plan->timeline;
-    submission->signal_value = plan->submitted + 1;
+    submission->signal = plan->timeline.semaphore;
+    submission->signal_value = plan->timeline.submitted + 1;
     result = diti_submit_after(plan->device, submission, err);
     diti_trace_close(&scope, 0);
     if (result < 0) return result;
     plan->counters.submits++;
-    plan->submitted++;
+    plan->timeline.submitted++;
     return DIT_OK;
 }
 
@@ -322,25 +322,25 @@ DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint
 DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
                                                diti_submission *submission, uint64_t *value, dit_error *err) {
     uint32_t index = plan->segments[segment].first + slice;
-    uint32_t group = plan->slices[index].group;
+    uint32_t batch = plan->slices[index].batch;
     uint64_t begin_ns;
     dit_result result = DIT_OK;
     if (!plan->profile && !plan->slices[index].primary) /* the run before was recorded, and its slices cut anew */
         result = diti_plan_record_primaries(plan, err);
-    if (result >= 0 && group != DITI_NO_GROUP) result = diti_stream_claim(plan, group, submission, err);
+    if (result >= 0 && batch != DITI_NO_BATCH) result = diti_plan_claim_batch(plan, batch, submission, err);
     if (result < 0) return result;
     begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
     diti_plan_learn(plan);
     result = diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary,
                                 submission, err);
-    if (group != DITI_NO_GROUP) diti_stream_release(plan, group, result >= 0);
+    if (batch != DITI_NO_BATCH) diti_stream_release(&plan->streaming, batch, result >= 0);
     if (result < 0) return result;
     diti_record_count(plan, segment, slice);
     if (plan->profile)
         diti_profile_submitted(plan, index, begin_ns);
     else
         diti_record_submitted(plan, index);
-    *value = plan->submitted;
+    *value = plan->timeline.submitted;
     return DIT_OK;
 }
 
@@ -348,7 +348,7 @@ DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuff
                                                   dit_error *err) {
     diti_submission submission = DITI_ZERO;
     dit_result result = diti_record_submit(plan, commands, &submission, err);
-    if (result >= 0) *value = plan->submitted;
+    if (result >= 0) *value = plan->timeline.submitted;
     return result;
 }
 
@@ -356,7 +356,7 @@ DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission 
     return diti_record_submit(plan, VK_NULL_HANDLE, submission, err);
 }
 
-DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline; }
+DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline.semaphore; }
 
 DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan) { return plan->last_slice_us; }
 

@@ -210,7 +210,7 @@ static void diti_recut_free(const diti_plan *plan, diti_plan_retired *old) {
 DIT_INTERNAL void diti_plan_free_retired(diti_plan *plan, bool all) {
     diti_plan_retired **at = &plan->retired;
     uint64_t done = 0;
-    if (!*at || (!all && diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0)) return;
+    if (!*at || (!all && diti_timeline_value(plan->device, plan->timeline.semaphore, &done, NULL) < 0)) return;
     while (*at) {
         diti_plan_retired *old = *at;
         bool over =
@@ -321,7 +321,7 @@ DIT_INTERNAL void diti_plan_cut_anew(diti_plan *plan, float limit_us, uint32_t s
         diti_recut_free(plan, old);
         return;
     }
-    old->value = plan->submitted;
+    old->value = plan->timeline.submitted;
     old->frame = plan->frames.count;
     old->next = plan->retired;
     plan->retired = old;

@@ -287,21 +287,22 @@ static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *
     memset(slice, 0, sizeof *slice);
     slice->segment = segment;
     slice->first = (uint32_t)plan->dispatch_count;
-    slice->group = DITI_NO_GROUP;
+    slice->batch = DITI_NO_BATCH;
     plan->segments[segment].count++;
     return DIT_OK;
 }
 
 /* Of streamed weights that a dispatch reads. */
-static uint32_t diti_slice_group(const diti_plan *plan, uint32_t source) {
-    return plan->source_groups ? plan->source_groups[source] : DITI_NO_GROUP;
+static uint32_t diti_slice_batch(const diti_plan *plan, uint32_t source) {
+    return plan->source_batches ? plan->source_batches[source] : DITI_NO_BATCH;
 }
 
-/* Whether a piece belongs into a command buffer of its own: that would become too long, or reads another group. */
+/* Whether a piece belongs into a command buffer of its own: that would become too long, or reads another batch of
+   streamed weights. */
 static bool diti_slice_is_full(const diti_plan *plan, const diti_plan_slice *slice, const diti_plan_dispatch *piece) {
-    uint32_t group = diti_slice_group(plan, piece->source);
+    uint32_t batch = diti_slice_batch(plan, piece->source);
     if (slice->count && slice->us + piece->us > plan->limit_us) return true;
-    return group != DITI_NO_GROUP && slice->group != DITI_NO_GROUP && slice->group != group;
+    return batch != DITI_NO_BATCH && slice->batch != DITI_NO_BATCH && slice->batch != batch;
 }
 
 /* Moves the pieces of the newest dispatch, [from, dispatch_count), into command buffers. These begin with a barrier,
@@ -324,7 +325,7 @@ static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t fr
         }
         if (i == from || plan->device->validated)
             piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
-        if (slice->group == DITI_NO_GROUP) slice->group = diti_slice_group(plan, piece->source);
+        if (slice->batch == DITI_NO_BATCH) slice->batch = diti_slice_batch(plan, piece->source);
         slice->count++;
         slice->us += piece->us;
         slice->cut_us = slice->us;
@@ -385,7 +386,7 @@ DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err)
 
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
     const diti_env *env = &plan->device->env;
-    dit_result result = diti_plan_make_groups(plan, graph, err);
+    dit_result result = diti_plan_make_batches(plan, graph, err);
     uint32_t i;
     if (result < 0) return result;
     plan->source_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_us);

@@ -158,7 +158,7 @@ static bool diti_product_agrees(const diti_product *p) {
     return error <= norm * 2e-4; /* also false for NaN */
 }
 
-static void diti_product_weight(const diti_product *p, const diti_buffer *buffer, diti_weight *weight) {
+static void diti_product_weight(const diti_product *p, const diti_weight_block *block, diti_weight *weight) {
     memset(weight, 0, sizeof *weight);
     weight->name = "self-test weight";
     weight->type = p->i8 ? DIT_TYPE_I8_ROW : p->half ? DIT_TYPE_F16 : DIT_TYPE_F32;
@@ -166,19 +166,20 @@ static void diti_product_weight(const diti_product *p, const diti_buffer *buffer
     weight->columns = p->k * diti_product_taps(p);
     weight->kernel = p->height ? 3 : 1;
     weight->part_count = 1;
-    weight->parts[0].buffer = buffer;
+    weight->parts[0].block = block;
     weight->parts[0].rows = p->n;
 }
 
-/* buffers: of the weights and the bias. */
+/* blocks: of the weights and the bias. */
 static dit_result diti_product_upload(diti_device *device, const diti_product *p, unsigned char *stored,
-                                      diti_buffer *buffers, dit_error *err) {
+                                      diti_weight_block *blocks, dit_error *err) {
     uint32_t bytes = diti_product_store(p, stored);
-    dit_result result = diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &buffers[0], err);
-    if (result >= 0) result = diti_buffer_write(device, &buffers[0], 0, stored, bytes, err);
+    dit_result result =
+        diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &blocks[0].buffer, err);
+    if (result >= 0) result = diti_buffer_write(device, &blocks[0].buffer, 0, stored, bytes, err);
     if (result < 0 || !p->bias) return result;
-    result = diti_buffer_create(device, p->n * 4, DITI_MEMORY_DEVICE, "self-test bias", &buffers[1], err);
-    return result < 0 ? result : diti_buffer_write(device, &buffers[1], 0, p->bias_values, p->n * 4, err);
+    result = diti_buffer_create(device, p->n * 4, DITI_MEMORY_DEVICE, "self-test bias", &blocks[1].buffer, err);
+    return result < 0 ? result : diti_buffer_write(device, &blocks[1].buffer, 0, p->bias_values, p->n * 4, err);
 }
 
 static dit_result diti_product_run(diti_device *device, diti_product *p, bool *agrees, dit_error *err) {
@@ -188,10 +189,10 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
     float *values = (float *)diti_alloc_array(&device->env, inputs + 2 * weights + 3 * outputs + 2 * (size_t)p->n + 64,
                                               sizeof *values);
     uint16_t *scratch = (uint16_t *)diti_alloc_array(&device->env, most, sizeof *scratch);
-    diti_buffer buffers[2];
+    diti_weight_block blocks[2];
     diti_weight weight, bias;
     dit_result result;
-    memset(buffers, 0, sizeof buffers);
+    memset(blocks, 0, sizeof blocks);
     *agrees = false;
     if (values && scratch) {
         p->x = values;
@@ -207,23 +208,23 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
         diti_product_fill(p->gate_values, p->n, 3, false);
         if (p->multiply) diti_product_fill(p->multiply_values, outputs, 4, true);
         if (p->residual) diti_product_fill(p->residual_values, outputs, 5, true);
-        result = diti_product_upload(device, p, (unsigned char *)(p->w + weights), buffers, err);
-        diti_product_weight(p, &buffers[0], &weight);
+        result = diti_product_upload(device, p, (unsigned char *)(p->w + weights), blocks, err);
+        diti_product_weight(p, &blocks[0], &weight);
         memset(&bias, 0, sizeof bias);
         bias.type = DIT_TYPE_F32;
         bias.rows = 1;
         bias.columns = p->n;
         bias.kernel = 1;
         bias.part_count = 1;
-        bias.parts[0].buffer = &buffers[1];
+        bias.parts[0].block = &blocks[1];
         bias.parts[0].rows = 1;
         if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, scratch, err);
         *agrees = result >= 0 && diti_product_agrees(p);
     } else {
         result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
     }
-    diti_buffer_destroy(device, &buffers[0]);
-    diti_buffer_destroy(device, &buffers[1]);
+    diti_buffer_destroy(device, &blocks[0].buffer);
+    diti_buffer_destroy(device, &blocks[1].buffer);
     diti_free(&device->env, values);
     diti_free(&device->env, scratch);
     return result;

@@ -238,27 +238,29 @@ static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
     const size_t begin = offsetof(dit_job, plan), size = offsetof(dit_job, health_readback) - begin;
     memset(rest, 0, sizeof *rest);
     rest->device = job->plan->device;
-    rest->timeline = job->plan->timeline;
-    rest->submitted = job->plan->submitted;
+    rest->timeline.semaphore = job->plan->timeline.semaphore;
+    rest->timeline.submitted = job->plan->timeline.submitted;
     rest->counters = job->plan->counters;
-    job->plan->timeline = VK_NULL_HANDLE;
-    job->plan->submitted = 0;
+    job->plan->timeline.semaphore = VK_NULL_HANDLE;
+    job->plan->timeline.submitted = 0;
     diti_job_destroy_plan(job);
     memset((unsigned char *)job + begin, 0, size);
 }
 
-static void diti_resume_drop(diti_device *device, diti_plan *rest) { diti_destroy_Semaphore(device, rest->timeline); }
+static void diti_resume_drop(diti_device *device, diti_plan *rest) {
+    diti_destroy_Semaphore(device, rest->timeline.semaphore);
+}
 
 /* The same counters, and on the same device the same timeline. */
 static void diti_resume_take_over(dit_job *job, diti_plan *rest) {
-    VkSemaphore other = rest->timeline;
-    uint64_t submitted = job->plan->submitted;
+    VkSemaphore other = rest->timeline.semaphore;
+    uint64_t submitted = job->plan->timeline.submitted;
     bool same = rest->device == job->device;
-    if (!same) rest->timeline = job->plan->timeline;
+    if (!same) rest->timeline.semaphore = job->plan->timeline.semaphore;
     diti_plan_continue(job->plan, rest);
     if (same) return;
-    job->plan->submitted = submitted;
-    rest->timeline = other;
+    job->plan->timeline.submitted = submitted;
+    rest->timeline.semaphore = other;
 }
 
 static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
@@ -354,7 +356,7 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
                          "devices %u and %u failed; a job goes on without one device, not without two",
                          job->places[failed], job->places[i]);
     }
-    if (diti_device_check(job->device, NULL) >= 0) diti_keep_poll(job, job->plan->submitted);
+    if (diti_device_check(job->device, NULL) >= 0) diti_keep_poll(job, job->plan->timeline.submitted);
     result = diti_resume_without(job, failed, &other);
     if (result != DIT_OK) {
         if (result < 0) *why = other;

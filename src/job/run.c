@@ -397,7 +397,7 @@ static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, 
     dit_result result;
     memset(flight, 0, sizeof *flight);
     if (job->follows) { /* the picture is the first one's */
-        flight->value = job->plan->submitted;
+        flight->value = job->plan->timeline.submitted;
         flight->stage = DIT_STAGE_DECODE;
         job->all_submitted = true;
         return DIT_OK;
@@ -502,7 +502,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
     }
     if (!job->begun) {
         job->moved_us = diti_clock_us();
-        for (i = 0; i < job->share_count; i++) diti_stream_begin(job->shares[i]->plan, recording);
+        for (i = 0; i < job->share_count; i++) diti_plan_begin_stream(job->shares[i]->plan, recording);
     }
     job->begun = true;
     job->recording = recording;
@@ -660,12 +660,12 @@ static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands,
         if (*us <= 0 || job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
         next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
         if (*us > 0 && *us + next > (float)budget_us) break;
-        result = diti_stream_record(job->plan, job->cursor.segment, job->cursor.slice, &bytes, commands, err);
+        result = diti_plan_record_stream(job->plan, job->cursor.segment, job->cursor.slice, &bytes, commands, err);
         if (result != DIT_OK) break;
         *us += next > 0 ? next : 1;
         diti_run_record_slice(job, commands);
     }
-    diti_stream_mark(job->plan, commands);
+    diti_plan_mark_stream(job->plan, commands);
     if (result >= 0) result = diti_run_load_ahead(job, &bytes, err);
     return result < 0 ? result : DIT_OK;
 }
@@ -694,7 +694,7 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
                            "dit_job_record: a split job has commands for several devices; use dit_job_step");
     else
         result = diti_plan_prepare_secondaries(job->plan, &error);
-    if (result >= 0) result = diti_stream_prepare(job->plan, &error);
+    if (result >= 0) result = diti_plan_prepare_stream(job->plan, &error);
     if (result >= 0) result = diti_job_verdict(job, &error);
     if (result < 0) return diti_run_fail(job, &error);
     diti_frames_learn(job->plan);

@@ -238,7 +238,8 @@ static bool diti_mesh_open(diti_mesh_member *member, uint32_t exchange) {
     }
     if (!port->open) member->open[member->open_count++] = exchange;
     port->open = true;
-    port->last = diti_lane_open(port->lane, port->side, port->copy, member->plan->timeline, member->plan->submitted);
+    port->last = diti_lane_open(port->lane, port->side, port->copy, member->plan->timeline.semaphore,
+                                member->plan->timeline.submitted);
     return true;
 }
 
@@ -367,10 +368,10 @@ static dit_result diti_mesh_moves(const diti_mesh *mesh, uint64_t *moves, bool *
     }
     for (i = 0; i < mesh->count && !*busy; i++) {
         const diti_plan *plan = mesh->members[i].plan;
-        dit_result result = diti_timeline_value(plan->device, plan->timeline, &done, err);
+        dit_result result = diti_timeline_value(plan->device, plan->timeline.semaphore, &done, err);
         if (result < 0) return result;
-        *moves += plan->submitted;
-        *busy = done < plan->submitted;
+        *moves += plan->timeline.submitted;
+        *busy = done < plan->timeline.submitted;
     }
     return DIT_OK;
 }

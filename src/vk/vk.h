@@ -207,9 +207,8 @@ typedef struct diti_buffer {
     dit_block block; /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
-    VkDeviceSize charged, pinned;   /* counted in memory_used, in host_used */
-    void *hook_mapped;              /* block.mapped as the application's allocator gave it, for its free */
-    struct diti_replicas *replicas; /* of loaded weights: where else they are; NULL: no weights */
+    VkDeviceSize charged, pinned; /* counted in memory_used, in host_used */
+    void *hook_mapped;            /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;
 
 /* --- traces: what happened when, for dit_trace_write. One for a context; every device points to it, NULL: none is
@@ -701,6 +700,10 @@ typedef struct diti_submission {
 } diti_submission;
 DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value);
 DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err);
+typedef struct diti_timeline {
+    VkSemaphore semaphore;
+    uint64_t submitted; /* its newest value, when all that was submitted has run */
+} diti_timeline;
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
 /* DIT_WORKING when the time ran out. */

@@ -1,6 +1,6 @@
 /* Tensors that a file holds and nobody asks for: blocks that the model's config does not count are refused, since the
    picture would be another one, and whatever else there is (tables that are computed here, losses) is told. */
-#include "graph/graph.h"
+#include "weights/weights.h"
 
 DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor) {
     const diti_checkpoint *checkpoint = loader->checkpoint;

@@ -1,4 +1,4 @@
-#include "graph/graph.h"
+#include "weights/weights.h"
 
 /* Loading is asked for tensor by tensor and done at the end: by then the layout is known, so that every block of device
    memory has exactly the size it needs, wrong shapes are found before anything is uploaded, and progress knows its
@@ -286,7 +286,7 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     } else {
         upload.block = diti_loader_place(loader, upload.size, &upload.target);
         if (!upload.block) return;
-        part->buffer = &upload.block->buffer;
+        part->buffer = upload.block;
     }
     if (!diti_loader_add_upload(loader, &upload)) return;
     part->offset = upload.target;
@@ -464,7 +464,7 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
     upload.floats = (uint32_t)count;
     upload.block = diti_loader_place(loader, count * sizeof(float), &upload.target);
     if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
-    out->parts[0].buffer = &upload.block->buffer;
+    out->parts[0].block = upload.block;
     out->parts[0].offset = upload.target;
     out->parts[0].rows = rows;
     out->part_count = 1;
@@ -489,7 +489,7 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
         if (!diti_loader_add_upload(loader, &upload)) return;
     }
     if (!upload.block) return;
-    out->parts[0].buffer = &upload.block->buffer;
+    out->parts[0].block = upload.block;
     out->parts[0].offset = first;
     out->parts[0].rows = count;
     out->part_count = 1;
@@ -744,7 +744,7 @@ static dit_result diti_loader_add_replicas(diti_loader *loader) {
     size_t i;
     weights->replicas = diti_replicas_create(loader->env, loader->device);
     if (!weights->replicas) diti_loader_fail_memory(loader);
-    for (i = 0; i < weights->block_count; i++) weights->blocks[i]->buffer.replicas = weights->replicas;
+    for (i = 0; i < weights->block_count; i++) weights->blocks[i]->replicas = weights->replicas;
     if (weights->streamed) weights->streamed->replicas = weights->replicas;
     return loader->error.result;
 }

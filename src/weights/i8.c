@@ -1,5 +1,7 @@
 /* Rows of int8 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type. */
-#include "graph/graph.h"
+#include "weights/weights.h"
+
+DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns) { return (uint32_t)diti_align_up(columns, 16) + 16u; }
 
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out) {
     if (!diti_type_is_i8(type)) return diti_type_bytes(type, rows, columns, out);

@@ -1,5 +1,5 @@
 /* From a checkpoint to bytes as the device holds them: copied, or converted on the way. */
-#include "graph/graph.h"
+#include "weights/weights.h"
 
 DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
     return upload->floats ? upload->floats * (uint64_t)sizeof(float) : upload->size;

@@ -1,0 +1,281 @@
+/* Streamed weights as a plan sees them: its dispatches fall into batches whose matrices fit a slot (weights/stream.c),
+   and every matrix has its place in it before anything is recorded. */
+#include "graph/graph.h"
+
+#define DITI_STREAM_ROWS ((uint64_t)256 << 10) /* of rows of which some columns are wanted */
+
+typedef struct diti_batch_maker {
+    diti_plan *plan;
+    VkDeviceSize room; /* of a batch */
+    uint32_t batch;    /* the open one */
+    dit_error *err;
+} diti_batch_maker;
+
+static bool diti_batch_no_memory(diti_batch_maker *maker) {
+    diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    return false;
+}
+
+static bool diti_batch_open(diti_batch_maker *maker) {
+    diti_plan *plan = maker->plan;
+    diti_stream_batch *batch;
+    if (!diti_grow(&plan->device->env, (void **)&plan->streaming.batches, &plan->streaming.batch_capacity,
+                   plan->streaming.batch_count, sizeof *plan->streaming.batches))
+        return diti_batch_no_memory(maker);
+    batch = &plan->streaming.batches[plan->streaming.batch_count];
+    memset(batch, 0, sizeof *batch);
+    batch->first = (uint32_t)plan->streaming.item_count;
+    maker->batch = (uint32_t)plan->streaming.batch_count++;
+    return true;
+}
+
+static const diti_stream_item *diti_batch_find(const diti_plan *plan, uint32_t batch, const diti_tensor_info *weight) {
+    const diti_weight_part *part = weight->part;
+    uint32_t i;
+    for (i = 0; batch != DITI_NO_BATCH && i < plan->streaming.batches[batch].count; i++) {
+        const diti_stream_item *item = &plan->streaming.items[plan->streaming.batches[batch].first + i];
+        if (item->streamed == part->streamed && item->from == part->offset && item->bytes == weight->bytes &&
+            item->pieces == part->pieces)
+            return item;
+    }
+    return NULL;
+}
+
+/* The streamed parts of a dispatch that batch lacks; returns their number and adds up their bytes. */
+static uint32_t diti_batch_missing(const diti_plan *plan, uint32_t batch, const diti_dispatch *source,
+                                   diti_stream_item *out, VkDeviceSize *bytes) {
+    uint32_t i, count = 0;
+    *bytes = 0;
+    for (i = 0; i < source->binding_count; i++) {
+        const diti_tensor_info *parent = &plan->tensors[plan->tensors[source->bindings[i].tensor].parent];
+        if (!source->bindings[i].tensor || parent->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(parent->part))
+            continue;
+        if (diti_batch_find(plan, batch, parent)) continue;
+        out[count].streamed = parent->part->streamed;
+        out[count].from = parent->part->offset;
+        out[count].bytes = parent->bytes;
+        out[count].pieces = parent->part->pieces;
+        out[count].read = parent->part->pieces ? parent->rows * parent->part->pieces->from_pitch : parent->bytes;
+        *bytes += diti_align_up(parent->bytes, 16);
+        count++;
+    }
+    return count;
+}
+
+static bool diti_batch_add(diti_batch_maker *maker, const diti_stream_item *items, uint32_t count) {
+    diti_plan *plan = maker->plan;
+    diti_stream_batch *batch = &plan->streaming.batches[maker->batch];
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        diti_stream_item *item;
+        if (!diti_grow(&plan->device->env, (void **)&plan->streaming.items, &plan->streaming.item_capacity,
+                       plan->streaming.item_count, sizeof *plan->streaming.items))
+            return diti_batch_no_memory(maker);
+        item = &plan->streaming.items[plan->streaming.item_count++];
+        *item = items[i];
+        item->offset = batch->bytes;
+        batch->bytes += diti_align_up(item->bytes, 16);
+        batch->count++;
+    }
+    return true;
+}
+
+/* Puts a dispatch into the open batch, or where that is full into a new one. */
+static bool diti_batch_take(diti_batch_maker *maker, uint32_t source) {
+    diti_plan *plan = maker->plan;
+    const diti_dispatch *dispatch = &plan->sources[source];
+    diti_stream_item items[DITI_MAX_BINDINGS];
+    VkDeviceSize bytes, used = maker->batch == DITI_NO_BATCH ? 0 : plan->streaming.batches[maker->batch].bytes;
+    uint32_t all = diti_batch_missing(plan, DITI_NO_BATCH, dispatch, items, &bytes);
+    uint32_t count = diti_batch_missing(plan, maker->batch, dispatch, items, &bytes);
+    plan->source_batches[source] = DITI_NO_BATCH;
+    if (!all) return true;
+    if (count && (maker->batch == DITI_NO_BATCH || used + bytes > maker->room)) {
+        if (!diti_batch_open(maker)) return false;
+        count = diti_batch_missing(plan, maker->batch, dispatch, items, &bytes);
+        if (bytes > plan->streaming.stream->slot_bytes) {
+            diti_fail(maker->err, DIT_ERROR_UNSUPPORTED_MODEL,
+                      "op %s reads %llu bytes of streamed weights at once, more than a slot of %llu", dispatch->name,
+                      (unsigned long long)bytes, (unsigned long long)plan->streaming.stream->slot_bytes);
+            return false;
+        }
+    }
+    if (!diti_batch_add(maker, items, count)) return false;
+    plan->source_batches[source] = maker->batch;
+    return true;
+}
+
+static bool diti_batch_segment(diti_batch_maker *maker, const diti_segment *segment) {
+    uint32_t i;
+    maker->batch = DITI_NO_BATCH;
+    for (i = segment->first; i < segment->first + segment->count; i++) {
+        if (!diti_batch_take(maker, i)) return false;
+    }
+    return true;
+}
+
+/* A repeated segment whose batches do not go round evenly would need one slot for its last batch and its first: then
+   smaller batches are tried. */
+static bool diti_batch_even_segment(diti_batch_maker *maker, const diti_segment *segment) {
+    diti_plan *plan = maker->plan;
+    size_t batches = plan->streaming.batch_count, items = plan->streaming.item_count;
+    uint32_t part, count;
+    for (part = 16; part >= 8; part--) {
+        plan->streaming.batch_count = batches;
+        plan->streaming.item_count = items;
+        maker->room = plan->streaming.stream->slot_bytes / 16 * part;
+        if (!diti_batch_segment(maker, segment)) return false;
+        count = (uint32_t)(plan->streaming.batch_count - batches);
+        if (!segment->repeated || count <= DITI_STREAM_SLOTS || count % DITI_STREAM_SLOTS == 0) break;
+    }
+    return true;
+}
+
+/* The stream behind the plan's weights, of its device; and room for rows of which it wants some columns. */
+static dit_result diti_batch_stream(diti_plan *plan, dit_error *err) {
+    diti_stream *home = NULL;
+    uint64_t row = 0;
+    size_t i;
+    dit_result result;
+    for (i = 1; i < plan->tensor_count; i++) {
+        const diti_tensor_info *tensor = &plan->tensors[i];
+        if (tensor->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(tensor->part)) continue;
+        if (home && home != tensor->part->streamed->stream)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "a plan cannot use several models with streamed weights");
+        home = tensor->part->streamed->stream;
+        if (tensor->part->pieces && tensor->part->pieces->from_pitch > row) row = tensor->part->pieces->from_pitch;
+    }
+    if (!home) return DIT_OK;
+    result = diti_stream_on(home, plan->device, &plan->streaming.stream, err);
+    plan->streaming.timeline = &plan->timeline;
+    if (result < 0 || !row) return result;
+    plan->streaming.row_bytes = row > DITI_STREAM_ROWS ? row : DITI_STREAM_ROWS;
+    plan->streaming.rows = (unsigned char *)diti_alloc_array(&plan->device->env, 1, (size_t)plan->streaming.row_bytes);
+    return plan->streaming.rows ? DIT_OK : diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+}
+
+DIT_INTERNAL dit_result diti_plan_make_batches(diti_plan *plan, const diti_graph *graph, dit_error *err) {
+    diti_batch_maker maker = DITI_ZERO;
+    dit_error error = DITI_ZERO; /* err may be NULL, and the result is in it */
+    uint32_t segment, i;
+    size_t before;
+    dit_result result = diti_batch_stream(plan, err);
+    if (result < 0 || !plan->streaming.stream) return result;
+    plan->source_batches =
+        (uint32_t *)diti_alloc_array(&plan->device->env, plan->source_count + 1, sizeof *plan->source_batches);
+    if (!plan->source_batches) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    maker.plan = plan;
+    maker.err = &error;
+    for (segment = 0; segment < graph->segment_count; segment++) {
+        before = plan->streaming.batch_count;
+        if (!diti_batch_even_segment(&maker, &graph->segments[segment])) {
+            if (err) *err = error;
+            return error.result;
+        }
+        for (i = (uint32_t)before; i < plan->streaming.batch_count; i++)
+            plan->streaming.batches[i].slot = i % DITI_STREAM_SLOTS;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_tensor_info *weight,
+                                                 VkBuffer *buffer) {
+    const diti_stream_item *item;
+    if (!diti_part_streams(weight->part)) {
+        *buffer = weight->buffer;
+        return weight->offset;
+    }
+    item = diti_batch_find(plan, plan->source_batches[source], weight);
+    *buffer = plan->streaming.stream->slots[plan->streaming.batches[plan->source_batches[source]].slot].buffer.buffer;
+    return item->offset;
+}
+
+/* --- while it runs --- */
+
+DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err) {
+    return diti_timeline_wait(plan->device, plan->timeline.semaphore, plan->timeline.submitted + 1, 1000000u, err);
+}
+
+DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan) { return plan->streaming.stream != NULL; }
+
+static uint32_t diti_batch_of(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    return plan->slices[plan->segments[segment].first + slice].batch;
+}
+
+static void diti_batch_count(diti_plan *plan) {
+    plan->counters.streamed_bytes += plan->streaming.read_bytes;
+    plan->streaming.read_bytes = 0;
+}
+
+DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                       dit_error *err) {
+    uint32_t batch = diti_batch_of(plan, segment, slice);
+    dit_result result;
+    if (batch == DITI_NO_BATCH) return DIT_OK;
+    result = diti_stream_load(&plan->streaming, batch, false, bytes, err);
+    diti_batch_count(plan);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
+                                             uint64_t *bytes, dit_error *err) {
+    uint32_t batch = diti_batch_of(plan, segment, slice), slot;
+    dit_result result;
+    if (++walk->slices > DITI_STREAM_AHEAD) return DIT_WORKING;
+    if (batch == DITI_NO_BATCH || (walk->slots && batch == walk->batch)) return DIT_OK;
+    slot = plan->streaming.batches[batch].slot;
+    if (walk->slots >> slot & 1u) return DIT_WORKING; /* what is in it is needed before */
+    walk->slots |= 1u << slot;
+    walk->batch = batch;
+    result = diti_stream_load(&plan->streaming, batch, true, bytes, err);
+    diti_batch_count(plan);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_claim_batch(diti_plan *plan, uint32_t batch, diti_submission *submission,
+                                              dit_error *err) {
+    dit_result result = diti_stream_claim(&plan->streaming, batch, submission, err);
+    diti_batch_count(plan);
+    return result;
+}
+
+DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan) {
+    if (plan->streaming.stream) diti_stream_forget(&plan->streaming, &plan->frames.marks);
+    diti_free(&plan->device->env, plan->streaming.items);
+    diti_free(&plan->device->env, plan->streaming.batches);
+    diti_free(&plan->device->env, plan->streaming.rows);
+    diti_free(&plan->device->env, plan->source_batches);
+}
+
+DIT_INTERNAL void diti_plan_begin_stream(diti_plan *plan, bool recorded) {
+    if (plan->streaming.stream) diti_stream_begin(&plan->streaming, recorded);
+}
+
+DIT_INTERNAL dit_result diti_plan_prepare_stream(diti_plan *plan, dit_error *err) {
+    diti_buffer *marks = &plan->frames.marks;
+    dit_result result;
+    if (!plan->streaming.stream || marks->buffer) return DIT_OK;
+    result = diti_stream_make_mirrors(&plan->streaming, err);
+    if (result >= 0) result = diti_buffer_create(plan->device, 16, DITI_MEMORY_READBACK, "frames", marks, err);
+    if (result < 0) return result;
+    memset(marks->block.mapped, 0, 16);
+    diti_buffer_flush(plan->device, marks);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_record_stream(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                                VkCommandBuffer commands, dit_error *err) {
+    uint32_t batch = plan->streaming.stream ? diti_batch_of(plan, segment, slice) : DITI_NO_BATCH;
+    dit_result result;
+    if (batch == DITI_NO_BATCH) return DIT_OK;
+    result = diti_stream_record(&plan->streaming, batch, &plan->frames.marks, (uint32_t)plan->frames.count, bytes,
+                                commands, err);
+    diti_batch_count(plan);
+    return result;
+}
+
+DIT_INTERNAL void diti_plan_mark_stream(const diti_plan *plan, VkCommandBuffer commands) {
+    if (plan->streaming.stream)
+        diti_stream_mark(plan->device, &plan->frames.marks, (uint32_t)plan->frames.count, commands);
+}

@@ -1,0 +1,442 @@
+/* Streamed weights: the slots that a model's jobs share, and how they are filled. */
+#include "weights/weights.h"
+
+/* --- the slots --- */
+
+static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_error *err) {
+    diti_device *device = stream->device;
+    VkDeviceSize usual;
+    bool mapped = true;
+    uint32_t i;
+    for (i = 0; i < DITI_STREAM_SLOTS; i++) {
+        dit_result result =
+            diti_buffer_create_shared(device, stream->slot_bytes, "streamed weights", &stream->slots[i].buffer, err);
+        if (result < 0) return result;
+        if (!stream->slots[i].buffer.block.mapped) mapped = false;
+    }
+    if (mapped) return DIT_OK;
+    usual = device->staging_bytes;
+    if (device->unified && usual > stream->slot_bytes / 8) usual = stream->slot_bytes / 8;
+    if (usual < device->staging_slot) usual = device->staging_slot;
+    if (piece < DITI_STAGING_LEAST) piece = usual < DITI_STAGING_LEAST ? usual : DITI_STAGING_LEAST;
+    return diti_stage_create(device, diti_stage_bytes(device, piece, usual), device->transfer_queue, &stream->stage,
+                             err);
+}
+
+DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
+                                           VkDeviceSize piece, diti_stream **out, dit_error *err) {
+    diti_stream *stream = (diti_stream *)diti_alloc_zero(env, sizeof *stream);
+    dit_result result = DIT_OK;
+    *out = NULL;
+    if (!stream) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to stream weights");
+    stream->env = *env;
+    stream->device = device;
+    stream->slot_bytes = slot_bytes;
+    stream->piece = piece;
+    stream->home = stream;
+    if (device) result = diti_stream_make(stream, piece, err);
+    if (result < 0)
+        diti_stream_destroy(stream);
+    else
+        *out = stream;
+    return result;
+}
+
+DIT_INTERNAL void diti_stream_destroy(diti_stream *home) {
+    diti_env env;
+    uint32_t i;
+    while (home) {
+        diti_stream *next = home->next;
+        env = home->env;
+        diti_stage_destroy(home->stage);
+        for (i = 0; i < DITI_STREAM_SLOTS && home->device; i++) {
+            diti_buffer_destroy(home->device, &home->slots[i].mirror);
+            diti_buffer_destroy(home->device, &home->slots[i].buffer);
+        }
+        diti_free(&env, home);
+        home = next;
+    }
+}
+
+/* Where two threads make it at the same time, the second one throws its own away. */
+DIT_INTERNAL dit_result diti_stream_on(diti_stream *home, diti_device *device, diti_stream **out, dit_error *err) {
+    VkDeviceSize limit = device->limits.block & ~(VkDeviceSize)0xffff, bytes = home->slot_bytes;
+    diti_stream *made = NULL, *found;
+    dit_result result;
+    for (;;) {
+        diti_lock(&home->lock);
+        for (found = home; found && found->device != device; found = found->next) {
+        }
+        if (!found && made) {
+            made->next = home->next;
+            home->next = found = made;
+            made = NULL;
+        }
+        diti_unlock(&home->lock);
+        if (found) break;
+        result = diti_stream_create(device, &home->env, bytes < limit ? bytes : limit, home->piece, &made, err);
+        if (result < 0) return result;
+        made->home = home;
+    }
+    diti_stream_destroy(made);
+    *out = found;
+    return DIT_OK;
+}
+
+/* --- one thread at a time reads, for all devices --- */
+
+static bool diti_stream_enter(diti_stream *stream) {
+    diti_stream *home = stream->home;
+    bool mine;
+    diti_lock(&home->lock);
+    mine = !home->busy;
+    home->busy = true;
+    diti_unlock(&home->lock);
+    return mine;
+}
+
+static void diti_stream_leave(diti_stream *stream) {
+    diti_stream *home = stream->home;
+    diti_lock(&home->lock);
+    home->busy = false;
+    diti_unlock(&home->lock);
+}
+
+static dit_result diti_client_pause(const diti_stream_client *client, dit_error *err) {
+    const diti_timeline *timeline = client->timeline;
+    return diti_timeline_wait(client->stream->device, timeline->semaphore, timeline->submitted + 1, 1000000u, err);
+}
+
+/* Waits until no other thread reads. */
+static dit_result diti_client_enter(const diti_stream_client *client, dit_error *err) {
+    while (!diti_stream_enter(client->stream)) {
+        dit_result result = diti_client_pause(client, err);
+        if (result < 0) return result;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part) { return part->streamed && part->streamed->stream; }
+
+#define DITI_STREAM_PIECE ((uint64_t)4 << 20) /* read at a time where nothing else limits it */
+
+/* --- filling a slot: under busy --- */
+
+static bool diti_slot_holds(const diti_stream_slot *slot, const diti_stream_client *client, uint32_t batch) {
+    return slot->client == client && slot->batch == batch;
+}
+
+/* Whether frames that read the slot are finished. */
+static bool diti_slot_marked(const diti_stream *stream, const diti_stream_slot *slot) {
+    if (!slot->marks) return true;
+    diti_buffer_invalidate(stream->device, slot->marks);
+    return (int32_t)(*(const volatile uint32_t *)slot->marks->block.mapped - slot->mark) >= 0;
+}
+
+/* The application's frames cannot be waited for but by looking: it may have thrown them away. */
+static dit_result diti_slot_wait_mark(const diti_stream *stream, const diti_stream_slot *slot,
+                                      const diti_stream_client *client, dit_error *err) {
+    uint64_t begin = diti_clock_us();
+    dit_result result = DIT_OK;
+    while (result >= 0 && !diti_slot_marked(stream, slot)) {
+        if (diti_clock_us() - begin > stream->device->patience_us)
+            return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                             "commands that dit_job_record wrote still read streamed weights after %llu ms; submit "
+                             "them, or destroy their job",
+                             (unsigned long long)(stream->device->patience_us / 1000));
+        result = diti_client_pause(client, err);
+    }
+    return result < 0 ? result : DIT_OK;
+}
+
+/* DIT_OK: nothing reads or writes the slot any more. */
+static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, const diti_stream_client *client,
+                                 bool wait, dit_error *err) {
+    uint64_t done = 0;
+    dit_result result = DIT_OK;
+    if (!wait && !diti_slot_marked(stream, slot)) return DIT_WORKING;
+    if (wait) result = diti_slot_wait_mark(stream, slot, client, err);
+    if (result < 0) return result;
+    slot->marks = NULL;
+    if (stream->stage) result = diti_stage_wait(stream->stage, slot->written, wait, err);
+    if (result != DIT_OK || !slot->reader) return result;
+    if (wait) return diti_timeline_wait(stream->device, slot->reader, slot->reader_value, UINT64_MAX, err);
+    result = diti_timeline_value(stream->device, slot->reader, &done, err);
+    return result < 0 || done >= slot->reader_value ? result : DIT_WORKING;
+}
+
+/* Takes the slot for a batch of client; what was in it is gone. */
+static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, diti_stream_client *client,
+                                 uint32_t batch, bool wait, dit_error *err) {
+    dit_result result = diti_slot_idle(stream, slot, client, wait, err);
+    if (result != DIT_OK) return result;
+    if (slot->client && slot->client != client && !slot->used) slot->client->robbed = true;
+    slot->client = client;
+    slot->batch = batch;
+    slot->ready = slot->used = false;
+    slot->mirrored = client->recorded && slot->mirror.buffer;
+    slot->item = 0;
+    slot->done = 0;
+    slot->reader = VK_NULL_HANDLE;
+    return DIT_OK;
+}
+
+/* The upload that holds what comes next of the slot's item; NULL: nothing does, and what is left fills up its last
+   word. */
+static diti_upload *diti_slot_find(const diti_stream_slot *slot, const diti_stream_item *item) {
+    const diti_streamed *streamed = item->streamed;
+    uint64_t at = item->from + slot->done;
+    size_t low = 0, high = streamed->count;
+    if (slot->done >= item->read) return NULL;
+    while (low < high) { /* the first that begins behind it */
+        size_t middle = low + (high - low) / 2;
+        if (streamed->uploads[middle].target <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low || at - streamed->uploads[low - 1].target >= diti_upload_bytes(&streamed->uploads[low - 1])) return NULL;
+    return &streamed->uploads[low - 1];
+}
+
+/* The file's message does not know which tensor was wanted. */
+static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why, dit_error *err) {
+    if (why->result != DIT_ERROR_IO && why->result != DIT_ERROR_BAD_FILE) {
+        if (err) *err = *why;
+        return why->result;
+    }
+    return diti_fail(err, why->result, "tensor %.160s, streamed while the job runs: %.300s", upload->tensor->name,
+                     why->message);
+}
+
+/* From the host's copy where there is one, which is written first: memory that the device sees may be slow to read. */
+static dit_result diti_streamed_read(const diti_streamed *streamed, diti_upload *upload, uint64_t done, uint64_t size,
+                                     void *out, dit_error *err) {
+    unsigned char *kept = streamed->kept ? streamed->kept + upload->target + done : NULL;
+    dit_result result;
+    if (!kept) return diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, out, err);
+    if (done + size > upload->kept) {
+        result = diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, kept, err);
+        if (result < 0) return result;
+        if (done <= upload->kept) upload->kept = done + size;
+    }
+    memcpy(out, kept, (size_t)size);
+    return DIT_OK;
+}
+
+/* How much of an upload, from `at` on, is read next: of an item of columns whole rows. */
+static uint64_t diti_slot_piece(const diti_stream *stream, const diti_stream_slot *slot, const diti_stream_item *item,
+                                const diti_upload *upload, uint64_t at, uint64_t bytes) {
+    uint64_t most = stream->stage ? stream->stage->bytes : DITI_STREAM_PIECE, left = item->read - slot->done, size;
+    const diti_pieces *pieces = item->pieces;
+    const diti_stream_client *client = slot->client;
+    if (most > bytes) most = bytes;
+    if (!pieces) {
+        size = diti_upload_piece(upload, at, most);
+        return size < left ? size : left;
+    }
+    if (most > client->row_bytes) most = client->row_bytes;
+    if (left > diti_upload_bytes(upload) - at) left = diti_upload_bytes(upload) - at;
+    if (most > left) most = left;
+    return most < pieces->from_pitch ? pieces->from_pitch : most / pieces->from_pitch * pieces->from_pitch;
+}
+
+static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, const diti_stream_item *item,
+                                 diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
+    const diti_pieces *pieces = item->pieces;
+    const diti_stream_client *client = slot->client;
+    uint64_t rows = pieces ? size / pieces->from_pitch : 0, put = pieces ? rows * pieces->to_pitch : size;
+    VkDeviceSize target = item->offset + (pieces ? slot->done / pieces->from_pitch * pieces->to_pitch : slot->done);
+    dit_error why = DITI_ZERO;
+    void *out = NULL;
+    dit_result result = DIT_OK;
+    if (slot->mirrored)
+        out = (unsigned char *)slot->mirror.block.mapped + target;
+    else if (stream->stage)
+        result = diti_stage_room(stream->stage, put, wait, &out, err);
+    else
+        out = (unsigned char *)slot->buffer.block.mapped + target;
+    if (result != DIT_OK) return result;
+    if (diti_streamed_read(item->streamed, upload, item->from + slot->done - upload->target, size,
+                           pieces ? client->rows : out, &why) < 0)
+        return diti_slot_fail(upload, &why, err);
+    if (pieces) diti_pieces_pick(pieces, client->rows, rows, (unsigned char *)out);
+    if (stream->stage && !slot->mirrored)
+        slot->written = diti_stage_put(stream->stage, slot->buffer.buffer, target, put);
+    return DIT_OK;
+}
+
+/* Reads at most *bytes of the slot's batch. */
+static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bool wait, uint64_t *bytes,
+                                 dit_error *err) {
+    diti_stream_client *client = slot->client;
+    const diti_stream_batch *batch = &client->batches[slot->batch];
+    while (slot->item < batch->count) {
+        const diti_stream_item *item = &client->items[batch->first + slot->item];
+        diti_upload *upload = diti_slot_find(slot, item);
+        uint64_t size;
+        dit_result result;
+        if (!upload) {
+            slot->item++;
+            slot->done = 0;
+            continue;
+        }
+        if (*bytes == 0) return DIT_WORKING;
+        size = diti_slot_piece(stream, slot, item, upload, item->from + slot->done - upload->target, *bytes);
+        result = diti_slot_read(stream, slot, item, upload, size, wait, err);
+        if (result != DIT_OK) return result;
+        *bytes -= size < *bytes ? size : *bytes;
+        client->read_bytes += size;
+        slot->done += size;
+    }
+    slot->ready = true;
+    return stream->stage && !slot->mirrored ? diti_stage_submit(stream->stage, err) : DIT_OK;
+}
+
+static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, bool ahead, bool wait, uint64_t *bytes,
+                                   dit_error *err) {
+    diti_stream *stream = client->stream;
+    diti_stream_slot *slot = &stream->slots[client->batches[batch].slot];
+    uint64_t all = UINT64_MAX, before;
+    bool hurry = client->robbed && !ahead; /* or two jobs might rob each other for ever */
+    diti_trace_scope scope;
+    dit_result result = DIT_OK;
+    if (diti_slot_holds(slot, client, batch) && slot->ready) return DIT_OK;
+    if (hurry) bytes = &all;
+    if (!diti_slot_holds(slot, client, batch)) {
+        if (ahead && slot->client && slot->client != client && !slot->used)
+            return DIT_WORKING; /* the other's is due first */
+        result = diti_slot_take(stream, slot, client, batch, wait, err);
+    }
+    if (result != DIT_OK || *bytes == 0) return result == DIT_OK ? DIT_WORKING : result;
+    before = *bytes;
+    scope = diti_trace_open(stream->device->trace, DITI_LANE_LOAD, "stream weights");
+    result = diti_slot_fill(stream, slot, wait || hurry, bytes, err);
+    diti_trace_close(&scope, (double)(before - *bytes));
+    if (result < 0) slot->client = NULL;
+    return result;
+}
+
+/* --- for those who run plans --- */
+
+DIT_INTERNAL dit_result diti_stream_load(diti_stream_client *client, uint32_t batch, bool ahead, uint64_t *bytes,
+                                         dit_error *err) {
+    dit_result result;
+    if (!diti_stream_enter(client->stream)) return DIT_WORKING;
+    result = diti_stream_fill(client, batch, ahead, false, bytes, err);
+    diti_stream_leave(client->stream);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_stream_claim(diti_stream_client *client, uint32_t batch, diti_submission *submission,
+                                          dit_error *err) {
+    diti_stream *stream = client->stream;
+    uint64_t all = UINT64_MAX;
+    dit_result result = diti_client_enter(client, err);
+    if (result < 0) return result;
+    result = diti_stream_fill(client, batch, false, true, &all, err);
+    if (result < 0) {
+        diti_stream_leave(stream);
+        return result;
+    }
+    if (stream->stage) {
+        diti_submission_wait(submission, stream->stage->timeline, stream->slots[client->batches[batch].slot].written);
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL void diti_stream_release(diti_stream_client *client, uint32_t batch, bool submitted) {
+    diti_stream_slot *slot = &client->stream->slots[client->batches[batch].slot];
+    if (submitted) {
+        slot->used = true;
+        slot->reader = client->timeline->semaphore;
+        slot->reader_value = client->timeline->submitted;
+        client->robbed = false;
+    }
+    diti_stream_leave(client->stream);
+}
+
+DIT_INTERNAL void diti_stream_forget(diti_stream_client *client, const diti_buffer *marks) {
+    uint32_t i;
+    while (!diti_stream_enter(client->stream)) {
+        if (client->timeline->semaphore) diti_client_pause(client, NULL);
+    }
+    for (i = 0; i < DITI_STREAM_SLOTS; i++) {
+        diti_stream_slot *slot = &client->stream->slots[i];
+        if (slot->client == client) slot->client = NULL;
+        if (slot->reader == client->timeline->semaphore) slot->reader = VK_NULL_HANDLE;
+        if (slot->marks == marks) slot->marks = NULL;
+    }
+    diti_stream_leave(client->stream);
+}
+
+/* --- recorded plans --- */
+
+DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded) {
+    uint32_t i;
+    if (!client->recorded && !recorded) return;
+    while (!diti_stream_enter(client->stream)) diti_client_pause(client, NULL);
+    for (i = 0; i < DITI_STREAM_SLOTS; i++) /* frames that were thrown away have copied nothing into them */
+        if (client->stream->slots[i].client == client) client->stream->slots[i].client = NULL;
+    client->recorded = recorded;
+    diti_stream_leave(client->stream);
+}
+
+DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err) {
+    diti_stream *stream = client->stream;
+    dit_result result = diti_client_enter(client, err);
+    uint32_t i;
+    if (result < 0) return result;
+    for (i = 0; i < DITI_STREAM_SLOTS && result >= 0 && stream->stage; i++) {
+        diti_buffer *mirror = &stream->slots[i].mirror;
+        if (!mirror->buffer)
+            result = diti_buffer_create(stream->device, stream->slot_bytes, DITI_MEMORY_UPLOAD,
+                                        "streamed weights of recorded jobs", mirror, err);
+    }
+    diti_stream_leave(stream);
+    return result;
+}
+
+static void diti_stream_barrier(const diti_device *device, VkCommandBuffer commands, VkPipelineStageFlags from,
+                                VkPipelineStageFlags to, VkAccessFlags access) {
+    VkMemoryBarrier barrier = DITI_ZERO;
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+    barrier.dstAccessMask = access;
+    device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+DIT_INTERNAL dit_result diti_stream_record(diti_stream_client *client, uint32_t batch, const diti_buffer *marks,
+                                           uint32_t mark, uint64_t *bytes, VkCommandBuffer commands, dit_error *err) {
+    const VkPipelineStageFlags shader = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, copy = VK_PIPELINE_STAGE_TRANSFER_BIT;
+    diti_device *device = client->stream->device;
+    diti_stream_slot *slot = &client->stream->slots[client->batches[batch].slot];
+    dit_result result;
+    if (!diti_stream_enter(client->stream)) return DIT_WORKING;
+    result = diti_stream_fill(client, batch, false, false, bytes, err);
+    if (result == DIT_OK && slot->mirrored) {
+        VkBufferCopy region = DITI_ZERO;
+        diti_buffer_flush(device, &slot->mirror);
+        region.size = client->batches[batch].bytes;
+        diti_stream_barrier(device, commands, shader | copy, copy, VK_ACCESS_TRANSFER_WRITE_BIT);
+        device->vk.CmdCopyBuffer(commands, slot->mirror.buffer, slot->buffer.buffer, 1, &region);
+        diti_stream_barrier(device, commands, copy, shader, VK_ACCESS_SHADER_READ_BIT);
+        slot->mirrored = false;
+    }
+    if (result == DIT_OK) {
+        slot->used = true;
+        slot->marks = marks;
+        slot->mark = mark;
+        client->robbed = false;
+    }
+    diti_stream_leave(client->stream);
+    return result;
+}
+
+DIT_INTERNAL void diti_stream_mark(const diti_device *device, const diti_buffer *marks, uint32_t mark,
+                                   VkCommandBuffer commands) {
+    const VkPipelineStageFlags shader = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, copy = VK_PIPELINE_STAGE_TRANSFER_BIT;
+    diti_stream_barrier(device, commands, shader | copy, copy, VK_ACCESS_TRANSFER_WRITE_BIT);
+    device->vk.CmdFillBuffer(commands, marks->buffer, 0, sizeof(uint32_t), mark);
+    diti_stream_barrier(device, commands, copy, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+}
