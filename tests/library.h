@@ -3,6 +3,8 @@
  * functions of the file twice: the linker takes the test's. */
 #ifndef LIBRARY_H
 #define LIBRARY_H
+#include "graph/ops_internal.h"
+#include "graph/plan_internal.h"
 #include "job/job.h"
 #include "split/mesh.h"
 #include "split/split.h"

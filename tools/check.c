@@ -87,10 +87,13 @@ static void check_includes(const char *room, const char *path) {
     char *text = read_file(path), *at = text;
     if (!allowed) printf("%s: %s is no room (tools/check.c has the table)\n", path, room), problems++;
     while (allowed && (at = strstr(at, "#include \""))) {
-        char target[128] = "";
+        char target[128] = "", file[128] = "";
         at += 10;
-        sscanf(at, "%127[^/\"]", target);
+        sscanf(at, "%127[^/\"]/%127[^\"]", target, file);
         checked++;
+        if (strcmp(target, room) && strstr(file, "_internal.h"))
+            printf("%s:%d: %s/%s is for the room %s alone\n", path, line_of(text, at), target, file, target),
+                problems++;
         if (!strcmp(target, "dit_api.h") || !strcmp(target, room) ||
             has_word(allowed, allowed + strlen(allowed), target))
             continue;

@@ -1,5 +1,5 @@
 /* Where tensors live: arena tensors share memory by liveness, states and inputs get their own. */
-#include "graph/graph.h"
+#include "graph/plan_internal.h"
 
 /* A run of repeated segments is one loop, and one under guards may run again: whatever comes into it from before must
    survive until its last dispatch. */

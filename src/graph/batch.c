@@ -1,6 +1,6 @@
 /* Streamed weights as a plan sees them: its dispatches fall into batches whose matrices fit a slot (weights/stream.c),
    and every matrix has its place in it before anything is recorded. */
-#include "graph/graph.h"
+#include "graph/plan_internal.h"
 
 #define DITI_STREAM_ROWS ((uint64_t)256 << 10) /* of rows of which some columns are wanted */
 

@@ -1,6 +1,7 @@
 /* The speed of a device is measured once per device and driver, and kept in the cache blob. Slices are cut by it, and
    devices share work by it. */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
+#include "graph/plan_internal.h"
 
 /* A GPU raises its clocks while it works: first it is kept busy for so long, then what takes at least the second time
    counts. A software driver is as fast at once, and filled by less. */

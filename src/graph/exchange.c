@@ -1,5 +1,6 @@
 /* Exchanges: what the plan of one device sends to others and receives from them. */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
+#include "graph/plan_internal.h"
 
 /* In use from the begin on, as a dispatch there would have it. */
 static void diti_exchange_use(diti_graph *graph, diti_tensor tensor) {

@@ -1,5 +1,6 @@
 /* The weights that a plan reads: cut for its device, and brought there where they are not yet (weights/replica.c). */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
+#include "graph/plan_internal.h"
 
 static const diti_weight *diti_cut_find(const diti_graph *graph, const diti_weight *weight, const diti_cut *cut) {
     size_t i;

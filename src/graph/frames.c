@@ -1,6 +1,6 @@
 /* Frames: what calls of dit_job_record have put into the application's command buffers, and how long that took. Times
    come from timestamps between the slices, in the application's own order of commands, or from the application. */
-#include "graph/graph.h"
+#include "graph/plan_internal.h"
 
 /* Timestamps of a frame: before its first slice and behind each of them. */
 #define DITI_FRAME_QUERIES (DITI_FRAME_SLICES + 1)

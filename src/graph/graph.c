@@ -1,4 +1,4 @@
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
 
 DIT_INTERNAL uint32_t diti_element_size(diti_element element) {
     return element == DITI_I8 ? 1u : element == DITI_F16 ? 2u : 4u;

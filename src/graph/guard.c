@@ -5,7 +5,8 @@
    the records after every segment, has raised e where that helps and let the segment run once more. What was not finite
    before anything was too large cannot be helped, and where all is F32 that is what guards are for: to say which op it
    was. */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
+#include "graph/plan_internal.h"
 
 /* Words of a record, as in guard.glsl. The first record is diti_health. */
 enum {

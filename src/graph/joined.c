@@ -1,4 +1,4 @@
-#include "graph/graph.h"
+#include "graph/ops.h"
 
 DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined) {
     const diti_weight *first = &joined->layers[0].weight;

@@ -1,6 +1,7 @@
 /* DIT_NO_SPLIT: groups of one device, which share nothing and exchange nothing. The functions that exchange are
    called in larger groups alone. */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
+#include "graph/plan_internal.h"
 
 DIT_INTERNAL uint32_t diti_group_count(const diti_group *group) {
     (void)group;

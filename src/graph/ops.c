@@ -1,5 +1,5 @@
 /* What the ops share: filling a dispatch, alignment, views of weights. */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
 
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
                                 uint32_t group_size) {

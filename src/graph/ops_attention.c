@@ -1,7 +1,7 @@
 /* Attention (shaders/attention_cpu.comp, attention_gpu.comp, attention_half.comp) and what prepares queries and keys
  * for it (qkv_post.comp).
  */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
 
 /* Push words of attention.glsl. */
 enum {

@@ -1,6 +1,6 @@
 /* Attention on cooperative matrices (shaders/attention_coop.comp): the tiles that a device gets. What is summed in
    which order depends on head_dim and the device alone, never on how many queries a subgroup or a workgroup has. */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
 
 #define DITI_ATTENTION_MATRIX_ROUNDS 60000u /* of loops, see DITI_ATTENTION_ROUNDS */
 

@@ -1,6 +1,6 @@
 /* Ops that work on each element alone (shaders/elementwise.comp) or move between planes and rows (shaders/pixels.comp).
  */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
 
 #define DITI_ELEMENTWISE_GROUP 64u /* invocations; each does four columns */
 #define DITI_SMALL_GUARD 16u       /* push word of elementwise.comp */

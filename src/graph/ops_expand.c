@@ -1,5 +1,5 @@
 /* Stored weights as matrices that kernels read (shaders/expand.comp), and rows of tables by index. */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
 
 #define DITI_EXPAND_GROUP 64u                  /* invocations; each makes four elements */
 #define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* of one expanded chunk, at most */

@@ -1,5 +1,5 @@
 /* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp); weighted rows (weigh.comp). */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
 
 enum {
     DITI_NORM_PART_RMS = 1,

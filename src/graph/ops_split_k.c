@@ -1,7 +1,7 @@
 /* Split-K: a product with too few tiles to fill the device is cut along K into products of their own, whose F32 results
    shaders/gemm_gpu.comp adds in order before the epilogue. The number of parts depends on the problem and the device
    alone, so that the same job gives the same bytes whatever the tiles and slices. */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
 
 #define DITI_SPLIT_DEPTH 2048u /* least K that is split (docs/kernels.md 1.4) */
 #define DITI_SPLIT_MOST 8u

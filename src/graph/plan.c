@@ -1,5 +1,5 @@
 /* The life of a plan: memory, pipelines, descriptor sets, host access. */
-#include "graph/graph.h"
+#include "graph/plan_internal.h"
 
 static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
     size_t i;

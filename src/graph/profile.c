@@ -1,5 +1,5 @@
 /* Traced plans: where the timestamps of a slice are, when they may be read, and what they say. */
-#include "graph/graph.h"
+#include "graph/plan_internal.h"
 
 /* --- layout --- */
 

@@ -1,5 +1,5 @@
 /* Command buffers: recorded once, submitted again and again, or executed inside the application's own. */
-#include "graph/graph.h"
+#include "graph/plan_internal.h"
 
 static void diti_record_barrier(const diti_plan *plan, VkCommandBuffer commands, VkPipelineStageFlags from,
                                 VkPipelineStageFlags to) {

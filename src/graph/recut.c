@@ -1,7 +1,7 @@
 /* Cutting a plan's dispatches anew, when measured times have shown that its slices are too long, or shorter than they
    need be. Dispatches, memory, pipelines and what is streamed when stay; slices, their descriptor sets and their
    commands are made again beside the old ones, which are freed when they have run. */
-#include "graph/graph.h"
+#include "graph/plan_internal.h"
 
 typedef struct diti_plan_retired { /* of one cut */
     struct diti_plan_retired *next;

@@ -1,7 +1,7 @@
 /* Weights of blocks that devices have but a part of: each keeps those of every so many-th block, and sends them to the
    others, which have room for two blocks. What ops read of a block's matrices becomes, where another device keeps them,
    a tensor that is received: from the begin of the block before on, up to that of its own. */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
 
 enum { DITI_SHARD_ROWS = 16 }; /* vectors and small tables are everywhere */
 

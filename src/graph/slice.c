@@ -1,6 +1,6 @@
 /* From dispatches to slices: every piece of work is cut until it respects the device's limits and the time budget, then
    gathered into command buffers of about that budget. */
-#include "graph/graph.h"
+#include "graph/plan_internal.h"
 
 /* The roofline model (Williams, Waterman, Patterson 2009): computing hides moving bytes, or the other way round. */
 DIT_INTERNAL float diti_dispatch_us(const diti_speed *speed, const diti_dispatch *dispatch) {

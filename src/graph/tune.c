@@ -1,7 +1,8 @@
 /* Tuning on request: every kernel has a usual size of tiles and up to two others, which give the same bytes. Ops ask
    here which one to take; where that was never measured on the device they leave a case, and diti_tune_run measures
    the cases of a graph, which is then built again. */
-#include "graph/graph.h"
+#include "graph/ops_internal.h"
+#include "graph/plan_internal.h"
 
 #define DITI_TUNE_RUNS 5u           /* of each candidate, in turn, so that what else the machine does meets all alike */
 #define DITI_TUNE_US 4000.0f        /* about so long is one run */

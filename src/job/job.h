@@ -1,7 +1,8 @@
 /* job: prompt -> image. The state machine behind the public calls. */
 #ifndef DITI_JOB_H
 #define DITI_JOB_H
-#include "graph/graph.h"
+#include "graph/ops.h"
+#include "graph/plan.h"
 #include "model/model.h"
 #include "sample/sample.h"
 #include "split/mesh.h"

@@ -2,7 +2,8 @@
  * denoiser evaluation. */
 #ifndef DITI_MODEL_H
 #define DITI_MODEL_H
-#include "graph/graph.h"
+#include "graph/ops.h"
+#include "graph/plan.h"
 #include "io/io.h"
 
 /* Text encoders that families are made for. */

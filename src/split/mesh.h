@@ -1,4 +1,4 @@
-/* split, on devices: several of them work on one job. Every device has a plan of its own (graph/graph.h), in which
+/* split, on devices: several of them work on one job. Every device has a plan of its own (graph/plan.h), in which
    exchanges say what it sends to others and receives from them; all plans have the same segments.
 
    peers   how the devices of a context reach each other: for every pair the best transport that proved itself
@@ -8,7 +8,7 @@
    Nothing here waits but where it says so: whoever runs a mesh pumps it, and host copies happen in the pumping. */
 #ifndef DITI_MESH_H
 #define DITI_MESH_H
-#include "graph/graph.h"
+#include "graph/plan.h"
 #include "split/split.h"
 
 /* ================= lanes ================= */

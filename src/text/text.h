@@ -1,7 +1,8 @@
 /* text: tokenizers and text encoders. */
 #ifndef DITI_TEXT_H
 #define DITI_TEXT_H
-#include "graph/graph.h"
+#include "graph/ops.h"
+#include "graph/plan.h"
 #include "io/io.h"
 #include "text/tokenizer.h"
 

@@ -1,7 +1,7 @@
 /* vae: decoders and encoders between latents and pixels. */
 #ifndef DITI_VAE_H
 #define DITI_VAE_H
-#include "graph/graph.h"
+#include "graph/ops.h"
 #include "io/io.h"
 
 typedef struct diti_vae diti_vae;

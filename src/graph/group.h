@@ -1,0 +1,73 @@
+/* group: several devices at one kind of work. Exchanges of rows between two devices, and what is made of them: gathers,
+   sums, heads for rows, blocks of which each device keeps a part. */
+#ifndef DITI_GROUP_H
+#define DITI_GROUP_H
+#include "graph/graph.h"
+
+/* An exchange begins behind the ops so far; its number. Without an end of its own it ends with its segment. */
+DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends);
+DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
+/* The exchange does not end with its segment: it may go on in later runs of this one and of others. Its tensor must be
+   a state or an input. */
+DIT_INTERNAL void diti_exchange_carry(diti_graph *graph, uint32_t exchange);
+/* Here all carried exchanges of that very tensor that have begun are through. */
+DIT_INTERNAL void diti_exchange_join(diti_graph *graph, diti_tensor tensor);
+/* Sends one and receives the other at the same time, before anything else goes on. */
+DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer);
+DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
+
+/* --- weights of blocks that devices keep a part of (shard.c) --- */
+/* The last thing done to a graph: in segments from `segment` on, matrices of block i (diti_graph_scope) are kept by
+   device i modulo `devices` alone, which sends them to all others in every run of a segment, one block ahead of their
+   use: (devices - 1) * the bytes of its matrices, each in whole words. All devices' graphs must have the same blocks.
+ */
+DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t devices, uint32_t segment);
+
+/* --- several devices at one kind of work (collective.c) --- */
+typedef struct diti_group {
+    uint32_t count, index;              /* count 0 and 1: this device alone; index: of this one among them */
+    uint32_t devices[DITI_MAX_DEVICES]; /* their numbers, as exchanges have them */
+    bool mirrored;                      /* the last has as much as the first, the last but one as the second, … */
+    float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */
+} diti_group;
+DIT_INTERNAL uint32_t diti_group_count(const diti_group *group); /* at least 1; NULL is fine */
+/* Of `total` rows, heads, layers each member has consecutive ones: those from its first to the next one's, which for
+   index count is total. None is left without where there are enough. */
+DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total);
+DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total);
+/* Every member has its rows of each of `items` items, part [items * own, columns]; all come to have all of them, a new
+   tensor [items * total, columns] of the same format. Sends items * own * columns elements to every other member. */
+DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *group, diti_tensor part, uint32_t items,
+                                         uint32_t total, const char *name);
+/* x F32 becomes the sum of all members' x, added in the order of members, so that all have the same bytes. Each sends
+   to each other one the rows that are that one's, of x and of the sum its own: of N equal parts 2 (N - 1) / N of x. */
+DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
+/* What comes from a device of the sequence is stored with the exponent of what this one has of it. */
+DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received);
+/* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
+   multiple of 16, and 16 for its scale. */
+DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
+DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out);
+/* Ends an exchange: the payload that has come by it, in that format. */
+DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
+                                           diti_element format);
+/* The format that payloads of a tensor have. */
+DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x);
+/* Columns of so many that are a member's, in whole fours: those from its first on. */
+DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns);
+/* Every member has made its columns of x, which then go to all: each sends rows * own columns to every other one. */
+DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x);
+/* Ulysses: from some rows of all heads to all rows of some heads, and back. kinds: what stands side by side, each of
+   heads * head_dim columns (q, k, v). rows[i]: of each item with member i; own heads: diti_group_size of heads. */
+typedef struct diti_exchange_heads {
+    const diti_group *group;
+    const uint32_t *rows;
+    uint32_t items, heads, head_dim;
+} diti_exchange_heads;
+/* [items * own rows, kinds * heads * head_dim] -> [items * all rows, kinds * own heads * head_dim] */
+DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                           uint32_t kinds);
+/* [items * all rows, own heads * head_dim] -> [items * own rows, heads * head_dim], out or a new tensor */
+DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                            diti_tensor out);
+#endif

@@ -1,0 +1,122 @@
+/* How ops fill a dispatch; no other room needs it. */
+#ifndef DITI_OPS_INTERNAL_H
+#define DITI_OPS_INTERNAL_H
+#include "graph/ops.h"
+
+/* Appends a copy of dispatch; widens the life of what it binds. One that is early comes to stand before the newest,
+   where that reads what the early one before has made: a device then computes a product while it expands the weights of
+   the next, by turns in two places, and waits once for both. */
+DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
+DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block);
+/* What cut leaves of weight (weight itself where it cuts nothing off); lives as long as the graph, and its plan. */
+DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut);
+
+/* --- tuning: what an op wants to be measured (tune.c) --- */
+typedef struct diti_gemm_image {                   /* a convolution's geometry */
+    uint32_t height, width, out_height, out_width; /* height and width after upsampling */
+    uint32_t kernel, stride, pad, upsample;
+    uint32_t above, outside; /* lines that height has besides the image's, before upsampling: above it, and in all */
+} diti_gemm_image;
+typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
+typedef struct diti_tune_case {
+    diti_tune_kind kind;
+    const char *module;            /* the kernel's */
+    diti_element formats[3];       /* x, weight, out; of attention all three the same */
+    uint32_t rows, columns, depth; /* M, N, K; queries, keys, heads */
+    uint32_t head_dim;
+    diti_gemm_image image; /* kernel 0: none */
+    uint64_t shapes;       /* diti_tune_choose sets it */
+} diti_tune_case;
+
+/* --- a dispatch (ops.c) --- */
+/* Zeroes dispatch; false when the graph has failed already or the shader is missing. constants[0] is the workgroup's
+ * size. */
+DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+                                uint32_t group_size);
+/* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
+DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
+                               uint8_t word, bool reads, bool writes);
+/* Every `div` workgroups of that binding touch the next `rows` rows, from `before` rows earlier to `after` rows later.
+ */
+DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
+                                    uint64_t rows, uint64_t before, uint64_t after);
+/* Appends the dispatch; groups is 64-bit so that too large a count is caught here. */
+DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count);
+/* Rows can be read four elements at a time (the last few of a row one by one, where columns is no multiple of 4). */
+DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor);
+/* Aligned, and columns is a multiple of 4; 0 is. */
+DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor);
+/* tensor itself, or an aligned copy. */
+DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name);
+DIT_INTERNAL uint32_t diti_op_float(float value); /* its bits, for push constants */
+/* Fails the graph unless tensor is [rows, columns] of floats that kernels can write four (F16: two) at a time. */
+DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
+                                   const char *name);
+/* An F32 vector [1, columns] (a bias, a norm's weight) as a tensor; 0 when absent or the graph failed. */
+DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
+                                               const char *name);
+/* Rows [first, first + rows) of a weight's part as [rows, columns] elements whose pitch is a multiple of 4: the weight
+   itself where it is F32 or F16 and allows it, else expanded (ops_expand.c); convolutions become (k, k, Cin). */
+DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
+                                        uint32_t rows, const char *name);
+/* How many rows to expand at a time. */
+DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
+/* A GEMM with its epilogue (ops_gemm.c); image: a convolution's geometry, or NULL. */
+typedef struct diti_gemm {
+    diti_tensor x, weight; /* weight [N, taps * K padded to 4] */
+    diti_tensor bias, multiply, gate, residual, out;
+    uint32_t activation; /* diti_activation */
+    uint32_t rows, columns, depth, rows_per_gate;
+    uint32_t
+        parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
+    const diti_gemm_image *image;
+    dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
+    const char *name;
+} diti_gemm;
+DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+/* Which candidate of a kernel to take, 0 being the usual one; all give the same bytes. */
+DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted);
+/* Whether `tiles` of the usual size are too few, and a product is done in parts (ops_split_k.c). */
+DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
+/* Does it in parts then; false: it is not split. */
+DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
+/* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
+#define DITI_ATTENTION_CONSTANTS 10u
+typedef struct diti_attention_tiles {
+    const char *module;
+    uint32_t group, block;                                        /* workgroup size and its queries */
+    uint32_t quads;                                               /* room for head_dim / 4 */
+    uint32_t constants[DITI_ATTENTION_CONSTANTS], constant_count; /* from id 6 on */
+} diti_attention_tiles;
+/* On cooperative matrices: false where the device has none that fit, or none worth it. int8: of queries and keys. */
+DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
+                                              uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out);
+
+/* A dispatch under guard (guard.c): does nothing in a graph that is not guarded. */
+typedef struct diti_guard_use {
+    diti_tensor out;         /* F16: may get an exponent; F32: only looked at; 0: neither */
+    diti_tensor operands[2]; /* without out: both are undone together; else the second one multiplies the result */
+    bool narrows;            /* the kernel makes F16 of an F32 operand 0 */
+    uint32_t binding;
+    uint8_t word;
+} diti_guard_use;
+DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, const diti_guard_use *use);
+/* The dispatch does nothing while a segment must run again. */
+DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word);
+/* `to` is stored with the exponent of `from`. */
+DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
+/* tensor, or a copy for kernels that know no exponents. */
+DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
+#define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
+#define DITI_OP_JUDGE 5u    /* of elementwise.comp */
+#define DITI_OP_WEIGH 6u
+#define DITI_OP_MERGE 7u
+
+/* --- queries and keys as int8 (ops_attention.c) --- */
+/* About the mean over all rows of the keys that diti_qkv_post would make of x: F32 [1, heads * head_dim]. */
+DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+/* What diti_qkv_post would make of x, as int8 with a scale for each head of each row, for diti_attention; mean is that
+   of the keys, which goes from them. I8 [rows, heads * diti_attention_int8_head]. */
+DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
+                                       bool keys);
+#endif
