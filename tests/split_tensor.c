@@ -3,7 +3,6 @@
    By hand: an argument is a folder with more packed models (gguf_sd35m_q8_0, gguf_sd35m_q6_k).
    test-runs: lavapipe */
 #include "library.h"
-#include "graph/ops_norm.c"
 #include "model/sd3.c"
 #include "split_job.h"
 #include "vulkan_test.h"

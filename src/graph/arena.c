@@ -166,3 +166,16 @@ DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *o
     diti_free(&graph->device->env, plan.blocks);
     return result;
 }
+
+DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
+                                       VkDeviceSize *size) {
+    const diti_tensor_info *info = &plan->tensors[tensor];
+    VkDeviceSize element = diti_element_size(info->format);
+    *offset = info->offset + info->first * element;
+    *size = ((VkDeviceSize)(info->rows - 1) * info->pitch + info->columns) * element;
+    if (plan->tensors[info->parent].storage == DITI_STORAGE_WEIGHT) {
+        *offset = plan->tensors[info->parent].offset + info->first * element;
+        return plan->tensors[info->parent].buffer;
+    }
+    return plan->blocks[info->block].buffer.buffer;
+}

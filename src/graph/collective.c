@@ -307,3 +307,13 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
         if (i != self) diti_payload_open(graph, parts[i], diti_heads_of(graph, desc, out, 0, desc->items * own, 0, i));
     return out;
 }
+
+DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
+                                              const char *name) {
+    diti_tensor most = 0;
+    if (diti_group_count(group) > 1) {
+        most = diti_quantize_measure(graph, x, rotated, "largest of rows");
+        most = diti_all_gather(graph, group, most, 1, group->count, "largest of rows");
+    }
+    return diti_quantize_agreed(graph, x, rotated, most, name);
+}

@@ -254,3 +254,19 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
     for (i = 0; i < dispatch->binding_count && dispatch->early; i++)
         if (dispatch->bindings[i].writes) graph->made_early = graph->tensors[dispatch->bindings[i].tensor].parent;
 }
+
+DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) {
+    diti_mark *mark;
+    if (diti_graph_failed(graph) || !graph->segment_count) return;
+    if (!diti_grow(&graph->device->env, (void **)&graph->marks, &graph->mark_capacity, graph->mark_count,
+                   sizeof *graph->marks)) {
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        return;
+    }
+    mark = &graph->marks[graph->mark_count++];
+    mark->block = block;
+    mark->segment = graph->segment_count - 1;
+    mark->place = (uint32_t)graph->dispatch_count;
+    mark->event = (uint32_t)graph->event_count;
+    mark->tensor = (uint32_t)graph->tensor_count;
+}

@@ -6,20 +6,9 @@
    before anything was too large cannot be helped, and where all is F32 that is what guards are for: to say which op it
    was. */
 #include "graph/ops_internal.h"
-#include "graph/plan_internal.h"
 
-/* Words of a record, as in guard.glsl. The first record is diti_health. */
-enum {
-    DITI_RECORD_STORE,    /* float: the result times that is stored */
-    DITI_RECORD_LOAD,     /* float: operands times that are what they stand for */
-    DITI_RECORD_NARROW,   /* float: an F32 operand times that becomes F16 */
-    DITI_RECORD_PEAK = 4, /* magnitudes, as bits, that did not fit: of the result, of that operand */
-    DITI_RECORD_WORDS = 8
-};
-#define DITI_RECORD_RUN 4u /* of the first record, behind diti_health: guard_run */
-#define DITI_GUARDED 23u   /* id of the specialization constant */
-#define DITI_GATED 13u     /* of elementwise.comp */
-#define DITI_INFINITY 0x7f800000u
+#define DITI_GUARDED 23u /* id of the specialization constant */
+#define DITI_GATED 13u   /* of elementwise.comp */
 
 /* A record, one more row of the tensor. */
 static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *what) {
@@ -81,14 +70,6 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
         if (record->load[1] == before) record->load[1] = guard;
     }
     graph->tensors[graph->tensors[to].parent].guard = guard;
-}
-
-DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name) {
-    diti_elementwise_desc copy = DITI_ZERO;
-    if (diti_graph_failed(graph) || !diti_guard_of(graph, tensor)) return tensor;
-    copy.out_f32 = true;
-    copy.name = name;
-    return diti_elementwise(graph, tensor, &copy);
 }
 
 /* Whose exponent the result has: the first record of its tensor, which may be written in parts; none where something
@@ -168,169 +149,4 @@ DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
     diti_guard_look(graph, graph->guard_judged ? graph->guard_judged : 1, (uint32_t)graph->guard_count);
     graph->guard_judged = (uint32_t)graph->guard_count;
     if (graph->guard_peers) diti_guard_agree(graph);
-}
-
-/* --- on the host --- */
-
-static uint32_t diti_guard_power(uint32_t up, uint32_t down) { return (127u + up - down) << 23; }
-
-static void diti_guard_fill(const diti_guard_record *records, size_t i, uint32_t *out) {
-    const diti_guard_record *record = &records[i];
-    uint32_t first = records[record->load[0]].exponent, second = records[record->load[1]].exponent;
-    /* A product's second operand is a factor of its result; queries and keys, whose result is no tensor, are both
-       undone in the scores. */
-    bool product = record->load[1] && record->has_result;
-    out[DITI_RECORD_STORE] = diti_guard_power(product ? second : 0, records[record->store].exponent);
-    out[DITI_RECORD_LOAD] = diti_guard_power(first + (product ? 0 : second), 0);
-    out[DITI_RECORD_NARROW] = diti_guard_power(0, records[record->narrow].exponent);
-}
-
-DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err) {
-    const diti_tensor_info *tensor = &plan->tensors[plan->guards];
-    size_t words = (size_t)tensor->rows * tensor->columns, i;
-    dit_result result;
-    uint32_t *all;
-    if (!plan->guards) return DIT_OK;
-    plan->guard_run++;
-    plan->guard_step = step;
-    all = (uint32_t *)diti_alloc_zero(&plan->device->env, words * sizeof *all);
-    if (!all) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the guards");
-    for (i = 1; i < tensor->rows; i++) diti_guard_fill(plan->guard_records, i, all + i * tensor->columns);
-    all[offsetof(diti_health, step) / sizeof *all] = step;
-    all[DITI_RECORD_RUN] = plan->guard_run;
-    result = diti_plan_write(plan, plan->guards, all, words * sizeof *all, err);
-    diti_free(&plan->device->env, all);
-    return result;
-}
-
-DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out) {
-    const uint32_t *words;
-    memset(out, 0, sizeof *out);
-    if (!plan->guards) return;
-    diti_buffer_invalidate(plan->device, &plan->report);
-    words = (const uint32_t *)plan->report.block.mapped;
-    out->step = plan->guard_step;
-    if (words[DITI_RECORD_RUN] == plan->guard_run) memcpy(out, words, sizeof *out);
-}
-
-static uint32_t diti_guard_peak(const diti_plan *plan, size_t record, uint32_t which) {
-    const uint32_t *words = (const uint32_t *)plan->report.block.mapped;
-    return words[record * plan->tensors[plan->guards].columns + DITI_RECORD_PEAK + which];
-}
-
-/* Takes a peak into account: makes e so large that it becomes 2^12 to 2^13. */
-static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record, uint32_t peak, diti_verdict *out) {
-    diti_guard_record *records = plan->guard_records;
-    uint32_t wanted = records[owner].exponent + (peak >> 23) - 139u;
-    if (!peak) return;
-    if (!out->record) {
-        out->record = record;
-        out->lost = peak >= DITI_INFINITY;
-    }
-    if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
-}
-
-/* What a report asks for, noted in the records; false: nothing. */
-static bool diti_guard_ask(diti_plan *plan, diti_verdict *out) {
-    diti_health health;
-    uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
-    memset(out, 0, sizeof *out);
-    diti_guard_read(plan, &health);
-    if (!health.blocked) return false;
-    for (i = 1; i < count; i++) {
-        const diti_guard_record *record = &plan->guard_records[i];
-        if (record->segment != health.blocked) continue;
-        diti_guard_consider(plan, record->narrow, record->narrow, diti_guard_peak(plan, i, 1), out);
-        diti_guard_consider(plan, record->store, i, diti_guard_peak(plan, i, 0), out);
-    }
-    out->segment = health.blocked - 1;
-    out->step = health.step;
-    out->name = plan->guard_records[out->record].name;
-    return true;
-}
-
-static void diti_guard_grant(diti_plan *plan) {
-    uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
-    for (i = 1; i < count; i++) {
-        diti_guard_record *record = &plan->guard_records[i];
-        if (record->wanted > record->exponent) record->exponent = record->wanted;
-        record->wanted = 0;
-    }
-}
-
-DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
-    if (!diti_guard_ask(plan, out)) return false;
-    diti_guard_grant(plan);
-    return true;
-}
-
-/* Records of one op stand in the same order in both plans, each of which may have others between them. */
-static void diti_guard_join_wanted(diti_plan *a, diti_plan *b) {
-    uint32_t i, k, next = 1, counts[2];
-    counts[0] = a->guards ? a->tensors[a->guards].rows : 0;
-    counts[1] = b->guards ? b->tensors[b->guards].rows : 0;
-    for (i = 1; i < counts[0]; i++) {
-        diti_guard_record *one = &a->guard_records[i], *other;
-        for (k = next; k < counts[1]; k++) {
-            other = &b->guard_records[k];
-            if (other->segment != one->segment || strcmp(other->name, one->name) != 0) continue;
-            if (other->wanted < one->wanted) other->wanted = one->wanted;
-            if (one->wanted < other->wanted) one->wanted = other->wanted;
-            next = k + 1;
-            break;
-        }
-    }
-}
-
-DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, diti_verdict *out) {
-    bool asked = false;
-    uint32_t i, k, turn;
-    for (i = 0; i < count; i++) asked = diti_guard_ask(plans[i], &out[i]) || asked;
-    for (turn = 0; turn < 2; turn++) /* what the first has not got may come from the last by way of others */
-        for (i = 0; i < count; i++)
-            for (k = 0; k < i && asked; k++) diti_guard_join_wanted(plans[k], plans[i]);
-    for (i = 0; i < count; i++) diti_guard_grant(plans[i]);
-    return asked;
-}
-
-DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before) {
-    uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
-    if (!before->guards || before->tensors[before->guards].rows != count) return;
-    for (i = 1; i < count; i++) plan->guard_records[i].exponent = before->guard_records[i].exponent;
-}
-
-DIT_INTERNAL void diti_guard_forget(diti_plan *plan) {
-    uint32_t i;
-    for (i = 0; plan->guards && i < plan->tensors[plan->guards].rows; i++) plan->guard_records[i].exponent = 0;
-}
-
-DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
-                                         uint32_t steps, dit_error *err) {
-    char where[48] = "";
-    if (!verdict->lost && tries <= DITI_GUARD_TRIES) return DIT_OK;
-    if (steps && plan->segments[verdict->segment].repeated)
-        diti_format(where, sizeof where, " in step %u of %u", verdict->step + 1, steps);
-    if (verdict->lost)
-        return diti_fail(err, DIT_ERROR_NOT_FINITE,
-                         "the result of %s is not finite%s; a weight or an input may be damaged", verdict->name, where);
-    return diti_fail(err, DIT_ERROR_NOT_FINITE, "%s still overflows fp16%s after %u tries; try the fp32 rung",
-                     verdict->name, where, DITI_GUARD_TRIES);
-}
-
-DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err) {
-    uint64_t value;
-    dit_result result = diti_guard_write(plan, step, err);
-    return result < 0 ? result : diti_plan_submit_commands(plan, plan->restore, &value, err);
-}
-
-DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err) {
-    diti_verdict verdict;
-    uint32_t tries = 0;
-    dit_result result = diti_plan_run(plan, segment, 1, err);
-    while (result >= 0 && diti_guard_raise(plan, &verdict)) {
-        result = diti_guard_check(plan, &verdict, ++tries, 0, err);
-        if (result >= 0) result = diti_guard_restore(plan, 0, err);
-        if (result >= 0) result = diti_plan_run(plan, segment, 1, err);
-    }
-    return result;
 }

@@ -81,12 +81,16 @@ DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_t
 
 DIT_INTERNAL void diti_exchange_widen(diti_graph *graph) { (void)graph; }
 
-DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) { (void)graph, (void)block; }
-
 DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t devices, uint32_t segment) {
     (void)graph, (void)self, (void)devices, (void)segment;
 }
 
 DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received) {
     (void)graph, (void)own, (void)received;
+}
+
+DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
+                                              const char *name) {
+    (void)group;
+    return diti_quantize(graph, x, rotated, name);
 }

@@ -61,17 +61,6 @@ DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor) {
     return diti_op_aligned(graph, tensor) && (!tensor || diti_tensor_get(graph, tensor)->columns % 4 == 0);
 }
 
-DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name) {
-    diti_elementwise_desc copy = DITI_ZERO;
-    diti_tensor_info info;
-    if (diti_graph_failed(graph) || diti_op_aligned(graph, tensor)) return tensor;
-    info = *diti_tensor_get(graph, tensor);
-    copy.name = name;
-    copy.out = diti_tensor_new(graph, info.format, info.rows, (info.columns + 3u) & ~3u, name);
-    copy.out = diti_tensor_view(graph, copy.out, 0, info.rows, 0, info.columns);
-    return diti_elementwise(graph, tensor, &copy);
-}
-
 DIT_INTERNAL uint32_t diti_op_float(float value) {
     uint32_t word;
     memcpy(&word, &value, sizeof word);

@@ -106,6 +106,26 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     return out;
 }
 
+DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name) {
+    diti_elementwise_desc copy = DITI_ZERO;
+    if (diti_graph_failed(graph) || !tensor || !diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard)
+        return tensor;
+    copy.out_f32 = true;
+    copy.name = name;
+    return diti_elementwise(graph, tensor, &copy);
+}
+
+DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name) {
+    diti_elementwise_desc copy = DITI_ZERO;
+    diti_tensor_info info;
+    if (diti_graph_failed(graph) || diti_op_aligned(graph, tensor)) return tensor;
+    info = *diti_tensor_get(graph, tensor);
+    copy.name = name;
+    copy.out = diti_tensor_new(graph, info.format, info.rows, (info.columns + 3u) & ~3u, name);
+    copy.out = diti_tensor_view(graph, copy.out, 0, info.rows, 0, info.columns);
+    return diti_elementwise(graph, tensor, &copy);
+}
+
 DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
     diti_elementwise_desc desc = DITI_ZERO;
     desc.out = to;

@@ -61,7 +61,7 @@ DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *we
                                         uint32_t rows, const char *name);
 /* How many rows to expand at a time. */
 DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
-/* A GEMM with its epilogue (ops_gemm.c); image: a convolution's geometry, or NULL. */
+/* A GEMM with its epilogue; image: a convolution's geometry, or NULL. */
 typedef struct diti_gemm {
     diti_tensor x, weight; /* weight [N, taps * K padded to 4] */
     diti_tensor bias, multiply, gate, residual, out;
@@ -73,13 +73,15 @@ typedef struct diti_gemm {
     dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
     const char *name;
 } diti_gemm;
+/* In one product or in several (ops_split_k.c); in one (ops_gemm.c). */
 DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm);
+/* Tiles of the usual size that a product has: down, and across. */
+DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across);
 /* Which candidate of a kernel to take, 0 being the usual one; all give the same bytes. */
 DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted);
 /* Whether `tiles` of the usual size are too few, and a product is done in parts (ops_split_k.c). */
 DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
-/* Does it in parts then; false: it is not split. */
-DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 /* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
 #define DITI_ATTENTION_CONSTANTS 10u
 typedef struct diti_attention_tiles {
@@ -111,6 +113,14 @@ DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tenso
 #define DITI_OP_JUDGE 5u    /* of elementwise.comp */
 #define DITI_OP_WEIGH 6u
 #define DITI_OP_MERGE 7u
+
+/* --- int8 rows of which other devices have columns, too (ops_norm.c) --- */
+/* The largest magnitude of each row, F32 [1, rows]. */
+DIT_INTERNAL diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
+/* diti_quantize, with the scales that rows have whose largest magnitudes stand in agreed, F32 [members, rows]; 0: x is
+   whole. */
+DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, bool rotated, diti_tensor agreed,
+                                              const char *name);
 
 /* --- queries and keys as int8 (ops_attention.c) --- */
 /* About the mean over all rows of the keys that diti_qkv_post would make of x: F32 [1, heads * head_dim]. */

@@ -144,8 +144,8 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
     return op.out;
 }
 
-static diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, bool rotated, diti_tensor agreed,
-                                        const char *name) {
+DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, bool rotated, diti_tensor agreed,
+                                              const char *name) {
     diti_norm_desc desc = DITI_ZERO;
     diti_norm_op op = DITI_ZERO;
     diti_tensor_info info;
@@ -167,8 +167,7 @@ DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool ro
     return diti_quantize_agreed(graph, x, rotated, 0, name);
 }
 
-/* The largest magnitude of each row, F32 [1, rows]. */
-static diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
+DIT_INTERNAL diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
     diti_norm_desc desc = DITI_ZERO;
     diti_norm_op op = DITI_ZERO;
     uint32_t rows;
@@ -183,16 +182,6 @@ static diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool 
     if (diti_graph_failed(graph)) return 0;
     diti_norm_emit(graph, &op);
     return diti_tensor_reshape(graph, op.out, 1, rows);
-}
-
-DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
-                                              const char *name) {
-    diti_tensor most = 0;
-    if (diti_group_count(group) > 1) {
-        most = diti_quantize_measure(graph, x, rotated, "largest of rows");
-        most = diti_all_gather(graph, group, most, 1, group->count, "largest of rows");
-    }
-    return diti_quantize_agreed(graph, x, rotated, most, name);
 }
 
 DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {

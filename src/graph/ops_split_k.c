@@ -37,14 +37,15 @@ static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tens
     gemm.out = diti_tensor_view(graph, partial, part * diti_split_rows(whole), whole->rows, 0, whole->columns);
     gemm.parts = 1;
     gemm.name = whole->name;
-    diti_op_gemm(graph, &gemm);
+    diti_op_gemm_whole(graph, &gemm);
 }
 
 DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
     return diti_split_depth(graph, gemm, tiles) < gemm->depth;
 }
 
-DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
+/* Does it in parts; false: it is not split. */
+static bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
     uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
     diti_gemm sum = *gemm;
     if (parts <= 1 || gemm->packed) return false;
@@ -52,6 +53,13 @@ DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, u
     for (i = 0; i < parts && !diti_graph_failed(graph); i++) diti_split_part(graph, gemm, sum.x, i, depth);
     sum.weight = 0;
     sum.depth = sum.parts = parts;
-    diti_op_gemm(graph, &sum);
+    diti_op_gemm_whole(graph, &sum);
     return true;
+}
+
+DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
+    uint32_t down, across;
+    if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
+    down = diti_op_gemm_tiles(graph, gemm, &across);
+    if (!diti_op_split_gemm(graph, gemm, (uint64_t)down * across)) diti_op_gemm_whole(graph, gemm);
 }

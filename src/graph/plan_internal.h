@@ -26,7 +26,6 @@ DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err)
 DIT_INTERNAL dit_result diti_plan_claim_batch(diti_plan *plan, uint32_t batch, diti_submission *submission,
                                               dit_error *err);
 DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan); /* it is about to be destroyed */
-DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
 /* Creates the descriptor sets of all slices and writes them. */
 DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
 /* The timeline, command pools, and what is recorded whatever the slices. */
@@ -41,6 +40,17 @@ DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffe
 /* Runs a segment once and tells what it took: by timestamps where they were read, else by the clock. */
 DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err);
 DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before); /* those of a plan that is replaced */
+
+/* --- records of guards (guard.c, guard_plan.c) --- */
+/* Words of a record, as in guard.glsl. The first record is diti_health. */
+enum {
+    DITI_RECORD_STORE,    /* float: the result times that is stored */
+    DITI_RECORD_LOAD,     /* float: operands times that are what they stand for */
+    DITI_RECORD_NARROW,   /* float: an F32 operand times that becomes F16 */
+    DITI_RECORD_PEAK = 4, /* magnitudes, as bits, that did not fit: of the result, of that operand */
+    DITI_RECORD_WORDS = 8
+};
+#define DITI_RECORD_RUN 4u /* of the first record, behind diti_health: guard_run */
 
 /* --- traced plans (profile.c): slices are recorded with timestamps of their own around each dispatch, some of them
    more than once, so that the same slice can be queued again before its timestamps were read --- */

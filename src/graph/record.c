@@ -241,15 +241,6 @@ DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t 
 
 /* --- what slices took --- */
 
-/* The first time counts as it is; later a longer one only by a quarter, since whatever else the machine does now and
-   then makes a slice longer, and nothing makes it shorter. */
-DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us) {
-    diti_plan_slice *entry = &plan->slices[slice];
-    plan->last_slice_us = (uint32_t)(us + 0.5f);
-    entry->us = entry->measured && us > entry->us ? entry->us + (us - entry->us) / 4 : us;
-    entry->measured = true;
-}
-
 static void diti_record_read(diti_plan *plan, uint32_t slice) {
     const diti_limits *limits = &plan->device->limits;
     uint64_t ticks[2], mask = limits->timestamp_bits >= 64 ? UINT64_MAX : ((uint64_t)1 << limits->timestamp_bits) - 1;

@@ -5,22 +5,6 @@
 
 enum { DITI_SHARD_ROWS = 16 }; /* vectors and small tables are everywhere */
 
-DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) {
-    diti_mark *mark;
-    if (diti_graph_failed(graph) || !graph->segment_count) return;
-    if (!diti_grow(&graph->device->env, (void **)&graph->marks, &graph->mark_capacity, graph->mark_count,
-                   sizeof *graph->marks)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-        return;
-    }
-    mark = &graph->marks[graph->mark_count++];
-    mark->block = block;
-    mark->segment = graph->segment_count - 1;
-    mark->place = (uint32_t)graph->dispatch_count;
-    mark->event = (uint32_t)graph->event_count;
-    mark->tensor = (uint32_t)graph->tensor_count;
-}
-
 typedef struct diti_shard {
     diti_graph *graph;
     uint32_t self, devices, segment;

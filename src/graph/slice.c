@@ -135,7 +135,7 @@ static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dis
     plan->device->vk.UpdateDescriptorSets(plan->device->device, DITI_MAX_BINDINGS, writes, 0, NULL);
 }
 
-DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
+static dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
     VkDescriptorBufferInfo ranges[DITI_MAX_BINDINGS];
     VkDescriptorSetAllocateInfo info;
     size_t i;
@@ -155,6 +155,25 @@ DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
         diti_slice_write_set(plan, &plan->sources[slice->source], slice->set, ranges);
     }
     return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err) {
+    VkDescriptorPoolSize size;
+    VkDescriptorPoolCreateInfo info;
+    VkResult vk;
+    if (plan->dispatch_count == 0) return DIT_OK;
+    memset(&info, 0, sizeof info);
+    size.type = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+    size.descriptorCount = (uint32_t)plan->dispatch_count * DITI_MAX_BINDINGS;
+    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+    info.maxSets = (uint32_t)plan->dispatch_count;
+    info.poolSizeCount = 1;
+    info.pPoolSizes = &size;
+    vk =
+        plan->device->vk.CreateDescriptorPool(plan->device->device, &info, plan->device->callbacks, &plan->descriptors);
+    if (vk != VK_SUCCESS)
+        return diti_fail_vk(err, vk, "vkCreateDescriptorPool failed for %u sets (%d)", info.maxSets, (int)vk);
+    return diti_plan_write_sets(plan, err);
 }
 
 static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t first, uint32_t groups, float us,
@@ -405,4 +424,13 @@ DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph 
         plan->segment_sources[i] = graph->segments[i].count;
     }
     return diti_plan_slice_sources(plan, err);
+}
+
+/* The first time counts as it is; later a longer one only by a quarter, since whatever else the machine does now and
+   then makes a slice longer, and nothing makes it shorter. */
+DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us) {
+    diti_plan_slice *entry = &plan->slices[slice];
+    plan->last_slice_us = (uint32_t)(us + 0.5f);
+    entry->us = entry->measured && us > entry->us ? entry->us + (us - entry->us) / 4 : us;
+    entry->measured = true;
 }

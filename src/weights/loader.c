@@ -38,6 +38,15 @@ static bool diti_loader_name(const diti_loader *loader, const char *name, char *
     return stored && diti_format(out, size, "%s%s", loader->prefix, stored);
 }
 
+DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor) {
+    const diti_checkpoint *checkpoint = loader->checkpoint;
+    if (!loader->used) loader->used = (bool *)diti_alloc_array(loader->env, diti_checkpoint_count(checkpoint), 1);
+    if (loader->used)
+        loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
+    else
+        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
+}
+
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name) {
     char stored[512];
     if (!diti_loader_name(loader, name, stored, sizeof stored)) return NULL;
@@ -52,6 +61,22 @@ DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before,
         count++;
     }
     return count;
+}
+
+DIT_INTERNAL uint32_t diti_loader_layers(diti_loader *loader, diti_settings *settings, const char *key,
+                                         const char *before, const char *after) {
+    uint32_t stored = diti_loader_count(loader, before, after);
+    uint32_t told = diti_setting_size(settings, key, stored, 1024);
+    char name[200], problem[400];
+    const diti_stored_tensor *first;
+    if (told >= stored) return told;
+    diti_format(name, sizeof name, "%s%u%s", before, (unsigned)told, after);
+    first = diti_loader_find(loader, name);
+    diti_format(problem, sizeof problem,
+                "%u, but the file holds %u: tensor '%.120s' and all behind it would be left out (%.120s)",
+                (unsigned)told, (unsigned)stored, first ? first->name : name, diti_checkpoint_name(loader->checkpoint));
+    diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key, problem);
+    return told;
 }
 
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index) {

@@ -2,31 +2,6 @@
    picture would be another one, and whatever else there is (tables that are computed here, losses) is told. */
 #include "weights/weights.h"
 
-DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor) {
-    const diti_checkpoint *checkpoint = loader->checkpoint;
-    if (!loader->used) loader->used = (bool *)diti_alloc_array(loader->env, diti_checkpoint_count(checkpoint), 1);
-    if (loader->used)
-        loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
-    else
-        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
-}
-
-DIT_INTERNAL uint32_t diti_loader_layers(diti_loader *loader, diti_settings *settings, const char *key,
-                                         const char *before, const char *after) {
-    uint32_t stored = diti_loader_count(loader, before, after);
-    uint32_t told = diti_setting_size(settings, key, stored, 1024);
-    char name[200], problem[400];
-    const diti_stored_tensor *first;
-    if (told >= stored) return told;
-    diti_format(name, sizeof name, "%s%u%s", before, (unsigned)told, after);
-    first = diti_loader_find(loader, name);
-    diti_format(problem, sizeof problem,
-                "%u, but the file holds %u: tensor '%.120s' and all behind it would be left out (%.120s)",
-                (unsigned)told, (unsigned)stored, first ? first->name : name, diti_checkpoint_name(loader->checkpoint));
-    diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key, problem);
-    return told;
-}
-
 static bool diti_loader_uses_prefix(const diti_loader *loader, const char *prefix) {
     uint32_t i, count = diti_checkpoint_count(loader->checkpoint);
     for (i = 0; i < count; i++) {

@@ -1,0 +1,269 @@
+/* Linear layers and convolutions: products chunk by chunk of their weights. */
+#include "graph/ops_internal.h"
+
+static bool diti_linear_operand(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns, bool f32,
+                                const char *what, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (!tensor) return true;
+    if (info->rows >= rows && info->columns == columns && diti_element_is_float(info->format) &&
+        (!f32 || info->format == DITI_F32))
+        return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s %s [%u, %u] does not fit [%u, %u]%s", name, what,
+                    info->name, info->rows, info->columns, rows, columns, f32 ? " of F32" : "");
+    return false;
+}
+
+static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_linear_desc *desc,
+                              const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint32_t gates;
+    if (diti_graph_failed(graph)) return false;
+    if (!weight->part_count || weight->columns != info->columns || info->format == DITI_U32 ||
+        (info->format == DITI_I8 && weight->type != (info->rotated ? DIT_TYPE_I8_ROW_ROTATED : DIT_TYPE_I8_ROW))) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] does not fit weight %s [%u, %u]", name,
+                        info->name, info->rows, info->columns, weight->name ? weight->name : "", weight->rows,
+                        weight->columns);
+        return false;
+    }
+    if (desc->rows.of && (info->rows % desc->rows.of || !desc->rows.count || desc->rows.first >= desc->rows.of ||
+                          desc->rows.count > desc->rows.of - desc->rows.first || desc->rows_per_gate % desc->rows.of)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s has %u rows, not items of %u with rows %u + %u",
+                        name, info->name, info->rows, desc->rows.of, desc->rows.first, desc->rows.count);
+        return false;
+    }
+    gates = desc->rows_per_gate ? (uint32_t)(diti_align_up(info->rows, desc->rows_per_gate) / desc->rows_per_gate) : 1;
+    return diti_linear_operand(graph, desc->multiply, info->rows, weight->rows, false, "multiplier", name) &&
+           diti_linear_operand(graph, desc->gate, gates, weight->rows, true, "gate", name) &&
+           diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
+}
+
+static diti_tensor diti_linear_columns(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+    diti_tensor_info info = *diti_tensor_get(graph, tensor);
+    if (!tensor || info.columns == count) return tensor;
+    return diti_tensor_view(graph, tensor, 0, info.rows, first, count);
+}
+
+static diti_tensor diti_linear_rows(diti_graph *graph, diti_tensor tensor, uint32_t first, uint32_t count) {
+    return tensor ? diti_tensor_view(graph, tensor, first, count, 0, diti_tensor_get(graph, tensor)->columns) : 0;
+}
+
+/* One product for the rows of each item: the weight is expanded once for all. */
+static void diti_linear_items(diti_graph *graph, const diti_gemm *all, const diti_rows *which) {
+    uint32_t row;
+    if (!which->of) diti_op_gemm(graph, all);
+    for (row = which->first; which->of && row < all->rows && !diti_graph_failed(graph); row += which->of) {
+        diti_gemm gemm = *all;
+        gemm.rows = which->count;
+        gemm.x = diti_linear_rows(graph, all->x, row, which->count);
+        gemm.multiply = diti_linear_rows(graph, all->multiply, row, which->count);
+        gemm.residual = diti_linear_rows(graph, all->residual, row, which->count);
+        gemm.out = diti_linear_rows(graph, all->out, row, which->count);
+        if (all->rows_per_gate) gemm.gate = diti_linear_rows(graph, all->gate, row / all->rows_per_gate, 1);
+        gemm.rows_per_gate = 0;
+        diti_op_gemm(graph, &gemm);
+    }
+}
+
+/* Output columns that belong to rows [first, first + rows) of a part of the weight. */
+static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weight *weight, const diti_rows *which,
+                              uint32_t part, uint32_t first, uint32_t rows) {
+    uint32_t column = weight->parts[part].first_row + first;
+    gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
+                              : diti_op_expand(graph, weight, part, first, rows, "expanded weight");
+    gemm.columns = rows;
+    gemm.bias = diti_linear_columns(graph, gemm.bias, column, rows);
+    gemm.multiply = diti_linear_columns(graph, gemm.multiply, column, rows);
+    gemm.gate = diti_linear_columns(graph, gemm.gate, column, rows);
+    gemm.residual = diti_linear_columns(graph, gemm.residual, column, rows);
+    gemm.out = diti_linear_columns(graph, gemm.out, column, rows);
+    diti_linear_items(graph, &gemm, which);
+}
+
+/* Packed weights are decoded by the product itself where it has one row of tiles, so that no weight is decoded twice;
+   else they are expanded before. */
+static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                                const diti_rows *which) {
+    uint32_t across;
+    if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image ||
+        (weight->type != DIT_TYPE_Q8_0 && weight->type != DIT_TYPE_Q4_0 && weight->type != DIT_TYPE_Q4_K &&
+         weight->type != DIT_TYPE_Q6_K))
+        return false;
+    return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
+}
+
+static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
+                               const diti_rows *which) {
+    uint32_t part, first;
+    for (part = 0; part < weight->part_count; part++) {
+        uint32_t rows = weight->parts[part].rows, most = diti_op_expand_rows(graph, weight, part);
+        diti_gemm one = *gemm;
+        one.columns = rows;
+        one.packed = weight->type;
+        if (diti_linear_decodes(graph, &one, weight, which))
+            most = rows;
+        else
+            one.packed = DIT_TYPE_STORED;
+        for (first = 0; first < rows && !diti_graph_failed(graph); first += most)
+            diti_linear_chunk(graph, one, weight, which, part, first, rows - first < most ? rows - first : most);
+    }
+}
+
+static diti_tensor diti_linear_input(diti_graph *graph, diti_tensor x, const diti_weight *weight, const char *name) {
+    if (!diti_type_is_i8(weight->type)) return diti_op_align(graph, x, name);
+    if (weight->columns > DITI_I8_MAX_COLUMNS) {
+        return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "op %s: rows of %u int8 values could overflow", name,
+                               weight->columns);
+    }
+    if (diti_tensor_get(graph, x)->format == DITI_I8) return x;
+    return diti_quantize(graph, x, weight->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+}
+
+DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                     const diti_linear_desc *desc) {
+    const char *name = desc->name ? desc->name : "linear";
+    uint32_t all_rows = weight->rows;
+    diti_gemm gemm = DITI_ZERO;
+    weight = diti_weight_cut(graph, weight, &desc->cut);
+    if (!diti_linear_check(graph, x, weight, desc, name)) return 0;
+    gemm.x = diti_linear_input(graph, x, weight, name);
+    gemm.rows = diti_tensor_get(graph, x)->rows;
+    gemm.depth = weight->columns;
+    gemm.bias = diti_op_vector_weight(graph, desc->unbiased ? NULL : desc->bias, all_rows, name);
+    if (gemm.bias && desc->cut.rows) gemm.bias = diti_tensor_view(graph, gemm.bias, 0, 1, desc->cut.row, weight->rows);
+    gemm.activation = (uint32_t)desc->activation;
+    gemm.multiply = desc->multiply;
+    gemm.gate = desc->gate;
+    gemm.rows_per_gate = desc->rows_per_gate;
+    gemm.residual = diti_guard_release(graph, desc->residual, name);
+    if (gemm.residual) gemm.multiply = diti_guard_release(graph, gemm.multiply, name);
+    gemm.name = name;
+    gemm.out = desc->out;
+    if (!gemm.out) {
+        gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
+    }
+    if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
+    diti_linear_chunks(graph, &gemm, weight, &desc->rows);
+    return gemm.out;
+}
+
+/* --- convolutions --- */
+
+static bool diti_conv_check(diti_graph *graph, diti_tensor x, const diti_weight *weight, const diti_conv_desc *desc,
+                            const diti_gemm_image *image, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint64_t rows = (uint64_t)desc->batch * ((uint64_t)desc->above + desc->height + desc->below) * desc->width;
+    uint32_t taps = weight->kernel * weight->kernel;
+    if (diti_graph_failed(graph)) return false;
+    if (info->rows != rows || !diti_element_is_float(info->format) || diti_type_is_i8(weight->type) ||
+        !weight->part_count || !taps || weight->columns % taps || info->columns != weight->columns / taps ||
+        !image->out_height || !image->out_width || (image->outside && desc->batch != 1) ||
+        (uint64_t)desc->batch * image->out_height * image->out_width > UINT32_MAX) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "op %s: %s [%u, %u] as %u images of %u x %u does not fit weight %s [%u, %u] with kernel %u",
+                        name, info->name, info->rows, info->columns, desc->batch, desc->height, desc->width,
+                        weight->name ? weight->name : "", weight->rows, weight->columns, weight->kernel);
+        return false;
+    }
+    return diti_linear_operand(graph, desc->residual, desc->batch * image->out_height * image->out_width, weight->rows,
+                               false, "residual", name);
+}
+
+static uint32_t diti_conv_out(uint32_t size, const diti_conv_desc *desc, uint32_t kernel) {
+    uint64_t padded = (uint64_t)size + desc->pad_before + desc->pad_after;
+    return padded < kernel ? 0 : (uint32_t)((padded - kernel) / (desc->stride ? desc->stride : 1)) + 1;
+}
+
+DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                     const diti_conv_desc *desc) {
+    const char *name = desc->name ? desc->name : "convolution";
+    diti_gemm_image image = DITI_ZERO;
+    diti_rows all = DITI_ZERO;
+    diti_gemm gemm = DITI_ZERO;
+    image.kernel = weight->kernel ? weight->kernel : 1;
+    image.stride = desc->stride ? desc->stride : 1;
+    image.pad = desc->pad_before;
+    image.upsample = desc->upsample;
+    image.above = desc->above;
+    image.outside = desc->above + desc->below;
+    image.height = (desc->height + image.outside) << image.upsample;
+    image.width = desc->width << image.upsample;
+    image.out_height = diti_conv_out(desc->height << image.upsample, desc, image.kernel);
+    image.out_width = diti_conv_out(image.width, desc, image.kernel);
+    if (!diti_conv_check(graph, x, weight, desc, &image, name)) return 0;
+    gemm.x = diti_op_align(graph, x, name);
+    gemm.rows = desc->batch * image.out_height * image.out_width;
+    gemm.depth = weight->columns / (image.kernel * image.kernel);
+    gemm.bias = diti_op_vector_weight(graph, desc->bias, weight->rows, name);
+    gemm.activation = (uint32_t)desc->activation;
+    gemm.residual = diti_guard_release(graph, desc->residual, name);
+    gemm.name = name;
+    if (image.kernel > 1 || image.stride > 1 || image.upsample || image.pad || desc->pad_after || image.outside)
+        gemm.image = &image;
+    gemm.out = desc->out;
+    if (!gemm.out)
+        gemm.out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, gemm.rows, weight->rows, name);
+    if (!diti_op_writable(graph, gemm.out, gemm.rows, weight->rows, name)) return 0;
+    diti_linear_chunks(graph, &gemm, weight, &all);
+    return gemm.out;
+}
+
+/* --- layers side by side --- */
+
+DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined) {
+    const diti_weight *first = &joined->layers[0].weight;
+    uint32_t i;
+    for (i = 1; i < joined->count; i++) {
+        if (joined->layers[i].weight.type != first->type) return NULL;
+    }
+    return diti_type_is_i8(first->type) ? first : NULL;
+}
+
+/* The layer that has row *row of all, which becomes its own. */
+static const diti_layer *diti_joined_at(const diti_joined *joined, uint32_t *row) {
+    uint32_t i = 0;
+    while (i + 1 < joined->count && *row >= joined->layers[i].weight.rows) *row -= joined->layers[i++].weight.rows;
+    return &joined->layers[i];
+}
+
+/* Some rows of each of several equal stretches: heads of q, of k, of v. */
+static diti_tensor diti_linear_kinds(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+                                     const diti_linear_desc *desc, uint32_t stretch) {
+    diti_linear_desc one = *desc;
+    uint32_t i, own = desc->cut.rows ? desc->cut.rows : stretch, rows = diti_tensor_get(graph, x)->rows;
+    if (!one.out)
+        one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, desc->kinds * own, one.name);
+    for (i = 0; i < desc->kinds && !diti_graph_failed(graph); i++) {
+        uint32_t row = i * stretch + desc->cut.row;
+        const diti_layer *layer = diti_joined_at(joined, &row);
+        diti_linear_desc part = one;
+        part.bias = &layer->bias;
+        part.cut.row = row;
+        part.cut.rows = own;
+        part.out = diti_tensor_view(graph, one.out, 0, rows, i * own, own);
+        diti_linear(graph, x, &layer->weight, &part);
+    }
+    return one.out;
+}
+
+DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+                                            const diti_linear_desc *desc) {
+    diti_linear_desc one = *desc;
+    uint32_t i, total = 0, column = 0;
+    const diti_weight *reader = joined->count > 1 ? diti_joined_reader(joined) : NULL;
+    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
+    if (diti_graph_failed(graph)) return 0;
+    if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
+        x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+    for (i = 0; i < joined->count; i++) total += joined->layers[i].weight.rows;
+    if (desc->kinds) return diti_linear_kinds(graph, x, joined, desc, total / desc->kinds);
+    if (!one.out) one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, total, one.name);
+    for (i = 0; i < joined->count; i++) {
+        const diti_layer *layer = &joined->layers[i];
+        diti_linear_desc part = one;
+        part.bias = &layer->bias;
+        if (joined->count > 1) part.out = diti_tensor_view(graph, one.out, 0, rows, column, layer->weight.rows);
+        diti_linear(graph, x, &layer->weight, &part);
+        column += layer->weight.rows;
+    }
+    return one.out;
+}
