@@ -1,6 +1,6 @@
-/* The checks of tools/check.sh that read text: rooms, api, budget, functions, readme, contains, pages, names, prose,
- * time. Exit code 0 is good; a line that begins with `note: ` is shown even then. A check that finds nothing to check
- * fails.
+/* The checks of tools/check.sh that read text: rooms, circles, api, budget, functions, readme, contains, pages, names,
+ * prose, time. Exit code 0 is good; a line that begins with `note: ` is shown even then. A check that finds nothing to
+ * check fails.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -241,6 +241,78 @@ static void check_functions(const char *src) {
     printf("note: %d functions: median %d lines, 90%% within %d, longest %d (%s)\n", checked, lengths[checked / 2],
            lengths[checked * 9 / 10], longest, longest_where);
     if (longest > LONGEST) printf("%s: %d lines; %d are the limit\n", longest_where, longest, LONGEST), problems++;
+}
+
+/* --- circles: files of a room that call each other, directly or by way of others --- */
+enum { MAX_FILES = 400, MAX_NAMES = 10000 };
+typedef struct source {
+    char room[32], path[256], *text;
+} source;
+typedef struct offered { /* a function that other files may call */
+    char *name;
+    int file;
+} offered;
+static source sources[MAX_FILES];
+static offered names[MAX_NAMES];
+static int source_count, name_count;
+static char calls[MAX_FILES][MAX_FILES];
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const offered *)a)->name, ((const offered *)b)->name);
+}
+
+/* Files that stand in for what a build leaves out define the same functions once more. */
+static void add_offered(const char *room, const char *path) {
+    char *text = read_file(path), *line = text;
+    source *file = &sources[source_count];
+    if (strcmp(path + strlen(path) - 2, ".c") || strstr(path, "/no_") || source_count == MAX_FILES) return;
+    snprintf(file->room, sizeof file->room, "%s", room);
+    snprintf(file->path, sizeof file->path, "%s", path);
+    file->text = text;
+    blank_comments(text);
+    for (; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        char *end, *begin;
+        if ((strncmp(line, "DIT_INTERNAL ", 13) && strncmp(line, "DIT_API ", 8)) || !body_of(line)) continue;
+        for (end = begin = line + strcspn(line, "("); is_name(begin[-1]);) begin--;
+        if (name_count == MAX_NAMES) printf("more than %d functions\n", MAX_NAMES), exit(1);
+        names[name_count].name = calloc((size_t)(end - begin) + 1, 1);
+        memcpy(names[name_count].name, begin, (size_t)(end - begin));
+        names[name_count++].file = source_count;
+    }
+    source_count++;
+}
+
+static void note_calls(int file) {
+    char *at = sources[file].text, word[128];
+    while (*at) {
+        offered key, *found;
+        size_t length = 0;
+        while (is_name(at[length])) length++;
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        key.name = word;
+        found = length ? bsearch(&key, names, (size_t)name_count, sizeof *names, by_name) : NULL;
+        if (found && !strcmp(sources[found->file].room, sources[file].room)) calls[file][found->file] = 1;
+        at += length + !length;
+    }
+}
+
+static void check_circles(const char *src) {
+    int i, k, m, told[MAX_FILES] = {0};
+    for_sources(src, add_offered);
+    qsort(names, (size_t)name_count, sizeof *names, by_name);
+    for (i = 0; i < source_count; i++) note_calls(i), calls[i][i] = 0;
+    for (m = 0; m < source_count; m++)
+        for (i = 0; i < source_count; i++)
+            for (k = 0; k < source_count && calls[i][m]; k++) calls[i][k] |= calls[m][k];
+    for (i = 0; i < source_count; i++) {
+        if (!calls[i][i] || told[i]) continue;
+        printf("%s: files call each other in a circle:", sources[i].room);
+        for (k = i; k < source_count; k++)
+            if (calls[i][k] && calls[k][i]) printf(" %s", strrchr(sources[k].path, '/') + 1), told[k] = 1;
+        printf("\n"), problems++;
+    }
+    checked = name_count;
+    printf("note: %d functions that other files may call, in %d files\n", name_count, source_count);
 }
 
 /* --- readme: every ```c block becomes FOLDER/readme_N.c --- */
@@ -606,6 +678,7 @@ int main(int argc, char **argv) {
     int i;
     if (!strcmp(what, "time") && argc > 3) return time_command(atoi(argv[2]), argv + 3);
     if (!strcmp(what, "rooms")) for_sources(argv[2], check_includes);
+    if (!strcmp(what, "circles")) check_circles(argv[2]);
     if (!strcmp(what, "api")) check_api(argv[2]);
     if (!strcmp(what, "budget")) check_budget(argv[2]);
     if (!strcmp(what, "functions")) check_functions(argv[2]);

@@ -298,6 +298,7 @@ unfinished() { # words that a finished text does not hold
 formatted() { find src examples tools tests -name '*.[ch]' -exec clang-format --dry-run -Werror {} +; }
 check 'every file of src/ compiles alone' alone
 check 'includes go up the table of rooms' $work/tool rooms src
+check 'no files of a room call each other in a circle' $work/tool circles src
 check 'the manual and every public function are documented' $work/tool api dit.h
 check 'budgets: modules, SPIR-V, size of dit.h' $work/tool budget dit.h
 check 'what compilers say of kernels is read right' sh tests/feigned.sh

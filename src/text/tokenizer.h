@@ -172,6 +172,8 @@ DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const 
                                                dit_error *err);
 /* The ids of what every text of that kind begins and ends with, and their like. */
 DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error *err);
+DIT_INTERNAL dit_result diti_merge_index_build(diti_tokenizer *tokenizer,
+                                               dit_error *err); /* once all merges are there */
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err);
 DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err);
 /* root: a tokenizer.json of that kind. */

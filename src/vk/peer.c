@@ -298,3 +298,35 @@ DIT_INTERNAL dit_result diti_timeline_create_shared(diti_device *signals, diti_d
     diti_share_close(to.fd);
     return diti_device_fail(waits, vr, "vkImportSemaphoreFdKHR", err);
 }
+
+DIT_INTERNAL bool diti_device_group_reaches(const diti_device *from, const diti_device *to) {
+    PFN_vkGetDeviceGroupPeerMemoryFeatures ask;
+    VkPeerMemoryFeatureFlags features = 0;
+    uint32_t type;
+    if (!from->group_count || from->device != to->device || from->group_index == to->group_index) return false;
+    ask = (PFN_vkGetDeviceGroupPeerMemoryFeatures)from->vk.GetDeviceProcAddr(from->device,
+                                                                             "vkGetDeviceGroupPeerMemoryFeatures");
+    if (!ask || !diti_memory_type(to, UINT32_MAX, DITI_MEMORY_DEVICE, &type)) return false;
+    ask(from->device, to->memory.memoryTypes[type].heapIndex, from->group_index, to->group_index, &features);
+    return (features & VK_PEER_MEMORY_FEATURE_COPY_DST_BIT) != 0;
+}
+
+DIT_INTERNAL dit_result diti_device_group_bind(diti_device *device, const diti_buffer *buffer, const diti_device *home,
+                                               VkDeviceMemory memory, dit_error *err) {
+    PFN_vkBindBufferMemory2 bind =
+        (PFN_vkBindBufferMemory2)device->vk.GetDeviceProcAddr(device->device, "vkBindBufferMemory2");
+    VkBindBufferMemoryDeviceGroupInfo group = DITI_ZERO;
+    VkBindBufferMemoryInfo info = DITI_ZERO;
+    uint32_t homes[DITI_MAX_DEVICES], i;
+    VkResult vr;
+    for (i = 0; i < device->group_count; i++) homes[i] = home->group_index;
+    group.sType = VK_STRUCTURE_TYPE_BIND_BUFFER_MEMORY_DEVICE_GROUP_INFO;
+    group.deviceIndexCount = device->group_count;
+    group.pDeviceIndices = homes;
+    info.sType = VK_STRUCTURE_TYPE_BIND_BUFFER_MEMORY_INFO;
+    info.pNext = &group;
+    info.buffer = buffer->buffer;
+    info.memory = memory;
+    vr = bind ? bind(device->device, 1, &info) : VK_ERROR_EXTENSION_NOT_PRESENT;
+    return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory2 of another device's memory", err) : DIT_OK;
+}

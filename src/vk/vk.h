@@ -507,6 +507,8 @@ DIT_INTERNAL bool diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t 
 DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice); /* an earlier one stays */
 /* DIT_ERROR_DEVICE_LOST once the device is lost: calls that need not ask the driver ask here. */
 DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
+/* result, with the device in the error that was just made. */
+DIT_INTERNAL dit_result diti_device_blame(const diti_device *device, dit_result result, dit_error *err);
 /* Fills err for a failed Vulkan call and latches device loss. */
 DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err);
 DIT_INTERNAL void diti_queue_idle(diti_device *device);
