@@ -6,6 +6,7 @@
    before anything was too large cannot be helped, and where all is F32 that is what guards are for: to say which op it
    was. */
 #include "graph/ops_internal.h"
+#include "graph/plan_internal.h"
 
 #define DITI_GUARDED 23u /* id of the specialization constant */
 #define DITI_GATED 13u   /* of elementwise.comp */

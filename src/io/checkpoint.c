@@ -332,15 +332,11 @@ DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const d
 
 DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint) {
     diti_env env;
-    void *chunk, *next;
     size_t i;
     if (!checkpoint) return;
     env = checkpoint->env;
     for (i = 0; i < checkpoint->file_count; i++) diti_file_close(checkpoint->files[i]);
-    for (chunk = checkpoint->chunks; chunk; chunk = next) {
-        next = ((diti_chunk *)chunk)->next;
-        diti_free(&env, chunk);
-    }
+    diti_checkpoint_free_kept(checkpoint);
     diti_metadata_free(&env, &checkpoint->metadata);
     diti_free(&env, (void *)checkpoint->files);
     diti_free(&env, checkpoint->tensors);

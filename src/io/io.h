@@ -212,6 +212,7 @@ DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *in
 DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size);
 /* A NUL-terminated copy. */
 DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length);
+DIT_INTERNAL void diti_checkpoint_free_kept(diti_checkpoint *checkpoint); /* all of it */
 DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err);
 /* Adds a tensor of the newest file. Fills in type, file and size from format and the shape (its last dimension is the
  * row). */

@@ -37,6 +37,16 @@ DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const 
     return copy;
 }
 
+DIT_INTERNAL void diti_checkpoint_free_kept(diti_checkpoint *checkpoint) {
+    diti_chunk *chunk = (diti_chunk *)checkpoint->chunks;
+    checkpoint->chunks = NULL;
+    while (chunk) {
+        diti_chunk *next = (diti_chunk *)chunk->next;
+        diti_free(&checkpoint->env, chunk);
+        chunk = next;
+    }
+}
+
 /* --- structs by name --- */
 
 static const char *diti_name_of(const void *items, size_t stride, size_t index) {

@@ -1,5 +1,6 @@
 /* Plans that run side by side. A member's slices are submitted in their order, and one only when the exchanges that end
    before it are through: their last copies were submitted to its device, whose timelines the slice then waits for. */
+#include "graph/group.h"
 #include "split/mesh.h"
 
 static bool diti_mesh_is_local(const diti_mesh *mesh, uint32_t number) {

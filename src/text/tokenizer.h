@@ -175,6 +175,7 @@ DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error
 DIT_INTERNAL dit_result diti_merge_index_build(diti_tokenizer *tokenizer,
                                                dit_error *err); /* once all merges are there */
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err);
+#define DITI_WORD_LIMIT 100u /* of WordPiece: longer words are unknown */
 DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err);
 /* root: a tokenizer.json of that kind. */
 DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,

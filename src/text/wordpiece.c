@@ -2,8 +2,6 @@
 
 /* BERT's WordPiece (docs/models.md 6.3). */
 
-#define DITI_WORD_LIMIT 100u /* longer words are unknown */
-
 DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err) {
     int32_t mask;
     dit_error absent = DITI_ZERO;

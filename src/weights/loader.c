@@ -311,7 +311,7 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     } else {
         upload.block = diti_loader_place(loader, upload.size, &upload.target);
         if (!upload.block) return;
-        part->buffer = upload.block;
+        part->block = upload.block;
     }
     if (!diti_loader_add_upload(loader, &upload)) return;
     part->offset = upload.target;
@@ -541,7 +541,7 @@ static uint64_t diti_part_bytes(const diti_weight *weight, const diti_weight_par
 static bool diti_weight_touches(const diti_loader *loader, const diti_weight *a, const diti_weight *b) {
     const diti_weight_part *last = &a->parts[a->part_count - 1], *next = &b->parts[0];
     uint64_t bytes = diti_part_bytes(a, last);
-    return last->buffer == next->buffer && last->streamed == next->streamed && last->offset + bytes == next->offset &&
+    return last->block == next->block && last->streamed == next->streamed && last->offset + bytes == next->offset &&
            bytes + diti_part_bytes(b, next) <= diti_loader_part_limit(loader);
 }
 
