@@ -58,7 +58,7 @@ static struct bench {
     } inputs[MAX_INPUTS];
     int input_count;
     diti_weight_block blocks[MAX_BUFFERS];
-    int buffer_count;
+    int block_count;
 } bench;
 
 static diti_device *open_device(const char *overrides, uint32_t max_slice_us) {

@@ -861,7 +861,7 @@ static dit_result split_plan(diti_plan *plan, dit_error *err) {
             uint32_t d = old->first, end = old->first + old->count;
             do {
                 slices[count].segment = segment;
-                slices[count].group = old->group;
+                slices[count].batch = old->batch;
                 slices[count].first = d;
                 slices[count].count = d < end ? 1 : 0;
                 slices[count++].us = 1;
