@@ -132,11 +132,11 @@ static void check_step(const picture *p) {
      down  reads 2RH, weight 2DH, the stream 4RD; writes it 4RD */
 static void check_encoder(const picture *p) {
     static const budget_line begin[] = {{"gather rows", 0}}, end[] = {{"t5_final_norm", 0}, {"judge", 0}};
-    const diti_t5_config *t5 = &p->model->encoders[0].t5->config;
+    const diti_t5_config *t5 = &((const diti_t5 *)p->model->encoders[0].self)->config;
     const diti_segment *segment = &p->graph.segments[p->job.encode_segment];
     double R = p->job.request.shape.encoded_rows, D = t5->columns, I = t5->inner, H = t5->hidden;
-    double bias = 4.0 * t5->heads * (2 * p->job.text.encoders[0].t5.tokens - 1),
-           items = 16.0 * p->job.text.encoders[0].t5.batch;
+    double bias = 4.0 * t5->heads * (2 * p->job.text.encoders[0].tokens - 1),
+           items = 16.0 * p->job.text.encoders[0].batch;
     const budget_line layer[] = {
         {"t5_norm1", 6 * R * D + 4 * D},
         {"t5_qkv", 2 * R * D + 6 * D * I + 6 * R * I},

@@ -7,7 +7,7 @@ static inline bool golden_is_bert(const golden_folder *folder) {
     return folder->golden && diti_equal(diti_json_string(folder->config, "model_type", ""), "bert");
 }
 
-static inline void golden_bert_emit(golden_graph *m, const diti_bert *bert, const diti_bert_use *use,
+static inline void golden_bert_emit(golden_graph *m, const diti_bert *bert, const diti_encoder_use *use,
                                     const char *prefix) {
     uint32_t i, rows = use->batch * use->tokens, columns = bert->config.columns;
     char name[64];
@@ -25,7 +25,7 @@ static inline void golden_bert_emit(golden_graph *m, const diti_bert *bert, cons
 
 static inline bool golden_run_bert_case(golden *g, const golden_folder *folder, const diti_bert *bert, int index) {
     golden_graph m;
-    diti_bert_use use = DITI_ZERO;
+    diti_encoder_use use = DITI_ZERO;
     dit_error err = DITI_ZERO;
     uint32_t *ids = NULL, *lengths = NULL;
     char prefix[16];

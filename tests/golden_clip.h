@@ -108,7 +108,7 @@ static inline bytes golden_clip_open_file(const diti_checkpoint *weights) {
 typedef struct golden_clip_case {
     golden_graph m;
     const diti_clip *clip;
-    diti_clip_use use;
+    diti_encoder_use use;
     char prefix[16];
     bool blocks; /* each layer alone, too */
 } golden_clip_case;
@@ -136,21 +136,21 @@ static inline void golden_clip_block(golden_clip_case *c, uint32_t index) {
 /* States of the last layer but one as SD3 wants them, then those behind the final norm. */
 static inline void golden_clip_emit(golden_clip_case *c) {
     uint32_t i, rows = c->use.batch * c->use.tokens;
-    diti_clip_result out;
+    diti_tensor out;
     char name[64];
     c->use.skip = 1;
-    diti_clip_encode(c->clip, &c->m.graph, &c->use, &out);
+    out = diti_clip_encode(c->clip, &c->m.graph, &c->use);
     diti_format(name, sizeof name, "mid.hidden_states.%u", c->clip->config.blocks - 1);
-    golden_clip_expect(c, name, out.states, rows, GOLDEN_MODEL);
-    golden_clip_expect(c, c->clip->config.projected ? "out.text_embeds" : "out.pooler_output", out.pooled, c->use.batch,
-                       GOLDEN_MODEL);
+    golden_clip_expect(c, name, out, rows, GOLDEN_MODEL);
+    golden_clip_expect(c, c->clip->config.projected ? "out.text_embeds" : "out.pooler_output", c->use.pooled,
+                       c->use.batch, GOLDEN_MODEL);
     for (i = 0; c->blocks && i < c->clip->config.blocks; i++) golden_clip_block(c, i);
 }
 
 static inline bool golden_run_clip_case(golden *g, const golden_folder *folder, const diti_clip *clip, int index,
                                         bool norm) {
     golden_clip_case c = DITI_ZERO;
-    diti_clip_result out;
+    diti_tensor out;
     dit_error err = DITI_ZERO;
     uint32_t *ids = NULL, *lengths = NULL;
     dit_result result;
@@ -162,8 +162,8 @@ static inline bool golden_run_clip_case(golden *g, const golden_folder *folder, 
     c.use.norm_states = norm;
     c.blocks = !norm;
     if (norm) {
-        diti_clip_encode(clip, &c.m.graph, &c.use, &out);
-        golden_clip_expect(&c, "out.last_hidden_state", out.states, c.use.batch * c.use.tokens, GOLDEN_MODEL);
+        out = diti_clip_encode(clip, &c.m.graph, &c.use);
+        golden_clip_expect(&c, "out.last_hidden_state", out, c.use.batch * c.use.tokens, GOLDEN_MODEL);
     } else {
         golden_clip_emit(&c);
     }

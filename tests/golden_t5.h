@@ -10,7 +10,7 @@ static inline bool golden_is_t5(const golden_folder *folder) {
 typedef struct golden_t5_case {
     golden_graph m;
     const diti_t5 *t5;
-    diti_t5_use use;
+    diti_encoder_use use;
     char prefix[16];
     bool records_blocks;
 } golden_t5_case;

@@ -91,8 +91,7 @@ static inline void golden_texts_clip(golden_texts *t, const char *component, con
     golden_texts_part part = {NULL, NULL, NULL};
     golden_graph m;
     diti_clip *clip = NULL;
-    diti_clip_use use = DITI_ZERO;
-    diti_clip_result out;
+    diti_encoder_use use = DITI_ZERO;
     dit_error err = DITI_ZERO;
     uint32_t length;
     int32_t *ids = golden_texts_ids(t, tokenizer, 77, &length);
@@ -107,11 +106,11 @@ static inline void golden_texts_clip(golden_texts *t, const char *component, con
                        diti_clip_load(golden_shared.device, &t->g->env, part.config, part.weights, part.prefix, NULL,
                                       &clip, &err) == DIT_OK,
                        "%s %s", component, err.message)) {
-        diti_clip_encode(clip, &m.graph, &use, &out);
-        if (*states >= 0) golden_texts_expect(&m, "prompt_embeds", out.states, 0, (uint32_t)*states);
-        golden_texts_expect(&m, "pooled", out.pooled, 0, (uint32_t)*pooled);
+        diti_tensor out = diti_clip_encode(clip, &m.graph, &use);
+        if (*states >= 0) golden_texts_expect(&m, "prompt_embeds", out, 0, (uint32_t)*states);
+        golden_texts_expect(&m, "pooled", use.pooled, 0, (uint32_t)*pooled);
         *states += (int)clip->config.columns;
-        *pooled += (int)diti_tensor_get(&m.graph, out.pooled)->columns;
+        *pooled += (int)diti_tensor_get(&m.graph, use.pooled)->columns;
         if (golden_require(t->g,
                            golden_graph_create(&m, &err) == DIT_OK &&
                                diti_clip_write_inputs(clip, m.plan, &use, ids, &err) == DIT_OK,
@@ -127,7 +126,7 @@ static inline void golden_texts_bert(golden_texts *t, const char *component, con
     golden_texts_part part = {NULL, NULL, NULL};
     golden_graph m;
     diti_bert *bert = NULL;
-    diti_bert_use use = DITI_ZERO;
+    diti_encoder_use use = DITI_ZERO;
     dit_error err = DITI_ZERO;
     uint32_t *lengths = (uint32_t *)malloc(sizeof *lengths);
     int32_t *ids = golden_texts_ids(t, tokenizer, tokens, lengths);
@@ -156,7 +155,7 @@ static inline void golden_texts_t5(golden_texts *t, const char *component, const
     golden_texts_part part = {NULL, NULL, NULL};
     golden_graph m;
     diti_t5 *t5 = NULL;
-    diti_t5_use use = DITI_ZERO;
+    diti_encoder_use use = DITI_ZERO;
     dit_error err = DITI_ZERO;
     uint32_t *lengths = (uint32_t *)malloc(sizeof *lengths);
     int32_t *ids = golden_texts_ids(t, tokenizer, tokens, lengths);

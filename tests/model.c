@@ -119,7 +119,7 @@ static void component_free(component *c) {
 }
 
 static const diti_weights *component_weights(const component *c) {
-    if (c->t5) return diti_t5_weights(c->t5);
+    if (c->t5) return diti_t5_type()->weights(c->t5);
     return c->vae ? diti_vae_weights(c->vae) : &c->transformer->weights;
 }
 
@@ -590,7 +590,7 @@ static void finish(diti_plan *plan, diti_tensor kept, float *out, size_t size) {
 static void run_t5(diti_device *device, const diti_t5 *t5, outputs *out) {
     uint32_t ids[2 * T5_TOKENS], i,
         items[2][DITI_ITEM_WORDS] = {{0, T5_TOKENS, 0, 7}, {T5_TOKENS, T5_TOKENS, T5_TOKENS, T5_TOKENS}};
-    diti_t5_use use = DITI_ZERO;
+    diti_encoder_use use = DITI_ZERO;
     diti_graph graph;
     diti_plan *plan = NULL;
     diti_tensor kept;
@@ -949,7 +949,7 @@ static void test_hunyuan_batches(diti_device *device) {
 static void encode_prompts(diti_device *device, const diti_t5 *t5, const uint32_t *lengths, uint32_t count,
                            uint32_t rows, uint32_t tokens, uint32_t first_id, float *out) {
     uint32_t ids[256] = {0}, items[8][DITI_ITEM_WORDS] = {{0}}, i, token, at = 0;
-    diti_t5_use use = DITI_ZERO;
+    diti_encoder_use use = DITI_ZERO;
     diti_graph graph;
     diti_plan *plan = NULL;
     diti_tensor kept;

@@ -191,6 +191,10 @@ DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, di
     return &graph->tensors[tensor < graph->tensor_count ? tensor : 0];
 }
 
+DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor) {
+    return diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, tensor)->rows;
+}
+
 static void diti_graph_use(diti_graph *graph, diti_tensor tensor, uint32_t dispatch) {
     diti_tensor_info *parent = &graph->tensors[graph->tensors[tensor].parent];
     if (parent->first_use == DITI_UNUSED_YET) parent->first_use = dispatch;

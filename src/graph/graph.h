@@ -192,5 +192,6 @@ DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tenso
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
+DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor); /* 0 where the graph has failed */
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
 #endif

@@ -1,88 +1,5 @@
-/* Prompts: from text to token ids, and to embeddings that can be kept as data. */
+/* Prompts as data: dit_encode_prompt, and the blobs that it makes. */
 #include "job/job.h"
-
-/* --- text cleaning: the pipelines lower-case and strip the prompt (docs/models.md 3.2) --- */
-
-/* A copy of prompt, lower-cased and without white space at its ends; freed with diti_free. */
-static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, char **out, dit_error *err) {
-    diti_codes codes, middle;
-    size_t length;
-    dit_result result = diti_clean(env, prompt, strlen(prompt), DITI_CLEAN_LOWER_SIGMA, &codes, err);
-    *out = NULL;
-    if (result < 0) return result;
-    middle = codes;
-    while (middle.count && diti_unicode_is_space(middle.at[middle.count - 1])) middle.count--;
-    while (middle.count && diti_unicode_is_space(middle.at[0])) middle.at++, middle.count--;
-    result = diti_codes_to_text(&middle, out, &length, err);
-    diti_codes_free(&codes);
-    return result;
-}
-
-/* What does not fit is told, encoder by encoder. */
-static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
-                                     diti_tokens *out, dit_error *err) {
-    dit_result result = diti_tokenizer_encode(encoder->tokenizer, prompt, out, err);
-    if (result >= 0 && out->lost)
-        diti_log(env, DITI_LOG_WARNING,
-                 "the prompt is %u tokens too long for the %u of %s; what is lost is its end: \"%s%s\"", out->lost,
-                 out->capacity, diti_encoder_name(encoder->kind), out->lost_text, out->lost_more ? "..." : "");
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
-                                                uint32_t branch, diti_prompt_tokens *tokens, dit_error *err) {
-    dit_result result = DIT_OK;
-    char *clean = NULL;
-    uint32_t i;
-    if (!prompt) prompt = "";
-    if (!model->fixed_text) result = diti_prompt_clean(env, prompt, &clean, err);
-    for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
-        const diti_encoder *encoder = &model->encoders[i];
-        size_t first = (size_t)branch * encoder->tokens;
-        diti_tokens out = DITI_ZERO;
-        if (!diti_encoder_weights(encoder)) continue;
-        out.ids = tokens[i].ids + first;
-        out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
-        out.capacity = encoder->tokens;
-        result = diti_prompt_encode(env, encoder, clean ? clean : prompt, &out, err);
-        tokens[i].lengths[branch] = out.count;
-    }
-    diti_free(env, clean);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
-                                                 diti_prompt_tokens *tokens, dit_error *err) {
-    uint32_t i;
-    for (i = 0; i < DITI_ENCODERS; i++) {
-        size_t count = 2 * (size_t)model->encoders[i].tokens;
-        if (!count) continue;
-        tokens[i].ids = (int32_t *)diti_alloc_array(env, count, sizeof *tokens[i].ids);
-        if (weighted) tokens[i].weights = (float *)diti_alloc_array(env, count, sizeof *tokens[i].weights);
-        if (!tokens[i].ids || (weighted && !tokens[i].weights))
-            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
-    }
-    return DIT_OK;
-}
-
-DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t branch,
-                                              const diti_prompt_tokens *tokens) {
-    uint32_t i, k;
-    for (i = 0; i < DITI_ENCODERS; i++) {
-        uint32_t count = model->encoders[i].tokens;
-        for (k = 0; tokens[i].weights && k < count; k++)
-            if (tokens[i].weights[branch * count + k] != 1.0f) return true;
-    }
-    return false;
-}
-
-DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens) {
-    uint32_t i;
-    for (i = 0; i < DITI_ENCODERS; i++) {
-        diti_free(env, tokens[i].ids);
-        diti_free(env, tokens[i].weights);
-    }
-}
 
 /* --- blobs: what dit_encode_prompt returns. Little-endian words, then float rows --- */
 
@@ -178,125 +95,78 @@ static void diti_blob_write(unsigned char *blob, size_t rows_size, const diti_te
     memcpy(blob, words, sizeof words);
 }
 
-#define DITI_TEXT_GRANULE 32u
+/* --- encoding a prompt alone --- */
 
-DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
-    uint32_t rows = ((tokens ? tokens : 1) + DITI_TEXT_GRANULE - 1) / DITI_TEXT_GRANULE * DITI_TEXT_GRANULE;
-    return rows < most ? rows : most;
+/* The rows of a text, as a state: those of prompts of unequal length lie in memory that others share. */
+static diti_tensor diti_encode_keep(const dit_model *model, diti_graph *graph, diti_tensor text) {
+    diti_elementwise_desc keep = DITI_ZERO;
+    if (model->fixed_text || !text) return text;
+    keep.out = diti_tensor_state(graph, DITI_F32, diti_tensor_rows(graph, text), diti_tensor_get(graph, text)->columns,
+                                 "prompt embedding");
+    keep.name = "keep embedding";
+    return diti_elementwise(graph, text, &keep);
 }
 
-/* What plans need to encode a prompt alone. */
-typedef struct diti_encode {
-    const dit_model *model;
+static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, diti_text_use *use, diti_plan **out,
+                                   dit_error *err) {
+    diti_text_use wanted = *use;
     diti_graph graph;
-    diti_plan *plan;
-    diti_text_use use;
-    diti_tensor kept[DITI_TEXTS];
-    bool again; /* there is no plan, and emitting the ops once more makes other kernels */
-} diti_encode;
-
-static void diti_encode_begin(diti_encode *encode, dit_context *ctx, const dit_model *model) {
-    memset(encode, 0, sizeof *encode);
-    encode->model = model;
-    diti_graph_init(&encode->graph, ctx->device);
-    diti_guard_begin(&encode->graph);
-    diti_graph_segment(&encode->graph, "encode", false);
-}
-
-static dit_result diti_encode_plan(diti_encode *encode, dit_error *err) {
     dit_result result;
-    diti_guard_judge(&encode->graph);
-    result = diti_plan_create(&encode->graph, NULL, &encode->plan, err);
-    encode->again = encode->graph.again;
-    if (encode->again && err) memset(err, 0, sizeof *err);
-    diti_graph_free(&encode->graph);
+    bool again;
+    uint32_t i;
+    do {
+        *use = wanted;
+        diti_graph_init(&graph, ctx->device);
+        diti_guard_begin(&graph);
+        diti_graph_segment(&graph, "encode", false);
+        diti_prompts_emit(model, &graph, use);
+        for (i = 0; i < DITI_TEXTS; i++) use->texts[i] = diti_encode_keep(model, &graph, use->texts[i]);
+        diti_guard_judge(&graph);
+        result = diti_plan_create(&graph, NULL, out, err);
+        again = graph.again; /* a kernel did not compile: the same ops make others */
+        if (again && err) memset(err, 0, sizeof *err);
+        diti_graph_free(&graph);
+    } while (again);
     return result;
 }
 
-/* The texts one after the other; rows: of the first one, 0: all. */
-static dit_result diti_encode_read(diti_encode *encode, uint32_t rows, float *out, dit_error *err) {
-    dit_result result = diti_guard_run(encode->plan, 0, err);
+/* The texts one after the other, with zeros behind rows that a plan does not have. */
+static dit_result diti_encode_read(diti_plan *plan, const dit_model *model, const diti_text_use *use, float *out,
+                                   dit_error *err) {
+    dit_result result = diti_guard_run(plan, 0, err);
     uint32_t i;
     for (i = 0; i < DITI_TEXTS; i++) {
-        const diti_text_shape *text = &encode->model->texts[i];
-        size_t count = (size_t)text->tokens * text->columns;
-        size_t size = (rows ? (size_t)rows * text->columns : count) * sizeof *out;
-        if (result >= 0 && encode->kept[i]) result = diti_plan_read(encode->plan, encode->kept[i], out, size, err);
-        out += count;
+        const diti_text_shape *text = &model->texts[i];
+        size_t rows = use->texts[i] ? plan->tensors[use->texts[i]].rows : 0;
+        if (result >= 0 && rows)
+            result = diti_plan_read(plan, use->texts[i], out, rows * text->columns * sizeof *out, err);
+        memset(out + rows * text->columns, 0, (text->tokens - rows) * text->columns * sizeof *out);
+        out += (size_t)text->tokens * text->columns;
     }
     return result;
 }
 
-static dit_result diti_encode_fixed(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
-                                    bool weighted, float *out, dit_error *err) {
-    diti_encode encode;
+static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
+                                    float *out, dit_error *err) {
+    diti_text_use use = DITI_ZERO;
+    diti_prompts prompts = DITI_ZERO;
+    diti_plan *plan = NULL;
+    uint32_t length = tokens->lengths[0];
     dit_result result;
-    do {
-        diti_encode_begin(&encode, ctx, model);
-        encode.use.copies = 1;
-        encode.use.encodes[0] = true;
-        encode.use.weighted = weighted;
-        diti_encoders_emit(model, &encode.graph, &encode.use);
-        memcpy(encode.kept, encode.use.texts, sizeof encode.kept);
-        result = diti_encode_plan(&encode, err);
-    } while (encode.again);
-    if (result >= 0) result = diti_encoders_write(model, &ctx->env, encode.plan, &encode.use, tokens, NULL, err);
-    if (result >= 0) result = diti_encode_read(&encode, 0, out, err);
-    diti_plan_destroy(encode.plan);
-    return result;
-}
-
-static dit_result diti_encode_weights(const diti_env *env, diti_plan *plan, diti_tensor input, const float *weights,
-                                      uint32_t length, uint32_t count, dit_error *err) {
-    diti_row_weight *table = (diti_row_weight *)diti_alloc_array(env, count, sizeof *table);
-    dit_result result;
-    uint32_t i;
-    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token weights");
-    for (i = 0; i < length; i++) {
-        table[i].weight = weights[i];
-        table[i].rows = length;
+    use.branches = 1;
+    use.encodes[0] = true;
+    use.weighted = diti_prompt_tokens_weighted(model, 0, tokens);
+    use.encoded_rows = diti_conditioning_rows(length, model->texts[DITI_TEXT_FIRST].tokens);
+    prompts.tokens = tokens;
+    prompts.lengths = &length;
+    result = diti_encode_plan(ctx, model, &use, &plan, err);
+    if (result >= 0) result = diti_prompts_write(model, &ctx->env, plan, &use, &prompts, err);
+    if (result >= 0) result = diti_encode_read(plan, model, &use, out, err);
+    if (result >= 0 && !model->fixed_text) { /* rows of no token are nothing */
+        const diti_text_shape *text = &model->texts[DITI_TEXT_FIRST];
+        memset(out + (size_t)length * text->columns, 0, (size_t)(text->tokens - length) * text->columns * sizeof *out);
     }
-    result = diti_plan_write(plan, input, table, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
-}
-
-/* What T5 makes of the tokens that are read, zeros behind it. */
-static dit_result diti_encode_packed(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
-                                     bool weighted, float *out, dit_error *err) {
-    uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, length = tokens->lengths[0];
-    uint32_t count = diti_conditioning_rows(length, model->texts[DITI_TEXT_FIRST].tokens);
-    uint32_t columns = model->texts[DITI_TEXT_FIRST].columns;
-    const diti_t5 *t5 = model->encoders[0].t5;
-    diti_elementwise_desc keep = DITI_ZERO;
-    diti_encode encode;
-    diti_t5_use *use = &encode.use.encoders[0].t5;
-    diti_tensor encoded;
-    dit_result result;
-    items[0][1] = items[0][3] = items[1][0] = length;
-    items[1][1] = count - length;
-    do {
-        diti_encode_begin(&encode, ctx, model);
-        use->batch = 2;
-        use->rows = use->tokens = count;
-        use->ids = diti_tensor_input(&encode.graph, DITI_U32, 1, count, "token ids");
-        use->items = diti_tensor_input(&encode.graph, DITI_U32, 2, DITI_ITEM_WORDS, "prompts");
-        if (weighted) use->weights = diti_tensor_input(&encode.graph, DITI_U32, count, 4, "token weights");
-        encoded = diti_t5_encode(t5, &encode.graph, use);
-        keep.out = encode.kept[0] = diti_tensor_state(&encode.graph, DITI_F32, count, columns, "prompt embedding");
-        keep.name = "keep embedding";
-        diti_elementwise(&encode.graph, encoded, &keep);
-        result = diti_encode_plan(&encode, err);
-    } while (encode.again);
-    if (result >= 0) result = diti_plan_write(encode.plan, use->ids, tokens->ids, count * sizeof *tokens->ids, err);
-    if (result >= 0) result = diti_plan_write(encode.plan, use->items, items, sizeof items, err);
-    if (result >= 0) result = diti_t5_write_inputs(t5, encode.plan, use, err);
-    if (result >= 0 && weighted)
-        result = diti_encode_weights(&ctx->env, encode.plan, use->weights, tokens->weights, length, count, err);
-    if (result >= 0) result = diti_encode_read(&encode, count, out, err);
-    memset(out + (size_t)length * columns, 0,
-           (size_t)(model->texts[DITI_TEXT_FIRST].tokens - length) * columns * sizeof *out);
-    diti_plan_destroy(encode.plan);
+    diti_plan_destroy(plan);
     return result;
 }
 
@@ -333,10 +203,7 @@ static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, con
     memset(tokens, 0, sizeof tokens);
     result = diti_prompt_tokens_alloc(model, &ctx->env, weighted, tokens, err);
     if (result >= 0) result = diti_prompt_tokens_make(model, &ctx->env, prompt, 0, tokens, err);
-    weighted = result >= 0 && diti_prompt_tokens_weighted(model, 0, tokens);
-    if (result >= 0)
-        result = model->fixed_text ? diti_encode_fixed(ctx, model, tokens, weighted, rows, err)
-                                   : diti_encode_packed(ctx, model, tokens, weighted, rows, err);
+    if (result >= 0) result = diti_encode_texts(ctx, model, tokens, rows, err);
     if (result >= 0) {
         diti_encode_lengths(model, tokens, lengths);
         diti_blob_write(blob, rows_size, model->texts, lengths);

@@ -49,9 +49,8 @@ typedef struct diti_text_shape {
 /* A text encoder with its tokenizer, and where in the transformer's texts its results belong. */
 typedef struct diti_encoder {
     diti_encoder_kind kind; /* that the family has in this place */
-    diti_t5 *t5;            /* of these the one of its kind; none: the model lacks it */
-    diti_clip *clip;
-    diti_bert *bert;
+    const diti_encoder_type *type;
+    void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
     uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
     uint32_t tokens;      /* rows that it makes of a prompt, at most */
@@ -209,22 +208,24 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
 
 #define DITI_JOB_MAX_FLIGHT 64u
 
-/* Prompts in a plan; of prompts of unequal length only encoders[0].t5 and texts[DITI_TEXT_FIRST] are used. */
-typedef struct diti_encoder_use {
-    diti_t5_use t5; /* of these the one of the encoder's kind */
-    diti_clip_use clip;
-    diti_bert_use bert;
-    diti_tensor ids, items, weights; /* of all kinds; 0: there are none */
-} diti_encoder_use;
+/* Prompts in a plan (prompt.c): what is asked for, then what is there. Where the model's prompts have a fixed length,
+   every branch has a place in each text; else prompts stand one after the other in the first text alone, those that
+   are encoded before those that are given. */
 typedef struct diti_text_use {
-    uint32_t copies; /* branches: unconditional, conditional */
-    bool encodes[2]; /* encoded here; else given */
+    uint32_t branches; /* of guidance: unconditional, conditional */
+    bool encodes[2];   /* encoded here; else given */
     bool weighted;
     uint32_t clip_skip;
+    uint32_t encoded_rows, given_rows; /* of the first text, where lengths are not fixed */
     diti_encoder_use encoders[DITI_ENCODERS];
     diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
-    diti_tensor texts[DITI_TEXTS]; /* F32 [copies * tokens, columns]; 0: none */
+    diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
+typedef struct diti_prompts {         /* what the host writes for them */
+    const diti_prompt_tokens *tokens; /* of each encoder */
+    const uint32_t *lengths;          /* of the first text: tokens of each branch that are read */
+    const diti_conditioning *given;   /* of each branch */
+} diti_prompts;
 
 struct dit_job {
     diti_env env;
@@ -319,6 +320,9 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
 /* encoders.c: text encoders of all kinds */
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
+/* All zeros where the model lacks it. */
+DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
+DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* and is there */
 DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
                                           const diti_model_part *part, const diti_load_options *options,
                                           dit_error *err);
@@ -334,11 +338,6 @@ DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model);
 DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, const char *member, dit_error *err);
 /* Whether padding is left out by encoders of prompts of fixed length, which then need to know the lengths. */
 DIT_INTERNAL bool diti_encoders_mask(const dit_model *model);
-/* Prompts of fixed length: every encoder one after the other, then what is given. */
-DIT_INTERNAL void diti_encoders_emit(const dit_model *model, diti_graph *graph, diti_text_use *use);
-DIT_INTERNAL dit_result diti_encoders_write(const dit_model *model, const diti_env *env, diti_plan *plan,
-                                            const diti_text_use *use, const diti_prompt_tokens *tokens,
-                                            const diti_conditioning *given, dit_error *err);
 /* model.c */
 /* Whether a part's weights are loaded: dit_model_desc.parts. */
 DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
@@ -352,6 +351,7 @@ DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t 
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
                                                     size_t size, diti_conditioning *out, dit_error *err);
 DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
+/* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
 /* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
                                                 uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
@@ -364,6 +364,12 @@ DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_token
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
+/* In a graph: what is encoded and what is given becomes use->texts. */
+DIT_INTERNAL void diti_prompts_emit(const dit_model *model, diti_graph *graph, diti_text_use *use);
+DIT_INTERNAL dit_result diti_prompts_write(const dit_model *model, const diti_env *env, diti_plan *plan,
+                                           const diti_text_use *use, const diti_prompts *prompts, dit_error *err);
+/* The first row of a branch in a text without fixed places. */
+DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_t *lengths, uint32_t branch);
 /* classes.c: what stands in place of prompts */
 DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err);

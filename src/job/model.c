@@ -104,7 +104,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
     result = diti_model_locate_tokenizer(model, desc, index, err);
     /* A llama.cpp T5 brings its vocabulary along. */
-    if (result >= 0 && part.checkpoint && !encoder->tokenizer && encoder->t5 &&
+    if (result >= 0 && part.checkpoint && !encoder->tokenizer && encoder->kind == DITI_ENCODER_T5 && encoder->self &&
         diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model")) {
         result = diti_tokenizer_load_gguf(&model->env, part.checkpoint, &encoder->tokenizer, err);
     }

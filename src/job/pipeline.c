@@ -3,38 +3,7 @@
 
 static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
 
-static uint32_t diti_emit_copies(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
-
-static uint32_t diti_emit_encoded(const dit_job *job) {
-    return (job->request.shape.encodes[0] ? 1u : 0u) + (job->request.shape.encodes[1] ? 1u : 0u);
-}
-
-/* Text rows of both branches, [encoded rows, then given rows; columns]: what T5 makes of the tokens of all prompts one
-   after the other, and what the caller gave. */
-static diti_tensor diti_emit_packed(dit_job *job, diti_graph *graph) {
-    const diti_job_shape *shape = &job->request.shape;
-    const diti_text_shape *size = &job->model->texts[DITI_TEXT_FIRST];
-    uint32_t columns = size->columns, rows = shape->encoded_rows;
-    diti_t5_use *use = &job->text.encoders[0].t5;
-    diti_tensor encoded = 0, given, text;
-    if (rows) {
-        use->batch = diti_emit_encoded(job) + 1; /* and the rows of no prompt */
-        use->rows = rows;
-        use->tokens = size->tokens;
-        use->ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
-        use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
-        use->weights = shape->weighted ? diti_tensor_input(graph, DITI_U32, rows, 4, "token weights") : 0;
-        encoded = diti_t5_encode(job->model->encoders[0].t5, graph, use);
-    }
-    if (!shape->given_rows) return encoded;
-    given = job->text.given[DITI_TEXT_FIRST] =
-        diti_tensor_input(graph, DITI_F32, shape->given_rows, columns, "given prompt embeddings");
-    if (!rows) return given;
-    text = diti_tensor_new(graph, DITI_F32, rows + shape->given_rows, columns, "text");
-    diti_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
-    diti_copy(graph, given, diti_tensor_view(graph, text, rows, shape->given_rows, 0, columns), "gather text");
-    return text;
-}
+static uint32_t diti_emit_branches(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
 
 /* The text rows that a share reads: those of its branches, or all where they have no fixed places. */
 static uint32_t diti_emit_share_rows(const dit_job *job, uint32_t text, uint32_t *first) {
@@ -97,15 +66,14 @@ static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
 static void diti_emit_text(dit_job *job, diti_graph *graph) {
     diti_text_use *use = &job->text;
     if (job->share) return;
-    use->copies = diti_emit_copies(job);
+    use->branches = diti_emit_branches(job);
     use->encodes[0] = job->request.shape.encodes[0];
     use->encodes[1] = job->request.shape.encodes[1];
     use->weighted = job->request.shape.weighted;
     use->clip_skip = job->request.shape.clip_skip;
-    if (job->model->fixed_text)
-        diti_encoders_emit(job->model, graph, use);
-    else if (!job->model->transformer->traits.class_count)
-        use->texts[DITI_TEXT_FIRST] = diti_emit_packed(job, graph);
+    use->encoded_rows = job->request.shape.encoded_rows;
+    use->given_rows = job->request.shape.given_rows;
+    if (!job->model->transformer->traits.class_count) diti_prompts_emit(job->model, graph, use);
 }
 
 /* Images share the prompts, but each has a class of its own. */
@@ -288,94 +256,11 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 
 /* --- host inputs --- */
 
-static void diti_inputs_item(uint32_t *item, uint32_t first_query, uint32_t queries, uint32_t first_key,
-                             uint32_t keys) {
-    item[0] = first_query;
-    item[1] = queries;
-    item[2] = first_key;
-    item[3] = keys;
-}
-
-/* Which rows belong to which prompt: for the encoder, whose last item is the rows of none, and as keys of the images.
- */
-static void diti_inputs_items(const diti_job_request *request, uint32_t copies, uint32_t (*encoder)[DITI_ITEM_WORDS],
-                              uint32_t (*text)[DITI_ITEM_WORDS]) {
-    uint32_t encoded = 0, given = request->shape.encoded_rows, count = 0, branch;
-    for (branch = 0; branch < copies; branch++) {
-        uint32_t length = request->lengths[DITI_TEXT_FIRST][branch],
-                 *next = request->shape.encodes[branch] ? &encoded : &given;
-        if (request->shape.encodes[branch]) diti_inputs_item(encoder[count++], *next, length, *next, length);
-        diti_inputs_item(text[branch], 0, 0, *next, length);
-        *next += length;
-    }
-    diti_inputs_item(encoder[count], encoded, request->shape.encoded_rows - encoded, 0, 0);
-}
-
-/* For the rows of ids that diti_inputs_encoded writes. */
-static dit_result diti_inputs_weights(dit_job *job, dit_error *err) {
-    const diti_job_request *request = &job->request;
-    uint32_t rows = request->shape.encoded_rows, tokens = job->model->encoders[0].tokens, branch, i, first = 0;
-    diti_row_weight *table = (diti_row_weight *)diti_alloc_array(&job->env, rows, sizeof *table);
-    dit_result result;
-    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token weights");
-    for (branch = 0; branch < diti_emit_copies(job); branch++) {
-        uint32_t length = request->shape.encodes[branch] ? request->lengths[DITI_TEXT_FIRST][branch] : 0;
-        for (i = 0; i < length; i++) {
-            table[first + i].weight = request->tokens[0].weights[(size_t)branch * tokens + i];
-            table[first + i].first = first;
-            table[first + i].rows = length;
-        }
-        first += length;
-    }
-    result = diti_plan_write(job->plan, job->text.encoders[0].t5.weights, table, rows * sizeof *table, err);
-    diti_free(&job->env, table);
-    return result;
-}
-
-static dit_result diti_inputs_encoded(dit_job *job, uint32_t (*items)[DITI_ITEM_WORDS], dit_error *err) {
-    const diti_job_request *request = &job->request;
-    const diti_t5_use *use = &job->text.encoders[0].t5;
-    uint32_t rows = request->shape.encoded_rows, tokens = job->model->encoders[0].tokens, branch, next = 0;
-    int32_t *ids = (int32_t *)diti_alloc_array(&job->env, rows, sizeof *ids);
-    dit_result result;
-    if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
-    for (branch = 0; branch < diti_emit_copies(job); branch++) {
-        if (!request->shape.encodes[branch]) continue;
-        memcpy(ids + next, request->tokens[0].ids + (size_t)branch * tokens,
-               request->lengths[DITI_TEXT_FIRST][branch] * sizeof *ids);
-        next += request->lengths[DITI_TEXT_FIRST][branch];
-    }
-    result = diti_plan_write(job->plan, use->ids, ids, rows * sizeof *ids, err);
-    diti_free(&job->env, ids);
-    if (result >= 0) result = diti_plan_write(job->plan, use->items, items, use->batch * sizeof *items, err);
-    if (result >= 0) result = diti_t5_write_inputs(job->model->encoders[0].t5, job->plan, use, err);
-    return result >= 0 && use->weights ? diti_inputs_weights(job, err) : result;
-}
-
-static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
-    const diti_job_request *request = &job->request;
-    size_t columns = job->model->transformer->traits.text_columns, next = 0;
-    float *rows = (float *)diti_alloc_array(&job->env, request->shape.given_rows * columns, sizeof *rows);
-    uint32_t branch;
-    dit_result result;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embeddings");
-    for (branch = 0; branch < diti_emit_copies(job); branch++) {
-        size_t count = request->lengths[DITI_TEXT_FIRST][branch] * columns;
-        if (request->shape.encodes[branch]) continue;
-        memcpy(rows + next, request->conditioning[branch].texts[DITI_TEXT_FIRST].rows, count * sizeof *rows);
-        next += count;
-    }
-    result = diti_plan_write(job->plan, job->text.given[DITI_TEXT_FIRST], rows,
-                             request->shape.given_rows * columns * sizeof *rows, err);
-    diti_free(&job->env, rows);
-    return result;
-}
-
 /* One for each image of each branch; the unconditional one has the class that means none. */
 static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
     uint32_t labels[2 * DITI_JOB_MAX_IMAGES], images = request->shape.image_count,
-                                              count = diti_emit_copies(job) * images;
+                                              count = diti_emit_branches(job) * images;
     uint32_t i;
     for (i = 0; i < count; i++) {
         labels[i] = i + images < count ? job->model->transformer->traits.class_count : request->labels[i % images];
@@ -384,20 +269,30 @@ static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
                            job->branches * images * sizeof *labels, err);
 }
 
+/* Which rows belong to which branch, as keys of the images. */
+static dit_result diti_inputs_items(dit_job *job, dit_error *err) {
+    const uint32_t *lengths = job->request.lengths[DITI_TEXT_FIRST];
+    uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, branch;
+    diti_text_use use = DITI_ZERO; /* shares that do not encode know the places, too */
+    memcpy(use.encodes, job->request.shape.encodes, sizeof use.encodes);
+    use.encoded_rows = job->request.shape.encoded_rows;
+    for (branch = 0; branch < diti_emit_branches(job); branch++) {
+        items[branch][2] = diti_prompts_first(&use, lengths, branch);
+        items[branch][3] = lengths[branch];
+    }
+    return diti_plan_write(job->plan, job->text_items, items[job->first_branch], job->branches * sizeof *items, err);
+}
+
 static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
-    uint32_t encoder[3][DITI_ITEM_WORDS], text[2][DITI_ITEM_WORDS], copies = diti_emit_copies(job);
-    dit_result result;
+    diti_prompts prompts;
+    dit_result result = DIT_OK;
     if (job->labels) return diti_inputs_classes(job, err);
-    if (job->model->fixed_text && job->share) return DIT_OK;
-    if (job->model->fixed_text)
-        return diti_encoders_write(job->model, &job->env, job->plan, &job->text, job->request.tokens,
-                                   job->request.conditioning, err);
-    diti_inputs_items(&job->request, copies, encoder, text);
-    result = diti_plan_write(job->plan, job->text_items, text[job->first_branch], job->branches * sizeof *text, err);
-    if (job->share) return result;
-    if (result >= 0 && job->request.shape.encoded_rows) result = diti_inputs_encoded(job, encoder, err);
-    if (result >= 0 && job->request.shape.given_rows) result = diti_inputs_given(job, err);
-    return result;
+    if (!job->model->fixed_text) result = diti_inputs_items(job, err);
+    if (result < 0 || job->share) return result;
+    prompts.tokens = job->request.tokens;
+    prompts.lengths = job->request.lengths[DITI_TEXT_FIRST];
+    prompts.given = job->request.conditioning;
+    return diti_prompts_write(job->model, &job->env, job->plan, &job->text, &prompts, err);
 }
 
 static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {

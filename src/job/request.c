@@ -386,8 +386,9 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
     uint32_t i, layers = 0;
     for (i = 0; i < DITI_ENCODERS; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        uint32_t own =
-            encoder->clip && encoder->text != DITI_TEXT_POOLED ? diti_clip_get_traits(encoder->clip)->layers : 0;
+        uint32_t own = diti_encoder_is_clip(encoder) && encoder->text != DITI_TEXT_POOLED
+                           ? diti_encoder_get_traits(encoder)->layers
+                           : 0;
         if (own && (!layers || own < layers)) layers = own;
     }
     out->shape.clip_skip = desc->clip_skip;

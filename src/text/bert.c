@@ -17,7 +17,7 @@ struct diti_bert {
     diti_device *device;
     diti_env env;
     diti_bert_config config;
-    diti_bert_traits traits;
+    diti_encoder_traits traits;
     diti_weights weights;
     diti_weight embedding;      /* [vocabulary, d] */
     diti_weight position, kind; /* [positions, d], [token types, d]: only type 0 is used */
@@ -147,10 +147,6 @@ DIT_INTERNAL void diti_bert_destroy(diti_bert *bert) {
     diti_free(&env, bert);
 }
 
-DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert) { return &bert->traits; }
-
-DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert) { return &bert->weights; }
-
 /* ---- the graph: every norm's output is the next sum's input, and so F32 ---- */
 
 static diti_tensor diti_bert_norm(const diti_bert *bert, diti_graph *graph, diti_tensor x, const diti_layer *norm,
@@ -173,7 +169,7 @@ static diti_tensor diti_bert_add(diti_graph *graph, diti_tensor x, const diti_we
     return diti_elementwise(graph, x, &desc);
 }
 
-static diti_tensor diti_bert_attention(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use,
+static diti_tensor diti_bert_attention(const diti_bert *bert, diti_graph *graph, const diti_encoder_use *use,
                                        const diti_bert_block *block, diti_tensor x) {
     uint32_t rows = use->batch * use->tokens, d = bert->config.columns;
     diti_attention_desc desc = DITI_ZERO;
@@ -203,7 +199,7 @@ static diti_tensor diti_bert_sum(const diti_bert *bert, diti_graph *graph, diti_
     return diti_bert_norm(bert, graph, diti_linear(graph, h, &layer->weight, &desc), norm, name);
 }
 
-static diti_tensor diti_bert_run_block(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use,
+static diti_tensor diti_bert_run_block(const diti_bert *bert, diti_graph *graph, const diti_encoder_use *use,
                                        uint32_t index, diti_tensor x) {
     const diti_bert_block *block = &bert->blocks[index];
     diti_linear_desc up = DITI_ZERO;
@@ -216,7 +212,7 @@ static diti_tensor diti_bert_run_block(const diti_bert *bert, diti_graph *graph,
     return diti_bert_sum(bert, graph, x, h, &block->down, &block->final_norm, "bert_down");
 }
 
-DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use) {
+DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_encoder_use *use) {
     diti_tensor x;
     uint32_t i;
     if (use->tokens > bert->config.positions) {
@@ -235,4 +231,37 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
     diti_graph_scope(graph, NULL, 0);
     if (use->weights) diti_weigh_rows(graph, x, use->weights, "bert_weigh");
     return x;
+}
+
+/* ---- the same for those who do not ask which encoder it is ---- */
+
+static dit_result diti_bert_type_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const diti_load_options *options, void **out, dit_error *err) {
+    diti_bert *bert = NULL;
+    dit_result result = diti_bert_load(device, env, config, checkpoint, prefix, options, &bert, err);
+    *out = bert;
+    return result;
+}
+
+static void diti_bert_type_destroy(void *self) { diti_bert_destroy((diti_bert *)self); }
+
+static const diti_encoder_traits *diti_bert_type_traits(const void *self) { return &((const diti_bert *)self)->traits; }
+
+static const diti_weights *diti_bert_type_weights(const void *self) { return &((const diti_bert *)self)->weights; }
+
+static diti_tensor diti_bert_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
+    return diti_bert_encode((const diti_bert *)self, graph, use);
+}
+
+DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
+    static const diti_encoder_type type = {false,
+                                           true,
+                                           diti_bert_type_load,
+                                           diti_bert_type_destroy,
+                                           diti_bert_type_traits,
+                                           diti_bert_type_weights,
+                                           diti_bert_type_encode,
+                                           NULL};
+    return &type;
 }

@@ -5,6 +5,7 @@
 
 #define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
 #define DITI_CLIP_MAX_TOKENS 4096u
+enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end tokens */
 
 typedef struct diti_clip_block {
     diti_layer norm1, norm2; /* [d] */
@@ -24,7 +25,7 @@ struct diti_clip {
     diti_device *device;
     diti_env env;
     diti_clip_config config;
-    diti_clip_traits traits;
+    diti_encoder_traits traits;
     diti_weights weights;
     diti_weight embedding;  /* [vocabulary, d] */
     diti_weight position;   /* [positions, d] */
@@ -210,10 +211,6 @@ DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
     diti_free(&env, clip);
 }
 
-DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip) { return &clip->traits; }
-
-DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip) { return &clip->weights; }
-
 /* ---- the graph ---- */
 
 static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti_tensor x, const diti_layer *norm,
@@ -239,7 +236,7 @@ static void diti_clip_residual(diti_graph *graph, diti_tensor x, diti_tensor h, 
     diti_linear(graph, h, &layer->weight, &desc);
 }
 
-static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use,
+static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use,
                                        const diti_clip_block *block, diti_tensor h) {
     uint32_t rows = use->batch * use->tokens, d = clip->config.columns;
     diti_attention_desc desc = DITI_ZERO;
@@ -251,7 +248,7 @@ static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph,
     desc.heads = clip->config.heads;
     desc.head_dim = d / desc.heads;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-    desc.bias = use->causal;
+    desc.bias = use->inputs[DITI_CLIP_CAUSAL];
     desc.name = "clip_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
                           diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
@@ -259,7 +256,7 @@ static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph,
 }
 
 /* x F32 [batch * tokens, d] is changed in place. */
-static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use, uint32_t index,
+static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use, uint32_t index,
                                 diti_tensor x) {
     const diti_clip_block *block = &clip->blocks[index];
     diti_linear_desc up = DITI_ZERO;
@@ -282,7 +279,7 @@ static diti_tensor diti_clip_copy(diti_graph *graph, diti_tensor x, diti_tensor 
     return diti_elementwise(graph, x, &desc);
 }
 
-static diti_tensor diti_clip_embed(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use) {
+static diti_tensor diti_clip_embed(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use) {
     diti_elementwise_desc desc = DITI_ZERO;
     diti_tensor x = diti_gather_rows(graph, &clip->embedding, use->ids, "clip_embedding");
     desc.add =
@@ -293,12 +290,14 @@ static diti_tensor diti_clip_embed(const diti_clip *clip, diti_graph *graph, con
 }
 
 /* The token that stands for each prompt, out of the last layer's output: normed and projected. */
-static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use, diti_tensor x) {
+static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use,
+                                  diti_tensor x) {
     bool projects = clip->config.projected && !use->unprojected;
     uint32_t i, columns = projects ? clip->config.projected : clip->config.columns;
     diti_tensor out = diti_tensor_new(graph, DITI_F32, use->batch, columns, "pooled prompt");
     for (i = 0; i < use->batch && !diti_graph_failed(graph); i++) {
-        diti_tensor row = diti_select_row(graph, x, diti_tensor_view(graph, use->pooled, 0, 1, i, 1), "clip_pooled");
+        diti_tensor row =
+            diti_select_row(graph, x, diti_tensor_view(graph, use->inputs[DITI_CLIP_ENDS], 0, 1, i, 1), "clip_pooled");
         diti_tensor to = diti_tensor_view(graph, out, i, 1, 0, columns);
         diti_linear_desc desc = DITI_ZERO;
         desc.out = to;
@@ -313,7 +312,7 @@ static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, cons
     return out;
 }
 
-static bool diti_clip_use_fits(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use) {
+static bool diti_clip_use_fits(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use) {
     const diti_clip_config *config = &clip->config;
     if (use->tokens > config->positions || use->tokens > DITI_CLIP_MAX_TOKENS) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%u tokens for a text encoder that knows %u positions",
@@ -325,26 +324,26 @@ static bool diti_clip_use_fits(const diti_clip *clip, diti_graph *graph, const d
     return !diti_graph_failed(graph);
 }
 
-DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
-                                   diti_clip_result *out) {
+DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_encoder_use *use) {
     uint32_t i, last = clip->config.blocks - use->skip;
-    diti_tensor x;
-    memset(out, 0, sizeof *out);
-    if (!diti_clip_use_fits(clip, graph, use)) return;
-    use->causal = diti_tensor_input(graph, DITI_F32, clip->config.heads, 2 * use->tokens - 1, "causal mask");
-    use->pooled = diti_tensor_input(graph, DITI_U32, 1, use->batch, "end tokens");
+    diti_tensor x, states = 0;
+    if (!diti_clip_use_fits(clip, graph, use)) return 0;
+    use->inputs[DITI_CLIP_CAUSAL] =
+        diti_tensor_input(graph, DITI_F32, clip->config.heads, 2 * use->tokens - 1, "causal mask");
+    use->inputs[DITI_CLIP_ENDS] = diti_tensor_input(graph, DITI_U32, 1, use->batch, "end tokens");
     x = diti_clip_embed(clip, graph, use);
     for (i = 0; i < clip->config.blocks && !diti_graph_failed(graph); i++) {
         diti_graph_scope(graph, "block", i);
         diti_clip_run_block(clip, graph, use, i, x);
         if (i + 1 == last && use->norm_states)
-            out->states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
+            states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
         else if (i + 1 == last)
-            out->states = diti_clip_copy(graph, x, 0, "clip_states");
+            states = diti_clip_copy(graph, x, 0, "clip_states");
     }
     diti_graph_scope(graph, NULL, 0);
-    out->pooled = diti_clip_pool(clip, graph, use, x);
-    if (use->weights) diti_weigh_rows(graph, out->states, use->weights, "clip_weigh");
+    use->pooled = diti_clip_pool(clip, graph, use, x);
+    if (use->weights) diti_weigh_rows(graph, states, use->weights, "clip_weigh");
+    return states;
 }
 
 /* ---- what the host writes ---- */
@@ -360,7 +359,7 @@ static uint32_t diti_clip_end(const diti_clip *clip, const int32_t *ids, uint32_
     return found;
 }
 
-static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                        dit_error *err) {
     uint32_t width = 2 * use->tokens - 1, count = clip->config.heads * width, i;
     float *mask = (float *)diti_alloc_array(&clip->env, count, sizeof *mask);
@@ -368,12 +367,12 @@ static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, c
     if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the text encoder's mask");
     for (i = 0; i < count; i++)
         mask[i] = i % width < use->tokens ? 0.0f : DITI_CLIP_MASKED; /* key - query + tokens - 1 */
-    result = diti_plan_write(plan, use->causal, mask, count * sizeof *mask, err);
+    result = diti_plan_write(plan, use->inputs[DITI_CLIP_CAUSAL], mask, count * sizeof *mask, err);
     diti_free(&clip->env, mask);
     return result;
 }
 
-DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                                const int32_t *ids, dit_error *err) {
     uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->env, use->batch, sizeof *rows);
     dit_result result;
@@ -381,7 +380,45 @@ DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan 
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u prompts", use->batch);
     for (i = 0; i < use->batch; i++)
         rows[i] = i * use->tokens + diti_clip_end(clip, ids + (size_t)i * use->tokens, use->tokens);
-    result = diti_plan_write(plan, use->pooled, rows, use->batch * sizeof *rows, err);
+    result = diti_plan_write(plan, use->inputs[DITI_CLIP_ENDS], rows, use->batch * sizeof *rows, err);
     diti_free(&clip->env, rows);
     return result == DIT_OK ? diti_clip_write_mask(clip, plan, use, err) : result;
+}
+
+/* ---- the same for those who do not ask which encoder it is ---- */
+
+static dit_result diti_clip_type_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const diti_load_options *options, void **out, dit_error *err) {
+    diti_clip *clip = NULL;
+    dit_result result = diti_clip_load(device, env, config, checkpoint, prefix, options, &clip, err);
+    *out = clip;
+    return result;
+}
+
+static void diti_clip_type_destroy(void *self) { diti_clip_destroy((diti_clip *)self); }
+
+static const diti_encoder_traits *diti_clip_type_traits(const void *self) { return &((const diti_clip *)self)->traits; }
+
+static const diti_weights *diti_clip_type_weights(const void *self) { return &((const diti_clip *)self)->weights; }
+
+static diti_tensor diti_clip_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
+    return diti_clip_encode((const diti_clip *)self, graph, use);
+}
+
+static dit_result diti_clip_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
+                                       const int32_t *ids, dit_error *err) {
+    return diti_clip_write_inputs((const diti_clip *)self, plan, use, ids, err);
+}
+
+DIT_INTERNAL const diti_encoder_type *diti_clip_type(void) {
+    static const diti_encoder_type type = {false,
+                                           false,
+                                           diti_clip_type_load,
+                                           diti_clip_type_destroy,
+                                           diti_clip_type_traits,
+                                           diti_clip_type_weights,
+                                           diti_clip_type_encode,
+                                           diti_clip_type_write};
+    return &type;
 }

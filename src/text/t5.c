@@ -23,7 +23,7 @@ struct diti_t5 {
     diti_device *device;
     diti_env env;
     diti_t5_config config;
-    diti_t5_traits traits;
+    diti_encoder_traits traits;
     diti_weights weights;
     diti_weight embedding;  /* [vocabulary, d] */
     diti_weight final_norm; /* [d] */
@@ -106,7 +106,7 @@ static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *confi
                                                : "a matrix of block 0");
     }
     config->head_dim = config->inner / config->heads;
-    if (config->inner % config->heads || config->head_dim > 256 || config->blocks > DITI_T5_MAX_BLOCKS ||
+    if (config->inner % config->heads || config->head_dim > 256 || config->blocks > DITI_ENCODER_INPUTS ||
         config->buckets < 4 || config->buckets % 4 || config->buckets / 4 >= config->max_distance) {
         return diti_fail(
             err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -208,10 +208,6 @@ DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5) {
     diti_free(&env, t5);
 }
 
-DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5) { return &t5->traits; }
-
-DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5) { return &t5->weights; }
-
 /* ---- relative positions ---- */
 
 /* The bucket of key - query: half of them for keys behind the query, exact near it, logarithmic up to max_distance.
@@ -235,7 +231,7 @@ static void diti_t5_fill_table(const diti_t5_config *config, const float *bias, 
     }
 }
 
-DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
+DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_encoder_use *use,
                                              dit_error *err) {
     size_t count = (size_t)t5->config.heads * (2 * (size_t)use->tokens - 1);
     float *table = (float *)diti_alloc_array(&t5->env, count, sizeof(float));
@@ -245,7 +241,7 @@ DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan,
     for (i = 0; i < t5->config.blocks && result == DIT_OK; i++) {
         if (!t5->blocks[i].bias) continue;
         diti_t5_fill_table(&t5->config, t5->blocks[i].bias, use->tokens, table);
-        result = diti_plan_write(plan, use->bias[i], table, count * sizeof(float), err);
+        result = diti_plan_write(plan, use->inputs[i], table, count * sizeof(float), err);
     }
     diti_free(&t5->env, table);
     return result;
@@ -274,7 +270,7 @@ static void diti_t5_residual(diti_graph *graph, diti_tensor x, diti_tensor h, co
     diti_linear(graph, h, weight, &desc);
 }
 
-static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use,
+static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const diti_encoder_use *use,
                                      const diti_t5_block *block, diti_tensor h, diti_tensor bias) {
     const diti_t5_config *config = &t5->config;
     uint32_t rows = use->rows, inner = config->inner;
@@ -308,7 +304,7 @@ static diti_tensor diti_t5_gated(diti_graph *graph, const diti_t5_block *block, 
 }
 
 /* x F32 [rows, d] is changed in place. */
-static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use, uint32_t index,
+static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_encoder_use *use, uint32_t index,
                               diti_tensor x, diti_tensor bias) {
     const diti_t5_block *block = &t5->blocks[index];
     diti_tensor h = diti_t5_norm(graph, t5, x, &block->norm, false, "t5_norm1");
@@ -320,16 +316,16 @@ static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_t
 }
 
 /* The table that block index uses: its own, else that of the last block before it that has one. */
-static diti_tensor diti_t5_bias(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use, uint32_t index) {
+static diti_tensor diti_t5_bias(const diti_t5 *t5, diti_graph *graph, diti_encoder_use *use, uint32_t index) {
     if (!t5->blocks[index].bias) return index ? diti_t5_bias(t5, graph, use, index - 1) : 0;
-    if (!use->bias[index]) {
-        use->bias[index] =
+    if (!use->inputs[index]) {
+        use->inputs[index] =
             diti_tensor_input(graph, DITI_F32, t5->config.heads, 2 * use->tokens - 1, "relative_positions");
     }
-    return use->bias[index];
+    return use->inputs[index];
 }
 
-DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use) {
+DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_encoder_use *use) {
     diti_tensor x = diti_gather_rows(graph, &t5->embedding, use->ids, "t5_embedding");
     uint32_t i;
     for (i = 0; i < t5->config.blocks && !diti_graph_failed(graph); i++) {
@@ -340,4 +336,43 @@ DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, di
     x = diti_t5_norm(graph, t5, x, &t5->final_norm, true, "t5_final_norm");
     if (use->weights) diti_weigh_rows(graph, x, use->weights, "t5_weigh");
     return x;
+}
+
+/* ---- the same for those who do not ask which encoder it is ---- */
+
+static dit_result diti_t5_type_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                    const diti_checkpoint *checkpoint, const char *prefix,
+                                    const diti_load_options *options, void **out, dit_error *err) {
+    diti_t5 *t5 = NULL;
+    dit_result result = diti_t5_load(device, env, config, checkpoint, prefix, options, &t5, err);
+    *out = t5;
+    return result;
+}
+
+static void diti_t5_type_destroy(void *self) { diti_t5_destroy((diti_t5 *)self); }
+
+static const diti_encoder_traits *diti_t5_type_traits(const void *self) { return &((const diti_t5 *)self)->traits; }
+
+static const diti_weights *diti_t5_type_weights(const void *self) { return &((const diti_t5 *)self)->weights; }
+
+static diti_tensor diti_t5_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
+    return diti_t5_encode((const diti_t5 *)self, graph, use);
+}
+
+static dit_result diti_t5_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use, const int32_t *ids,
+                                     dit_error *err) {
+    (void)ids;
+    return diti_t5_write_inputs((const diti_t5 *)self, plan, use, err);
+}
+
+DIT_INTERNAL const diti_encoder_type *diti_t5_type(void) {
+    static const diti_encoder_type type = {true,
+                                           true,
+                                           diti_t5_type_load,
+                                           diti_t5_type_destroy,
+                                           diti_t5_type_traits,
+                                           diti_t5_type_weights,
+                                           diti_t5_type_encode,
+                                           diti_t5_type_write};
+    return &type;
 }

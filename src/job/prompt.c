@@ -1,0 +1,273 @@
+/* From a prompt to the rows that the transformer reads: its text is cleaned and becomes tokens, the tokens become
+   inputs of a plan, and encoders make texts of them there. One path for prompts of any length and of fixed length. */
+#include "job/job.h"
+
+/* --- text cleaning: the pipelines lower-case and strip the prompt (docs/models.md 3.2) --- */
+
+/* A copy of prompt, lower-cased and without white space at its ends; freed with diti_free. */
+static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, char **out, dit_error *err) {
+    diti_codes codes, middle;
+    size_t length;
+    dit_result result = diti_clean(env, prompt, strlen(prompt), DITI_CLEAN_LOWER_SIGMA, &codes, err);
+    *out = NULL;
+    if (result < 0) return result;
+    middle = codes;
+    while (middle.count && diti_unicode_is_space(middle.at[middle.count - 1])) middle.count--;
+    while (middle.count && diti_unicode_is_space(middle.at[0])) middle.at++, middle.count--;
+    result = diti_codes_to_text(&middle, out, &length, err);
+    diti_codes_free(&codes);
+    return result;
+}
+
+/* What does not fit is told, encoder by encoder. */
+static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
+                                     diti_tokens *out, dit_error *err) {
+    dit_result result = diti_tokenizer_encode(encoder->tokenizer, prompt, out, err);
+    if (result >= 0 && out->lost)
+        diti_log(env, DITI_LOG_WARNING,
+                 "the prompt is %u tokens too long for the %u of %s; what is lost is its end: \"%s%s\"", out->lost,
+                 out->capacity, diti_encoder_name(encoder->kind), out->lost_text, out->lost_more ? "..." : "");
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
+                                                uint32_t branch, diti_prompt_tokens *tokens, dit_error *err) {
+    dit_result result = DIT_OK;
+    char *clean = NULL;
+    uint32_t i;
+    if (!prompt) prompt = "";
+    if (!model->fixed_text) result = diti_prompt_clean(env, prompt, &clean, err);
+    for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
+        const diti_encoder *encoder = &model->encoders[i];
+        size_t first = (size_t)branch * encoder->tokens;
+        diti_tokens out = DITI_ZERO;
+        if (!diti_encoder_weights(encoder)) continue;
+        out.ids = tokens[i].ids + first;
+        out.weights = tokens[i].weights ? tokens[i].weights + first : NULL;
+        out.capacity = encoder->tokens;
+        result = diti_prompt_encode(env, encoder, clean ? clean : prompt, &out, err);
+        tokens[i].lengths[branch] = out.count;
+    }
+    diti_free(env, clean);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const diti_env *env, bool weighted,
+                                                 diti_prompt_tokens *tokens, dit_error *err) {
+    uint32_t i;
+    for (i = 0; i < DITI_ENCODERS; i++) {
+        size_t count = 2 * (size_t)model->encoders[i].tokens;
+        if (!count) continue;
+        tokens[i].ids = (int32_t *)diti_alloc_array(env, count, sizeof *tokens[i].ids);
+        if (weighted) tokens[i].weights = (float *)diti_alloc_array(env, count, sizeof *tokens[i].weights);
+        if (!tokens[i].ids || (weighted && !tokens[i].weights))
+            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL bool diti_prompt_tokens_weighted(const dit_model *model, uint32_t branch,
+                                              const diti_prompt_tokens *tokens) {
+    uint32_t i, k;
+    for (i = 0; i < DITI_ENCODERS; i++) {
+        uint32_t count = model->encoders[i].tokens;
+        for (k = 0; tokens[i].weights && k < count; k++)
+            if (tokens[i].weights[branch * count + k] != 1.0f) return true;
+    }
+    return false;
+}
+
+DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_tokens *tokens) {
+    uint32_t i;
+    for (i = 0; i < DITI_ENCODERS; i++) {
+        diti_free(env, tokens[i].ids);
+        diti_free(env, tokens[i].weights);
+    }
+}
+
+#define DITI_TEXT_GRANULE 32u
+
+DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
+    uint32_t rows = ((tokens ? tokens : 1) + DITI_TEXT_GRANULE - 1) / DITI_TEXT_GRANULE * DITI_TEXT_GRANULE;
+    return rows < most ? rows : most;
+}
+
+/* --- in a graph --- */
+
+static uint32_t diti_prompts_encoded(const diti_text_use *use) {
+    return (use->encodes[0] ? 1u : 0u) + (use->branches > 1 && use->encodes[1] ? 1u : 0u);
+}
+
+/* Texts of fixed length are states, which begin as zeros, and every encoder writes its own part of them: rows
+   [prompts * rows, columns] of what is encoded, or given, go to their branches' places. */
+static void diti_prompts_scatter(const dit_model *model, diti_graph *graph, const diti_text_use *use, bool encoded,
+                                 diti_tensor from, uint32_t rows, uint32_t text, uint32_t row, uint32_t column) {
+    uint32_t branch, next = 0, columns = diti_tensor_get(graph, from)->columns;
+    for (branch = 0; branch < use->branches && !diti_graph_failed(graph); branch++) {
+        if (use->encodes[branch] != encoded) continue;
+        diti_copy(
+            graph, diti_tensor_view(graph, from, next++ * rows, rows, 0, columns),
+            diti_tensor_view(graph, use->texts[text], branch * model->texts[text].tokens + row, rows, column, columns),
+            "gather text");
+    }
+}
+
+/* Where prompts have unequal lengths, one item more names the rows of none. */
+static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
+                                       const diti_text_use *text, diti_encoder_use *use) {
+    uint32_t prompts = diti_prompts_encoded(text);
+    bool fixed = model->fixed_text;
+    use->batch = fixed ? prompts : prompts + 1;
+    use->tokens = encoder->tokens;
+    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows;
+    use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
+    if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
+        use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
+    if (text->weighted && encoder->text != DITI_TEXT_POOLED)
+        use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
+    use->unprojected = encoder->text == DITI_TEXT_POOLED;
+    use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
+    return encoder->type->encode(encoder->self, graph, use);
+}
+
+static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
+    static const char *const names[DITI_TEXTS] = {"text", "second text", "pooled text"};
+    uint32_t i, given = use->branches - diti_prompts_encoded(use);
+    for (i = 0; i < DITI_TEXTS; i++) {
+        const diti_text_shape *text = &model->texts[i];
+        if (!text->tokens) continue;
+        use->texts[i] = diti_tensor_state(graph, DITI_F32, use->branches * text->tokens, text->columns, names[i]);
+        if (!given) continue;
+        use->given[i] = diti_tensor_input(graph, DITI_F32, given * text->tokens, text->columns, "given embeddings");
+        diti_prompts_scatter(model, graph, use, false, use->given[i], text->tokens, i, 0, 0);
+    }
+    for (i = 0; i < DITI_ENCODERS && given < use->branches && !diti_graph_failed(graph); i++) {
+        const diti_encoder *encoder = &model->encoders[i];
+        diti_tensor states;
+        if (!encoder->self) continue;
+        states = diti_prompts_encode(model, graph, encoder, use, &use->encoders[i]);
+        if (use->encoders[i].pooled)
+            diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
+                                 encoder->pooled);
+        if (encoder->text != DITI_TEXT_POOLED)
+            diti_prompts_scatter(model, graph, use, true, states, encoder->tokens, encoder->text, encoder->row,
+                                 encoder->column);
+    }
+}
+
+/* [encoded rows, then given rows; columns]: what the encoder makes of the tokens of all prompts one after the other,
+   and what the caller gave. */
+static diti_tensor diti_prompts_emit_packed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
+    uint32_t columns = model->texts[DITI_TEXT_FIRST].columns, rows = use->encoded_rows;
+    diti_tensor encoded = 0, given, text;
+    if (rows) encoded = diti_prompts_encode(model, graph, &model->encoders[0], use, &use->encoders[0]);
+    if (!use->given_rows) return encoded;
+    given = use->given[DITI_TEXT_FIRST] =
+        diti_tensor_input(graph, DITI_F32, use->given_rows, columns, "given prompt embeddings");
+    if (!rows) return given;
+    text = diti_tensor_new(graph, DITI_F32, rows + use->given_rows, columns, "text");
+    diti_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
+    diti_copy(graph, given, diti_tensor_view(graph, text, rows, use->given_rows, 0, columns), "gather text");
+    return text;
+}
+
+DIT_INTERNAL void diti_prompts_emit(const dit_model *model, diti_graph *graph, diti_text_use *use) {
+    if (model->fixed_text)
+        diti_prompts_emit_fixed(model, graph, use);
+    else
+        use->texts[DITI_TEXT_FIRST] = diti_prompts_emit_packed(model, graph, use);
+}
+
+/* --- what the host writes --- */
+
+DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_t *lengths, uint32_t branch) {
+    uint32_t before, first = use->encodes[branch] ? 0 : use->encoded_rows;
+    for (before = 0; before < branch; before++)
+        if (use->encodes[before] == use->encodes[branch]) first += lengths[before];
+    return first;
+}
+
+typedef struct diti_prompt_input { /* of the prompts that are encoded, one after the other */
+    int32_t *ids;
+    uint32_t items[3][DITI_ITEM_WORDS];
+    diti_row_weight *weights;
+} diti_prompt_input;
+
+static void diti_prompts_fill(const dit_model *model, const diti_text_use *text, uint32_t index,
+                              const diti_prompts *prompts, diti_prompt_input *out) {
+    const diti_prompt_tokens *tokens = &prompts->tokens[index];
+    uint32_t branch, i, next = 0, first = 0, room = model->encoders[index].tokens;
+    for (branch = 0; branch < text->branches; branch++) {
+        uint32_t count = model->fixed_text ? room : prompts->lengths[branch], *item = out->items[next];
+        if (!text->encodes[branch]) continue;
+        memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
+        item[0] = item[2] = first;
+        item[1] = count;
+        item[3] = model->fixed_text && diti_encoders_mask(model) ? tokens->lengths[branch] : count;
+        for (i = 0; out->weights && i < count; i++) {
+            out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
+            out->weights[first + i].first = first;
+            out->weights[first + i].rows = count;
+        }
+        first += count;
+        next++;
+    }
+    out->items[next][0] = first; /* the rows of none read nothing */
+    out->items[next][1] = text->encoders[index].rows - first;
+}
+
+static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_env *env, diti_plan *plan,
+                                             const diti_text_use *text, uint32_t index, const diti_prompts *prompts,
+                                             dit_error *err) {
+    const diti_encoder *encoder = &model->encoders[index];
+    const diti_encoder_use *use = &text->encoders[index];
+    diti_prompt_input input = DITI_ZERO;
+    dit_result result = DIT_OK;
+    input.ids = (int32_t *)diti_alloc_array(env, use->rows, sizeof *input.ids);
+    if (use->weights) input.weights = (diti_row_weight *)diti_alloc_array(env, use->rows, sizeof *input.weights);
+    if (!input.ids || (use->weights && !input.weights))
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+    else
+        diti_prompts_fill(model, text, index, prompts, &input);
+    if (result >= 0) result = diti_plan_write(plan, use->ids, input.ids, use->rows * sizeof *input.ids, err);
+    if (result >= 0 && use->items)
+        result = diti_plan_write(plan, use->items, input.items, use->batch * sizeof *input.items, err);
+    if (result >= 0 && use->weights)
+        result = diti_plan_write(plan, use->weights, input.weights, use->rows * sizeof *input.weights, err);
+    if (result >= 0 && encoder->type->write_inputs)
+        result = encoder->type->write_inputs(encoder->self, plan, use, input.ids, err);
+    diti_free(env, input.ids);
+    diti_free(env, input.weights);
+    return result;
+}
+
+static dit_result diti_prompts_write_given(const dit_model *model, const diti_env *env, diti_plan *plan,
+                                           const diti_text_use *use, uint32_t text, const diti_prompts *prompts,
+                                           dit_error *err) {
+    const diti_tensor_info *info = &plan->tensors[use->given[text]];
+    size_t columns = info->columns, count = info->rows * columns, next = 0;
+    float *rows = (float *)diti_alloc_array(env, count, sizeof *rows);
+    uint32_t branch;
+    dit_result result;
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embeddings");
+    for (branch = 0; branch < use->branches; branch++) {
+        size_t own = (model->fixed_text ? model->texts[text].tokens : prompts->lengths[branch]) * columns;
+        if (use->encodes[branch]) continue;
+        memcpy(rows + next, prompts->given[branch].texts[text].rows, own * sizeof *rows);
+        next += own;
+    }
+    result = diti_plan_write(plan, use->given[text], rows, count * sizeof *rows, err);
+    diti_free(env, rows);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_prompts_write(const dit_model *model, const diti_env *env, diti_plan *plan,
+                                           const diti_text_use *use, const diti_prompts *prompts, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < DITI_ENCODERS && result >= 0; i++)
+        if (use->encoders[i].ids) result = diti_prompts_write_encoder(model, env, plan, use, i, prompts, err);
+    for (i = 0; i < DITI_TEXTS && result >= 0; i++)
+        if (use->given[i]) result = diti_prompts_write_given(model, env, plan, use, i, prompts, err);
+    return result;
+}
