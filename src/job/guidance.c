@@ -23,6 +23,11 @@ DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, 
     return diti_guidance_skips(request, step) ? DITI_STEP_SKIPPING : DITI_STEP_USUAL;
 }
 
+DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) {
+    uint32_t interval = job->request.shape.preview_interval;
+    return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
+}
+
 DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request) {
     uint32_t step;
     for (step = 0; step < request->shape.steps; step++) request->shape.kinds |= 1u << diti_job_step_kind(request, step);

@@ -3,30 +3,6 @@
 
 /* --- creation --- */
 
-static double diti_segment_us(const dit_job *job, uint32_t segment) {
-    double us = 0;
-    uint32_t i;
-    for (i = 0; i < diti_plan_slice_count(job->plan, segment); i++)
-        us += (double)diti_plan_slice_planned_us(job->plan, segment, i);
-    return us;
-}
-
-DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps) {
-    double us = 0;
-    uint32_t segment;
-    for (segment = job->step_segment; segment < job->decode_segment; segment++)
-        if (diti_job_is_step(job, segment)) us += diti_job_runs(job, segment, steps) * diti_segment_us(job, segment);
-    return us;
-}
-
-static double diti_job_predict_us(const dit_job *job) {
-    double us = 0;
-    uint32_t segment;
-    for (segment = 0; segment < job->plan->segment_count; segment++)
-        us += diti_job_runs(job, segment, UINT32_MAX) * diti_segment_us(job, segment);
-    return us;
-}
-
 /* Back to the start of a run. */
 static void diti_job_rewind_share(dit_job *job) {
     memset(&job->cursor, 0, sizeof job->cursor);
@@ -53,97 +29,6 @@ static void diti_job_rewind_share(dit_job *job) {
 static void diti_job_rewind(dit_job *job) {
     uint32_t i;
     for (i = 0; i < job->share_count; i++) diti_job_rewind_share(job->shares[i]);
-}
-
-static dit_result diti_job_create_pool(dit_job *job, dit_error *err) {
-    const diti_device *device = job->device;
-    VkCommandPoolCreateInfo info;
-    VkResult vk;
-    memset(&info, 0, sizeof info);
-    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-    info.queueFamilyIndex = device->queue_family;
-    vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &job->command_pool);
-    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkCreateCommandPool failed (%s)", diti_vk_name(vk));
-}
-
-DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err) {
-    const diti_device *device = job->device;
-    VkCommandBufferAllocateInfo allocate;
-    VkCommandBufferBeginInfo begin;
-    dit_result result = job->command_pool ? DIT_OK : diti_job_create_pool(job, err);
-    VkResult vk;
-    if (result < 0) return result;
-    memset(&allocate, 0, sizeof allocate);
-    memset(&begin, 0, sizeof begin);
-    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    allocate.commandPool = job->command_pool;
-    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-    allocate.commandBufferCount = 1;
-    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
-    vk = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
-    if (vk == VK_SUCCESS) vk = device->vk.BeginCommandBuffer(*out, &begin);
-    return vk == VK_SUCCESS ? DIT_OK
-                            : diti_fail_vk(err, vk, "no command buffer for the output image (%s)", diti_vk_name(vk));
-}
-
-DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
-    VkResult vk = job->device->vk.EndCommandBuffer(commands);
-    job->plan->counters.recordings++;
-    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
-}
-
-/* Copies into images are commands of the job, beside those of the plan. */
-DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
-    dit_result result = diti_job_allocate_commands(job, &job->finish, err);
-    if (result < 0) return result;
-    diti_job_record_finish(job, job->finish);
-    result = diti_job_end_commands(job, job->finish, err);
-    job->start_copy = VK_NULL_HANDLE;
-    if (result >= 0 && job->request.shape.start_image) {
-        result = diti_job_allocate_commands(job, &job->start_copy, err);
-        if (result < 0) return result;
-        diti_job_record_start(job, job->start_copy);
-        result = diti_job_end_commands(job, job->start_copy, err);
-    }
-    if (result < 0 || !job->request.shape.preview_interval || job->share) return result;
-    result = diti_job_allocate_commands(job, &job->preview_copy, err);
-    if (result < 0) return result;
-    diti_job_record_preview(job, job->preview_copy);
-    return diti_job_end_commands(job, job->preview_copy, err);
-}
-
-static void diti_job_ops(dit_job *job, diti_graph *graph) {
-    diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_LANE_PLAN, "ops");
-    diti_free(&job->env, job->denoise.family);
-    memset(&job->text, 0, sizeof job->text);
-    memset(&job->denoise, 0, sizeof job->denoise);
-    diti_graph_init(graph, job->device);
-    graph->worker = &job->context->worker;
-    diti_job_emit(job, graph);
-    diti_trace_close(&scope, 0);
-}
-
-DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
-    diti_graph graph;
-    dit_result result;
-    bool again;
-    do {
-        diti_job_ops(job, &graph);
-        if (graph.wanted_count && !diti_graph_failed(&graph)) {
-            result = diti_tune_run(&graph, progress, err);
-            diti_graph_free(&graph);
-            if (result != DIT_OK) return result;
-            diti_job_ops(job, &graph);
-        }
-        result = diti_plan_create(&graph, progress, &job->plan, err);
-        again = graph.again;
-        diti_graph_free(&graph);
-        if (again && err) memset(err, 0, sizeof *err);
-    } while (again);
-    if (result == DIT_OK && !job->device->owns_device && !diti_plan_streams(job->plan))
-        result = diti_plan_prepare_secondaries(job->plan, err);
-    return result;
 }
 
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
@@ -198,12 +83,6 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     }
     *out = job;
     return DIT_OK;
-}
-
-DIT_INTERNAL void diti_job_destroy_plan(dit_job *job) {
-    diti_free(&job->env, job->denoise.family);
-    diti_destroy_CommandPool(job->device, job->command_pool);
-    diti_plan_destroy(job->plan);
 }
 
 DIT_API void dit_job_destroy(dit_job *job) {
@@ -363,81 +242,4 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     result = diti_job_write_inputs(job, err);
     diti_job_rewind(job);
     return result;
-}
-
-/* --- questions --- */
-
-DIT_API void dit_job_cancel(dit_job *job) {
-    if (job) diti_atomic_store(&job->cancel, 1);
-}
-
-DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err) {
-    dit_job *shared = (dit_job *)(uintptr_t)job; /* the lock is the one thing that asking changes */
-    if (out) memset(out, 0, sizeof *out);
-    if (err) memset(err, 0, sizeof *err);
-    if (!job) return;
-    diti_lock(&shared->status_lock);
-    if (out) *out = job->status;
-    if (out && out->result == DIT_OK && diti_job_must_repeat(job)) out->result = DIT_WORKING;
-    if (err) *err = job->error;
-    diti_unlock(&shared->status_lock);
-}
-
-/* What a share sent to other devices. */
-static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
-    uint64_t bytes = diti_mesh_bytes(job->mesh, share, UINT32_MAX);
-    uint32_t i;
-    for (i = 0; i < job->share_count && job->folded; i++)
-        if (i != share && job->places[i] == job->places[share]) bytes -= diti_mesh_bytes(job->mesh, share, i);
-    return bytes;
-}
-
-DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
-    uint32_t i;
-    if (!out) return;
-    memset(out, 0, sizeof *out);
-    if (!job || !job->plan) return;
-    diti_plan_counters(job->plan, out);
-    for (i = 1; i < job->share_count; i++) {
-        const dit_counters *more = &job->shares[i]->plan->counters;
-        out->dispatches += more->dispatches;
-        out->submits += more->submits;
-        out->recordings += more->recordings;
-        out->allocations += more->allocations;
-        out->pipelines += more->pipelines;
-    }
-    for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_job_peer_bytes(job, i);
-}
-
-static dit_result diti_job_give(const dit_job *job, const diti_job_image *image, uint64_t value, dit_output *out) {
-    out->image = image->image;
-    out->view = image->view;
-    out->format = image->format;
-    out->layout = image->layout;
-    out->width = job->request.shape.width;
-    out->height = job->request.shape.height;
-    out->timeline = job->recording ? VK_NULL_HANDLE : diti_plan_timeline(job->plan);
-    out->value = value;
-    out->device = job->places[0];
-    return DIT_OK;
-}
-
-DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out) {
-    dit_status status;
-    if (!job || !out || frame != 0 || image >= job->request.shape.image_count || job->share)
-        return DIT_ERROR_INVALID_ARGUMENT;
-    memset(out, 0, sizeof *out);
-    dit_job_status(job, &status, NULL);
-    if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
-    if (!job->all_submitted || (job->recording && status.result == DIT_WORKING)) return DIT_WORKING;
-    return diti_job_give(job, &job->images[image], job->finish_value, out);
-}
-
-DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
-    dit_status status;
-    if (!job || !out || !job->request.shape.preview_interval) return DIT_ERROR_INVALID_ARGUMENT;
-    memset(out, 0, sizeof *out);
-    dit_job_status(job, &status, NULL);
-    if (status.preview_id == 0) return DIT_WORKING;
-    return diti_job_give(job, &job->preview_image, 0, out);
 }

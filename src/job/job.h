@@ -384,6 +384,7 @@ DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_erro
 DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* of all steps, which are counted now */
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
+DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
 DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind);
 /* patches.c */
@@ -428,17 +429,22 @@ DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which
 DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *device, dit_error *err);
 DIT_INTERNAL void diti_marks_read(diti_marks *marks, const dit_context_desc *desc);
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* of all pictures */
-/* run.c */
-/* In record mode: whether what has run so far must run again; and the same, going back to it, or an error where that
-   does not help. */
-DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
-DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
+/* order.c: how a run comes to the segments of its plan */
 DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment);
-DIT_INTERNAL bool diti_job_counts(const dit_job *job, uint32_t segment); /* as one step more */
+DIT_INTERNAL bool diti_job_counts(const dit_job *job, uint32_t segment);         /* as one step more */
+DIT_INTERNAL void diti_run_advance(const dit_job *job, diti_job_cursor *cursor); /* behind a slice */
 /* How often a run comes to a segment before it has counted so many steps; UINT32_MAX: in all. */
 DIT_INTERNAL uint32_t diti_job_runs(const dit_job *job, uint32_t segment, uint32_t steps);
-DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
-/* split.c: the shares of a job on several devices */
+/* Steps of a run that is over, or a new one; all of a run. */
+DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps);
+DIT_INTERNAL double diti_job_predict_us(const dit_job *job);
+/* In record mode: whether segments that have run must run again. */
+DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
+/* run.c: the same, going back to it, or an error where that does not help. */
+DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
+/* assign.c */
+/* Whether every device has two stages: a first and its mirrored one. */
+DIT_INTERNAL bool diti_job_folds(const dit_job *job, const dit_context *context);
 /* Which part of the work is whose; before anything is emitted. context: NULL: in thought. */
 DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
 /* What the model and the request are to the planner. */
@@ -459,11 +465,9 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
 /* The same for other devices, in the order of ranks, without asking what is possible: how many shares there are. */
 DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
-/* job.c */
+/* program.c */
 DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_job_destroy_plan(dit_job *job);
-/* Steps of a run that is over, or a new one. */
-DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps);
 /* Of the job's own commands, in a pool that is made with the first of them; they are open until they are ended. */
 DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err);
 DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err);

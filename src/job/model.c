@@ -10,10 +10,6 @@ static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *ch
     if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
 }
 
-DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role) {
-    return (model->parts & 1u << (uint32_t)role) != 0;
-}
-
 /* Parts that are only looked at have none. */
 static diti_device *diti_model_device(const dit_model *model, dit_role role) {
     return diti_model_wants(model, role) ? model->device : NULL;

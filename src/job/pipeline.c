@@ -354,11 +354,6 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
     return result;
 }
 
-DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
-    return (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
-           job->request.latent_width * job->request.latent_height;
-}
-
 static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
     diti_job_request *request = &job->request;
     size_t count = diti_job_latent_values(job), i;

@@ -153,6 +153,11 @@ static void diti_start_share(const dit_job *job, diti_graph *graph, diti_tensor 
         diti_exchange_begin(graph, latents, i, true);
 }
 
+DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
+    return (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
+           job->request.latent_width * job->request.latent_height;
+}
+
 DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
     uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
     diti_solver_desc plain = *states;

@@ -1,0 +1,96 @@
+/* Which part of the work is whose: the groups in which a share of a job divides it with others. */
+#include "job/job.h"
+
+DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    const diti_weights *weights = &model->transformer->weights;
+    memset(out, 0, sizeof *out);
+    out->layers = traits->layers;
+    out->hidden = traits->width;
+    out->heads = traits->heads;
+    out->feed = 4 * traits->width;
+    out->rows = request->latent_height / traits->patch * (request->latent_width / traits->patch);
+    out->text = model->texts[DITI_TEXT_FIRST].tokens;
+    out->text_width = traits->width;
+    out->row_values = traits->latent_channels * traits->patch * traits->patch;
+    out->joint = traits->joint;
+    out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
+    out->guided = request->shape.guided;
+    out->weight_bytes = (double)weights->bytes;
+    if (model->stream)
+        out->weight_bytes += (double)(DITI_STREAM_SLOTS * model->stream->slot_bytes);
+    else if (weights->streamed)
+        out->weight_bytes += (double)weights->streamed->bytes;
+}
+
+/* Stages are folded where blocks leave their results for mirrored ones: a device has the stages s and 2 N - 1 - s of
+   2 N, so that these results stay on it, and what goes on comes back from device to device. Each stage is a share, both
+   of a device beside each other: share 2 r + 1 is the mirrored stage of rank r. Not where weights are streamed: both
+   shares would wait for each other in the device's two slots. */
+DIT_INTERNAL bool diti_job_folds(const dit_job *job, const dit_context *context) {
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_model_traits *traits = &job->model->transformer->traits;
+    uint32_t stages = 2 * shape->split.degree[DITI_SPLIT_PIPEFUSION], ranks = diti_split_ranks(&shape->split);
+    if (!traits->skips || stages < 4 || stages > traits->layers || job->model->stream) return false;
+    if (2 * ranks > DITI_MAX_DEVICES || !context || !context->peers) return false;
+    return context->peers->all == context->device_count || ranks % context->device_count == 0;
+}
+
+/* The members of axes [first, end) of the mesh, of which `self` is one. */
+static void diti_job_group(const dit_job *job, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
+    const diti_job_shape *shape = &job->request.shape;
+    uint32_t folds = job->folded ? 2 : 1, rank = self / folds, half = self % folds, i;
+    uint32_t stride = diti_split_stride(&shape->split, (diti_split_axis)first);
+    uint32_t count = diti_split_stride(&shape->split, (diti_split_axis)end) / stride, place = rank / stride % count;
+    bool mirrored = job->folded && first == DITI_SPLIT_PIPEFUSION;
+    float weights[DITI_SPLIT_DEVICES] = DITI_ZERO;
+    memset(out, 0, sizeof *out);
+    out->count = mirrored ? 2 * count : count;
+    out->index = mirrored && half ? 2 * count - 1 - place : place;
+    out->mirrored = mirrored;
+    if (end < DITI_SPLIT_AXES && (!job->folded || shape->shares[0] > 0))
+        diti_split_weights(&shape->split, shape->shares, rank, first, end, weights);
+    for (i = 0; i < out->count; i++) {
+        uint32_t at = i < count ? i : 2 * count - 1 - i;
+        out->devices[i] = (rank + at * stride - place * stride) * folds + (mirrored ? (i >= count ? 1 : 0) : half);
+        out->weights[i] = weights[at];
+    }
+}
+
+/* Those of all in which its device is number `index` of `count`, every `stride` places one. */
+static void diti_job_subgroup(const diti_group *all, uint32_t index, uint32_t count, uint32_t stride, diti_group *out) {
+    uint32_t i, own = all->index - index * stride;
+    memset(out, 0, sizeof *out);
+    out->count = count;
+    out->index = index;
+    for (i = 0; i < count; i++) out->devices[i] = all->devices[own + i * stride];
+    for (i = 0; i < all->count; i++) out->weights[i / stride % count] += all->weights[i];
+}
+
+static void diti_job_grid(const dit_job *job, diti_axes *axes) {
+    const diti_group *all = &axes->tensor;
+    uint32_t in = job->request.shape.split.inputs > 1 ? job->request.shape.split.inputs : 1;
+    diti_job_subgroup(all, all->index / in, all->count / in, in, &axes->tensor_out);
+    diti_job_subgroup(all, all->index % in, in, 1, &axes->tensor_in);
+}
+
+DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
+    uint32_t copies = job->request.shape.guided ? 2u : 1u;
+    diti_axes *axes = &job->axes;
+    job->share = share;
+    job->share_total = total;
+    memset(axes, 0, sizeof *axes);
+    memset(&job->guidance, 0, sizeof job->guidance);
+    if (total > 1) {
+        diti_job_group(job, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
+        diti_job_grid(job, axes);
+        diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
+        diti_job_group(job, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
+        diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
+        diti_job_group(job, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
+        diti_job_group(job, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
+        diti_job_group(job, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
+    }
+    job->first_branch = job->guidance.count > 1 ? job->guidance.index : 0;
+    job->branches = job->guidance.count > 1 ? 1 : copies;
+}

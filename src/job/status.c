@@ -1,0 +1,77 @@
+/* What an application asks about a job: how far it is, what it did, where its pictures are. */
+#include "job/job.h"
+
+DIT_API void dit_job_cancel(dit_job *job) {
+    if (job) diti_atomic_store(&job->cancel, 1);
+}
+
+DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err) {
+    dit_job *shared = (dit_job *)(uintptr_t)job; /* the lock is the one thing that asking changes */
+    if (out) memset(out, 0, sizeof *out);
+    if (err) memset(err, 0, sizeof *err);
+    if (!job) return;
+    diti_lock(&shared->status_lock);
+    if (out) *out = job->status;
+    if (out && out->result == DIT_OK && diti_job_must_repeat(job)) out->result = DIT_WORKING;
+    if (err) *err = job->error;
+    diti_unlock(&shared->status_lock);
+}
+
+/* What a share sent to other devices. */
+static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
+    uint64_t bytes = diti_mesh_bytes(job->mesh, share, UINT32_MAX);
+    uint32_t i;
+    for (i = 0; i < job->share_count && job->folded; i++)
+        if (i != share && job->places[i] == job->places[share]) bytes -= diti_mesh_bytes(job->mesh, share, i);
+    return bytes;
+}
+
+DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
+    uint32_t i;
+    if (!out) return;
+    memset(out, 0, sizeof *out);
+    if (!job || !job->plan) return;
+    diti_plan_counters(job->plan, out);
+    for (i = 1; i < job->share_count; i++) {
+        const dit_counters *more = &job->shares[i]->plan->counters;
+        out->dispatches += more->dispatches;
+        out->submits += more->submits;
+        out->recordings += more->recordings;
+        out->allocations += more->allocations;
+        out->pipelines += more->pipelines;
+    }
+    for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_job_peer_bytes(job, i);
+}
+
+static dit_result diti_job_give(const dit_job *job, const diti_job_image *image, uint64_t value, dit_output *out) {
+    out->image = image->image;
+    out->view = image->view;
+    out->format = image->format;
+    out->layout = image->layout;
+    out->width = job->request.shape.width;
+    out->height = job->request.shape.height;
+    out->timeline = job->recording ? VK_NULL_HANDLE : diti_plan_timeline(job->plan);
+    out->value = value;
+    out->device = job->places[0];
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out) {
+    dit_status status;
+    if (!job || !out || frame != 0 || image >= job->request.shape.image_count || job->share)
+        return DIT_ERROR_INVALID_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    dit_job_status(job, &status, NULL);
+    if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
+    if (!job->all_submitted || (job->recording && status.result == DIT_WORKING)) return DIT_WORKING;
+    return diti_job_give(job, &job->images[image], job->finish_value, out);
+}
+
+DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
+    dit_status status;
+    if (!job || !out || !job->request.shape.preview_interval) return DIT_ERROR_INVALID_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    dit_job_status(job, &status, NULL);
+    if (status.preview_id == 0) return DIT_WORKING;
+    return diti_job_give(job, &job->preview_image, 0, out);
+}
