@@ -141,7 +141,7 @@ static inline void golden_pipe_step_noise(golden_pipe *p, dit_job *job) {
     uint64_t count = 0, size = 0;
     float *all = NULL;
     char name[64];
-    if (!job->step_noise) return;
+    if (!job->program.step_noise) return;
     for (i = 0; i < steps; i++) {
         float *noise;
         diti_format(name, sizeof name, "sched_noise%u", (unsigned)i);
@@ -152,7 +152,9 @@ static inline void golden_pipe_step_noise(golden_pipe *p, dit_job *job) {
         size += count;
         free(noise);
     }
-    golden_require(p->g, diti_plan_write(job->plan, job->step_noise, all, (size_t)size * sizeof *all, NULL) == DIT_OK,
+    golden_require(p->g,
+                   diti_plan_write(job->program.plan, job->program.step_noise, all, (size_t)size * sizeof *all, NULL) ==
+                       DIT_OK,
                    "noise of all steps");
     free(all);
 }

@@ -130,18 +130,18 @@ static void check_job(const imaginary *like, const dit_job_desc *desc, const cha
         diti_job_request_free(env, &job.request);
         return;
     }
-    total = job.share_total;
+    total = job.assignment.share_total;
     for (i = 0; i < total; i++) {
         diti_graph graph;
-        diti_job_assign(&job, i, total);
-        memset(&job.text, 0, sizeof job.text);
-        memset(&job.denoise, 0, sizeof job.denoise);
+        diti_assign(&job.request.shape, job.assignment.folded, i, total, &job.assignment);
+        memset(&job.program.text, 0, sizeof job.program.text);
+        memset(&job.program.denoise, 0, sizeof job.program.denoise);
         diti_graph_init(&graph, &m.device);
         diti_job_emit(&job, &graph);
         snprintf(title, sizeof title, "%s on %s, share %u of %u", name, like->name, i, total);
         check_graph(&graph, title);
         diti_graph_free(&graph);
-        diti_free(env, job.denoise.family);
+        diti_free(env, job.program.denoise.family);
     }
     diti_job_request_free(env, &job.request);
 }

@@ -157,14 +157,14 @@ static inline dit_result wait_for(dit_job *job, uint32_t seconds) {
 static inline uint64_t share_bytes(const dit_job *share, uint32_t first, uint32_t end, uint32_t to) {
     uint64_t bytes = 0;
     for (; first < end; first++)
-        bytes += diti_job_runs(share, first, UINT32_MAX) * diti_plan_exchange_bytes(share->plan, first, to);
+        bytes += diti_job_runs(share, first, UINT32_MAX) * diti_plan_exchange_bytes(share->program.plan, first, to);
     return bytes;
 }
 
 /* What a run, or its steps, will send to other devices, summed before it; of folded stages two shares are on one. */
 static inline uint64_t planned_bytes(const dit_job *job, bool steps) {
-    uint32_t i, to, first = steps ? job->step_segment : 0;
-    uint32_t end = steps ? job->decode_segment : job->plan->segment_count;
+    uint32_t i, to, first = steps ? job->program.step_segment : 0;
+    uint32_t end = steps ? job->program.decode_segment : job->program.plan->segment_count;
     uint64_t bytes = 0;
     for (i = 0; i < job->share_count; i++) {
         bytes += share_bytes(job->shares[i], first, end, UINT32_MAX);
@@ -214,8 +214,9 @@ static inline void tell_devices(const dit_job *job, outcome *out) {
     for (i = 0; i < job->share_count; i++) {
         const dit_job *share = job->shares[i];
         out->weights[i] = diti_replicas_bytes(job->model->transformer->weights.replicas, share->device);
-        out->in_step += out->step[i] = diti_plan_exchange_bytes(share->plan, share->step_segment, UINT32_MAX);
-        for (k = 0; k < share->plan->block_count; k++) out->own[i] += share->plan->blocks[k].size;
+        out->in_step += out->step[i] =
+            diti_plan_exchange_bytes(share->program.plan, share->program.step_segment, UINT32_MAX);
+        for (k = 0; k < share->program.plan->block_count; k++) out->own[i] += share->program.plan->blocks[k].size;
     }
 }
 

@@ -385,7 +385,7 @@ static void test_failures(void) {
             m.runs[0] = m.runs[1] = "0111";
             if (CHECK_MESSAGE(make(&m, context, emit_failing, 2, NULL) == DIT_OK, "%s", err.message)) {
                 diti_lane **lanes = m.mesh->lanes;
-                fails_at[0] = failing == FAIL_PLAN ? m.plans[1]->timeline : VK_NULL_HANDLE;
+                fails_at[0] = failing == FAIL_PLAN ? m.plans[1]->timeline.semaphore : VK_NULL_HANDLE;
                 fails_at[1] = failing == FAIL_PLAN                             ? VK_NULL_HANDLE
                               : failing == FAIL_SEND || failing == FAIL_REDUCE ? lanes[1]->sides[DITI_LANE_OUT].timeline
                                                                                : lanes[0]->sides[DITI_LANE_IN].timeline;

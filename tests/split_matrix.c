@@ -414,15 +414,16 @@ static void sum_planned(const dit_job *job, observed *out) {
     uint32_t i, to;
     for (i = 0; i < job->share_count; i++) {
         const dit_job *share = job->shares[i];
-        for (to = 0; to < LINKS; to++) out->planned[i][to] = share_bytes(share, 0, share->plan->segment_count, to);
-        out->before[i] = share_bytes(share, 0, share->step_segment, UINT32_MAX);
-        out->in_steps[i] = share_bytes(share, share->step_segment, share->decode_segment, UINT32_MAX);
+        for (to = 0; to < LINKS; to++)
+            out->planned[i][to] = share_bytes(share, 0, share->program.plan->segment_count, to);
+        out->before[i] = share_bytes(share, 0, share->program.step_segment, UINT32_MAX);
+        out->in_steps[i] = share_bytes(share, share->program.step_segment, share->program.decode_segment, UINT32_MAX);
     }
     for (i = 0; i < job->request.schedule.count && i < MOST_STEPS; i++)
         out->schedule[i] = job->request.schedule.steps[i];
     for (i = 0; i < job->share_count; i++) out->shares[i] = job->request.shape.shares[i];
     out->devices = job->share_count;
-    out->folded = job->folded;
+    out->folded = job->assignment.folded;
     out->given_rows = job->request.shape.given_rows;
 }
 

@@ -131,7 +131,7 @@ static dit_result run_maker(const maker *m, const char *split, outcome *out, boo
     *streams = result == DIT_OK;
     if (result == DIT_OK) result = wait_for(job, 120);
     for (i = 0; i < (job ? job->share_count : 0); i++)
-        *streams = *streams && job->shares[i]->plan->counters.streamed_bytes > 0;
+        *streams = *streams && job->shares[i]->program.plan->counters.streamed_bytes > 0;
     if (result == DIT_OK) result = read_latent(job, 0, out);
     dit_job_destroy(job);
     return result;

@@ -37,18 +37,19 @@ DIT_INTERNAL bool diti_job_folds(const dit_job *job, const dit_context *context)
 }
 
 /* The members of axes [first, end) of the mesh, of which `self` is one. */
-static void diti_job_group(const dit_job *job, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
-    const diti_job_shape *shape = &job->request.shape;
-    uint32_t folds = job->folded ? 2 : 1, rank = self / folds, half = self % folds, i;
+static void diti_assign_group(const diti_job_shape *shape, const diti_assignment *assignment, uint32_t first,
+                              uint32_t end, diti_group *out) {
+    uint32_t self = assignment->share;
+    uint32_t folds = assignment->folded ? 2 : 1, rank = self / folds, half = self % folds, i;
     uint32_t stride = diti_split_stride(&shape->split, (diti_split_axis)first);
     uint32_t count = diti_split_stride(&shape->split, (diti_split_axis)end) / stride, place = rank / stride % count;
-    bool mirrored = job->folded && first == DITI_SPLIT_PIPEFUSION;
+    bool mirrored = assignment->folded && first == DITI_SPLIT_PIPEFUSION;
     float weights[DITI_SPLIT_DEVICES] = DITI_ZERO;
     memset(out, 0, sizeof *out);
     out->count = mirrored ? 2 * count : count;
     out->index = mirrored && half ? 2 * count - 1 - place : place;
     out->mirrored = mirrored;
-    if (end < DITI_SPLIT_AXES && (!job->folded || shape->shares[0] > 0))
+    if (end < DITI_SPLIT_AXES && (!assignment->folded || shape->shares[0] > 0))
         diti_split_weights(&shape->split, shape->shares, rank, first, end, weights);
     for (i = 0; i < out->count; i++) {
         uint32_t at = i < count ? i : 2 * count - 1 - i;
@@ -58,7 +59,8 @@ static void diti_job_group(const dit_job *job, uint32_t first, uint32_t end, uin
 }
 
 /* Those of all in which its device is number `index` of `count`, every `stride` places one. */
-static void diti_job_subgroup(const diti_group *all, uint32_t index, uint32_t count, uint32_t stride, diti_group *out) {
+static void diti_assign_subgroup(const diti_group *all, uint32_t index, uint32_t count, uint32_t stride,
+                                 diti_group *out) {
     uint32_t i, own = all->index - index * stride;
     memset(out, 0, sizeof *out);
     out->count = count;
@@ -67,30 +69,31 @@ static void diti_job_subgroup(const diti_group *all, uint32_t index, uint32_t co
     for (i = 0; i < all->count; i++) out->weights[i / stride % count] += all->weights[i];
 }
 
-static void diti_job_grid(const dit_job *job, diti_axes *axes) {
+static void diti_assign_grid(const diti_job_shape *shape, diti_axes *axes) {
     const diti_group *all = &axes->tensor;
-    uint32_t in = job->request.shape.split.inputs > 1 ? job->request.shape.split.inputs : 1;
-    diti_job_subgroup(all, all->index / in, all->count / in, in, &axes->tensor_out);
-    diti_job_subgroup(all, all->index % in, in, 1, &axes->tensor_in);
+    uint32_t in = shape->split.inputs > 1 ? shape->split.inputs : 1;
+    diti_assign_subgroup(all, all->index / in, all->count / in, in, &axes->tensor_out);
+    diti_assign_subgroup(all, all->index % in, in, 1, &axes->tensor_in);
 }
 
-DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
-    uint32_t copies = job->request.shape.guided ? 2u : 1u;
-    diti_axes *axes = &job->axes;
-    job->share = share;
-    job->share_total = total;
-    memset(axes, 0, sizeof *axes);
-    memset(&job->guidance, 0, sizeof job->guidance);
+DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t share, uint32_t total,
+                              diti_assignment *out) {
+    uint32_t branches = shape->guided ? 2u : 1u;
+    diti_axes *axes = &out->axes;
+    memset(out, 0, sizeof *out);
+    out->share = share;
+    out->share_total = total;
+    out->folded = folded;
     if (total > 1) {
-        diti_job_group(job, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
-        diti_job_grid(job, axes);
-        diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
-        diti_job_group(job, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
-        diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
-        diti_job_group(job, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
-        diti_job_group(job, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
-        diti_job_group(job, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
+        diti_assign_group(shape, out, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, &axes->tensor);
+        diti_assign_grid(shape, axes);
+        diti_assign_group(shape, out, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, &axes->ulysses);
+        diti_assign_group(shape, out, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, &axes->ring);
+        diti_assign_group(shape, out, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, &axes->sequence);
+        diti_assign_group(shape, out, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, &axes->pipefusion);
+        diti_assign_group(shape, out, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, &axes->layers);
+        diti_assign_group(shape, out, DITI_SPLIT_CFG, DITI_SPLIT_AXES, &out->guidance);
     }
-    job->first_branch = job->guidance.count > 1 ? job->guidance.index : 0;
-    job->branches = job->guidance.count > 1 ? 1 : copies;
+    out->first_branch = out->guidance.count > 1 ? out->guidance.index : 0;
+    out->branches = out->guidance.count > 1 ? 1 : branches;
 }

@@ -16,20 +16,20 @@ static diti_tensor diti_decode_rows(const dit_job *job, diti_graph *graph, const
 
 DIT_INTERNAL void diti_decode_emit_preview(dit_job *job, diti_graph *graph) {
     const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
-    diti_tensor rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, job->x0, 0), NULL);
-    job->preview =
+    diti_tensor rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, job->program.x0, 0), NULL);
+    job->program.preview =
         diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");
-    diti_image_out(graph, rows, job->preview, 0, job->request.shape.swap, 0);
+    diti_image_out(graph, rows, job->program.preview, 0, job->request.shape.swap, 0);
 }
 
 static diti_group diti_decode_group(const dit_job *job) {
     diti_group group = DITI_ZERO;
     uint32_t i;
-    group.count = job->share_total;
-    group.index = job->share;
+    group.count = job->assignment.share_total;
+    group.index = job->assignment.share;
     for (i = 0; i < group.count; i++) {
         group.devices[i] = i;
-        group.weights[i] = (float)job->request.shape.shares[job->folded ? i / 2 : i];
+        group.weights[i] = (float)job->request.shape.shares[job->assignment.folded ? i / 2 : i];
     }
     return group;
 }
@@ -58,36 +58,38 @@ static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti
                                      diti_tensor latent) {
     diti_group group = diti_decode_group(job);
     diti_tensor rows = diti_decode_rows(job, graph, job->model->vae, latent, &group);
-    uint32_t share, first, pixels = diti_decode_pixels(job, &group, job->share, &first);
-    for (share = 1; share < job->share_total && job->share == 0; share++) {
+    uint32_t share, first, pixels = diti_decode_pixels(job, &group, job->assignment.share, &first);
+    for (share = 1; share < job->assignment.share_total && job->assignment.share == 0; share++) {
         uint32_t other, count = diti_decode_pixels(job, &group, share, &other);
         if (count) diti_decode_pass(graph, rgba, rgb, other, count, share, false);
     }
     if (!pixels || diti_graph_failed(graph)) return;
-    if (job->share) {
+    if (job->assignment.share) {
         first = 0;
         rgba = diti_tensor_new(graph, DITI_U32, 1, pixels, "strip of a picture");
         rgb = diti_tensor_new(graph, DITI_F32, 3, pixels, "strip of a float picture");
     }
     diti_image_out(graph, rows, diti_tensor_view(graph, rgba, 0, 1, first, pixels),
-                   diti_tensor_view(graph, rgb, 0, 3, first, pixels), job->request.shape.swap, job->health_words);
-    if (job->share) diti_decode_pass(graph, rgba, rgb, 0, pixels, 0, true);
+                   diti_tensor_view(graph, rgb, 0, 3, first, pixels), job->request.shape.swap,
+                   job->program.health_words);
+    if (job->assignment.share) diti_decode_pass(graph, rgba, rgb, 0, pixels, 0, true);
 }
 
 DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {
     uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
              image;
     diti_tensor rgba = 0, rgb = 0;
-    if (job->share == 0) {
+    if (job->assignment.share == 0) {
         rgba = diti_tensor_state(graph, DITI_U32, count, pixels, "pictures");
         rgb = diti_tensor_state(graph, DITI_F32, 3 * count, pixels, "float pictures");
     }
     for (image = 0; image < count && job->model->vae; image++) {
-        if (job->share == 0) {
-            job->rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
-            job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
+        if (job->assignment.share == 0) {
+            job->program.rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
+            job->program.rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
         }
-        job->latents[image] = diti_decode_planes(job, graph, job->latent, image);
-        diti_decode_emit_picture(job, graph, job->rgba[image], job->rgb[image], job->latents[image]);
+        job->program.latents[image] = diti_decode_planes(job, graph, job->program.latent, image);
+        diti_decode_emit_picture(job, graph, job->program.rgba[image], job->program.rgb[image],
+                                 job->program.latents[image]);
     }
 }

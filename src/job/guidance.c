@@ -68,7 +68,7 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
 /* Of the conditional branch alone, without some blocks. */
 static diti_tensor diti_guidance_run(dit_job *job, diti_graph *graph, uint64_t skipped) {
     const diti_transformer *transformer = job->model->transformer;
-    diti_denoise denoise = job->denoise;
+    diti_denoise denoise = job->program.denoise;
     denoise.first_copy = denoise.copies - 1;
     denoise.skipped = skipped;
     return diti_transformer_step(transformer, graph, &denoise);
@@ -106,10 +106,10 @@ static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tens
 /* The same, where the conditional branch has a device of its own. */
 static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, diti_tensor all,
                                               diti_tensor conditional) {
-    uint32_t device = job->guidance.devices[1 - job->guidance.index];
+    uint32_t device = job->assignment.guidance.devices[1 - job->assignment.guidance.index];
     const diti_tensor_info *both = diti_tensor_get(graph, all);
     diti_tensor skipped;
-    if (job->guidance.index) {
+    if (job->assignment.guidance.index) {
         skipped = diti_guidance_skipped(job, graph, conditional);
         if (!diti_graph_failed(graph)) diti_exchange_begin(graph, skipped, device, true);
     } else {
@@ -122,13 +122,14 @@ static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, d
 /* Each branch on devices of its own: one prediction goes either way, or, of the conditional branch alone, one way. */
 static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_step_kind kind) {
     const diti_transformer *transformer = job->model->transformer;
-    uint32_t rows = diti_tensor_get(graph, job->latent)->rows * (job->request.shape.learned ? 2u : 1u);
-    uint32_t columns = diti_tensor_get(graph, job->latent)->columns, own = job->guidance.index, other = 1 - own;
-    uint32_t device = job->guidance.devices[other];
+    uint32_t rows = diti_tensor_get(graph, job->program.latent)->rows * (job->request.shape.learned ? 2u : 1u);
+    uint32_t columns = diti_tensor_get(graph, job->program.latent)->columns, own = job->assignment.guidance.index,
+             other = 1 - own;
+    uint32_t device = job->assignment.guidance.devices[other];
     bool alone = kind == DITI_STEP_ALONE;
     diti_tensor all, mine;
     if (alone && own == 1) {
-        all = diti_transformer_step(transformer, graph, &job->denoise);
+        all = diti_transformer_step(transformer, graph, &job->program.denoise);
         diti_exchange_begin(graph, all, device, true);
         return all;
     }
@@ -138,7 +139,7 @@ static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_s
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
-    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &job->denoise), 1, 0, mine);
+    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &job->program.denoise), 1, 0, mine);
     diti_exchange_both(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(job, graph, all, mine) : all;
 }
@@ -146,8 +147,8 @@ static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_s
 DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
     const diti_transformer *transformer = job->model->transformer;
     diti_tensor prediction;
-    if (job->guidance.count > 1) return diti_guidance_divided(job, graph, kind);
+    if (job->assignment.guidance.count > 1) return diti_guidance_divided(job, graph, kind);
     if (kind == DITI_STEP_ALONE) return diti_guidance_run(job, graph, 0);
-    prediction = diti_transformer_step(transformer, graph, &job->denoise);
+    prediction = diti_transformer_step(transformer, graph, &job->program.denoise);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(job, graph, prediction) : prediction;
 }

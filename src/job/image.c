@@ -85,9 +85,9 @@ DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
     dit_result result = diti_buffer_create(job->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
                                            &job->health_readback, err);
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && result >= 0 && job->share == 0; i++)
+    for (i = 0; i < job->request.shape.image_count && result >= 0 && job->assignment.share == 0; i++)
         result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
-    if (result >= 0 && job->request.shape.preview_interval && job->share == 0)
+    if (result >= 0 && job->request.shape.preview_interval && job->assignment.share == 0)
         result = diti_image_prepare(job, &job->preview_image, VK_NULL_HANDLE, err);
     return result;
 }
@@ -169,7 +169,7 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
     VkDeviceSize size;
     VkBuffer buffer;
     memset(&copy, 0, sizeof copy);
-    buffer = diti_plan_buffer(job->plan, rgba, &copy.bufferOffset, &size);
+    buffer = diti_plan_buffer(job->program.plan, rgba, &copy.bufferOffset, &size);
     copy.imageSubresource.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
     copy.imageSubresource.layerCount = 1;
     copy.imageExtent.width = job->request.shape.width;
@@ -188,7 +188,7 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
     VkBuffer buffer;
     memset(&copy, 0, sizeof copy);
     memset(&barrier, 0, sizeof barrier);
-    buffer = diti_plan_buffer(job->plan, job->health_words, &copy.srcOffset, &copy.size);
+    buffer = diti_plan_buffer(job->program.plan, job->program.health_words, &copy.srcOffset, &copy.size);
     vk->CmdCopyBuffer(commands, buffer, job->health_readback.buffer, 1, &copy);
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -199,11 +199,11 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
 
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && job->share == 0; i++)
-        diti_image_record_copy(job, commands, job->rgba[i], &job->images[i]);
+    for (i = 0; i < job->request.shape.image_count && job->assignment.share == 0; i++)
+        diti_image_record_copy(job, commands, job->program.rgba[i], &job->images[i]);
     diti_image_record_health(job, commands);
 }
 
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands) {
-    diti_image_record_copy(job, commands, job->preview, &job->preview_image);
+    diti_image_record_copy(job, commands, job->program.preview, &job->preview_image);
 }

@@ -36,7 +36,7 @@ static void diti_inspection_free(diti_inspection *inspection) {
     diti_graph_free(&inspection->graph);
     if (!job) return;
     env = job->env;
-    diti_free(&env, job->denoise.family);
+    diti_free(&env, job->program.denoise.family);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
 }

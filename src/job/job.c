@@ -5,17 +5,8 @@
 
 /* Back to the start of a run. */
 static void diti_job_rewind_share(dit_job *job) {
-    memset(&job->cursor, 0, sizeof job->cursor);
-    job->recording = job->begun = job->all_submitted = job->loading = false;
-    job->submitted_us = 0;
-    job->cuts = 0;
-    job->flight_first = job->flight_count = 0;
-    job->finish_value = 0;
-    job->last_segment = job->tries = 0;
-    job->unjudged = job->careful = false;
-    memset(&job->health, 0, sizeof job->health);
-    job->restores = false;
-    job->total_us = diti_job_predict_us(job);
+    memset(&job->run, 0, sizeof job->run);
+    job->run.total_us = diti_job_predict_us(job);
     diti_keep_forget(job);
     diti_atomic_store(&job->cancel, 0);
     diti_lock(&job->status_lock);
@@ -90,10 +81,10 @@ DIT_API void dit_job_destroy(dit_job *job) {
     if (!job) return;
     env = job->env;
     diti_job_drop_shares(job);
-    diti_plan_wait(job->plan);
+    diti_plan_wait(job->program.plan);
     diti_job_images_destroy(job);
     diti_keep_destroy(job);
-    diti_job_destroy_plan(job);
+    diti_program_destroy(job->device, &job->program);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
 }
@@ -146,36 +137,26 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
                 : DIT_OK;
 }
 
-/* Plans job->request anew beside the old plan, which *before remembers. */
-static dit_result diti_job_plan_again(dit_job *job, const dit_job *before, dit_error *err) {
+/* Plans job->request anew; the new plan goes on where that of *before stood. */
+static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, dit_error *err) {
     dit_result result;
-    job->plan = NULL;
-    job->command_pool = VK_NULL_HANDLE;
-    job->denoise.family = NULL;
+    memset(&job->program, 0, sizeof job->program);
     result = diti_job_plan(job, &job->context->progress, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
     if (result == DIT_OK) result = diti_keep_record(job, err);
-    if (result == DIT_OK) diti_plan_continue(job->plan, before->plan);
+    if (result == DIT_OK) diti_plan_continue(job->program.plan, before->plan);
     return result;
 }
 
-/* For a request with more or fewer text rows. On failure the job keeps its old plan. */
-static dit_result diti_job_replace_plan(dit_job *job, dit_error *err) {
-    const size_t begin = offsetof(dit_job, plan), size = offsetof(dit_job, health_readback) - begin;
-    dit_job *before = (dit_job *)diti_alloc_zero(&job->env, sizeof *before);
+/* For a request with more or fewer text rows. On failure the job keeps its old program. */
+static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
+    diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
     dit_result result;
     if (!before) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
-    before->env = job->env;
-    before->context = job->context;
-    before->device = job->device;
-    memcpy((unsigned char *)before + begin, (const unsigned char *)job + begin, size);
+    *before = job->program;
     result = diti_job_plan_again(job, before, err);
-    if (result == DIT_OK) {
-        diti_job_destroy_plan(before);
-    } else {
-        diti_job_destroy_plan(job);
-        memcpy((unsigned char *)job + begin, (const unsigned char *)before + begin, size);
-    }
+    diti_program_destroy(job->device, result == DIT_OK ? before : &job->program);
+    if (result != DIT_OK) job->program = *before;
     diti_free(&job->env, before);
     return result;
 }
@@ -192,7 +173,7 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     job->request = *request;
     if (!diti_job_same_rows(&before.shape, &request->shape)) {
         diti_job_drop_shares(job);
-        result = diti_job_replace_plan(job, err);
+        result = diti_job_replace_program(job, err);
     }
     taken = result == DIT_OK;
     if (!taken) job->request = before;
@@ -229,14 +210,14 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
     if (result < 0) return result;
     result = diti_job_keep_split(job, &request, err);
-    if (job->share_total == 1) request.shape.resumes = false;
+    if (job->assignment.share_total == 1) request.shape.resumes = false;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {
         diti_job_request_free(&job->env, &request);
         return result;
     }
     diti_job_settle(job);
-    for (i = 0; i < job->share_count; i++) diti_guard_forget(job->shares[i]->plan);
+    for (i = 0; i < job->share_count; i++) diti_guard_forget(job->shares[i]->program.plan);
     result = diti_job_take_request(job, &request, err);
     if (result != DIT_OK) return result;
     result = diti_job_write_inputs(job, err);

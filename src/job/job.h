@@ -227,33 +227,17 @@ typedef struct diti_prompts {         /* what the host writes for them */
     const diti_conditioning *given;   /* of each branch */
 } diti_prompts;
 
-struct dit_job {
-    diti_env env;
-    dit_context *context;
-    diti_device *device; /* that this job, or this share of one, runs on */
-    const dit_model *model;
-    diti_job_request request;
-    dit_target target;
-    /* a job on several devices: every device has a share, which is a job of its own, with a plan and a cursor; the
-       first share is the caller's job and makes the picture (split.c) */
-    uint32_t share, share_total;              /* the number of this one, and how many there are */
-    uint32_t share_count;                     /* of those in shares: 1 in all but the caller's job */
-    bool folded;                              /* every device has two stages (diti_job_folds) */
-    uint32_t places[DITI_MAX_DEVICES];        /* index of the context's device that each share is on */
-    bool resumed;                             /* it has gone on without a device */
-    uint32_t begins_at;                       /* steps that were finished before: their outcome is in states */
-    diti_job_keep keep;                       /* of the caller's job */
-    diti_buffer states;                       /* that a resumed share begins its steps with */
-    bool resumes_states;                      /* they are not in place yet */
-    struct dit_job *shares[DITI_MAX_DEVICES]; /* this one, then the others */
-    bool follows;                             /* it is another job's */
-    diti_axes axes;                           /* who divide every evaluation */
-    diti_group guidance;                      /* who evaluate other branches of the same rows */
-    uint32_t first_branch, branches;          /* of guidance that are evaluated here */
-    diti_mesh *mesh;                          /* of all shares; NULL: one device */
-    uint32_t member;                          /* of it */
-    /* the plan and what the host exchanges with it: all of it, to preview_copy, is made anew by a restart that needs
-       another plan */
+/* Which part of a job's work one device does (assign.c). */
+typedef struct diti_assignment {
+    uint32_t share, share_total;     /* the number of this share, and how many there are */
+    bool folded;                     /* every device has two stages (diti_job_folds) */
+    diti_axes axes;                  /* who divide every evaluation */
+    diti_group guidance;             /* who evaluate other branches of the same rows */
+    uint32_t first_branch, branches; /* of guidance that are evaluated here */
+} diti_assignment;
+
+/* The plan and what the host exchanges with it: all of it is made anew by a restart that needs another plan. */
+typedef struct diti_program {
     diti_plan *plan;
     diti_text_use text;
     diti_denoise denoise;
@@ -269,9 +253,10 @@ struct dit_job {
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy, start_copy; /* start_copy: of an image of the application's, else NULL */
     VkCommandBuffer keep_copies[2], states_copy;      /* of the caller's job; of a resumed share */
-    diti_buffer health_readback;                      /* diti_health, copied at the end */
-    diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
-    /* the run */
+} diti_program;
+
+/* How far a run of the program is; all zeros at its start, but for total_us. */
+typedef struct diti_run {
     diti_job_cursor cursor;
     bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
     bool loading;                         /* weights can be loaded without waiting for anything */
@@ -288,6 +273,33 @@ struct dit_job {
     diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
     uint64_t finish_value;
+} diti_run;
+
+/* What is asked for, which part of it a device does, how, and how far it is. A job on several devices has a share for
+   each, which is a job, too; the first share is the caller's job and makes the picture (split.c). */
+struct dit_job {
+    diti_env env;
+    dit_context *context;
+    diti_device *device; /* that this job, or this share of one, runs on */
+    const dit_model *model;
+    dit_target target;
+    diti_job_request request;
+    diti_assignment assignment;
+    diti_program program;
+    diti_run run;
+    struct dit_job *shares[DITI_MAX_DEVICES]; /* this one, then the others */
+    uint32_t share_count;                     /* of those in shares: 1 in all but the caller's job */
+    bool is_secondary;                        /* it is a share of another job */
+    uint32_t places[DITI_MAX_DEVICES];        /* index of the context's device that each share is on */
+    diti_mesh *mesh;                          /* of all shares; NULL: one device */
+    uint32_t member;                          /* of it */
+    bool resumed;                             /* it has gone on without a device */
+    uint32_t begins_at;                       /* steps that were finished before: their outcome is in states */
+    diti_job_keep keep;                       /* of the caller's job */
+    diti_buffer states;                       /* that a resumed share begins its steps with */
+    bool resumes_states;                      /* they are not in place yet */
+    diti_buffer health_readback;              /* diti_health, copied at the end */
+    diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     int cancel;      /* atomic */
     int status_lock; /* guards status and error */
     dit_status status;
@@ -445,8 +457,9 @@ DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
 /* assign.c */
 /* Whether every device has two stages: a first and its mirrored one. */
 DIT_INTERNAL bool diti_job_folds(const dit_job *job, const dit_context *context);
-/* Which part of the work is whose; before anything is emitted. context: NULL: in thought. */
-DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
+/* What share `share` of so many has to do. */
+DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t share, uint32_t total,
+                              diti_assignment *out);
 /* What the model and the request are to the planner. */
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out);
 /* share.c */
@@ -467,7 +480,7 @@ DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
 /* program.c */
 DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
-DIT_INTERNAL void diti_job_destroy_plan(dit_job *job);
+DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
 /* Of the job's own commands, in a pool that is made with the first of them; they are open until they are ended. */
 DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err);
 DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err);

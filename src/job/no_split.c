@@ -12,10 +12,12 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     memset(out, 0, sizeof *out);
 }
 
-DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
-    (void)share, (void)total;
-    job->share_total = 1;
-    job->branches = job->request.shape.guided ? 2u : 1u;
+DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t share, uint32_t total,
+                              diti_assignment *out) {
+    (void)folded, (void)share, (void)total;
+    memset(out, 0, sizeof *out);
+    out->share_total = 1;
+    out->branches = shape->guided ? 2u : 1u;
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
@@ -23,7 +25,7 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     job->shares[0] = job;
     job->share_count = 1;
     job->request.shape.resumes = false; /* there is no device to go on with */
-    diti_job_assign(job, 0, 1);
+    diti_assign(&job->request.shape, false, 0, 1, &job->assignment);
     return DIT_OK;
 }
 
@@ -34,7 +36,7 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
 
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job) { (void)job; }
 
-DIT_INTERNAL void diti_job_settle(dit_job *job) { diti_plan_wait(job->plan); }
+DIT_INTERNAL void diti_job_settle(dit_job *job) { diti_plan_wait(job->program.plan); }
 
 DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]) {
     (void)shape;

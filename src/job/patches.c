@@ -18,7 +18,7 @@ DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
 }
 
 /* More than one stage: what a step predicts is worked on in the segment after it. */
-static bool diti_patches_piped(const dit_job *job) { return diti_group_count(&job->axes.pipefusion) > 1; }
+static bool diti_patches_piped(const dit_job *job) { return diti_group_count(&job->assignment.axes.pipefusion) > 1; }
 
 DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps) {
     const diti_job_request *request = &job->request;
@@ -27,9 +27,9 @@ DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, u
     if (!diti_patches_piped(job)) return UINT32_MAX;
     for (form = DITI_FORM_PATCHES; form <= DITI_FORM_NEXT; form++) {
         for (kind = 0; kind < DITI_STEP_KINDS; kind++) {
-            if (job->step_segments[form][kind] != segment) continue;
+            if (job->program.step_segments[form][kind] != segment) continue;
             more = more && diti_job_step_kind(request, steps) == (diti_step_kind)kind;
-            return job->step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][kind];
+            return job->program.step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][kind];
         }
     }
     return UINT32_MAX;
@@ -38,7 +38,7 @@ DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, u
 DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form) {
     uint32_t kind;
     for (kind = 0; kind < DITI_STEP_KINDS && diti_patches_piped(job); kind++)
-        if (job->step_segments[form][kind] == segment) return true;
+        if (job->program.step_segments[form][kind] == segment) return true;
     return false;
 }
 
@@ -54,7 +54,8 @@ typedef struct diti_patching {
 /* A patch's columns of planes. */
 static diti_tensor diti_patches_view(const dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t first_row,
                                      uint32_t rows, uint32_t patch, uint32_t patches) {
-    uint32_t first, count = diti_transformer_strip(job->model->transformer, &job->denoise, patch, patches, &first);
+    uint32_t first,
+        count = diti_transformer_strip(job->model->transformer, &job->program.denoise, patch, patches, &first);
     return planes ? diti_tensor_view(graph, planes, first_row, rows, first, count) : 0;
 }
 
@@ -70,22 +71,23 @@ DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t rows, patch;
     diti_tensor planes;
-    memset(&job->stale, 0, sizeof job->stale);
-    job->stale.int8 = shape->int8_kept;
-    job->denoise.stale = diti_patches_used(shape) ? &job->stale : NULL;
-    if (!diti_patches_piped(job) || job->axes.pipefusion.index || diti_graph_failed(graph)) return;
-    rows = diti_tensor_get(graph, job->latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
-    planes = diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->latent)->columns, "predictions");
+    memset(&job->program.stale, 0, sizeof job->program.stale);
+    job->program.stale.int8 = shape->int8_kept;
+    job->program.denoise.stale = diti_patches_used(shape) ? &job->program.stale : NULL;
+    if (!diti_patches_piped(job) || job->assignment.axes.pipefusion.index || diti_graph_failed(graph)) return;
+    rows = diti_tensor_get(graph, job->program.latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
+    planes =
+        diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->program.latent)->columns, "predictions");
     for (patch = 0; patch < shape->patches && !diti_graph_failed(graph); patch++)
-        diti_patches_strips(job, graph, planes, patch, shape->patches, job->strips[patch]);
-    if (!diti_graph_failed(graph)) diti_patches_strips(job, graph, planes, 0, 1, job->strips[shape->patches]);
+        diti_patches_strips(job, graph, planes, patch, shape->patches, job->program.strips[patch]);
+    if (!diti_graph_failed(graph)) diti_patches_strips(job, graph, planes, 0, 1, job->program.strips[shape->patches]);
 }
 
 /* A stage of a branch, as exchanges number it, and which of a patch's strips its prediction is; false: the branch is
    left out. */
 static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch, uint32_t *strip,
                               uint32_t *device) {
-    const diti_group *stages = &job->axes.pipefusion, *guidance = &job->guidance;
+    const diti_group *stages = &job->assignment.axes.pipefusion, *guidance = &job->assignment.guidance;
     bool alone = kind == DITI_STEP_ALONE || !job->request.shape.guided;
     *device = stages->devices[stage];
     *strip = alone ? (uint32_t)DITI_STRIP_LAST : (uint32_t)DITI_STRIP_BOTH;
@@ -99,62 +101,66 @@ static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t 
    each of them. */
 static void diti_patches_send(const dit_job *job, diti_graph *graph, diti_tensor prediction) {
     uint32_t branch, strip, device;
-    for (branch = 0; branch < diti_group_count(&job->guidance); branch++) {
+    for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++) {
         diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &strip, &device);
         diti_exchange_begin(graph, prediction, device, true);
     }
 }
 
 static void diti_patches_receive(const dit_job *job, diti_graph *graph, const diti_patching *p) {
-    uint32_t patch, branch, strip, device, last = job->axes.pipefusion.count - 1;
+    uint32_t patch, branch, strip, device, last = job->assignment.axes.pipefusion.count - 1;
     for (patch = 0; patch < p->count; patch++)
-        for (branch = 0; branch < diti_group_count(&job->guidance); branch++)
+        for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
             if (diti_patches_peer(job, p->kind, last, branch, &strip, &device))
-                diti_exchange_carry(graph,
-                                    diti_exchange_begin(graph, job->strips[p->first + patch][strip], device, false));
+                diti_exchange_carry(
+                    graph, diti_exchange_begin(graph, job->program.strips[p->first + patch][strip], device, false));
 }
 
 static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_patching *p, uint32_t patch) {
     uint32_t branch, strip, device;
-    for (branch = 0; branch < diti_group_count(&job->guidance); branch++)
+    for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
         if (diti_patches_peer(job, p->kind, 0, branch, &strip, &device))
-            diti_exchange_join(graph, job->strips[p->first + patch][strip]);
+            diti_exchange_join(graph, job->program.strips[p->first + patch][strip]);
 }
 
 /* ---- a segment ---- */
 
-/* What the solver needs of the rows of its tables that job->step names. */
+/* What the solver needs of the rows of its tables that job->program.step names. */
 static void diti_patches_select(const dit_job *job, diti_graph *graph, diti_step_kind kind, diti_solver_desc *solver) {
-    const diti_tensor_info latent = *diti_tensor_get(graph, job->latent);
+    const diti_tensor_info latent = *diti_tensor_get(graph, job->program.latent);
     solver->guided = job->request.shape.guided && kind != DITI_STEP_ALONE;
-    if (job->step_noise)
-        solver->noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
-                                            latent.rows, latent.columns);
-    solver->coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
+    if (job->program.step_noise)
+        solver->noise = diti_tensor_reshape(
+            graph, diti_select_row(graph, job->program.step_noise, job->program.step, "select noise"), latent.rows,
+            latent.columns);
+    solver->coefficients = diti_select_row(graph, job->program.coefficients, job->program.step, "select coefficients");
 }
 
 static void diti_patches_solve(const dit_job *job, diti_graph *graph, const diti_patching *p,
                                const diti_solver_desc *whole, uint32_t patch) {
     diti_solver_desc solver = *whole;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, job->latent)->rows;
+    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, job->program.latent)->rows;
     diti_patches_join(job, graph, p, patch);
     solver.x = diti_patches_view(job, graph, whole->x, 0, rows, patch, p->count);
     solver.h1 = diti_patches_view(job, graph, whole->h1, 0, rows, patch, p->count);
     solver.h2 = diti_patches_view(job, graph, whole->h2, 0, rows * diti_solver_planes(whole), patch, p->count);
     solver.x0 = diti_patches_view(job, graph, whole->x0, 0, rows, patch, p->count);
     solver.noise = diti_patches_view(job, graph, whole->noise, 0, rows, patch, p->count);
-    diti_solver_step(graph, job->strips[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST], &solver);
+    diti_solver_step(graph, job->program.strips[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST],
+                     &solver);
 }
 
 /* Patches of this step, each on the first stage after the solver's part of the step before, where that is due. */
 static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_patching *p,
                                   const diti_solver_desc *solver) {
-    diti_denoise *denoise = &job->denoise;
-    bool alone = p->kind == DITI_STEP_ALONE, idle = alone && job->guidance.count > 1 && job->guidance.index == 0;
+    diti_denoise *denoise = &job->program.denoise;
+    bool alone = p->kind == DITI_STEP_ALONE,
+         idle = alone && job->assignment.guidance.count > 1 && job->assignment.guidance.index == 0;
     denoise->patches = p->count;
     denoise->first_copy = alone ? denoise->copies - 1 : 0;
-    if (job->input_scales && !job->axes.pipefusion.index)
-        denoise->input_scale = diti_select_row(graph, job->input_scales, job->step, "select input scale");
+    if (job->program.input_scales && !job->assignment.axes.pipefusion.index)
+        denoise->input_scale =
+            diti_select_row(graph, job->program.input_scales, job->program.step, "select input scale");
     for (denoise->patch = 0; denoise->patch < p->count && !diti_graph_failed(graph); denoise->patch++) {
         diti_tensor prediction = 0;
         if (solver) diti_patches_solve(job, graph, p, solver, denoise->patch);
@@ -162,13 +168,13 @@ static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_pa
         if (prediction) diti_patches_send(job, graph, prediction);
     }
     denoise->patch = denoise->first_copy = 0;
-    if (!job->axes.pipefusion.index) diti_patches_receive(job, graph, p);
+    if (!job->assignment.axes.pipefusion.index) diti_patches_receive(job, graph, p);
 }
 
-/* Rows of the tables are those of the step before until job->step moves on. */
+/* Rows of the tables are those of the step before until job->program.step moves on. */
 static void diti_patches_step(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                               const diti_solver_desc *states) {
-    bool first = job->axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
+    bool first = job->assignment.axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
     diti_solver_desc solver = *states;
     diti_patching p;
     uint32_t patch;
@@ -176,16 +182,16 @@ static void diti_patches_step(dit_job *job, diti_graph *graph, diti_step_kind ki
     p.first = form == DITI_FORM_WHOLE ? job->request.shape.patches : 0;
     p.count = form == DITI_FORM_WHOLE ? 1 : job->request.shape.patches;
     if (first && form != DITI_FORM_PATCHES) diti_patches_select(job, graph, kind, &solver);
-    if (late) diti_advance_step(graph, job->step);
+    if (late) diti_advance_step(graph, job->program.step);
     if (form != DITI_FORM_REST) diti_patches_evaluate(job, graph, &p, first && late ? &solver : NULL);
     for (patch = 0; patch < p.count && first && (form == DITI_FORM_WHOLE || form == DITI_FORM_REST); patch++)
         diti_patches_solve(job, graph, &p, &solver, patch);
-    if (form == DITI_FORM_WHOLE) diti_advance_step(graph, job->step);
+    if (form == DITI_FORM_WHOLE) diti_advance_step(graph, job->program.step);
 }
 
 DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                                     const diti_solver_desc *states) {
-    job->denoise.patches = form == DITI_FORM_PATCHES ? job->request.shape.patches : 0;
+    job->program.denoise.patches = form == DITI_FORM_PATCHES ? job->request.shape.patches : 0;
     if (diti_patches_piped(job) && !diti_graph_failed(graph)) diti_patches_step(job, graph, kind, form, states);
     return diti_patches_piped(job);
 }
@@ -203,10 +209,11 @@ DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti
 }
 
 DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) {
-    const diti_group *stages = &job->axes.pipefusion;
+    const diti_group *stages = &job->assignment.axes.pipefusion;
     uint32_t i;
     if (!diti_patches_piped(job)) return;
-    if (stages->index) diti_exchange_end(graph, diti_exchange_begin(graph, job->latent, stages->devices[0], false));
+    if (stages->index)
+        diti_exchange_end(graph, diti_exchange_begin(graph, job->program.latent, stages->devices[0], false));
     for (i = 1; i < stages->count && !stages->index; i++)
-        diti_exchange_begin(graph, job->latent, stages->devices[i], true);
+        diti_exchange_begin(graph, job->program.latent, stages->devices[i], true);
 }

@@ -6,11 +6,11 @@ static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_C
 static uint32_t diti_emit_branches(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
 
 /* The text rows that a share reads: those of its branches, or all where they have no fixed places. */
-static uint32_t diti_emit_share_rows(const dit_job *job, uint32_t text, uint32_t *first) {
+static uint32_t diti_emit_share_rows(const dit_job *job, const diti_assignment *share, uint32_t text, uint32_t *first) {
     uint32_t tokens = job->model->texts[text].tokens;
-    *first = job->model->fixed_text ? job->first_branch * tokens : 0;
+    *first = job->model->fixed_text ? share->first_branch * tokens : 0;
     if (!job->model->fixed_text) return job->request.shape.encoded_rows + job->request.shape.given_rows;
-    return job->branches * tokens;
+    return share->branches * tokens;
 }
 
 /* Inputs reach the device with its first op, behind which alone they can be sent. */
@@ -20,30 +20,27 @@ static bool diti_emit_can_send(diti_graph *graph, diti_tensor x) {
 }
 
 static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) {
-    diti_tensor whole = job->text.texts[text], sent = whole;
+    diti_tensor whole = job->program.text.texts[text], sent = whole;
     uint32_t i, first, rows, columns = diti_tensor_get(graph, whole)->columns;
     if (!diti_emit_can_send(graph, whole)) {
         sent = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, whole)->rows, columns, "text to send");
         diti_copy(graph, whole, sent, "text to send");
     }
-    for (i = 1; i < job->share_total; i++) {
-        dit_job share = DITI_ZERO;
-        share.model = job->model;
-        share.request.shape = job->request.shape;
-        share.folded = job->folded;
-        diti_job_assign(&share, i, job->share_total);
-        rows = diti_emit_share_rows(&share, text, &first);
+    for (i = 1; i < job->assignment.share_total; i++) {
+        diti_assignment share;
+        diti_assign(&job->request.shape, job->assignment.folded, i, job->assignment.share_total, &share);
+        rows = diti_emit_share_rows(job, &share, text, &first);
         diti_exchange_begin(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i, true);
     }
-    rows = diti_emit_share_rows(job, text, &first);
-    job->text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
+    rows = diti_emit_share_rows(job, &job->assignment, text, &first);
+    job->program.text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
 }
 
 static void diti_emit_receive_text(dit_job *job, diti_graph *graph, uint32_t text) {
-    uint32_t first, rows = diti_emit_share_rows(job, text, &first);
-    job->text.texts[text] =
+    uint32_t first, rows = diti_emit_share_rows(job, &job->assignment, text, &first);
+    job->program.text.texts[text] =
         diti_tensor_new(graph, DITI_F32, rows, job->model->texts[text].columns, "text from the first share");
-    diti_exchange_begin(graph, job->text.texts[text], 0, false);
+    diti_exchange_begin(graph, job->program.text.texts[text], 0, false);
 }
 
 static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
@@ -54,9 +51,9 @@ static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
 /* What the first share has encoded goes to the others. */
 static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
     uint32_t text;
-    for (text = 0; text < DITI_TEXTS && job->share_total > 1 && !diti_graph_failed(graph); text++) {
+    for (text = 0; text < DITI_TEXTS && job->assignment.share_total > 1 && !diti_graph_failed(graph); text++) {
         if (!diti_emit_has_text(job, text)) continue;
-        if (job->share)
+        if (job->assignment.share)
             diti_emit_receive_text(job, graph, text);
         else
             diti_emit_send_text(job, graph, text);
@@ -64,8 +61,8 @@ static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
 }
 
 static void diti_emit_text(dit_job *job, diti_graph *graph) {
-    diti_text_use *use = &job->text;
-    if (job->share) return;
+    diti_text_use *use = &job->program.text;
+    if (job->assignment.share) return;
     use->branches = diti_emit_branches(job);
     use->encodes[0] = job->request.shape.encodes[0];
     use->encodes[1] = job->request.shape.encodes[1];
@@ -78,22 +75,22 @@ static void diti_emit_text(dit_job *job, diti_graph *graph) {
 
 /* Images share the prompts, but each has a class of its own. */
 static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
-    diti_denoise *denoise = &job->denoise;
+    diti_denoise *denoise = &job->program.denoise;
     if (job->model->transformer->traits.class_count) {
         denoise->text_batch = denoise->copies * denoise->batch;
-        denoise->labels = job->labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
+        denoise->labels = job->program.labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
         return;
     }
     if (!job->model->fixed_text) /* these know which rows are whose */
-        job->text_items = diti_tensor_input(graph, DITI_U32, denoise->copies, DITI_ITEM_WORDS, "prompts");
+        job->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->copies, DITI_ITEM_WORDS, "prompts");
     denoise->text_batch = denoise->copies;
     denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
-    denoise->text = job->text.texts[DITI_TEXT_FIRST];
-    denoise->text2 = job->text.texts[DITI_TEXT_SECOND];
-    denoise->pooled = job->text.texts[DITI_TEXT_POOLED];
-    denoise->text_items = job->text_items;
-    denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + job->first_branch;
-    denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + job->first_branch;
+    denoise->text = job->program.text.texts[DITI_TEXT_FIRST];
+    denoise->text2 = job->program.text.texts[DITI_TEXT_SECOND];
+    denoise->pooled = job->program.text.texts[DITI_TEXT_POOLED];
+    denoise->text_items = job->program.text_items;
+    denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + job->assignment.first_branch;
+    denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + job->assignment.first_branch;
 }
 
 /* What the solver works on and remembers. */
@@ -107,31 +104,34 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
     solver->corrects = shape->corrects;
     solver->learned = shape->learned;
     solver->keeps = shape->masked;
-    job->latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
-    job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
-    job->health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
-                                      : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
-    job->step = graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
-    job->coefficients =
+    job->program.latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
+    job->program.noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
+    job->program.health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
+                                              : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
+    job->program.step =
+        graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
+    job->program.coefficients =
         diti_tensor_input(graph, DITI_F32, shape->steps, diti_solver_columns(shape), "solver coefficients");
-    if (shape->scaled_input) job->input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
+    if (shape->scaled_input)
+        job->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
-        job->step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
-    solver->x = job->latent;
-    solver->h1 = job->history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
-    solver->h2 = job->history[1] =
+        job->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
+    solver->x = job->program.latent;
+    solver->h1 = job->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
+    solver->h2 = job->program.history[1] =
         diti_tensor_state(graph, DITI_F32, planes * diti_solver_planes(solver), pixels, "x0 two steps before");
-    if (shape->preview_interval) solver->x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
-    solver->health = job->health_words;
+    if (shape->preview_interval)
+        solver->x0 = job->program.x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
+    solver->health = job->program.health_words;
 }
 
 static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     const diti_family *family = job->model->transformer->family;
     const diti_job_request *request = &job->request;
-    diti_denoise *denoise = &job->denoise;
-    if (!request->shape.starts) diti_copy(graph, job->noise, job->latent, "start from noise");
+    diti_denoise *denoise = &job->program.denoise;
+    if (!request->shape.starts) diti_copy(graph, job->program.noise, job->program.latent, "start from noise");
     denoise->batch = request->shape.image_count;
-    denoise->copies = job->branches;
+    denoise->copies = job->assignment.branches;
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;
@@ -142,9 +142,9 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     denoise->sizes[0] = denoise->sizes[1] = 1024; /* the original picture, as HunyuanDiT's pipeline has it */
     denoise->sizes[2] = denoise->resolution[0];
     denoise->sizes[3] = denoise->resolution[1];
-    denoise->latent = job->latent;
-    denoise->step = job->step;
-    denoise->axes = job->share_total > 1 ? &job->axes : NULL;
+    denoise->latent = job->program.latent;
+    denoise->step = job->program.step;
+    denoise->axes = job->assignment.share_total > 1 ? &job->assignment.axes : NULL;
     denoise->variance = request->shape.learned;
     family->prepare(job->model->transformer, graph, denoise);
     diti_patches_begin(job, graph);
@@ -152,20 +152,22 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
 
 static void diti_emit_step(dit_job *job, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
     const diti_job_shape *shape = &job->request.shape;
-    uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+    uint32_t planes = diti_tensor_get(graph, job->program.latent)->rows,
+             pixels = diti_tensor_get(graph, job->program.latent)->columns;
     diti_solver_desc solver = *states;
     diti_tensor prediction;
     if (shape->scaled_input)
-        job->denoise.input_scale = diti_select_row(graph, job->input_scales, job->step, "select input scale");
+        job->program.denoise.input_scale =
+            diti_select_row(graph, job->program.input_scales, job->program.step, "select input scale");
     prediction = diti_guidance_emit(job, graph, kind);
     if (shape->stochastic)
-        solver.noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
-                                           planes, pixels);
-    solver.coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
+        solver.noise = diti_tensor_reshape(
+            graph, diti_select_row(graph, job->program.step_noise, job->program.step, "select noise"), planes, pixels);
+    solver.coefficients = diti_select_row(graph, job->program.coefficients, job->program.step, "select coefficients");
     solver.guided = shape->guided && kind != DITI_STEP_ALONE;
     diti_guard_judge(graph);
     diti_solver_step(graph, prediction, &solver);
-    diti_advance_step(graph, job->step);
+    diti_advance_step(graph, job->program.step);
 }
 
 /* Every kind of step that there is, in every form, one loop together. */
@@ -175,14 +177,14 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
                                                                                               "next patches",
                                                                                               "last patches"};
     int kind, form;
-    job->step_segment = graph->segment_count;
+    job->program.step_segment = graph->segment_count;
     for (form = 0; form < (int)DITI_STEP_FORMS; form++) {
         for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
             char name[32];
-            job->step_segments[form][kind] = UINT32_MAX;
+            job->program.step_segments[form][kind] = UINT32_MAX;
             if (!diti_patches_has(job, (diti_step_kind)kind, (diti_step_form)form)) continue;
             diti_format(name, sizeof name, "%s%s", forms[form], kinds[kind]);
-            job->step_segments[form][kind] = diti_graph_segment(graph, name, true);
+            job->program.step_segments[form][kind] = diti_graph_segment(graph, name, true);
             if (diti_patches_emit(job, graph, (diti_step_kind)kind, (diti_step_form)form, states))
                 diti_guard_judge(graph);
             else
@@ -196,9 +198,10 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
 static bool diti_emit_agrees(const dit_job *job) {
     const dit_context *context = job->context;
     uint32_t i;
-    if (diti_axes_stages(&job->axes) && job->model->transformer->traits.skips) return false;
-    if (!context || context->device_count < job->share_total) return false; /* others are in another process */
-    for (i = 0; i < job->share_total; i++)
+    if (diti_axes_stages(&job->assignment.axes) && job->model->transformer->traits.skips) return false;
+    if (!context || context->device_count < job->assignment.share_total)
+        return false; /* others are in another process */
+    for (i = 0; i < job->assignment.share_total; i++)
         if (context->devices[job->places[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
@@ -206,12 +209,13 @@ static bool diti_emit_agrees(const dit_job *job) {
 /* Of patches what was kept is not the same when a step runs again, and stages would wait for each other in every step:
    the job goes back to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const dit_job *job, diti_graph *graph) {
-    if (job->share_total > 1 && !diti_emit_agrees(job)) return;
+    if (job->assignment.share_total > 1 && !diti_emit_agrees(job)) return;
     diti_guard_begin(graph);
-    if (job->share_total == 1) return;
-    graph->guard_alike = diti_group_count(&job->axes.sequence) > 1;
+    if (job->assignment.share_total == 1) return;
+    graph->guard_alike = diti_group_count(&job->assignment.axes.sequence) > 1;
     graph->guard_bare = !graph->guard_alike;
-    if (!diti_patches_used(&job->request.shape)) diti_guard_join(graph, job->share, job->share_total);
+    if (!diti_patches_used(&job->request.shape))
+        diti_guard_join(graph, job->assignment.share, job->assignment.share_total);
 }
 
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
@@ -219,16 +223,16 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     diti_solver_desc states;
     diti_tensor guards;
     uint32_t prepare;
-    graph->int8_payload = shape->int8_payload && job->share_total > 1;
+    graph->int8_payload = shape->int8_payload && job->assignment.share_total > 1;
     diti_emit_guards(job, graph);
     diti_emit_states(job, graph, &states);
-    job->encode_segment = diti_graph_segment(graph, "encode", false);
+    job->program.encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(job, graph);
     diti_emit_share_text(job, graph);
     diti_guard_judge(graph);
-    job->start_segment = UINT32_MAX;
+    job->program.start_segment = UINT32_MAX;
     if (shape->starts) {
-        job->start_segment = diti_graph_segment(graph, "start picture", false);
+        job->program.start_segment = diti_graph_segment(graph, "start picture", false);
         diti_start_emit(job, graph, &states);
         diti_guard_judge(graph);
     }
@@ -236,22 +240,23 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     diti_emit_prepare(job, graph);
     diti_guard_judge(graph);
     diti_emit_steps(job, graph, &states);
-    job->preview_segment = UINT32_MAX;
+    job->program.preview_segment = UINT32_MAX;
     if (shape->preview_interval && job->model->vae) {
-        job->preview_segment = diti_graph_segment(graph, "preview", true);
+        job->program.preview_segment = diti_graph_segment(graph, "preview", true);
     }
     guards = graph->guards;
-    if (job->share_total > 1) graph->guards = 0; /* pictures are made but once */
-    if (job->preview_segment != UINT32_MAX && job->share == 0) {
+    if (job->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
+    if (job->program.preview_segment != UINT32_MAX && job->assignment.share == 0) {
         diti_decode_emit_preview(job, graph);
         diti_guard_judge(graph);
     }
-    job->decode_segment = diti_graph_segment(graph, "decode", false); /* all shares have the same segments */
+    job->program.decode_segment = diti_graph_segment(graph, "decode", false); /* all shares have the same segments */
     diti_patches_share_latent(job, graph);
     diti_decode_emit(job, graph);
     diti_guard_judge(graph);
     graph->guards = guards;
-    if (shape->split.shard && job->share_total > 1) diti_shard_blocks(graph, job->share, job->share_total, prepare);
+    if (shape->split.shard && job->assignment.share_total > 1)
+        diti_shard_blocks(graph, job->assignment.share, job->assignment.share_total, prepare);
 }
 
 /* --- host inputs --- */
@@ -265,8 +270,8 @@ static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
     for (i = 0; i < count; i++) {
         labels[i] = i + images < count ? job->model->transformer->traits.class_count : request->labels[i % images];
     }
-    return diti_plan_write(job->plan, job->labels, labels + job->first_branch * images,
-                           job->branches * images * sizeof *labels, err);
+    return diti_plan_write(job->program.plan, job->program.labels, labels + job->assignment.first_branch * images,
+                           job->assignment.branches * images * sizeof *labels, err);
 }
 
 /* Which rows belong to which branch, as keys of the images. */
@@ -280,19 +285,20 @@ static dit_result diti_inputs_items(dit_job *job, dit_error *err) {
         items[branch][2] = diti_prompts_first(&use, lengths, branch);
         items[branch][3] = lengths[branch];
     }
-    return diti_plan_write(job->plan, job->text_items, items[job->first_branch], job->branches * sizeof *items, err);
+    return diti_plan_write(job->program.plan, job->program.text_items, items[job->assignment.first_branch],
+                           job->assignment.branches * sizeof *items, err);
 }
 
 static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
     diti_prompts prompts;
     dit_result result = DIT_OK;
-    if (job->labels) return diti_inputs_classes(job, err);
+    if (job->program.labels) return diti_inputs_classes(job, err);
     if (!job->model->fixed_text) result = diti_inputs_items(job, err);
-    if (result < 0 || job->share) return result;
+    if (result < 0 || job->assignment.share) return result;
     prompts.tokens = job->request.tokens;
     prompts.lengths = job->request.lengths[DITI_TEXT_FIRST];
     prompts.given = job->request.conditioning;
-    return diti_prompts_write(job->model, &job->env, job->plan, &job->text, &prompts, err);
+    return diti_prompts_write(job->model, &job->env, job->program.plan, &job->program.text, &prompts, err);
 }
 
 static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
@@ -342,14 +348,15 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
         timesteps[i] = request->schedule.steps[i].timestep;
         scales[i] = request->schedule.steps[i].input;
     }
-    job->denoise.guidance = request->guidance.distilled;
+    job->program.denoise.guidance = request->guidance.distilled;
     diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
-    result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps,
-                                                           err);
+    result = job->model->transformer->family->write_inputs(job->model->transformer, job->program.plan,
+                                                           &job->program.denoise, timesteps, err);
     if (result >= 0)
-        result = diti_plan_write(job->plan, job->coefficients, table, (size_t)count * columns * sizeof *table, err);
-    if (result >= 0 && job->input_scales)
-        result = diti_plan_write(job->plan, job->input_scales, scales, count * sizeof *scales, err);
+        result = diti_plan_write(job->program.plan, job->program.coefficients, table,
+                                 (size_t)count * columns * sizeof *table, err);
+    if (result >= 0 && job->program.input_scales)
+        result = diti_plan_write(job->program.plan, job->program.input_scales, scales, count * sizeof *scales, err);
     diti_free(&job->env, values);
     return result;
 }
@@ -358,11 +365,11 @@ static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
     diti_job_request *request = &job->request;
     size_t count = diti_job_latent_values(job), i;
     dit_result result;
-    for (i = 0; i < count && !request->shape.starts && !job->follows; i++)
+    for (i = 0; i < count && !request->shape.starts && !job->is_secondary; i++)
         request->noise[i] *= request->schedule.initial; /* consumed here: other shares use the outcome */
-    result = diti_plan_write(job->plan, job->noise, request->noise, count * sizeof(float), err);
-    if (result >= 0 && job->step_noise)
-        result = diti_plan_write(job->plan, job->step_noise, request->step_noise,
+    result = diti_plan_write(job->program.plan, job->program.noise, request->noise, count * sizeof(float), err);
+    if (result >= 0 && job->program.step_noise)
+        result = diti_plan_write(job->program.plan, job->program.step_noise, request->step_noise,
                                  count * request->shape.steps * sizeof(float), err);
     return result;
 }
@@ -372,7 +379,7 @@ static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
     if (result >= 0) result = diti_inputs_schedule(job, err);
     if (result >= 0) result = diti_inputs_noise(job, err);
     if (result >= 0 && job->request.start) result = diti_start_write(job, err);
-    return result < 0 ? result : diti_guard_write(job->plan, job->begins_at, err);
+    return result < 0 ? result : diti_guard_write(job->program.plan, job->begins_at, err);
 }
 
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {

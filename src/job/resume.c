@@ -7,13 +7,15 @@
 
 enum { DITI_KEPT = 3 };
 
-static diti_tensor diti_keep_tensor(const dit_job *job, uint32_t i) { return i ? job->history[i - 1] : job->latent; }
+static diti_tensor diti_keep_tensor(const dit_job *job, uint32_t i) {
+    return i ? job->program.history[i - 1] : job->program.latent;
+}
 
 static VkDeviceSize diti_keep_bytes(const dit_job *job) {
     VkDeviceSize bytes = 0;
     uint32_t i;
     for (i = 0; i < DITI_KEPT; i++) {
-        const diti_tensor_info *tensor = &job->plan->tensors[diti_keep_tensor(job, i)];
+        const diti_tensor_info *tensor = &job->program.plan->tensors[diti_keep_tensor(job, i)];
         bytes += (VkDeviceSize)tensor->rows * tensor->columns * sizeof(float);
     }
     return bytes;
@@ -32,10 +34,10 @@ static void diti_keep_barrier(const dit_job *job, VkCommandBuffer commands, VkPi
 /* Rows of a tensor, and in host memory one behind the other from *at, which moves on. */
 static void diti_keep_record_rows(const dit_job *job, VkCommandBuffer commands, diti_tensor index, VkBuffer host,
                                   VkDeviceSize *at, bool back) {
-    const diti_tensor_info *tensor = &job->plan->tensors[index];
+    const diti_tensor_info *tensor = &job->program.plan->tensors[index];
     uint32_t row, rows = tensor->rows;
     VkDeviceSize offset, size, pitch = (VkDeviceSize)tensor->pitch * sizeof(float);
-    VkBuffer buffer = diti_plan_buffer(job->plan, index, &offset, &size);
+    VkBuffer buffer = diti_plan_buffer(job->program.plan, index, &offset, &size);
     VkBufferCopy copy;
     copy.size = (VkDeviceSize)tensor->columns * sizeof(float);
     if (copy.size == pitch) {
@@ -56,7 +58,7 @@ static void diti_keep_record_states(const dit_job *job, VkCommandBuffer commands
     uint32_t i;
     diti_keep_barrier(job, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     for (i = 0; i < DITI_KEPT; i++) diti_keep_record_rows(job, commands, diti_keep_tensor(job, i), host, &at, back);
-    if (back) diti_keep_record_rows(job, commands, job->step, host, &at, back);
+    if (back) diti_keep_record_rows(job, commands, job->program.step, host, &at, back);
     diti_keep_barrier(job, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
 }
 
@@ -64,10 +66,11 @@ DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t place;
     for (place = 0; place < 2 && result >= 0 && job->keep.bytes; place++) {
-        result = diti_job_allocate_commands(job, &job->keep_copies[place], err);
+        result = diti_job_allocate_commands(job, &job->program.keep_copies[place], err);
         if (result < 0) break;
-        diti_keep_record_states(job, job->keep_copies[place], job->keep.buffer.buffer, place * job->keep.bytes, false);
-        result = diti_job_end_commands(job, job->keep_copies[place], err);
+        diti_keep_record_states(job, job->program.keep_copies[place], job->keep.buffer.buffer, place * job->keep.bytes,
+                                false);
+        result = diti_job_end_commands(job, job->program.keep_copies[place], err);
     }
     return result;
 }
@@ -88,9 +91,9 @@ DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progres
     whole->request = job->request;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
     whole->request.shape.split.inputs = whole->request.shape.split.shard = 0;
-    diti_job_assign(whole, 0, 1);
+    diti_assign(&whole->request.shape, false, 0, 1, &whole->assignment);
     result = diti_job_plan(whole, progress, err);
-    diti_job_destroy_plan(whole);
+    diti_program_destroy(whole->device, &whole->program);
     diti_free(&job->env, whole);
     return result;
 }
@@ -121,7 +124,7 @@ DIT_INTERNAL void diti_keep_forget(dit_job *job) {
 
 /* Steps, and what comes before the first one; not patches that are still on their way. */
 static bool diti_keep_wants(const dit_job *job, uint32_t segment) {
-    return job->keep.buffer.buffer && (segment + 1 == job->step_segment || diti_job_is_step(job, segment)) &&
+    return job->keep.buffer.buffer && (segment + 1 == job->program.step_segment || diti_job_is_step(job, segment)) &&
            !diti_patches_is(job, segment, DITI_FORM_PATCHES);
 }
 
@@ -131,18 +134,18 @@ static uint32_t diti_keep_steps(const dit_job *job, uint32_t segment, uint32_t c
 }
 
 DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
-    const diti_job_cursor *at = &job->cursor;
-    if (at->segment > job->decode_segment || !diti_keep_wants(job, at->segment)) return false;
+    const diti_job_cursor *at = &job->run.cursor;
+    if (at->segment > job->program.decode_segment || !diti_keep_wants(job, at->segment)) return false;
     return job->keep
                .values[diti_keep_steps(job, at->segment, at->repeat + (diti_job_counts(job, at->segment) ? 1u : 0u)) %
                        2] != 0;
 }
 
 DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
-    uint32_t steps = diti_keep_steps(job, segment, job->cursor.repeat), place = steps % 2;
+    uint32_t steps = diti_keep_steps(job, segment, job->run.cursor.repeat), place = steps % 2;
     dit_result result;
     if (!diti_keep_wants(job, segment)) return DIT_OK;
-    result = diti_plan_submit_commands(job->plan, job->keep_copies[place], value, err);
+    result = diti_plan_submit_commands(job->program.plan, job->program.keep_copies[place], value, err);
     if (result < 0) return result;
     job->keep.values[place] = *value;
     job->keep.steps[place] = steps;
@@ -156,7 +159,7 @@ DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) {
         place = keep->steps[0] <= keep->steps[1] ? i : 1 - i; /* the older one first */
         if (!keep->values[place] || keep->values[place] > done) continue;
         keep->values[place] = 0;
-        if (job->health.blocked) continue; /* it runs again */
+        if (job->run.health.blocked) continue; /* it runs again */
         diti_buffer_invalidate(job->device, &keep->buffer);
         memcpy(keep->states, (const unsigned char *)keep->buffer.block.mapped + place * keep->bytes, keep->bytes);
         keep->step = keep->steps[place];
@@ -204,47 +207,46 @@ static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split 
 static dit_result diti_resume_write_states(dit_job *share, const diti_job_keep *keep, dit_error *err) {
     VkDeviceSize bytes = keep->bytes + sizeof(uint32_t);
     dit_result result = diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err);
-    if (result >= 0) result = diti_job_allocate_commands(share, &share->states_copy, err);
+    if (result >= 0) result = diti_job_allocate_commands(share, &share->program.states_copy, err);
     if (result < 0) return result;
     memcpy(share->states.block.mapped, keep->states, keep->bytes);
     memcpy((unsigned char *)share->states.block.mapped + keep->bytes, &keep->step, sizeof keep->step);
     diti_buffer_flush(share->device, &share->states);
-    diti_keep_record_states(share, share->states_copy, share->states.buffer, 0, true);
+    diti_keep_record_states(share, share->program.states_copy, share->states.buffer, 0, true);
     share->resumes_states = true;
-    return diti_job_end_commands(share, share->states_copy, err);
+    return diti_job_end_commands(share, share->program.states_copy, err);
 }
 
 DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
-    dit_result result = diti_plan_submit_commands(job->plan, job->states_copy, value, err);
+    dit_result result = diti_plan_submit_commands(job->program.plan, job->program.states_copy, value, err);
     if (result >= 0) job->resumes_states = false;
     return result;
 }
 
 DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
-    memset(&share->cursor, 0, sizeof share->cursor);
-    share->cursor.repeat = step;
-    share->begun = true;
-    share->all_submitted = share->unjudged = false;
-    share->flight_first = share->flight_count = share->last_segment = share->tries = 0;
-    share->submitted_us = diti_job_steps_us(share, step);
-    share->total_us = total_us;
-    share->moved_us = diti_clock_us();
+    memset(&share->run.cursor, 0, sizeof share->run.cursor);
+    share->run.cursor.repeat = step;
+    share->run.begun = true;
+    share->run.all_submitted = share->run.unjudged = false;
+    share->run.flight_first = share->run.flight_count = share->run.last_segment = share->run.tries = 0;
+    share->run.submitted_us = diti_job_steps_us(share, step);
+    share->run.total_us = total_us;
+    share->run.moved_us = diti_clock_us();
     share->status.result = DIT_WORKING;
     share->status.step_count = share->request.shape.steps;
 }
 
 /* What is left of the old plan, for the new one: an application may wait for its timeline. */
 static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
-    const size_t begin = offsetof(dit_job, plan), size = offsetof(dit_job, health_readback) - begin;
     memset(rest, 0, sizeof *rest);
-    rest->device = job->plan->device;
-    rest->timeline.semaphore = job->plan->timeline.semaphore;
-    rest->timeline.submitted = job->plan->timeline.submitted;
-    rest->counters = job->plan->counters;
-    job->plan->timeline.semaphore = VK_NULL_HANDLE;
-    job->plan->timeline.submitted = 0;
-    diti_job_destroy_plan(job);
-    memset((unsigned char *)job + begin, 0, size);
+    rest->device = job->program.plan->device;
+    rest->timeline.semaphore = job->program.plan->timeline.semaphore;
+    rest->timeline.submitted = job->program.plan->timeline.submitted;
+    rest->counters = job->program.plan->counters;
+    job->program.plan->timeline.semaphore = VK_NULL_HANDLE;
+    job->program.plan->timeline.submitted = 0;
+    diti_program_destroy(job->device, &job->program);
+    memset(&job->program, 0, sizeof job->program);
 }
 
 static void diti_resume_drop(diti_device *device, diti_plan *rest) {
@@ -254,12 +256,12 @@ static void diti_resume_drop(diti_device *device, diti_plan *rest) {
 /* The same counters, and on the same device the same timeline. */
 static void diti_resume_take_over(dit_job *job, diti_plan *rest) {
     VkSemaphore other = rest->timeline.semaphore;
-    uint64_t submitted = job->plan->timeline.submitted;
+    uint64_t submitted = job->program.plan->timeline.submitted;
     bool same = rest->device == job->device;
-    if (!same) rest->timeline.semaphore = job->plan->timeline.semaphore;
-    diti_plan_continue(job->plan, rest);
+    if (!same) rest->timeline.semaphore = job->program.plan->timeline.semaphore;
+    diti_plan_continue(job->program.plan, rest);
     if (same) return;
-    job->plan->timeline.submitted = submitted;
+    job->program.plan->timeline.submitted = submitted;
     rest->timeline.semaphore = other;
 }
 
@@ -273,8 +275,8 @@ static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
 
 /* Devices that are left, in the order of their ranks, and how much of the work each had. */
 static uint32_t diti_resume_left(const dit_job *job, uint32_t failed, uint32_t *devices, double *parts) {
-    uint32_t folds = job->folded ? 2 : 1, share, count = 0;
-    for (share = 0; share < job->share_total; share += folds) {
+    uint32_t folds = job->assignment.folded ? 2 : 1, share, count = 0;
+    for (share = 0; share < job->assignment.share_total; share += folds) {
         if (job->places[share] == job->places[failed]) continue;
         parts[count] = job->request.shape.shares[share / folds];
         devices[count++] = job->places[share];
@@ -301,7 +303,7 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left, i;
     double parts[DITI_MAX_DEVICES];
     bool moves = job->places[failed] == job->places[0];
-    double total_us = job->total_us;
+    double total_us = job->run.total_us;
     diti_plan rest;
     dit_result result;
     left = diti_resume_left(job, failed, devices, parts);
@@ -316,7 +318,7 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     job->device = job->context->devices[job->places[0]];
     job->resumed = true;
     job->begins_at = job->keep.valid ? job->keep.step : 0;
-    diti_job_assign(job, 0, left);
+    diti_assign(&job->request.shape, job->assignment.folded, 0, left, &job->assignment);
     result = diti_resume_plan(job, moves, err);
     if (result == DIT_OK) diti_resume_take_over(job, &rest);
     diti_resume_drop(before, &rest);
@@ -333,7 +335,7 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
 static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t i, failed = UINT32_MAX;
-    if (!shape->resumes || job->resumed || job->recording) return UINT32_MAX;
+    if (!shape->resumes || job->resumed || job->run.recording) return UINT32_MAX;
     if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
     for (i = 0; i < job->share_count; i++)
         if (job->places[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
@@ -349,14 +351,14 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     if (failed == UINT32_MAX) return why->result;
     diti_job_settle(job);
     for (i = 0; i < job->share_count; i++) /* patches: it may have come into what was kept */
-        if (job->shares[i]->health.blocked && diti_patches_used(&job->request.shape)) job->keep.valid = false;
+        if (job->shares[i]->run.health.blocked && diti_patches_used(&job->request.shape)) job->keep.valid = false;
     for (i = 0; i < job->share_count; i++) {
         if (job->places[i] == job->places[failed] || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
         return diti_fail(why, DIT_ERROR_DEVICE_LOST,
                          "devices %u and %u failed; a job goes on without one device, not without two",
                          job->places[failed], job->places[i]);
     }
-    if (diti_device_check(job->device, NULL) >= 0) diti_keep_poll(job, job->plan->timeline.submitted);
+    if (diti_device_check(job->device, NULL) >= 0) diti_keep_poll(job, job->program.plan->timeline.submitted);
     result = diti_resume_without(job, failed, &other);
     if (result != DIT_OK) {
         if (result < 0) *why = other;

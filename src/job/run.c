@@ -5,25 +5,25 @@
 
 /* The slice at the cursor was submitted. */
 static void diti_run_pass(dit_job *job) {
-    uint32_t segment = job->cursor.segment;
-    diti_run_advance(job, &job->cursor);
-    if (job->cursor.slice) return;
-    job->last_segment = segment;
-    job->unjudged = job->plan->guards != 0;
+    uint32_t segment = job->run.cursor.segment;
+    diti_run_advance(job, &job->run.cursor);
+    if (job->run.cursor.slice) return;
+    job->run.last_segment = segment;
+    job->run.unjudged = job->program.plan->guards != 0;
 }
 
-static bool diti_run_at_end(const dit_job *job) { return job->cursor.segment > job->decode_segment; }
+static bool diti_run_at_end(const dit_job *job) { return job->run.cursor.segment > job->program.decode_segment; }
 
 static dit_stage diti_run_stage(const dit_job *job, uint32_t segment) {
-    if (segment < job->step_segment) return DIT_STAGE_ENCODE;
-    return segment < job->decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
+    if (segment < job->program.step_segment) return DIT_STAGE_ENCODE;
+    return segment < job->program.decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
 }
 
 /* --- bookkeeping --- */
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
-    if (job->mesh && !job->follows) diti_beats_leave(job->mesh, result != DIT_OK);
-    if (job->mesh && !job->follows && result == DIT_OK) diti_mesh_tell(job->mesh);
+    if (job->mesh && !job->is_secondary) diti_beats_leave(job->mesh, result != DIT_OK);
+    if (job->mesh && !job->is_secondary && result == DIT_OK) diti_mesh_tell(job->mesh);
     diti_lock(&job->status_lock);
     job->status.result = result;
     if (why) job->error = *why;
@@ -46,14 +46,14 @@ static dit_result diti_run_falter(dit_job *job, dit_error *why) {
 }
 
 static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
-    uint32_t step = job->plan->guards && !job->recording ? job->health.step : flight->steps_done;
+    uint32_t step = job->program.plan->guards && !job->run.recording ? job->run.health.step : flight->steps_done;
     float fraction = 0;
     diti_lock(&job->status_lock);
     job->status.stage = flight->stage;
-    if (step > job->status.step || job->recording) job->status.step = step; /* patches may begin again */
-    job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
+    if (step > job->status.step || job->run.recording) job->status.step = step; /* patches may begin again */
+    job->status.last_slice_us = diti_plan_last_slice_us(job->program.plan);
     if (flight->preview) job->status.preview_id++;
-    if (job->total_us > 0) fraction = (float)(flight->done_us / job->total_us);
+    if (job->run.total_us > 0) fraction = (float)(flight->done_us / job->run.total_us);
     if (fraction > 1) fraction = 1; /* there was more to do than planned */
     if (fraction > job->status.fraction) job->status.fraction = fraction;
     diti_unlock(&job->status_lock);
@@ -62,15 +62,15 @@ static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
 /* What the slice at the cursor will have done when it is finished. Moves the cursor. */
 static diti_job_flight diti_run_take(dit_job *job) {
     diti_job_flight flight;
-    uint32_t segment = job->cursor.segment;
+    uint32_t segment = job->run.cursor.segment;
     memset(&flight, 0, sizeof flight);
-    flight.us = diti_plan_slice_us(job->plan, segment, job->cursor.slice);
+    flight.us = diti_plan_slice_us(job->program.plan, segment, job->run.cursor.slice);
     flight.stage = diti_run_stage(job, segment);
-    job->submitted_us += (double)diti_plan_slice_planned_us(job->plan, segment, job->cursor.slice);
-    flight.done_us = job->submitted_us;
+    job->run.submitted_us += (double)diti_plan_slice_planned_us(job->program.plan, segment, job->run.cursor.slice);
+    flight.done_us = job->run.submitted_us;
     diti_run_pass(job);
-    flight.steps_done = job->cursor.repeat;
-    flight.preview = segment == job->preview_segment && job->cursor.segment != segment;
+    flight.steps_done = job->run.cursor.repeat;
+    flight.preview = segment == job->program.preview_segment && job->run.cursor.segment != segment;
     return flight;
 }
 
@@ -81,7 +81,8 @@ static diti_job_flight diti_run_take(dit_job *job) {
 /* How long slices may be: as the application has said, else as it has time for in a frame. */
 static uint32_t diti_run_limit_us(const dit_job *job, uint32_t budget_us) {
     const diti_device *device = job->device;
-    if (!job->recording || !device->slices_by_budget || budget_us >= device->max_slice_us) return device->max_slice_us;
+    if (!job->run.recording || !device->slices_by_budget || budget_us >= device->max_slice_us)
+        return device->max_slice_us;
     return budget_us < DITI_LEAST_SLICE_US ? DITI_LEAST_SLICE_US : budget_us;
 }
 
@@ -91,19 +92,20 @@ static uint32_t diti_run_limit_us(const dit_job *job, uint32_t budget_us) {
    segments run again and weights come, know segments and dispatches, not slices. A split job keeps its slices: its
    exchanges stand between them, and all devices count on each other's; nor is there a frame that it keeps waiting. */
 static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
-    diti_plan *plan = job->plan;
+    diti_plan *plan = job->program.plan;
     float limit = (float)diti_run_limit_us(job, budget_us);
-    bool first = job->cursor.segment == 0 && job->submitted_us <= 0;
+    bool first = job->run.cursor.segment == 0 && job->run.submitted_us <= 0;
     bool other = first ? limit < plan->limit_us || limit > plan->limit_us
                        : 2 * limit < plan->limit_us || limit > 2 * plan->limit_us;
-    if (job->cursor.slice == 0) job->cuts = 0;
-    if (job->mesh || diti_run_at_end(job) || job->cuts == DITI_MOST_CUTS ||
-        !diti_plan_slice_is_start(plan, job->cursor.segment, job->cursor.slice))
+    if (job->run.cursor.slice == 0) job->run.cuts = 0;
+    if (job->mesh || diti_run_at_end(job) || job->run.cuts == DITI_MOST_CUTS ||
+        !diti_plan_slice_is_start(plan, job->run.cursor.segment, job->run.cursor.slice))
         return;
-    if (!other && !diti_plan_is_off(plan, job->recording ? DITI_OFF_BY / 2 : DITI_OFF_BY, job->cursor.slice ? 2 : 0))
+    if (!other &&
+        !diti_plan_is_off(plan, job->run.recording ? DITI_OFF_BY / 2 : DITI_OFF_BY, job->run.cursor.slice ? 2 : 0))
         return;
-    diti_plan_cut_anew(plan, limit, job->cursor.segment, &job->cursor.slice);
-    job->cuts++;
+    diti_plan_cut_anew(plan, limit, job->run.cursor.segment, &job->run.cursor.slice);
+    job->run.cuts++;
 }
 
 /* --- what the guards say --- */
@@ -111,18 +113,18 @@ static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
 /* Steps of one device, and patches of several, may follow each other unseen; everything else waits for what is said
    about the segment before it, so that devices that agree go back from the same place. */
 static bool diti_run_must_wait(const dit_job *job) {
-    bool steps = diti_job_is_step(job, job->last_segment) && diti_job_is_step(job, job->cursor.segment);
-    bool agrees = job->careful || (job->mesh && !diti_patches_used(&job->request.shape));
-    return job->unjudged && job->cursor.slice == 0 && (agrees || !steps || job->health.blocked);
+    bool steps = diti_job_is_step(job, job->run.last_segment) && diti_job_is_step(job, job->run.cursor.segment);
+    bool agrees = job->run.careful || (job->mesh && !diti_patches_used(&job->request.shape));
+    return job->run.unjudged && job->run.cursor.slice == 0 && (agrees || !steps || job->run.health.blocked);
 }
 
 /* A segment overflowed: an error if running it again does not help. */
 static dit_result diti_run_weigh(dit_job *job, const diti_verdict *verdict, dit_error *err) {
-    bool same = verdict->segment == job->again_segment && verdict->step == job->again_step;
-    job->tries = same ? job->tries + 1 : 1;
-    job->again_segment = verdict->segment;
-    job->again_step = verdict->step;
-    return diti_guard_check(job->plan, verdict, job->tries, job->request.shape.steps, err);
+    bool same = verdict->segment == job->run.again_segment && verdict->step == job->run.again_step;
+    job->run.tries = same ? job->run.tries + 1 : 1;
+    job->run.again_segment = verdict->segment;
+    job->run.again_step = verdict->step;
+    return diti_guard_check(job->program.plan, verdict, job->run.tries, job->request.shape.steps, err);
 }
 
 static void diti_run_go_back(dit_job *job, const diti_verdict *verdict, uint32_t segment, uint32_t step) {
@@ -132,33 +134,33 @@ static void diti_run_go_back(dit_job *job, const diti_verdict *verdict, uint32_t
     job->status.reruns++;
     job->status.rerun_op = verdict->name;
     diti_unlock(&job->status_lock);
-    job->cursor.segment = segment;
-    job->cursor.slice = 0;
-    job->cursor.repeat = step;
+    job->run.cursor.segment = segment;
+    job->run.cursor.slice = 0;
+    job->run.cursor.repeat = step;
 }
 
 /* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
 static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
     dit_result result = diti_run_weigh(job, verdict, err);
-    if (result >= 0) result = diti_guard_restore(job->plan, verdict->step, err);
+    if (result >= 0) result = diti_guard_restore(job->program.plan, verdict->step, err);
     if (result >= 0) diti_run_go_back(job, verdict, verdict->segment, verdict->step);
     return result;
 }
 
 /* Whether all shares of a job are judged at the same time (diti_run_go_together). */
 static bool diti_run_goes_together(const dit_job *job) {
-    if (job->careful) return true;
-    if (!job->health.blocked) return false;
-    if (!diti_patches_used(&job->request.shape)) return job->plan->guard_alike;
-    return job->mesh || diti_job_is_step(job, job->health.blocked - 1);
+    if (job->run.careful) return true;
+    if (!job->run.health.blocked) return false;
+    if (!diti_patches_used(&job->request.shape)) return job->program.plan->guard_alike;
+    return job->mesh || diti_job_is_step(job, job->run.health.blocked - 1);
 }
 
 /* Nothing is in flight, so the newest report is about the last segment. */
 static dit_result diti_run_settle(dit_job *job, dit_error *err) {
     diti_verdict verdict;
-    if (!job->unjudged || job->cursor.slice || diti_run_goes_together(job)) return DIT_OK;
-    job->unjudged = false;
-    return diti_guard_raise(job->plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
+    if (!job->run.unjudged || job->run.cursor.slice || diti_run_goes_together(job)) return DIT_OK;
+    job->run.unjudged = false;
+    return diti_guard_raise(job->program.plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
 }
 
 /* Patches: every share from its first segment on, or from where a lost device had left it. */
@@ -167,13 +169,13 @@ static dit_result diti_run_start_over(dit_job *job, dit_error *err) {
     uint32_t i;
     for (i = 0; i < job->share_count && result >= 0; i++) {
         dit_job *share = job->shares[i];
-        uint32_t tries = share->tries;
+        uint32_t tries = share->run.tries;
         diti_keep_forget(share);
-        diti_resume_set_out(share, share->begins_at, share->total_us);
-        share->tries = tries;
+        diti_resume_set_out(share, share->begins_at, share->run.total_us);
+        share->run.tries = tries;
         share->resumes_states = share->states.buffer != VK_NULL_HANDLE;
-        memset(&share->health, 0, sizeof share->health);
-        result = diti_guard_write(share->plan, share->begins_at, err);
+        memset(&share->run.health, 0, sizeof share->run.health);
+        result = diti_guard_write(share->program.plan, share->begins_at, err);
     }
     return result;
 }
@@ -187,8 +189,8 @@ static dit_result diti_run_grow_careful(dit_job *job, diti_plan *const *plans, d
     diti_job_settle(job);
     diti_guard_raise_all(plans, job->share_count, verdicts);
     for (i = 0; i < job->share_count; i++) {
-        diti_guard_forget(job->shares[i]->plan);
-        job->shares[i]->careful = true;
+        diti_guard_forget(job->shares[i]->program.plan);
+        job->shares[i]->run.careful = true;
         if (blamed == UINT32_MAX && verdicts[i].name) blamed = i;
     }
     if (blamed == UINT32_MAX) return DIT_OK;
@@ -224,27 +226,28 @@ static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err
     uint32_t i;
     for (i = 0; i < job->share_count; i++) {
         const dit_job *share = job->shares[i];
-        any = any || (share->health.blocked && diti_run_goes_together(share));
-        all = all && share->unjudged && !share->cursor.slice && !share->flight_count &&
-              share->cursor.segment == job->cursor.segment && share->cursor.repeat == job->cursor.repeat;
-        plans[i] = share->plan;
+        any = any || (share->run.health.blocked && diti_run_goes_together(share));
+        all = all && share->run.unjudged && !share->run.cursor.slice && !share->run.flight_count &&
+              share->run.cursor.segment == job->run.cursor.segment &&
+              share->run.cursor.repeat == job->run.cursor.repeat;
+        plans[i] = share->program.plan;
     }
-    if (any && patches && !job->careful) return diti_run_grow_careful(job, plans, err);
-    if (!all || (!any && !job->careful)) return DIT_OK;
-    for (i = 0; i < job->share_count; i++) job->shares[i]->unjudged = false;
+    if (any && patches && !job->run.careful) return diti_run_grow_careful(job, plans, err);
+    if (!all || (!any && !job->run.careful)) return DIT_OK;
+    for (i = 0; i < job->share_count; i++) job->shares[i]->run.unjudged = false;
     *moved = true;
     if (!any) return DIT_OK;
-    return diti_run_raise_together(job, plans, patches && (job->mesh || diti_job_is_step(job, job->health.blocked - 1)),
-                                   err);
+    return diti_run_raise_together(job, plans,
+                                   patches && (job->mesh || diti_job_is_step(job, job->run.health.blocked - 1)), err);
 }
 
 /* Whether a segment still finds what it reads: what was recorded behind it has run, without effect but on the memory
    that segments share. Steps and previews leave alone what comes into any of them. */
 static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
-    uint32_t last = job->cursor.slice ? job->cursor.segment : job->last_segment;
+    uint32_t last = job->run.cursor.slice ? job->run.cursor.segment : job->run.last_segment;
     if (diti_patches_used(&job->request.shape)) return false;
-    return last == segment || (segment >= job->step_segment && last >= job->step_segment &&
-                               segment < job->decode_segment && last < job->decode_segment);
+    return last == segment || (segment >= job->program.step_segment && last >= job->program.step_segment &&
+                               segment < job->program.decode_segment && last < job->program.decode_segment);
 }
 
 /* The application's commands are never waited for: they go back to the segment that overflowed, or to the start, as
@@ -252,13 +255,13 @@ static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
     diti_verdict verdict;
     dit_result result;
-    if (!diti_job_must_repeat(job) || !diti_guard_raise(job->plan, &verdict) || !verdict.record) return DIT_OK;
-    job->restores = diti_run_may_repeat(job, verdict.segment);
+    if (!diti_job_must_repeat(job) || !diti_guard_raise(job->program.plan, &verdict) || !verdict.record) return DIT_OK;
+    job->run.restores = diti_run_may_repeat(job, verdict.segment);
     result = diti_run_weigh(job, &verdict, err);
-    if (result >= 0) result = diti_guard_write(job->plan, job->restores ? verdict.step : 0, err);
+    if (result >= 0) result = diti_guard_write(job->program.plan, job->run.restores ? verdict.step : 0, err);
     if (result < 0) return result;
-    diti_run_go_back(job, &verdict, job->restores ? verdict.segment : 0, job->restores ? verdict.step : 0);
-    job->all_submitted = false;
+    diti_run_go_back(job, &verdict, job->run.restores ? verdict.segment : 0, job->run.restores ? verdict.step : 0);
+    job->run.all_submitted = false;
     return DIT_OK;
 }
 
@@ -286,7 +289,7 @@ static dit_result diti_run_check_health(dit_job *job) {
     if (result >= 0) result = diti_run_judge(job, &health, &error);
     for (i = 1; i < job->share_count && result >= 0; i++) {
         dit_job *share = job->shares[i];
-        result = diti_plan_read(share->plan, share->health_words, &health, sizeof health, &error);
+        result = diti_plan_read(share->program.plan, share->program.health_words, &health, sizeof health, &error);
         if (result >= 0) result = diti_run_judge(job, &health, &error);
     }
     return result < 0 ? diti_run_fail(job, &error) : DIT_OK;
@@ -295,88 +298,90 @@ static dit_result diti_run_check_health(dit_job *job) {
 /* --- step mode --- */
 
 static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
-    return (job->flight_first + i) % DITI_JOB_MAX_FLIGHT;
+    return (job->run.flight_first + i) % DITI_JOB_MAX_FLIGHT;
 }
 
 /* Drops what the GPU has finished from the ring. */
 static dit_result diti_run_poll(dit_job *job, dit_error *err) {
     uint64_t done = 0;
-    dit_result result = diti_timeline_value(job->device, diti_plan_timeline(job->plan), &done, err);
+    dit_result result = diti_timeline_value(job->device, diti_plan_timeline(job->program.plan), &done, err);
     if (result < 0) return result;
-    diti_plan_learn(job->plan);
-    diti_plan_free_retired(job->plan, false);
-    diti_guard_read(job->plan, &job->health);
+    diti_plan_learn(job->program.plan);
+    diti_plan_free_retired(job->program.plan, false);
+    diti_guard_read(job->program.plan, &job->run.health);
     diti_keep_poll(job, done);
-    while (job->flight_count && job->flight[job->flight_first].value <= done) {
-        job->moved_us = diti_clock_us();
-        diti_run_report(job, &job->flight[job->flight_first]);
-        job->flight_first = diti_run_flight_index(job, 1);
-        job->flight_count--;
+    while (job->run.flight_count && job->run.flight[job->run.flight_first].value <= done) {
+        job->run.moved_us = diti_clock_us();
+        diti_run_report(job, &job->run.flight[job->run.flight_first]);
+        job->run.flight_first = diti_run_flight_index(job, 1);
+        job->run.flight_count--;
     }
-    return job->flight_count == 0 ? diti_run_settle(job, err) : DIT_OK;
+    return job->run.flight_count == 0 ? diti_run_settle(job, err) : DIT_OK;
 }
 
 static float diti_run_flight_us(const dit_job *job) {
     float us = 0;
     uint32_t i;
-    for (i = 0; i < job->flight_count; i++) us += job->flight[diti_run_flight_index(job, i)].us;
+    for (i = 0; i < job->run.flight_count; i++) us += job->run.flight[diti_run_flight_index(job, i)].us;
     return us;
 }
 
 static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
-    if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
+    if (job->run.all_submitted || job->run.flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
     if (diti_keep_busy(job)) return false;
     if (job->mesh && !diti_run_at_end(job) &&
-        !diti_mesh_ready(job->mesh, job->member, job->cursor.segment, job->cursor.slice))
+        !diti_mesh_ready(job->mesh, job->member, job->run.cursor.segment, job->run.cursor.slice))
         return false;
-    if (job->flight_count == 0) return true;
+    if (job->run.flight_count == 0) return true;
     if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
-    if (!diti_plan_may_submit(job->plan, job->cursor.segment, job->cursor.slice)) return false;
-    return diti_run_flight_us(job) + diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice) <=
+    if (!diti_plan_may_submit(job->program.plan, job->run.cursor.segment, job->run.cursor.slice)) return false;
+    return diti_run_flight_us(job) +
+               diti_plan_slice_us(job->program.plan, job->run.cursor.segment, job->run.cursor.slice) <=
            (float)budget_us;
 }
 
 static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, dit_error *err) {
     dit_result result;
     memset(flight, 0, sizeof *flight);
-    if (job->follows) { /* the picture is the first one's */
-        flight->value = job->plan->timeline.submitted;
+    if (job->is_secondary) { /* the picture is the first one's */
+        flight->value = job->program.plan->timeline.submitted;
         flight->stage = DIT_STAGE_DECODE;
-        job->all_submitted = true;
+        job->run.all_submitted = true;
         return DIT_OK;
     }
-    result = diti_plan_submit_commands(job->plan, job->finish, &flight->value, err);
-    flight->done_us = job->total_us;
+    result = diti_plan_submit_commands(job->program.plan, job->program.finish, &flight->value, err);
+    flight->done_us = job->run.total_us;
     flight->steps_done = job->request.shape.steps;
     flight->stage = DIT_STAGE_DECODE;
-    job->finish_value = flight->value;
-    job->all_submitted = result >= 0;
+    job->run.finish_value = flight->value;
+    job->run.all_submitted = result >= 0;
     return result;
 }
 
 static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, dit_error *err) {
-    diti_job_cursor at = job->cursor;
+    diti_job_cursor at = job->run.cursor;
     dit_result result = DIT_OK;
     uint64_t value = 0;
     *flight = diti_run_take(job);
-    if (job->resumes_states && at.segment >= job->step_segment) result = diti_job_submit_states(job, &value, err);
-    if (result >= 0 && job->start_copy && at.segment == job->start_segment && at.slice == 0)
-        result = diti_plan_submit_commands(job->plan, job->start_copy, &value, err);
+    if (job->resumes_states && at.segment >= job->program.step_segment)
+        result = diti_job_submit_states(job, &value, err);
+    if (result >= 0 && job->program.start_copy && at.segment == job->program.start_segment && at.slice == 0)
+        result = diti_plan_submit_commands(job->program.plan, job->program.start_copy, &value, err);
     if (result >= 0)
         result = job->mesh ? diti_mesh_submit(job->mesh, job->member, at.segment, at.slice, &value, err)
-                           : diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
-    if (result >= 0 && flight->preview && job->share == 0)
-        result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
-    if (result >= 0 && job->cursor.slice == 0) result = diti_keep_submit(job, at.segment, &value, err);
+                           : diti_plan_submit(job->program.plan, at.segment, at.slice, &value, err);
+    if (result >= 0 && flight->preview && job->assignment.share == 0)
+        result = diti_plan_submit_commands(job->program.plan, job->program.preview_copy, &value, err);
+    if (result >= 0 && job->run.cursor.slice == 0) result = diti_keep_submit(job, at.segment, &value, err);
     flight->value = value;
     return result;
 }
 
 static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
-    diti_job_flight *flight = &job->flight[diti_run_flight_index(job, job->flight_count)];
+    diti_job_flight *flight = &job->run.flight[diti_run_flight_index(job, job->run.flight_count)];
     dit_result result =
         diti_run_at_end(job) ? diti_run_submit_finish(job, flight, err) : diti_run_submit_slice(job, flight, err);
-    if (result >= 0) job->flight_count++;
+    if (result >= 0) job->run.flight_count++;
     return result;
 }
 
@@ -392,16 +397,16 @@ static uint64_t diti_run_load_bytes(uint32_t budget_us) {
 /* DIT_OK when the weights of the next slice are there. */
 static dit_result diti_run_load(dit_job *job, uint64_t *bytes, dit_error *err) {
     if (diti_run_at_end(job)) return DIT_OK;
-    return diti_plan_load(job->plan, job->cursor.segment, job->cursor.slice, bytes, err);
+    return diti_plan_load(job->program.plan, job->run.cursor.segment, job->run.cursor.slice, bytes, err);
 }
 
 /* Weights of the slices to come, while the GPU works. */
 static dit_result diti_run_load_ahead(dit_job *job, uint64_t *bytes, dit_error *err) {
     diti_stream_walk walk = DITI_ZERO;
-    diti_job_cursor cursor = job->cursor;
-    dit_result result = diti_plan_streams(job->plan) ? DIT_OK : DIT_WORKING;
-    while (result == DIT_OK && cursor.segment <= job->decode_segment) {
-        result = diti_plan_load_ahead(job->plan, &walk, cursor.segment, cursor.slice, bytes, err);
+    diti_job_cursor cursor = job->run.cursor;
+    dit_result result = diti_plan_streams(job->program.plan) ? DIT_OK : DIT_WORKING;
+    while (result == DIT_OK && cursor.segment <= job->program.decode_segment) {
+        result = diti_plan_load_ahead(job->program.plan, &walk, cursor.segment, cursor.slice, bytes, err);
         diti_run_advance(job, &cursor);
     }
     return result < 0 ? result : DIT_OK;
@@ -412,14 +417,14 @@ static dit_result diti_run_load_all_ahead(dit_job *job, uint64_t *bytes, dit_err
     dit_result result = DIT_OK;
     uint32_t i;
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_run_load_ahead(job->shares[i], bytes, err);
-    job->loading = *bytes == 0;
+    job->run.loading = *bytes == 0;
     return result;
 }
 
 static bool diti_run_streams(const dit_job *job) {
     uint32_t i;
     for (i = 0; i < job->share_count; i++)
-        if (job->shares[i]->plan && diti_plan_streams(job->shares[i]->plan)) return true;
+        if (job->shares[i]->program.plan && diti_plan_streams(job->shares[i]->program.plan)) return true;
     return false;
 }
 
@@ -435,20 +440,20 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
         diti_run_end(job, DIT_CANCELLED, NULL);
         return DIT_CANCELLED;
     }
-    if (job->share_total > 1 && !job->mesh) {
+    if (job->assignment.share_total > 1 && !job->mesh) {
         diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a restart failed; restart the job again, or make another one");
         return diti_run_fail(job, &error);
     }
-    if (job->begun && job->recording != recording) {
+    if (job->run.begun && job->run.recording != recording) {
         diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
         return diti_run_fail(job, &error);
     }
-    if (!job->begun) {
-        job->moved_us = diti_clock_us();
-        for (i = 0; i < job->share_count; i++) diti_plan_begin_stream(job->shares[i]->plan, recording);
+    if (!job->run.begun) {
+        job->run.moved_us = diti_clock_us();
+        for (i = 0; i < job->share_count; i++) diti_plan_begin_stream(job->shares[i]->program.plan, recording);
     }
-    job->begun = true;
-    job->recording = recording;
+    job->run.begun = true;
+    job->run.recording = recording;
     return DIT_WORKING;
 }
 
@@ -456,7 +461,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
 static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *bytes, bool *moved, dit_error *err) {
     dit_result result = diti_run_poll(job, err);
     while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
-        if (job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
+        if (job->run.cursor.slice == 0) diti_run_cut_anew(job, budget_us);
         result = diti_run_load(job, bytes, err);
         if (result == DIT_OK) result = diti_run_submit_next(job, err);
         *moved = *moved || result == DIT_OK;
@@ -469,20 +474,20 @@ static diti_device *diti_run_waits(const dit_job *job) {
     uint32_t i;
     for (i = 0; i < job->share_count; i++) {
         diti_device *device = job->shares[i]->device;
-        if (job->shares[i]->flight_count && !(job->mesh && diti_mesh_awaits(job->mesh, device))) return device;
+        if (job->shares[i]->run.flight_count && !(job->mesh && diti_mesh_awaits(job->mesh, device))) return device;
     }
     return job->mesh ? diti_mesh_waits(job->mesh) : NULL;
 }
 
 /* A device that finishes nothing of what it was given for long is lost, even if the driver does not say so. */
 static dit_result diti_run_watch(dit_job *job, bool moved, dit_error *err) {
-    uint64_t now = diti_clock_us(), newest = moved ? now : job->moved_us;
+    uint64_t now = diti_clock_us(), newest = moved ? now : job->run.moved_us;
     diti_device *waits = diti_run_waits(job);
     uint32_t i;
     for (i = 0; i < job->share_count; i++)
-        if (job->shares[i]->moved_us > newest) newest = job->shares[i]->moved_us;
+        if (job->shares[i]->run.moved_us > newest) newest = job->shares[i]->run.moved_us;
     if (newest > now || !waits) newest = now;
-    job->moved_us = newest;
+    job->run.moved_us = newest;
     return waits && now - newest >= job->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
 }
 
@@ -506,7 +511,7 @@ static dit_result diti_run_shares(dit_job *job, uint32_t budget_us, uint64_t *by
 static bool diti_run_over(const dit_job *job) {
     uint32_t i;
     for (i = 0; i < job->share_count; i++)
-        if (!job->shares[i]->all_submitted || job->shares[i]->flight_count) return false;
+        if (!job->shares[i]->run.all_submitted || job->shares[i]->run.flight_count) return false;
     return !job->mesh || diti_mesh_idle(job->mesh);
 }
 
@@ -546,13 +551,14 @@ static dit_result diti_run_rest(dit_job *job, uint64_t timeout_ns, dit_error *er
     if (job->mesh) result = diti_mesh_wait(job->mesh, timeout_ns, &waited, err);
     for (i = 0; i < job->share_count && result >= 0 && !waited; i++) {
         dit_job *share = job->shares[i];
-        if (!share->flight_count) continue;
+        if (!share->run.flight_count) continue;
         waited = true;
-        result = diti_timeline_wait(share->device, diti_plan_timeline(share->plan),
-                                    share->flight[share->flight_first].value, timeout_ns, err);
+        result = diti_timeline_wait(share->device, diti_plan_timeline(share->program.plan),
+                                    share->run.flight[share->run.flight_first].value, timeout_ns, err);
     }
     if (waited || result < 0) return result;
-    return diti_plan_pause(job->plan, err); /* another job uses the memory for streamed weights, or a rank is awaited */
+    return diti_plan_pause(job->program.plan,
+                           err); /* another job uses the memory for streamed weights, or a rank is awaited */
 }
 
 DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
@@ -566,7 +572,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
         result = dit_job_step(job, job->device->max_slice_us);
         left = diti_run_time_left(timeout_ns, &begin);
         if (result != DIT_WORKING || left == 0) return result;
-        if (job->loading) continue;
+        if (job->run.loading) continue;
         memset(&error, 0, sizeof error);
         result = diti_run_rest(job, left < glance_ns ? left : glance_ns, &error);
         if (result < 0 && diti_run_falter(job, &error) < 0) return error.result;
@@ -576,10 +582,11 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 /* --- record mode --- */
 
 static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
-    diti_job_cursor at = job->cursor;
+    diti_job_cursor at = job->run.cursor;
     diti_job_flight flight = diti_run_take(job);
-    if (job->start_copy && at.segment == job->start_segment && at.slice == 0) diti_job_record_start(job, commands);
-    diti_plan_execute(job->plan, at.segment, at.slice, commands);
+    if (job->program.start_copy && at.segment == job->program.start_segment && at.slice == 0)
+        diti_job_record_start(job, commands);
+    diti_plan_execute(job->program.plan, at.segment, at.slice, commands);
     if (flight.preview) diti_job_record_preview(job, commands);
     diti_run_report(job, &flight);
 }
@@ -595,20 +602,21 @@ static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands,
                                          dit_error *err) {
     uint64_t bytes = diti_run_load_bytes(budget_us);
     dit_result result = DIT_OK;
-    if (job->restores) diti_plan_record_guards(job->plan, commands);
-    job->restores = false;
-    diti_frame_begin(job->plan, commands);
+    if (job->run.restores) diti_plan_record_guards(job->program.plan, commands);
+    job->run.restores = false;
+    diti_frame_begin(job->program.plan, commands);
     while (!diti_run_at_end(job)) {
         float next;
-        if (*us <= 0 || job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
-        next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
+        if (*us <= 0 || job->run.cursor.slice == 0) diti_run_cut_anew(job, budget_us);
+        next = diti_plan_slice_us(job->program.plan, job->run.cursor.segment, job->run.cursor.slice);
         if (*us > 0 && *us + next > (float)budget_us) break;
-        result = diti_plan_record_stream(job->plan, job->cursor.segment, job->cursor.slice, &bytes, commands, err);
+        result = diti_plan_record_stream(job->program.plan, job->run.cursor.segment, job->run.cursor.slice, &bytes,
+                                         commands, err);
         if (result != DIT_OK) break;
         *us += next > 0 ? next : 1;
         diti_run_record_slice(job, commands);
     }
-    diti_plan_mark_stream(job->plan, commands);
+    diti_plan_mark_stream(job->program.plan, commands);
     if (result >= 0) result = diti_run_load_ahead(job, &bytes, err);
     return result < 0 ? result : DIT_OK;
 }
@@ -619,7 +627,7 @@ static dit_result diti_run_record_frame(dit_job *job, VkCommandBuffer commands, 
     diti_run_expect(job, us);
     if (result < 0 || !diti_run_at_end(job)) return result < 0 ? result : DIT_WORKING;
     diti_job_record_finish(job, commands);
-    job->all_submitted = true;
+    job->run.all_submitted = true;
     diti_run_end(job, DIT_OK, NULL);
     return DIT_OK;
 }
@@ -636,12 +644,12 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
                            "dit_job_record: a split job has commands for several devices; use dit_job_step");
     else
-        result = diti_plan_prepare_secondaries(job->plan, &error);
-    if (result >= 0) result = diti_plan_prepare_stream(job->plan, &error);
+        result = diti_plan_prepare_secondaries(job->program.plan, &error);
+    if (result >= 0) result = diti_plan_prepare_stream(job->program.plan, &error);
     if (result >= 0) result = diti_job_verdict(job, &error);
     if (result < 0) return diti_run_fail(job, &error);
-    diti_frames_learn(job->plan);
-    diti_plan_free_retired(job->plan, false);
+    diti_frames_learn(job->program.plan);
+    diti_plan_free_retired(job->program.plan, false);
     scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
     result = diti_run_record_frame(job, cmd, budget_us, &error);
     diti_trace_close(&scope, 0);
@@ -649,10 +657,10 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 }
 
 DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us) {
-    if (!job || !job->plan) return DIT_ERROR_INVALID_ARGUMENT;
-    if (!diti_frames_told(job->plan, us)) return DIT_ERROR_INVALID_ARGUMENT;
+    if (!job || !job->program.plan) return DIT_ERROR_INVALID_ARGUMENT;
+    if (!diti_frames_told(job->program.plan, us)) return DIT_ERROR_INVALID_ARGUMENT;
     diti_lock(&job->status_lock);
-    job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
+    job->status.last_slice_us = diti_plan_last_slice_us(job->program.plan);
     diti_unlock(&job->status_lock);
     return DIT_OK;
 }
@@ -669,7 +677,8 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
                          "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
                          (int)what);
     }
-    if (job->share) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the picture is with rank 0");
+    if (job->assignment.share)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the picture is with rank 0");
     if (diti_job_verdict(job, &why) < 0) diti_run_fail(job, &why);
     dit_job_status(job, &status, &why);
     if (what == DIT_READ_PREVIEW) {
@@ -679,7 +688,7 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
     }
     if (status.result < 0 && err) *err = why;
     if (status.result != DIT_OK) return status.result;
-    return job->recording ? diti_run_check_health(job) : DIT_OK;
+    return job->run.recording ? diti_run_check_health(job) : DIT_OK;
 }
 
 static dit_result diti_read_need(size_t rows, size_t row_bytes, size_t *row_pitch, size_t size, dit_error *err) {
@@ -712,7 +721,7 @@ static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, s
     if (result < 0) return result;
     pixels = (uint8_t *)diti_alloc(&job->env, width * height * 4);
     if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
-    result = diti_plan_read(job->plan, rgba, pixels, width * height * 4, err);
+    result = diti_plan_read(job->program.plan, rgba, pixels, width * height * 4, err);
     if (result >= 0 && job->request.shape.swap) diti_read_unswap(pixels, width * height);
     for (y = 0; y < height && result >= 0; y++) memcpy(dst + y * row_pitch, pixels + y * width * 4, width * 4);
     diti_free(&job->env, pixels);
@@ -727,7 +736,7 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
     if (result < 0) return result;
     planes = (float *)diti_alloc(&job->env, pixels * 3 * sizeof *planes);
     if (!planes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
-    result = diti_plan_read(job->plan, job->rgb[image], planes, pixels * 3 * sizeof *planes, err);
+    result = diti_plan_read(job->program.plan, job->program.rgb[image], planes, pixels * 3 * sizeof *planes, err);
     for (y = 0; y < height && result >= 0; y++) {
         for (x = 0; x < width; x++) {
             for (c = 0; c < 3; c++)
@@ -745,7 +754,7 @@ static dit_result diti_read_latent(dit_job *job, uint32_t image, void *dst, size
     if (size < need)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the latent needs %llu bytes, %llu were given",
                          (unsigned long long)need, (unsigned long long)size);
-    return diti_plan_read(job->plan, job->latents[image], dst, need, err);
+    return diti_plan_read(job->program.plan, job->program.latents[image], dst, need, err);
 }
 
 DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size,
@@ -753,10 +762,10 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
     dit_result result = diti_read_check(job, what, image, frame, dst, err);
     if (result != DIT_OK) return result;
     switch (what) {
-    case DIT_READ_RGBA8: return diti_read_rgba(job, job->rgba[image], (uint8_t *)dst, size, row_pitch, err);
+    case DIT_READ_RGBA8: return diti_read_rgba(job, job->program.rgba[image], (uint8_t *)dst, size, row_pitch, err);
     case DIT_READ_RGB_F32: return diti_read_rgb(job, image, (uint8_t *)dst, size, row_pitch, err);
     case DIT_READ_LATENT_F32: return diti_read_latent(job, image, dst, size, err);
-    case DIT_READ_PREVIEW: return diti_read_rgba(job, job->preview, (uint8_t *)dst, size, row_pitch, err);
+    case DIT_READ_PREVIEW: return diti_read_rgba(job, job->program.preview, (uint8_t *)dst, size, row_pitch, err);
     }
     return DIT_ERROR_INVALID_ARGUMENT;
 }

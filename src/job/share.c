@@ -26,22 +26,26 @@ static void diti_share_append(char *out, size_t size, const diti_group *group, c
 
 static void diti_share_tell(const dit_job *share, dit_share *out) {
     const diti_job_shape *shape = &share->request.shape;
-    const diti_axes *axes = &share->axes;
+    const diti_axes *axes = &share->assignment.axes;
     diti_split_shape split;
-    uint32_t ranks = share->share_total, branches = diti_group_count(&share->guidance);
+    uint32_t ranks = share->assignment.share_total, branches = diti_group_count(&share->assignment.guidance);
     memset(out, 0, sizeof *out);
     diti_job_split_shape(share->model, &share->request, &split);
-    if (branches > 1) diti_format(out->work, sizeof out->work, "branch %u of %u", share->guidance.index + 1, branches);
+    if (branches > 1)
+        diti_format(out->work, sizeof out->work, "branch %u of %u", share->assignment.guidance.index + 1, branches);
     diti_share_append(out->work, sizeof out->work, &axes->sequence, "rows", split.rows);
     diti_share_append(out->work, sizeof out->work, &axes->ulysses, "heads", split.heads);
     diti_share_append(out->work, sizeof out->work, &axes->tensor_out, "matrices of heads", split.heads);
     diti_share_append(out->work, sizeof out->work, &axes->tensor_in, "their columns", split.hidden);
     diti_share_append(out->work, sizeof out->work, diti_axes_stages(axes), "blocks", split.layers);
     if (!out->work[0]) diti_format(out->work, sizeof out->work, "everything");
-    out->part = (float)(shape->shares[0] > 0 ? shape->shares[share->folded ? share->share / 2 : share->share] /
-                                                   (share->folded ? 2 * branches : branches)
-                                             : 1.0 / ranks);
-    if (ranks > 1) out->step_bytes = diti_plan_exchange_bytes(share->plan, share->step_segment, UINT32_MAX);
+    out->part =
+        (float)(shape->shares[0] > 0
+                    ? shape->shares[share->assignment.folded ? share->assignment.share / 2 : share->assignment.share] /
+                          (share->assignment.folded ? 2 * branches : branches)
+                    : 1.0 / ranks);
+    if (ranks > 1)
+        out->step_bytes = diti_plan_exchange_bytes(share->program.plan, share->program.step_segment, UINT32_MAX);
 }
 
 DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *count, dit_error *err) {

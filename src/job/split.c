@@ -4,15 +4,16 @@
 
 DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices) {
     uint32_t total = diti_split_ranks(&job->request.shape.split), i;
-    job->folded = diti_job_folds(job, job->context);
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = devices[job->folded ? i / 2 : i];
-    return job->folded ? 2 * total : total;
+    job->assignment.folded = diti_job_folds(job, job->context);
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = devices[job->assignment.folded ? i / 2 : i];
+    return job->assignment.folded ? 2 * total : total;
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
     uint32_t first = context && context->peers ? context->peers->first : 0, total, shares;
     uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
     char name[DITI_SPLIT_NAME];
+    bool folded;
     dit_result result;
     job->shares[0] = job;
     job->share_count = 1;
@@ -29,10 +30,10 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     if (job->request.shape.resumes && context && context->peers && all > context->peers->count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "resume_on_loss: devices of several processes cannot go on without one; it must be false");
-    job->folded = diti_job_folds(job, context);
-    shares = job->folded ? 2 * total : total;
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = job->folded ? i / 2 : i;
-    diti_job_assign(job, total > 1 ? first * (shares / total) : 0, shares);
+    folded = diti_job_folds(job, context);
+    shares = folded ? 2 * total : total;
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = folded ? i / 2 : i;
+    diti_assign(&job->request.shape, folded, total > 1 ? first * (shares / total) : 0, shares, &job->assignment);
     return DIT_OK;
 }
 
@@ -49,12 +50,12 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
     share->request = job->request;
     share->shares[0] = share;
     share->share_count = 1;
-    share->follows = true;
+    share->is_secondary = true;
     share->member = index;
     memcpy(share->places, job->places, sizeof share->places);
     share->resumed = job->resumed;
-    share->folded = job->folded;
-    diti_job_assign(share, job->share + index, job->share_total);
+    diti_assign(&job->request.shape, job->assignment.folded, job->assignment.share + index, job->assignment.share_total,
+                &share->assignment);
     result = diti_job_plan(share, progress, &why);
     if (result >= 0 || !err) return result;
     *err = why;
@@ -67,11 +68,12 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
 /* What a run of each segment sends, so that it can be known beforehand. */
 static void diti_job_tell_exchanges(const dit_job *share) {
     uint32_t segment;
-    for (segment = 0; segment < share->plan->segment_count; segment++) {
-        uint64_t bytes = diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
+    for (segment = 0; segment < share->program.plan->segment_count; segment++) {
+        uint64_t bytes = diti_plan_exchange_bytes(share->program.plan, segment, UINT32_MAX);
         if (bytes)
-            diti_log(&share->env, DITI_LOG_INFO, "share %u of %u sends %llu bytes in each %s", share->share,
-                     share->share_total, (unsigned long long)bytes, share->plan->segments[segment].name);
+            diti_log(&share->env, DITI_LOG_INFO, "share %u of %u sends %llu bytes in each %s", share->assignment.share,
+                     share->assignment.share_total, (unsigned long long)bytes,
+                     share->program.plan->segments[segment].name);
     }
 }
 
@@ -79,15 +81,15 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     diti_plan *plans[DITI_MAX_DEVICES];
     uint32_t i, count, most;
     dit_result result = DIT_OK;
-    if (job->share_total == 1) return DIT_OK;
-    count = job->share_total - job->share;
-    most = job->context->device_count * (job->folded ? 2 : 1);
+    if (job->assignment.share_total == 1) return DIT_OK;
+    count = job->assignment.share_total - job->assignment.share;
+    most = job->context->device_count * (job->assignment.folded ? 2 : 1);
     if (count > most) count = most;
     for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
-    for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
+    for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->program.plan;
     if (result == DIT_OK)
-        result = diti_mesh_create(job->context->peers, plans, job->resumed || job->folded ? job->places : NULL, count,
-                                  &job->mesh, err);
+        result = diti_mesh_create(job->context->peers, plans,
+                                  job->resumed || job->assignment.folded ? job->places : NULL, count, &job->mesh, err);
     for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
     for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);
@@ -97,7 +99,7 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
 DIT_INTERNAL void diti_job_settle(dit_job *job) {
     uint32_t i;
     if (job->mesh) diti_mesh_release(job->mesh);
-    for (i = 0; i < job->share_count; i++) diti_plan_wait(job->shares[i]->plan);
+    for (i = 0; i < job->share_count; i++) diti_plan_wait(job->shares[i]->program.plan);
     if (job->mesh) diti_mesh_settle(job->mesh);
 }
 
@@ -107,7 +109,7 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
     job->mesh = NULL;
     while (job->share_count > 1) {
         dit_job *share = job->shares[--job->share_count];
-        diti_job_destroy_plan(share);
+        diti_program_destroy(share->device, &share->program);
         diti_buffer_destroy(share->device, &share->states);
         diti_free(&job->env, share);
     }

@@ -90,9 +90,9 @@ static diti_tensor diti_start_encode(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t pixels = shape->width * shape->height, columns;
     diti_tensor rows;
-    job->start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
-                                         : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
-    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, job->start_rgba, shape->start_swap),
+    job->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
+                                                 : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
+    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, job->program.start_rgba, shape->start_swap),
                            shape->height, shape->width, shape->vae_tile);
     if (diti_graph_failed(graph)) return 0;
     columns = diti_tensor_get(graph, rows)->columns;
@@ -105,7 +105,7 @@ static void diti_start_mix(dit_job *job, diti_graph *graph, uint32_t row, const 
     diti_solver_desc solver = *states;
     solver.noise = noise;
     solver.learned = learned;
-    solver.coefficients = diti_tensor_view(graph, job->start_coefficients, row, 1, 0, DITI_COEFFICIENTS);
+    solver.coefficients = diti_tensor_view(graph, job->program.start_coefficients, row, 1, 0, DITI_COEFFICIENTS);
     diti_solver_step(graph, prediction, &solver);
 }
 
@@ -113,13 +113,13 @@ static void diti_start_mix(dit_job *job, diti_graph *graph, uint32_t row, const 
 static void diti_start_draw(dit_job *job, diti_graph *graph, const diti_solver_desc *states, diti_tensor moments) {
     diti_solver_desc one = *states;
     uint32_t i;
-    job->start_noise = diti_tensor_input(graph, DITI_F32, diti_tensor_get(graph, job->latent)->rows,
-                                         diti_tensor_get(graph, job->latent)->columns, "start noise");
+    job->program.start_noise = diti_tensor_input(graph, DITI_F32, diti_tensor_get(graph, job->program.latent)->rows,
+                                                 diti_tensor_get(graph, job->program.latent)->columns, "start noise");
     for (i = 0; i < job->request.shape.image_count && !diti_graph_failed(graph); i++) {
         one.x = diti_start_part(job, graph, states->x, i);
         one.h1 = diti_start_part(job, graph, states->h1, i);
         one.h2 = diti_start_part(job, graph, states->h2, i);
-        diti_start_mix(job, graph, 0, &one, moments, diti_start_part(job, graph, job->start_noise, i), true);
+        diti_start_mix(job, graph, 0, &one, moments, diti_start_part(job, graph, job->program.start_noise, i), true);
     }
 }
 
@@ -141,15 +141,15 @@ static void diti_start_latents(dit_job *job, diti_graph *graph, const diti_solve
     if (diti_graph_failed(graph)) return;
     if (shape->draws_start) diti_start_draw(job, graph, states, moments);
     for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
-        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->latent, i) : moments,
+        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->program.latent, i) : moments,
                        diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
 }
 
 /* The first share has the picture, the others get its latents. */
 static void diti_start_share(const dit_job *job, diti_graph *graph, diti_tensor latents) {
     uint32_t i;
-    if (job->share) diti_exchange_end(graph, diti_exchange_begin(graph, latents, 0, false));
-    for (i = 1; i < job->share_total && !job->share && !diti_graph_failed(graph); i++)
+    if (job->assignment.share) diti_exchange_end(graph, diti_exchange_begin(graph, latents, 0, false));
+    for (i = 1; i < job->assignment.share_total && !job->assignment.share && !diti_graph_failed(graph); i++)
         diti_exchange_begin(graph, latents, i, true);
 }
 
@@ -159,22 +159,23 @@ DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
 }
 
 DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
-    uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+    uint32_t planes = diti_tensor_get(graph, job->program.latent)->rows,
+             pixels = diti_tensor_get(graph, job->program.latent)->columns;
     diti_solver_desc plain = *states;
     diti_tensor latents;
     plain.guided = plain.mixed = plain.corrects = plain.keeps = false;
     plain.x0 = 0;
     plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
-    job->start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
+    job->program.start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
     latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
                             : diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
-    if (!job->share) diti_start_latents(job, graph, &plain, latents);
+    if (!job->assignment.share) diti_start_latents(job, graph, &plain, latents);
     diti_start_share(job, graph, latents);
-    diti_start_mix(job, graph, 1, &plain, latents, job->noise, false);
+    diti_start_mix(job, graph, 1, &plain, latents, job->program.noise, false);
     if (!states->keeps) return;
-    job->mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
-    diti_start_map(graph, job->noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1, 0);
-    diti_start_map(graph, job->mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1, 0);
+    job->program.mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
+    diti_start_map(graph, job->program.noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1, 0);
+    diti_start_map(graph, job->program.mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1, 0);
 }
 
 /* --- host inputs --- */
@@ -192,7 +193,7 @@ static dit_result diti_start_write_pixels(dit_job *job, dit_error *err) {
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
     if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for init_image");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
-    result = diti_plan_write(job->plan, job->start_rgba, pixels, image->height * line, err);
+    result = diti_plan_write(job->program.plan, job->program.start_rgba, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
     return result;
 }
@@ -219,7 +220,7 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
         for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
     }
     for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
-    result = diti_plan_write(job->plan, job->mask, mask, area * planes * sizeof *mask, err);
+    result = diti_plan_write(job->program.plan, job->program.mask, mask, area * planes * sizeof *mask, err);
     diti_free(&job->env, mask);
     return result;
 }
@@ -227,15 +228,16 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
     float rows[2][DITI_COEFFICIENTS] = DITI_ZERO;
-    dit_result result = job->share ? DIT_OK : diti_start_write_pixels(job, err);
+    dit_result result = job->assignment.share ? DIT_OK : diti_start_write_pixels(job, err);
     rows[0][2] = rows[1][2] = (float)INFINITY; /* no clipping */
     rows[0][4] = rows[0][8] = 1;               /* mean + noise * */
     rows[0][11] = 0.5f;                        /* exp(logvar / 2) */
     rows[1][4] = request->schedule.start_x0;
     rows[1][8] = request->schedule.start_noise;
-    if (result >= 0) result = diti_plan_write(job->plan, job->start_coefficients, rows, sizeof rows, err);
-    if (result >= 0 && job->start_noise)
-        result = diti_plan_write(job->plan, job->start_noise, request->start_noise,
+    if (result >= 0)
+        result = diti_plan_write(job->program.plan, job->program.start_coefficients, rows, sizeof rows, err);
+    if (result >= 0 && job->program.start_noise)
+        result = diti_plan_write(job->program.plan, job->program.start_noise, request->start_noise,
                                  diti_job_latent_values(job) * sizeof(float), err);
     return result >= 0 && request->mask ? diti_start_write_mask(job, err) : result;
 }
@@ -268,7 +270,7 @@ DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer comm
     copied.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
     vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &copied,
                            0, NULL, 1, &barrier);
-    buffer = diti_plan_buffer(job->plan, job->start_rgba, &copy.bufferOffset, &size);
+    buffer = diti_plan_buffer(job->program.plan, job->program.start_rgba, &copy.bufferOffset, &size);
     copy.imageExtent.width = job->request.shape.width;
     copy.imageExtent.height = job->request.shape.height;
     copy.imageExtent.depth = 1;
