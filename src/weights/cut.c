@@ -66,7 +66,7 @@ static void diti_cut_parts(diti_cut_weight *made) {
     }
 }
 
-/* What reaches to the end of rows may have any length; rotated rows have whole groups. */
+/* Columns that reach to the end of rows may be any number; rotated rows have whole groups. */
 static bool diti_cut_fits(const diti_weight *weight, const diti_cut *cut) {
     uint32_t i, unit = diti_weight_unit(weight);
     bool whole = weight->type == DIT_TYPE_I8_ROW_ROTATED;

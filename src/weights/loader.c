@@ -29,7 +29,7 @@ DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...
     va_end(args);
 }
 
-/* What the file calls it; false when that is longer than any name in a file that is read. */
+/* The name that the file has for it; false when that is longer than any name in a file that is read. */
 static bool diti_loader_name(const diti_loader *loader, const char *name, char *out, size_t size) {
     char asked[256], renamed[256];
     const char *stored = asked;
@@ -204,7 +204,7 @@ static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *uploa
 
 /* --- what is streamed --- */
 
-/* What is streamed: made for the first matrix, since a loader that ends before has nothing to free. */
+/* The list of streamed parts is made for the first matrix, since a loader that ends before has nothing to free. */
 static bool diti_loader_begin_stream(diti_loader *loader) {
     diti_streamed *streamed;
     if (loader->weights.streamed) return true;
@@ -222,7 +222,7 @@ static bool diti_loader_begin_stream(diti_loader *loader) {
 }
 
 /* A matrix stays resident as long as that keeps to the same share everywhere, so that what is streamed is spread over
-   all layers. Of those that lie side by side the first one decides. */
+   all layers. The first of several that lie side by side decides. */
 static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
     uint64_t all = bytes * (loader->join ? loader->join : 1u);
     double share;
@@ -419,7 +419,7 @@ static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_te
     return DIT_TYPE_STORED;
 }
 
-/* What a linear weight becomes on the device; false when that can't be. */
+/* The type that a linear weight gets on the device; false when that can't be. */
 static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
                                     dit_type *out) {
     dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);

@@ -1,5 +1,5 @@
 /* Weights where they are needed: copied to other devices than that of loading, cut on the way, or read from the file
-   when a plan wants them. What has come to a device stays, for all plans. */
+   when a plan wants them. Weights that have come to a device stay, for all plans. */
 #include "weights/weights.h"
 
 /* ---- what is where ---- */

@@ -55,7 +55,7 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
 }
 
-/* The same values in F16, to nearest even; false where a finite one is too large. */
+/* Rounds values to F16, to nearest even; false where a finite one is too large. */
 static bool diti_upload_narrow(const uint16_t *from, size_t count, uint16_t *out) {
     const uint32_t least = 0x3880, beyond = 0x4780, infinite = 0x7f80; /* 2^-14, 2^16 */
     bool fits = true;

@@ -31,8 +31,8 @@ typedef struct diti_weight {
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
 
-/* Of a matrix that devices divide: rows [row, row + rows), rows 0: all; and of each row up to two stretches of columns,
-   side by side, count 0 of the first: all. */
+/* A part of a matrix that devices divide: rows [row, row + rows), rows 0: all; and of each row up to two ranges of
+   columns, side by side, count 0 of the first: all. */
 typedef struct diti_cut {
     uint32_t row, rows;
     struct {
@@ -104,7 +104,7 @@ typedef struct diti_streamed {
     unsigned char *kept; /* as many of the host, for what has been read once; NULL: it is read again. Guarded by the
                             stream's busy */
 } diti_streamed;
-/* What is loaded of one stored type; a tensor of which only some rows are asked for counts with those. */
+/* Everything that is loaded of one stored type; a tensor of which only some rows are asked for counts with those. */
 typedef struct diti_weight_tally {
     uint32_t tensors;
     uint64_t parameters, stored_bytes, bytes; /* bytes: on the device, resident or not */
@@ -242,7 +242,8 @@ DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name); /* NULL when absent */
 /* How many names before0after, before1after, ... exist. */
 DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
-/* The same number, or what key of the settings says instead; less than the file holds is refused (unused.c). */
+/* How many names there are, or the one that key of the settings says instead; less than the file holds is refused
+ * (unused.c). */
 DIT_INTERNAL uint32_t diti_loader_layers(diti_loader *loader, diti_settings *settings, const char *key,
                                          const char *before, const char *after);
 /* Notes that a tensor is asked for, as all functions that load one do. */
@@ -257,10 +258,10 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
    [rows, Cin, kernel, kernel]; a 1x1 convolution is a matrix. */
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    uint32_t kernel, const char *name);
-/* The same for the weight of a linear layer, which may become int8. */
+/* diti_load_matrix for the weight of a linear layer, which may become int8. */
 DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
-/* The same for a table that only diti_gather_rows reads, whose parts may be small. */
+/* diti_load_matrix for a table that only diti_gather_rows reads, whose parts may be small. */
 DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                   const char *name);
 /* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
@@ -289,7 +290,7 @@ DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done
 DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
                                          const diti_upload *upload, uint64_t done, uint64_t size, void *out,
                                          dit_error *err);
-/* The same of a piece of BF16 that becomes F16. *wide is set, and it fails, where a value is too large for that. */
+/* Reads a piece of BF16 that becomes F16. *wide is set, and it fails, where a value is too large for that. */
 DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_checkpoint *checkpoint,
                                                 const diti_upload *upload, uint64_t done, uint64_t size, uint16_t *out,
                                                 bool *wide, dit_error *err);
@@ -388,7 +389,7 @@ typedef struct diti_stream {
 /* slot_bytes: enough for the largest matrix. piece: least that can be read at once. */
 DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
                                            VkDeviceSize piece, diti_stream **out, dit_error *err);
-/* Those of all devices, after the plans that use them; NULL is fine. */
+/* Destroys the streams of all devices, after the plans that use them; NULL is fine. */
 DIT_INTERNAL void diti_stream_destroy(diti_stream *home);
 /* The stream of a device, which is made for its first plan. */
 DIT_INTERNAL dit_result diti_stream_on(diti_stream *home, diti_device *device, diti_stream **out, dit_error *err);
