@@ -1284,6 +1284,7 @@ DIT_INTERNAL void diti_free(const diti_env *env, void *memory);                 
 DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text);          /* NULL for NULL or no memory */
 /* Makes room for one more element in a growing array; false when memory ran out (the array is kept). */
 DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity, size_t count, size_t element_size);
+DIT_INTERNAL uint64_t diti_align_up(uint64_t value, uint64_t alignment); /* to the next multiple */
 DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out); /* false on overflow */
 DIT_INTERNAL bool diti_add_u64(uint64_t a, uint64_t b, uint64_t *out);
 DIT_INTERNAL bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out);
@@ -1537,6 +1538,10 @@ DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity,
     *array = bigger;
     *capacity = wanted;
     return true;
+}
+
+DIT_INTERNAL uint64_t diti_align_up(uint64_t value, uint64_t alignment) {
+    return (value + alignment - 1) / alignment * alignment;
 }
 
 DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out) {
@@ -2458,6 +2463,7 @@ DIT_INTERNAL dit_result diti_name_build(const diti_env *env, diti_name_index *in
 DIT_INTERNAL void *diti_checkpoint_keep(diti_checkpoint *checkpoint, size_t size);
 /* A NUL-terminated copy. */
 DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const char *text, size_t length);
+DIT_INTERNAL void diti_checkpoint_free_kept(diti_checkpoint *checkpoint); /* all of it */
 DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err);
 /* Adds a tensor of the newest file. Fills in type, file and size from format and the shape (its last dimension is the
  * row). */
@@ -3127,7 +3133,8 @@ DIT_INTERNAL bool diti_source_is_folder(const dit_source *source) {
     return source->open != NULL;
 }
 
-/* ==== src/io/checkpoint.c ==== */
+/* ==== src/io/stored.c ==== */
+/* The contents of a checkpoint while a parser fills them in: names, metadata, tensors and their places. */
 
 /* --- memory that lives as long as the checkpoint --- */
 
@@ -3163,6 +3170,16 @@ DIT_INTERNAL char *diti_checkpoint_keep_text(diti_checkpoint *checkpoint, const 
     if (length) memcpy(copy, text, length);
     copy[length] = 0;
     return copy;
+}
+
+DIT_INTERNAL void diti_checkpoint_free_kept(diti_checkpoint *checkpoint) {
+    diti_chunk *chunk = (diti_chunk *)checkpoint->chunks;
+    checkpoint->chunks = NULL;
+    while (chunk) {
+        diti_chunk *next = (diti_chunk *)chunk->next;
+        diti_free(&checkpoint->env, chunk);
+        chunk = next;
+    }
 }
 
 /* --- structs by name --- */
@@ -3355,6 +3372,13 @@ DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_
     checkpoint->absent += needed - size;
     return diti_refuse_overlaps(checkpoint, first, err);
 }
+
+DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint) {
+    return diti_file_name(checkpoint->files[0]);
+}
+
+/* ==== src/io/checkpoint.c ==== */
+/* Opening a checkpoint: which format it has, which other files, and what its tensors hold. */
 
 /* --- opening: which format, which other files --- */
 
@@ -3687,15 +3711,11 @@ DIT_INTERNAL dit_result diti_checkpoint_open_member(const diti_env *env, const d
 
 DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint) {
     diti_env env;
-    void *chunk, *next;
     size_t i;
     if (!checkpoint) return;
     env = checkpoint->env;
     for (i = 0; i < checkpoint->file_count; i++) diti_file_close(checkpoint->files[i]);
-    for (chunk = checkpoint->chunks; chunk; chunk = next) {
-        next = ((diti_chunk *)chunk)->next;
-        diti_free(&env, chunk);
-    }
+    diti_checkpoint_free_kept(checkpoint);
     diti_metadata_free(&env, &checkpoint->metadata);
     diti_free(&env, (void *)checkpoint->files);
     diti_free(&env, checkpoint->tensors);
@@ -3704,10 +3724,6 @@ DIT_INTERNAL void diti_checkpoint_close(diti_checkpoint *checkpoint) {
 }
 
 /* --- asking --- */
-
-DIT_INTERNAL const char *diti_checkpoint_name(const diti_checkpoint *checkpoint) {
-    return diti_file_name(checkpoint->files[0]);
-}
 
 DIT_INTERNAL uint32_t diti_checkpoint_count(const diti_checkpoint *checkpoint) {
     return (uint32_t)checkpoint->tensor_count;
@@ -6202,9 +6218,8 @@ typedef struct diti_buffer {
     dit_block block; /* block.mapped: host address of the buffer's first byte, or NULL */
     diti_memory_kind kind;
     bool coherent;
-    VkDeviceSize charged, pinned;   /* counted in memory_used, in host_used */
-    void *hook_mapped;              /* block.mapped as the application's allocator gave it, for its free */
-    struct diti_replicas *replicas; /* of loaded weights: where else they are; NULL: no weights */
+    VkDeviceSize charged, pinned; /* counted in memory_used, in host_used */
+    void *hook_mapped;            /* block.mapped as the application's allocator gave it, for its free */
 } diti_buffer;
 
 /* --- traces: what happened when, for dit_trace_write. One for a context; every device points to it, NULL: none is
@@ -6503,6 +6518,8 @@ DIT_INTERNAL bool diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t 
 DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice); /* an earlier one stays */
 /* DIT_ERROR_DEVICE_LOST once the device is lost: calls that need not ask the driver ask here. */
 DIT_INTERNAL dit_result diti_device_check(diti_device *device, dit_error *err);
+/* result, with the device in the error that was just made. */
+DIT_INTERNAL dit_result diti_device_blame(const diti_device *device, dit_result result, dit_error *err);
 /* Fills err for a failed Vulkan call and latches device loss. */
 DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const char *call, dit_error *err);
 DIT_INTERNAL void diti_queue_idle(diti_device *device);
@@ -6696,6 +6713,10 @@ typedef struct diti_submission {
 } diti_submission;
 DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value);
 DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err);
+typedef struct diti_timeline {
+    VkSemaphore semaphore;
+    uint64_t submitted; /* its newest value, when all that was submitted has run */
+} diti_timeline;
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
 /* DIT_WORKING when the time ran out. */
@@ -7956,7 +7977,8 @@ DIT_API dit_result dit_device_list(dit_device_info *out, uint32_t *count, dit_er
     return result;
 }
 
-/* ==== src/vk/submit.c ==== */
+/* ==== src/vk/queue.c ==== */
+/* A queue for one thread at a time, timelines, and what a failing call means for the device. */
 
 DIT_INTERNAL void diti_queue_lock(diti_device *device) {
     if (device->lock_queue)
@@ -7972,8 +7994,7 @@ DIT_INTERNAL void diti_queue_unlock(diti_device *device) {
         diti_unlock(&device->queue_lock);
 }
 
-/* result, with the device in the error that was just made. */
-static dit_result diti_device_blame(const diti_device *device, dit_result result, dit_error *err) {
+DIT_INTERNAL dit_result diti_device_blame(const diti_device *device, dit_result result, dit_error *err) {
     if (err) err->device = device->ordinal + 1;
     return result;
 }
@@ -7984,15 +8005,6 @@ static dit_result diti_device_lost(const diti_device *device, dit_error *err) {
     if (device->has_peers) diti_format(which, sizeof which, " %u", device->ordinal);
     result = diti_fail_vk(err, VK_ERROR_DEVICE_LOST, "the Vulkan device%s (%s) was lost; make a new context to go on",
                           which, device->info.name);
-    return diti_device_blame(device, result, err);
-}
-
-DIT_INTERNAL dit_result diti_device_stalled(diti_device *device, dit_error *err) {
-    dit_result result = diti_fail_vk(err, VK_ERROR_DEVICE_LOST,
-                                     "the Vulkan device %u (%s) has finished nothing for %u ms and is given up",
-                                     device->ordinal, device->info.name, (unsigned)(device->patience_us / 1000));
-    diti_keep_begin(device);
-    diti_atomic_store(&device->lost, 1);
     return diti_device_blame(device, result, err);
 }
 
@@ -8012,83 +8024,6 @@ DIT_INTERNAL dit_result diti_device_fail(diti_device *device, VkResult vr, const
             diti_fail_vk(err, vr, "device %u (%s): %s: %s", device->ordinal, device->info.name, call, diti_vk_name(vr)),
             err);
     return diti_device_blame(device, diti_fail_vk(err, vr, "%s: %s", call, diti_vk_name(vr)), err);
-}
-
-/* Under the queue lock. */
-static void diti_queue_wait_idle(diti_device *device) {
-    device->vk.QueueWaitIdle(device->queue);
-    if (device->transfer_queue) device->vk.QueueWaitIdle(device->transfer_queue);
-}
-
-DIT_INTERNAL void diti_queue_idle(diti_device *device) {
-    diti_queue_lock(device);
-    if (!diti_atomic_load(&device->lost)) diti_queue_wait_idle(device);
-    diti_queue_unlock(device);
-}
-
-DIT_INTERNAL void diti_queue_rest(diti_device *device) {
-    if (device->software) diti_queue_idle(device);
-}
-
-/* Under the queue lock. A simulated loss leaves nothing running, as a real one does. */
-static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSubmitInfo *info) {
-    if (diti_atomic_load(&device->lost)) return VK_ERROR_DEVICE_LOST;
-    device->submits++;
-    if (queue == device->transfer_queue) device->transfer_submits++;
-    if (device->fail_submit_after && device->submits >= device->fail_submit_after) {
-        diti_queue_wait_idle(device);
-        diti_atomic_store(&device->lost, 1);
-        return VK_ERROR_DEVICE_LOST;
-    }
-    return diti_device_group_submit(device, queue, info);
-}
-
-DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value) {
-    uint32_t i = 0;
-    if (!timeline || !value) return;
-    while (i < submission->wait_count && submission->waits[i] != timeline) i++;
-    if (i == submission->wait_count) {
-        submission->waits[submission->wait_count] = timeline; /* there is one for each direction to each device */
-        submission->wait_values[submission->wait_count++] = 0;
-    }
-    if (submission->wait_values[i] < value) submission->wait_values[i] = value;
-}
-
-DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err) {
-    VkPipelineStageFlags stages[DITI_MAX_WAITS];
-    VkTimelineSemaphoreSubmitInfo values = DITI_ZERO;
-    VkSubmitInfo info = DITI_ZERO;
-    VkResult vr;
-    uint32_t i;
-    for (i = 0; i < submission->wait_count; i++) stages[i] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
-    values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
-    values.waitSemaphoreValueCount = submission->wait_count;
-    values.pWaitSemaphoreValues = submission->wait_values;
-    values.signalSemaphoreValueCount = submission->signal ? 1 : 0;
-    values.pSignalSemaphoreValues = &submission->signal_value;
-    info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
-    info.pNext = &values;
-    info.waitSemaphoreCount = submission->wait_count;
-    info.pWaitSemaphores = submission->waits;
-    info.pWaitDstStageMask = stages;
-    info.commandBufferCount = submission->count;
-    info.pCommandBuffers = submission->commands;
-    info.signalSemaphoreCount = values.signalSemaphoreValueCount;
-    info.pSignalSemaphores = &submission->signal;
-    diti_queue_lock(device);
-    vr = diti_queue_submit(device, submission->queue ? submission->queue : device->queue, &info);
-    diti_queue_unlock(device);
-    return vr < 0 ? diti_device_fail(device, vr, "vkQueueSubmit", err) : DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
-                                    VkSemaphore timeline, uint64_t value, dit_error *err) {
-    diti_submission submission = DITI_ZERO;
-    submission.commands = commands;
-    submission.count = count;
-    submission.signal = timeline;
-    submission.signal_value = value;
-    return diti_submit_after(device, &submission, err);
 }
 
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err) {
@@ -8111,86 +8046,82 @@ DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore tim
     return vr < 0 ? diti_device_fail(device, vr, "vkGetSemaphoreCounterValue", err) : DIT_OK;
 }
 
-/* As long as the timeline moves on. VK_TIMEOUT: the device finishes nothing any more. */
-static VkResult diti_timeline_wait_on(diti_device *device, const VkSemaphoreWaitInfo *info) {
-    uint64_t before = 0, now = 0;
-    VkResult vr = device->vk.GetSemaphoreCounterValue(device->device, info->pSemaphores[0], &before);
-    while (vr == VK_SUCCESS) {
-        vr = device->vk.WaitSemaphores(device->device, info, device->patience_us * 1000);
-        if (vr != VK_TIMEOUT) break;
-        vr = device->vk.GetSemaphoreCounterValue(device->device, info->pSemaphores[0], &now);
-        if (vr == VK_SUCCESS && now == before) return VK_TIMEOUT;
-        before = now;
+/* ==== src/vk/group.c ==== */
+/* Device groups: several physical devices behind one VkDevice. Each of them is a device of its own here: what belongs
+   to it is allocated on it alone, its command buffers run on it alone. The first that is opened makes the VkDevice, and
+   the others use it. No driver that dit was tested with has a group of more than one, so this is off unless asked for.
+ */
+
+DIT_INTERNAL void diti_device_group_find(diti_device *device) {
+    PFN_vkEnumeratePhysicalDeviceGroups list = (PFN_vkEnumeratePhysicalDeviceGroups)device->vk.GetInstanceProcAddr(
+        device->instance, "vkEnumeratePhysicalDeviceGroups");
+    VkPhysicalDeviceGroupProperties groups[DITI_MAX_DEVICES];
+    uint32_t i, k, count = DITI_MAX_DEVICES;
+    for (i = 0; i < DITI_MAX_DEVICES; i++) {
+        memset(&groups[i], 0, sizeof groups[i]);
+        groups[i].sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_GROUP_PROPERTIES;
     }
-    return vr;
-}
-
-DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
-                                           uint64_t timeout_ns, dit_error *err) {
-    VkSemaphoreWaitInfo info = DITI_ZERO;
-    diti_trace_scope scope;
-    VkResult vr;
-    if (diti_atomic_load(&device->lost)) return diti_device_lost(device, err); /* what it waits for may never come */
-    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
-    info.semaphoreCount = 1;
-    info.pSemaphores = &timeline;
-    info.pValues = &value;
-    scope = diti_trace_open(device->trace, DITI_LANE_WAIT, "wait");
-    vr = timeout_ns == UINT64_MAX ? diti_timeline_wait_on(device, &info)
-                                  : device->vk.WaitSemaphores(device->device, &info, timeout_ns);
-    diti_trace_close(&scope, 0);
-    if (vr == VK_TIMEOUT) return timeout_ns == UINT64_MAX ? diti_device_stalled(device, err) : DIT_WORKING;
-    return vr < 0 ? diti_device_fail(device, vr, "vkWaitSemaphores", err) : DIT_OK;
-}
-
-static dit_result diti_run_record(diti_device *device, VkCommandPool pool, diti_record_function record, void *user,
-                                  VkCommandBuffer *out, dit_error *err) {
-    VkCommandBufferAllocateInfo allocate = DITI_ZERO;
-    VkCommandBufferBeginInfo begin = DITI_ZERO;
-    VkResult vr;
-    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    allocate.commandPool = pool;
-    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-    allocate.commandBufferCount = 1;
-    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-    vr = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
-    if (vr < 0) return diti_device_fail(device, vr, "vkAllocateCommandBuffers", err);
-    vr = device->vk.BeginCommandBuffer(*out, &begin);
-    if (vr < 0) return diti_device_fail(device, vr, "vkBeginCommandBuffer", err);
-    record(device, *out, user);
-    vr = device->vk.EndCommandBuffer(*out);
-    return vr < 0 ? diti_device_fail(device, vr, "vkEndCommandBuffer", err) : DIT_OK;
-}
-
-static dit_result diti_run_in_pool(diti_device *device, VkCommandPool pool, diti_record_function record, void *user,
-                                   dit_error *err) {
-    VkCommandBuffer commands = NULL;
-    VkSemaphore timeline = VK_NULL_HANDLE;
-    dit_result result = diti_run_record(device, pool, record, user, &commands, err);
-    if (result >= 0) result = diti_timeline_create(device, &timeline, err);
-    if (result >= 0) result = diti_submit(device, &commands, 1, timeline, 1, err);
-    if (result >= 0) {
-        result = diti_timeline_wait(device, timeline, 1, UINT64_MAX, err);
-        if (result < 0) diti_queue_idle(device); /* a wait that failed must not free what still runs */
+    if (!list || list(device->instance, &count, groups) < 0) return;
+    for (i = 0; i < count; i++) {
+        for (k = 0; k < groups[i].physicalDeviceCount && k < DITI_MAX_DEVICES; k++) {
+            if (groups[i].physicalDevices[k] != device->physical || groups[i].physicalDeviceCount < 2) continue;
+            device->group_index = k;
+            device->group_count =
+                groups[i].physicalDeviceCount < DITI_MAX_DEVICES ? groups[i].physicalDeviceCount : DITI_MAX_DEVICES;
+            memcpy(device->group, groups[i].physicalDevices, sizeof device->group);
+        }
     }
-    diti_destroy_Semaphore(device, timeline);
-    return result;
 }
 
-DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err) {
-    VkCommandPoolCreateInfo info = DITI_ZERO;
-    VkCommandPool pool = VK_NULL_HANDLE;
-    dit_result result;
-    VkResult vr;
-    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-    info.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
-    info.queueFamilyIndex = device->queue_family;
-    vr = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &pool);
-    if (vr < 0) return diti_device_fail(device, vr, "vkCreateCommandPool", err);
-    result = diti_run_in_pool(device, pool, record, user, err);
-    diti_destroy_CommandPool(device, pool);
-    return result;
+static void diti_device_group_lock(void *user) { diti_lock(&((diti_device *)user)->queue_lock); }
+static void diti_device_group_unlock(void *user) { diti_unlock(&((diti_device *)user)->queue_lock); }
+
+DIT_INTERNAL bool diti_device_group_join(diti_device *device, diti_device *leader) {
+    if (!device->group_count || leader->group_count != device->group_count ||
+        memcmp(leader->group, device->group, device->group_count * sizeof *device->group))
+        return false;
+    device->device = leader->device;
+    device->queue = leader->queue;
+    device->queue_family = leader->queue_family;
+    device->transfer_queue = leader->transfer_queue;
+    device->transfer_family = leader->transfer_family;
+    device->lock_queue = diti_device_group_lock;
+    device->unlock_queue = diti_device_group_unlock;
+    device->lock_user = leader;
+    device->joined = true;
+    memcpy(device->shares, leader->shares, sizeof device->shares);
+    return true;
+}
+
+DIT_INTERNAL const void *diti_device_group_mask(const diti_device *device, VkMemoryAllocateFlagsInfo *info,
+                                                const void *next) {
+    if (!device->group_count) return next;
+    memset(info, 0, sizeof *info);
+    info->sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
+    info->pNext = next;
+    info->flags = VK_MEMORY_ALLOCATE_DEVICE_MASK_BIT;
+    info->deviceMask = 1u << device->group_index;
+    return info;
+}
+
+DIT_INTERNAL VkResult diti_device_group_submit(const diti_device *device, VkQueue queue, const VkSubmitInfo *info) {
+    uint32_t waits[DITI_MAX_WAITS], commands[DITI_GROUP_COMMANDS], i;
+    VkDeviceGroupSubmitInfo masks = DITI_ZERO;
+    VkSubmitInfo whole = *info;
+    if (!device->group_count) return device->vk.QueueSubmit(queue, 1, info, VK_NULL_HANDLE);
+    if (info->commandBufferCount > DITI_GROUP_COMMANDS) return VK_ERROR_TOO_MANY_OBJECTS;
+    for (i = 0; i < info->waitSemaphoreCount; i++) waits[i] = device->group_index;
+    for (i = 0; i < info->commandBufferCount; i++) commands[i] = 1u << device->group_index;
+    masks.sType = VK_STRUCTURE_TYPE_DEVICE_GROUP_SUBMIT_INFO;
+    masks.pNext = info->pNext;
+    masks.waitSemaphoreCount = info->waitSemaphoreCount;
+    masks.pWaitSemaphoreDeviceIndices = waits;
+    masks.commandBufferCount = info->commandBufferCount;
+    masks.pCommandBufferDeviceMasks = commands;
+    masks.signalSemaphoreCount = info->signalSemaphoreCount;
+    masks.pSignalSemaphoreDeviceIndices = &device->group_index;
+    whole.pNext = &masks;
+    return device->vk.QueueSubmit(queue, 1, &whole, VK_NULL_HANDLE);
 }
 
 /* ==== src/vk/keep.c ==== */
@@ -8382,7 +8313,7 @@ DIT_INTERNAL void diti_destroy_pages(diti_device *a, diti_device *b, void *pages
 #ifndef DIT_NO_TRACE
 
 /* ==== src/vk/trace.c ==== */
-/* Traces: a list of events in chunks, filled by any thread, and the clocks that their times come from. */
+/* Traces: a list of events in chunks, filled by any thread. */
 
 DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint32_t limit, diti_trace **out,
                                           dit_error *err) {
@@ -8428,77 +8359,6 @@ DIT_INTERNAL uint64_t diti_trace_now(diti_trace *trace) {
     ns = diti_trace_time(trace);
     diti_unlock(&trace->lock);
     return ns;
-}
-
-typedef struct diti_trace_stamp {
-    diti_trace *trace;
-    VkQueryPool queries;
-    uint64_t begin_ns;
-} diti_trace_stamp;
-
-static void diti_trace_record_stamp(diti_device *device, VkCommandBuffer commands, void *user) {
-    diti_trace_stamp *stamp = (diti_trace_stamp *)user;
-    device->vk.CmdResetQueryPool(commands, stamp->queries, 0, 1);
-    device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, stamp->queries, 0);
-    stamp->begin_ns = diti_trace_now(stamp->trace);
-}
-
-/* The device's clock is read somewhere between submitting and the end of the wait; of some tries the shortest counts.
- */
-static dit_result diti_trace_calibrate(diti_trace *trace, diti_device *device, VkQueryPool queries, dit_error *err) {
-    diti_trace_stamp stamp = DITI_ZERO;
-    uint64_t end_ns, half, ticks;
-    dit_result result;
-    VkResult vr;
-    int i;
-    stamp.trace = trace;
-    stamp.queries = queries;
-    device->clock.accuracy_ns = UINT64_MAX;
-    for (i = 0; i < 5; i++) {
-        result = diti_run_now(device, diti_trace_record_stamp, &stamp, err);
-        if (result < 0) return result;
-        end_ns = diti_trace_now(trace);
-        half = (end_ns - stamp.begin_ns) / 2 + 1000u; /* the host's clock counts microseconds */
-        if (half >= device->clock.accuracy_ns) continue;
-        vr = device->vk.GetQueryPoolResults(device->device, queries, 0, 1, sizeof ticks, &ticks, sizeof ticks,
-                                            VK_QUERY_RESULT_64_BIT);
-        if (vr != VK_SUCCESS) return diti_device_fail(device, vr, "vkGetQueryPoolResults", err);
-        device->clock.ticks = ticks;
-        device->clock.ns = stamp.begin_ns + (end_ns - stamp.begin_ns) / 2;
-        device->clock.accuracy_ns = half;
-    }
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device, dit_error *err) {
-    VkQueryPool queries = VK_NULL_HANDLE;
-    VkQueryPoolCreateInfo info = DITI_ZERO;
-    dit_result result = DIT_OK;
-    VkResult vr;
-    if (device->limits.timestamp_bits) {
-        info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
-        info.queryType = VK_QUERY_TYPE_TIMESTAMP;
-        info.queryCount = 1;
-        vr = device->vk.CreateQueryPool(device->device, &info, device->callbacks, &queries);
-        if (vr < 0) return diti_device_fail(device, vr, "vkCreateQueryPool", err);
-        result = diti_trace_calibrate(trace, device, queries, err);
-        diti_destroy_QueryPool(device, queries);
-    }
-    if (result >= 0) device->trace = trace;
-    return result;
-}
-
-DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t ticks, uint64_t now_ns) {
-    const diti_trace_clock *clock = &device->clock;
-    uint32_t bits = device->limits.timestamp_bits;
-    double period = (double)device->limits.timestamp_period, since = ((double)now_ns - (double)clock->ns) / period;
-    double passed, turn, turns;
-    if (bits >= 64) return clock->ns + (uint64_t)((double)(ticks - clock->ticks) * period);
-    turn = (double)((uint64_t)1 << bits);
-    passed = (double)((ticks - clock->ticks) & (((uint64_t)1 << bits) - 1));
-    turns = floor((since - passed) / turn + 0.5);
-    if (turns > 0) passed += turns * turn;
-    return clock->ns + (uint64_t)(passed * period);
 }
 
 /* --- events --- */
@@ -8792,6 +8652,177 @@ DIT_INTERNAL void diti_trace_finished(diti_trace *trace, uint64_t submission, ui
 }
 
 #endif
+
+/* ==== src/vk/submit.c ==== */
+
+DIT_INTERNAL dit_result diti_device_stalled(diti_device *device, dit_error *err) {
+    dit_result result = diti_fail_vk(err, VK_ERROR_DEVICE_LOST,
+                                     "the Vulkan device %u (%s) has finished nothing for %u ms and is given up",
+                                     device->ordinal, device->info.name, (unsigned)(device->patience_us / 1000));
+    diti_keep_begin(device);
+    diti_atomic_store(&device->lost, 1);
+    return diti_device_blame(device, result, err);
+}
+
+/* Under the queue lock. */
+static void diti_queue_wait_idle(diti_device *device) {
+    device->vk.QueueWaitIdle(device->queue);
+    if (device->transfer_queue) device->vk.QueueWaitIdle(device->transfer_queue);
+}
+
+DIT_INTERNAL void diti_queue_idle(diti_device *device) {
+    diti_queue_lock(device);
+    if (!diti_atomic_load(&device->lost)) diti_queue_wait_idle(device);
+    diti_queue_unlock(device);
+}
+
+DIT_INTERNAL void diti_queue_rest(diti_device *device) {
+    if (device->software) diti_queue_idle(device);
+}
+
+/* Under the queue lock. A simulated loss leaves nothing running, as a real one does. */
+static VkResult diti_queue_submit(diti_device *device, VkQueue queue, const VkSubmitInfo *info) {
+    if (diti_atomic_load(&device->lost)) return VK_ERROR_DEVICE_LOST;
+    device->submits++;
+    if (queue == device->transfer_queue) device->transfer_submits++;
+    if (device->fail_submit_after && device->submits >= device->fail_submit_after) {
+        diti_queue_wait_idle(device);
+        diti_atomic_store(&device->lost, 1);
+        return VK_ERROR_DEVICE_LOST;
+    }
+    return diti_device_group_submit(device, queue, info);
+}
+
+DIT_INTERNAL void diti_submission_wait(diti_submission *submission, VkSemaphore timeline, uint64_t value) {
+    uint32_t i = 0;
+    if (!timeline || !value) return;
+    while (i < submission->wait_count && submission->waits[i] != timeline) i++;
+    if (i == submission->wait_count) {
+        submission->waits[submission->wait_count] = timeline; /* there is one for each direction to each device */
+        submission->wait_values[submission->wait_count++] = 0;
+    }
+    if (submission->wait_values[i] < value) submission->wait_values[i] = value;
+}
+
+DIT_INTERNAL dit_result diti_submit_after(diti_device *device, const diti_submission *submission, dit_error *err) {
+    VkPipelineStageFlags stages[DITI_MAX_WAITS];
+    VkTimelineSemaphoreSubmitInfo values = DITI_ZERO;
+    VkSubmitInfo info = DITI_ZERO;
+    VkResult vr;
+    uint32_t i;
+    for (i = 0; i < submission->wait_count; i++) stages[i] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+    values.waitSemaphoreValueCount = submission->wait_count;
+    values.pWaitSemaphoreValues = submission->wait_values;
+    values.signalSemaphoreValueCount = submission->signal ? 1 : 0;
+    values.pSignalSemaphoreValues = &submission->signal_value;
+    info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+    info.pNext = &values;
+    info.waitSemaphoreCount = submission->wait_count;
+    info.pWaitSemaphores = submission->waits;
+    info.pWaitDstStageMask = stages;
+    info.commandBufferCount = submission->count;
+    info.pCommandBuffers = submission->commands;
+    info.signalSemaphoreCount = values.signalSemaphoreValueCount;
+    info.pSignalSemaphores = &submission->signal;
+    diti_queue_lock(device);
+    vr = diti_queue_submit(device, submission->queue ? submission->queue : device->queue, &info);
+    diti_queue_unlock(device);
+    return vr < 0 ? diti_device_fail(device, vr, "vkQueueSubmit", err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_submit(diti_device *device, const VkCommandBuffer *commands, uint32_t count,
+                                    VkSemaphore timeline, uint64_t value, dit_error *err) {
+    diti_submission submission = DITI_ZERO;
+    submission.commands = commands;
+    submission.count = count;
+    submission.signal = timeline;
+    submission.signal_value = value;
+    return diti_submit_after(device, &submission, err);
+}
+
+/* As long as the timeline moves on. VK_TIMEOUT: the device finishes nothing any more. */
+static VkResult diti_timeline_wait_on(diti_device *device, const VkSemaphoreWaitInfo *info) {
+    uint64_t before = 0, now = 0;
+    VkResult vr = device->vk.GetSemaphoreCounterValue(device->device, info->pSemaphores[0], &before);
+    while (vr == VK_SUCCESS) {
+        vr = device->vk.WaitSemaphores(device->device, info, device->patience_us * 1000);
+        if (vr != VK_TIMEOUT) break;
+        vr = device->vk.GetSemaphoreCounterValue(device->device, info->pSemaphores[0], &now);
+        if (vr == VK_SUCCESS && now == before) return VK_TIMEOUT;
+        before = now;
+    }
+    return vr;
+}
+
+DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
+                                           uint64_t timeout_ns, dit_error *err) {
+    VkSemaphoreWaitInfo info = DITI_ZERO;
+    diti_trace_scope scope;
+    dit_result result = diti_device_check(device, err); /* what it waits for may never come */
+    VkResult vr;
+    if (result < 0) return result;
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+    info.semaphoreCount = 1;
+    info.pSemaphores = &timeline;
+    info.pValues = &value;
+    scope = diti_trace_open(device->trace, DITI_LANE_WAIT, "wait");
+    vr = timeout_ns == UINT64_MAX ? diti_timeline_wait_on(device, &info)
+                                  : device->vk.WaitSemaphores(device->device, &info, timeout_ns);
+    diti_trace_close(&scope, 0);
+    if (vr == VK_TIMEOUT) return timeout_ns == UINT64_MAX ? diti_device_stalled(device, err) : DIT_WORKING;
+    return vr < 0 ? diti_device_fail(device, vr, "vkWaitSemaphores", err) : DIT_OK;
+}
+
+static dit_result diti_run_record(diti_device *device, VkCommandPool pool, diti_record_function record, void *user,
+                                  VkCommandBuffer *out, dit_error *err) {
+    VkCommandBufferAllocateInfo allocate = DITI_ZERO;
+    VkCommandBufferBeginInfo begin = DITI_ZERO;
+    VkResult vr;
+    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    allocate.commandPool = pool;
+    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    allocate.commandBufferCount = 1;
+    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+    vr = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
+    if (vr < 0) return diti_device_fail(device, vr, "vkAllocateCommandBuffers", err);
+    vr = device->vk.BeginCommandBuffer(*out, &begin);
+    if (vr < 0) return diti_device_fail(device, vr, "vkBeginCommandBuffer", err);
+    record(device, *out, user);
+    vr = device->vk.EndCommandBuffer(*out);
+    return vr < 0 ? diti_device_fail(device, vr, "vkEndCommandBuffer", err) : DIT_OK;
+}
+
+static dit_result diti_run_in_pool(diti_device *device, VkCommandPool pool, diti_record_function record, void *user,
+                                   dit_error *err) {
+    VkCommandBuffer commands = NULL;
+    VkSemaphore timeline = VK_NULL_HANDLE;
+    dit_result result = diti_run_record(device, pool, record, user, &commands, err);
+    if (result >= 0) result = diti_timeline_create(device, &timeline, err);
+    if (result >= 0) result = diti_submit(device, &commands, 1, timeline, 1, err);
+    if (result >= 0) {
+        result = diti_timeline_wait(device, timeline, 1, UINT64_MAX, err);
+        if (result < 0) diti_queue_idle(device); /* a wait that failed must not free what still runs */
+    }
+    diti_destroy_Semaphore(device, timeline);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_run_now(diti_device *device, diti_record_function record, void *user, dit_error *err) {
+    VkCommandPoolCreateInfo info = DITI_ZERO;
+    VkCommandPool pool = VK_NULL_HANDLE;
+    dit_result result;
+    VkResult vr;
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    info.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
+    info.queueFamilyIndex = device->queue_family;
+    vr = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &pool);
+    if (vr < 0) return diti_device_fail(device, vr, "vkCreateCommandPool", err);
+    result = diti_run_in_pool(device, pool, record, user, err);
+    diti_destroy_CommandPool(device, pool);
+    return result;
+}
 
 /* ==== src/vk/memory.c ==== */
 
@@ -9491,115 +9522,83 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
     return DIT_OK;
 }
 
-/* ==== src/vk/group.c ==== */
-/* Device groups: several physical devices behind one VkDevice. Each of them is a device of its own here: what belongs
-   to it is allocated on it alone, its command buffers run on it alone. The first that is opened makes the VkDevice, and
-   the others use it. No driver that dit was tested with has a group of more than one, so this is off unless asked for.
+#ifndef DIT_NO_TRACE
+
+/* ==== src/vk/trace_clock.c ==== */
+/* How the timestamps of a device relate to the time of a trace. */
+
+typedef struct diti_trace_stamp {
+    diti_trace *trace;
+    VkQueryPool queries;
+    uint64_t begin_ns;
+} diti_trace_stamp;
+
+static void diti_trace_record_stamp(diti_device *device, VkCommandBuffer commands, void *user) {
+    diti_trace_stamp *stamp = (diti_trace_stamp *)user;
+    device->vk.CmdResetQueryPool(commands, stamp->queries, 0, 1);
+    device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, stamp->queries, 0);
+    stamp->begin_ns = diti_trace_now(stamp->trace);
+}
+
+/* The device's clock is read somewhere between submitting and the end of the wait; of some tries the shortest counts.
  */
-
-DIT_INTERNAL void diti_device_group_find(diti_device *device) {
-    PFN_vkEnumeratePhysicalDeviceGroups list = (PFN_vkEnumeratePhysicalDeviceGroups)device->vk.GetInstanceProcAddr(
-        device->instance, "vkEnumeratePhysicalDeviceGroups");
-    VkPhysicalDeviceGroupProperties groups[DITI_MAX_DEVICES];
-    uint32_t i, k, count = DITI_MAX_DEVICES;
-    for (i = 0; i < DITI_MAX_DEVICES; i++) {
-        memset(&groups[i], 0, sizeof groups[i]);
-        groups[i].sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_GROUP_PROPERTIES;
-    }
-    if (!list || list(device->instance, &count, groups) < 0) return;
-    for (i = 0; i < count; i++) {
-        for (k = 0; k < groups[i].physicalDeviceCount && k < DITI_MAX_DEVICES; k++) {
-            if (groups[i].physicalDevices[k] != device->physical || groups[i].physicalDeviceCount < 2) continue;
-            device->group_index = k;
-            device->group_count =
-                groups[i].physicalDeviceCount < DITI_MAX_DEVICES ? groups[i].physicalDeviceCount : DITI_MAX_DEVICES;
-            memcpy(device->group, groups[i].physicalDevices, sizeof device->group);
-        }
-    }
-}
-
-static void diti_device_group_lock(void *user) { diti_lock(&((diti_device *)user)->queue_lock); }
-static void diti_device_group_unlock(void *user) { diti_unlock(&((diti_device *)user)->queue_lock); }
-
-DIT_INTERNAL bool diti_device_group_join(diti_device *device, diti_device *leader) {
-    if (!device->group_count || leader->group_count != device->group_count ||
-        memcmp(leader->group, device->group, device->group_count * sizeof *device->group))
-        return false;
-    device->device = leader->device;
-    device->queue = leader->queue;
-    device->queue_family = leader->queue_family;
-    device->transfer_queue = leader->transfer_queue;
-    device->transfer_family = leader->transfer_family;
-    device->lock_queue = diti_device_group_lock;
-    device->unlock_queue = diti_device_group_unlock;
-    device->lock_user = leader;
-    device->joined = true;
-    memcpy(device->shares, leader->shares, sizeof device->shares);
-    return true;
-}
-
-DIT_INTERNAL const void *diti_device_group_mask(const diti_device *device, VkMemoryAllocateFlagsInfo *info,
-                                                const void *next) {
-    if (!device->group_count) return next;
-    memset(info, 0, sizeof *info);
-    info->sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
-    info->pNext = next;
-    info->flags = VK_MEMORY_ALLOCATE_DEVICE_MASK_BIT;
-    info->deviceMask = 1u << device->group_index;
-    return info;
-}
-
-DIT_INTERNAL VkResult diti_device_group_submit(const diti_device *device, VkQueue queue, const VkSubmitInfo *info) {
-    uint32_t waits[DITI_MAX_WAITS], commands[DITI_GROUP_COMMANDS], i;
-    VkDeviceGroupSubmitInfo masks = DITI_ZERO;
-    VkSubmitInfo whole = *info;
-    if (!device->group_count) return device->vk.QueueSubmit(queue, 1, info, VK_NULL_HANDLE);
-    if (info->commandBufferCount > DITI_GROUP_COMMANDS) return VK_ERROR_TOO_MANY_OBJECTS;
-    for (i = 0; i < info->waitSemaphoreCount; i++) waits[i] = device->group_index;
-    for (i = 0; i < info->commandBufferCount; i++) commands[i] = 1u << device->group_index;
-    masks.sType = VK_STRUCTURE_TYPE_DEVICE_GROUP_SUBMIT_INFO;
-    masks.pNext = info->pNext;
-    masks.waitSemaphoreCount = info->waitSemaphoreCount;
-    masks.pWaitSemaphoreDeviceIndices = waits;
-    masks.commandBufferCount = info->commandBufferCount;
-    masks.pCommandBufferDeviceMasks = commands;
-    masks.signalSemaphoreCount = info->signalSemaphoreCount;
-    masks.pSignalSemaphoreDeviceIndices = &device->group_index;
-    whole.pNext = &masks;
-    return device->vk.QueueSubmit(queue, 1, &whole, VK_NULL_HANDLE);
-}
-
-DIT_INTERNAL bool diti_device_group_reaches(const diti_device *from, const diti_device *to) {
-    PFN_vkGetDeviceGroupPeerMemoryFeatures ask;
-    VkPeerMemoryFeatureFlags features = 0;
-    uint32_t type;
-    if (!from->group_count || from->device != to->device || from->group_index == to->group_index) return false;
-    ask = (PFN_vkGetDeviceGroupPeerMemoryFeatures)from->vk.GetDeviceProcAddr(from->device,
-                                                                             "vkGetDeviceGroupPeerMemoryFeatures");
-    if (!ask || !diti_memory_type(to, UINT32_MAX, DITI_MEMORY_DEVICE, &type)) return false;
-    ask(from->device, to->memory.memoryTypes[type].heapIndex, from->group_index, to->group_index, &features);
-    return (features & VK_PEER_MEMORY_FEATURE_COPY_DST_BIT) != 0;
-}
-
-DIT_INTERNAL dit_result diti_device_group_bind(diti_device *device, const diti_buffer *buffer, const diti_device *home,
-                                               VkDeviceMemory memory, dit_error *err) {
-    PFN_vkBindBufferMemory2 bind =
-        (PFN_vkBindBufferMemory2)device->vk.GetDeviceProcAddr(device->device, "vkBindBufferMemory2");
-    VkBindBufferMemoryDeviceGroupInfo group = DITI_ZERO;
-    VkBindBufferMemoryInfo info = DITI_ZERO;
-    uint32_t homes[DITI_MAX_DEVICES], i;
+static dit_result diti_trace_calibrate(diti_trace *trace, diti_device *device, VkQueryPool queries, dit_error *err) {
+    diti_trace_stamp stamp = DITI_ZERO;
+    uint64_t end_ns, half, ticks;
+    dit_result result;
     VkResult vr;
-    for (i = 0; i < device->group_count; i++) homes[i] = home->group_index;
-    group.sType = VK_STRUCTURE_TYPE_BIND_BUFFER_MEMORY_DEVICE_GROUP_INFO;
-    group.deviceIndexCount = device->group_count;
-    group.pDeviceIndices = homes;
-    info.sType = VK_STRUCTURE_TYPE_BIND_BUFFER_MEMORY_INFO;
-    info.pNext = &group;
-    info.buffer = buffer->buffer;
-    info.memory = memory;
-    vr = bind ? bind(device->device, 1, &info) : VK_ERROR_EXTENSION_NOT_PRESENT;
-    return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory2 of another device's memory", err) : DIT_OK;
+    int i;
+    stamp.trace = trace;
+    stamp.queries = queries;
+    device->clock.accuracy_ns = UINT64_MAX;
+    for (i = 0; i < 5; i++) {
+        result = diti_run_now(device, diti_trace_record_stamp, &stamp, err);
+        if (result < 0) return result;
+        end_ns = diti_trace_now(trace);
+        half = (end_ns - stamp.begin_ns) / 2 + 1000u; /* the host's clock counts microseconds */
+        if (half >= device->clock.accuracy_ns) continue;
+        vr = device->vk.GetQueryPoolResults(device->device, queries, 0, 1, sizeof ticks, &ticks, sizeof ticks,
+                                            VK_QUERY_RESULT_64_BIT);
+        if (vr != VK_SUCCESS) return diti_device_fail(device, vr, "vkGetQueryPoolResults", err);
+        device->clock.ticks = ticks;
+        device->clock.ns = stamp.begin_ns + (end_ns - stamp.begin_ns) / 2;
+        device->clock.accuracy_ns = half;
+    }
+    return DIT_OK;
 }
+
+DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device, dit_error *err) {
+    VkQueryPool queries = VK_NULL_HANDLE;
+    VkQueryPoolCreateInfo info = DITI_ZERO;
+    dit_result result = DIT_OK;
+    VkResult vr;
+    if (device->limits.timestamp_bits) {
+        info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+        info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+        info.queryCount = 1;
+        vr = device->vk.CreateQueryPool(device->device, &info, device->callbacks, &queries);
+        if (vr < 0) return diti_device_fail(device, vr, "vkCreateQueryPool", err);
+        result = diti_trace_calibrate(trace, device, queries, err);
+        diti_destroy_QueryPool(device, queries);
+    }
+    if (result >= 0) device->trace = trace;
+    return result;
+}
+
+DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t ticks, uint64_t now_ns) {
+    const diti_trace_clock *clock = &device->clock;
+    uint32_t bits = device->limits.timestamp_bits;
+    double period = (double)device->limits.timestamp_period, since = ((double)now_ns - (double)clock->ns) / period;
+    double passed, turn, turns;
+    if (bits >= 64) return clock->ns + (uint64_t)((double)(ticks - clock->ticks) * period);
+    turn = (double)((uint64_t)1 << bits);
+    passed = (double)((ticks - clock->ticks) & (((uint64_t)1 << bits) - 1));
+    turns = floor((since - passed) / turn + 0.5);
+    if (turns > 0) passed += turns * turn;
+    return clock->ns + (uint64_t)(passed * period);
+}
+
+#endif
 
 #ifndef DIT_NO_SPLIT
 
@@ -9902,6 +9901,38 @@ DIT_INTERNAL dit_result diti_timeline_create_shared(diti_device *signals, diti_d
     if (vr >= 0) return DIT_OK;
     diti_share_close(to.fd);
     return diti_device_fail(waits, vr, "vkImportSemaphoreFdKHR", err);
+}
+
+DIT_INTERNAL bool diti_device_group_reaches(const diti_device *from, const diti_device *to) {
+    PFN_vkGetDeviceGroupPeerMemoryFeatures ask;
+    VkPeerMemoryFeatureFlags features = 0;
+    uint32_t type;
+    if (!from->group_count || from->device != to->device || from->group_index == to->group_index) return false;
+    ask = (PFN_vkGetDeviceGroupPeerMemoryFeatures)from->vk.GetDeviceProcAddr(from->device,
+                                                                             "vkGetDeviceGroupPeerMemoryFeatures");
+    if (!ask || !diti_memory_type(to, UINT32_MAX, DITI_MEMORY_DEVICE, &type)) return false;
+    ask(from->device, to->memory.memoryTypes[type].heapIndex, from->group_index, to->group_index, &features);
+    return (features & VK_PEER_MEMORY_FEATURE_COPY_DST_BIT) != 0;
+}
+
+DIT_INTERNAL dit_result diti_device_group_bind(diti_device *device, const diti_buffer *buffer, const diti_device *home,
+                                               VkDeviceMemory memory, dit_error *err) {
+    PFN_vkBindBufferMemory2 bind =
+        (PFN_vkBindBufferMemory2)device->vk.GetDeviceProcAddr(device->device, "vkBindBufferMemory2");
+    VkBindBufferMemoryDeviceGroupInfo group = DITI_ZERO;
+    VkBindBufferMemoryInfo info = DITI_ZERO;
+    uint32_t homes[DITI_MAX_DEVICES], i;
+    VkResult vr;
+    for (i = 0; i < device->group_count; i++) homes[i] = home->group_index;
+    group.sType = VK_STRUCTURE_TYPE_BIND_BUFFER_MEMORY_DEVICE_GROUP_INFO;
+    group.deviceIndexCount = device->group_count;
+    group.pDeviceIndices = homes;
+    info.sType = VK_STRUCTURE_TYPE_BIND_BUFFER_MEMORY_INFO;
+    info.pNext = &group;
+    info.buffer = buffer->buffer;
+    info.memory = memory;
+    vr = bind ? bind(device->device, 1, &info) : VK_ERROR_EXTENSION_NOT_PRESENT;
+    return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory2 of another device's memory", err) : DIT_OK;
 }
 
 #endif
@@ -11797,29 +11828,17 @@ DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words, size_t *count) {
     diti_spirv_leave_out(&rounding, words, count);
 }
 
-/* ==== src/graph/graph.h ==== */
-/* graph: tensors, ops, and the plan that fixes memory, splits work into slices, records command buffers once and
-   replays them.
-
-   Everything a model computes is a matrix [rows, columns]: tokens or pixels are rows (batch items one after the other),
-   channels are columns. Ops append dispatches to the graph's current segment; the first error sticks to the graph and
-   later ops do nothing, so that a block reads like its formula. diti_plan_create then turns the whole graph into
-   recorded work. */
-#ifndef DITI_GRAPH_H
-#define DITI_GRAPH_H
-
-/* DITI_I8: rows of int8 with a scale each, the operands of W8A8. columns bytes, zeros up to a multiple of 16, the scale
-   as F32, 12 bytes of nothing; pitch and offsets count bytes. */
-typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32, DITI_I8 } diti_element;
-DIT_INTERNAL uint32_t diti_element_size(diti_element element);
-DIT_INTERNAL bool diti_element_is_float(diti_element element); /* F32 or F16 */
-DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns);
+/* ==== src/weights/weights.h ==== */
+/* weights: from a checkpoint to device memory. A loader notes what a component asks for and uploads it at once; what
+   does not fit is streamed while plans run; other devices get replicas, or cuts. */
+#ifndef DITI_WEIGHTS_H
+#define DITI_WEIGHTS_H
 
 /* --- weights: already on the device, packed as stored. rows = outputs, columns = inputs (convolutions: Cin*kh*kw) ---
  */
-typedef struct diti_weight_part { /* rows [first_row, first_row + rows) */
-    const diti_buffer *buffer;
-    VkDeviceSize offset; /* bytes, multiple of 16 */
+typedef struct diti_weight_part {          /* rows [first_row, first_row + rows) */
+    const struct diti_weight_block *block; /* NULL: it is streamed */
+    VkDeviceSize offset;                   /* bytes, multiple of 16 */
     uint32_t first_row, rows;
     const struct diti_streamed *streamed; /* not NULL: in no buffer; offset counts in the row of what is streamed */
     const struct diti_pieces *pieces;     /* not NULL: of each row there, from offset on, these are wanted */
@@ -11841,17 +11860,32 @@ typedef struct diti_weight {
     diti_weight_part parts[DITI_MAX_WEIGHT_PARTS];
 } diti_weight;
 
-/* Of a matrix that devices divide: rows [row, row + rows), rows 0: all; and of each row up to two stretches of columns,
-   side by side, count 0 of the first: all. */
+/* A part of a matrix that devices divide: rows [row, row + rows), rows 0: all; and of each row up to two ranges of
+   columns, side by side, count 0 of the first: all. */
 typedef struct diti_cut {
     uint32_t row, rows;
     struct {
         uint32_t first, count;
     } columns[2];
 } diti_cut;
+typedef struct diti_cut_weight {
+    const diti_weight *source;
+    diti_cut cut;
+    diti_weight weight;
+    diti_pieces pieces;
+} diti_cut_weight;
 /* Values of a row that can't be parted: stretches of columns begin and end at multiples. */
 DIT_INTERNAL uint32_t diti_weight_unit(const diti_weight *weight);
+/* Fills made, which is all zeros; false where weight cannot be cut there. made->weight refers to made. */
+DIT_INTERNAL bool diti_cut_make(diti_cut_weight *made, const diti_weight *weight, const diti_cut *cut);
+DIT_INTERNAL void diti_cuts_free(const diti_env *env, diti_cut_weight **cuts, size_t count);
+/* The wanted columns of so many rows. */
+DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows,
+                                   unsigned char *to);
 
+/* Bytes of a row of int8 on the device: columns, zeros up to a multiple of 16, the scale as F32, 12 bytes of nothing.
+ */
+DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns);
 /* Bytes of so many rows on the device; false where the type has no such rows. */
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out);
 
@@ -11873,6 +11907,7 @@ DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t firs
 typedef struct diti_weight_block {
     diti_buffer buffer;
     VkDeviceSize used;
+    struct diti_replicas *replicas; /* where else its weights are; NULL: a weight that no loader made */
 } diti_weight_block;
 typedef struct diti_upload { /* where bytes on the device come from (upload.c) */
     const diti_stored_tensor *tensor;
@@ -11898,7 +11933,7 @@ typedef struct diti_streamed {
     unsigned char *kept; /* as many of the host, for what has been read once; NULL: it is read again. Guarded by the
                             stream's busy */
 } diti_streamed;
-/* What is loaded of one stored type; a tensor of which only some rows are asked for counts with those. */
+/* Everything that is loaded of one stored type; a tensor of which only some rows are asked for counts with those. */
 typedef struct diti_weight_tally {
     uint32_t tensors;
     uint64_t parameters, stored_bytes, bytes; /* bytes: on the device, resident or not */
@@ -11943,6 +11978,40 @@ DIT_INTERNAL diti_replicas *diti_replicas_create(const diti_env *env, diti_devic
 DIT_INTERNAL void diti_replicas_free(diti_replicas *replicas);
 /* Bytes of weights on a device that are there besides what was loaded. */
 DIT_INTERNAL uint64_t diti_replicas_bytes(diti_replicas *replicas, const diti_device *device);
+/* A part's replicas, and what tells parts of one component from each other. */
+DIT_INTERNAL diti_replicas *diti_replicas_of(const diti_weight_part *part);
+DIT_INTERNAL const void *diti_replica_source(const diti_weight_part *part);
+/* The part is where it was loaded, and can be bound there. */
+DIT_INTERNAL bool diti_replica_needless(const diti_device *device, const diti_weight_part *part);
+/* Whether a replica is of that device and that part, of which so many bytes are wanted; the one that is, or NULL. */
+DIT_INTERNAL bool diti_replica_same(const diti_replica *replica, const diti_device *device,
+                                    const diti_weight_part *part, uint64_t bytes);
+DIT_INTERNAL diti_replica *diti_replica_find(diti_replicas *replicas, const diti_device *device,
+                                             const diti_weight_part *part, uint64_t bytes);
+/* One plan at a time brings weights, which takes seconds: the others sleep in diti_replicas_enter. */
+DIT_INTERNAL dit_result diti_replicas_enter(diti_device *device, diti_replicas *replicas, dit_error *err);
+DIT_INTERNAL void diti_replicas_leave(diti_replicas *replicas);
+typedef struct diti_fetch { /* what a device lacks of a component, and gets */
+    diti_device *device;
+    diti_replicas *replicas;
+    size_t first; /* of its replicas, and of its blocks */
+    size_t first_block;
+    uint64_t most; /* bytes of the largest row */
+} diti_fetch;
+/* Notes a place for a part that is not there, under the lock; false: no memory. row: bytes that are copied as a whole.
+ */
+DIT_INTERNAL bool diti_fetch_note(diti_fetch *fetch, const diti_weight_part *part, uint64_t bytes, uint64_t row);
+DIT_INTERNAL dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err); /* the memory behind these places */
+DIT_INTERNAL void diti_fetch_undo(diti_fetch *fetch);                       /* nothing of it stays */
+typedef struct diti_replica_copy {                                          /* where a part goes, and room to read it */
+    diti_device *device;
+    diti_buffer *target;
+    VkDeviceSize offset;
+    unsigned char *read, *picked;
+} diti_replica_copy;
+/* Copies a part, at most `most` bytes at a time, which is a row at least. */
+DIT_INTERNAL dit_result diti_replica_move(const diti_replica_copy *copy, const diti_weight_part *part, uint64_t row,
+                                          uint64_t bytes, uint64_t most, dit_error *err);
 typedef struct diti_weight_sizes { /* bytes */
     uint64_t resident;             /* vectors, which are never streamed */
     uint64_t matrices;             /* may be streamed */
@@ -12002,7 +12071,8 @@ DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name); /* NULL when absent */
 /* How many names before0after, before1after, ... exist. */
 DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before, const char *after);
-/* The same number, or what key of the settings says instead; less than the file holds is refused (unused.c). */
+/* How many names there are, or the one that key of the settings says instead; less than the file holds is refused
+ * (unused.c). */
 DIT_INTERNAL uint32_t diti_loader_layers(diti_loader *loader, diti_settings *settings, const char *key,
                                          const char *before, const char *after);
 /* Notes that a tensor is asked for, as all functions that load one do. */
@@ -12017,10 +12087,10 @@ DIT_INTERNAL void diti_loader_rules(diti_loader *loader, const char *component, 
    [rows, Cin, kernel, kernel]; a 1x1 convolution is a matrix. */
 DIT_INTERNAL void diti_load_matrix(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    uint32_t kernel, const char *name);
-/* The same for the weight of a linear layer, which may become int8. */
+/* diti_load_matrix for the weight of a linear layer, which may become int8. */
 DIT_INTERNAL void diti_load_linear(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                    const char *name);
-/* The same for a table that only diti_gather_rows reads, whose parts may be small. */
+/* diti_load_matrix for a table that only diti_gather_rows reads, whose parts may be small. */
 DIT_INTERNAL void diti_load_table(diti_loader *loader, diti_weight *out, uint32_t rows, uint32_t columns,
                                   const char *name);
 /* Any stored float type, converted to F32 on the device, rows * columns values (biases: 1 x N), always one part. */
@@ -12049,7 +12119,7 @@ DIT_INTERNAL uint64_t diti_upload_piece(const diti_upload *upload, uint64_t done
 DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpoint *checkpoint,
                                          const diti_upload *upload, uint64_t done, uint64_t size, void *out,
                                          dit_error *err);
-/* The same of a piece of BF16 that becomes F16. *wide is set, and it fails, where a value is too large for that. */
+/* Reads a piece of BF16 that becomes F16. *wide is set, and it fails, where a value is too large for that. */
 DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_checkpoint *checkpoint,
                                                 const diti_upload *upload, uint64_t done, uint64_t size, uint16_t *out,
                                                 bool *wide, dit_error *err);
@@ -12083,686 +12153,43 @@ DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const 
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
                                      size_t size);
 
-/* --- tensors --- */
-typedef uint32_t diti_tensor; /* index into the graph; 0 is "none" */
-typedef enum diti_storage {
-    DITI_STORAGE_ARENA, /* lives from its first write to its last read; memory is shared with others */
-    DITI_STORAGE_STATE, /* keeps its content over the whole plan (latents, solver history); segment 0 starts by zeroing
-                           it */
-    DITI_STORAGE_INPUT, /* written by the host before a run (diti_plan_write), copied to the device by the first segment
-                         */
-    DITI_STORAGE_WEIGHT /* a part of a weight */
-} diti_storage;
-typedef struct diti_tensor_info {
-    char name[64];
-    diti_storage storage;
-    diti_element format;
-    uint32_t rows, columns;
-    bool rotated;                  /* I8: in the basis of rotated weights */
-    uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
-    diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
-    uint64_t first;                /* views: element offset inside the parent */
-    uint64_t bytes;                /* of a parent: rows * pitch * element size */
-    const diti_weight_part *part;  /* DITI_STORAGE_WEIGHT */
-#define DITI_UNUSED_YET UINT32_MAX /* of first_use */
-    uint32_t first_use, last_use;  /* dispatch indices, set by the ops, widened by the planner for repeated segments */
-    uint32_t guard;                /* parents: the record with the exponent that they are stored with; 0: as they are */
-    uint32_t block;                /* planner: which arena block */
-    VkDeviceSize offset;           /* planner: byte offset in its block; DITI_STORAGE_WEIGHT: in buffer */
-    VkBuffer buffer;               /* planner: DITI_STORAGE_WEIGHT that is not streamed */
-} diti_tensor_info;
-
-/* --- dispatches ---
-   Kernels number their workgroups on x only; word 0 of the push constants is the number of the first one, so that any
-   range of workgroups is a valid slice with the same result. Element offsets of bindings are push constants too, so
-   that a slice may bind only the part of a large tensor that it touches. */
-typedef struct diti_binding {
-    diti_tensor tensor;
-    bool reads, writes;
-    uint8_t offset_word;   /* push constant word with the element offset of the tensor's first element in the binding;
-                              filled by the planner */
-    uint8_t element_bytes; /* unit of that offset: 4 for packed weights (the kernel reads words) and F32/U32, 2 for F16,
-                              1 for I8 */
-    /* What workgroups [g0, g1) touch: elements from (g0 / group_div) * group_step - before to ((g1 - 1) / group_div +
-       1) * group_step + after of the tensor. group_step 0: the whole tensor, whatever the slice. */
-    uint32_t group_div;
-    uint64_t group_step, before, after;
-} diti_binding;
-typedef enum diti_cost_kind {
-    DITI_COST_GEMM,
-    DITI_COST_ATTENTION,
-    DITI_COST_CONV,
-    DITI_COST_MEMORY,
-    DITI_COST_KINDS
-} diti_cost_kind;
-typedef struct diti_dispatch {
-    const char *name; /* static text, e.g. "gemm" */
-    uint32_t module;
-    uint32_t constants[DITI_MAX_CONSTANTS];
-    uint32_t constant_count;
-    uint32_t push[DITI_PUSH_WORDS];
-    uint32_t push_count;                      /* words, word 0 included */
-    diti_binding bindings[DITI_MAX_BINDINGS]; /* binding i of set 0; tensor 0: unused */
-    uint32_t binding_count;
-    uint32_t groups;      /* workgroups on x */
-    uint32_t group_align; /* slices start at multiples of this many workgroups; 0 and 1: anywhere */
-    diti_cost_kind cost_kind;
-    double flops, memory_bytes; /* for slices, progress and traces */
-    double padded_flops;        /* where tiles stand out beyond the result: what they compute in all; else 0 */
-    uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
-    uint32_t segment;
-    bool early; /* it makes what the next product reads, of weights alone: see diti_graph_dispatch */
-} diti_dispatch;
-
-/* --- tuning: what an op wants to be measured (tune.c) --- */
-typedef struct diti_gemm_image {                   /* a convolution's geometry */
-    uint32_t height, width, out_height, out_width; /* height and width after upsampling */
-    uint32_t kernel, stride, pad, upsample;
-    uint32_t above, outside; /* lines that height has besides the image's, before upsampling: above it, and in all */
-} diti_gemm_image;
-typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
-typedef struct diti_tune_case {
-    diti_tune_kind kind;
-    const char *module;            /* the kernel's */
-    diti_element formats[3];       /* x, weight, out; of attention all three the same */
-    uint32_t rows, columns, depth; /* M, N, K; queries, keys, heads */
-    uint32_t head_dim;
-    diti_gemm_image image; /* kernel 0: none */
-    uint64_t shapes;       /* diti_tune_choose sets it */
-} diti_tune_case;
-
-/* --- the graph --- */
-typedef struct diti_segment {
-    char name[32];         /* "encode", "step", "decode"… */
-    uint32_t first, count; /* dispatches */
-    bool repeated;         /* replayed many times: what it reads from earlier segments stays alive to its end */
-} diti_segment;
-#define DITI_MAX_SEGMENTS 16u
-/* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may
-   use the tensor, at its end it is through: what is sent may change, what is received is there. Between the two other
-   ops run. What one plan sends to another one meets what that one receives from it, in the order in which a run comes
-   to their begins, as often as it does. */
-typedef struct diti_exchange {
-    diti_tensor tensor;
-    uint32_t peer; /* number of the other device */
-    uint32_t segment;
-    bool sends;   /* else it receives */
-    bool ended;   /* by an end of its own; else it ends with its segment */
-    bool carried; /* else only a join ends it, or its next begin, or the end of the run */
-} diti_exchange;
-typedef enum diti_exchange_event_kind {
-    DITI_EXCHANGE_BEGINS,
-    DITI_EXCHANGE_ENDS,
-    DITI_EXCHANGE_JOINS
-} diti_exchange_event_kind;
-typedef struct diti_exchange_event { /* in the order of the graph */
-    diti_exchange_event_kind kind;
-    uint32_t exchange; /* of a join none */
-    diti_tensor tensor;
-    uint32_t segment, place; /* dispatches of the graph that come before */
-    uint32_t slice;          /* in a plan: slices of the segment that come before */
-} diti_exchange_event;
-#define DITI_NO_BLOCK UINT32_MAX
-typedef struct diti_mark { /* a block of a model begins; or a segment, or what is behind blocks: DITI_NO_BLOCK */
-    uint32_t block, segment;
-    uint32_t place, event; /* dispatches and events before it */
-    diti_tensor tensor;    /* the first that is made behind it */
-} diti_mark;
-typedef struct diti_guard_record { /* of an op that is guarded (guard.c); in it numbers of records, 0: none */
-    char name[64];
-    uint32_t segment;                /* counted from 1 */
-    uint32_t store, load[2], narrow; /* whose exponents its result and its operands have */
-    bool has_result;
-    uint32_t exponent, wanted; /* of what is stored with it */
-} diti_guard_record;
-typedef struct diti_graph {
-    diti_device *device;
-    dit_error error;           /* sticky: the first failure */
-    diti_tensor_info *tensors; /* [0] is unused */
-    size_t tensor_count, tensor_capacity;
-    diti_dispatch *dispatches;
-    size_t dispatch_count, dispatch_capacity;
-    diti_segment segments[DITI_MAX_SEGMENTS];
-    uint32_t segment_count;
-    const dit_worker *worker; /* lends threads for compiling pipelines; NULL: none */
-    bool again; /* diti_plan_create failed with a kernel that the device does without from now on: emit all ops again */
-    diti_element activation; /* format of activations: F16 on rungs that have it, else F32 */
-    bool int8_payload;       /* heads, keys and values go to other devices as int8, each row with a scale */
-    uint32_t candidate;      /* 1 + what diti_tune_choose answers; 0: what is known */
-    uint32_t slice_us;       /* the plan's limit of slices; 0: the device's */
-    diti_tune_case *wanted;  /* what was not known, where the device is to be tuned */
-    size_t wanted_count, wanted_capacity;
-    char scope[24];     /* what ops belong to, for guards: "block 3"; empty: nothing */
-    diti_tensor guards; /* U32 [records, words]; 0: nothing is guarded */
-    diti_guard_record *guard_records;
-    size_t guard_count, guard_capacity;
-    uint32_t guard_judged;            /* records of earlier segments, and the first */
-    uint32_t guard_self, guard_peers; /* this device and how many others agree with it on what must run again */
-    bool guard_bare;                  /* what goes to other devices must have no exponent: they know only their own */
-    bool guard_alike;                 /* exponents are raised together, on all devices of a sequence */
-    diti_exchange *exchanges;
-    size_t exchange_count, exchange_capacity;
-    diti_exchange_event *events;
-    size_t event_count, event_capacity;
-    struct diti_cut_weight **cuts; /* weights that ops have made of larger ones */
-    size_t cut_count, cut_capacity;
-    diti_mark *marks;
-    size_t mark_count, mark_capacity;
-    diti_tensor made_early; /* what the newest dispatch that is early has made; 0: none */
-} diti_graph;
-
-DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
-DIT_INTERNAL void diti_graph_free(diti_graph *graph);
-DIT_INTERNAL void diti_cuts_free(const diti_env *env, struct diti_cut_weight **cuts, size_t count);
-/* The wanted columns of so many rows. */
-DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows,
-                                   unsigned char *to);
-DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
-/* Keeps the first failure; returns 0 so that ops can `return diti_graph_fail(...)`. */
-DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
-    DITI_PRINTF(3, 4);
-/* Starts the next segment; its number counts from 0. */
-DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
-/* What the next ops belong to, for messages and diti_shard_blocks: "block", 3; NULL: nothing. */
-DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index);
-DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
-                                         const char *name);
-DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
-                                           const char *name);
-DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
-                                           const char *name);
-/* rows x columns of tensor from (row, column) on: the same memory. */
-DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
-                                          uint32_t column, uint32_t columns);
-/* The same elements as [rows, columns], for tensors without padding (pitch equals columns). */
-DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns);
-/* The same rows with what pads them to a multiple of four elements: [rows, pitch], for copies. */
-DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tensor);
-/* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
- * ones. */
-DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
-DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
-/* What cut leaves of weight (weight itself where it cuts nothing off); lives as long as the graph, and its plan. */
-DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut);
-/* Appends a copy of dispatch; widens the life of what it binds. One that is early comes to stand before the newest,
-   where that reads what the early one before has made: a device then computes a product while it expands the weights of
-   the next, by turns in two places, and waits once for both. */
-DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
-
-/* An exchange begins behind the ops so far; its number. Without an end of its own it ends with its segment. */
-DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends);
-DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
-/* The exchange does not end with its segment: it may go on in later runs of this one and of others. Its tensor must be
-   a state or an input. */
-DIT_INTERNAL void diti_exchange_carry(diti_graph *graph, uint32_t exchange);
-/* Here all carried exchanges of that very tensor that have begun are through. */
-DIT_INTERNAL void diti_exchange_join(diti_graph *graph, diti_tensor tensor);
-DIT_INTERNAL void diti_exchange_widen(diti_graph *graph); /* lives of tensors; before memory is assigned */
-/* Sends one and receives the other at the same time, before anything else goes on. */
-DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer);
-DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
-
-/* --- weights of blocks that devices keep a part of (shard.c) --- */
-DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block);
-/* The last thing done to a graph: in segments from `segment` on, matrices of block i (diti_graph_scope) are kept by
-   device i modulo `devices` alone, which sends them to all others in every run of a segment, one block ahead of their
-   use: (devices - 1) * the bytes of its matrices, each in whole words. All devices' graphs must have the same blocks.
- */
-DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t devices, uint32_t segment);
-
-/* --- several devices at one kind of work (collective.c) --- */
-typedef struct diti_group {
-    uint32_t count, index;              /* count 0 and 1: this device alone; index: of this one among them */
-    uint32_t devices[DITI_MAX_DEVICES]; /* their numbers, as exchanges have them */
-    bool mirrored;                      /* the last has as much as the first, the last but one as the second, … */
-    float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */
-} diti_group;
-DIT_INTERNAL uint32_t diti_group_count(const diti_group *group); /* at least 1; NULL is fine */
-/* Of `total` rows, heads, layers each member has consecutive ones: those from its first to the next one's, which for
-   index count is total. None is left without where there are enough. */
-DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total);
-DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total);
-/* Every member has its rows of each of `items` items, part [items * own, columns]; all come to have all of them, a new
-   tensor [items * total, columns] of the same format. Sends items * own * columns elements to every other member. */
-DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *group, diti_tensor part, uint32_t items,
-                                         uint32_t total, const char *name);
-/* x F32 becomes the sum of all members' x, added in the order of members, so that all have the same bytes. Each sends
-   to each other one the rows that are that one's, of x and of the sum its own: of N equal parts 2 (N - 1) / N of x. */
-DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
-/* What comes from a device of the sequence is stored with the exponent of what this one has of it. */
-DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received);
-/* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
-   multiple of 16, and 16 for its scale. */
-DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
-DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out);
-/* Ends an exchange: the payload that has come by it, in that format. */
-DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
-                                           diti_element format);
-/* The format that payloads of a tensor have. */
-DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x);
-/* Columns of so many that are a member's, in whole fours: those from its first on. */
-DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns);
-/* Every member has made its columns of x, which then go to all: each sends rows * own columns to every other one. */
-DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x);
-/* Ulysses: from some rows of all heads to all rows of some heads, and back. kinds: what stands side by side, each of
-   heads * head_dim columns (q, k, v). rows[i]: of each item with member i; own heads: diti_group_size of heads. */
-typedef struct diti_exchange_heads {
-    const diti_group *group;
-    const uint32_t *rows;
-    uint32_t items, heads, head_dim;
-} diti_exchange_heads;
-/* [items * own rows, kinds * heads * head_dim] -> [items * all rows, kinds * own heads * head_dim] */
-DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
-                                           uint32_t kinds);
-/* [items * all rows, own heads * head_dim] -> [items * own rows, heads * head_dim], out or a new tensor */
-DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
-                                            diti_tensor out);
-
-/* --- inside the room: how ops fill a dispatch (ops.c) --- */
-/* Zeroes dispatch; false when the graph has failed already or the shader is missing. constants[0] is the workgroup's
- * size. */
-DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
-                                uint32_t group_size);
-/* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
-DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
-                               uint8_t word, bool reads, bool writes);
-/* Every `div` workgroups of that binding touch the next `rows` rows, from `before` rows earlier to `after` rows later.
- */
-DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
-                                    uint64_t rows, uint64_t before, uint64_t after);
-/* Appends the dispatch; groups is 64-bit so that too large a count is caught here. */
-DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count);
-/* Rows can be read four elements at a time (the last few of a row one by one, where columns is no multiple of 4). */
-DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor);
-/* Aligned, and columns is a multiple of 4; 0 is. */
-DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor);
-/* tensor itself, or an aligned copy. */
-DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name);
-DIT_INTERNAL uint32_t diti_op_float(float value); /* its bits, for push constants */
-/* Fails the graph unless tensor is [rows, columns] of floats that kernels can write four (F16: two) at a time. */
-DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
-                                   const char *name);
-/* An F32 vector [1, columns] (a bias, a norm's weight) as a tensor; 0 when absent or the graph failed. */
-DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
-                                               const char *name);
-/* Rows [first, first + rows) of a weight's part as [rows, columns] elements whose pitch is a multiple of 4: the weight
-   itself where it is F32 or F16 and allows it, else expanded (ops_expand.c); convolutions become (k, k, Cin). */
-DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
-                                        uint32_t rows, const char *name);
-/* How many rows to expand at a time. */
-DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
-/* A GEMM with its epilogue (ops_gemm.c); image: a convolution's geometry, or NULL. */
-typedef struct diti_gemm {
-    diti_tensor x, weight; /* weight [N, taps * K padded to 4] */
-    diti_tensor bias, multiply, gate, residual, out;
-    uint32_t activation; /* diti_activation */
-    uint32_t rows, columns, depth, rows_per_gate;
-    uint32_t
-        parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
-    const diti_gemm_image *image;
-    dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
-    const char *name;
-} diti_gemm;
-DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
-/* Which candidate of a kernel to take, 0 being the usual one; all give the same bytes. */
-DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted);
-/* Measures what the graph wants: a graph built afterwards makes use of it. DIT_CANCELLED when progress says so. */
-DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err);
-/* Finds the device's speed, unless it is calibrated on its rung. Where the device is allowed too little memory for
-   that, the guess stays. */
-DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err);
-/* Whether `tiles` of the usual size are too few, and a product is done in parts (ops_split_k.c). */
-DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
-/* Does it in parts then; false: it is not split. */
-DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
-/* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
-#define DITI_ATTENTION_CONSTANTS 10u
-typedef struct diti_attention_tiles {
-    const char *module;
-    uint32_t group, block;                                        /* workgroup size and its queries */
-    uint32_t quads;                                               /* room for head_dim / 4 */
-    uint32_t constants[DITI_ATTENTION_CONSTANTS], constant_count; /* from id 6 on */
-} diti_attention_tiles;
-/* On cooperative matrices: false where the device has none that fit, or none worth it. int8: of queries and keys. */
-DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
-                                              uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out);
-
-/* A dispatch under guard (guard.c): does nothing in a graph that is not guarded. */
-typedef struct diti_guard_use {
-    diti_tensor out;         /* F16: may get an exponent; F32: only looked at; 0: neither */
-    diti_tensor operands[2]; /* without out: both are undone together; else the second one multiplies the result */
-    bool narrows;            /* the kernel makes F16 of an F32 operand 0 */
-    uint32_t binding;
-    uint8_t word;
-} diti_guard_use;
-DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, const diti_guard_use *use);
-/* The dispatch does nothing while a segment must run again. */
-DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word);
-/* `to` is stored with the exponent of `from`. */
-DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
-/* tensor, or a copy for kernels that know no exponents. */
-DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
-#define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
-#define DITI_OP_JUDGE 5u    /* of elementwise.comp */
-#define DITI_OP_WEIGH 6u
-#define DITI_OP_MERGE 7u
-
-/* ================= guards: what overflows F16 is done again, scaled ================= */
-typedef struct diti_health { /* what the device tells of a run */
-    uint32_t bad_step;       /* the first whose latent is not finite, from 1 on */
-    uint32_t blocked;        /* the segment, from 1 on, that must run again before anything has an effect */
-    uint32_t bad_picture;    /* not 0: it is not finite */
-    uint32_t step;           /* steps that had an effect */
-} diti_health;
-#define DITI_HEALTH_WORDS 4u
-/* Before the first segment. */
-DIT_INTERNAL void diti_guard_begin(diti_graph *graph);
-/* Right after it: what one of so many devices has to do again all do again. Each tells the others with every
-   judgement, so that nobody must ask later. */
-DIT_INTERNAL void diti_guard_join(diti_graph *graph, uint32_t self, uint32_t devices);
-/* Words of diti_health in a guarded graph: U32 [1, words]. */
-DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);
-/* After a segment's ops, and before what must not happen twice. */
-DIT_INTERNAL void diti_guard_judge(diti_graph *graph);
-
-/* ================= ops: each creates its output unless told where to write ================= */
-
-typedef enum diti_activation {
-    DITI_ACTIVATION_NONE,
-    DITI_ACTIVATION_GELU_TANH,
-    DITI_ACTIVATION_GELU_ERF,
-    DITI_ACTIVATION_SILU,
-    DITI_ACTIVATION_QUICK_GELU,
-    DITI_ACTIVATION_RELU,  /* products only, and of all that is added, the residual too */
-    DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
-} diti_activation;
-
-/* Where every item has rows of two kinds, its text, then its image: of every `of` rows those [first, first + count) are
-   meant. of 0: all rows. */
-typedef struct diti_rows {
-    uint32_t of, first, count;
-} diti_rows;
-
-/* out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k x[r, k] * weight[n, k] +
- * bias[n])) ; absent parts drop out. */
-typedef struct diti_linear_desc {
-    const diti_weight *bias; /* F32 [N]; NULL or part_count 0: none */
-    diti_activation activation;
-    diti_tensor multiply;   /* [rows, N] activation format: the other half of a GLU */
-    diti_tensor gate;       /* F32 [groups, N] (or a view of columns of a modulation table) */
-    uint32_t rows_per_gate; /* rows that share one gate row; 0: all */
-    diti_tensor residual;   /* F32 [rows, N] */
-    diti_tensor out;        /* write here (may equal residual); 0: a new tensor */
-    diti_rows rows;         /* of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
-    diti_cut cut;           /* of weight, and its rows of bias; K and N are what it leaves */
-    uint32_t kinds; /* diti_linear_joined: not 0: the rows of cut are meant of each of so many equal stretches of all */
-    bool out_f32;   /* new tensors: F32 instead of the activation format */
-    bool unbiased;  /* without any bias: someone else adds it */
-    const char *name;
-} diti_linear_desc;
-/* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
-   chunk by chunk. With an int8 weight x is quantized first, unless it is I8 already. */
-DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-                                     const diti_linear_desc *desc);
-/* The weight that stands for all of joined where it is int8, for diti_norm_desc.reader; else NULL. */
-DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
-/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, unbiased, rows, cut
-   (its rows with kinds) and name. */
-DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                            const diti_linear_desc *desc);
-
-/* LayerNorm or RMSNorm over columns (docs/models.md 1), then affine, then x * (1 + scale) + shift with rows of F32
- * tables.
- */
-typedef struct diti_norm_desc {
-    bool rms;
-    float eps;
-    const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
-    diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
-    uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
-    uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
-                                         every item_rows rows, one for the others */
-    diti_tensor out;                  /* write here; 0: a new tensor */
-    const diti_weight *reader;        /* what alone reads the result; where it is int8, the result is I8 for it */
-    bool out_f32;
-    const char *name;
-} diti_norm_desc;
-DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
-
-/* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
-   not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
-DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
-/* The same for rows of which every member of the group has some columns: all agree in the scales that whole rows have.
-   Each sends 4 bytes of a row to every other one. */
-DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
-                                              const char *name);
-
-/* The same into rows of an I8 tensor of as many columns, not rotated. */
-DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name);
-
-/* Of x, quantized so, columns [first, first + count): with the scales that whole rows have. */
-DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
-                                               bool rotated, const char *name);
-
-/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [rows, heads *
-   head_dim] with any pitch. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
-   no item names is never read; q is equal batches still, or packed. */
-#define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
-typedef struct diti_attention_desc {
-    uint32_t batch, heads, head_dim; /* head_dim <= 512; batch: rows of items where there are */
-    float scale;
-    diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
-    bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
-    uint32_t most_keys; /* that an item may have; 0: all rows of k */
-    diti_tensor bias;   /* F32 [heads, columns], element j - i + origin for key j and query i of an item (T5); origin is
-                           query tokens - 1 and columns query tokens + key tokens - 1; packed: most_keys - 1 and 2 *
-                           most_keys - 1; none */
-    diti_tensor lse;    /* F32 [q rows, heads]: natural log of the sum of exponentials of the scaled scores; 0: not
-                           wanted */
-    /* q and k as int8 where the device can (else nothing changes): an error of about 1e-3 for the time of half the
-       products */
-    bool int8;
-    diti_tensor out; /* write here; 0: a new tensor */
-    const char *name;
-} diti_attention_desc;
-/* q and k are floats, or both are what diti_qkv_int8 makes. */
-DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
-                                        const diti_attention_desc *desc);
-
-/* In place on the q or k columns of a QKV tensor: per-head RMS or LayerNorm, then rotary embedding
- * (docs/models.md 2.5). */
-typedef enum diti_qkv_norm { DITI_QKV_NO_NORM, DITI_QKV_RMS, DITI_QKV_LAYER } diti_qkv_norm;
-typedef struct diti_qkv_desc {
-    uint32_t heads, head_dim;
-    diti_qkv_norm norm;
-    float eps;
-    const diti_weight *weight, *bias; /* F32 [head_dim]; of weight so many after each other: for the first of `kinds`
-                                         (0: 1) equal parts of the heads (q, k), … */
-    bool others;                      /* then the same for the other rows of an item, those from text_rows on */
-    uint32_t kinds, text_rows;
-    diti_tensor cosines, sines; /* F32 [tokens, head_dim / 2]; 0: no rotation */
-    bool half_split;            /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
-    uint32_t tokens;            /* rows per batch item: row r uses table row r % tokens */
-    const char *name;
-} diti_qkv_desc;
-DIT_INTERNAL DITI_UNUSED void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
-/* About the mean over all rows of the keys that diti_qkv_post would make of x: F32 [1, heads * head_dim]. */
-DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
-/* What diti_qkv_post would make of x, as int8 with a scale for each head of each row, for diti_attention; mean is that
-   of the keys, which goes from them. I8 [rows, heads * diti_attention_int8_head]. */
-DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
-                                       bool keys);
-/* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */
-DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
-
-/* In place on x F32: each row times its weight, then all rows of an item times what makes their mean what it was, as
-   A1111's web UI weighs tokens. Weights of 1 change nothing. table: U32 [rows, 4], a diti_row_weight for each row of
-   x. */
-typedef struct diti_row_weight {
-    float weight;
-    uint32_t first, rows; /* of the item that the row is in; 0 rows: it is in none */
-    uint32_t zero;
-} diti_row_weight;
-DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name);
-
-/* Rows of a weight by index: ids U32 [1, count]; out F32 [count, columns]. */
-DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
-                                          const char *name);
-
-/* Rows of a tensor by index: table F32; row numbers from its end on give zeros. */
-DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name);
-
-/* y[r, c] = activation(x) + addend: addend F32 row r % addend_rows; formats may differ (also the format conversion op).
- */
-typedef struct diti_elementwise_desc {
-    diti_activation activation;
-    float scale, offset; /* applied first: activation(x * scale + offset); scale 0 means 1 */
-    diti_tensor add;     /* F32 [any, columns], repeated over rows; 0: none */
-    diti_tensor out;
-    bool out_f32;
-    const char *name;
-} diti_elementwise_desc;
-DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
-/* `from` to where `to` is, in the format of `to`. */
-DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name);
-/* Rows of int8 with their scales, not rotated, to where out is: F32 or F16. */
-DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name);
-/* Attention o to some keys becomes attention to these and those of x, all F32 [rows, heads * head_dim], head_dim a
-   multiple of 4; o_lse, x_lse: their diti_attention_desc.lse. The new ones, a new tensor. */
-DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
-                                              diti_tensor x_lse, uint32_t head_dim);
-
-/* Copies row `*step` of table (F32 [steps, columns]) to out (F32 [1, columns], a state or arena tensor it creates when
- * 0). step: U32 [1,1] state. */
-DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name);
-DIT_INTERNAL void diti_advance_step(diti_graph *graph,
-                                    diti_tensor step); /* *step += 1, the last op of a repeated segment */
-
-/* Latents are planar: F32 [batch * C, h * w]. Patches (docs/models.md 2.6): out [batch * (h/p) * (w/p), C*p*p], column
-   (c, dy, dx), times *input when given (F32 [1, 1], the schedule's input scale). */
-DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
-                                       uint32_t height, uint32_t width, uint32_t patch, diti_tensor input);
-/* tokens [batch * (h/p) * (w/p), p*p*out_channels] with column (dy, dx, c) -> F32 planar [batch * channels, h*w] of the
- * first `channels` channels. */
-DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
-                                         uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
-/* The same for tokens with column (c, dy, dx). */
-DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
-                                                uint32_t channels, uint32_t height, uint32_t width, uint32_t patch);
-/* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift. */
-DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
-                                             float scale, float shift);
-
-/* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
-   half first); when learned, every image's C planes are followed by C of what the model says about the variance.
-   coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, step
-   number from 1 on, noise_v, x_y, y_x, y_y, e0, e1, e2, rescale, projected, norm limit, guided channels, kept_x0,
-   kept_noise, 0 ...). x, h1, h2 (states like x, h2 with y below it when the solver corrects) are updated in place; x0
-   is written to `x0` when not 0. health: U32 [1, 4] state; word 0 becomes the number of the first step whose prediction
-   or new latent is not finite. mixed: the prediction is guided by rescale, projected and norm limit, too, and then in
-   all channels. */
-#define DITI_COEFFICIENTS 24u
-typedef struct diti_solver_desc {
-    diti_tensor x, h1, h2, x0, noise, coefficients, health;
-    uint32_t channels; /* C */
-    bool guided, mixed, corrects, learned;
-    bool keeps; /* below h2, and y or as much room, stand a picture's latent, its noise, and a mask: where that is 0,
-                   the new latent is kept_x0 * the first + kept_noise * the second */
-} diti_solver_desc;
-DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc); /* how many times the rows of x has h2 */
-DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
-
-/* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. */
-typedef struct diti_conv_desc {
-    uint32_t batch, height, width; /* of the input */
-    uint32_t stride;
-    uint32_t pad_before,
-        pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
-    uint32_t above, below; /* of one image: lines that x has besides its `height`, seen there in place of zeros */
-    bool upsample;         /* nearest x2 of the input first, on the fly */
-    const diti_weight *bias;
-    diti_activation activation;
-    diti_tensor residual; /* [out rows, Cout], any float format */
-    diti_tensor out;      /* write here; 0: a new tensor */
-    bool out_f32;
-    const char *name;
-} diti_conv_desc;
-DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
-                                     const diti_conv_desc *desc);
-
-/* GroupNorm over rows [batch * pixels, C] (docs/models.md 1), optionally followed by SiLU. */
-typedef struct diti_group_norm_desc {
-    uint32_t batch, groups;
-    float eps;
-    const diti_weight *weight, *bias; /* F32 [C] */
-    bool silu;
-    uint32_t parts;      /* of equal size, that every image in x is summed in before their sums are added in order:
-                            devices that have some parts of an image each give the bytes of one that has all of them;
-                            0: as suits the device */
-    diti_tensor moments; /* of all parts of every image, [batch * parts, DITI_GROUP_MOMENTS * groups] by
-                            diti_group_moments: x is normalised by these; 0: by its own */
-    const char *name;
-} diti_group_norm_desc;
-/* What each part of an image adds: for each group its mean (two floats), squared deviations from it, their count; F32
-   [batch * parts, DITI_GROUP_MOMENTS * groups]. */
-#define DITI_GROUP_MOMENTS 4u
-DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
-DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
-
-/* A rectangle of the pixels of from, which is from_width wide, to one of out. overlap: how many of its first and last
-   lines and columns fade into what other tiles put there, whose weights and these give 1; tiles come line by line. */
-typedef struct diti_tile {
-    uint32_t from_y, from_x, from_width, out_y, out_x, out_width, height, width;
-    uint32_t top, left, bottom, right;
-} diti_tile;
-DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
-
-/* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
-   mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite values set word 2 of
-   health. */
-DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
-                                 diti_tensor health);
-/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, 3] F32 in -1..1. */
-DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
-
-/* ================= the plan ================= */
-typedef struct diti_plan_block { /* memory that tensors share by offset */
-    diti_storage storage;
-    VkDeviceSize size;
-    diti_buffer buffer;
-    diti_buffer staging; /* DITI_STORAGE_INPUT: what the host writes and segment 0 copies */
-} diti_plan_block;
-typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record */
-    uint32_t source;                /* index of its dispatch */
-    uint32_t first_group, groups;
-    uint32_t push[DITI_PUSH_WORDS];
-    VkDescriptorSet set;
-    VkPipeline pipeline;
-    float us;     /* predicted */
-    bool barrier; /* depends on something recorded since the last barrier; never on other slices of its dispatch */
-} diti_plan_dispatch;
-typedef struct diti_plan_slice {    /* one command buffer */
-    uint32_t segment, first, count; /* of plan dispatches */
-    uint32_t group;                 /* of streamed weights that it reads; DITI_NO_GROUP: none */
-    float us;                       /* predicted, then measured */
-    float cut_us;                   /* predicted when it was cut */
-    float planned_us;               /* predicted when the plan was made: for progress that never jumps back */
-    bool measured;
-    uint64_t value; /* of the plan's timeline when its newest submission is finished */
-    VkCommandBuffer primary, secondary;
-} diti_plan_slice;
 /* --- streamed weights (stream.c): two slots of device memory for a model, through which the matrices that are not
-   resident pass. A plan's dispatches fall into groups of consecutive ones whose matrices fit a slot; every group has
+   resident pass. A plan's dispatches fall into batches of consecutive ones whose matrices fit a slot; every batch has
    its slot, and every matrix its place in it, when the plan is made, so that nothing is recorded twice. The slot of a
-   slice's group is filled before the slice is submitted: by the host where it sees the memory, else by way of a ring of
-   pinned buffers. Jobs share the slots: whoever needs one takes it, as soon as the slices that read it are finished,
+   slice's batch is filled before the slice is submitted: by the host where it sees the memory, else by way of a ring of
+   pinned buffers. Plans share the slots: whoever needs one takes it, as soon as the slices that read it are finished,
    and its former user fills it again. --- */
 #define DITI_STREAM_SLOTS 2u
-#define DITI_NO_GROUP UINT32_MAX
+#define DITI_NO_BATCH UINT32_MAX
+typedef struct diti_stream_item { /* a streamed part in its batch's slot */
+    const diti_streamed *streamed;
+    uint64_t from, bytes;      /* from: in the row of what is streamed. bytes: in the slot */
+    const diti_pieces *pieces; /* of columns; NULL: all */
+    uint64_t read;             /* bytes from `from` on that it is made of: those of whole rows */
+    VkDeviceSize offset;       /* in the slot */
+} diti_stream_item;
+typedef struct diti_stream_batch {
+    uint32_t first, count; /* of items */
+    uint32_t slot;
+    VkDeviceSize bytes;
+} diti_stream_batch;
+typedef struct diti_stream_client { /* a plan, as its stream sees it */
+    struct diti_stream *stream;     /* NULL: all its weights are resident */
+    const diti_timeline *timeline;  /* of the plan */
+    diti_stream_item *items;
+    size_t item_count, item_capacity;
+    diti_stream_batch *batches;
+    size_t batch_count, batch_capacity;
+    unsigned char *rows; /* room for whole rows of which some columns are wanted; NULL: there are none */
+    uint64_t row_bytes;  /* so many bytes of them */
+    uint64_t read_bytes; /* that the plan has not counted yet */
+    bool robbed;         /* a slot that it was filling was taken: the next time it fills one in one go */
+    bool recorded;       /* into the application's commands: slots are free when those have run */
+} diti_stream_client;
 typedef struct diti_stream_slot {
     diti_buffer buffer;
-    struct diti_plan *plan; /* whose group is in it, or on its way; NULL: nothing is */
-    uint32_t group;
+    diti_stream_client *client; /* whose batch is in it, or on its way; NULL: nothing is */
+    uint32_t batch;
     bool ready;       /* all of it was read */
     bool used;        /* a slice that reads it was submitted */
     uint32_t item;    /* the next to read */
@@ -12791,309 +12218,37 @@ typedef struct diti_stream {
 /* slot_bytes: enough for the largest matrix. piece: least that can be read at once. */
 DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *env, VkDeviceSize slot_bytes,
                                            VkDeviceSize piece, diti_stream **out, dit_error *err);
-/* Those of all devices, after the plans that use them; NULL is fine. */
+/* Destroys the streams of all devices, after the plans that use them; NULL is fine. */
 DIT_INTERNAL void diti_stream_destroy(diti_stream *home);
-
-typedef struct diti_plan_item { /* a streamed part in its group's slot */
-    const diti_streamed *streamed;
-    uint64_t from, bytes;             /* from: in the row of what is streamed. bytes: in the slot */
-    const struct diti_pieces *pieces; /* of columns; NULL: all */
-    uint64_t read;                    /* bytes from `from` on that it is made of: those of whole rows */
-    VkDeviceSize offset;              /* in the slot */
-} diti_plan_item;
-typedef struct diti_plan_group {
-    uint32_t first, count; /* of items */
-    uint32_t slot;
-    VkDeviceSize bytes;
-} diti_plan_group;
-
-/* --- frames: what calls of dit_job_record have put into the application's commands, and how long that took
-   (frames.c) --- */
-#define DITI_FRAME_SLICES 64u /* of a frame that are timed */
-#define DITI_MAX_FRAMES 17u   /* that are remembered: those in flight and the newest */
-typedef struct diti_frame {
-    uint32_t slices[DITI_FRAME_SLICES]; /* of the plan's */
-    uint32_t count;
-    uint32_t recuts;    /* the plan's, when it was recorded: slices of earlier ones are no more */
-    uint64_t last_tick; /* the last timestamp that was read in its place: it stays readable until the next is written */
-    bool open;          /* its timestamps were not read */
-} diti_frame;
-typedef struct diti_frames {
-    VkQueryPool queries; /* VK_NULL_HANDLE: the application must tell times */
-    uint32_t most;       /* frames that are remembered */
-    uint64_t count;      /* recorded so far */
-    uint64_t told;       /* of these the application has told about, or passed over */
-    uint64_t owed;       /* times to come that are about frames of a plan that this one has replaced */
-    bool reported;       /* it has told a time: timestamps are left alone */
-    diti_buffer marks;   /* where weights are streamed: the newest frame that is finished */
-    diti_frame list[DITI_MAX_FRAMES];
-} diti_frames;
-
-#define DITI_UNREAD_SLICES 64u
-typedef struct diti_plan_unread {
-    uint64_t value; /* of the plan's timeline, when it is finished */
-    uint32_t slice;
-} diti_plan_unread;
-typedef struct diti_plan {
-    diti_device *device;
-    diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count are those of slices */
-    uint32_t segment_sources[DITI_MAX_SEGMENTS];
-    uint32_t segment_count;
-    diti_tensor_info *tensors;
-    size_t tensor_count;
-    diti_tensor guards;
-    diti_guard_record *guard_records;
-    diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
-    VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
-    bool guard_alike;               /* of the graph */
-    uint32_t guard_run, guard_step; /* how often it did, and for which step: what older reports say is out of date */
-    diti_plan_block *blocks;
-    size_t block_count, block_capacity;
-    diti_dispatch *sources;
-    size_t source_count;
-    diti_plan_dispatch *dispatches;
-    size_t dispatch_count, dispatch_capacity;
-    diti_plan_slice *slices;
-    size_t slice_count, slice_capacity;
-    diti_exchange *exchanges;
-    size_t exchange_count;
-    diti_exchange_event *events;
-    size_t event_count;
-    uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* of each segment; the last: event_count */
-    struct diti_cut_weight **cuts;
-    size_t cut_count;
-    float limit_us;                    /* slices are cut to this */
-    float launch_us;                   /* of a piece; the device's, unless slices have proved shorter */
-    float *source_us, *source_cut_us;  /* of each source: predicted when the plan was made, and by the newest cut */
-    bool *source_measured;             /* the newest cut knew what it takes */
-    uint32_t *source_least;            /* workgroups that a piece of it has at least; 0: whatever fills the device */
-    uint32_t recuts;                   /* how often the sources were cut into slices */
-    uint32_t slice_starts;             /* 1 + the source that the next cut begins a slice with; 0: none */
-    struct diti_plan_retired *retired; /* what earlier cuts left (recut.c) */
-    VkDescriptorPool descriptors;
-    VkCommandPool commands;       /* of slices; made anew with them */
-    VkCommandPool other_commands; /* of restore */
-    VkQueryPool queries;          /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
-    struct diti_profile *profile; /* what a traced plan keeps besides (profile.c); NULL: no trace */
-    VkSemaphore timeline;
-    uint64_t submitted; /* newest timeline value */
-    diti_plan_unread
-        unread[DITI_UNREAD_SLICES]; /* a ring: slices that were submitted and whose timestamps were not read */
-    uint32_t unread_first, unread_count;
-    uint32_t last_slice_us;
-    diti_frames frames;
-    dit_counters counters;
-    diti_stream *stream; /* NULL: all weights are resident */
-    diti_plan_item *items;
-    size_t item_count, item_capacity;
-    diti_plan_group *groups;
-    size_t group_count, group_capacity;
-    uint32_t *source_groups;    /* of each dispatch; DITI_NO_GROUP: reads nothing streamed */
-    unsigned char *stream_rows; /* whole rows of streamed weights, of which it wants some columns; NULL: of none */
-    uint64_t stream_row_bytes;  /* so many bytes of them */
-    bool robbed;                /* a slot that it was filling was taken: the next time it fills one in one go */
-    bool recorded;              /* into the application's commands: slots are free when those have run */
-} diti_plan;
-typedef struct diti_plan_memory {
-    VkDeviceSize activations, inputs;
-    uint32_t blocks;
-} diti_plan_memory;
-/* The steps of diti_plan_create, one file each: arena.c, slice.c, record.c. */
-DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err);
-DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
-/* Cuts the sources of a plan into slices, as its source_cut_us and limit_us say. The caller has kept, or freed, the
-   slices that the plan had before: the plan forgets them. */
-DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err);
-/* Predicts the microseconds that a dispatch takes on a device of that speed. */
-DIT_INTERNAL float diti_dispatch_us(const diti_speed *speed, const diti_dispatch *dispatch);
-/* Fewer workgroups than this leave a device idle, and then take as long as this many. */
-DIT_INTERNAL uint32_t diti_dispatch_fills(const diti_device *device, const diti_dispatch *dispatch);
-/* Predicts the microseconds that a slice takes on the feigned device; 0: no device is feigned. */
-DIT_INTERNAL float diti_plan_feigned_us(const diti_plan *plan, const diti_plan_slice *slice);
-/* Of streamed weights (stream.c): before slices are made. */
-DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err);
-/* Where a dispatch finds a part of a weight. */
-DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_tensor_info *weight,
-                                                 VkBuffer *buffer);
-/* Sees to it that the device has what dispatches read of weights (replica.c). */
-DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err);
-/* How many bytes that would be, had none come yet. */
-DIT_INTERNAL uint64_t diti_graph_fetches(const diti_graph *graph);
+/* The stream of a device, which is made for its first plan. */
+DIT_INTERNAL dit_result diti_stream_on(diti_stream *home, diti_device *device, diti_stream **out, dit_error *err);
 DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part); /* through slots, while the plan runs */
-/* Before and after a slice of a group is submitted: what it reads is in its slot, or on its way there, which submission
-   then waits for. submitted: whether it was. */
-DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission, dit_error *err);
-DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted);
-DIT_INTERNAL void diti_stream_forget(diti_plan *plan); /* it is about to be destroyed */
-/* A run of the plan begins, in which its slices are submitted or recorded; nothing of it is in flight. */
-DIT_INTERNAL void diti_stream_begin(diti_plan *plan, bool recorded);
-/* For recorded plans, each does nothing where all weights are resident: once before the first frame; before a slice,
-   diti_plan_load and what its slot needs (DIT_WORKING: the slice is not to be recorded yet); at the end of every frame,
-   empty ones too. */
-DIT_INTERNAL dit_result diti_stream_prepare(diti_plan *plan, dit_error *err);
-DIT_INTERNAL dit_result diti_stream_record(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
-                                           VkCommandBuffer commands, dit_error *err);
-DIT_INTERNAL void diti_stream_mark(const diti_plan *plan, VkCommandBuffer commands);
-DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err);
-/* Creates the descriptor sets of all slices and writes them. */
-DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
-/* The timeline, command pools, and what is recorded whatever the slices. */
-DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err);
-/* Records the primary command buffers of slices that have none yet. */
-DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
-/* A slice was seen to take so long. */
-DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us);
-/* --- cutting anew what has proved too long or too short (recut.c) --- */
-#define DITI_OFF_BY 4.0f
-#define DITI_MOST_CUTS 8u /* in one run of a segment */
-/* Whether measured times differ from those that the slices were cut by: some slice that can be divided took more than
-   limit_us and `off` times what was expected, or will, if it is like those that were measured; or a segment took less
-   than 1 / DITI_OFF_BY of it, in more slices than it needs. most: so many slices that are too long may be. */
-DIT_INTERNAL bool diti_plan_is_off(const diti_plan *plan, float off, uint32_t most);
-/* Cuts all sources again, by what was measured, into slices of limit_us. Nothing that was submitted or recorded is
-   touched: what it needs is freed when it has run. *slice, of a segment, is the next that a run comes to and begins
-   with the beginning of a dispatch; it becomes the one that begins there now. A plan that cannot be cut anew (no
-   memory, a trace that awaits timestamps) stays as it is. */
-DIT_INTERNAL void diti_plan_cut_anew(diti_plan *plan, float limit_us, uint32_t segment, uint32_t *slice);
-/* Whether a slice begins with the beginning of a dispatch. */
-DIT_INTERNAL bool diti_plan_slice_is_start(const diti_plan *plan, uint32_t segment, uint32_t slice);
-DIT_INTERNAL void diti_plan_free_retired(diti_plan *plan, bool all); /* not all: what has run */
-/* --- frames (frames.c) --- */
-DIT_INTERNAL dit_result diti_frames_create(diti_plan *plan, dit_error *err); /* nothing where it is there */
-DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands);
-/* A slice was recorded into it. */
-DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffer commands);
-DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of those that are finished */
-/* The oldest frame that was not told about took so long; 0: nobody knows. false: there is no such frame. */
-DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us);
-/* --- traced plans (profile.c): slices are recorded with timestamps of their own around each dispatch, some of them
-   more than once, so that the same slice can be queued again before its timestamps were read --- */
-#define DITI_PROFILE_SETS 4u
-typedef struct diti_profile_slice {
-    uint32_t first_query, stride; /* of set 0: two for the slice, then two for each dispatch; from set to set */
-    uint32_t sets, next, busy;
-    VkCommandBuffer commands[DITI_PROFILE_SETS];
-} diti_profile_slice;
-typedef struct diti_profile_flight { /* a slice whose timestamps were not read yet */
-    uint64_t value, submission, submit_ns;
-    uint32_t slice, set, step;
-    bool lost; /* its set was used again */
-} diti_profile_flight;
-typedef struct diti_profile {
-    bool ops; /* timestamps around each dispatch; else around slices, for the application's ranges */
-    uint32_t id, query_count;
-    diti_profile_slice *slices;
-    diti_profile_flight *flights; /* a ring */
-    uint32_t flight_first, flight_count, flight_capacity;
-    uint64_t *ticks, last_end_ns;
-    uint32_t runs[DITI_MAX_SEGMENTS]; /* of each segment since the first one began */
-} diti_profile;
-/* Between making slices and recording them; does nothing where no trace is kept. */
-DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err);
-DIT_INTERNAL void diti_profile_free(diti_plan *plan); /* counts what was never read as dropped */
-DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice); /* to submit next */
-/* They were submitted, at submit_ns. */
-DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64_t submit_ns);
-DIT_INTERNAL void diti_profile_collect(diti_plan *plan);
-/* What diti_plan_create would allocate, without allocating. */
-DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err);
-/* Takes the graph's dispatches (the graph may be freed afterwards): assigns memory, compiles missing pipelines, writes
- * descriptor sets. */
-DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
+/* Loads at most *bytes of a batch into its slot, and takes what was loaded off *bytes. DIT_OK: all of it is there;
+   DIT_WORKING: not yet. ahead: another client's batch that is not read yet stays. */
+DIT_INTERNAL dit_result diti_stream_load(diti_stream_client *client, uint32_t batch, bool ahead, uint64_t *bytes,
                                          dit_error *err);
-DIT_INTERNAL void diti_plan_destroy(diti_plan *plan); /* waits for its own submissions */
-/* A plan that replaces another one, which has nothing left to do: the timeline and the counters go on. */
-DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
-/* Guards of a plan; all do nothing where there are none. */
-typedef struct diti_verdict { /* about a segment that must run again */
-    uint32_t segment, step;   /* step: how many were done */
-    uint32_t record;
-    const char *name; /* of the op that is to blame; owned by the plan */
-    bool lost;        /* running it again does not help */
-} diti_verdict;
-#define DITI_GUARD_TRIES 8u
-/* For the next run from the start, or the next restore. */
-DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err);
-DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out); /* as of the newest finished segment */
-/* Raises exponents so far as that report asks for; false: it does not. */
-DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out);
-/* The same for plans of several devices whose ops of one name in one segment have one exponent: false where none of the
-   reports asks for it. out: of each plan. */
-DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, diti_verdict *out);
-DIT_INTERNAL void diti_guard_forget(diti_plan *plan);                           /* all exponents, and writes nothing */
-DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before); /* those of a plan that is replaced */
-/* The error of a run that nothing helps. steps: of the run; 0: has none. */
-DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
-                                         uint32_t steps, dit_error *err);
-/* Nothing of the plan is in flight: what must run again can be submitted after it. */
-DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err);
-/* The same by commands of the application's. */
-DIT_INTERNAL void diti_plan_record_guards(const diti_plan *plan, VkCommandBuffer commands);
-/* diti_plan_run for one segment, as often as its guards want. */
-DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err);
-/* Sets an input's content ([rows, columns] tightly packed); reaches the device when segment 0 runs. */
-DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
-                                        dit_error *err);
-/* Reads a state or (still living) tensor tightly packed, waiting for submitted work. */
-DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err);
-DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
-                                       VkDeviceSize *size); /* for copies into images */
-/* Slices of a segment, in order; each is one pre-recorded command buffer whose cost is at most about max_slice_us.
- */
-DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment);
-DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
-                                      uint32_t slice); /* predicted, corrected by timestamps */
-DIT_INTERNAL float
-diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
-                           uint32_t slice);              /* as first predicted: for progress that never jumps back */
-DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
-DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
-                                         dit_error *err); /* value of the plan's timeline when it is done */
-/* The same after what submission waits for; the rest of submission is filled here. */
-DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
-                                               diti_submission *submission, uint64_t *value, dit_error *err);
-/* Bytes that a segment sends in a run of it, to all others or (peer < UINT32_MAX) to one. */
-DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer);
-DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
-                                    VkCommandBuffer commands); /* into the application's command buffer */
-DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
-                                                      dit_error *err); /* once, before the first diti_plan_execute */
-/* Whether the host must load weights while the plan runs. */
-DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);
-/* Loads what is streamed for the next slice, *bytes at most, and takes what it loaded off *bytes. DIT_OK: all of it is
-   there; DIT_WORKING: not yet, because *bytes is 0 or its slot is in use. Submitting loads, too, but waits. */
-DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
-                                       dit_error *err);
-/* The same for slices to come, asked for in their order from the next one on, as long as it returns DIT_OK. */
-#define DITI_STREAM_AHEAD 256u
-typedef struct diti_stream_walk { /* zero at first */
-    uint32_t slots, group, slices;
-} diti_stream_walk;
-DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
-                                             uint64_t *bytes, dit_error *err);
-/* Lets up to a millisecond pass. */
-DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err);
-/* false: timestamps of the slice must be taken over first (diti_plan_learn), or its next run would lose them: of a
-   slice that was never measured, and of a traced one. */
-DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice);
-/* Takes over the timestamps of finished slices. */
-DIT_INTERNAL void diti_plan_learn(diti_plan *plan);
-/* Submits other commands in the plan's order, on its timeline. */
-DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
-                                                  dit_error *err);
-/* No commands, only waits: what its timeline comes to then has them behind it. */
-DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission *submission, dit_error *err);
-DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
-DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
-DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
-/* Runs a segment once and tells what it took: by timestamps where they were read, else by the clock. */
-DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err);
-/* Submits all slices of segments [first, first + count) once, in order, and waits: tests, encoders, one-off work. */
-DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
+/* Before and after a slice of a batch is submitted: what it reads is in its slot, or on its way there, which submission
+   then waits for. submitted: whether it was. */
+DIT_INTERNAL dit_result diti_stream_claim(diti_stream_client *client, uint32_t batch, diti_submission *submission,
+                                          dit_error *err);
+DIT_INTERNAL void diti_stream_release(diti_stream_client *client, uint32_t batch, bool submitted);
+/* The client goes, and with it the marks of its frames. */
+DIT_INTERNAL void diti_stream_forget(diti_stream_client *client, const diti_buffer *marks);
+/* A run begins, whose slices are submitted or recorded; nothing of the client is in flight. */
+DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded);
+/* For recorded plans: memory that their commands copy into slots that are not mapped; a batch into its slot, by these
+   commands too, free when the word in marks comes to mark; that word, at the end of a frame. */
+DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err);
+DIT_INTERNAL dit_result diti_stream_record(diti_stream_client *client, uint32_t batch, const diti_buffer *marks,
+                                           uint32_t mark, uint64_t *bytes, VkCommandBuffer commands, dit_error *err);
+DIT_INTERNAL void diti_stream_mark(const diti_device *device, const diti_buffer *marks, uint32_t mark,
+                                   VkCommandBuffer commands);
 #endif
 
-/* ==== src/graph/weights_i8.c ==== */
+/* ==== src/weights/i8.c ==== */
 /* Rows of int8 weights as the device holds them (DITI_I8), from I8 tensors or made from any other stored type. */
+
+DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns) { return (uint32_t)diti_align_up(columns, 16) + 16u; }
 
 DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t columns, uint64_t *out) {
     if (!diti_type_is_i8(type)) return diti_type_bytes(type, rows, columns, out);
@@ -13163,34 +12318,115 @@ DIT_INTERNAL dit_result diti_i8_rows(const diti_i8_source *source, uint32_t firs
     return result;
 }
 
-/* ==== src/graph/unused.c ==== */
+/* ==== src/weights/cut.c ==== */
+/* A device that divides a matrix with others reads some rows of it, and some columns of each row: a cut of its weight.
+ */
+
+DIT_INTERNAL uint32_t diti_weight_unit(const diti_weight *weight) {
+    uint32_t block;
+    if (diti_type_is_i8(weight->type)) return weight->type == DIT_TYPE_I8_ROW_ROTATED ? DITI_ROTATION_GROUP : 16;
+    block = diti_type_block(weight->type);
+    return block > 4 ? block : 4;
+}
+
+DIT_INTERNAL void diti_cuts_free(const diti_env *env, diti_cut_weight **cuts, size_t count) {
+    size_t i;
+    for (i = 0; i < count; i++) diti_free(env, cuts[i]);
+    diti_free(env, cuts);
+}
+
+static uint64_t diti_cut_row_bytes(const diti_weight *weight, uint32_t columns) {
+    uint64_t bytes = 0;
+    if (columns) diti_weight_bytes(weight->type, 1, columns, &bytes);
+    return bytes;
+}
+
+/* Bytes in which so many values of a row stand, without what stands behind a whole one. */
+static uint64_t diti_cut_bytes(const diti_weight *weight, uint32_t columns) {
+    return diti_type_is_i8(weight->type) ? columns : diti_cut_row_bytes(weight, columns);
+}
+
+/* The stretches of cut, and the scale behind a row of int8. */
+static void diti_cut_pieces(diti_cut_weight *made) {
+    const diti_weight *source = made->source;
+    diti_pieces *pieces = &made->pieces;
+    uint64_t to = 0;
+    uint32_t i;
+    pieces->from_pitch = diti_cut_row_bytes(source, source->columns);
+    pieces->to_pitch = diti_cut_row_bytes(source, made->weight.columns);
+    for (i = 0; i < 2 && made->cut.columns[i].count; i++) {
+        pieces->list[i].from = diti_cut_bytes(source, made->cut.columns[i].first);
+        pieces->list[i].to = to;
+        to += pieces->list[i].size = diti_cut_bytes(source, made->cut.columns[i].count);
+    }
+    if (diti_type_is_i8(source->type)) {
+        pieces->list[i].from = pieces->from_pitch - 16;
+        pieces->list[i].to = pieces->to_pitch - 16;
+        pieces->list[i++].size = 16;
+    }
+    pieces->count = i;
+}
+
+static void diti_cut_parts(diti_cut_weight *made) {
+    const diti_weight *source = made->source;
+    diti_weight *out = &made->weight;
+    uint64_t row_bytes = diti_cut_row_bytes(source, source->columns);
+    uint32_t i, begin = made->cut.row, end = begin + out->rows;
+    for (i = 0; i < source->part_count; i++) {
+        diti_weight_part part = source->parts[i];
+        uint32_t first = part.first_row, last = first + part.rows;
+        if (first < begin) first = begin;
+        if (last > end) last = end;
+        if (first >= last) continue;
+        part.offset += (first - part.first_row) * row_bytes;
+        part.first_row = first - begin;
+        part.rows = last - first;
+        if (made->pieces.count) part.pieces = &made->pieces;
+        out->parts[out->part_count++] = part;
+    }
+}
+
+/* Columns that reach to the end of rows may be any number; rotated rows have whole groups. */
+static bool diti_cut_fits(const diti_weight *weight, const diti_cut *cut) {
+    uint32_t i, unit = diti_weight_unit(weight);
+    bool whole = weight->type == DIT_TYPE_I8_ROW_ROTATED;
+    if (weight->kernel > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
+    for (i = 0; i < 2; i++) {
+        uint32_t first = cut->columns[i].first, count = cut->columns[i].count;
+        if (first > weight->columns || count > weight->columns - first || first % unit) return false;
+        if (count % unit && (whole || first + count < weight->columns)) return false;
+    }
+    return true;
+}
+
+DIT_INTERNAL bool diti_cut_make(diti_cut_weight *made, const diti_weight *weight, const diti_cut *cut) {
+    if (!diti_cut_fits(weight, cut)) return false;
+    made->source = weight;
+    made->cut = *cut;
+    made->weight.name = weight->name;
+    made->weight.type = weight->type;
+    made->weight.kernel = weight->kernel;
+    made->weight.rows = cut->rows ? cut->rows : weight->rows;
+    made->weight.columns = cut->columns[0].count ? cut->columns[0].count + cut->columns[1].count : weight->columns;
+    if (made->weight.columns != weight->columns) diti_cut_pieces(made);
+    diti_cut_parts(made);
+    return true;
+}
+
+DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows,
+                                   unsigned char *to) {
+    uint64_t r;
+    uint32_t i;
+    memset(to, 0, (size_t)(rows * pieces->to_pitch));
+    for (r = 0; r < rows; r++)
+        for (i = 0; i < pieces->count; i++)
+            memcpy(to + r * pieces->to_pitch + pieces->list[i].to, from + r * pieces->from_pitch + pieces->list[i].from,
+                   (size_t)pieces->list[i].size);
+}
+
+/* ==== src/weights/unused.c ==== */
 /* Tensors that a file holds and nobody asks for: blocks that the model's config does not count are refused, since the
    picture would be another one, and whatever else there is (tables that are computed here, losses) is told. */
-
-DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor) {
-    const diti_checkpoint *checkpoint = loader->checkpoint;
-    if (!loader->used) loader->used = (bool *)diti_alloc_array(loader->env, diti_checkpoint_count(checkpoint), 1);
-    if (loader->used)
-        loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
-    else
-        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
-}
-
-DIT_INTERNAL uint32_t diti_loader_layers(diti_loader *loader, diti_settings *settings, const char *key,
-                                         const char *before, const char *after) {
-    uint32_t stored = diti_loader_count(loader, before, after);
-    uint32_t told = diti_setting_size(settings, key, stored, 1024);
-    char name[200], problem[400];
-    const diti_stored_tensor *first;
-    if (told >= stored) return told;
-    diti_format(name, sizeof name, "%s%u%s", before, (unsigned)told, after);
-    first = diti_loader_find(loader, name);
-    diti_format(problem, sizeof problem,
-                "%u, but the file holds %u: tensor '%.120s' and all behind it would be left out (%.120s)",
-                (unsigned)told, (unsigned)stored, first ? first->name : name, diti_checkpoint_name(loader->checkpoint));
-    diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key, problem);
-    return told;
-}
 
 static bool diti_loader_uses_prefix(const diti_loader *loader, const char *prefix) {
     uint32_t i, count = diti_checkpoint_count(loader->checkpoint);
@@ -13244,7 +12480,7 @@ DIT_INTERNAL dit_result diti_loader_check_unused(diti_loader *loader) {
     return DIT_OK;
 }
 
-/* ==== src/graph/weights.c ==== */
+/* ==== src/weights/loader.c ==== */
 
 /* Loading is asked for tensor by tensor and done at the end: by then the layout is known, so that every block of device
    memory has exactly the size it needs, wrong shapes are found before anything is uploaded, and progress knows its
@@ -13275,13 +12511,22 @@ DIT_INTERNAL void diti_loader_scope(diti_loader *loader, const char *format, ...
     va_end(args);
 }
 
-/* What the file calls it; false when that is longer than any name in a file that is read. */
+/* The name that the file has for it; false when that is longer than any name in a file that is read. */
 static bool diti_loader_name(const diti_loader *loader, const char *name, char *out, size_t size) {
     char asked[256], renamed[256];
     const char *stored = asked;
     if (!diti_format(asked, sizeof asked, "%s%s", loader->scope, name)) return false;
     if (loader->rename) stored = loader->rename(loader->user, asked, renamed, sizeof renamed);
     return stored && diti_format(out, size, "%s%s", loader->prefix, stored);
+}
+
+DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor *tensor) {
+    const diti_checkpoint *checkpoint = loader->checkpoint;
+    if (!loader->used) loader->used = (bool *)diti_alloc_array(loader->env, diti_checkpoint_count(checkpoint), 1);
+    if (loader->used)
+        loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
+    else
+        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
 }
 
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name) {
@@ -13298,6 +12543,22 @@ DIT_INTERNAL uint32_t diti_loader_count(diti_loader *loader, const char *before,
         count++;
     }
     return count;
+}
+
+DIT_INTERNAL uint32_t diti_loader_layers(diti_loader *loader, diti_settings *settings, const char *key,
+                                         const char *before, const char *after) {
+    uint32_t stored = diti_loader_count(loader, before, after);
+    uint32_t told = diti_setting_size(settings, key, stored, 1024);
+    char name[200], problem[400];
+    const diti_stored_tensor *first;
+    if (told >= stored) return told;
+    diti_format(name, sizeof name, "%s%u%s", before, (unsigned)told, after);
+    first = diti_loader_find(loader, name);
+    diti_format(problem, sizeof problem,
+                "%u, but the file holds %u: tensor '%.120s' and all behind it would be left out (%.120s)",
+                (unsigned)told, (unsigned)stored, first ? first->name : name, diti_checkpoint_name(loader->checkpoint));
+    diti_settings_refuse(settings, DIT_ERROR_BAD_FILE, key, problem);
+    return told;
 }
 
 DIT_INTERNAL uint32_t diti_loader_dimension(diti_loader *loader, const char *name, uint32_t index) {
@@ -13425,7 +12686,7 @@ static bool diti_loader_add_upload(diti_loader *loader, const diti_upload *uploa
 
 /* --- what is streamed --- */
 
-/* What is streamed: made for the first matrix, since a loader that ends before has nothing to free. */
+/* The list of streamed parts is made for the first matrix, since a loader that ends before has nothing to free. */
 static bool diti_loader_begin_stream(diti_loader *loader) {
     diti_streamed *streamed;
     if (loader->weights.streamed) return true;
@@ -13443,7 +12704,7 @@ static bool diti_loader_begin_stream(diti_loader *loader) {
 }
 
 /* A matrix stays resident as long as that keeps to the same share everywhere, so that what is streamed is spread over
-   all layers. Of those that lie side by side the first one decides. */
+   all layers. The first of several that lie side by side decides. */
 static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
     uint64_t all = bytes * (loader->join ? loader->join : 1u);
     double share;
@@ -13532,7 +12793,7 @@ static void diti_loader_add_part(diti_loader *loader, diti_weight *out, const di
     } else {
         upload.block = diti_loader_place(loader, upload.size, &upload.target);
         if (!upload.block) return;
-        part->buffer = &upload.block->buffer;
+        part->block = upload.block;
     }
     if (!diti_loader_add_upload(loader, &upload)) return;
     part->offset = upload.target;
@@ -13640,7 +12901,7 @@ static dit_type diti_loader_rule(const diti_loader *loader, const diti_stored_te
     return DIT_TYPE_STORED;
 }
 
-/* What a linear weight becomes on the device; false when that can't be. */
+/* The type that a linear weight gets on the device; false when that can't be. */
 static bool diti_loader_linear_type(diti_loader *loader, const diti_stored_tensor *tensor, uint32_t columns,
                                     dit_type *out) {
     dit_type stored = tensor->type, rule = diti_loader_rule(loader, tensor);
@@ -13710,7 +12971,7 @@ DIT_INTERNAL void diti_load_vector(diti_loader *loader, diti_weight *out, uint32
     upload.floats = (uint32_t)count;
     upload.block = diti_loader_place(loader, count * sizeof(float), &upload.target);
     if (!upload.block || !diti_loader_add_upload(loader, &upload)) return;
-    out->parts[0].buffer = &upload.block->buffer;
+    out->parts[0].block = upload.block;
     out->parts[0].offset = upload.target;
     out->parts[0].rows = rows;
     out->part_count = 1;
@@ -13735,7 +12996,7 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
         if (!diti_loader_add_upload(loader, &upload)) return;
     }
     if (!upload.block) return;
-    out->parts[0].buffer = &upload.block->buffer;
+    out->parts[0].block = upload.block;
     out->parts[0].offset = first;
     out->parts[0].rows = count;
     out->part_count = 1;
@@ -13762,7 +13023,7 @@ static uint64_t diti_part_bytes(const diti_weight *weight, const diti_weight_par
 static bool diti_weight_touches(const diti_loader *loader, const diti_weight *a, const diti_weight *b) {
     const diti_weight_part *last = &a->parts[a->part_count - 1], *next = &b->parts[0];
     uint64_t bytes = diti_part_bytes(a, last);
-    return last->buffer == next->buffer && last->streamed == next->streamed && last->offset + bytes == next->offset &&
+    return last->block == next->block && last->streamed == next->streamed && last->offset + bytes == next->offset &&
            bytes + diti_part_bytes(b, next) <= diti_loader_part_limit(loader);
 }
 
@@ -13990,7 +13251,7 @@ static dit_result diti_loader_add_replicas(diti_loader *loader) {
     size_t i;
     weights->replicas = diti_replicas_create(loader->env, loader->device);
     if (!weights->replicas) diti_loader_fail_memory(loader);
-    for (i = 0; i < weights->block_count; i++) weights->blocks[i]->buffer.replicas = weights->replicas;
+    for (i = 0; i < weights->block_count; i++) weights->blocks[i]->replicas = weights->replicas;
     if (weights->streamed) weights->streamed->replicas = weights->replicas;
     return loader->error.result;
 }
@@ -14053,7 +13314,7 @@ DIT_INTERNAL void diti_weights_free(diti_device *device, const diti_env *env, di
     memset(weights, 0, sizeof *weights);
 }
 
-/* ==== src/graph/upload.c ==== */
+/* ==== src/weights/upload.c ==== */
 /* From a checkpoint to bytes as the device holds them: copied, or converted on the way. */
 
 DIT_INTERNAL uint64_t diti_upload_bytes(const diti_upload *upload) {
@@ -14110,7 +13371,7 @@ DIT_INTERNAL dit_result diti_upload_read(const diti_env *env, const diti_checkpo
     return diti_checkpoint_read(checkpoint, upload->tensor, upload->offset + done, out, (size_t)size, err);
 }
 
-/* The same values in F16, to nearest even; false where a finite one is too large. */
+/* Rounds values to F16, to nearest even; false where a finite one is too large. */
 static bool diti_upload_narrow(const uint16_t *from, size_t count, uint16_t *out) {
     const uint32_t least = 0x3880, beyond = 0x4780, infinite = 0x7f80; /* 2^-14, 2^16 */
     bool fits = true;
@@ -14152,8 +13413,224 @@ DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_
     return result;
 }
 
-/* ==== src/graph/stream.c ==== */
-/* Streamed weights: the slots that a model's jobs share, which part of which matrix goes where in them, and when. */
+/* ==== src/weights/replica.c ==== */
+/* Weights where they are needed: copied to other devices than that of loading, cut on the way, or read from the file
+   when a plan wants them. Weights that have come to a device stay, for all plans. */
+
+/* ---- what is where ---- */
+
+DIT_INTERNAL diti_replicas *diti_replicas_create(const diti_env *env, diti_device *home) {
+    diti_replicas *replicas = (diti_replicas *)diti_alloc_zero(env, sizeof *replicas);
+    if (!replicas) return NULL;
+    replicas->env = *env;
+    replicas->home = home;
+    return replicas;
+}
+
+DIT_INTERNAL void diti_replicas_free(diti_replicas *replicas) {
+    diti_env env;
+    size_t i;
+    if (!replicas) return;
+    env = replicas->env;
+    for (i = 0; i < replicas->block_count; i++) {
+        diti_buffer_destroy(replicas->blocks[i]->device, &replicas->blocks[i]->buffer);
+        diti_free(&env, replicas->blocks[i]);
+    }
+    diti_free(&env, replicas->blocks);
+    diti_free(&env, replicas->list);
+    diti_free(&env, replicas);
+}
+
+DIT_INTERNAL uint64_t diti_replicas_bytes(diti_replicas *replicas, const diti_device *device) {
+    uint64_t bytes = 0;
+    size_t i;
+    if (!replicas) return 0;
+    diti_lock(&replicas->lock);
+    for (i = 0; i < replicas->block_count; i++)
+        if (replicas->blocks[i]->device == device) bytes += replicas->blocks[i]->buffer.size;
+    diti_unlock(&replicas->lock);
+    return bytes;
+}
+
+DIT_INTERNAL const void *diti_replica_source(const diti_weight_part *part) {
+    return part->streamed ? (const void *)part->streamed : (const void *)part->block;
+}
+
+DIT_INTERNAL diti_replicas *diti_replicas_of(const diti_weight_part *part) {
+    return part->streamed ? part->streamed->replicas : part->block->replicas;
+}
+
+DIT_INTERNAL bool diti_replica_same(const diti_replica *replica, const diti_device *device,
+                                    const diti_weight_part *part, uint64_t bytes) {
+    static const diti_pieces whole = DITI_ZERO;
+    return replica->device == device && replica->source == diti_replica_source(part) && replica->from == part->offset &&
+           replica->bytes == bytes && !memcmp(&replica->pieces, part->pieces ? part->pieces : &whole, sizeof whole);
+}
+
+DIT_INTERNAL diti_replica *diti_replica_find(diti_replicas *replicas, const diti_device *device,
+                                             const diti_weight_part *part, uint64_t bytes) {
+    size_t i;
+    for (i = 0; i < replicas->count; i++)
+        if (diti_replica_same(&replicas->list[i], device, part, bytes)) return &replicas->list[i];
+    return NULL;
+}
+
+DIT_INTERNAL bool diti_replica_needless(const diti_device *device, const diti_weight_part *part) {
+    if (part->streamed || part->pieces) return false;
+    return !part->block->replicas || (part->block->replicas->home == device && part->offset % 16 == 0);
+}
+
+/* ---- bytes ---- */
+
+static dit_result diti_replica_read_file(const diti_streamed *streamed, uint64_t from, uint64_t size,
+                                         unsigned char *out, dit_error *err) {
+    size_t low = 0, high = streamed->count;
+    dit_result result = DIT_OK;
+    while (low + 1 < high) { /* the last upload that begins at from or before */
+        size_t middle = low + (high - low) / 2;
+        if (streamed->uploads[middle].target <= from)
+            low = middle;
+        else
+            high = middle;
+    }
+    for (; size && low < streamed->count && result >= 0; low++) {
+        const diti_upload *upload = &streamed->uploads[low];
+        uint64_t done = from - upload->target, left = diti_upload_bytes(upload) - done;
+        if (from < upload->target) break; /* what fills up the last word */
+        if (left > size) left = size;
+        result = diti_upload_read(streamed->env, streamed->checkpoint, upload, done, left, out, err);
+        out += left;
+        from += left;
+        size -= left;
+    }
+    return result;
+}
+
+/* Bytes [from, from + size) of what a part is of; int8 rows whole. */
+static dit_result diti_replica_read(const diti_weight_part *part, uint64_t from, uint64_t size, unsigned char *out,
+                                    dit_error *err) {
+    const diti_buffer *buffer = part->block ? &part->block->buffer : NULL;
+    const diti_replicas *replicas;
+    dit_result result;
+    if (part->streamed) return diti_replica_read_file(part->streamed, from, size, out, err);
+    replicas = part->block->replicas;
+    result = diti_device_check(replicas->home, err);
+    if (result < 0) return result;
+    if (size > buffer->size - from) size = buffer->size - from; /* whole words */
+    if (!buffer->block.mapped)
+        return diti_buffer_read(replicas->home, (diti_buffer *)(uintptr_t)buffer, from, out, size, err);
+    memcpy(out, (const unsigned char *)buffer->block.mapped + from, (size_t)size);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_replica_move(const diti_replica_copy *copy, const diti_weight_part *part, uint64_t row,
+                                          uint64_t bytes, uint64_t most, dit_error *err) {
+    const diti_pieces *pieces = part->pieces;
+    uint64_t to_pitch = pieces ? pieces->to_pitch : row, all = pieces ? part->rows : bytes / row, first, count;
+    dit_result result = DIT_OK;
+    for (first = 0; first < all && result >= 0; first += count) {
+        count = all - first < most / row ? all - first : most / row;
+        result = diti_replica_read(part, part->offset + first * row, count * row, copy->read, err);
+        if (result >= 0 && pieces) diti_pieces_pick(pieces, copy->read, count, copy->picked);
+        if (result >= 0)
+            result = diti_buffer_write(copy->device, copy->target, copy->offset + first * to_pitch,
+                                       pieces ? copy->picked : copy->read, count * to_pitch, err);
+    }
+    return result;
+}
+
+/* ---- bringing what is missing ---- */
+
+static diti_replica_block *diti_fetch_open(diti_fetch *fetch) {
+    diti_replicas *replicas = fetch->replicas;
+    diti_replica_block *block = (diti_replica_block *)diti_alloc_zero(&replicas->env, sizeof *block);
+    if (!block || !diti_grow(&replicas->env, (void **)&replicas->blocks, &replicas->block_capacity,
+                             replicas->block_count, sizeof *replicas->blocks)) {
+        diti_free(&replicas->env, block);
+        return NULL;
+    }
+    block->device = fetch->device;
+    replicas->blocks[replicas->block_count++] = block;
+    return block;
+}
+
+DIT_INTERNAL bool diti_fetch_note(diti_fetch *fetch, const diti_weight_part *part, uint64_t bytes, uint64_t row) {
+    diti_replicas *replicas = fetch->replicas;
+    uint64_t limit = fetch->device->limits.block & ~(VkDeviceSize)0xffff;
+    diti_replica_block *block =
+        replicas->block_count > fetch->first_block ? replicas->blocks[replicas->block_count - 1] : NULL;
+    diti_replica *replica;
+    if (!diti_grow(&replicas->env, (void **)&replicas->list, &replicas->capacity, replicas->count,
+                   sizeof *replicas->list))
+        return false;
+    if (!block || block->buffer.size + bytes > limit) block = diti_fetch_open(fetch);
+    if (!block) return false;
+    replica = &replicas->list[replicas->count++];
+    memset(replica, 0, sizeof *replica);
+    replica->device = fetch->device;
+    replica->source = diti_replica_source(part);
+    replica->from = part->offset;
+    if (part->pieces) replica->pieces = *part->pieces;
+    replica->bytes = bytes;
+    replica->offset = block->buffer.size;
+    block->buffer.size += diti_align_up(bytes, 16);
+    if (row > fetch->most) fetch->most = row;
+    return true;
+}
+
+DIT_INTERNAL dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err) {
+    diti_replicas *replicas = fetch->replicas;
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = fetch->first_block; i < replicas->block_count && result >= 0; i++) {
+        diti_replica_block *block = replicas->blocks[i];
+        diti_buffer buffer = DITI_ZERO;
+        result = diti_buffer_create_shared(block->device, block->buffer.size, "weights", &buffer, err);
+        diti_lock(&replicas->lock);
+        if (result >= 0) block->buffer = buffer;
+        diti_unlock(&replicas->lock);
+    }
+    return result;
+}
+
+DIT_INTERNAL void diti_fetch_undo(diti_fetch *fetch) {
+    diti_replicas *replicas = fetch->replicas;
+    for (;;) {
+        diti_replica_block *block = NULL;
+        diti_lock(&replicas->lock);
+        if (replicas->block_count > fetch->first_block) block = replicas->blocks[--replicas->block_count];
+        diti_unlock(&replicas->lock);
+        if (!block) break;
+        if (block->buffer.buffer) diti_buffer_destroy(block->device, &block->buffer);
+        diti_free(&replicas->env, block);
+    }
+    replicas->count = fetch->first;
+}
+
+DIT_INTERNAL dit_result diti_replicas_enter(diti_device *device, diti_replicas *replicas, dit_error *err) {
+    dit_result result = DIT_WORKING;
+    VkSemaphore never = VK_NULL_HANDLE; /* C99 has no other way to sleep: nobody signals it */
+    while (result == DIT_WORKING) {
+        diti_lock(&replicas->lock);
+        if (!replicas->fetching) result = DIT_OK;
+        replicas->fetching = true;
+        diti_unlock(&replicas->lock);
+        if (result == DIT_OK) break;
+        if (!never) result = diti_timeline_create(device, &never, err);
+        if (result >= 0) result = diti_timeline_wait(device, never, 1, 1000000u, err);
+    }
+    if (never) device->vk.DestroySemaphore(device->device, never, device->callbacks);
+    return result;
+}
+
+DIT_INTERNAL void diti_replicas_leave(diti_replicas *replicas) {
+    diti_lock(&replicas->lock);
+    replicas->fetching = false;
+    diti_unlock(&replicas->lock);
+}
+
+/* ==== src/weights/stream.c ==== */
+/* Streamed weights: the slots that a model's jobs share, and how they are filled. */
 
 /* --- the slots --- */
 
@@ -14212,9 +13689,8 @@ DIT_INTERNAL void diti_stream_destroy(diti_stream *home) {
     }
 }
 
-/* The stream of a device, which is made for its first plan. Of two threads that make it at the same time the second
-   one throws its own away. */
-static dit_result diti_stream_on(diti_stream *home, diti_device *device, diti_stream **out, dit_error *err) {
+/* Where two threads make it at the same time, the second one throws its own away. */
+DIT_INTERNAL dit_result diti_stream_on(diti_stream *home, diti_device *device, diti_stream **out, dit_error *err) {
     VkDeviceSize limit = device->limits.block & ~(VkDeviceSize)0xffff, bytes = home->slot_bytes;
     diti_stream *made = NULL, *found;
     dit_result result;
@@ -14257,206 +13733,28 @@ static void diti_stream_leave(diti_stream *stream) {
     diti_unlock(&home->lock);
 }
 
-DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err) {
-    return diti_timeline_wait(plan->device, plan->timeline, plan->submitted + 1, 1000000u, err);
+static dit_result diti_client_pause(const diti_stream_client *client, dit_error *err) {
+    const diti_timeline *timeline = client->timeline;
+    return diti_timeline_wait(client->stream->device, timeline->semaphore, timeline->submitted + 1, 1000000u, err);
 }
 
-#define DITI_STREAM_PIECE ((uint64_t)4 << 20)  /* read at a time where nothing else limits it */
-#define DITI_STREAM_ROWS ((uint64_t)256 << 10) /* of rows of which some columns are wanted */
-
-/* --- groups: when a plan is made --- */
-
-DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part) { return part->streamed && part->streamed->stream; }
-
-typedef struct diti_group_maker {
-    diti_plan *plan;
-    VkDeviceSize room; /* of a group */
-    uint32_t group;    /* the open one */
-    dit_error *err;
-} diti_group_maker;
-
-static bool diti_group_no_memory(diti_group_maker *maker) {
-    diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-    return false;
-}
-
-static bool diti_group_open(diti_group_maker *maker) {
-    diti_plan *plan = maker->plan;
-    diti_plan_group *group;
-    if (!diti_grow(&plan->device->env, (void **)&plan->groups, &plan->group_capacity, plan->group_count,
-                   sizeof *plan->groups))
-        return diti_group_no_memory(maker);
-    group = &plan->groups[plan->group_count];
-    memset(group, 0, sizeof *group);
-    group->first = (uint32_t)plan->item_count;
-    maker->group = (uint32_t)plan->group_count++;
-    return true;
-}
-
-static const diti_plan_item *diti_group_find(const diti_plan *plan, uint32_t group, const diti_tensor_info *weight) {
-    const diti_weight_part *part = weight->part;
-    uint32_t i;
-    for (i = 0; group != DITI_NO_GROUP && i < plan->groups[group].count; i++) {
-        const diti_plan_item *item = &plan->items[plan->groups[group].first + i];
-        if (item->streamed == part->streamed && item->from == part->offset && item->bytes == weight->bytes &&
-            item->pieces == part->pieces)
-            return item;
-    }
-    return NULL;
-}
-
-/* The streamed parts of a dispatch that group lacks; returns their number and adds up their bytes. */
-static uint32_t diti_group_missing(const diti_plan *plan, uint32_t group, const diti_dispatch *source,
-                                   diti_plan_item *out, VkDeviceSize *bytes) {
-    uint32_t i, count = 0;
-    *bytes = 0;
-    for (i = 0; i < source->binding_count; i++) {
-        const diti_tensor_info *parent = &plan->tensors[plan->tensors[source->bindings[i].tensor].parent];
-        if (!source->bindings[i].tensor || parent->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(parent->part))
-            continue;
-        if (diti_group_find(plan, group, parent)) continue;
-        out[count].streamed = parent->part->streamed;
-        out[count].from = parent->part->offset;
-        out[count].bytes = parent->bytes;
-        out[count].pieces = parent->part->pieces;
-        out[count].read = parent->part->pieces ? parent->rows * parent->part->pieces->from_pitch : parent->bytes;
-        *bytes += (parent->bytes + 15u) & ~(uint64_t)15u;
-        count++;
-    }
-    return count;
-}
-
-static bool diti_group_add(diti_group_maker *maker, const diti_plan_item *items, uint32_t count) {
-    diti_plan *plan = maker->plan;
-    diti_plan_group *group = &plan->groups[maker->group];
-    uint32_t i;
-    for (i = 0; i < count; i++) {
-        diti_plan_item *item;
-        if (!diti_grow(&plan->device->env, (void **)&plan->items, &plan->item_capacity, plan->item_count,
-                       sizeof *plan->items))
-            return diti_group_no_memory(maker);
-        item = &plan->items[plan->item_count++];
-        *item = items[i];
-        item->offset = group->bytes;
-        group->bytes += (item->bytes + 15u) & ~(uint64_t)15u;
-        group->count++;
-    }
-    return true;
-}
-
-/* Puts a dispatch into the open group, or where that is full into a new one. */
-static bool diti_group_take(diti_group_maker *maker, uint32_t source) {
-    diti_plan *plan = maker->plan;
-    const diti_dispatch *dispatch = &plan->sources[source];
-    diti_plan_item items[DITI_MAX_BINDINGS];
-    VkDeviceSize bytes, used = maker->group == DITI_NO_GROUP ? 0 : plan->groups[maker->group].bytes;
-    uint32_t all = diti_group_missing(plan, DITI_NO_GROUP, dispatch, items, &bytes);
-    uint32_t count = diti_group_missing(plan, maker->group, dispatch, items, &bytes);
-    plan->source_groups[source] = DITI_NO_GROUP;
-    if (!all) return true;
-    if (count && (maker->group == DITI_NO_GROUP || used + bytes > maker->room)) {
-        if (!diti_group_open(maker)) return false;
-        count = diti_group_missing(plan, maker->group, dispatch, items, &bytes);
-        if (bytes > plan->stream->slot_bytes) {
-            diti_fail(maker->err, DIT_ERROR_UNSUPPORTED_MODEL,
-                      "op %s reads %llu bytes of streamed weights at once, more than a slot of %llu", dispatch->name,
-                      (unsigned long long)bytes, (unsigned long long)plan->stream->slot_bytes);
-            return false;
-        }
-    }
-    if (!diti_group_add(maker, items, count)) return false;
-    plan->source_groups[source] = maker->group;
-    return true;
-}
-
-static bool diti_group_segment(diti_group_maker *maker, const diti_segment *segment) {
-    uint32_t i;
-    maker->group = DITI_NO_GROUP;
-    for (i = segment->first; i < segment->first + segment->count; i++) {
-        if (!diti_group_take(maker, i)) return false;
-    }
-    return true;
-}
-
-/* A repeated segment whose groups do not go round evenly would need one slot for its last group and its first: then
-   smaller groups are tried. */
-static bool diti_group_even_segment(diti_group_maker *maker, const diti_segment *segment) {
-    diti_plan *plan = maker->plan;
-    size_t groups = plan->group_count, items = plan->item_count;
-    uint32_t part, count;
-    for (part = 16; part >= 8; part--) {
-        plan->group_count = groups;
-        plan->item_count = items;
-        maker->room = plan->stream->slot_bytes / 16 * part;
-        if (!diti_group_segment(maker, segment)) return false;
-        count = (uint32_t)(plan->group_count - groups);
-        if (!segment->repeated || count <= DITI_STREAM_SLOTS || count % DITI_STREAM_SLOTS == 0) break;
-    }
-    return true;
-}
-
-/* The stream behind the plan's weights, of its device; and room for rows of which it wants some columns. */
-static dit_result diti_group_stream(diti_plan *plan, dit_error *err) {
-    diti_stream *home = NULL;
-    uint64_t row = 0;
-    size_t i;
-    dit_result result;
-    for (i = 1; i < plan->tensor_count; i++) {
-        const diti_tensor_info *tensor = &plan->tensors[i];
-        if (tensor->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(tensor->part)) continue;
-        if (home && home != tensor->part->streamed->stream)
-            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                             "a plan cannot use several models with streamed weights");
-        home = tensor->part->streamed->stream;
-        if (tensor->part->pieces && tensor->part->pieces->from_pitch > row) row = tensor->part->pieces->from_pitch;
-    }
-    if (!home) return DIT_OK;
-    result = diti_stream_on(home, plan->device, &plan->stream, err);
-    if (result < 0 || !row) return result;
-    plan->stream_row_bytes = row > DITI_STREAM_ROWS ? row : DITI_STREAM_ROWS;
-    plan->stream_rows = (unsigned char *)diti_alloc_array(&plan->device->env, 1, (size_t)plan->stream_row_bytes);
-    return plan->stream_rows ? DIT_OK : diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-}
-
-DIT_INTERNAL dit_result diti_plan_make_groups(diti_plan *plan, const diti_graph *graph, dit_error *err) {
-    diti_group_maker maker = DITI_ZERO;
-    dit_error error = DITI_ZERO; /* err may be NULL, and the result is in it */
-    uint32_t segment, i;
-    size_t before;
-    dit_result result = diti_group_stream(plan, err);
-    if (result < 0 || !plan->stream) return result;
-    plan->source_groups =
-        (uint32_t *)diti_alloc_array(&plan->device->env, plan->source_count + 1, sizeof *plan->source_groups);
-    if (!plan->source_groups) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-    maker.plan = plan;
-    maker.err = &error;
-    for (segment = 0; segment < graph->segment_count; segment++) {
-        before = plan->group_count;
-        if (!diti_group_even_segment(&maker, &graph->segments[segment])) {
-            if (err) *err = error;
-            return error.result;
-        }
-        for (i = (uint32_t)before; i < plan->group_count; i++) plan->groups[i].slot = i % DITI_STREAM_SLOTS;
+/* Waits until no other thread reads. */
+static dit_result diti_client_enter(const diti_stream_client *client, dit_error *err) {
+    while (!diti_stream_enter(client->stream)) {
+        dit_result result = diti_client_pause(client, err);
+        if (result < 0) return result;
     }
     return DIT_OK;
 }
 
-DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_tensor_info *weight,
-                                                 VkBuffer *buffer) {
-    const diti_plan_item *item;
-    if (!diti_part_streams(weight->part)) {
-        *buffer = weight->buffer;
-        return weight->offset;
-    }
-    item = diti_group_find(plan, plan->source_groups[source], weight);
-    *buffer = plan->stream->slots[plan->groups[plan->source_groups[source]].slot].buffer.buffer;
-    return item->offset;
-}
+DIT_INTERNAL bool diti_part_streams(const diti_weight_part *part) { return part->streamed && part->streamed->stream; }
+
+#define DITI_STREAM_PIECE ((uint64_t)4 << 20) /* read at a time where nothing else limits it */
 
 /* --- filling a slot: under busy --- */
 
-static bool diti_slot_holds(const diti_stream_slot *slot, const diti_plan *plan, uint32_t group) {
-    return slot->plan == plan && slot->group == group;
+static bool diti_slot_holds(const diti_stream_slot *slot, const diti_stream_client *client, uint32_t batch) {
+    return slot->client == client && slot->batch == batch;
 }
 
 /* Whether frames that read the slot are finished. */
@@ -14467,8 +13765,8 @@ static bool diti_slot_marked(const diti_stream *stream, const diti_stream_slot *
 }
 
 /* The application's frames cannot be waited for but by looking: it may have thrown them away. */
-static dit_result diti_slot_wait_mark(const diti_stream *stream, const diti_stream_slot *slot, const diti_plan *plan,
-                                      dit_error *err) {
+static dit_result diti_slot_wait_mark(const diti_stream *stream, const diti_stream_slot *slot,
+                                      const diti_stream_client *client, dit_error *err) {
     uint64_t begin = diti_clock_us();
     dit_result result = DIT_OK;
     while (result >= 0 && !diti_slot_marked(stream, slot)) {
@@ -14477,18 +13775,18 @@ static dit_result diti_slot_wait_mark(const diti_stream *stream, const diti_stre
                              "commands that dit_job_record wrote still read streamed weights after %llu ms; submit "
                              "them, or destroy their job",
                              (unsigned long long)(stream->device->patience_us / 1000));
-        result = diti_plan_pause(plan, err);
+        result = diti_client_pause(client, err);
     }
     return result < 0 ? result : DIT_OK;
 }
 
 /* DIT_OK: nothing reads or writes the slot any more. */
-static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, const diti_plan *plan, bool wait,
-                                 dit_error *err) {
+static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, const diti_stream_client *client,
+                                 bool wait, dit_error *err) {
     uint64_t done = 0;
     dit_result result = DIT_OK;
     if (!wait && !diti_slot_marked(stream, slot)) return DIT_WORKING;
-    if (wait) result = diti_slot_wait_mark(stream, slot, plan, err);
+    if (wait) result = diti_slot_wait_mark(stream, slot, client, err);
     if (result < 0) return result;
     slot->marks = NULL;
     if (stream->stage) result = diti_stage_wait(stream->stage, slot->written, wait, err);
@@ -14498,16 +13796,16 @@ static dit_result diti_slot_idle(diti_stream *stream, diti_stream_slot *slot, co
     return result < 0 || done >= slot->reader_value ? result : DIT_WORKING;
 }
 
-/* Takes the slot for a group of plan; what was in it is gone. */
-static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, diti_plan *plan, uint32_t group,
-                                 bool wait, dit_error *err) {
-    dit_result result = diti_slot_idle(stream, slot, plan, wait, err);
+/* Takes the slot for a batch of client; what was in it is gone. */
+static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, diti_stream_client *client,
+                                 uint32_t batch, bool wait, dit_error *err) {
+    dit_result result = diti_slot_idle(stream, slot, client, wait, err);
     if (result != DIT_OK) return result;
-    if (slot->plan && slot->plan != plan && !slot->used) slot->plan->robbed = true;
-    slot->plan = plan;
-    slot->group = group;
+    if (slot->client && slot->client != client && !slot->used) slot->client->robbed = true;
+    slot->client = client;
+    slot->batch = batch;
     slot->ready = slot->used = false;
-    slot->mirrored = plan->recorded && slot->mirror.buffer;
+    slot->mirrored = client->recorded && slot->mirror.buffer;
     slot->item = 0;
     slot->done = 0;
     slot->reader = VK_NULL_HANDLE;
@@ -14516,7 +13814,7 @@ static dit_result diti_slot_take(diti_stream *stream, diti_stream_slot *slot, di
 
 /* The upload that holds what comes next of the slot's item; NULL: nothing does, and what is left fills up its last
    word. */
-static diti_upload *diti_slot_find(const diti_stream_slot *slot, const diti_plan_item *item) {
+static diti_upload *diti_slot_find(const diti_stream_slot *slot, const diti_stream_item *item) {
     const diti_streamed *streamed = item->streamed;
     uint64_t at = item->from + slot->done;
     size_t low = 0, high = streamed->count;
@@ -14558,26 +13856,26 @@ static dit_result diti_streamed_read(const diti_streamed *streamed, diti_upload 
 }
 
 /* How much of an upload, from `at` on, is read next: of an item of columns whole rows. */
-static uint64_t diti_slot_piece(const diti_stream *stream, const diti_stream_slot *slot, const diti_plan_item *item,
+static uint64_t diti_slot_piece(const diti_stream *stream, const diti_stream_slot *slot, const diti_stream_item *item,
                                 const diti_upload *upload, uint64_t at, uint64_t bytes) {
     uint64_t most = stream->stage ? stream->stage->bytes : DITI_STREAM_PIECE, left = item->read - slot->done, size;
     const diti_pieces *pieces = item->pieces;
-    const diti_plan *plan = slot->plan;
+    const diti_stream_client *client = slot->client;
     if (most > bytes) most = bytes;
     if (!pieces) {
         size = diti_upload_piece(upload, at, most);
         return size < left ? size : left;
     }
-    if (most > plan->stream_row_bytes) most = plan->stream_row_bytes;
+    if (most > client->row_bytes) most = client->row_bytes;
     if (left > diti_upload_bytes(upload) - at) left = diti_upload_bytes(upload) - at;
     if (most > left) most = left;
     return most < pieces->from_pitch ? pieces->from_pitch : most / pieces->from_pitch * pieces->from_pitch;
 }
 
-static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, const diti_plan_item *item,
+static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, const diti_stream_item *item,
                                  diti_upload *upload, uint64_t size, bool wait, dit_error *err) {
     const diti_pieces *pieces = item->pieces;
-    const diti_plan *plan = slot->plan;
+    const diti_stream_client *client = slot->client;
     uint64_t rows = pieces ? size / pieces->from_pitch : 0, put = pieces ? rows * pieces->to_pitch : size;
     VkDeviceSize target = item->offset + (pieces ? slot->done / pieces->from_pitch * pieces->to_pitch : slot->done);
     dit_error why = DITI_ZERO;
@@ -14591,21 +13889,21 @@ static dit_result diti_slot_read(diti_stream *stream, diti_stream_slot *slot, co
         out = (unsigned char *)slot->buffer.block.mapped + target;
     if (result != DIT_OK) return result;
     if (diti_streamed_read(item->streamed, upload, item->from + slot->done - upload->target, size,
-                           pieces ? plan->stream_rows : out, &why) < 0)
+                           pieces ? client->rows : out, &why) < 0)
         return diti_slot_fail(upload, &why, err);
-    if (pieces) diti_pieces_pick(pieces, plan->stream_rows, rows, (unsigned char *)out);
+    if (pieces) diti_pieces_pick(pieces, client->rows, rows, (unsigned char *)out);
     if (stream->stage && !slot->mirrored)
         slot->written = diti_stage_put(stream->stage, slot->buffer.buffer, target, put);
     return DIT_OK;
 }
 
-/* Reads at most *bytes of the slot's group. */
+/* Reads at most *bytes of the slot's batch. */
 static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bool wait, uint64_t *bytes,
                                  dit_error *err) {
-    diti_plan *plan = slot->plan;
-    const diti_plan_group *group = &plan->groups[slot->group];
-    while (slot->item < group->count) {
-        const diti_plan_item *item = &plan->items[group->first + slot->item];
+    diti_stream_client *client = slot->client;
+    const diti_stream_batch *batch = &client->batches[slot->batch];
+    while (slot->item < batch->count) {
+        const diti_stream_item *item = &client->items[batch->first + slot->item];
         diti_upload *upload = diti_slot_find(slot, item);
         uint64_t size;
         dit_result result;
@@ -14619,709 +13917,1172 @@ static dit_result diti_slot_fill(diti_stream *stream, diti_stream_slot *slot, bo
         result = diti_slot_read(stream, slot, item, upload, size, wait, err);
         if (result != DIT_OK) return result;
         *bytes -= size < *bytes ? size : *bytes;
-        plan->counters.streamed_bytes += size;
+        client->read_bytes += size;
         slot->done += size;
     }
     slot->ready = true;
     return stream->stage && !slot->mirrored ? diti_stage_submit(stream->stage, err) : DIT_OK;
 }
 
-static dit_result diti_stream_load(diti_plan *plan, uint32_t group, bool ahead, bool wait, uint64_t *bytes,
+static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, bool ahead, bool wait, uint64_t *bytes,
                                    dit_error *err) {
-    diti_stream *stream = plan->stream;
-    diti_stream_slot *slot = &stream->slots[plan->groups[group].slot];
+    diti_stream *stream = client->stream;
+    diti_stream_slot *slot = &stream->slots[client->batches[batch].slot];
     uint64_t all = UINT64_MAX, before;
-    bool hurry = plan->robbed && !ahead; /* or two jobs might rob each other for ever */
+    bool hurry = client->robbed && !ahead; /* or two jobs might rob each other for ever */
     diti_trace_scope scope;
     dit_result result = DIT_OK;
-    if (diti_slot_holds(slot, plan, group) && slot->ready) return DIT_OK;
+    if (diti_slot_holds(slot, client, batch) && slot->ready) return DIT_OK;
     if (hurry) bytes = &all;
-    if (!diti_slot_holds(slot, plan, group)) {
-        if (ahead && slot->plan && slot->plan != plan && !slot->used) return DIT_WORKING; /* the other's is due first */
-        result = diti_slot_take(stream, slot, plan, group, wait, err);
+    if (!diti_slot_holds(slot, client, batch)) {
+        if (ahead && slot->client && slot->client != client && !slot->used)
+            return DIT_WORKING; /* the other's is due first */
+        result = diti_slot_take(stream, slot, client, batch, wait, err);
     }
     if (result != DIT_OK || *bytes == 0) return result == DIT_OK ? DIT_WORKING : result;
     before = *bytes;
     scope = diti_trace_open(stream->device->trace, DITI_LANE_LOAD, "stream weights");
     result = diti_slot_fill(stream, slot, wait || hurry, bytes, err);
     diti_trace_close(&scope, (double)(before - *bytes));
-    if (result < 0) slot->plan = NULL;
+    if (result < 0) slot->client = NULL;
     return result;
 }
 
 /* --- for those who run plans --- */
 
-DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan) { return plan->stream != NULL; }
-
-static uint32_t diti_plan_group_of(const diti_plan *plan, uint32_t segment, uint32_t slice) {
-    return plan->slices[plan->segments[segment].first + slice].group;
-}
-
-DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
-                                       dit_error *err) {
-    uint32_t group = diti_plan_group_of(plan, segment, slice);
+DIT_INTERNAL dit_result diti_stream_load(diti_stream_client *client, uint32_t batch, bool ahead, uint64_t *bytes,
+                                         dit_error *err) {
     dit_result result;
-    if (group == DITI_NO_GROUP) return DIT_OK;
-    if (!diti_stream_enter(plan->stream)) return DIT_WORKING;
-    result = diti_stream_load(plan, group, false, false, bytes, err);
-    diti_stream_leave(plan->stream);
+    if (!diti_stream_enter(client->stream)) return DIT_WORKING;
+    result = diti_stream_fill(client, batch, ahead, false, bytes, err);
+    diti_stream_leave(client->stream);
     return result;
 }
 
-DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
-                                             uint64_t *bytes, dit_error *err) {
-    uint32_t group = diti_plan_group_of(plan, segment, slice);
-    dit_result result;
-    if (++walk->slices > DITI_STREAM_AHEAD) return DIT_WORKING;
-    if (group == DITI_NO_GROUP || (walk->slots && group == walk->group)) return DIT_OK;
-    if (walk->slots >> plan->groups[group].slot & 1u) return DIT_WORKING; /* what is in it is needed before */
-    walk->slots |= 1u << plan->groups[group].slot;
-    walk->group = group;
-    if (!diti_stream_enter(plan->stream)) return DIT_WORKING;
-    result = diti_stream_load(plan, group, true, false, bytes, err);
-    diti_stream_leave(plan->stream);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_stream_claim(diti_plan *plan, uint32_t group, diti_submission *submission,
+DIT_INTERNAL dit_result diti_stream_claim(diti_stream_client *client, uint32_t batch, diti_submission *submission,
                                           dit_error *err) {
-    diti_stream *stream = plan->stream;
+    diti_stream *stream = client->stream;
     uint64_t all = UINT64_MAX;
-    dit_result result;
-    while (!diti_stream_enter(stream)) {
-        result = diti_plan_pause(plan, err);
-        if (result < 0) return result;
-    }
-    result = diti_stream_load(plan, group, false, true, &all, err);
+    dit_result result = diti_client_enter(client, err);
+    if (result < 0) return result;
+    result = diti_stream_fill(client, batch, false, true, &all, err);
     if (result < 0) {
         diti_stream_leave(stream);
         return result;
     }
     if (stream->stage) {
-        diti_submission_wait(submission, stream->stage->timeline, stream->slots[plan->groups[group].slot].written);
+        diti_submission_wait(submission, stream->stage->timeline, stream->slots[client->batches[batch].slot].written);
     }
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_stream_release(diti_plan *plan, uint32_t group, bool submitted) {
-    diti_stream_slot *slot = &plan->stream->slots[plan->groups[group].slot];
+DIT_INTERNAL void diti_stream_release(diti_stream_client *client, uint32_t batch, bool submitted) {
+    diti_stream_slot *slot = &client->stream->slots[client->batches[batch].slot];
     if (submitted) {
         slot->used = true;
-        slot->reader = plan->timeline;
-        slot->reader_value = plan->submitted;
-        plan->robbed = false;
+        slot->reader = client->timeline->semaphore;
+        slot->reader_value = client->timeline->submitted;
+        client->robbed = false;
     }
-    diti_stream_leave(plan->stream);
+    diti_stream_leave(client->stream);
 }
 
-DIT_INTERNAL void diti_stream_forget(diti_plan *plan) {
+DIT_INTERNAL void diti_stream_forget(diti_stream_client *client, const diti_buffer *marks) {
     uint32_t i;
-    if (!plan->stream) return;
-    while (!diti_stream_enter(plan->stream)) {
-        if (plan->timeline) diti_plan_pause(plan, NULL);
+    while (!diti_stream_enter(client->stream)) {
+        if (client->timeline->semaphore) diti_client_pause(client, NULL);
     }
     for (i = 0; i < DITI_STREAM_SLOTS; i++) {
-        diti_stream_slot *slot = &plan->stream->slots[i];
-        if (slot->plan == plan) slot->plan = NULL;
-        if (slot->reader == plan->timeline) slot->reader = VK_NULL_HANDLE;
-        if (slot->marks == &plan->frames.marks) slot->marks = NULL;
+        diti_stream_slot *slot = &client->stream->slots[i];
+        if (slot->client == client) slot->client = NULL;
+        if (slot->reader == client->timeline->semaphore) slot->reader = VK_NULL_HANDLE;
+        if (slot->marks == marks) slot->marks = NULL;
     }
-    diti_stream_leave(plan->stream);
+    diti_stream_leave(client->stream);
 }
 
 /* --- recorded plans --- */
 
-DIT_INTERNAL void diti_stream_begin(diti_plan *plan, bool recorded) {
+DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded) {
     uint32_t i;
-    if (!plan->stream || (!plan->recorded && !recorded)) return;
-    while (!diti_stream_enter(plan->stream)) diti_plan_pause(plan, NULL);
+    if (!client->recorded && !recorded) return;
+    while (!diti_stream_enter(client->stream)) diti_client_pause(client, NULL);
     for (i = 0; i < DITI_STREAM_SLOTS; i++) /* frames that were thrown away have copied nothing into them */
-        if (plan->stream->slots[i].plan == plan) plan->stream->slots[i].plan = NULL;
-    plan->recorded = recorded;
-    diti_stream_leave(plan->stream);
+        if (client->stream->slots[i].client == client) client->stream->slots[i].client = NULL;
+    client->recorded = recorded;
+    diti_stream_leave(client->stream);
 }
 
-static dit_result diti_stream_make_mirrors(diti_stream *stream, dit_error *err) {
-    dit_result result = DIT_OK;
+DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err) {
+    diti_stream *stream = client->stream;
+    dit_result result = diti_client_enter(client, err);
     uint32_t i;
+    if (result < 0) return result;
     for (i = 0; i < DITI_STREAM_SLOTS && result >= 0 && stream->stage; i++) {
         diti_buffer *mirror = &stream->slots[i].mirror;
         if (!mirror->buffer)
             result = diti_buffer_create(stream->device, stream->slot_bytes, DITI_MEMORY_UPLOAD,
                                         "streamed weights of recorded jobs", mirror, err);
     }
+    diti_stream_leave(stream);
     return result;
 }
 
-DIT_INTERNAL dit_result diti_stream_prepare(diti_plan *plan, dit_error *err) {
-    diti_buffer *marks = &plan->frames.marks;
-    dit_result result;
-    if (!plan->stream || marks->buffer) return DIT_OK;
-    while (!diti_stream_enter(plan->stream)) {
-        result = diti_plan_pause(plan, err);
-        if (result < 0) return result;
-    }
-    result = diti_stream_make_mirrors(plan->stream, err);
-    diti_stream_leave(plan->stream);
-    if (result >= 0) result = diti_buffer_create(plan->device, 16, DITI_MEMORY_READBACK, "frames", marks, err);
-    if (result < 0) return result;
-    memset(marks->block.mapped, 0, 16);
-    diti_buffer_flush(plan->device, marks);
-    return DIT_OK;
-}
-
-static void diti_stream_barrier(const diti_plan *plan, VkCommandBuffer commands, VkPipelineStageFlags from,
+static void diti_stream_barrier(const diti_device *device, VkCommandBuffer commands, VkPipelineStageFlags from,
                                 VkPipelineStageFlags to, VkAccessFlags access) {
     VkMemoryBarrier barrier = DITI_ZERO;
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
     barrier.dstAccessMask = access;
-    plan->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+    device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
-static void diti_slot_record(diti_stream_slot *slot, diti_plan *plan, uint32_t group, VkCommandBuffer commands) {
+DIT_INTERNAL dit_result diti_stream_record(diti_stream_client *client, uint32_t batch, const diti_buffer *marks,
+                                           uint32_t mark, uint64_t *bytes, VkCommandBuffer commands, dit_error *err) {
     const VkPipelineStageFlags shader = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, copy = VK_PIPELINE_STAGE_TRANSFER_BIT;
-    VkBufferCopy region = DITI_ZERO;
-    if (slot->mirrored) {
-        diti_buffer_flush(plan->device, &slot->mirror);
-        region.size = plan->groups[group].bytes;
-        diti_stream_barrier(plan, commands, shader | copy, copy, VK_ACCESS_TRANSFER_WRITE_BIT);
-        plan->device->vk.CmdCopyBuffer(commands, slot->mirror.buffer, slot->buffer.buffer, 1, &region);
-        diti_stream_barrier(plan, commands, copy, shader, VK_ACCESS_SHADER_READ_BIT);
+    diti_device *device = client->stream->device;
+    diti_stream_slot *slot = &client->stream->slots[client->batches[batch].slot];
+    dit_result result;
+    if (!diti_stream_enter(client->stream)) return DIT_WORKING;
+    result = diti_stream_fill(client, batch, false, false, bytes, err);
+    if (result == DIT_OK && slot->mirrored) {
+        VkBufferCopy region = DITI_ZERO;
+        diti_buffer_flush(device, &slot->mirror);
+        region.size = client->batches[batch].bytes;
+        diti_stream_barrier(device, commands, shader | copy, copy, VK_ACCESS_TRANSFER_WRITE_BIT);
+        device->vk.CmdCopyBuffer(commands, slot->mirror.buffer, slot->buffer.buffer, 1, &region);
+        diti_stream_barrier(device, commands, copy, shader, VK_ACCESS_SHADER_READ_BIT);
         slot->mirrored = false;
     }
-    slot->used = true;
-    slot->marks = &plan->frames.marks;
-    slot->mark = (uint32_t)plan->frames.count;
-    plan->robbed = false;
-}
-
-DIT_INTERNAL dit_result diti_stream_record(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
-                                           VkCommandBuffer commands, dit_error *err) {
-    uint32_t group = plan->stream ? diti_plan_group_of(plan, segment, slice) : DITI_NO_GROUP;
-    dit_result result;
-    if (group == DITI_NO_GROUP) return DIT_OK;
-    if (!diti_stream_enter(plan->stream)) return DIT_WORKING;
-    result = diti_stream_load(plan, group, false, false, bytes, err);
-    if (result == DIT_OK) diti_slot_record(&plan->stream->slots[plan->groups[group].slot], plan, group, commands);
-    diti_stream_leave(plan->stream);
+    if (result == DIT_OK) {
+        slot->used = true;
+        slot->marks = marks;
+        slot->mark = mark;
+        client->robbed = false;
+    }
+    diti_stream_leave(client->stream);
     return result;
 }
 
-DIT_INTERNAL void diti_stream_mark(const diti_plan *plan, VkCommandBuffer commands) {
+DIT_INTERNAL void diti_stream_mark(const diti_device *device, const diti_buffer *marks, uint32_t mark,
+                                   VkCommandBuffer commands) {
     const VkPipelineStageFlags shader = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, copy = VK_PIPELINE_STAGE_TRANSFER_BIT;
-    if (!plan->stream) return;
-    diti_stream_barrier(plan, commands, shader | copy, copy, VK_ACCESS_TRANSFER_WRITE_BIT);
-    plan->device->vk.CmdFillBuffer(commands, plan->frames.marks.buffer, 0, sizeof(uint32_t),
-                                   (uint32_t)plan->frames.count);
-    diti_stream_barrier(plan, commands, copy, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+    diti_stream_barrier(device, commands, shader | copy, copy, VK_ACCESS_TRANSFER_WRITE_BIT);
+    device->vk.CmdFillBuffer(commands, marks->buffer, 0, sizeof(uint32_t), mark);
+    diti_stream_barrier(device, commands, copy, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
-/* ==== src/graph/replica.c ==== */
-/* Weights where they are needed: cut from larger ones for devices that divide them, copied to other devices than that
-   of loading, read from the file when a plan wants them. What has come to a device stays, for all plans. */
+/* ==== src/graph/graph.h ==== */
+/* graph: tensors, ops, and the plan that fixes memory, splits work into slices, records command buffers once and
+   replays them.
 
-/* ---- cutting ---- */
+   Everything a model computes is a matrix [rows, columns]: tokens or pixels are rows (batch items one after the other),
+   channels are columns. Ops append dispatches to the graph's current segment; the first error sticks to the graph and
+   later ops do nothing, so that a block reads like its formula. diti_plan_create then turns the whole graph into
+   recorded work. */
+#ifndef DITI_GRAPH_H
+#define DITI_GRAPH_H
 
-typedef struct diti_cut_weight {
-    const diti_weight *source;
-    diti_cut cut;
-    diti_weight weight;
-    diti_pieces pieces;
-} diti_cut_weight;
+/* DITI_I8: rows of int8 with a scale each, the operands of W8A8. columns bytes, zeros up to a multiple of 16, the scale
+   as F32, 12 bytes of nothing; pitch and offsets count bytes. */
+typedef enum diti_element { DITI_F32, DITI_F16, DITI_U32, DITI_I8 } diti_element;
+DIT_INTERNAL uint32_t diti_element_size(diti_element element);
+DIT_INTERNAL bool diti_element_is_float(diti_element element); /* F32 or F16 */
 
-DIT_INTERNAL uint32_t diti_weight_unit(const diti_weight *weight) {
-    uint32_t block;
-    if (diti_type_is_i8(weight->type)) return weight->type == DIT_TYPE_I8_ROW_ROTATED ? DITI_ROTATION_GROUP : 16;
-    block = diti_type_block(weight->type);
-    return block > 4 ? block : 4;
-}
+/* --- tensors --- */
+typedef uint32_t diti_tensor; /* index into the graph; 0 is "none" */
+typedef enum diti_storage {
+    DITI_STORAGE_ARENA, /* lives from its first write to its last read; memory is shared with others */
+    DITI_STORAGE_STATE, /* keeps its content over the whole plan (latents, solver history); segment 0 starts by zeroing
+                           it */
+    DITI_STORAGE_INPUT, /* written by the host before a run (diti_plan_write), copied to the device by the first segment
+                         */
+    DITI_STORAGE_WEIGHT /* a part of a weight */
+} diti_storage;
+typedef struct diti_tensor_info {
+    char name[64];
+    diti_storage storage;
+    diti_element format;
+    uint32_t rows, columns;
+    bool rotated;                  /* I8: in the basis of rotated weights */
+    uint32_t pitch;                /* elements from row to row; multiple of 4 for tensors the graph makes */
+    diti_tensor parent;            /* views: the tensor whose memory this is; else itself */
+    uint64_t first;                /* views: element offset inside the parent */
+    uint64_t bytes;                /* of a parent: rows * pitch * element size */
+    const diti_weight_part *part;  /* DITI_STORAGE_WEIGHT */
+#define DITI_UNUSED_YET UINT32_MAX /* of first_use */
+    uint32_t first_use, last_use;  /* dispatch indices, set by the ops, widened by the planner for repeated segments */
+    uint32_t guard;                /* parents: the record with the exponent that they are stored with; 0: as they are */
+    uint32_t block;                /* planner: which arena block */
+    VkDeviceSize offset;           /* planner: byte offset in its block; DITI_STORAGE_WEIGHT: in buffer */
+    VkBuffer buffer;               /* planner: DITI_STORAGE_WEIGHT that is not streamed */
+} diti_tensor_info;
 
-DIT_INTERNAL void diti_cuts_free(const diti_env *env, diti_cut_weight **cuts, size_t count) {
-    size_t i;
-    for (i = 0; i < count; i++) diti_free(env, cuts[i]);
-    diti_free(env, cuts);
-}
+/* --- dispatches ---
+   Kernels number their workgroups on x only; word 0 of the push constants is the number of the first one, so that any
+   range of workgroups is a valid slice with the same result. Element offsets of bindings are push constants too, so
+   that a slice may bind only the part of a large tensor that it touches. */
+typedef struct diti_binding {
+    diti_tensor tensor;
+    bool reads, writes;
+    uint8_t offset_word;   /* push constant word with the element offset of the tensor's first element in the binding;
+                              filled by the planner */
+    uint8_t element_bytes; /* unit of that offset: 4 for packed weights (the kernel reads words) and F32/U32, 2 for F16,
+                              1 for I8 */
+    /* What workgroups [g0, g1) touch: elements from (g0 / group_div) * group_step - before to ((g1 - 1) / group_div +
+       1) * group_step + after of the tensor. group_step 0: the whole tensor, whatever the slice. */
+    uint32_t group_div;
+    uint64_t group_step, before, after;
+} diti_binding;
+typedef enum diti_cost_kind {
+    DITI_COST_GEMM,
+    DITI_COST_ATTENTION,
+    DITI_COST_CONV,
+    DITI_COST_MEMORY,
+    DITI_COST_KINDS
+} diti_cost_kind;
+typedef struct diti_dispatch {
+    const char *name; /* static text, e.g. "gemm" */
+    uint32_t module;
+    uint32_t constants[DITI_MAX_CONSTANTS];
+    uint32_t constant_count;
+    uint32_t push[DITI_PUSH_WORDS];
+    uint32_t push_count;                      /* words, word 0 included */
+    diti_binding bindings[DITI_MAX_BINDINGS]; /* binding i of set 0; tensor 0: unused */
+    uint32_t binding_count;
+    uint32_t groups;      /* workgroups on x */
+    uint32_t group_align; /* slices start at multiples of this many workgroups; 0 and 1: anywhere */
+    diti_cost_kind cost_kind;
+    double flops, memory_bytes; /* for slices, progress and traces */
+    double padded_flops;        /* where tiles stand out beyond the result: what they compute in all; else 0 */
+    uint32_t shape[5]; /* for traces: M, N, K, kernel of products; queries, keys, heads, head_dim, batch of attention */
+    uint32_t segment;
+    bool early; /* it makes what the next product reads, of weights alone: see diti_graph_dispatch */
+} diti_dispatch;
 
-static uint64_t diti_cut_row_bytes(const diti_weight *weight, uint32_t columns) {
-    uint64_t bytes = 0;
-    if (columns) diti_weight_bytes(weight->type, 1, columns, &bytes);
-    return bytes;
-}
-
-/* Bytes in which so many values of a row stand, without what stands behind a whole one. */
-static uint64_t diti_cut_bytes(const diti_weight *weight, uint32_t columns) {
-    return diti_type_is_i8(weight->type) ? columns : diti_cut_row_bytes(weight, columns);
-}
-
-/* The stretches of cut, and the scale behind a row of int8. */
-static void diti_cut_pieces(diti_cut_weight *made) {
-    const diti_weight *source = made->source;
-    diti_pieces *pieces = &made->pieces;
-    uint64_t to = 0;
-    uint32_t i;
-    pieces->from_pitch = diti_cut_row_bytes(source, source->columns);
-    pieces->to_pitch = diti_cut_row_bytes(source, made->weight.columns);
-    for (i = 0; i < 2 && made->cut.columns[i].count; i++) {
-        pieces->list[i].from = diti_cut_bytes(source, made->cut.columns[i].first);
-        pieces->list[i].to = to;
-        to += pieces->list[i].size = diti_cut_bytes(source, made->cut.columns[i].count);
-    }
-    if (diti_type_is_i8(source->type)) {
-        pieces->list[i].from = pieces->from_pitch - 16;
-        pieces->list[i].to = pieces->to_pitch - 16;
-        pieces->list[i++].size = 16;
-    }
-    pieces->count = i;
-}
-
-static void diti_cut_parts(diti_cut_weight *made) {
-    const diti_weight *source = made->source;
-    diti_weight *out = &made->weight;
-    uint64_t row_bytes = diti_cut_row_bytes(source, source->columns);
-    uint32_t i, begin = made->cut.row, end = begin + out->rows;
-    for (i = 0; i < source->part_count; i++) {
-        diti_weight_part part = source->parts[i];
-        uint32_t first = part.first_row, last = first + part.rows;
-        if (first < begin) first = begin;
-        if (last > end) last = end;
-        if (first >= last) continue;
-        part.offset += (first - part.first_row) * row_bytes;
-        part.first_row = first - begin;
-        part.rows = last - first;
-        if (made->pieces.count) part.pieces = &made->pieces;
-        out->parts[out->part_count++] = part;
-    }
-}
-
-/* What reaches to the end of rows may have any length; rotated rows have whole groups. */
-static bool diti_cut_fits(const diti_weight *weight, const diti_cut *cut) {
-    uint32_t i, unit = diti_weight_unit(weight);
-    bool whole = weight->type == DIT_TYPE_I8_ROW_ROTATED;
-    if (weight->kernel > 1 || cut->row > weight->rows || cut->rows > weight->rows - cut->row) return false;
-    for (i = 0; i < 2; i++) {
-        uint32_t first = cut->columns[i].first, count = cut->columns[i].count;
-        if (first > weight->columns || count > weight->columns - first || first % unit) return false;
-        if (count % unit && (whole || first + count < weight->columns)) return false;
-    }
-    return true;
-}
-
-static const diti_weight *diti_cut_find(const diti_graph *graph, const diti_weight *weight, const diti_cut *cut) {
-    size_t i;
-    for (i = 0; i < graph->cut_count; i++)
-        if (graph->cuts[i]->source == weight && !memcmp(&graph->cuts[i]->cut, cut, sizeof *cut))
-            return &graph->cuts[i]->weight;
-    return NULL;
-}
-
-DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut) {
-    const diti_weight *known = diti_cut_find(graph, weight, cut);
-    diti_cut_weight *made;
-    if (known || (!cut->rows && !cut->columns[0].count) || diti_graph_failed(graph)) return known ? known : weight;
-    made = (diti_cut_weight *)diti_alloc_zero(&graph->device->env, sizeof *made);
-    if (!made || !diti_grow(&graph->device->env, (void **)&graph->cuts, &graph->cut_capacity, graph->cut_count,
-                            sizeof *graph->cuts)) {
-        diti_free(&graph->device->env, made);
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-        return weight;
-    }
-    graph->cuts[graph->cut_count++] = made;
-    if (!diti_cut_fits(weight, cut)) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "weight %s [%u, %u] of %s cannot be cut at such places",
-                        weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));
-        return weight;
-    }
-    made->source = weight;
-    made->cut = *cut;
-    made->weight.name = weight->name;
-    made->weight.type = weight->type;
-    made->weight.kernel = weight->kernel;
-    made->weight.rows = cut->rows ? cut->rows : weight->rows;
-    made->weight.columns = cut->columns[0].count ? cut->columns[0].count + cut->columns[1].count : weight->columns;
-    if (made->weight.columns != weight->columns) diti_cut_pieces(made);
-    diti_cut_parts(made);
-    return &made->weight;
-}
-
-/* ---- what is where ---- */
-
-DIT_INTERNAL diti_replicas *diti_replicas_create(const diti_env *env, diti_device *home) {
-    diti_replicas *replicas = (diti_replicas *)diti_alloc_zero(env, sizeof *replicas);
-    if (!replicas) return NULL;
-    replicas->env = *env;
-    replicas->home = home;
-    return replicas;
-}
-
-DIT_INTERNAL void diti_replicas_free(diti_replicas *replicas) {
-    diti_env env;
-    size_t i;
-    if (!replicas) return;
-    env = replicas->env;
-    for (i = 0; i < replicas->block_count; i++) {
-        diti_buffer_destroy(replicas->blocks[i]->device, &replicas->blocks[i]->buffer);
-        diti_free(&env, replicas->blocks[i]);
-    }
-    diti_free(&env, replicas->blocks);
-    diti_free(&env, replicas->list);
-    diti_free(&env, replicas);
-}
-
-DIT_INTERNAL uint64_t diti_replicas_bytes(diti_replicas *replicas, const diti_device *device) {
-    uint64_t bytes = 0;
-    size_t i;
-    if (!replicas) return 0;
-    diti_lock(&replicas->lock);
-    for (i = 0; i < replicas->block_count; i++)
-        if (replicas->blocks[i]->device == device) bytes += replicas->blocks[i]->buffer.size;
-    diti_unlock(&replicas->lock);
-    return bytes;
-}
-
-static const void *diti_replica_source(const diti_weight_part *part) {
-    return part->streamed ? (const void *)part->streamed : (const void *)part->buffer;
-}
-
-static diti_replicas *diti_replicas_of(const diti_weight_part *part) {
-    return part->streamed ? part->streamed->replicas : part->buffer->replicas;
-}
-
-static bool diti_replica_same(const diti_replica *replica, const diti_device *device, const diti_tensor_info *weight) {
-    static const diti_pieces whole = DITI_ZERO;
-    const diti_weight_part *part = weight->part;
-    return replica->device == device && replica->source == diti_replica_source(part) && replica->from == part->offset &&
-           replica->bytes == weight->bytes &&
-           !memcmp(&replica->pieces, part->pieces ? part->pieces : &whole, sizeof whole);
-}
-
-static diti_replica *diti_replica_find(diti_replicas *replicas, const diti_device *device,
-                                       const diti_tensor_info *weight) {
-    size_t i;
-    for (i = 0; i < replicas->count; i++)
-        if (diti_replica_same(&replicas->list[i], device, weight)) return &replicas->list[i];
-    return NULL;
-}
-
-/* The part is where it was loaded, and can be bound there. */
-static bool diti_replica_needless(const diti_device *device, const diti_weight_part *part) {
-    if (part->streamed || part->pieces) return false;
-    return !part->buffer->replicas || (part->buffer->replicas->home == device && part->offset % 16 == 0);
-}
-
-/* ---- bytes ---- */
-
-static dit_result diti_replica_read_file(const diti_streamed *streamed, uint64_t from, uint64_t size,
-                                         unsigned char *out, dit_error *err) {
-    size_t low = 0, high = streamed->count;
-    dit_result result = DIT_OK;
-    while (low + 1 < high) { /* the last upload that begins at from or before */
-        size_t middle = low + (high - low) / 2;
-        if (streamed->uploads[middle].target <= from)
-            low = middle;
-        else
-            high = middle;
-    }
-    for (; size && low < streamed->count && result >= 0; low++) {
-        const diti_upload *upload = &streamed->uploads[low];
-        uint64_t done = from - upload->target, left = diti_upload_bytes(upload) - done;
-        if (from < upload->target) break; /* what fills up the last word */
-        if (left > size) left = size;
-        result = diti_upload_read(streamed->env, streamed->checkpoint, upload, done, left, out, err);
-        out += left;
-        from += left;
-        size -= left;
-    }
-    return result;
-}
-
-/* Bytes [from, from + size) of what a part is of; int8 rows whole. */
-static dit_result diti_replica_read(const diti_weight_part *part, uint64_t from, uint64_t size, unsigned char *out,
-                                    dit_error *err) {
-    const diti_buffer *buffer = part->buffer;
-    dit_result result;
-    if (part->streamed) return diti_replica_read_file(part->streamed, from, size, out, err);
-    result = diti_device_check(buffer->replicas->home, err);
-    if (result < 0) return result;
-    if (size > buffer->size - from) size = buffer->size - from; /* whole words */
-    if (!buffer->block.mapped)
-        return diti_buffer_read(buffer->replicas->home, (diti_buffer *)(uintptr_t)buffer, from, out, size, err);
-    memcpy(out, (const unsigned char *)buffer->block.mapped + from, (size_t)size);
-    return DIT_OK;
-}
-
-DIT_INTERNAL void diti_pieces_pick(const diti_pieces *pieces, const unsigned char *from, uint64_t rows,
-                                   unsigned char *to) {
-    uint64_t r;
-    uint32_t i;
-    memset(to, 0, (size_t)(rows * pieces->to_pitch));
-    for (r = 0; r < rows; r++)
-        for (i = 0; i < pieces->count; i++)
-            memcpy(to + r * pieces->to_pitch + pieces->list[i].to, from + r * pieces->from_pitch + pieces->list[i].from,
-                   (size_t)pieces->list[i].size);
-}
-
-#define DITI_REPLICA_PIECE ((uint64_t)4 << 20) /* copied at a time */
-
-typedef struct diti_replica_copy {
+/* --- the graph --- */
+typedef struct diti_segment {
+    char name[32];         /* "encode", "step", "decode"… */
+    uint32_t first, count; /* dispatches */
+    bool repeated;         /* replayed many times: what it reads from earlier segments stays alive to its end */
+} diti_segment;
+#define DITI_MAX_SEGMENTS 16u
+/* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may
+   use the tensor, at its end it is through: what is sent may change, what is received is there. Between the two other
+   ops run. What one plan sends to another one meets what that one receives from it, in the order in which a run comes
+   to their begins, as often as it does. */
+typedef struct diti_exchange {
+    diti_tensor tensor;
+    uint32_t peer; /* number of the other device */
+    uint32_t segment;
+    bool sends;   /* else it receives */
+    bool ended;   /* by an end of its own; else it ends with its segment */
+    bool carried; /* else only a join ends it, or its next begin, or the end of the run */
+} diti_exchange;
+typedef enum diti_exchange_event_kind {
+    DITI_EXCHANGE_BEGINS,
+    DITI_EXCHANGE_ENDS,
+    DITI_EXCHANGE_JOINS
+} diti_exchange_event_kind;
+typedef struct diti_exchange_event { /* in the order of the graph */
+    diti_exchange_event_kind kind;
+    uint32_t exchange; /* of a join none */
+    diti_tensor tensor;
+    uint32_t segment, place; /* dispatches of the graph that come before */
+    uint32_t slice;          /* in a plan: slices of the segment that come before */
+} diti_exchange_event;
+#define DITI_NO_BLOCK UINT32_MAX
+typedef struct diti_mark { /* a block of a model begins; or a segment, or what is behind blocks: DITI_NO_BLOCK */
+    uint32_t block, segment;
+    uint32_t place, event; /* dispatches and events before it */
+    diti_tensor tensor;    /* the first that is made behind it */
+} diti_mark;
+typedef struct diti_guard_record { /* of an op that is guarded (guard.c); in it numbers of records, 0: none */
+    char name[64];
+    uint32_t segment;                /* counted from 1 */
+    uint32_t store, load[2], narrow; /* whose exponents its result and its operands have */
+    bool has_result;
+    uint32_t exponent, wanted; /* of what is stored with it */
+} diti_guard_record;
+typedef struct diti_graph {
     diti_device *device;
-    diti_buffer *target;
-    VkDeviceSize offset;
-    unsigned char *read, *picked;
-} diti_replica_copy;
+    dit_error error;           /* sticky: the first failure */
+    diti_tensor_info *tensors; /* [0] is unused */
+    size_t tensor_count, tensor_capacity;
+    diti_dispatch *dispatches;
+    size_t dispatch_count, dispatch_capacity;
+    diti_segment segments[DITI_MAX_SEGMENTS];
+    uint32_t segment_count;
+    const dit_worker *worker; /* lends threads for compiling pipelines; NULL: none */
+    bool again; /* diti_plan_create failed with a kernel that the device does without from now on: emit all ops again */
+    diti_element activation;       /* format of activations: F16 on rungs that have it, else F32 */
+    bool int8_payload;             /* heads, keys and values go to other devices as int8, each row with a scale */
+    uint32_t candidate;            /* 1 + what diti_tune_choose answers; 0: what is known */
+    uint32_t slice_us;             /* the plan's limit of slices; 0: the device's */
+    struct diti_tune_case *wanted; /* what was not known, where the device is to be tuned */
+    size_t wanted_count, wanted_capacity;
+    char scope[24];     /* what ops belong to, for guards: "block 3"; empty: nothing */
+    diti_tensor guards; /* U32 [records, words]; 0: nothing is guarded */
+    diti_guard_record *guard_records;
+    size_t guard_count, guard_capacity;
+    uint32_t guard_judged;            /* records of earlier segments, and the first */
+    uint32_t guard_self, guard_peers; /* this device and how many others agree with it on what must run again */
+    bool guard_bare;                  /* what goes to other devices must have no exponent: they know only their own */
+    bool guard_alike;                 /* exponents are raised together, on all devices of a sequence */
+    diti_exchange *exchanges;
+    size_t exchange_count, exchange_capacity;
+    diti_exchange_event *events;
+    size_t event_count, event_capacity;
+    diti_cut_weight **cuts; /* weights that ops have made of larger ones */
+    size_t cut_count, cut_capacity;
+    diti_mark *marks;
+    size_t mark_count, mark_capacity;
+    diti_tensor made_early; /* what the newest dispatch that is early has made; 0: none */
+} diti_graph;
 
-/* What is copied as a whole: wanted rows, int8 rows, words. */
-static uint64_t diti_replica_row(const diti_tensor_info *weight) {
-    if (weight->part->pieces) return weight->part->pieces->from_pitch;
-    return weight->format == DITI_I8 ? weight->pitch : 4;
-}
+DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device);
+DIT_INTERNAL void diti_graph_free(diti_graph *graph);
+DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
+/* Keeps the first failure; returns 0 so that ops can `return diti_graph_fail(...)`. */
+DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
+    DITI_PRINTF(3, 4);
+/* Starts the next segment; its number counts from 0. */
+DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
+/* What the next ops belong to, for messages and diti_shard_blocks: "block", 3; NULL: nothing. */
+DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index);
+DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                         const char *name);
+DIT_INTERNAL diti_tensor diti_tensor_state(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                           const char *name);
+DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
+                                           const char *name);
+/* rows x columns of tensor from (row, column) on: the same memory. */
+DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
+                                          uint32_t column, uint32_t columns);
+/* The same elements as [rows, columns], for tensors without padding (pitch equals columns). */
+DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns);
+/* The same rows with what pads them to a multiple of four elements: [rows, pitch], for copies. */
+DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tensor);
+/* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
+ * ones. */
+DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
+DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor); /* 0 where the graph has failed */
+DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
+#endif
 
-/* A part to its place. */
-static dit_result diti_replica_move(const diti_replica_copy *copy, const diti_tensor_info *weight, uint64_t most,
-                                    dit_error *err) {
-    const diti_weight_part *part = weight->part;
-    const diti_pieces *pieces = part->pieces;
-    uint64_t from_pitch = diti_replica_row(weight), to_pitch = pieces ? pieces->to_pitch : from_pitch;
-    uint64_t all = pieces ? weight->rows : weight->bytes / from_pitch, first, count;
-    dit_result result = DIT_OK;
-    for (first = 0; first < all && result >= 0; first += count) {
-        count = all - first < most / from_pitch ? all - first : most / from_pitch;
-        result = diti_replica_read(part, part->offset + first * from_pitch, count * from_pitch, copy->read, err);
-        if (result >= 0 && pieces) diti_pieces_pick(pieces, copy->read, count, copy->picked);
-        if (result >= 0)
-            result = diti_buffer_write(copy->device, copy->target, copy->offset + first * to_pitch,
-                                       pieces ? copy->picked : copy->read, count * to_pitch, err);
-    }
-    return result;
-}
+/* ==== src/graph/group.h ==== */
+/* group: several devices at one kind of work. Exchanges of rows between two devices, and what is made of them: gathers,
+   sums, heads for rows, blocks of which each device keeps a part. */
+#ifndef DITI_GROUP_H
+#define DITI_GROUP_H
 
-/* ---- what a plan needs ---- */
+/* An exchange begins behind the ops so far; its number. Without an end of its own it ends with its segment. */
+DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends);
+DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
+/* The exchange does not end with its segment: it may go on in later runs of this one and of others. Its tensor must be
+   a state or an input. */
+DIT_INTERNAL void diti_exchange_carry(diti_graph *graph, uint32_t exchange);
+/* Here all carried exchanges of that very tensor that have begun are through. */
+DIT_INTERNAL void diti_exchange_join(diti_graph *graph, diti_tensor tensor);
+/* Sends one and receives the other at the same time, before anything else goes on. */
+DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer);
+DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
 
-typedef struct diti_fetch {
-    diti_plan *plan;
-    diti_replicas *replicas; /* of the weights that are looked at */
-    size_t first;            /* of its replicas, and of its blocks */
-    size_t first_block;
-    uint64_t most; /* bytes of the largest row */
-} diti_fetch;
-
-static bool diti_fetch_wants(const diti_tensor_info *tensor) {
-    return tensor->storage == DITI_STORAGE_WEIGHT && tensor->part && tensor->first_use != DITI_UNUSED_YET &&
-           !diti_part_streams(tensor->part);
-}
-
-static diti_replica_block *diti_fetch_open(diti_fetch *fetch) {
-    diti_replicas *replicas = fetch->replicas;
-    diti_replica_block *block = (diti_replica_block *)diti_alloc_zero(&replicas->env, sizeof *block);
-    if (!block || !diti_grow(&replicas->env, (void **)&replicas->blocks, &replicas->block_capacity,
-                             replicas->block_count, sizeof *replicas->blocks)) {
-        diti_free(&replicas->env, block);
-        return NULL;
-    }
-    block->device = fetch->plan->device;
-    replicas->blocks[replicas->block_count++] = block;
-    return block;
-}
-
-/* A place for a part that is not there: its block's number, from 1 on, stands in for the buffer, which is made later.
+/* --- weights of blocks that devices keep a part of (shard.c) --- */
+/* The last thing done to a graph: in segments from `segment` on, matrices of block i (diti_graph_scope) are kept by
+   device i modulo `devices` alone, which sends them to all others in every run of a segment, one block ahead of their
+   use: (devices - 1) * the bytes of its matrices, each in whole words. All devices' graphs must have the same blocks.
  */
-static bool diti_fetch_note(diti_fetch *fetch, const diti_tensor_info *weight) {
-    diti_replicas *replicas = fetch->replicas;
-    uint64_t limit = fetch->plan->device->limits.block & ~(VkDeviceSize)0xffff, row = diti_replica_row(weight);
-    diti_replica_block *block =
-        replicas->block_count > fetch->first_block ? replicas->blocks[replicas->block_count - 1] : NULL;
-    diti_replica *replica;
-    if (!diti_grow(&replicas->env, (void **)&replicas->list, &replicas->capacity, replicas->count,
-                   sizeof *replicas->list))
-        return false;
-    if (!block || block->buffer.size + weight->bytes > limit) block = diti_fetch_open(fetch);
-    if (!block) return false;
-    replica = &replicas->list[replicas->count++];
-    memset(replica, 0, sizeof *replica);
-    replica->device = fetch->plan->device;
-    replica->source = diti_replica_source(weight->part);
-    replica->from = weight->part->offset;
-    if (weight->part->pieces) replica->pieces = *weight->part->pieces;
-    replica->bytes = weight->bytes;
-    replica->offset = block->buffer.size;
-    block->buffer.size += (weight->bytes + 15u) & ~(uint64_t)15u;
-    if (row > fetch->most) fetch->most = row;
-    return true;
-}
+DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t devices, uint32_t segment);
 
-static dit_result diti_fetch_list(diti_fetch *fetch, dit_error *err) {
-    diti_plan *plan = fetch->plan;
-    size_t i;
-    fetch->first = fetch->replicas->count;
-    fetch->first_block = fetch->replicas->block_count;
-    for (i = 1; i < plan->tensor_count; i++) {
-        const diti_tensor_info *tensor = &plan->tensors[i];
-        if (tensor->parent != i || !diti_fetch_wants(tensor) || diti_replica_needless(plan->device, tensor->part) ||
-            diti_replicas_of(tensor->part) != fetch->replicas ||
-            diti_replica_find(fetch->replicas, plan->device, tensor))
-            continue;
-        if (!diti_fetch_note(fetch, tensor))
-            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to bring weights to a device");
-    }
-    return DIT_OK;
-}
+/* --- several devices at one kind of work (collective.c) --- */
+typedef struct diti_group {
+    uint32_t count, index;              /* count 0 and 1: this device alone; index: of this one among them */
+    uint32_t devices[DITI_MAX_DEVICES]; /* their numbers, as exchanges have them */
+    bool mirrored;                      /* the last has as much as the first, the last but one as the second, … */
+    float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */
+} diti_group;
+DIT_INTERNAL uint32_t diti_group_count(const diti_group *group); /* at least 1; NULL is fine */
+/* Of `total` rows, heads, layers each member has consecutive ones: those from its first to the next one's, which for
+   index count is total. None is left without where there are enough. */
+DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total);
+DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total);
+/* Every member has its rows of each of `items` items, part [items * own, columns]; all come to have all of them, a new
+   tensor [items * total, columns] of the same format. Sends items * own * columns elements to every other member. */
+DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *group, diti_tensor part, uint32_t items,
+                                         uint32_t total, const char *name);
+/* x F32 becomes the sum of all members' x, added in the order of members, so that all have the same bytes. Each sends
+   to each other one the rows that are that one's, of x and of the sum its own: of N equal parts 2 (N - 1) / N of x. */
+DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
+/* What comes from a device of the sequence is stored with the exponent of what this one has of it. */
+DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received);
+/* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
+   multiple of 16, and 16 for its scale. */
+DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
+DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out);
+/* Ends an exchange: the payload that has come by it, in that format. */
+DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
+                                           diti_element format);
+/* The format that payloads of a tensor have. */
+DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tensor x);
+/* Columns of so many that are a member's, in whole fours: those from its first on. */
+DIT_INTERNAL uint32_t diti_group_column(const diti_group *group, uint32_t index, uint32_t columns);
+/* Every member has made its columns of x, which then go to all: each sends rows * own columns to every other one. */
+DIT_INTERNAL void diti_gather_columns(diti_graph *graph, const diti_group *group, diti_tensor x);
+/* Ulysses: from some rows of all heads to all rows of some heads, and back. kinds: what stands side by side, each of
+   heads * head_dim columns (q, k, v). rows[i]: of each item with member i; own heads: diti_group_size of heads. */
+typedef struct diti_exchange_heads {
+    const diti_group *group;
+    const uint32_t *rows;
+    uint32_t items, heads, head_dim;
+} diti_exchange_heads;
+/* [items * own rows, kinds * heads * head_dim] -> [items * all rows, kinds * own heads * head_dim] */
+DIT_INTERNAL diti_tensor diti_gather_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                           uint32_t kinds);
+/* [items * all rows, own heads * head_dim] -> [items * own rows, heads * head_dim], out or a new tensor */
+DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchange_heads *desc, diti_tensor x,
+                                            diti_tensor out);
+#endif
 
-static dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err) {
-    diti_replicas *replicas = fetch->replicas;
-    dit_result result = DIT_OK;
-    size_t i;
-    for (i = fetch->first_block; i < replicas->block_count && result >= 0; i++) {
-        diti_replica_block *block = replicas->blocks[i];
-        diti_buffer buffer = DITI_ZERO;
-        result = diti_buffer_create_shared(block->device, block->buffer.size, "weights", &buffer, err);
-        diti_lock(&replicas->lock);
-        if (result >= 0) block->buffer = buffer;
-        diti_unlock(&replicas->lock);
-    }
-    return result;
-}
+/* ==== src/graph/ops.h ==== */
+/* ops: the formulas. Each op creates its output unless told where to write. A family of models needs this header, and
+   diti_plan_write for its tables. */
+#ifndef DITI_OPS_H
+#define DITI_OPS_H
 
-/* Blocks of this fetch are filled in the order of its replicas: offset 0 is the next one's first. */
-static dit_result diti_fetch_fill(diti_fetch *fetch, diti_replica_copy *copy, uint64_t most, dit_error *err) {
-    diti_replicas *replicas = fetch->replicas;
-    diti_plan *plan = fetch->plan;
-    size_t block = fetch->first_block, next = fetch->first, i;
-    dit_result result = DIT_OK;
-    for (i = 1; i < plan->tensor_count && result >= 0 && next < replicas->count; i++) {
-        const diti_tensor_info *tensor = &plan->tensors[i];
-        diti_replica *replica = &replicas->list[next];
-        if (tensor->parent != i || !diti_fetch_wants(tensor) || !diti_replica_same(replica, plan->device, tensor))
-            continue;
-        if (replica->offset == 0 && next > fetch->first) block++;
-        copy->target = &replicas->blocks[block]->buffer;
-        copy->offset = replica->offset;
-        replica->buffer = copy->target->buffer;
-        result = diti_replica_move(copy, tensor, most, err);
-        next++;
-    }
-    return result;
-}
+typedef enum diti_activation {
+    DITI_ACTIVATION_NONE,
+    DITI_ACTIVATION_GELU_TANH,
+    DITI_ACTIVATION_GELU_ERF,
+    DITI_ACTIVATION_SILU,
+    DITI_ACTIVATION_QUICK_GELU,
+    DITI_ACTIVATION_RELU,  /* products only, and of all that is added, the residual too */
+    DITI_ACTIVATION_SQUASH /* elementwise only: 3 tanh(x / 3) */
+} diti_activation;
 
-/* Nothing of a fetch that has failed stays. */
-static void diti_fetch_undo(diti_fetch *fetch) {
-    diti_replicas *replicas = fetch->replicas;
-    for (;;) {
-        diti_replica_block *block = NULL;
-        diti_lock(&replicas->lock);
-        if (replicas->block_count > fetch->first_block) block = replicas->blocks[--replicas->block_count];
-        diti_unlock(&replicas->lock);
-        if (!block) break;
-        if (block->buffer.buffer) diti_buffer_destroy(block->device, &block->buffer);
-        diti_free(&replicas->env, block);
-    }
-    replicas->count = fetch->first;
-}
+/* Where every item has rows of two kinds, its text, then its image: of every `of` rows those [first, first + count) are
+   meant. of 0: all rows. */
+typedef struct diti_rows {
+    uint32_t of, first, count;
+} diti_rows;
 
-static dit_result diti_fetch_missing(diti_fetch *fetch, dit_error *err) {
-    diti_replicas *replicas = fetch->replicas;
-    diti_replica_copy copy = DITI_ZERO;
-    dit_result result;
-    uint64_t most;
-    diti_lock(&replicas->lock);
-    result = diti_fetch_list(fetch, err);
-    diti_unlock(&replicas->lock);
-    most = fetch->most > DITI_REPLICA_PIECE ? fetch->most : DITI_REPLICA_PIECE;
-    if (result >= 0 && replicas->count > fetch->first) {
-        diti_trace_scope scope = diti_trace_open(replicas->home->trace, DITI_LANE_LOAD, "weights to a device");
-        copy.device = fetch->plan->device;
-        copy.read = (unsigned char *)diti_alloc_array(&replicas->env, 2, (size_t)most);
-        copy.picked = copy.read + most;
-        if (!copy.read) result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights");
-        if (result >= 0) result = diti_fetch_make(fetch, err);
-        if (result >= 0) result = diti_fetch_fill(fetch, &copy, most, err);
-        diti_free(&replicas->env, copy.read);
-        diti_trace_close(&scope, 0);
-    }
-    if (result < 0) diti_fetch_undo(fetch);
-    return result;
-}
+/* out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k x[r, k] * weight[n, k] +
+ * bias[n])) ; absent parts drop out. */
+typedef struct diti_linear_desc {
+    const diti_weight *bias; /* F32 [N]; NULL or part_count 0: none */
+    diti_activation activation;
+    diti_tensor multiply;   /* [rows, N] activation format: the other half of a GLU */
+    diti_tensor gate;       /* F32 [groups, N] (or a view of columns of a modulation table) */
+    uint32_t rows_per_gate; /* rows that share one gate row; 0: all */
+    diti_tensor residual;   /* F32 [rows, N] */
+    diti_tensor out;        /* write here (may equal residual); 0: a new tensor */
+    diti_rows rows;         /* of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
+    diti_cut cut;           /* of weight, and its rows of bias; K and N are what it leaves */
+    uint32_t kinds; /* diti_linear_joined: not 0: the rows of cut are meant of each of so many equal stretches of all */
+    bool out_f32;   /* new tensors: F32 instead of the activation format */
+    bool unbiased;  /* without any bias: someone else adds it */
+    const char *name;
+} diti_linear_desc;
+/* x [rows, K] F32 or activation format, weight [N, K] of any type. Chooses GEMV for few rows, expands packed weights
+   chunk by chunk. With an int8 weight x is quantized first, unless it is I8 already. */
+DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                     const diti_linear_desc *desc);
+/* The weight that stands for all of joined where it is int8, for diti_norm_desc.reader; else NULL. */
+DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
+/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, unbiased, rows, cut
+   (its rows with kinds) and name. */
+DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+                                            const diti_linear_desc *desc);
 
-/* One plan at a time brings weights, which takes seconds: the others sleep. */
-static dit_result diti_fetch_enter(const diti_plan *plan, diti_replicas *replicas, dit_error *err) {
-    dit_result result = DIT_WORKING;
-    VkSemaphore never = VK_NULL_HANDLE; /* C99 has no other way to sleep: nobody signals it */
-    while (result == DIT_WORKING) {
-        diti_lock(&replicas->lock);
-        if (!replicas->fetching) result = DIT_OK;
-        replicas->fetching = true;
-        diti_unlock(&replicas->lock);
-        if (result == DIT_OK) break;
-        if (!never) result = diti_timeline_create(plan->device, &never, err);
-        if (result >= 0) result = diti_timeline_wait(plan->device, never, 1, 1000000u, err);
-    }
-    if (never) plan->device->vk.DestroySemaphore(plan->device->device, never, plan->device->callbacks);
-    return result;
-}
+/* LayerNorm or RMSNorm over columns (docs/models.md 1), then affine, then x * (1 + scale) + shift with rows of F32
+ * tables.
+ */
+typedef struct diti_norm_desc {
+    bool rms;
+    float eps;
+    const diti_weight *weight, *bias; /* F32 [columns]; NULL: no affine */
+    diti_tensor scale, shift;         /* F32 [groups, columns] (views of a modulation table); 0: none */
+    uint32_t rows_per_group;          /* 0: all rows share one row of the tables */
+    uint32_t item_rows, text_rows;    /* not 0: every group has two rows in the tables, one for the first text_rows of
+                                         every item_rows rows, one for the others */
+    diti_tensor out;                  /* write here; 0: a new tensor */
+    const diti_weight *reader;        /* what alone reads the result; where it is int8, the result is I8 for it */
+    bool out_f32;
+    const char *name;
+} diti_norm_desc;
+DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc);
 
-static void diti_fetch_leave(diti_replicas *replicas) {
-    diti_lock(&replicas->lock);
-    replicas->fetching = false;
-    diti_unlock(&replicas->lock);
-}
+/* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
+   not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
+DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
+/* The same for rows of which every member of the group has some columns: all agree in the scales that whole rows have.
+   Each sends 4 bytes of a row to every other one. */
+DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
+                                              const char *name);
 
-/* Weights of one component at a time. */
-static dit_result diti_fetch_component(diti_plan *plan, diti_replicas *replicas, dit_error *err) {
-    diti_fetch fetch = DITI_ZERO;
-    dit_result result;
-    size_t i;
-    fetch.plan = plan;
-    fetch.replicas = replicas;
-    result = diti_fetch_enter(plan, replicas, err);
-    if (result < 0) return result;
-    result = diti_fetch_missing(&fetch, err);
-    for (i = 1; i < plan->tensor_count && result >= 0; i++) {
-        diti_tensor_info *tensor = &plan->tensors[i];
-        const diti_replica *replica;
-        if (tensor->parent != i || !diti_fetch_wants(tensor) || diti_replica_needless(plan->device, tensor->part) ||
-            diti_replicas_of(tensor->part) != replicas)
-            continue;
-        replica = diti_replica_find(replicas, plan->device, tensor);
-        tensor->buffer = replica->buffer;
-        tensor->offset = replica->offset;
-    }
-    diti_fetch_leave(replicas);
-    return result;
-}
+/* The same into rows of an I8 tensor of as many columns, not rotated. */
+DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name);
 
-DIT_INTERNAL uint64_t diti_graph_fetches(const diti_graph *graph) {
-    uint64_t bytes = 0;
-    size_t i, j;
-    for (i = 1; i < graph->tensor_count; i++) {
-        const diti_tensor_info *tensor = &graph->tensors[i];
-        if (tensor->parent != i || !diti_fetch_wants(tensor) || diti_replica_needless(graph->device, tensor->part))
-            continue;
-        for (j = 1; j < i; j++) { /* steps of several kinds read the same */
-            const diti_tensor_info *other = &graph->tensors[j];
-            if (other->storage == DITI_STORAGE_WEIGHT && other->parent == j && other->bytes == tensor->bytes &&
-                other->part->offset == tensor->part->offset && other->part->pieces == tensor->part->pieces &&
-                diti_replica_source(other->part) == diti_replica_source(tensor->part))
-                break;
-        }
-        if (j == i) bytes += (tensor->bytes + 15u) & ~(uint64_t)15u;
-    }
-    return bytes;
-}
+/* Of x, quantized so, columns [first, first + count): with the scales that whole rows have. */
+DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
+                                               bool rotated, const char *name);
 
-DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err) {
-    dit_result result = DIT_OK;
-    size_t i;
-    for (i = 1; i < plan->tensor_count && result >= 0; i++) {
-        diti_tensor_info *tensor = &plan->tensors[i];
-        if (tensor->parent != i || !diti_fetch_wants(tensor) || tensor->buffer) continue;
-        if (diti_replica_needless(plan->device, tensor->part)) {
-            tensor->buffer = tensor->part->buffer->buffer;
-            tensor->offset = tensor->part->offset;
-        } else {
-            result = diti_fetch_component(plan, diti_replicas_of(tensor->part), err);
-        }
-    }
-    return result;
-}
+/* softmax(scale * q k^T + bias + mask) v, per batch item and head; never an N x N buffer. q, k, v: views [rows, heads *
+   head_dim] with any pitch. Without items q and k hold `batch` equal batches. With items, k and v are [key rows]: what
+   no item names is never read; q is equal batches still, or packed. */
+#define DITI_ITEM_WORDS 4u /* first query row, queries, first key row, keys; the first two count where packed only */
+typedef struct diti_attention_desc {
+    uint32_t batch, heads, head_dim; /* head_dim <= 512; batch: rows of items where there are */
+    float scale;
+    diti_tensor items;  /* U32 [batch, DITI_ITEM_WORDS]; no keys give 0; 0: none */
+    bool packed;        /* batch items of unequal length: q is [query rows], each in one item */
+    uint32_t most_keys; /* that an item may have; 0: all rows of k */
+    diti_tensor bias;   /* F32 [heads, columns], element j - i + origin for key j and query i of an item (T5); origin is
+                           query tokens - 1 and columns query tokens + key tokens - 1; packed: most_keys - 1 and 2 *
+                           most_keys - 1; none */
+    diti_tensor lse;    /* F32 [q rows, heads]: natural log of the sum of exponentials of the scaled scores; 0: not
+                           wanted */
+    /* q and k as int8 where the device can (else nothing changes): an error of about 1e-3 for the time of half the
+       products */
+    bool int8;
+    diti_tensor out; /* write here; 0: a new tensor */
+    const char *name;
+} diti_attention_desc;
+/* q and k are floats, or both are what diti_qkv_int8 makes. */
+DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_tensor k, diti_tensor v,
+                                        const diti_attention_desc *desc);
+
+/* In place on the q or k columns of a QKV tensor: per-head RMS or LayerNorm, then rotary embedding
+ * (docs/models.md 2.5). */
+typedef enum diti_qkv_norm { DITI_QKV_NO_NORM, DITI_QKV_RMS, DITI_QKV_LAYER } diti_qkv_norm;
+typedef struct diti_qkv_desc {
+    uint32_t heads, head_dim;
+    diti_qkv_norm norm;
+    float eps;
+    const diti_weight *weight, *bias; /* F32 [head_dim]; of weight so many after each other: for the first of `kinds`
+                                         (0: 1) equal parts of the heads (q, k), … */
+    bool others;                      /* then the same for the other rows of an item, those from text_rows on */
+    uint32_t kinds, text_rows;
+    diti_tensor cosines, sines; /* F32 [tokens, head_dim / 2]; 0: no rotation */
+    bool half_split;            /* pairs (i, i + d/2) instead of (2i, 2i + 1) */
+    uint32_t tokens;            /* rows per batch item: row r uses table row r % tokens */
+    const char *name;
+} diti_qkv_desc;
+DIT_INTERNAL DITI_UNUSED void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+/* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */
+DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
+
+/* In place on x F32: each row times its weight, then all rows of an item times what makes their mean what it was, as
+   A1111's web UI weighs tokens. Weights of 1 change nothing. table: U32 [rows, 4], a diti_row_weight for each row of
+   x. */
+typedef struct diti_row_weight {
+    float weight;
+    uint32_t first, rows; /* of the item that the row is in; 0 rows: it is in none */
+    uint32_t zero;
+} diti_row_weight;
+DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name);
+
+/* Rows of a weight by index: ids U32 [1, count]; out F32 [count, columns]. */
+DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *table, diti_tensor ids,
+                                          const char *name);
+
+/* Rows of a tensor by index: table F32; row numbers from its end on give zeros. */
+DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table, diti_tensor ids, const char *name);
+
+/* y[r, c] = activation(x) + addend: addend F32 row r % addend_rows; formats may differ (also the format conversion op).
+ */
+typedef struct diti_elementwise_desc {
+    diti_activation activation;
+    float scale, offset; /* applied first: activation(x * scale + offset); scale 0 means 1 */
+    diti_tensor add;     /* F32 [any, columns], repeated over rows; 0: none */
+    diti_tensor out;
+    bool out_f32;
+    const char *name;
+} diti_elementwise_desc;
+DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, const diti_elementwise_desc *desc);
+/* `from` to where `to` is, in the format of `to`. */
+DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name);
+/* Rows of int8 with their scales, not rotated, to where out is: F32 or F16. */
+DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name);
+/* Attention o to some keys becomes attention to these and those of x, all F32 [rows, heads * head_dim], head_dim a
+   multiple of 4; o_lse, x_lse: their diti_attention_desc.lse. The new ones, a new tensor. */
+DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
+                                              diti_tensor x_lse, uint32_t head_dim);
+
+/* Copies row `*step` of table (F32 [steps, columns]) to out (F32 [1, columns], a state or arena tensor it creates when
+ * 0). step: U32 [1,1] state. */
+DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name);
+DIT_INTERNAL void diti_advance_step(diti_graph *graph,
+                                    diti_tensor step); /* *step += 1, the last op of a repeated segment */
+
+/* Latents are planar: F32 [batch * C, h * w]. Patches (docs/models.md 2.6): out [batch * (h/p) * (w/p), C*p*p], column
+   (c, dy, dx), times *input when given (F32 [1, 1], the schedule's input scale). */
+DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, uint32_t batch, uint32_t channels,
+                                       uint32_t height, uint32_t width, uint32_t patch, diti_tensor input);
+/* tokens [batch * (h/p) * (w/p), p*p*out_channels] with column (dy, dx, c) -> F32 planar [batch * channels, h*w] of the
+ * first `channels` channels. */
+DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
+                                         uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
+/* The same for tokens with column (c, dy, dx). */
+DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
+                                                uint32_t channels, uint32_t height, uint32_t width, uint32_t patch);
+/* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift. */
+DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor planar, uint32_t batch, uint32_t channels,
+                                             float scale, float shift);
+
+/* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
+   half first); when learned, every image's C planes are followed by C of what the model says about the variance.
+   coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, step
+   number from 1 on, noise_v, x_y, y_x, y_y, e0, e1, e2, rescale, projected, norm limit, guided channels, kept_x0,
+   kept_noise, 0 ...). x, h1, h2 (states like x, h2 with y below it when the solver corrects) are updated in place; x0
+   is written to `x0` when not 0. health: U32 [1, 4] state; word 0 becomes the number of the first step whose prediction
+   or new latent is not finite. mixed: the prediction is guided by rescale, projected and norm limit, too, and then in
+   all channels. */
+#define DITI_COEFFICIENTS 24u
+typedef struct diti_solver_desc {
+    diti_tensor x, h1, h2, x0, noise, coefficients, health;
+    uint32_t channels; /* C */
+    bool guided, mixed, corrects, learned;
+    bool keeps; /* below h2, and y or as much room, stand a picture's latent, its noise, and a mask: where that is 0,
+                   the new latent is kept_x0 * the first + kept_noise * the second */
+} diti_solver_desc;
+DIT_INTERNAL uint32_t diti_solver_planes(const diti_solver_desc *desc); /* how many times the rows of x has h2 */
+DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc);
+
+/* Convolution on rows [batch * h*w, Cin]: kernel 1 or 3, stride 1 or 2. out [batch * oh*ow, Cout]. */
+typedef struct diti_conv_desc {
+    uint32_t batch, height, width; /* of the input */
+    uint32_t stride;
+    uint32_t pad_before,
+        pad_after; /* zeros on top/left and bottom/right (docs/models.md 4.1: encoder downsampling pads 0 and 1) */
+    uint32_t above, below; /* of one image: lines that x has besides its `height`, seen there in place of zeros */
+    bool upsample;         /* nearest x2 of the input first, on the fly */
+    const diti_weight *bias;
+    diti_activation activation;
+    diti_tensor residual; /* [out rows, Cout], any float format */
+    diti_tensor out;      /* write here; 0: a new tensor */
+    bool out_f32;
+    const char *name;
+} diti_conv_desc;
+DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const diti_weight *weight,
+                                     const diti_conv_desc *desc);
+
+/* GroupNorm over rows [batch * pixels, C] (docs/models.md 1), optionally followed by SiLU. */
+typedef struct diti_group_norm_desc {
+    uint32_t batch, groups;
+    float eps;
+    const diti_weight *weight, *bias; /* F32 [C] */
+    bool silu;
+    uint32_t parts;      /* of equal size, that every image in x is summed in before their sums are added in order:
+                            devices that have some parts of an image each give the bytes of one that has all of them;
+                            0: as suits the device */
+    diti_tensor moments; /* of all parts of every image, [batch * parts, DITI_GROUP_MOMENTS * groups] by
+                            diti_group_moments: x is normalised by these; 0: by its own */
+    const char *name;
+} diti_group_norm_desc;
+/* What each part of an image adds: for each group its mean (two floats), squared deviations from it, their count; F32
+   [batch * parts, DITI_GROUP_MOMENTS * groups]. */
+#define DITI_GROUP_MOMENTS 4u
+DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
+DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
+
+/* A rectangle of the pixels of from, which is from_width wide, to one of out. overlap: how many of its first and last
+   lines and columns fade into what other tiles put there, whose weights and these give 1; tiles come line by line. */
+typedef struct diti_tile {
+    uint32_t from_y, from_x, from_width, out_y, out_x, out_width, height, width;
+    uint32_t top, left, bottom, right;
+} diti_tile;
+DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tensor out, const diti_tile *tile);
+
+/* rows [pixels, >= 3] in -1..1 -> packed RGBA8 words U32 [1, pixels] in `rgba` (swap: BGRA), and planar F32 [3, pixels]
+   mapped to 0..1 but not clamped in `rgb` (docs/models.md 4.1); either may be 0. Non-finite values set word 2 of
+   health. */
+DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tensor rgba, diti_tensor rgb, bool swap,
+                                 diti_tensor health);
+/* Packed RGBA8 words U32 [1, pixels] (swap: BGRA) -> rows [pixels, 3] F32 in -1..1. */
+DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap);
+#endif
+
+/* ==== src/graph/ops_internal.h ==== */
+/* How ops fill a dispatch; no other room needs it. */
+#ifndef DITI_OPS_INTERNAL_H
+#define DITI_OPS_INTERNAL_H
+
+/* Appends a copy of dispatch; widens the life of what it binds. One that is early comes to stand before the newest,
+   where that reads what the early one before has made: a device then computes a product while it expands the weights of
+   the next, by turns in two places, and waits once for both. */
+DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
+DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block);
+/* What cut leaves of weight (weight itself where it cuts nothing off); lives as long as the graph, and its plan. */
+DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut);
+
+/* --- tuning: what an op wants to be measured (tune.c) --- */
+typedef struct diti_gemm_image {                   /* a convolution's geometry */
+    uint32_t height, width, out_height, out_width; /* height and width after upsampling */
+    uint32_t kernel, stride, pad, upsample;
+    uint32_t above, outside; /* lines that height has besides the image's, before upsampling: above it, and in all */
+} diti_gemm_image;
+typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
+typedef struct diti_tune_case {
+    diti_tune_kind kind;
+    const char *module;            /* the kernel's */
+    diti_element formats[3];       /* x, weight, out; of attention all three the same */
+    uint32_t rows, columns, depth; /* M, N, K; queries, keys, heads */
+    uint32_t head_dim;
+    diti_gemm_image image; /* kernel 0: none */
+    uint64_t shapes;       /* diti_tune_choose sets it */
+} diti_tune_case;
+
+/* --- a dispatch (ops.c) --- */
+/* Zeroes dispatch; false when the graph has failed already or the shader is missing. constants[0] is the workgroup's
+ * size. */
+DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+                                uint32_t group_size);
+/* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
+DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
+                               uint8_t word, bool reads, bool writes);
+/* Every `div` workgroups of that binding touch the next `rows` rows, from `before` rows earlier to `after` rows later.
+ */
+DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
+                                    uint64_t rows, uint64_t before, uint64_t after);
+/* Appends the dispatch; groups is 64-bit so that too large a count is caught here. */
+DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count);
+/* Rows can be read four elements at a time (the last few of a row one by one, where columns is no multiple of 4). */
+DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor);
+/* Aligned, and columns is a multiple of 4; 0 is. */
+DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor);
+/* tensor itself, or an aligned copy. */
+DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name);
+DIT_INTERNAL uint32_t diti_op_float(float value); /* its bits, for push constants */
+/* Fails the graph unless tensor is [rows, columns] of floats that kernels can write four (F16: two) at a time. */
+DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
+                                   const char *name);
+/* An F32 vector [1, columns] (a bias, a norm's weight) as a tensor; 0 when absent or the graph failed. */
+DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
+                                               const char *name);
+/* Rows [first, first + rows) of a weight's part as [rows, columns] elements whose pitch is a multiple of 4: the weight
+   itself where it is F32 or F16 and allows it, else expanded (ops_expand.c); convolutions become (k, k, Cin). */
+DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
+                                        uint32_t rows, const char *name);
+/* How many rows to expand at a time. */
+DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
+/* A GEMM with its epilogue; image: a convolution's geometry, or NULL. */
+typedef struct diti_gemm {
+    diti_tensor x, weight; /* weight [N, taps * K padded to 4] */
+    diti_tensor bias, multiply, gate, residual, out;
+    uint32_t activation; /* diti_activation */
+    uint32_t rows, columns, depth, rows_per_gate;
+    uint32_t
+        parts; /* split-K: 0: not decided; 1: no; more: x is [parts * rows rounded up to 16, columns], to be added */
+    const diti_gemm_image *image;
+    dit_type packed; /* not 0: weight is stored like that, and decoded where it is loaded */
+    const char *name;
+} diti_gemm;
+/* In one product or in several (ops_split_k.c); in one (ops_gemm.c). */
+DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm);
+DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm);
+/* Tiles of the usual size that a product has: down, and across. */
+DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across);
+/* Which candidate of a kernel to take, 0 being the usual one; all give the same bytes. */
+DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted);
+/* Whether `tiles` of the usual size are too few, and a product is done in parts (ops_split_k.c). */
+DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
+/* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
+#define DITI_ATTENTION_CONSTANTS 10u
+typedef struct diti_attention_tiles {
+    const char *module;
+    uint32_t group, block;                                        /* workgroup size and its queries */
+    uint32_t quads;                                               /* room for head_dim / 4 */
+    uint32_t constants[DITI_ATTENTION_CONSTANTS], constant_count; /* from id 6 on */
+} diti_attention_tiles;
+/* On cooperative matrices: false where the device has none that fit, or none worth it. int8: of queries and keys. */
+DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_t head_dim, uint32_t queries,
+                                              uint32_t keys, bool int8, uint32_t candidate, diti_attention_tiles *out);
+
+/* A dispatch under guard (guard.c): does nothing in a graph that is not guarded. */
+typedef struct diti_guard_use {
+    diti_tensor out;         /* F16: may get an exponent; F32: only looked at; 0: neither */
+    diti_tensor operands[2]; /* without out: both are undone together; else the second one multiplies the result */
+    bool narrows;            /* the kernel makes F16 of an F32 operand 0 */
+    uint32_t binding;
+    uint8_t word;
+} diti_guard_use;
+DIT_INTERNAL void diti_op_guard(diti_graph *graph, diti_dispatch *dispatch, const diti_guard_use *use);
+/* The dispatch does nothing while a segment must run again. */
+DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint32_t binding, uint8_t word);
+/* `to` is stored with the exponent of `from`. */
+DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tensor to);
+/* tensor, or a copy for kernels that know no exponents. */
+DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
+#define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
+#define DITI_OP_JUDGE 5u    /* of elementwise.comp */
+#define DITI_OP_WEIGH 6u
+#define DITI_OP_MERGE 7u
+
+/* --- int8 rows of which other devices have columns, too (ops_norm.c) --- */
+/* The largest magnitude of each row, F32 [1, rows]. */
+DIT_INTERNAL diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
+/* diti_quantize, with the scales that rows have whose largest magnitudes stand in agreed, F32 [members, rows]; 0: x is
+   whole. */
+DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, bool rotated, diti_tensor agreed,
+                                              const char *name);
+
+/* --- queries and keys as int8 (ops_attention.c) --- */
+/* About the mean over all rows of the keys that diti_qkv_post would make of x: F32 [1, heads * head_dim]. */
+DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+/* What diti_qkv_post would make of x, as int8 with a scale for each head of each row, for diti_attention; mean is that
+   of the keys, which goes from them. I8 [rows, heads * diti_attention_int8_head]. */
+DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
+                                       bool keys);
+#endif
+
+/* ==== src/graph/plan.h ==== */
+/* The plan: what a graph becomes. Memory, slices, recorded commands, and the guards that repeat a segment. */
+#ifndef DITI_PLAN_H
+#define DITI_PLAN_H
+
+typedef struct diti_plan_block { /* memory that tensors share by offset */
+    diti_storage storage;
+    VkDeviceSize size;
+    diti_buffer buffer;
+    diti_buffer staging; /* DITI_STORAGE_INPUT: what the host writes and segment 0 copies */
+} diti_plan_block;
+typedef struct diti_plan_dispatch { /* one slice of a dispatch, ready to record */
+    uint32_t source;                /* index of its dispatch */
+    uint32_t first_group, groups;
+    uint32_t push[DITI_PUSH_WORDS];
+    VkDescriptorSet set;
+    VkPipeline pipeline;
+    float us;     /* predicted */
+    bool barrier; /* depends on something recorded since the last barrier; never on other slices of its dispatch */
+} diti_plan_dispatch;
+typedef struct diti_plan_slice {    /* one command buffer */
+    uint32_t segment, first, count; /* of plan dispatches */
+    uint32_t batch;                 /* of streamed weights that it reads; DITI_NO_BATCH: none */
+    float us;                       /* predicted, then measured */
+    float cut_us;                   /* predicted when it was cut */
+    float planned_us;               /* predicted when the plan was made: for progress that never jumps back */
+    bool measured;
+    uint64_t value; /* of the plan's timeline when its newest submission is finished */
+    VkCommandBuffer primary, secondary;
+} diti_plan_slice;
+/* --- frames: what calls of dit_job_record have put into the application's commands, and how long that took
+   (frames.c) --- */
+#define DITI_FRAME_SLICES 64u /* of a frame that are timed */
+#define DITI_MAX_FRAMES 17u   /* that are remembered: those in flight and the newest */
+typedef struct diti_frame {
+    uint32_t slices[DITI_FRAME_SLICES]; /* of the plan's */
+    uint32_t count;
+    uint32_t recuts;    /* the plan's, when it was recorded: slices of earlier ones are no more */
+    uint64_t last_tick; /* the last timestamp that was read in its place: it stays readable until the next is written */
+    bool open;          /* its timestamps were not read */
+} diti_frame;
+typedef struct diti_frames {
+    VkQueryPool queries; /* VK_NULL_HANDLE: the application must tell times */
+    uint32_t most;       /* frames that are remembered */
+    uint64_t count;      /* recorded so far */
+    uint64_t told;       /* of these the application has told about, or passed over */
+    uint64_t owed;       /* times to come that are about frames of a plan that this one has replaced */
+    bool reported;       /* it has told a time: timestamps are left alone */
+    diti_buffer marks;   /* where weights are streamed: the newest frame that is finished */
+    diti_frame list[DITI_MAX_FRAMES];
+} diti_frames;
+
+#define DITI_UNREAD_SLICES 64u
+typedef struct diti_plan_unread {
+    uint64_t value; /* of the plan's timeline, when it is finished */
+    uint32_t slice;
+} diti_plan_unread;
+typedef struct diti_plan {
+    diti_device *device;
+    diti_segment segments[DITI_MAX_SEGMENTS]; /* first and count are those of slices */
+    uint32_t segment_sources[DITI_MAX_SEGMENTS];
+    uint32_t segment_count;
+    diti_tensor_info *tensors;
+    size_t tensor_count;
+    diti_tensor guards;
+    diti_guard_record *guard_records;
+    diti_buffer report;             /* guards as of the newest finished segment; only where guards are */
+    VkCommandBuffer restore;        /* guards as diti_guard_write wrote them */
+    bool guard_alike;               /* of the graph */
+    uint32_t guard_run, guard_step; /* how often it did, and for which step: what older reports say is out of date */
+    diti_plan_block *blocks;
+    size_t block_count, block_capacity;
+    diti_dispatch *sources;
+    size_t source_count;
+    diti_plan_dispatch *dispatches;
+    size_t dispatch_count, dispatch_capacity;
+    diti_plan_slice *slices;
+    size_t slice_count, slice_capacity;
+    diti_exchange *exchanges;
+    size_t exchange_count;
+    diti_exchange_event *events;
+    size_t event_count;
+    uint32_t first_event[DITI_MAX_SEGMENTS + 1]; /* of each segment; the last: event_count */
+    diti_cut_weight **cuts;
+    size_t cut_count;
+    float limit_us;                    /* slices are cut to this */
+    float launch_us;                   /* of a piece; the device's, unless slices have proved shorter */
+    float *source_us, *source_cut_us;  /* of each source: predicted when the plan was made, and by the newest cut */
+    bool *source_measured;             /* the newest cut knew what it takes */
+    uint32_t *source_least;            /* workgroups that a piece of it has at least; 0: whatever fills the device */
+    uint32_t recuts;                   /* how often the sources were cut into slices */
+    uint32_t slice_starts;             /* 1 + the source that the next cut begins a slice with; 0: none */
+    struct diti_plan_retired *retired; /* what earlier cuts left (recut.c) */
+    VkDescriptorPool descriptors;
+    VkCommandPool commands;       /* of slices; made anew with them */
+    VkCommandPool other_commands; /* of restore */
+    VkQueryPool queries;          /* two timestamps per slice; VK_NULL_HANDLE where the queue has none */
+    struct diti_profile *profile; /* what a traced plan keeps besides (profile.c); NULL: no trace */
+    diti_timeline timeline;
+    diti_plan_unread
+        unread[DITI_UNREAD_SLICES]; /* a ring: slices that were submitted and whose timestamps were not read */
+    uint32_t unread_first, unread_count;
+    uint32_t last_slice_us;
+    diti_frames frames;
+    dit_counters counters;
+    diti_stream_client streaming;
+    uint32_t *source_batches; /* of each dispatch; DITI_NO_BATCH: reads nothing streamed */
+} diti_plan;
+typedef struct diti_plan_memory {
+    VkDeviceSize activations, inputs;
+    uint32_t blocks;
+} diti_plan_memory;
+/* Bytes of weights that a plan of the graph would bring to its device, had none come yet. */
+DIT_INTERNAL uint64_t diti_graph_fetches(const diti_graph *graph);
+/* A run of the plan begins, in which its slices are submitted or recorded; nothing of it is in flight. */
+DIT_INTERNAL void diti_plan_begin_stream(diti_plan *plan, bool recorded);
+/* For recorded plans, each does nothing where all weights are resident: once before the first frame; before a slice,
+   diti_plan_load and what its slot needs (DIT_WORKING: the slice is not to be recorded yet); at the end of every frame,
+   empty ones too. */
+DIT_INTERNAL dit_result diti_plan_prepare_stream(diti_plan *plan, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_record_stream(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                                VkCommandBuffer commands, dit_error *err);
+DIT_INTERNAL void diti_plan_mark_stream(const diti_plan *plan, VkCommandBuffer commands);
+/* --- cutting anew what has proved too long or too short (recut.c) --- */
+#define DITI_OFF_BY 4.0f
+#define DITI_MOST_CUTS 8u /* in one run of a segment */
+/* Whether measured times differ from those that the slices were cut by: some slice that can be divided took more than
+   limit_us and `off` times what was expected, or will, if it is like those that were measured; or a segment took less
+   than 1 / DITI_OFF_BY of it, in more slices than it needs. most: so many slices that are too long may be. */
+DIT_INTERNAL bool diti_plan_is_off(const diti_plan *plan, float off, uint32_t most);
+/* Cuts all sources again, by what was measured, into slices of limit_us. Nothing that was submitted or recorded is
+   touched: what it needs is freed when it has run. *slice, of a segment, is the next that a run comes to and begins
+   with the beginning of a dispatch; it becomes the one that begins there now. A plan that cannot be cut anew (no
+   memory, a trace that awaits timestamps) stays as it is. */
+DIT_INTERNAL void diti_plan_cut_anew(diti_plan *plan, float limit_us, uint32_t segment, uint32_t *slice);
+/* Whether a slice begins with the beginning of a dispatch. */
+DIT_INTERNAL bool diti_plan_slice_is_start(const diti_plan *plan, uint32_t segment, uint32_t slice);
+DIT_INTERNAL void diti_plan_free_retired(diti_plan *plan, bool all); /* not all: what has run */
+/* --- frames (frames.c) --- */
+DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands);
+DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of those that are finished */
+/* The oldest frame that was not told about took so long; 0: nobody knows. false: there is no such frame. */
+DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us);
+/* What diti_plan_create would allocate, without allocating. */
+DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err);
+/* Takes the graph's dispatches (the graph may be freed afterwards): assigns memory, compiles missing pipelines, writes
+ * descriptor sets. */
+DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
+                                         dit_error *err);
+DIT_INTERNAL void diti_plan_destroy(diti_plan *plan); /* waits for its own submissions */
+/* A plan that replaces another one, which has nothing left to do: the timeline and the counters go on. */
+DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before);
+
+/* --- guards in a graph: what overflows F16 is done again, scaled (guard.c) --- */
+typedef struct diti_health { /* what the device tells of a run */
+    uint32_t bad_step;       /* the first whose latent is not finite, from 1 on */
+    uint32_t blocked;        /* the segment, from 1 on, that must run again before anything has an effect */
+    uint32_t bad_picture;    /* not 0: it is not finite */
+    uint32_t step;           /* steps that had an effect */
+} diti_health;
+#define DITI_HEALTH_WORDS 4u
+/* Before the first segment. */
+DIT_INTERNAL void diti_guard_begin(diti_graph *graph);
+/* Right after it: what one of so many devices has to do again all do again. Each tells the others with every
+   judgement, so that nobody must ask later. */
+DIT_INTERNAL void diti_guard_join(diti_graph *graph, uint32_t self, uint32_t devices);
+/* Words of diti_health in a guarded graph: U32 [1, words]. */
+DIT_INTERNAL diti_tensor diti_guard_health(diti_graph *graph, uint32_t first, uint32_t words);
+/* After a segment's ops, and before what must not happen twice. */
+DIT_INTERNAL void diti_guard_judge(diti_graph *graph);
+
+/* --- guards of a plan; all do nothing where there are none --- */
+typedef struct diti_verdict { /* about a segment that must run again */
+    uint32_t segment, step;   /* step: how many were done */
+    uint32_t record;
+    const char *name; /* of the op that is to blame; owned by the plan */
+    bool lost;        /* running it again does not help */
+} diti_verdict;
+#define DITI_GUARD_TRIES 8u
+/* For the next run from the start, or the next restore. */
+DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err);
+DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out); /* as of the newest finished segment */
+/* Raises exponents so far as that report asks for; false: it does not. */
+DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out);
+/* The same for plans of several devices whose ops of one name in one segment have one exponent: false where none of the
+   reports asks for it. out: of each plan. */
+DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, diti_verdict *out);
+DIT_INTERNAL void diti_guard_forget(diti_plan *plan); /* all exponents, and writes nothing */
+/* The error of a run that nothing helps. steps: of the run; 0: has none. */
+DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
+                                         uint32_t steps, dit_error *err);
+/* Nothing of the plan is in flight: what must run again can be submitted after it. */
+DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err);
+/* The same by commands of the application's. */
+DIT_INTERNAL void diti_plan_record_guards(const diti_plan *plan, VkCommandBuffer commands);
+/* diti_plan_run for one segment, as often as its guards want. */
+DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err);
+/* Sets an input's content ([rows, columns] tightly packed); reaches the device when segment 0 runs. */
+DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
+                                        dit_error *err);
+/* Reads a state or (still living) tensor tightly packed, waiting for submitted work. */
+DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err);
+DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
+                                       VkDeviceSize *size); /* for copies into images */
+/* Slices of a segment, in order; each is one pre-recorded command buffer whose cost is at most about max_slice_us.
+ */
+DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment);
+DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment,
+                                      uint32_t slice); /* predicted, corrected by timestamps */
+DIT_INTERNAL float
+diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
+                           uint32_t slice);              /* as first predicted: for progress that never jumps back */
+DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
+DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
+                                         dit_error *err); /* value of the plan's timeline when it is done */
+/* The same after what submission waits for; the rest of submission is filled here. */
+DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
+                                               diti_submission *submission, uint64_t *value, dit_error *err);
+/* Bytes that a segment sends in a run of it, to all others or (peer < UINT32_MAX) to one. */
+DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t segment, uint32_t peer);
+DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice,
+                                    VkCommandBuffer commands); /* into the application's command buffer */
+DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan,
+                                                      dit_error *err); /* once, before the first diti_plan_execute */
+/* Whether the host must load weights while the plan runs. */
+DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);
+/* Loads what is streamed for the next slice, *bytes at most, and takes what it loaded off *bytes. DIT_OK: all of it is
+   there; DIT_WORKING: not yet, because *bytes is 0 or its slot is in use. Submitting loads, too, but waits. */
+DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                       dit_error *err);
+/* The same for slices to come, asked for in their order from the next one on, as long as it returns DIT_OK. */
+#define DITI_STREAM_AHEAD 256u
+typedef struct diti_stream_walk { /* zero at first */
+    uint32_t slots, batch, slices;
+} diti_stream_walk;
+DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
+                                             uint64_t *bytes, dit_error *err);
+/* Lets up to a millisecond pass. */
+DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err);
+/* false: timestamps of the slice must be taken over first (diti_plan_learn), or its next run would lose them: of a
+   slice that was never measured, and of a traced one. */
+DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice);
+/* Takes over the timestamps of finished slices. */
+DIT_INTERNAL void diti_plan_learn(diti_plan *plan);
+/* Submits other commands in the plan's order, on its timeline. */
+DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
+                                                  dit_error *err);
+/* No commands, only waits: what its timeline comes to then has them behind it. */
+DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission *submission, dit_error *err);
+DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan);
+DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan);
+DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out);
+/* Submits all slices of segments [first, first + count) once, in order, and waits: tests, encoders, one-off work. */
+DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err);
+
+/* --- what a device takes for what (calibrate.c, tune.c) --- */
+/* Measures what the graph wants: a graph built afterwards makes use of it. DIT_CANCELLED when progress says so. */
+DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err);
+/* Finds the device's speed, unless it is calibrated on its rung. Where the device is allowed too little memory for
+   that, the guess stays. */
+DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err);
+#endif
+
+/* ==== src/graph/plan_internal.h ==== */
+/* The steps of a plan, one file each: arena.c, fetch.c, batch.c, slice.c, record.c; no other room needs them. */
+#ifndef DITI_PLAN_INTERNAL_H
+#define DITI_PLAN_INTERNAL_H
+
+DIT_INTERNAL void diti_exchange_widen(diti_graph *graph); /* lives of tensors; before memory is assigned */
+DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err);
+DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err);
+/* Cuts the sources of a plan into slices, as its source_cut_us and limit_us say. The caller has kept, or freed, the
+   slices that the plan had before: the plan forgets them. */
+DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err);
+/* Predicts the microseconds that a dispatch takes on a device of that speed. */
+DIT_INTERNAL float diti_dispatch_us(const diti_speed *speed, const diti_dispatch *dispatch);
+/* Fewer workgroups than this leave a device idle, and then take as long as this many. */
+DIT_INTERNAL uint32_t diti_dispatch_fills(const diti_device *device, const diti_dispatch *dispatch);
+/* Predicts the microseconds that a slice takes on the feigned device; 0: no device is feigned. */
+DIT_INTERNAL float diti_plan_feigned_us(const diti_plan *plan, const diti_plan_slice *slice);
+/* Before slices are made: which dispatches read streamed weights together (batch.c). */
+DIT_INTERNAL dit_result diti_plan_make_batches(diti_plan *plan, const diti_graph *graph, dit_error *err);
+/* Where a dispatch finds a part of a weight. */
+DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_tensor_info *weight,
+                                                 VkBuffer *buffer);
+/* Sees to it that the device has what dispatches read of weights (fetch.c). */
+DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err);
+/* diti_stream_claim for a plan. */
+DIT_INTERNAL dit_result diti_plan_claim_batch(diti_plan *plan, uint32_t batch, diti_submission *submission,
+                                              dit_error *err);
+DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan); /* it is about to be destroyed */
+/* Creates the descriptor sets of all slices and writes them. */
+DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err);
+/* The timeline, command pools, and what is recorded whatever the slices. */
+DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err);
+/* Records the primary command buffers of slices that have none yet. */
+DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err);
+/* A slice was seen to take so long. */
+DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us);
+DIT_INTERNAL dit_result diti_frames_create(diti_plan *plan, dit_error *err); /* nothing where it is there */
+/* A slice was recorded into it. */
+DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffer commands);
+/* Runs a segment once and tells what it took: by timestamps where they were read, else by the clock. */
+DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err);
+DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before); /* those of a plan that is replaced */
+
+/* --- records of guards (guard.c, guard_plan.c) --- */
+/* Words of a record, as in guard.glsl. The first record is diti_health. */
+enum {
+    DITI_RECORD_STORE,    /* float: the result times that is stored */
+    DITI_RECORD_LOAD,     /* float: operands times that are what they stand for */
+    DITI_RECORD_NARROW,   /* float: an F32 operand times that becomes F16 */
+    DITI_RECORD_PEAK = 4, /* magnitudes, as bits, that did not fit: of the result, of that operand */
+    DITI_RECORD_WORDS = 8
+};
+#define DITI_RECORD_RUN 4u /* of the first record, behind diti_health: guard_run */
+
+/* --- traced plans (profile.c): slices are recorded with timestamps of their own around each dispatch, some of them
+   more than once, so that the same slice can be queued again before its timestamps were read --- */
+#define DITI_PROFILE_SETS 4u
+typedef struct diti_profile_slice {
+    uint32_t first_query, stride; /* of set 0: two for the slice, then two for each dispatch; from set to set */
+    uint32_t sets, next, busy;
+    VkCommandBuffer commands[DITI_PROFILE_SETS];
+} diti_profile_slice;
+typedef struct diti_profile_flight { /* a slice whose timestamps were not read yet */
+    uint64_t value, submission, submit_ns;
+    uint32_t slice, set, step;
+    bool lost; /* its set was used again */
+} diti_profile_flight;
+typedef struct diti_profile {
+    bool ops; /* timestamps around each dispatch; else around slices, for the application's ranges */
+    uint32_t id, query_count;
+    diti_profile_slice *slices;
+    diti_profile_flight *flights; /* a ring */
+    uint32_t flight_first, flight_count, flight_capacity;
+    uint64_t *ticks, last_end_ns;
+    uint32_t runs[DITI_MAX_SEGMENTS]; /* of each segment since the first one began */
+} diti_profile;
+/* Between making slices and recording them; does nothing where no trace is kept. */
+DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err);
+DIT_INTERNAL void diti_profile_free(diti_plan *plan); /* counts what was never read as dropped */
+DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice); /* to submit next */
+/* They were submitted, at submit_ns. */
+DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64_t submit_ns);
+DIT_INTERNAL void diti_profile_collect(diti_plan *plan);
+#endif
 
 /* ==== src/graph/graph.c ==== */
 
@@ -15330,8 +15091,6 @@ DIT_INTERNAL uint32_t diti_element_size(diti_element element) {
 }
 
 DIT_INTERNAL bool diti_element_is_float(diti_element element) { return element == DITI_F32 || element == DITI_F16; }
-
-DIT_INTERNAL uint32_t diti_i8_pitch(uint32_t columns) { return (columns + 15u) / 16u * 16u + 16u; }
 
 DIT_INTERNAL void diti_graph_init(diti_graph *graph, diti_device *device) {
     memset(graph, 0, sizeof *graph);
@@ -15518,6 +15277,10 @@ DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, di
     return &graph->tensors[tensor < graph->tensor_count ? tensor : 0];
 }
 
+DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor) {
+    return diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, tensor)->rows;
+}
+
 static void diti_graph_use(diti_graph *graph, diti_tensor tensor, uint32_t dispatch) {
     diti_tensor_info *parent = &graph->tensors[graph->tensors[tensor].parent];
     if (parent->first_use == DITI_UNUSED_YET) parent->first_use = dispatch;
@@ -15580,6 +15343,22 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
     if (passes) diti_graph_pass(graph);
     for (i = 0; i < dispatch->binding_count && dispatch->early; i++)
         if (dispatch->bindings[i].writes) graph->made_early = graph->tensors[dispatch->bindings[i].tensor].parent;
+}
+
+DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) {
+    diti_mark *mark;
+    if (diti_graph_failed(graph) || !graph->segment_count) return;
+    if (!diti_grow(&graph->device->env, (void **)&graph->marks, &graph->mark_capacity, graph->mark_count,
+                   sizeof *graph->marks)) {
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        return;
+    }
+    mark = &graph->marks[graph->mark_count++];
+    mark->block = block;
+    mark->segment = graph->segment_count - 1;
+    mark->place = (uint32_t)graph->dispatch_count;
+    mark->event = (uint32_t)graph->event_count;
+    mark->tensor = (uint32_t)graph->tensor_count;
 }
 
 #ifndef DIT_NO_SPLIT
@@ -15695,22 +15474,6 @@ DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t s
    a tensor that is received: from the begin of the block before on, up to that of its own. */
 
 enum { DITI_SHARD_ROWS = 16 }; /* vectors and small tables are everywhere */
-
-DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) {
-    diti_mark *mark;
-    if (diti_graph_failed(graph) || !graph->segment_count) return;
-    if (!diti_grow(&graph->device->env, (void **)&graph->marks, &graph->mark_capacity, graph->mark_count,
-                   sizeof *graph->marks)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-        return;
-    }
-    mark = &graph->marks[graph->mark_count++];
-    mark->block = block;
-    mark->segment = graph->segment_count - 1;
-    mark->place = (uint32_t)graph->dispatch_count;
-    mark->event = (uint32_t)graph->event_count;
-    mark->tensor = (uint32_t)graph->tensor_count;
-}
 
 typedef struct diti_shard {
     diti_graph *graph;
@@ -15971,8 +15734,6 @@ DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_t
 
 DIT_INTERNAL void diti_exchange_widen(diti_graph *graph) { (void)graph; }
 
-DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) { (void)graph, (void)block; }
-
 DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t devices, uint32_t segment) {
     (void)graph, (void)self, (void)devices, (void)segment;
 }
@@ -15981,2602 +15742,111 @@ DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tens
     (void)graph, (void)own, (void)received;
 }
 
-#endif
-
-/* ==== src/graph/arena.c ==== */
-/* Where tensors live: arena tensors share memory by liveness, states and inputs get their own. */
-
-static VkDeviceSize diti_align_up(VkDeviceSize value, VkDeviceSize alignment) {
-    return (value + alignment - 1) / alignment * alignment;
-}
-
-/* A run of repeated segments is one loop, and one under guards may run again: whatever comes into it from before must
-   survive until its last dispatch. */
-static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t end) {
-    size_t i;
-    for (i = 1; i < graph->tensor_count; i++) {
-        diti_tensor_info *tensor = &graph->tensors[i];
-        if (tensor->first_use < first && tensor->last_use >= first && tensor->last_use < end)
-            tensor->last_use = end - 1;
-    }
-}
-
-static void diti_arena_widen(diti_graph *graph) {
-    bool again = graph->guards && graph->activation == DITI_F16;
-    uint32_t s = 0, start, end;
-    while (s < graph->segment_count) {
-        if (!graph->segments[s].repeated && !again) {
-            s++;
-            continue;
-        }
-        start = graph->segments[s++].first;
-        while (s < graph->segment_count && graph->segments[s].repeated && graph->segments[s - 1].repeated) s++;
-        end = graph->segments[s - 1].first + graph->segments[s - 1].count;
-        diti_arena_widen_loop(graph, start, end);
-    }
-}
-
-static bool diti_arena_overlap_in_time(const diti_tensor_info *a, const diti_tensor_info *b) {
-    return a->storage != DITI_STORAGE_ARENA || (a->first_use <= b->last_use && b->first_use <= a->last_use);
-}
-
-/* Lowest offset in block where tensor fits beside everything placed there that lives at the same time. placed is
-   ordered by offset, so one pass that keeps the end of what is in the way finds the first gap. */
-static VkDeviceSize diti_arena_find_gap(const diti_graph *graph, const uint32_t *placed, size_t placed_count,
-                                        uint32_t block, const diti_tensor_info *tensor, VkDeviceSize alignment) {
-    VkDeviceSize offset = 0, end;
-    size_t i;
-    for (i = 0; i < placed_count; i++) {
-        const diti_tensor_info *other = &graph->tensors[placed[i]];
-        if (other->block != block || !diti_arena_overlap_in_time(other, tensor)) continue;
-        if (offset + tensor->bytes <= other->offset) break;
-        end = diti_align_up(other->offset + other->bytes, alignment);
-        if (end > offset) offset = end;
-    }
-    return offset;
-}
-
-static void diti_arena_insert(const diti_graph *graph, uint32_t *placed, size_t count, uint32_t tensor) {
-    size_t i = count;
-    while (i > 0 && graph->tensors[placed[i - 1]].offset > graph->tensors[tensor].offset) {
-        placed[i] = placed[i - 1];
-        i--;
-    }
-    placed[i] = tensor;
-}
-
-static bool diti_arena_new_block(diti_plan *plan, diti_storage storage) {
-    if (!diti_grow(&plan->device->env, (void **)&plan->blocks, &plan->block_capacity, plan->block_count,
-                   sizeof *plan->blocks))
-        return false;
-    memset(&plan->blocks[plan->block_count], 0, sizeof plan->blocks[0]);
-    plan->blocks[plan->block_count++].storage = storage;
-    return true;
-}
-
-static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t *placed, size_t *placed_count,
-                                   uint32_t index, dit_error *err) {
-    diti_tensor_info *tensor = &graph->tensors[index];
-    const diti_limits *limits = &graph->device->limits;
-    VkDeviceSize limit = limits->allocation, alignment = limits->storage_alignment, offset = 0;
-    uint32_t block;
-    if (alignment < 16) alignment = 16;
-    if (tensor->bytes > limit) {
-        return diti_fail(
-            err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
-            "tensor %s [%u, %u] needs %llu bytes in one allocation, the device allows %llu; set vae_tile for a tensor of the "
-            "VAE, or ask for a smaller image or batch",
-            tensor->name, tensor->rows, tensor->columns, (unsigned long long)tensor->bytes, (unsigned long long)limit);
-    }
-    for (block = 0; block < plan->block_count; block++) {
-        if (plan->blocks[block].storage != tensor->storage) continue;
-        offset = diti_arena_find_gap(graph, placed, *placed_count, block, tensor, alignment);
-        /* the largest come first: a block becomes larger than others only for a tensor that needs it */
-        limit = plan->blocks[block].size > limits->block ? plan->blocks[block].size : limits->block;
-        if (offset + tensor->bytes <= limit) break;
-    }
-    if (block == plan->block_count) {
-        if (!diti_arena_new_block(plan, tensor->storage))
-            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-        offset = 0;
-    }
-    tensor->block = block;
-    tensor->offset = offset;
-    if (offset + tensor->bytes > plan->blocks[block].size) plan->blocks[block].size = offset + tensor->bytes;
-    diti_arena_insert(graph, placed, (*placed_count)++, index);
-    return DIT_OK;
-}
-
-/* Large tensors first: they find gaps hardest. Stable, so that equal sizes keep their order. */
-static void diti_arena_sort(const diti_graph *graph, uint32_t *order, uint32_t *scratch, size_t count) {
-    size_t half = count / 2, i = 0, left = 0, right = half;
-    if (count < 2) return;
-    diti_arena_sort(graph, order, scratch, half);
-    diti_arena_sort(graph, order + half, scratch, count - half);
-    while (i < count) {
-        bool take_left =
-            right == count || (left < half && graph->tensors[order[left]].bytes >= graph->tensors[order[right]].bytes);
-        scratch[i++] = take_left ? order[left++] : order[right++];
-    }
-    memcpy(order, scratch, count * sizeof *order);
-}
-
-static bool diti_arena_needs_place(const diti_graph *graph, size_t index) {
-    const diti_tensor_info *tensor = &graph->tensors[index];
-    return tensor->parent == index && tensor->storage != DITI_STORAGE_WEIGHT &&
-           (tensor->storage != DITI_STORAGE_ARENA || tensor->first_use != DITI_UNUSED_YET);
-}
-
-static void diti_arena_copy_to_views(diti_graph *graph) {
-    size_t i;
-    for (i = 1; i < graph->tensor_count; i++) {
-        const diti_tensor_info *parent = &graph->tensors[graph->tensors[i].parent];
-        graph->tensors[i].block = parent->block;
-        graph->tensors[i].offset = parent->offset;
-    }
-}
-
-DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err) {
-    const diti_env *env = &graph->device->env;
-    uint32_t *order = (uint32_t *)diti_alloc_array(env, graph->tensor_count * 3, sizeof *order);
-    size_t count = 0, placed_count = 0, i;
-    dit_result result = DIT_OK;
-    if (!order) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-    diti_exchange_widen(graph);
-    diti_arena_widen(graph);
-    for (i = 1; i < graph->tensor_count; i++) {
-        if (diti_arena_needs_place(graph, i)) order[count++] = (uint32_t)i;
-    }
-    diti_arena_sort(graph, order, order + graph->tensor_count, count);
-    for (i = 0; i < count && result >= 0; i++) {
-        result = diti_arena_place(graph, plan, order + 2 * graph->tensor_count, &placed_count, order[i], err);
-    }
-    diti_free(env, order);
-    if (result >= 0) diti_arena_copy_to_views(graph);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err) {
-    diti_plan plan;
-    dit_result result;
-    size_t i;
-    memset(&plan, 0, sizeof plan);
-    memset(out, 0, sizeof *out);
-    if (diti_graph_failed(graph)) {
-        if (err) *err = graph->error;
-        return graph->error.result;
-    }
-    plan.device = graph->device;
-    result = diti_plan_assign_memory(graph, &plan, err);
-    for (i = 0; i < plan.block_count && result >= 0; i++) {
-        *(plan.blocks[i].storage == DITI_STORAGE_INPUT ? &out->inputs : &out->activations) += plan.blocks[i].size;
-        out->blocks++;
-    }
-    diti_free(&graph->device->env, plan.blocks);
-    return result;
-}
-
-/* ==== src/graph/slice.c ==== */
-/* From dispatches to slices: every piece of work is cut until it respects the device's limits and the time budget, then
-   gathered into command buffers of about that budget. */
-
-/* The roofline model (Williams, Waterman, Patterson 2009): computing hides moving bytes, or the other way round. */
-DIT_INTERNAL float diti_dispatch_us(const diti_speed *speed, const diti_dispatch *dispatch) {
-    static const double relative[DITI_COST_KINDS] = {1.0, 2.0, 1.5, 1.0}; /* to a GEMM of as many operations */
-    double flops = dispatch->padded_flops > dispatch->flops ? dispatch->padded_flops : dispatch->flops;
-    double computing = flops * 1e-9 * (double)speed->us_per_gflop * relative[dispatch->cost_kind];
-    double moving = dispatch->memory_bytes * 1e-9 * (double)speed->us_per_gigabyte;
-    return speed->launch_us + (float)(computing > moving ? computing : moving);
-}
-
-/* Predicts the time of a part of a dispatch which takes us as a whole; each part has a launch of its own. */
-static float diti_slice_part_us(const diti_plan *plan, const diti_dispatch *dispatch, float us, uint32_t groups) {
-    float launch = plan->launch_us < us ? plan->launch_us : us;
-    return launch + (us - launch) * (float)groups / (float)dispatch->groups;
-}
-
-DIT_INTERNAL float diti_plan_feigned_us(const diti_plan *plan, const diti_plan_slice *slice) {
-    const diti_speed *speed = &plan->device->feigned;
-    float us = 0;
-    uint32_t i;
-    for (i = slice->first; i < slice->first + slice->count && speed->us_per_gflop > 0; i++) {
-        const diti_dispatch *source = &plan->sources[plan->dispatches[i].source];
-        us += speed->launch_us + (diti_dispatch_us(speed, source) - speed->launch_us) *
-                                     (float)plan->dispatches[i].groups / (float)source->groups;
-    }
-    return us;
-}
-
-/* Byte range of its memory that workgroups [first, end) touch through a binding. */
-static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_info *parent,
-                             const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
-                             uint64_t *stop) {
-    uint64_t size = diti_element_size(tensor->format), from, to, div = binding->group_div ? binding->group_div : 1;
-    uint64_t low = tensor->first * size, high = low + (uint64_t)tensor->rows * tensor->pitch * size;
-    if (high > parent->bytes) high = parent->bytes;
-    if (binding->group_step) {
-        from = first / div * binding->group_step;
-        to = ((end - 1) / div + 1) * binding->group_step + binding->after;
-        from = from > binding->before ? from - binding->before : 0;
-        if (tensor->first * size + to * size < high) high = (tensor->first + to) * size;
-        low += from * size;
-    }
-    *begin = low;
-    *stop = (high + 15u) & ~(uint64_t)15u;
-    if (*stop > parent->bytes) *stop = parent->bytes;
-}
-
-/* Where a tensor of a dispatch lies. */
-static VkDeviceSize diti_slice_memory(const diti_plan *plan, const diti_dispatch *dispatch,
-                                      const diti_tensor_info *parent, VkBuffer *buffer) {
-    if (parent->storage == DITI_STORAGE_WEIGHT)
-        return diti_plan_weight_place(plan, (uint32_t)(dispatch - plan->sources), parent, buffer);
-    *buffer = plan->blocks[parent->block].buffer.buffer;
-    return parent->offset;
-}
-
-/* The largest number of workgroups from first on whose bindings all fit the device's storage range; 0: not even the
- *smallest step fits, culprit is then the binding. */
-static uint32_t diti_slice_fit(const diti_plan *plan, const diti_dispatch *dispatch, uint32_t first, uint32_t groups,
-                               uint32_t *culprit) {
-    uint32_t align = dispatch->group_align ? dispatch->group_align : 1, i;
-    for (i = 0; i < dispatch->binding_count; i++) {
-        const diti_binding *binding = &dispatch->bindings[i];
-        const diti_tensor_info *tensor = &plan->tensors[binding->tensor], *parent = &plan->tensors[tensor->parent];
-        VkDeviceSize alignment = plan->device->limits.storage_alignment, offset;
-        VkBuffer buffer;
-        if (!binding->tensor) continue;
-        offset = diti_slice_memory(plan, dispatch, parent, &buffer);
-        for (;;) {
-            uint64_t begin, stop;
-            diti_slice_range(tensor, parent, binding, first, first + groups, &begin, &stop);
-            begin = (offset + begin) / alignment * alignment;
-            if (offset + stop - begin <= plan->device->limits.storage_range) break;
-            *culprit = i;
-            if (groups <= align || binding->group_step == 0) return 0;
-            groups = (groups / 2 + align - 1) / align * align;
-        }
-    }
-    return groups;
-}
-
-static dit_result diti_slice_too_large(const diti_plan *plan, const diti_dispatch *dispatch, uint32_t culprit,
-                                       dit_error *err) {
-    const diti_tensor_info *tensor = &plan->tensors[dispatch->bindings[culprit].tensor];
-    return diti_fail(
-        err, DIT_ERROR_UNSUPPORTED_DEVICE,
-        "op %s needs all of tensor %s [%u, %u] at once, more than the device's maxStorageBufferRange of %llu bytes; ask for a smaller image",
-        dispatch->name, tensor->name, tensor->rows, tensor->columns,
-        (unsigned long long)plan->device->limits.storage_range);
-}
-
-/* Fills in where each binding starts (offset words) and keeps the byte ranges for the descriptor set in ranges. */
-static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch, diti_plan_dispatch *slice,
-                            VkDescriptorBufferInfo *ranges) {
-    VkDeviceSize alignment = plan->device->limits.storage_alignment;
-    uint32_t i;
-    for (i = 0; i < dispatch->binding_count; i++) {
-        const diti_binding *binding = &dispatch->bindings[i];
-        const diti_tensor_info *tensor = &plan->tensors[binding->tensor], *parent = &plan->tensors[tensor->parent];
-        uint64_t begin, stop, size, base, zero;
-        if (!binding->tensor) continue;
-        diti_slice_range(tensor, parent, binding, slice->first_group, slice->first_group + slice->groups, &begin,
-                         &stop);
-        base = diti_slice_memory(plan, dispatch, parent, &ranges[i].buffer);
-        size = diti_element_size(tensor->format);
-        zero = base + tensor->first * size; /* of the tensor's first element; may lie before the range: the difference
-                                               wraps, as in the kernel */
-        ranges[i].offset = (base + begin) / alignment * alignment;
-        ranges[i].range = base + stop - ranges[i].offset;
-        slice->push[binding->offset_word] =
-            (uint32_t)((int64_t)(zero - ranges[i].offset) / (int64_t)binding->element_bytes);
-    }
-}
-
-/* Every binding of the layout is written, since a shader names them all. What an op leaves out repeats its first
-   output: the validation layers take a named binding for a used one, and that one is ordered by barriers anyway. */
-static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dispatch, VkDescriptorSet set,
-                                 const VkDescriptorBufferInfo *ranges) {
-    VkWriteDescriptorSet writes[DITI_MAX_BINDINGS];
-    uint32_t i, first = 0;
-    while (first + 1 < dispatch->binding_count && !dispatch->bindings[first].writes) first++;
-    memset(writes, 0, sizeof writes);
-    for (i = 0; i < DITI_MAX_BINDINGS; i++) {
-        bool used = i < dispatch->binding_count && dispatch->bindings[i].tensor;
-        writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
-        writes[i].dstSet = set;
-        writes[i].dstBinding = i;
-        writes[i].descriptorCount = 1;
-        writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-        writes[i].pBufferInfo = &ranges[used ? i : first];
-    }
-    plan->device->vk.UpdateDescriptorSets(plan->device->device, DITI_MAX_BINDINGS, writes, 0, NULL);
-}
-
-DIT_INTERNAL dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
-    VkDescriptorBufferInfo ranges[DITI_MAX_BINDINGS];
-    VkDescriptorSetAllocateInfo info;
-    size_t i;
-    memset(&info, 0, sizeof info);
-    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
-    info.descriptorPool = plan->descriptors;
-    info.descriptorSetCount = 1;
-    info.pSetLayouts = &plan->device->set_layout;
-    for (i = 0; i < plan->dispatch_count; i++) {
-        diti_plan_dispatch *slice = &plan->dispatches[i];
-        VkResult vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &slice->set);
-        if (vk != VK_SUCCESS)
-            return diti_fail_vk(err, vk, "vkAllocateDescriptorSets failed for op %s (%d)",
-                                plan->sources[slice->source].name, (int)vk);
-        memset(ranges, 0, sizeof ranges);
-        diti_slice_bind(plan, &plan->sources[slice->source], slice, ranges);
-        diti_slice_write_set(plan, &plan->sources[slice->source], slice->set, ranges);
-    }
-    return DIT_OK;
-}
-
-static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t first, uint32_t groups, float us,
-                                    dit_error *err) {
-    diti_plan_dispatch *slice;
-    if (!diti_grow(&plan->device->env, (void **)&plan->dispatches, &plan->dispatch_capacity, plan->dispatch_count,
-                   sizeof *plan->dispatches)) {
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-    }
-    slice = &plan->dispatches[plan->dispatch_count++];
-    memset(slice, 0, sizeof *slice);
-    slice->source = source;
-    slice->first_group = first;
-    slice->groups = groups;
-    slice->us = us;
-    memcpy(slice->push, plan->sources[source].push, sizeof slice->push);
-    slice->push[0] = first;
-    return DIT_OK;
-}
-
-/* Four for each place that a core has for them. A core that holds one workgroup of 256 invocations holds more of
-   smaller ones. Where nobody says how many cores there are, 512 fill all but the largest devices. A processor's threads
-   take workgroups one by one, and are few. */
-DIT_INTERNAL uint32_t diti_dispatch_fills(const diti_device *device, const diti_dispatch *dispatch) {
-    uint32_t size = dispatch->constants[0];
-    if (device->is_cpu) return 1;
-    if (!device->limits.cores_told) return 512;
-    return 4 * device->limits.cores * (size && size < 256 ? 256 / size : 1);
-}
-
-/* The most workgroups of a dispatch in one piece: as many as limit_us has time for, but no fewer than what fills the
-   device unless it was measured that these take too long, and no fewer than take as long as their launch, since pieces
-   that are mostly launches make frames longer, not shorter. */
-static uint32_t diti_slice_most(const diti_plan *plan, uint32_t source) {
-    const diti_dispatch *dispatch = &plan->sources[source];
-    uint32_t align = dispatch->group_align ? dispatch->group_align : 1, most = dispatch->groups, pieces;
-    float us = plan->source_cut_us[source], launch = plan->launch_us, room = plan->limit_us - launch;
-    if (us > plan->limit_us) {
-        double by_cost = (double)dispatch->groups * (double)(room > launch ? room : launch) / (double)(us - launch);
-        if (by_cost < most) most = (uint32_t)by_cost;
-        if (!plan->source_measured[source] && most < diti_dispatch_fills(plan->device, dispatch))
-            most = diti_dispatch_fills(plan->device, dispatch);
-        if (most < plan->source_least[source]) most = plan->source_least[source];
-    }
-    if (most > dispatch->groups) most = dispatch->groups;
-    if (most > plan->device->limits.group_count) most = plan->device->limits.group_count;
-    most = most / align * align;
-    if (most == 0) most = align;
-    pieces = (dispatch->groups - 1) / most + 1; /* of equal size, so that the last one fills the device, too */
-    pieces = (dispatch->groups - 1) / pieces + 1;
-    pieces = (pieces + align - 1) / align * align;
-    return pieces < most ? pieces : most;
-}
-
-static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *err) {
-    const diti_dispatch *dispatch = &plan->sources[source];
-    uint32_t most = diti_slice_most(plan, source), first = 0, groups, culprit = 0;
-    float us = plan->source_cut_us[source];
-    while (first < dispatch->groups) {
-        groups = dispatch->groups - first < most ? dispatch->groups - first : most;
-        groups = diti_slice_fit(plan, dispatch, first, groups, &culprit);
-        if (groups == 0) return diti_slice_too_large(plan, dispatch, culprit, err);
-        if (diti_slice_append(plan, source, first, groups, diti_slice_part_us(plan, dispatch, us, groups), err) < 0)
-            return DIT_ERROR_OUT_OF_HOST_MEMORY;
-        first += groups;
-    }
-    return DIT_OK;
-}
-
-/* --- barriers: one is needed where a dispatch touches what another wrote, or writes what another read, since the last
- * one --- */
-
-typedef struct diti_hazard {
-    VkBuffer buffer; /* of a block; weights are never written */
-    uint64_t begin, end;
-    bool written;
-} diti_hazard;
-typedef struct diti_hazards {
-    diti_hazard items[256];
-    uint32_t count;
-} diti_hazards;
-
-static bool diti_hazard_conflict(const diti_hazards *hazards, const diti_hazard *with, bool reads) {
-    uint32_t i;
-    for (i = 0; i < hazards->count; i++) {
-        const diti_hazard *item = &hazards->items[i];
-        if (item->buffer != with->buffer || item->end <= with->begin || with->end <= item->begin) continue;
-        if (with->written || (reads && item->written)) return true;
-    }
-    return false;
-}
-
-static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_hazard *out) {
-    const diti_dispatch *dispatch = &plan->sources[source];
-    uint32_t i, count = 0;
-    for (i = 0; i < dispatch->binding_count; i++) { /* views of other rows do not meet, unless what is bound does */
-        const diti_tensor_info *tensor = &plan->tensors[dispatch->bindings[i].tensor];
-        const diti_tensor_info *parent = &plan->tensors[tensor->parent];
-        uint64_t size = diti_element_size(tensor->format);
-        if (!dispatch->bindings[i].tensor || parent->storage == DITI_STORAGE_WEIGHT) continue;
-        out[count].buffer = plan->blocks[parent->block].buffer.buffer;
-        out[count].begin = parent->offset + tensor->first * size;
-        out[count].end = (out[count].begin + (uint64_t)tensor->rows * tensor->pitch * size + 15u) & ~(uint64_t)15u;
-        out[count].begin -= out[count].begin % plan->device->limits.storage_alignment;
-        out[count].written = dispatch->bindings[i].writes;
-        count++;
-    }
-    return count;
-}
-
-static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazards *hazards) {
-    diti_hazard mine[DITI_MAX_BINDINGS];
-    uint32_t count = diti_hazards_of(plan, source, mine), i;
-    bool barrier = hazards->count + count > DITI_COUNT(hazards->items);
-    for (i = 0; i < count && !barrier; i++) barrier = diti_hazard_conflict(hazards, &mine[i], true);
-    if (barrier) hazards->count = 0;
-    for (i = 0; i < count; i++) hazards->items[hazards->count++] = mine[i];
-    return barrier;
-}
-
-/* --- gathering into command buffers --- */
-
-static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *err) {
-    diti_plan_slice *slice;
-    if (!diti_grow(&plan->device->env, (void **)&plan->slices, &plan->slice_capacity, plan->slice_count,
-                   sizeof *plan->slices)) {
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-    }
-    slice = &plan->slices[plan->slice_count++];
-    memset(slice, 0, sizeof *slice);
-    slice->segment = segment;
-    slice->first = (uint32_t)plan->dispatch_count;
-    slice->group = DITI_NO_GROUP;
-    plan->segments[segment].count++;
-    return DIT_OK;
-}
-
-/* Of streamed weights that a dispatch reads. */
-static uint32_t diti_slice_group(const diti_plan *plan, uint32_t source) {
-    return plan->source_groups ? plan->source_groups[source] : DITI_NO_GROUP;
-}
-
-/* Whether a piece belongs into a command buffer of its own: that would become too long, or reads another group. */
-static bool diti_slice_is_full(const diti_plan *plan, const diti_plan_slice *slice, const diti_plan_dispatch *piece) {
-    uint32_t group = diti_slice_group(plan, piece->source);
-    if (slice->count && slice->us + piece->us > plan->limit_us) return true;
-    return group != DITI_NO_GROUP && slice->group != DITI_NO_GROUP && slice->group != group;
-}
-
-/* Moves the pieces of the newest dispatch, [from, dispatch_count), into command buffers. These begin with a barrier,
-   unless they go on with the dispatch that the one before ends with: workgroups of a dispatch never depend on each
-   other, and what the dispatch depends on is behind the barrier of its first piece. Synchronization validation compares
-   what descriptors bind and knows no workgroups: where it may watch, pieces are ordered as dispatches are, so that it
-   has nothing to say. */
-static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t from, diti_hazards *hazards,
-                                    dit_error *err) {
-    size_t i;
-    for (i = from; i < plan->dispatch_count; i++) {
-        diti_plan_dispatch *piece = &plan->dispatches[i];
-        diti_plan_slice *slice = &plan->slices[plan->slice_count - 1];
-        if (diti_slice_is_full(plan, slice, piece) ||
-            (slice->count && i == from && piece->source + 1 == plan->slice_starts)) {
-            if (diti_slice_open(plan, segment, err) < 0) return DIT_ERROR_OUT_OF_HOST_MEMORY;
-            slice = &plan->slices[plan->slice_count - 1];
-            slice->first = (uint32_t)i;
-            if (i == from || plan->device->validated) hazards->count = 0;
-        }
-        if (i == from || plan->device->validated)
-            piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
-        if (slice->group == DITI_NO_GROUP) slice->group = diti_slice_group(plan, piece->source);
-        slice->count++;
-        slice->us += piece->us;
-        slice->cut_us = slice->us;
-        slice->planned_us +=
-            diti_slice_part_us(plan, &plan->sources[piece->source], plan->source_us[piece->source], piece->groups);
-    }
-    return DIT_OK;
-}
-
-/* Exchanges begin and end between command buffers: notes how many of them come before a dispatch, and opens another one
-   where an exchange needs it. */
-static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t dispatch, bool last, uint32_t *event,
-                                  diti_hazards *hazards, dit_error *err) {
-    bool filled = plan->slices[plan->slice_count - 1].count > 0;
-    uint32_t before = plan->segments[segment].count - (filled ? 0u : 1u), first = *event;
-    for (; *event < plan->event_count; ++*event) {
-        diti_exchange_event *at = &plan->events[*event];
-        if (at->segment != segment || at->place != dispatch) break;
-        at->slice = before;
-        hazards->count = 0;
-    }
-    return first == *event || !filled || last ? DIT_OK : diti_slice_open(plan, segment, err);
-}
-
-static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t first, uint32_t count, uint32_t *event,
-                                     dit_error *err) {
-    diti_hazards hazards;
-    uint32_t i;
-    dit_result result;
-    hazards.count = 0;
-    plan->segments[segment].first = (uint32_t)plan->slice_count;
-    plan->segments[segment].count = 0;
-    result = diti_slice_open(plan, segment, err);
-    for (i = first; i < first + count && result >= 0; i++) {
-        size_t from = plan->dispatch_count;
-        result = diti_slice_meet(plan, segment, i, false, event, &hazards, err);
-        if (result >= 0) result = diti_slice_cut(plan, i, err);
-        if (result >= 0) result = diti_slice_gather(plan, segment, from, &hazards, err);
-    }
-    return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, event, &hazards, err);
-}
-
-DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err) {
-    uint32_t segment, event = 0, first = 0, count;
-    dit_result result = DIT_OK;
-    plan->dispatches = NULL;
-    plan->slices = NULL;
-    plan->dispatch_count = plan->dispatch_capacity = plan->slice_count = plan->slice_capacity = 0;
-    for (segment = 0; segment < plan->segment_count && result >= 0; segment++, first += count) {
-        count = plan->segment_sources[segment];
-        plan->first_event[segment] = event;
-        result = diti_slice_segment(plan, segment, first, count, &event, err);
-    }
-    plan->first_event[plan->segment_count] = event;
-    plan->recuts++;
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
-    const diti_env *env = &plan->device->env;
-    dit_result result = diti_plan_make_groups(plan, graph, err);
-    uint32_t i;
-    if (result < 0) return result;
-    plan->source_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_us);
-    plan->source_cut_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_cut_us);
-    plan->source_measured = (bool *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_measured);
-    plan->source_least = (uint32_t *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_least);
-    if (!plan->source_us || !plan->source_cut_us || !plan->source_measured || !plan->source_least)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-    for (i = 0; i < plan->source_count; i++)
-        plan->source_us[i] = plan->source_cut_us[i] = diti_dispatch_us(&plan->device->speed, &plan->sources[i]);
-    plan->launch_us = plan->device->speed.launch_us;
-    plan->limit_us = (float)(graph->slice_us ? graph->slice_us : plan->device->max_slice_us);
-    plan->segment_count = graph->segment_count;
-    for (i = 0; i < graph->segment_count; i++) {
-        plan->segments[i] = graph->segments[i];
-        plan->segment_sources[i] = graph->segments[i].count;
-    }
-    return diti_plan_slice_sources(plan, err);
-}
-
-/* ==== src/graph/profile.c ==== */
-/* Traced plans: where the timestamps of a slice are, when they may be read, and what they say. */
-
-/* --- layout --- */
-
-/* A repeated segment of few slices may have the same one in flight several times. */
-static uint32_t diti_profile_sets(const diti_plan *plan, const diti_plan_slice *slice) {
-    const diti_segment *segment = &plan->segments[slice->segment];
-    uint32_t sets = segment->repeated ? DITI_PROFILE_SETS / segment->count : 1;
-    return sets ? sets : 1;
-}
-
-/* Gives each slice its queries; returns the largest set. */
-static uint32_t diti_profile_lay_out(diti_plan *plan, diti_profile *profile) {
-    uint32_t i, largest = 2;
-    for (i = 0; i < plan->slice_count; i++) {
-        diti_profile_slice *slice = &profile->slices[i];
-        slice->first_query = profile->query_count;
-        slice->stride = 2 + (profile->ops ? 2 * plan->slices[i].count : 0);
-        slice->sets = diti_profile_sets(plan, &plan->slices[i]);
-        profile->query_count += slice->stride * slice->sets;
-        profile->flight_capacity += slice->sets;
-        if (slice->stride > largest) largest = slice->stride;
-    }
-    return largest;
-}
-
-DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err) {
-    const diti_env *env = &plan->device->env;
-    diti_trace *trace = plan->device->trace;
-    diti_profile *profile;
-    uint32_t largest;
-    if (!trace) return DIT_OK;
-    profile = (diti_profile *)diti_alloc_zero(env, sizeof *profile);
-    plan->profile = profile;
-    if (!profile) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
-    profile->ops = !trace->light && plan->device->limits.timestamp_bits;
-    diti_lock(&trace->lock);
-    profile->id = ++trace->plans;
-    diti_unlock(&trace->lock);
-    profile->slices = (diti_profile_slice *)diti_alloc_array(env, plan->slice_count + 1, sizeof *profile->slices);
-    if (!profile->slices) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
-    largest = diti_profile_lay_out(plan, profile);
-    profile->ticks = (uint64_t *)diti_alloc_array(env, largest, sizeof *profile->ticks);
-    profile->flights =
-        (diti_profile_flight *)diti_alloc_array(env, profile->flight_capacity + 1, sizeof *profile->flights);
-    if (!profile->ticks || !profile->flights)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
-    return DIT_OK;
-}
-
-/* --- what is in flight --- */
-
-static diti_profile_flight *diti_profile_flight_at(diti_profile *profile, uint32_t i) {
-    return &profile->flights[(profile->flight_first + i) % profile->flight_capacity];
-}
-
-/* Events that a slice would have made. */
-static uint32_t diti_profile_events(const diti_plan *plan, uint32_t slice) {
-    if (plan->device->trace->light) return 0;
-    return 1 + (plan->profile->ops ? plan->slices[slice].count : 0);
-}
-
-static void diti_profile_lose(diti_plan *plan, const diti_profile_flight *flight) {
-    diti_trace_drop(plan->device->trace, diti_profile_events(plan, flight->slice));
-    diti_trace_finished(plan->device->trace, flight->submission, (uint8_t)plan->device->ordinal, 0, 0);
-}
-
-/* The next set's last run is still queued: its timestamps will be overwritten. */
-static void diti_profile_overrun(diti_plan *plan, uint32_t slice) {
-    diti_profile *profile = plan->profile;
-    uint32_t i;
-    for (i = 0; i < profile->flight_count; i++) {
-        diti_profile_flight *flight = diti_profile_flight_at(profile, i);
-        if (flight->slice != slice || flight->set != profile->slices[slice].next || flight->lost) continue;
-        flight->lost = true;
-        profile->slices[slice].busy--;
-    }
-}
-
-DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice) {
-    uint32_t index = plan->segments[segment].first + slice;
-    if (!plan->profile) return !plan->queries || plan->slices[index].measured || !plan->slices[index].value;
-    return plan->profile->slices[index].busy < plan->profile->slices[index].sets;
-}
-
-DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice) {
-    diti_profile_slice *entry = &plan->profile->slices[slice];
-    return entry->commands[entry->next];
-}
-
-/* A flight that was lost may leave the ring only in its turn: where it is full, the oldest one goes. */
-static diti_profile_flight *diti_profile_new_flight(diti_plan *plan) {
-    diti_profile *profile = plan->profile;
-    if (profile->flight_count == profile->flight_capacity) {
-        diti_profile_flight *oldest = diti_profile_flight_at(profile, 0);
-        if (!oldest->lost) profile->slices[oldest->slice].busy--;
-        diti_profile_lose(plan, oldest);
-        profile->flight_first = (profile->flight_first + 1) % profile->flight_capacity;
-        profile->flight_count--;
-    }
-    return diti_profile_flight_at(profile, profile->flight_count++);
-}
-
-/* How often the segment of a slice has begun since the plan's first one did. */
-static uint32_t diti_profile_run_of(diti_plan *plan, uint32_t slice) {
-    uint32_t *runs = plan->profile->runs, segment = plan->slices[slice].segment;
-    if (slice == 0) memset(runs, 0, sizeof plan->profile->runs);
-    if (slice == plan->segments[segment].first) runs[segment]++;
-    return runs[segment];
-}
-
-DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64_t submit_ns) {
-    diti_profile_slice *entry = &plan->profile->slices[slice];
-    diti_profile_flight *flight;
-    if (entry->busy == entry->sets) diti_profile_overrun(plan, slice);
-    flight = diti_profile_new_flight(plan);
-    memset(flight, 0, sizeof *flight);
-    flight->value = plan->submitted;
-    flight->submission = diti_trace_submitted(plan->device->trace);
-    flight->submit_ns = submit_ns;
-    flight->slice = slice;
-    flight->set = entry->next;
-    flight->step = diti_profile_run_of(plan, slice);
-    entry->next = (entry->next + 1) % entry->sets;
-    entry->busy++;
-}
-
-/* --- what the timestamps say --- */
-
-static void diti_profile_describe(const diti_plan *plan, const diti_profile_flight *flight, diti_trace_event *event) {
-    const diti_plan_slice *slice = &plan->slices[flight->slice];
-    const diti_segment *segment = &plan->segments[slice->segment];
-    event->lane = DITI_LANE_GPU;
-    event->device = (uint8_t)plan->device->ordinal;
-    event->plan = plan->profile->id;
-    event->slice = flight->slice - segment->first;
-    event->step = flight->step;
-    diti_format(event->segment, sizeof event->segment, "%s", segment->name);
-}
-
-/* The tensor that tells which of many alike an op is: its weight, else what it writes. */
-static const diti_tensor_info *diti_profile_subject(const diti_plan *plan, const diti_dispatch *source) {
-    const diti_tensor_info *written = NULL;
-    uint32_t i;
-    for (i = 0; i < source->binding_count; i++) {
-        const diti_tensor_info *tensor = &plan->tensors[source->bindings[i].tensor];
-        if (!source->bindings[i].tensor) continue;
-        if (tensor->part) return tensor;
-        if (source->bindings[i].writes && !written) written = tensor;
-    }
-    return written;
-}
-
-static void diti_profile_shape(const diti_plan *plan, const diti_dispatch *source, diti_trace_event *event) {
-    static const uint8_t kinds[DITI_COST_KINDS] = {DITI_TRACE_PRODUCT, DITI_TRACE_ATTENTION, DITI_TRACE_CONVOLUTION,
-                                                   DITI_TRACE_MEMORY};
-    uint32_t i;
-    event->kind = kinds[source->cost_kind];
-    memcpy(event->shape, source->shape, sizeof event->shape);
-    for (i = 0; i < source->binding_count && event->kind == DITI_TRACE_MEMORY; i++) {
-        const diti_tensor_info *tensor = &plan->tensors[source->bindings[i].tensor];
-        if (!source->bindings[i].tensor || !source->bindings[i].writes) continue;
-        event->shape[0] = tensor->rows;
-        event->shape[1] = tensor->columns;
-        return;
-    }
-}
-
-static void diti_profile_add_op(const diti_plan *plan, const diti_plan_dispatch *part, diti_trace_event *event) {
-    const diti_dispatch *source = &plan->sources[part->source];
-    const diti_tensor_info *subject = diti_profile_subject(plan, source);
-    double share = (double)part->groups / (double)source->groups;
-    event->name = source->name;
-    event->flops = source->flops * share;
-    event->bytes = source->memory_bytes * share;
-    event->first = part->first_group;
-    event->groups = part->groups;
-    event->all_groups = source->groups;
-    diti_profile_shape(plan, source, event);
-    diti_format(event->text, sizeof event->text, "%s", subject ? subject->name : "");
-    diti_trace_add(plan->device->trace, event);
-}
-
-static void diti_profile_add_slice(const diti_plan *plan, const diti_profile_flight *flight, uint64_t begin_ns,
-                                   uint64_t end_ns) {
-    const diti_plan_slice *slice = &plan->slices[flight->slice];
-    diti_trace_event event = DITI_ZERO;
-    diti_profile_describe(plan, flight, &event);
-    event.kind = DITI_TRACE_SLICE;
-    event.begin_ns = begin_ns;
-    event.end_ns = end_ns;
-    event.busy_ns = (uint64_t)((double)slice->cut_us * 1e3);
-    event.count = slice->count;
-    diti_format(event.text, sizeof event.text, "%s", event.segment);
-    diti_trace_add(plan->device->trace, &event);
-}
-
-/* Of two timestamps in the trace's time. */
-static void diti_profile_span(const diti_plan *plan, const uint64_t *ticks, uint64_t now_ns, uint64_t *begin_ns,
-                              uint64_t *end_ns) {
-    *begin_ns = diti_trace_device_ns(plan->device, ticks[0], now_ns);
-    *end_ns = diti_trace_device_ns(plan->device, ticks[1], now_ns);
-    if (*end_ns < *begin_ns) *end_ns = *begin_ns;
-}
-
-static void diti_profile_add_ops(const diti_plan *plan, const diti_profile_flight *flight, uint64_t now_ns) {
-    const diti_plan_slice *slice = &plan->slices[flight->slice];
-    const uint64_t *ticks = plan->profile->ticks + 2;
-    uint32_t i;
-    for (i = 0; i < slice->count; i++, ticks += 2) {
-        diti_trace_event event = DITI_ZERO;
-        diti_profile_describe(plan, flight, &event);
-        diti_profile_span(plan, ticks, now_ns, &event.begin_ns, &event.end_ns);
-        diti_profile_add_op(plan, &plan->dispatches[slice->first + i], &event);
-    }
-}
-
-/* The times of a finished slice; false: they cannot be had. Without timestamps: when the host saw it come and go. */
-static bool diti_profile_times(diti_plan *plan, const diti_profile_flight *flight, uint64_t now_ns, uint64_t *begin_ns,
-                               uint64_t *end_ns) {
-    const diti_profile_slice *entry = &plan->profile->slices[flight->slice];
-    diti_device *device = plan->device;
-    uint64_t *ticks = plan->profile->ticks;
-    size_t size = entry->stride * sizeof *ticks;
-    if (flight->lost) return false;
-    if (!plan->queries) {
-        *begin_ns = flight->submit_ns > plan->profile->last_end_ns ? flight->submit_ns : plan->profile->last_end_ns;
-        *end_ns = plan->profile->last_end_ns = now_ns;
-        return true;
-    }
-    if (device->vk.GetQueryPoolResults(device->device, plan->queries, entry->first_query + flight->set * entry->stride,
-                                       entry->stride, size, ticks, sizeof *ticks, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
-        return false;
-    diti_profile_span(plan, ticks, now_ns, begin_ns, end_ns);
-    return true;
-}
-
-static void diti_profile_learn(diti_plan *plan, uint32_t slice, uint64_t ns) {
-    if (!plan->queries) return;
-    if (diti_plan_feigned_us(plan, &plan->slices[slice]) > 0)
-        diti_plan_took(plan, slice, diti_plan_feigned_us(plan, &plan->slices[slice]));
-    else
-        diti_plan_took(plan, slice, (float)((double)ns * 1e-3));
-}
-
-static void diti_profile_finish(diti_plan *plan, const diti_profile_flight *flight) {
-    diti_trace *trace = plan->device->trace;
-    uint64_t now_ns = diti_trace_now(trace), begin_ns, end_ns;
-    if (!flight->lost) plan->profile->slices[flight->slice].busy--;
-    if (!diti_profile_times(plan, flight, now_ns, &begin_ns, &end_ns)) {
-        diti_profile_lose(plan, flight);
-        return;
-    }
-    diti_profile_learn(plan, flight->slice, end_ns - begin_ns);
-    if (!trace->light) diti_profile_add_slice(plan, flight, begin_ns, end_ns);
-    if (plan->profile->ops) diti_profile_add_ops(plan, flight, now_ns);
-    diti_trace_finished(trace, flight->submission, (uint8_t)plan->device->ordinal, begin_ns, end_ns);
-}
-
-DIT_INTERNAL void diti_profile_collect(diti_plan *plan) {
-    diti_profile *profile = plan->profile;
-    uint64_t done = 0;
-    if (!profile->flight_count || diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0) return;
-    while (profile->flight_count && diti_profile_flight_at(profile, 0)->value <= done) {
-        diti_profile_finish(plan, diti_profile_flight_at(profile, 0));
-        profile->flight_first = (profile->flight_first + 1) % profile->flight_capacity;
-        profile->flight_count--;
-    }
-}
-
-DIT_INTERNAL void diti_profile_free(diti_plan *plan) {
-    diti_profile *profile = plan->profile;
-    const diti_env *env = &plan->device->env;
-    if (!profile) return;
-    if (profile->flight_count) diti_profile_collect(plan);
-    for (; profile->flight_count; profile->flight_count--) {
-        diti_profile_lose(plan, diti_profile_flight_at(profile, 0));
-        profile->flight_first = (profile->flight_first + 1) % profile->flight_capacity;
-    }
-    diti_free(env, profile->slices);
-    diti_free(env, profile->flights);
-    diti_free(env, profile->ticks);
-    diti_free(env, profile);
-    plan->profile = NULL;
-}
-
-/* ==== src/graph/record.c ==== */
-/* Command buffers: recorded once, submitted again and again, or executed inside the application's own. */
-
-static void diti_record_barrier(const diti_plan *plan, VkCommandBuffer commands, VkPipelineStageFlags from,
-                                VkPipelineStageFlags to) {
-    VkMemoryBarrier barrier;
-    memset(&barrier, 0, sizeof barrier);
-    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-    barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
-    barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
-    plan->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
-}
-
-/* The start of a run: states become zero, inputs arrive from the host's staging memory. */
-static void diti_record_start(const diti_plan *plan, VkCommandBuffer commands) {
-    size_t i;
-    for (i = 0; i < plan->block_count; i++) {
-        const diti_plan_block *block = &plan->blocks[i];
-        VkBufferCopy copy;
-        memset(&copy, 0, sizeof copy);
-        copy.size = block->size;
-        if (block->storage == DITI_STORAGE_STATE)
-            plan->device->vk.CmdFillBuffer(commands, block->buffer.buffer, 0, VK_WHOLE_SIZE, 0);
-        if (block->storage == DITI_STORAGE_INPUT)
-            plan->device->vk.CmdCopyBuffer(commands, block->staging.buffer, block->buffer.buffer, 1, &copy);
-    }
-    diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
-                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
-}
-
-/* When everything before it is over, so that times of dispatches never overlap and add up to their slice's. */
-static void diti_record_stamp(const diti_plan *plan, VkCommandBuffer commands, uint32_t query) {
-    plan->device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, plan->queries, query);
-}
-
-/* After the last slice of a segment: what its guards say, for the host. */
-static void diti_record_report(const diti_plan *plan, VkCommandBuffer commands) {
-    VkMemoryBarrier barrier;
-    VkBufferCopy copy;
-    VkBuffer guards;
-    memset(&copy, 0, sizeof copy);
-    memset(&barrier, 0, sizeof barrier);
-    guards = diti_plan_buffer(plan, plan->guards, &copy.srcOffset, &copy.size);
-    diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT);
-    plan->device->vk.CmdCopyBuffer(commands, guards, plan->report.buffer, 1, &copy);
-    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-    barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
-    barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
-    plan->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
-                                        &barrier, 0, NULL, 0, NULL);
-}
-
-DIT_INTERNAL void diti_plan_record_guards(const diti_plan *plan, VkCommandBuffer commands) {
-    const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    const diti_plan_block *block = &plan->blocks[plan->tensors[plan->guards].block];
-    VkBufferCopy copy;
-    memset(&copy, 0, sizeof copy);
-    diti_plan_buffer(plan, plan->guards, &copy.dstOffset, &copy.size);
-    copy.srcOffset = copy.dstOffset;
-    diti_record_barrier(plan, commands, work, VK_PIPELINE_STAGE_TRANSFER_BIT);
-    plan->device->vk.CmdCopyBuffer(commands, block->staging.buffer, block->buffer.buffer, 1, &copy);
-}
-
-static bool diti_record_ends_segment(const diti_plan *plan, const diti_plan_slice *slice) {
-    const diti_segment *segment = &plan->segments[slice->segment];
-    return slice == &plan->slices[segment->first + segment->count - 1];
-}
-
-/* begin: the query that is written behind the leading barrier, when what came before is over; stamps: the query before
-   the first dispatch, the others follow; UINT32_MAX: no timestamps. */
-static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands,
-                              uint32_t begin, uint32_t stamps) {
-    const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    const diti_vk_api *vk = &plan->device->vk;
-    VkPipeline bound = VK_NULL_HANDLE;
-    uint32_t i;
-    if (!slice->count || plan->dispatches[slice->first].barrier) diti_record_barrier(plan, commands, work, work);
-    if (begin != UINT32_MAX) diti_record_stamp(plan, commands, begin);
-    if (slice == &plan->slices[0]) diti_record_start(plan, commands);
-    for (i = slice->first; i < slice->first + slice->count; i++) {
-        const diti_plan_dispatch *dispatch = &plan->dispatches[i];
-        const diti_dispatch *source = &plan->sources[dispatch->source];
-        if (dispatch->barrier && i > slice->first)
-            diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
-        if (dispatch->pipeline != bound)
-            vk->CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
-        bound = dispatch->pipeline;
-        vk->CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan->device->pipeline_layout, 0, 1,
-                                  &dispatch->set, 0, NULL);
-        vk->CmdPushConstants(commands, plan->device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                             source->push_count * 4u, dispatch->push);
-        if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
-        vk->CmdDispatch(commands, dispatch->groups, 1, 1);
-        if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
-    }
-    if (plan->guards && diti_record_ends_segment(plan, slice)) diti_record_report(plan, commands);
-}
-
-static dit_result diti_record_begin(const diti_plan *plan, VkCommandBuffer commands, bool secondary, dit_error *err) {
-    VkCommandBufferInheritanceInfo inheritance;
-    VkCommandBufferBeginInfo info;
-    VkResult vk;
-    memset(&inheritance, 0, sizeof inheritance);
-    memset(&info, 0, sizeof info);
-    inheritance.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_INHERITANCE_INFO;
-    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT; /* the same step may be queued twice */
-    info.pInheritanceInfo = secondary ? &inheritance : NULL;
-    vk = plan->device->vk.BeginCommandBuffer(commands, &info);
-    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkBeginCommandBuffer failed (%d)", (int)vk);
-}
-
-static dit_result diti_record_end(diti_plan *plan, VkCommandBuffer commands, dit_error *err) {
-    VkResult vk = plan->device->vk.EndCommandBuffer(commands);
-    plan->counters.recordings++;
-    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%d)", (int)vk);
-}
-
-static dit_result diti_record_allocate(const diti_plan *plan, VkCommandPool pool, VkCommandBufferLevel level,
-                                       VkCommandBuffer *out, dit_error *err) {
-    VkCommandBufferAllocateInfo info;
-    VkResult vk;
-    memset(&info, 0, sizeof info);
-    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    info.commandPool = pool;
-    info.level = level;
-    info.commandBufferCount = 1;
-    vk = plan->device->vk.AllocateCommandBuffers(plan->device->device, &info, out);
-    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkAllocateCommandBuffers failed (%d)", (int)vk);
-}
-
-static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *err) {
-    diti_plan_slice *slice = &plan->slices[index];
-    dit_result result =
-        diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err);
-    if (result >= 0) result = diti_record_begin(plan, slice->primary, false, err);
-    if (result < 0) return result;
-    if (plan->queries) plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
-    diti_record_slice(plan, slice, slice->primary, plan->queries ? (uint32_t)index * 2 : UINT32_MAX, UINT32_MAX);
-    if (plan->queries) diti_record_stamp(plan, slice->primary, (uint32_t)index * 2 + 1);
-    return diti_record_end(plan, slice->primary, err);
-}
-
-static dit_result diti_record_traced(diti_plan *plan, size_t index, uint32_t set, dit_error *err) {
-    diti_profile_slice *entry = &plan->profile->slices[index];
-    VkCommandBuffer *commands = &entry->commands[set];
-    uint32_t query = entry->first_query + set * entry->stride;
-    dit_result result = diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err);
-    if (result >= 0) result = diti_record_begin(plan, *commands, false, err);
-    if (result < 0) return result;
-    if (plan->queries) plan->device->vk.CmdResetQueryPool(*commands, plan->queries, query, entry->stride);
-    diti_record_slice(plan, &plan->slices[index], *commands, plan->queries ? query : UINT32_MAX,
-                      plan->profile->ops ? query + 2 : UINT32_MAX);
-    if (plan->queries) diti_record_stamp(plan, *commands, query + 1);
-    return diti_record_end(plan, *commands, err);
-}
-
-static dit_result diti_record_create_pool(const diti_plan *plan, VkCommandPool *out, dit_error *err) {
-    VkCommandPoolCreateInfo info;
-    VkResult vk;
-    if (*out) return DIT_OK;
-    memset(&info, 0, sizeof info);
-    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-    info.queueFamilyIndex = plan->device->queue_family;
-    vk = plan->device->vk.CreateCommandPool(plan->device->device, &info, plan->device->callbacks, out);
-    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkCreateCommandPool failed (%d)", (int)vk);
-}
-
-static dit_result diti_record_create_queries(diti_plan *plan, dit_error *err) {
-    VkQueryPoolCreateInfo info;
-    VkResult vk;
-    if (plan->queries || plan->device->limits.timestamp_bits == 0) return DIT_OK;
-    memset(&info, 0, sizeof info);
-    info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
-    info.queryType = VK_QUERY_TYPE_TIMESTAMP;
-    info.queryCount = plan->profile ? plan->profile->query_count : (uint32_t)plan->slice_count * 2;
-    vk = plan->device->vk.CreateQueryPool(plan->device->device, &info, plan->device->callbacks, &plan->queries);
-    return vk == VK_SUCCESS
-               ? DIT_OK
-               : diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", info.queryCount, (int)vk);
-}
-
-static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
-    dit_result result =
-        diti_record_allocate(plan, plan->other_commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err);
-    if (result >= 0) result = diti_record_begin(plan, plan->restore, false, err);
-    if (result < 0) return result;
-    diti_plan_record_guards(plan, plan->restore);
-    return diti_record_end(plan, plan->restore, err);
-}
-
-DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err) {
-    dit_result result = diti_timeline_create(plan->device, &plan->timeline, err);
-    if (result >= 0) result = diti_record_create_pool(plan, &plan->other_commands, err);
-    if (result >= 0 && plan->guards) result = diti_record_restore(plan, err);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_RECORD, "record");
-    dit_result result = diti_record_create_pool(plan, &plan->commands, err);
-    uint32_t set;
-    size_t i;
-    if (result >= 0) result = diti_record_create_queries(plan, err);
-    for (i = 0; i < plan->slice_count && result >= 0; i++) {
-        if (!plan->profile && !plan->slices[i].primary) result = diti_record_primary(plan, i, err);
-        for (set = 0; plan->profile && set < plan->profile->slices[i].sets && result >= 0; set++)
-            if (!plan->profile->slices[i].commands[set]) result = diti_record_traced(plan, i, set, err);
-    }
-    diti_trace_close(&scope, 0);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err) {
-    dit_result result = diti_record_create_pool(plan, &plan->commands, err);
-    size_t i;
-    if (result >= 0) result = diti_frames_create(plan, err);
-    for (i = 0; i < plan->slice_count && result >= 0; i++) {
-        diti_plan_slice *slice = &plan->slices[i];
-        if (slice->secondary) continue;
-        result = diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err);
-        if (result >= 0) result = diti_record_begin(plan, slice->secondary, true, err);
-        if (result < 0) return result;
-        diti_record_slice(plan, slice, slice->secondary, UINT32_MAX, UINT32_MAX);
-        result = diti_record_end(plan, slice->secondary, err);
-    }
-    return result;
-}
-
-static diti_plan_slice *diti_record_count(diti_plan *plan, uint32_t segment, uint32_t slice) {
-    diti_plan_slice *entry = &plan->slices[plan->segments[segment].first + slice];
-    plan->counters.dispatches += entry->count;
-    return entry;
-}
-
-DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands) {
-    plan->device->vk.CmdExecuteCommands(commands, 1, &diti_record_count(plan, segment, slice)->secondary);
-    diti_frame_add(plan, plan->segments[segment].first + slice, commands);
-}
-
-/* --- what slices took --- */
-
-/* The first time counts as it is; later a longer one only by a quarter, since whatever else the machine does now and
-   then makes a slice longer, and nothing makes it shorter. */
-DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us) {
-    diti_plan_slice *entry = &plan->slices[slice];
-    plan->last_slice_us = (uint32_t)(us + 0.5f);
-    entry->us = entry->measured && us > entry->us ? entry->us + (us - entry->us) / 4 : us;
-    entry->measured = true;
-}
-
-static void diti_record_read(diti_plan *plan, uint32_t slice) {
-    const diti_limits *limits = &plan->device->limits;
-    uint64_t ticks[2], mask = limits->timestamp_bits >= 64 ? UINT64_MAX : ((uint64_t)1 << limits->timestamp_bits) - 1;
-    if (diti_plan_feigned_us(plan, &plan->slices[slice]) > 0) {
-        diti_plan_took(plan, slice, diti_plan_feigned_us(plan, &plan->slices[slice]));
-        return;
-    }
-    if (plan->device->vk.GetQueryPoolResults(plan->device->device, plan->queries, slice * 2, 2, sizeof ticks, ticks,
-                                             sizeof ticks[0], VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
-        return;
-    diti_plan_took(plan, slice,
-                   (float)((double)((ticks[1] - ticks[0]) & mask) * (double)limits->timestamp_period * 1e-3));
-}
-
-DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
-    uint64_t done = 0;
-    if (plan->profile) {
-        diti_profile_collect(plan);
-        return;
-    }
-    if (!plan->unread_count || diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0) return;
-    for (; plan->unread_count; plan->unread_count--) {
-        const diti_plan_unread *entry = &plan->unread[plan->unread_first];
-        if (entry->value > done) return;
-        /* else it was submitted again, which overwrites the timestamps */
-        if (plan->slices[entry->slice].value == entry->value) diti_record_read(plan, entry->slice);
-        plan->unread_first = (plan->unread_first + 1) % DITI_UNREAD_SLICES;
-    }
-}
-
-/* Where the ring is full the oldest one goes. */
-static void diti_record_submitted(diti_plan *plan, uint32_t slice) {
-    diti_plan_unread *entry;
-    plan->slices[slice].value = plan->submitted;
-    if (!plan->queries) return;
-    if (plan->unread_count == DITI_UNREAD_SLICES) {
-        plan->unread_first = (plan->unread_first + 1) % DITI_UNREAD_SLICES;
-        plan->unread_count--;
-    }
-    entry = &plan->unread[(plan->unread_first + plan->unread_count++) % DITI_UNREAD_SLICES];
-    entry->slice = slice;
-    entry->value = plan->submitted;
-}
-
-/* --- submitting --- */
-
-/* submission: with what it waits for, or zero. */
-static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, diti_submission *submission,
-                                     dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
-    dit_result result;
-    submission->commands = &commands;
-    submission->count = commands ? 1 : 0;
-    submission->signal = plan->timeline;
-    submission->signal_value = plan->submitted + 1;
-    result = diti_submit_after(plan->device, submission, err);
-    diti_trace_close(&scope, 0);
-    if (result < 0) return result;
-    plan->counters.submits++;
-    plan->submitted++;
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
-                                         dit_error *err) {
-    diti_submission submission = DITI_ZERO;
-    return diti_plan_submit_after(plan, segment, slice, &submission, value, err);
-}
-
-DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
-                                               diti_submission *submission, uint64_t *value, dit_error *err) {
-    uint32_t index = plan->segments[segment].first + slice;
-    uint32_t group = plan->slices[index].group;
-    uint64_t begin_ns;
-    dit_result result = DIT_OK;
-    if (!plan->profile && !plan->slices[index].primary) /* the run before was recorded, and its slices cut anew */
-        result = diti_plan_record_primaries(plan, err);
-    if (result >= 0 && group != DITI_NO_GROUP) result = diti_stream_claim(plan, group, submission, err);
-    if (result < 0) return result;
-    begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
-    diti_plan_learn(plan);
-    result = diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary,
-                                submission, err);
-    if (group != DITI_NO_GROUP) diti_stream_release(plan, group, result >= 0);
-    if (result < 0) return result;
-    diti_record_count(plan, segment, slice);
-    if (plan->profile)
-        diti_profile_submitted(plan, index, begin_ns);
-    else
-        diti_record_submitted(plan, index);
-    *value = plan->submitted;
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
-                                                  dit_error *err) {
-    diti_submission submission = DITI_ZERO;
-    dit_result result = diti_record_submit(plan, commands, &submission, err);
-    if (result >= 0) *value = plan->submitted;
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission *submission, dit_error *err) {
-    return diti_record_submit(plan, VK_NULL_HANDLE, submission, err);
-}
-
-DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline; }
-
-DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan) { return plan->last_slice_us; }
-
-DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out) { *out = plan->counters; }
-
-/* ==== src/graph/frames.c ==== */
-/* Frames: what calls of dit_job_record have put into the application's command buffers, and how long that took. Times
-   come from timestamps between the slices, in the application's own order of commands, or from the application. */
-
-/* Timestamps of a frame: before its first slice and behind each of them. */
-#define DITI_FRAME_QUERIES (DITI_FRAME_SLICES + 1)
-
-static diti_frame *diti_frame_at(diti_frames *frames, uint64_t number) { return &frames->list[number % frames->most]; }
-
-static uint32_t diti_frame_query(const diti_frames *frames, uint64_t number) {
-    return (uint32_t)(number % frames->most) * DITI_FRAME_QUERIES;
-}
-
-static bool diti_frames_stamped(const diti_frames *frames) { return frames->queries && !frames->reported; }
-
-static void diti_frames_reset(diti_device *device, VkCommandBuffer commands, void *user) {
-    const diti_frames *frames = (const diti_frames *)user;
-    device->vk.CmdResetQueryPool(commands, frames->queries, 0, frames->most * DITI_FRAME_QUERIES);
-}
-
-/* All timestamps are reset once, so that asking for those of a frame that was recorded and never submitted is no error:
-   they are not there. */
-DIT_INTERNAL dit_result diti_frames_create(diti_plan *plan, dit_error *err) {
-    diti_device *device = plan->device;
-    diti_frames *frames = &plan->frames;
-    VkQueryPoolCreateInfo info;
-    VkResult vk;
-    if (frames->most) return DIT_OK;
-    frames->most = device->frames_in_flight < DITI_MAX_FRAMES ? device->frames_in_flight + 1 : DITI_MAX_FRAMES;
-    if (!device->stamps_frames) return DIT_OK;
-    memset(&info, 0, sizeof info);
-    info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
-    info.queryType = VK_QUERY_TYPE_TIMESTAMP;
-    info.queryCount = frames->most * DITI_FRAME_QUERIES;
-    vk = device->vk.CreateQueryPool(device->device, &info, device->callbacks, &frames->queries);
-    if (vk != VK_SUCCESS)
-        return diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", info.queryCount, (int)vk);
-    return diti_run_now(device, diti_frames_reset, frames, err);
-}
-
-/* The timestamp waits for the computing before it alone, not for drawing or whatever else the application has in
-   flight. */
-static void diti_frame_stamp(const diti_plan *plan, VkCommandBuffer commands, uint32_t query) {
-    plan->device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, plan->frames.queries, query);
-}
-
-/* A frame that comes to the place of one that was never read forgets that one. */
-DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands) {
-    diti_frames *frames = &plan->frames;
-    uint32_t query = diti_frame_query(frames, frames->count);
-    diti_frame *frame = diti_frame_at(frames, frames->count++);
-    frame->count = 0;
-    frame->recuts = plan->recuts;
-    frame->open = true;
-    if (!diti_frames_stamped(frames)) return;
-    plan->device->vk.CmdResetQueryPool(commands, frames->queries, query, DITI_FRAME_QUERIES);
-    diti_frame_stamp(plan, commands, query);
-}
-
-DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffer commands) {
-    diti_frames *frames = &plan->frames;
-    diti_frame *frame;
-    if (!frames->count) return; /* tests execute slices in no frame */
-    frame = diti_frame_at(frames, frames->count - 1);
-    if (frame->count == 0) frame->recuts = plan->recuts; /* its own call may have cut work anew before */
-    if (frame->count == DITI_FRAME_SLICES) return;
-    frame->slices[frame->count++] = slice;
-    if (diti_frames_stamped(frames))
-        diti_frame_stamp(plan, commands, diti_frame_query(frames, frames->count - 1) + frame->count);
-}
-
-/* The ticks of a frame that is finished; false: it is not, or they are those of the frame before it in its place. */
-static bool diti_frame_read(const diti_plan *plan, uint64_t number, uint64_t *ticks) {
-    const diti_frames *frames = &plan->frames;
-    const diti_frame *frame = &frames->list[number % frames->most];
-    uint64_t got[DITI_FRAME_QUERIES][2]; /* with whether it is there */
-    uint32_t i;
-    if (plan->device->vk.GetQueryPoolResults(
-            plan->device->device, frames->queries, diti_frame_query(frames, number), frame->count + 1, sizeof got, got,
-            sizeof got[0], VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT) != VK_SUCCESS)
-        return false;
-    for (i = 0; i <= frame->count; i++) {
-        if (!got[i][1]) return false;
-        ticks[i] = got[i][0];
-    }
-    return ticks[0] != frame->last_tick;
-}
-
-static void diti_frame_learn(diti_plan *plan, diti_frame *frame, const uint64_t *ticks) {
-    const diti_limits *limits = &plan->device->limits;
-    uint64_t mask = limits->timestamp_bits >= 64 ? UINT64_MAX : ((uint64_t)1 << limits->timestamp_bits) - 1;
-    uint32_t i;
-    frame->last_tick = ticks[0];
-    frame->open = false;
-    for (i = 0; i < frame->count && frame->recuts == plan->recuts; i++) {
-        double us = (double)((ticks[i + 1] - ticks[i]) & mask) * (double)limits->timestamp_period * 1e-3;
-        diti_plan_took(plan, frame->slices[i], (float)us);
-    }
-}
-
-/* On a feigned device all that was recorded is finished. */
-static void diti_frame_feign(diti_plan *plan, diti_frame *frame) {
-    uint32_t i;
-    frame->open = false;
-    for (i = 0; i < frame->count && frame->recuts == plan->recuts; i++)
-        diti_plan_took(plan, frame->slices[i], diti_plan_feigned_us(plan, &plan->slices[frame->slices[i]]));
-}
-
-DIT_INTERNAL void diti_frames_learn(diti_plan *plan) {
-    diti_frames *frames = &plan->frames;
-    uint64_t ticks[DITI_FRAME_QUERIES], number = frames->count > frames->most ? frames->count - frames->most : 0;
-    for (; number < frames->count && !frames->reported; number++) {
-        diti_frame *frame = diti_frame_at(frames, number);
-        if (!frame->open || !frame->count) continue;
-        if (plan->device->feigned.us_per_gflop > 0)
-            diti_frame_feign(plan, frame);
-        else if (frames->queries && diti_frame_read(plan, number, ticks))
-            diti_frame_learn(plan, frame, ticks);
-    }
-}
-
-/* The time is shared out as it was expected to be. */
-DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us) {
-    diti_frames *frames = &plan->frames;
-    const diti_frame *frame;
-    float expected = 0;
-    uint32_t i;
-    if (frames->owed) {
-        frames->owed--;
-        return true;
-    }
-    if (frames->told == frames->count) return false;
-    if (frames->count > frames->most && frames->told < frames->count - frames->most)
-        frames->told = frames->count - frames->most;
-    frame = diti_frame_at(frames, frames->told++);
-    if (!us) return true;
-    frames->reported = true;
-    if (frame->recuts != plan->recuts) return true;
-    for (i = 0; i < frame->count; i++) expected += plan->slices[frame->slices[i]].us;
-    for (i = 0; i < frame->count && expected > 0; i++)
-        diti_plan_took(plan, frame->slices[i], (float)us * plan->slices[frame->slices[i]].us / expected);
-    return true;
-}
-
-/* ==== src/graph/recut.c ==== */
-/* Cutting a plan's dispatches anew, when measured times have shown that its slices are too long, or shorter than they
-   need be. Dispatches, memory, pipelines and what is streamed when stay; slices, their descriptor sets and their
-   commands are made again beside the old ones, which are freed when they have run. */
-
-typedef struct diti_plan_retired { /* of one cut */
-    struct diti_plan_retired *next;
-    VkDescriptorPool descriptors;
-    VkCommandPool commands;
-    VkQueryPool queries;
-    diti_plan_dispatch *dispatches;
-    size_t dispatch_count, dispatch_capacity;
-    diti_plan_slice *slices;
-    size_t slice_count, slice_capacity;
-    diti_segment segments[DITI_MAX_SEGMENTS];
-    float limit_us;
-    uint64_t value, frame; /* of the timeline and of frames, when it was retired */
-} diti_plan_retired;
-
-/* --- whether --- */
-
-static bool diti_recut_divides(const diti_plan *plan, const diti_plan_slice *slice) {
-    const diti_plan_dispatch *piece = &plan->dispatches[slice->first];
-    uint32_t align = plan->sources[piece->source].group_align;
-    return slice->count > 1 || (slice->count && piece->groups > (align ? align : 1));
-}
-
-/* A slice that was never measured is expected to be off by `all`, the ratio of all slices that were. */
-static bool diti_recut_too_long(const diti_plan *plan, const diti_plan_slice *slice, float off, float all) {
-    float us = slice->measured ? slice->us : slice->cut_us * all;
-    return us > plan->limit_us && us > off * slice->cut_us && diti_recut_divides(plan, slice);
-}
-
-/* A segment that took far less than expected, all in all, in more than twice as many slices as that time needs. */
-static bool diti_recut_too_short(const diti_plan *plan, const diti_segment *segment) {
-    float us = 0, expected = 0;
-    uint32_t i, measured = 0;
-    for (i = segment->first; i < segment->first + segment->count; i++) {
-        const diti_plan_slice *slice = &plan->slices[i];
-        if (!slice->measured) continue;
-        us += slice->us;
-        expected += slice->cut_us;
-        measured++;
-    }
-    return measured > 2 && us * DITI_OFF_BY < expected && (float)measured > 2 * (us / plan->limit_us + 1);
-}
-
-DIT_INTERNAL bool diti_plan_is_off(const diti_plan *plan, float off, uint32_t most) {
-    float us = 0, expected = 0;
-    uint32_t i, found = 0;
-    for (i = 0; i < plan->slice_count; i++) {
-        if (!plan->slices[i].measured) continue;
-        us += plan->slices[i].us;
-        expected += plan->slices[i].cut_us;
-    }
-    for (i = 0; i < plan->slice_count; i++)
-        found += diti_recut_too_long(plan, &plan->slices[i], off, expected > 0 ? us / expected : 1);
-    if (found > most) return true;
-    for (i = 0; i < plan->segment_count; i++)
-        if (diti_recut_too_short(plan, &plan->segments[i])) return true;
-    return false;
-}
-
-/* --- what sources take, as slices have shown --- */
-
-typedef struct diti_recut_sum { /* what was expected of something besides its launches, and what it took */
-    double expected, us;
-} diti_recut_sum;
-
-typedef struct diti_recut_source {
-    diti_recut_sum sum;
-    uint32_t groups; /* of its largest piece */
-    uint32_t class_of;
-} diti_recut_source;
-
-typedef struct diti_recut_facts {
-    diti_recut_source *sources;
-    diti_recut_sum *classes; /* sources with one pipeline are of one class */
-    VkPipeline *pipelines;   /* of classes */
-    uint32_t class_count;
-    float launch;                  /* that the slices were cut with */
-    double kinds[DITI_COST_KINDS]; /* the largest ratio of its classes; 0: none was measured */
-    double all;
-} diti_recut_facts;
-
-static double diti_recut_ratio(const diti_recut_sum *sum) { return sum->expected > 0 ? sum->us / sum->expected : 0; }
-
-static void diti_recut_add(diti_recut_sum *sum, double expected, double us) {
-    sum->expected += expected;
-    sum->us += us;
-}
-
-static void diti_recut_classify(const diti_plan *plan, diti_recut_facts *facts) {
-    size_t i;
-    for (i = 0; i < plan->dispatch_count; i++) {
-        const diti_plan_dispatch *piece = &plan->dispatches[i];
-        diti_recut_source *source = &facts->sources[piece->source];
-        uint32_t k = 0;
-        if (piece->first_group) continue;
-        while (k < facts->class_count && facts->pipelines[k] != piece->pipeline) k++;
-        if (k == facts->class_count) facts->pipelines[facts->class_count++] = piece->pipeline;
-        source->class_of = k;
-    }
-}
-
-/* Each piece has its launch, and its part in the rest of its slice's time. */
-static void diti_recut_add_slice(const diti_plan *plan, const diti_plan_slice *slice, diti_recut_facts *facts,
-                                 diti_recut_sum *all) {
-    double launch = (double)facts->launch, rest = (double)slice->us - (double)plan->launch_us * slice->count;
-    double work = (double)slice->cut_us - launch * slice->count;
-    size_t i;
-    if (!slice->measured || work <= 0 || rest <= 0) return;
-    for (i = slice->first; i < slice->first + slice->count; i++) {
-        const diti_plan_dispatch *piece = &plan->dispatches[i];
-        diti_recut_source *source = &facts->sources[piece->source];
-        double expected = (double)piece->us > launch ? (double)piece->us - launch : 0;
-        diti_recut_add(&source->sum, expected, expected * rest / work);
-        diti_recut_add(&facts->classes[source->class_of], expected, expected * rest / work);
-        diti_recut_add(all, expected, expected * rest / work);
-        if (piece->groups > source->groups) source->groups = piece->groups;
-    }
-}
-
-/* Pieces that take no longer than a launch should prove launches shorter: to nine tenths of the shortest. */
-static void diti_recut_launch(diti_plan *plan) {
-    float launch = plan->launch_us;
-    size_t i;
-    for (i = 0; i < plan->slice_count; i++) {
-        const diti_plan_slice *slice = &plan->slices[i];
-        if (slice->measured && slice->count && 0.9f * slice->us / (float)slice->count < launch)
-            launch = 0.9f * slice->us / (float)slice->count;
-    }
-    for (i = 0; i < plan->source_count; i++)
-        if (plan->source_cut_us[i] > plan->launch_us) plan->source_cut_us[i] -= plan->launch_us - launch;
-    plan->launch_us = launch;
-}
-
-static void diti_recut_gather(const diti_plan *plan, diti_recut_facts *facts) {
-    diti_recut_sum all = DITI_ZERO;
-    size_t i;
-    diti_recut_classify(plan, facts);
-    for (i = 0; i < plan->slice_count; i++) diti_recut_add_slice(plan, &plan->slices[i], facts, &all);
-    for (i = 0; i < plan->source_count; i++) {
-        double ratio = diti_recut_ratio(&facts->classes[facts->sources[i].class_of]);
-        double *kind = &facts->kinds[plan->sources[i].cost_kind];
-        if (ratio > *kind) *kind = ratio;
-    }
-    facts->all = diti_recut_ratio(&all);
-}
-
-/* A source takes what its pieces did. What was not measured takes longer or shorter by as much as others that its
-   kernel computes; else as the slowest kernel of its kind, since a frame suffers more from what takes longer than
-   expected; else as all. Where pieces that were made by a measured time take longer again, they leave the device idle,
-   and smaller ones would take no less. */
-static void diti_recut_learn(diti_plan *plan, const diti_recut_facts *facts) {
-    float launch = plan->launch_us;
-    size_t i;
-    for (i = 0; i < plan->source_count; i++) {
-        const diti_recut_source *source = &facts->sources[i];
-        double ratio = diti_recut_ratio(&source->sum);
-        bool known = ratio > 0;
-        if (known && plan->source_measured[i] && ratio > 1.5 &&
-            source->groups < diti_dispatch_fills(plan->device, &plan->sources[i]))
-            plan->source_least[i] = source->groups;
-        if (!known && plan->source_measured[i]) ratio = 1;
-        if (!(ratio > 0)) ratio = diti_recut_ratio(&facts->classes[source->class_of]);
-        if (!(ratio > 0)) ratio = facts->kinds[plan->sources[i].cost_kind];
-        if (!(ratio > 0)) ratio = facts->all > 0 ? facts->all : 1;
-        plan->source_measured[i] = plan->source_measured[i] || known;
-        if (plan->source_cut_us[i] > launch)
-            plan->source_cut_us[i] = (float)((double)launch + (double)(plan->source_cut_us[i] - launch) * ratio);
-    }
-}
-
-/* false: no memory for it. */
-static bool diti_recut_study(diti_plan *plan) {
-    const diti_env *env = &plan->device->env;
-    diti_recut_facts facts = DITI_ZERO;
-    bool good;
-    facts.sources = (diti_recut_source *)diti_alloc_array(env, plan->source_count + 1, sizeof *facts.sources);
-    facts.classes = (diti_recut_sum *)diti_alloc_array(env, plan->source_count + 1, sizeof *facts.classes);
-    facts.pipelines = (VkPipeline *)diti_alloc_array(env, plan->source_count + 1, sizeof *facts.pipelines);
-    good = facts.sources && facts.classes && facts.pipelines;
-    if (good) {
-        facts.launch = plan->launch_us;
-        diti_recut_launch(plan);
-        diti_recut_gather(plan, &facts);
-        diti_recut_learn(plan, &facts);
-    }
-    diti_free(env, facts.sources);
-    diti_free(env, facts.classes);
-    diti_free(env, facts.pipelines);
-    return good;
-}
-
-/* --- doing it --- */
-
-static void diti_recut_free(const diti_plan *plan, diti_plan_retired *old) {
-    diti_device *device = plan->device;
-    diti_destroy_QueryPool(device, old->queries);
-    diti_destroy_CommandPool(device, old->commands);
-    diti_destroy_DescriptorPool(device, old->descriptors);
-    diti_free(&device->env, old->dispatches);
-    diti_free(&device->env, old->slices);
-    diti_free(&device->env, old);
-}
-
-/* The application's commands that were recorded before have run once as many frames have been recorded since as can be
-   in flight. */
-DIT_INTERNAL void diti_plan_free_retired(diti_plan *plan, bool all) {
-    diti_plan_retired **at = &plan->retired;
-    uint64_t done = 0;
-    if (!*at || (!all && diti_timeline_value(plan->device, plan->timeline, &done, NULL) < 0)) return;
-    while (*at) {
-        diti_plan_retired *old = *at;
-        bool over =
-            old->value <= done && (!old->frame || plan->frames.count > old->frame + plan->device->frames_in_flight);
-        if (all || over) {
-            *at = old->next;
-            diti_recut_free(plan, old);
-        } else {
-            at = &old->next;
-        }
-    }
-}
-
-/* The plan and old exchange all that a cut consists of. */
-static void diti_recut_swap(diti_plan *plan, diti_plan_retired *old) {
-    diti_plan_retired now = *old;
-    uint32_t i;
-    old->descriptors = plan->descriptors;
-    old->commands = plan->commands;
-    old->queries = plan->queries;
-    old->dispatches = plan->dispatches;
-    old->dispatch_count = plan->dispatch_count;
-    old->dispatch_capacity = plan->dispatch_capacity;
-    old->slices = plan->slices;
-    old->slice_count = plan->slice_count;
-    old->slice_capacity = plan->slice_capacity;
-    old->limit_us = plan->limit_us;
-    memcpy(old->segments, plan->segments, sizeof old->segments);
-    plan->descriptors = now.descriptors;
-    plan->commands = now.commands;
-    plan->queries = now.queries;
-    plan->dispatches = now.dispatches;
-    plan->dispatch_count = now.dispatch_count;
-    plan->dispatch_capacity = now.dispatch_capacity;
-    plan->slices = now.slices;
-    plan->slice_count = now.slice_count;
-    plan->slice_capacity = now.slice_capacity;
-    plan->limit_us = now.limit_us;
-    for (i = 0; i < DITI_MAX_SEGMENTS; i++) { /* whose slices change, and nothing else */
-        plan->segments[i].first = now.segments[i].first;
-        plan->segments[i].count = now.segments[i].count;
-    }
-}
-
-/* Both lists have all sources, in their order. */
-static void diti_recut_take_pipelines(diti_plan *plan, const diti_plan_retired *old) {
-    size_t i, k = 0;
-    for (i = 0; i < plan->dispatch_count; i++) {
-        while (old->dispatches[k].source != plan->dispatches[i].source) k++;
-        plan->dispatches[i].pipeline = old->dispatches[k].pipeline;
-    }
-}
-
-/* The application's frames execute secondaries; slices are submitted as primaries, which are recorded when the first is
-   wanted. */
-static dit_result diti_recut_make(diti_plan *plan, const diti_plan_retired *old, dit_error *err) {
-    dit_result result = diti_plan_slice_sources(plan, err);
-    if (result < 0) return result;
-    diti_recut_take_pipelines(plan, old);
-    result = diti_plan_create_descriptors(plan, err);
-    if (result >= 0 && old->slice_count && old->slices[0].secondary) result = diti_plan_prepare_secondaries(plan, err);
-    if (result >= 0 && plan->device->trace) {
-        diti_profile_free(plan);
-        result = diti_profile_create(plan, err);
-        if (result >= 0) result = diti_plan_record_primaries(plan, err);
-    }
-    return result;
-}
-
-DIT_INTERNAL bool diti_plan_slice_is_start(const diti_plan *plan, uint32_t segment, uint32_t slice) {
-    const diti_plan_slice *entry = &plan->slices[plan->segments[segment].first + slice];
-    return slice == 0 || (entry->count && plan->dispatches[entry->first].first_group == 0);
-}
-
-/* The slice that begins with a source. */
-static uint32_t diti_recut_find(const diti_plan *plan, uint32_t segment, uint32_t source) {
-    uint32_t slice = 0;
-    while (slice + 1 < plan->segments[segment].count &&
-           plan->dispatches[plan->slices[plan->segments[segment].first + slice].first].source < source)
-        slice++;
-    return slice;
-}
-
-DIT_INTERNAL void diti_plan_cut_anew(diti_plan *plan, float limit_us, uint32_t segment, uint32_t *slice) {
-    const diti_env *env = &plan->device->env;
-    const diti_plan_slice *next = &plan->slices[plan->segments[segment].first + *slice];
-    uint32_t source = *slice ? plan->dispatches[next->first].source : 0;
-    size_t slices = plan->slice_count;
-    diti_plan_retired *old;
-    dit_error error = DITI_ZERO;
-    dit_result result;
-    /* timestamps of traced slices lie where the old slices have them: none may be awaited */
-    if (plan->profile && plan->profile->flight_count) return;
-    old = (diti_plan_retired *)diti_alloc_zero(env, sizeof *old);
-    if (!old || !diti_recut_study(plan)) {
-        diti_free(env, old);
-        return;
-    }
-    diti_recut_swap(plan, old);
-    plan->limit_us = limit_us;
-    plan->slice_starts = *slice ? source + 1 : 0;
-    result = diti_recut_make(plan, old, &error);
-    plan->slice_starts = 0;
-    if (result < 0) {
-        diti_log(env, DITI_LOG_WARNING, "slices stay as they are, though they take other times than expected: %s",
-                 error.message);
-        diti_recut_swap(plan, old);
-        diti_recut_free(plan, old);
-        return;
-    }
-    old->value = plan->submitted;
-    old->frame = plan->frames.count;
-    old->next = plan->retired;
-    plan->retired = old;
-    plan->unread_count = 0;
-    if (*slice) *slice = diti_recut_find(plan, segment, source);
-    diti_log(env, DITI_LOG_INFO, "work is cut anew, by measured times: %u slices instead of %u, of %.0f us at most",
-             (unsigned)plan->slice_count, (unsigned)slices, (double)limit_us);
-}
-
-/* ==== src/graph/plan.c ==== */
-/* The life of a plan: memory, pipelines, descriptor sets, host access. */
-
-static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
-    size_t i;
-    for (i = 0; i < plan->block_count; i++) {
-        diti_plan_block *block = &plan->blocks[i];
-        const char *what = block->storage == DITI_STORAGE_ARENA   ? "activations"
-                           : block->storage == DITI_STORAGE_STATE ? "sampler state"
-                                                                  : "inputs";
-        dit_result result =
-            plan->exchange_count /* which may go by another queue */
-                ? diti_buffer_create_shared(plan->device, block->size, what, &block->buffer, err)
-                : diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err);
-        if (result >= 0 && block->storage == DITI_STORAGE_INPUT) {
-            result = diti_buffer_create(plan->device, block->size, DITI_MEMORY_UPLOAD, what, &block->staging, err);
-        }
-        if (result < 0) return result;
-        plan->counters.allocations += block->storage == DITI_STORAGE_INPUT ? 2u : 1u;
-        if (block->staging.block.mapped) memset(block->staging.block.mapped, 0, (size_t)block->size);
-    }
-    return DIT_OK;
-}
-
-static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
-    dit_result result = diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK,
-                                           "guards", &plan->report, err);
-    if (result < 0) return result;
-    plan->counters.allocations++;
-    memset(plan->report.block.mapped, 0, (size_t)plan->report.size); /* it may hold another plan's report */
-    diti_buffer_flush(plan->device, &plan->report);
-    return diti_guard_write(plan, 0, err);
-}
-
-/* --- pipelines: each distinct one is compiled once, by the caller and the threads that a worker lends --- */
-
-#define DITI_PLAN_THREADS 7u /* most that are lent */
-
-typedef struct diti_plan_compile {
-    diti_plan *plan;
-    uint32_t *distinct; /* plan dispatches with pipelines that differ */
-    uint32_t count, next;
-    int lock;    /* guards next, helping, result, error and failed */
-    int helping; /* atomic: tasks of the worker that have not ended */
-    dit_result result;
-    dit_error error;
-    uint32_t failed; /* the dispatch that error is about */
-} diti_plan_compile;
-
-static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dispatch) {
-    return &plan->sources[plan->dispatches[dispatch].source];
-}
-
-static bool diti_plan_same_pipeline(const diti_dispatch *a, const diti_dispatch *b) {
-    return a->module == b->module && a->constant_count == b->constant_count &&
-           !memcmp(a->constants, b->constants, sizeof a->constants);
-}
-
-static uint32_t diti_plan_find_distinct(const diti_plan_compile *work, uint32_t dispatch) {
-    const diti_dispatch *wanted = diti_plan_source(work->plan, dispatch);
-    uint32_t i;
-    for (i = 0; i < work->count; i++) {
-        if (diti_plan_same_pipeline(diti_plan_source(work->plan, work->distinct[i]), wanted)) break;
-    }
-    return i;
-}
-
-/* Compiles one more; false when there is none left or something failed. */
-static bool diti_plan_compile_next(diti_plan_compile *work) {
-    diti_plan_dispatch *dispatch;
-    const diti_dispatch *source;
-    dit_error error = DITI_ZERO;
-    dit_result result;
-    uint32_t mine;
-    diti_lock(&work->lock);
-    mine = work->result == DIT_OK && work->next < work->count ? work->next++ : UINT32_MAX;
-    diti_unlock(&work->lock);
-    if (mine == UINT32_MAX) return false;
-    dispatch = &work->plan->dispatches[work->distinct[mine]];
-    source = &work->plan->sources[dispatch->source];
-    result = diti_pipeline_get(work->plan->device, source->module, source->constants, source->constant_count,
-                               &dispatch->pipeline, &error);
-    diti_lock(&work->lock);
-    if (result < 0 && work->result == DIT_OK) {
-        work->result = result;
-        work->error = error;
-        work->failed = work->distinct[mine];
-    }
-    diti_unlock(&work->lock);
-    return result >= 0;
-}
-
-static void diti_plan_count_helpers(diti_plan_compile *work, int change) {
-    diti_lock(&work->lock);
-    diti_atomic_store(&work->helping, work->helping + change);
-    diti_unlock(&work->lock);
-}
-
-static void diti_plan_compile_task(void *arg) {
-    diti_plan_compile *work = (diti_plan_compile *)arg;
-    while (diti_plan_compile_next(work)) {
-    }
-    diti_plan_count_helpers(work, -1);
-}
-
-static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worker *worker, const dit_progress *progress,
-                                        dit_error *err) {
-    bool wanted = true;
-    uint32_t lent;
-    for (lent = 0; worker && worker->run && lent < DITI_PLAN_THREADS && lent + 1 < work->count; lent++) {
-        diti_plan_count_helpers(work, 1);
-        if (worker->run(diti_plan_compile_task, work, worker->user)) continue;
-        diti_plan_count_helpers(work, -1);
-        break;
-    }
-    while (wanted && diti_plan_compile_next(work)) {
-        if (progress && progress->func)
-            wanted = progress->func("preparing kernels", work->next, work->count, progress->user);
-    }
-    diti_lock(&work->lock);
-    if (!wanted) work->result = work->result == DIT_OK ? DIT_CANCELLED : work->result;
-    diti_unlock(&work->lock);
-    while (diti_atomic_load(&work->helping)) { /* the last compilations of lent threads */
-    }
-    diti_lock(&work->lock); /* who counted down last has let go of it */
-    diti_unlock(&work->lock);
-    if (work->result < 0 && err) *err = work->error;
-    return work->result;
-}
-
-/* Constants as ops_gemm.c and ops_attention.c state them: 1 is the format of the operands, 9 of products tells
-   convolutions. */
-static diti_class diti_plan_class(const diti_device *device, const diti_dispatch *dispatch) {
-    const char *name = diti_spirv_name(dispatch->module);
-    const bool i8 = dispatch->constants[1] == DITI_I8;
-    if (diti_equal(name, "gemm_coop")) {
-        if (i8) return DITI_CLASS_COOP_I8;
-        if (dispatch->constants[9]) return DITI_CLASS_COOP_CONV;
-        return device->rung == DITI_RUNG_COOP2 ? DITI_CLASS_COOP2 : DITI_CLASS_COOP;
-    }
-    if (diti_equal(name, "gemm_half")) return DITI_CLASS_HALF;
-    if (diti_equal(name, "gemm_dot_gpu")) return DITI_CLASS_DOT;
-    if (diti_equal(name, "gemm_broadcast")) return DITI_CLASS_BROADCAST;
-    if (diti_equal(name, "attention_coop2")) return DITI_CLASS_COOP2_ATTENTION;
-    if (diti_equal(name, "attention_coop")) return i8 ? DITI_CLASS_COOP_ATTENTION_I8 : DITI_CLASS_COOP_ATTENTION;
-    if (diti_equal(name, "attention_half")) return DITI_CLASS_HALF_ATTENTION;
-    if (diti_equal(name, "attention_gpu") && i8) return DITI_CLASS_DOT_ATTENTION;
-    return device->rung >= DITI_RUNG_FP16 ? DITI_CLASS_FP16 : DITI_CLASSES;
-}
-
-/* A pipeline that does not compile: its class is left out from now on, and the same ops make other kernels. False where
-   there are none. Devices that work together have told each other that they compute with halves; and a candidate that
-   is only being measured is given up alone. */
-static bool diti_plan_descend(diti_plan *plan, const diti_plan_compile *work, uint32_t candidate) {
-    diti_device *device = plan->device;
-    diti_class which = diti_plan_class(device, diti_plan_source(plan, work->failed));
-    if (work->result != DIT_ERROR_VULKAN || candidate > 1 || which == DITI_CLASSES ||
-        (which == DITI_CLASS_FP16 && device->has_peers))
-        return false;
-    diti_log(&device->env, DITI_LOG_WARNING, "%s; from now on %s does without %s", work->error.message,
-             device->info.name, diti_class_name(which));
-    diti_lock(&device->lock);
-    diti_class_drop(device, which);
-    device->dropped |= DITI_CLASS_BIT(which);
-    diti_class_describe(device, device->dropped);
-    diti_unlock(&device->lock);
-    diti_proof_put(device, which, DITI_PROOF_BAD);
-    return true;
-}
-
-static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph, const dit_progress *progress,
-                                             dit_error *err) {
-    diti_plan_compile work = DITI_ZERO;
-    uint64_t before = plan->device->pipelines_compiled;
-    dit_result result;
-    uint32_t i;
-    work.plan = plan;
-    work.distinct = (uint32_t *)diti_alloc_array(&plan->device->env, plan->dispatch_count + 1, sizeof *work.distinct);
-    if (!work.distinct) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-    for (i = 0; i < plan->dispatch_count; i++) {
-        if (diti_plan_find_distinct(&work, i) == work.count) work.distinct[work.count++] = i;
-    }
-    result = diti_plan_compile_all(&work, graph->worker, progress, err);
-    graph->again = result < 0 && diti_plan_descend(plan, &work, graph->candidate);
-    for (i = 0; i < plan->dispatch_count && result == DIT_OK; i++) {
-        plan->dispatches[i].pipeline = plan->dispatches[work.distinct[diti_plan_find_distinct(&work, i)]].pipeline;
-    }
-    diti_free(&plan->device->env, work.distinct);
-    plan->counters.pipelines = plan->device->pipelines_compiled - before;
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err) {
-    VkDescriptorPoolSize size;
-    VkDescriptorPoolCreateInfo info;
-    VkResult vk;
-    if (plan->dispatch_count == 0) return DIT_OK;
-    memset(&info, 0, sizeof info);
-    size.type = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-    size.descriptorCount = (uint32_t)plan->dispatch_count * DITI_MAX_BINDINGS;
-    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
-    info.maxSets = (uint32_t)plan->dispatch_count;
-    info.poolSizeCount = 1;
-    info.pPoolSizes = &size;
-    vk =
-        plan->device->vk.CreateDescriptorPool(plan->device->device, &info, plan->device->callbacks, &plan->descriptors);
-    if (vk != VK_SUCCESS)
-        return diti_fail_vk(err, vk, "vkCreateDescriptorPool failed for %u sets (%d)", info.maxSets, (int)vk);
-    return diti_plan_write_sets(plan, err);
-}
-
-/* Moves the arrays out of the graph: the plan goes on with them. */
-static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
-    plan->tensors = graph->tensors;
-    plan->tensor_count = graph->tensor_count;
-    plan->sources = graph->dispatches;
-    plan->source_count = graph->dispatch_count;
-    plan->guards = graph->guards;
-    plan->guard_alike = graph->guard_alike;
-    plan->guard_records = graph->guard_records;
-    plan->exchanges = graph->exchanges;
-    plan->exchange_count = graph->exchange_count;
-    plan->events = graph->events;
-    plan->event_count = graph->event_count;
-    plan->cuts = graph->cuts;
-    plan->cut_count = graph->cut_count;
-    graph->cuts = NULL;
-    graph->cut_count = graph->cut_capacity = 0;
-    graph->exchanges = NULL;
-    graph->events = NULL;
-    graph->exchange_count = graph->exchange_capacity = graph->event_count = graph->event_capacity = 0;
-    graph->tensors = NULL;
-    graph->dispatches = NULL;
-    graph->guard_records = NULL;
-    graph->tensor_count = graph->tensor_capacity = graph->dispatch_count = graph->dispatch_capacity = 0;
-}
-
-static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "memory and slices");
-    dit_result result = diti_plan_assign_memory(graph, plan, err);
-    if (result >= 0) {
-        diti_plan_take(plan, graph);
-        result = diti_plan_create_buffers(plan, err);
-    }
-    if (result >= 0 && plan->guards) result = diti_plan_create_report(plan, err);
-    if (result >= 0) result = diti_plan_fetch_weights(plan, err);
-    if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
-    diti_trace_close(&scope, 0);
-    return result;
-}
-
-static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_progress *progress, dit_error *err) {
-    dit_result result = diti_plan_place(plan, graph, err);
-    diti_trace_scope scope;
-    if (result < 0) return result;
-    scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "compile pipelines");
-    result = diti_plan_create_pipelines(plan, graph, progress, err);
-    diti_trace_close(&scope, 0);
-    if (result != DIT_OK) return result;
-    result = diti_plan_create_descriptors(plan, err);
-    if (result >= 0) result = diti_profile_create(plan, err);
-    if (result >= 0) result = diti_plan_create_commands(plan, err);
-    if (result >= 0) result = diti_plan_record_primaries(plan, err);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
-                                         dit_error *err) {
-    diti_plan *plan;
-    dit_result result;
-    *out = NULL;
-    if (diti_graph_failed(graph)) {
-        if (err) *err = graph->error;
-        return graph->error.result;
-    }
-    plan = (diti_plan *)diti_alloc_zero(&graph->device->env, sizeof *plan);
-    if (!plan) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
-    plan->device = graph->device;
-    result = diti_plan_build(plan, graph, progress, err);
-    if (result != DIT_OK) {
-        diti_plan_destroy(plan);
-        return result;
-    }
-    *out = plan;
-    return DIT_OK;
-}
-
-static void diti_plan_free_blocks(diti_plan *plan) {
-    size_t i;
-    for (i = 0; i < plan->block_count; i++) {
-        diti_buffer_destroy(plan->device, &plan->blocks[i].buffer);
-        diti_buffer_destroy(plan->device, &plan->blocks[i].staging);
-    }
-    diti_free(&plan->device->env, plan->blocks);
-}
-
-DIT_INTERNAL void diti_plan_wait(const diti_plan *plan) {
-    if (plan && plan->submitted) diti_timeline_wait(plan->device, plan->timeline, plan->submitted, UINT64_MAX, NULL);
-}
-
-DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
-    diti_device *device;
-    if (!plan) return;
-    device = plan->device;
-    diti_plan_wait(plan);
-    diti_stream_forget(plan);
-    diti_profile_free(plan);
-    diti_plan_free_retired(plan, true);
-    diti_destroy_QueryPool(device, plan->frames.queries);
-    diti_buffer_destroy(device, &plan->frames.marks);
-    diti_destroy_QueryPool(device, plan->queries);
-    diti_destroy_CommandPool(device, plan->commands);
-    diti_destroy_CommandPool(device, plan->other_commands);
-    diti_destroy_DescriptorPool(device, plan->descriptors);
-    diti_destroy_Semaphore(device, plan->timeline);
-    diti_plan_free_blocks(plan);
-    diti_buffer_destroy(device, &plan->report);
-    diti_free(&device->env, plan->guard_records);
-    diti_free(&device->env, plan->exchanges);
-    diti_cuts_free(&device->env, plan->cuts, plan->cut_count);
-    diti_free(&device->env, plan->events);
-    diti_free(&device->env, plan->tensors);
-    diti_free(&device->env, plan->sources);
-    diti_free(&device->env, plan->dispatches);
-    diti_free(&device->env, plan->slices);
-    diti_free(&device->env, plan->source_us);
-    diti_free(&device->env, plan->source_cut_us);
-    diti_free(&device->env, plan->source_measured);
-    diti_free(&device->env, plan->source_least);
-    diti_free(&device->env, plan->items);
-    diti_free(&device->env, plan->groups);
-    diti_free(&device->env, plan->source_groups);
-    diti_free(&device->env, plan->stream_rows);
-    diti_free(&device->env, plan);
-}
-
-DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
-    VkSemaphore unused = plan->timeline;
-    diti_guard_inherit(plan, before);
-    plan->timeline = before->timeline;
-    plan->submitted = before->submitted;
-    plan->frames.owed = before->frames.owed + before->frames.count - before->frames.told;
-    plan->counters.dispatches += before->counters.dispatches;
-    plan->counters.submits += before->counters.submits;
-    plan->counters.recordings += before->counters.recordings;
-    plan->counters.allocations += before->counters.allocations;
-    plan->counters.pipelines += before->counters.pipelines;
-    plan->counters.peer_bytes += before->counters.peer_bytes;
-    plan->counters.streamed_bytes += before->counters.streamed_bytes;
-    before->timeline = unused;
-    before->submitted = 0;
-}
-
-/* --- host access --- */
-
-static bool diti_plan_size_matches(const diti_tensor_info *info, size_t size) {
-    return (uint64_t)info->rows * info->columns * diti_element_size(info->format) == size;
-}
-
-DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
-                                        dit_error *err) {
-    const diti_tensor_info *info = &plan->tensors[input];
-    const unsigned char *from = (const unsigned char *)data;
-    size_t element = diti_element_size(info->format), row_bytes = info->columns * element;
-    diti_plan_block *block;
-    unsigned char *to;
-    uint32_t row;
-    if (info->storage != DITI_STORAGE_INPUT || !diti_plan_size_matches(info, size)) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s is [%u, %u] of %u bytes, %llu bytes were given",
-                         info->name, info->rows, info->columns, (unsigned)element, (unsigned long long)size);
-    }
-    block = &plan->blocks[info->block];
-    to = (unsigned char *)block->staging.block.mapped + info->offset + info->first * element;
-    for (row = 0; row < info->rows; row++)
-        memcpy(to + (size_t)row * info->pitch * element, from + row * row_bytes, row_bytes);
-    diti_buffer_flush(plan->device, &block->staging);
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err) {
-    const diti_tensor_info *info = &plan->tensors[tensor];
-    size_t element = diti_element_size(info->format), row_bytes = info->columns * element,
-           pitch_bytes = info->pitch * element, all;
-    unsigned char *pitched;
-    dit_result result;
-    uint32_t row;
-    if (!diti_plan_size_matches(info, size)) {
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                         "tensor %s is [%u, %u] of %u bytes, room for %llu bytes was given", info->name, info->rows,
-                         info->columns, (unsigned)element, (unsigned long long)size);
-    }
-    if (plan->submitted) {
-        result = diti_timeline_wait(plan->device, plan->timeline, plan->submitted, UINT64_MAX, err);
-        if (result < 0) return result;
-    }
-    all = (info->rows - 1) * pitch_bytes + row_bytes;
-    pitched = (unsigned char *)diti_alloc(&plan->device->env, all);
-    if (!pitched) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read tensor %s", info->name);
-    result = diti_buffer_read(plan->device, &plan->blocks[info->block].buffer, info->offset + info->first * element,
-                              pitched, all, err);
-    for (row = 0; row < info->rows && result >= 0; row++)
-        memcpy((unsigned char *)data + row * row_bytes, pitched + row * pitch_bytes, row_bytes);
-    diti_free(&plan->device->env, pitched);
-    return result;
-}
-
-DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
-                                       VkDeviceSize *size) {
-    const diti_tensor_info *info = &plan->tensors[tensor];
-    VkDeviceSize element = diti_element_size(info->format);
-    *offset = info->offset + info->first * element;
-    *size = ((VkDeviceSize)(info->rows - 1) * info->pitch + info->columns) * element;
-    if (plan->tensors[info->parent].storage == DITI_STORAGE_WEIGHT) {
-        *offset = plan->tensors[info->parent].offset + info->first * element;
-        return plan->tensors[info->parent].buffer;
-    }
-    return plan->blocks[info->block].buffer.buffer;
-}
-
-DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment) {
-    return plan->segments[segment].count;
-}
-
-DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
-    return plan->slices[plan->segments[segment].first + slice].us;
-}
-
-DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
-    return plan->slices[plan->segments[segment].first + slice].planned_us;
-}
-
-/* While the device works on slice: the weights of the slices behind it. */
-static dit_result diti_plan_run_ahead(diti_plan *plan, uint32_t segment, uint32_t slice, dit_error *err) {
-    diti_stream_walk walk = DITI_ZERO;
-    uint64_t bytes = UINT64_MAX;
-    dit_result result = DIT_OK;
-    while (result == DIT_OK && ++slice < plan->segments[segment].count)
-        result = diti_plan_load_ahead(plan, &walk, segment, slice, &bytes, err);
-    return result < 0 ? result : DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err) {
-    uint32_t segment, slice;
-    uint64_t value = 0;
-    for (segment = first; segment < first + count; segment++) {
-        for (slice = 0; slice < plan->segments[segment].count; slice++) {
-            dit_result result = diti_plan_submit(plan, segment, slice, &value, err);
-            if (result >= 0 && plan->stream) result = diti_plan_run_ahead(plan, segment, slice, err);
-            if (result < 0) return result;
-        }
-    }
-    return value ? diti_timeline_wait(plan->device, plan->timeline, value, UINT64_MAX, err) : DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err) {
-    const diti_segment *timed = &plan->segments[segment];
-    uint64_t begin = diti_clock_us();
-    dit_result result = diti_plan_run(plan, segment, 1, err);
-    bool stamped = plan->queries != VK_NULL_HANDLE;
-    double sum = 0;
-    uint32_t i;
-    if (result < 0) return result;
-    *us = (double)(diti_clock_us() - begin);
-    diti_plan_learn(plan);
-    for (i = timed->first; i < timed->first + timed->count; i++) {
-        stamped = stamped && plan->slices[i].measured;
-        sum += (double)plan->slices[i].us;
-        plan->slices[i].measured = false; /* the next time counts as it is */
-    }
-    if (stamped) *us = sum;
-    return DIT_OK;
-}
-
-#ifndef DIT_NO_TUNE
-
-/* ==== src/graph/tune.c ==== */
-/* Tuning on request: every kernel has a usual size of tiles and up to two others, which give the same bytes. Ops ask
-   here which one to take; where that was never measured on the device they leave a case, and diti_tune_run measures
-   the cases of a graph, which is then built again. */
-
-#define DITI_TUNE_RUNS 5u           /* of each candidate, in turn, so that what else the machine does meets all alike */
-#define DITI_TUNE_US 4000.0f        /* about so long is one run */
-#define DITI_TUNE_SLICE_US 500000u  /* runs are not cut */
-#define DITI_TUNE_BYTES (64u << 20) /* most of one operand; larger cases keep the usual tiles */
-#define DITI_TUNE_GAIN 0.97         /* of the usual tiles' time, or they stay */
-
-/* Shapes are of one class while their sizes round up to the same powers of two. */
-static uint32_t diti_tune_log2(uint32_t value) {
-    uint32_t bits = 0;
-    while (value > (1u << bits) && bits < 31) bits++;
-    return bits;
-}
-
-static uint64_t diti_tune_class(const diti_device *device, const diti_tune_case *c) {
-    uint32_t words[16] = {0};
-    words[0] = (uint32_t)device->rung | (device->is_cpu ? 0x100u : 0) | (device->dot ? 0x200u : 0);
-    words[1] = (uint32_t)c->kind;
-    words[2] = (uint32_t)c->formats[0] | (uint32_t)c->formats[1] << 4 | (uint32_t)c->formats[2] << 8;
-    words[3] = diti_tune_log2(c->rows);
-    words[4] = diti_tune_log2(c->columns);
-    words[5] = diti_tune_log2(c->depth);
-    words[6] = c->head_dim;
-    words[7] = c->image.kernel | c->image.stride << 8 | c->image.upsample << 16;
-    words[8] = device->limits.subgroup_size;
-    words[9] = device->limits.shared_bytes;
-    words[10] = (uint32_t)diti_hash(c->module, strlen(c->module));
-    return diti_hash(words, sizeof words);
-}
-
-DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted) {
-    diti_device *device = graph->device;
-    uint64_t shapes = diti_tune_class(device, wanted);
-    uint32_t choice = 0;
-    size_t i;
-    if (graph->candidate) return graph->candidate - 1;
-    if (device->candidate) return device->candidate - 1;
-    if (diti_tuned_find(device, shapes, &choice) || !device->tune) return choice;
-    for (i = 0; i < graph->wanted_count; i++) {
-        if (graph->wanted[i].shapes == shapes) return 0;
-    }
-    if (!diti_grow(&device->env, (void **)&graph->wanted, &graph->wanted_capacity, graph->wanted_count,
-                   sizeof *graph->wanted))
-        return 0;
-    graph->wanted[graph->wanted_count] = *wanted;
-    graph->wanted[graph->wanted_count++].shapes = shapes;
-    return 0;
-}
-
-/* --- measuring --- */
-
-static diti_tensor diti_tune_tensor(diti_graph *graph, diti_element format, uint64_t rows, uint64_t columns) {
-    if (rows * columns * diti_element_size(format) > DITI_TUNE_BYTES)
-        return diti_graph_fail(graph, DIT_ERROR_OUT_OF_DEVICE_MEMORY, "too large to be tuned");
-    return diti_tensor_state(graph, format, (uint32_t)rows, (uint32_t)columns, "tuned");
-}
-
-static void diti_tune_gemm(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
-    const diti_gemm_image *image = &c->image;
-    uint64_t rows = c->rows;
-    uint32_t i, taps = image->kernel ? image->kernel * image->kernel : 1;
-    diti_gemm gemm = DITI_ZERO;
-    if (image->kernel)
-        rows = rows / ((uint64_t)image->out_height * image->out_width) * (image->height >> image->upsample) *
-               (image->width >> image->upsample);
-    gemm.x = diti_tune_tensor(graph, c->formats[0], rows, c->depth);
-    gemm.weight = diti_tune_tensor(graph, c->formats[1], c->columns, (uint64_t)taps * ((c->depth + 3u) & ~3u));
-    gemm.out = diti_tune_tensor(graph, c->formats[2], c->rows, c->columns);
-    gemm.rows = c->rows;
-    gemm.columns = c->columns;
-    gemm.depth = c->depth;
-    gemm.parts = 1;
-    gemm.image = image->kernel ? image : NULL;
-    gemm.name = "tuned product";
-    for (i = 0; i < times && !diti_graph_failed(graph); i++) diti_op_gemm(graph, &gemm);
-}
-
-static void diti_tune_attention(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
-    uint32_t i, width = c->depth * c->head_dim;
-    diti_attention_desc desc = DITI_ZERO;
-    diti_tensor q = diti_tune_tensor(graph, c->formats[0], c->rows, width);
-    diti_tensor k = diti_tune_tensor(graph, c->formats[0], c->columns, width);
-    desc.batch = 1;
-    desc.heads = c->depth;
-    desc.head_dim = c->head_dim;
-    desc.scale = 1.0f;
-    desc.name = "tuned attention";
-    for (i = 0; i < times && !diti_graph_failed(graph); i++) diti_attention(graph, q, k, k, &desc);
-}
-
-static void diti_tune_emit(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
-    if (c->kind == DITI_TUNE_GEMM)
-        diti_tune_gemm(graph, c, times);
-    else
-        diti_tune_attention(graph, c, times);
-}
-
-static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case *c) {
-    double flops = 2.0 * c->rows * c->columns * c->depth;
-    double us;
-    if (c->kind == DITI_TUNE_ATTENTION) flops *= 2.0 * c->head_dim;
-    if (c->image.kernel) flops *= c->image.kernel * c->image.kernel;
-    us = flops * 1e-9 * (double)device->speed.us_per_gflop + (double)device->speed.launch_us;
-    return us * 32 < (double)DITI_TUNE_US ? 32u
-           : us >= (double)DITI_TUNE_US   ? 1u
-                                          : (uint32_t)((double)DITI_TUNE_US / us);
-}
-
-typedef struct diti_tuning {                /* of one case */
-    diti_plan *plans[DITI_TUNE_CANDIDATES]; /* NULL: the candidate is the same kernel as an earlier one */
-    diti_dispatch made[DITI_TUNE_CANDIDATES];
-    double us[DITI_TUNE_CANDIDATES]; /* of the shortest run */
-} diti_tuning;
-
-static dit_result diti_tune_prepare(diti_device *device, const diti_tune_case *c, uint32_t candidate,
-                                    diti_tuning *tuning, dit_error *err) {
-    const diti_dispatch *made = &tuning->made[candidate];
-    diti_graph graph;
-    dit_result result;
-    uint32_t i;
-    bool same = false;
-    diti_graph_init(&graph, device);
-    graph.candidate = candidate + 1;
-    graph.slice_us = DITI_TUNE_SLICE_US;
-    diti_graph_segment(&graph, "begin", false);
-    diti_graph_segment(&graph, "tune", false);
-    diti_tune_emit(&graph, c, diti_tune_times(device, c));
-    result = graph.error.result;
-    if (result < 0 && err) *err = graph.error;
-    if (result >= 0) tuning->made[candidate] = graph.dispatches[0];
-    for (i = 0; i < candidate && result >= 0; i++)
-        same = same || (tuning->made[i].module == made->module &&
-                        !memcmp(tuning->made[i].constants, made->constants, sizeof made->constants));
-    if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &tuning->plans[candidate], err);
-    diti_graph_free(&graph);
-    if (result >= 0 && !same) result = diti_plan_run(tuning->plans[candidate], 0, 2, err); /* it may compile */
-    return result;
-}
-
-static dit_result diti_tune_candidates(diti_device *device, const diti_tune_case *c, diti_tuning *tuning,
-                                       dit_error *err) {
-    dit_result result = DIT_OK;
-    uint32_t i, run;
-    for (i = 0; i < DITI_TUNE_CANDIDATES && result >= 0; i++) {
-        tuning->us[i] = HUGE_VAL;
-        result = diti_tune_prepare(device, c, i, tuning, err);
-    }
-    for (run = 0; run < DITI_TUNE_RUNS; run++) {
-        for (i = 0; i < DITI_TUNE_CANDIDATES && result >= 0; i++) {
-            double us = HUGE_VAL;
-            if (tuning->plans[i]) result = diti_plan_time(tuning->plans[i], 1, &us, err);
-            if (us < tuning->us[i]) tuning->us[i] = us;
-        }
-    }
-    return result;
-}
-
-/* What cannot be measured keeps the usual tiles; only a lost device ends the tuning. */
-static dit_result diti_tune_one(diti_device *device, const diti_tune_case *c, dit_error *err) {
-    diti_tuning tuning = DITI_ZERO;
-    uint32_t i, best = 0;
-    dit_error error = DITI_ZERO;
-    dit_result result = diti_tune_candidates(device, c, &tuning, &error);
-    for (i = 0; i < DITI_TUNE_CANDIDATES; i++) {
-        diti_plan_destroy(tuning.plans[i]);
-        if (tuning.us[i] < tuning.us[best] * DITI_TUNE_GAIN) best = i;
-    }
-    if (result == DIT_ERROR_DEVICE_LOST) {
-        if (err) *err = error;
-        return result;
-    }
-    if (result >= 0)
-        diti_log(&device->env, DITI_LOG_INFO, "%s of %u x %u x %u: %.0f, %.0f, %.0f us; candidate %u is taken",
-                 c->kind == DITI_TUNE_GEMM ? "products" : "attention", c->rows, c->columns, c->depth, tuning.us[0],
-                 tuning.us[1], tuning.us[2], best);
-    diti_tuned_add(device, c->shapes, result >= 0 ? best : 0);
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err) {
-    dit_result result = DIT_OK;
-    size_t i;
-    for (i = 0; i < graph->wanted_count && result == DIT_OK; i++) {
-        result = diti_tune_one(graph->device, &graph->wanted[i], err);
-        if (result == DIT_OK && progress && progress->func &&
-            !progress->func("measuring kernels", i + 1, graph->wanted_count, progress->user))
-            result = DIT_CANCELLED;
-    }
-    return result;
-}
-
-#else
-
-/* ==== src/graph/no_tune.c ==== */
-/* DIT_NO_TUNE: what stands in place of tuning. Every kernel has its usual tiles, so no graph wants to be measured. */
-
-DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted) {
-    (void)graph, (void)wanted;
-    return 0;
-}
-
-DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err) {
-    (void)graph, (void)progress, (void)err;
-    return DIT_OK;
+DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
+                                              const char *name) {
+    (void)group;
+    return diti_quantize(graph, x, rotated, name);
 }
 
 #endif
 
-/* ==== src/graph/calibrate.c ==== */
-/* The speed of a device is measured once per device and driver, and kept in the cache blob. Slices are cut by it, and
-   devices share work by it. */
+/* ==== src/graph/ops.c ==== */
+/* What the ops share: filling a dispatch, alignment, views of weights. */
 
-/* A GPU raises its clocks while it works: first it is kept busy for so long, then what takes at least the second time
-   counts. A software driver is as fast at once, and filled by less. */
-#define DITI_CALIBRATE_WARM_US 20000.0
-#define DITI_CALIBRATE_US 4000.0
-#define DITI_CALIBRATE_SOFTWARE_US 500.0
-#define DITI_CALIBRATE_RUNS 3u
-#define DITI_CALIBRATE_LAUNCHES 8u   /* in a run, and runs: short ones are seldom disturbed */
-#define DITI_CALIBRATE_MOST 4096u    /* rows and columns, of floats 2048 */
-#define DITI_CALIBRATE_COLUMNS 1024u /* of norms, which thus need one kernel */
-
-typedef struct diti_calibration { /* what is run: ops of that many rows and columns, one after the other */
-    bool norms;                   /* else products */
-    uint32_t rows, columns, times, runs;
-} diti_calibration;
-
-/* Norms read floats and write activations, as most ops do that are as fast as memory is; on a processor they take as
-   long as their arithmetic, which a copy would not show. */
-static void diti_calibrate_emit(diti_graph *graph, const diti_calibration *what) {
-    diti_element format = graph->activation;
-    diti_tensor x =
-        diti_tensor_state(graph, what->norms ? DITI_F32 : format, what->rows, what->columns, "measured operand");
-    diti_tensor w = what->norms ? 0 : diti_tensor_state(graph, format, what->columns, what->columns, "measured weight");
-    diti_tensor out = diti_tensor_state(graph, format, what->rows, what->columns, "measured result");
-    uint32_t i;
-    for (i = 0; i < what->times && !diti_graph_failed(graph); i++) {
-        diti_norm_desc norm = DITI_ZERO;
-        diti_gemm gemm = DITI_ZERO;
-        norm.eps = 1e-6f;
-        norm.out = out;
-        norm.name = "measured norm";
-        gemm.x = x;
-        gemm.weight = w;
-        gemm.out = out;
-        gemm.rows = what->rows;
-        gemm.columns = gemm.depth = what->columns;
-        gemm.parts = 1;
-        gemm.name = "measured product";
-        if (what->norms)
-            diti_norm(graph, x, &norm);
-        else
-            diti_op_gemm(graph, &gemm);
+DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+                                uint32_t group_size) {
+    memset(dispatch, 0, sizeof *dispatch);
+    if (diti_graph_failed(graph)) return false;
+    if (!diti_spirv_find(module, &dispatch->module)) {
+        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "the shader %s is not embedded", module);
+        return false;
     }
+    dispatch->name = name;
+    dispatch->constants[0] = group_size;
+    dispatch->cost_kind = DITI_COST_MEMORY;
+    return true;
 }
 
-/* The shortest of a few runs behind a first one, which may pay for the driver's compiler. */
-static dit_result diti_calibrate_run(diti_graph *graph, uint32_t runs, double *us, dit_error *err) {
-    diti_plan *plan = NULL;
-    dit_result result = diti_plan_create(graph, NULL, &plan, err);
-    uint32_t run;
-    double once;
-    if (result >= 0) result = diti_plan_run(plan, 0, 2, err);
-    for (run = 0; run < runs && result >= 0; run++) {
-        result = diti_plan_time(plan, 1, &once, err);
-        if (result >= 0 && (run == 0 || once < *us)) *us = once;
+DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
+                               uint8_t word, bool reads, bool writes) {
+    diti_binding *binding = &dispatch->bindings[index];
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (index >= dispatch->binding_count) dispatch->binding_count = index + 1;
+    if (!tensor) return;
+    binding->tensor = tensor;
+    binding->reads = reads;
+    binding->writes = writes;
+    binding->offset_word = word;
+    binding->element_bytes = (uint8_t)diti_element_size(info->format);
+    binding->group_div = UINT32_MAX; /* every workgroup may touch all of it, and nothing behind it */
+    binding->group_step = (uint64_t)info->rows * info->pitch;
+    dispatch->memory_bytes += (double)info->rows * info->columns * binding->element_bytes * (reads && writes ? 2 : 1);
+}
+
+DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
+                                    uint64_t rows, uint64_t before, uint64_t after) {
+    diti_binding *binding = &dispatch->bindings[index];
+    uint64_t pitch = diti_tensor_get(graph, binding->tensor)->pitch;
+    if (!binding->tensor) return;
+    binding->group_div = div;
+    binding->group_step = rows * pitch;
+    binding->before = before * pitch;
+    binding->after = after * pitch;
+}
+
+DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count) {
+    if (groups > UINT32_MAX - 65536u) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s is too large", dispatch->name);
+        return;
     }
-    diti_plan_destroy(plan);
-    return result;
+    dispatch->groups = (uint32_t)groups;
+    dispatch->push_count = push_count;
+    diti_graph_dispatch(graph, dispatch);
 }
 
-/* Runs the ops of a calibration. us: the time that all of them take; amount: their operations, or bytes of norms. */
-static dit_result diti_calibrate_time(diti_device *device, const diti_calibration *what, double *us, double *amount,
-                                      dit_error *err) {
-    diti_graph graph;
-    dit_result result;
-    bool again;
-    size_t i;
-    do {
-        *us = *amount = 0;
-        diti_graph_init(&graph, device);
-        graph.candidate = 1;
-        graph.slice_us = 500000; /* not cut */
-        diti_graph_segment(&graph, "begin", false);
-        diti_graph_segment(&graph, "measured", false);
-        diti_calibrate_emit(&graph, what);
-        result = graph.error.result;
-        if (result < 0 && err) *err = graph.error;
-        for (i = 0; i < graph.dispatch_count && result >= 0; i++) {
-            const diti_dispatch *dispatch = &graph.dispatches[i];
-            *amount += what->norms ? dispatch->memory_bytes : dispatch->flops;
-            *us += (double)diti_dispatch_us(&device->feigned, dispatch);
-        }
-        if (result >= 0 && !(device->feigned.us_per_gflop > 0))
-            result = diti_calibrate_run(&graph, what->runs, us, err);
-        again = graph.again; /* a kernel did not compile, and the device does without it now */
-        diti_graph_free(&graph);
-    } while (again);
-    return result;
+DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    return !tensor || (info->first % 4 == 0 && info->pitch % 4 == 0);
 }
 
-/* Makes ops larger until they are as large as may be, then more of them, for what took us is to take `enough`. Products
-   become larger in all directions, by as much as may do at once, since every size may need a kernel of its own, which
-   takes long to compile; norms get more rows. */
-static void diti_calibrate_grow(diti_calibration *what, uint32_t most, double us, double enough) {
-    double wanted = 1.2 * enough / us;
-    uint32_t times = wanted < 1 ? 1 : wanted > 64 ? 64 : (uint32_t)wanted + 1;
-    if (what->rows >= most)
-        what->times *= times;
-    else if (what->norms)
-        what->rows = what->rows * times < most ? what->rows * times : most;
-    else
-        what->columns = what->rows *= wanted > 16 && what->rows * 4 <= most ? 4 : 2;
+DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor) {
+    return diti_op_aligned(graph, tensor) && (!tensor || diti_tensor_get(graph, tensor)->columns % 4 == 0);
 }
 
-/* The most rows and columns of operands, three of which take no more than a quarter of the memory that is left; 0: not
-   even the smallest do. */
-static uint32_t diti_calibrate_most(diti_device *device) {
-    uint32_t most = device->rung >= DITI_RUNG_FP16 ? DITI_CALIBRATE_MOST : DITI_CALIBRATE_MOST / 2;
-    VkDeviceSize room;
-    diti_lock(&device->lock);
-    room = device->memory_limit > device->memory_used ? (device->memory_limit - device->memory_used) / 12 : 0;
-    diti_unlock(&device->lock);
-    if (device->limits.allocation < room) room = device->limits.allocation;
-    if (device->limits.storage_range < room) room = device->limits.storage_range;
-    while (most && (VkDeviceSize)most * (most > DITI_CALIBRATE_COLUMNS ? most : DITI_CALIBRATE_COLUMNS) * 4 > room)
-        most /= 2;
-    return most < 256 ? 0 : most;
+DIT_INTERNAL uint32_t diti_op_float(float value) {
+    uint32_t word;
+    memcpy(&word, &value, sizeof word);
+    return word;
 }
 
-typedef struct diti_calibrated { /* what one op takes, and its operations or bytes */
-    double us, amount;
-} diti_calibrated;
-
-/* Microseconds for 10^9 operations or bytes: how much longer an op that fills the device takes than one that has next
-   to nothing to do, for how much more. */
-static dit_result diti_calibrate_rate(diti_device *device, bool norms, uint32_t most, const diti_calibrated *least,
-                                      float *rate, dit_error *err) {
-    double enough = device->software ? DITI_CALIBRATE_SOFTWARE_US : DITI_CALIBRATE_US, all = 0;
-    double warm = device->software || device->feigned.us_per_gflop > 0 ? 0 : DITI_CALIBRATE_WARM_US;
-    diti_calibration what = DITI_ZERO;
-    what.norms = norms;
-    what.rows = device->software ? 64 : 256;
-    if (norms) what.rows /= 4;
-    what.columns = norms ? DITI_CALIBRATE_COLUMNS : what.rows;
-    what.times = 1;
-    what.runs = device->software ? 2 : DITI_CALIBRATE_RUNS;
-    for (;;) {
-        double us, amount, more;
-        dit_result result = diti_calibrate_time(device, &what, &us, &amount, err);
-        if (result < 0 || !(us > 0)) return result;
-        all += us * (what.runs + 1);
-        more = amount / what.times - least->amount;
-        if (us / what.times > least->us && more > 0) *rate = (float)((us / what.times - least->us) / (more * 1e-9));
-        if (us >= enough && all >= warm) return DIT_OK;
-        if (us < enough) diti_calibrate_grow(&what, most, us, enough);
+DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
+                                   const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
+    if (diti_graph_failed(graph)) return false;
+    if (!diti_element_is_float(info->format) || info->rows != rows || info->columns != columns) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s writes [%u, %u] floats, tensor %s is [%u, %u]", name,
+                        rows, columns, info->name, info->rows, info->columns);
+        return false;
     }
+    if (info->format == DITI_F16 && (info->first % 2 || info->pitch % 2)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "op %s cannot write F16 tensor %s [%u, %u]: its rows begin at odd elements", name, info->name,
+                        rows, columns);
+        return false;
+    }
+    return true;
 }
 
-/* One row, again and again, with the barrier in between. */
-static dit_result diti_calibrate_least(diti_device *device, diti_calibrated *out, dit_error *err) {
-    diti_calibration what = DITI_ZERO;
-    dit_result result;
-    what.norms = true;
-    what.rows = 1;
-    what.columns = DITI_CALIBRATE_COLUMNS;
-    what.times = what.runs = device->software ? DITI_CALIBRATE_LAUNCHES / 2 : DITI_CALIBRATE_LAUNCHES;
-    result = diti_calibrate_time(device, &what, &out->us, &out->amount, err);
-    out->us /= what.times;
-    out->amount /= what.times;
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err) {
-    diti_speed speed = device->speed;
-    uint32_t most = diti_calibrate_most(device);
-    diti_calibrated least = DITI_ZERO;
-    dit_error error = DITI_ZERO;
-    dit_result result;
-    if (device->calibrated && device->calibrated_rung == device->rung) return DIT_OK;
-    result = most ? diti_calibrate_least(device, &least, &error)
-                  : diti_fail(&error, DIT_ERROR_UNSUPPORTED_DEVICE, "memory has no room for what would be timed");
-    if (result >= 0) result = diti_calibrate_rate(device, true, most, &least, &speed.us_per_gigabyte, &error);
-    least.us -= least.amount * 1e-9 * (double)speed.us_per_gigabyte; /* what is left is the launch */
-    if (least.us < 0) least.us = 0;
-    least.amount = 0;
-    if (result >= 0) result = diti_calibrate_rate(device, false, most, &least, &speed.us_per_gflop, &error);
-    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
-        result == DIT_ERROR_OUT_OF_DEVICE_MEMORY) {
-        if (err) *err = error;
-        return result;
+DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
+                                               const char *name) {
+    if (!weight || !weight->part_count || diti_graph_failed(graph)) return 0;
+    if (weight->type != DIT_TYPE_F32 || weight->part_count != 1 ||
+        (uint64_t)weight->rows * weight->columns != columns) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s wants %u F32 values, %s is [%u, %u] of %s",
+                               name, columns, weight->name ? weight->name : "the vector", weight->rows, weight->columns,
+                               diti_type_name(weight->type));
     }
-    if (result < 0) {
-        diti_log(&device->env, DITI_LOG_WARNING, "how fast device %u, %s, is stays a guess: %s", device->ordinal,
-                 device->info.name, error.message);
-        return DIT_OK;
-    }
-    speed.launch_us = (float)least.us;
-    device->speed = speed;
-    device->calibrated = true;
-    device->calibrated_rung = device->rung;
-    diti_log(&device->env, DITI_LOG_INFO,
-             "device %u, %s: %.3g TFLOP/s of products, %.3g GB/s of memory, %.1f us a launch", device->ordinal,
-             device->info.name, 1e3 / (double)speed.us_per_gflop, 1e6 / (double)speed.us_per_gigabyte,
-             (double)speed.launch_us);
-    return DIT_OK;
+    return diti_tensor_reshape(graph, diti_tensor_weight(graph, weight, 0), 1, columns);
 }
 
 /* ==== src/graph/guard.c ==== */
@@ -18588,18 +15858,8 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
    before anything was too large cannot be helped, and where all is F32 that is what guards are for: to say which op it
    was. */
 
-/* Words of a record, as in guard.glsl. The first record is diti_health. */
-enum {
-    DITI_RECORD_STORE,    /* float: the result times that is stored */
-    DITI_RECORD_LOAD,     /* float: operands times that are what they stand for */
-    DITI_RECORD_NARROW,   /* float: an F32 operand times that becomes F16 */
-    DITI_RECORD_PEAK = 4, /* magnitudes, as bits, that did not fit: of the result, of that operand */
-    DITI_RECORD_WORDS = 8
-};
-#define DITI_RECORD_RUN 4u /* of the first record, behind diti_health: guard_run */
-#define DITI_GUARDED 23u   /* id of the specialization constant */
-#define DITI_GATED 13u     /* of elementwise.comp */
-#define DITI_INFINITY 0x7f800000u
+#define DITI_GUARDED 23u /* id of the specialization constant */
+#define DITI_GATED 13u   /* of elementwise.comp */
 
 /* A record, one more row of the tensor. */
 static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *what) {
@@ -18661,14 +15921,6 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
         if (record->load[1] == before) record->load[1] = guard;
     }
     graph->tensors[graph->tensors[to].parent].guard = guard;
-}
-
-DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name) {
-    diti_elementwise_desc copy = DITI_ZERO;
-    if (diti_graph_failed(graph) || !diti_guard_of(graph, tensor)) return tensor;
-    copy.out_f32 = true;
-    copy.name = name;
-    return diti_elementwise(graph, tensor, &copy);
 }
 
 /* Whose exponent the result has: the first record of its tensor, which may be written in parts; none where something
@@ -18748,281 +16000,6 @@ DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
     diti_guard_look(graph, graph->guard_judged ? graph->guard_judged : 1, (uint32_t)graph->guard_count);
     graph->guard_judged = (uint32_t)graph->guard_count;
     if (graph->guard_peers) diti_guard_agree(graph);
-}
-
-/* --- on the host --- */
-
-static uint32_t diti_guard_power(uint32_t up, uint32_t down) { return (127u + up - down) << 23; }
-
-static void diti_guard_fill(const diti_guard_record *records, size_t i, uint32_t *out) {
-    const diti_guard_record *record = &records[i];
-    uint32_t first = records[record->load[0]].exponent, second = records[record->load[1]].exponent;
-    /* A product's second operand is a factor of its result; queries and keys, whose result is no tensor, are both
-       undone in the scores. */
-    bool product = record->load[1] && record->has_result;
-    out[DITI_RECORD_STORE] = diti_guard_power(product ? second : 0, records[record->store].exponent);
-    out[DITI_RECORD_LOAD] = diti_guard_power(first + (product ? 0 : second), 0);
-    out[DITI_RECORD_NARROW] = diti_guard_power(0, records[record->narrow].exponent);
-}
-
-DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err) {
-    const diti_tensor_info *tensor = &plan->tensors[plan->guards];
-    size_t words = (size_t)tensor->rows * tensor->columns, i;
-    dit_result result;
-    uint32_t *all;
-    if (!plan->guards) return DIT_OK;
-    plan->guard_run++;
-    plan->guard_step = step;
-    all = (uint32_t *)diti_alloc_zero(&plan->device->env, words * sizeof *all);
-    if (!all) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the guards");
-    for (i = 1; i < tensor->rows; i++) diti_guard_fill(plan->guard_records, i, all + i * tensor->columns);
-    all[offsetof(diti_health, step) / sizeof *all] = step;
-    all[DITI_RECORD_RUN] = plan->guard_run;
-    result = diti_plan_write(plan, plan->guards, all, words * sizeof *all, err);
-    diti_free(&plan->device->env, all);
-    return result;
-}
-
-DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out) {
-    const uint32_t *words;
-    memset(out, 0, sizeof *out);
-    if (!plan->guards) return;
-    diti_buffer_invalidate(plan->device, &plan->report);
-    words = (const uint32_t *)plan->report.block.mapped;
-    out->step = plan->guard_step;
-    if (words[DITI_RECORD_RUN] == plan->guard_run) memcpy(out, words, sizeof *out);
-}
-
-static uint32_t diti_guard_peak(const diti_plan *plan, size_t record, uint32_t which) {
-    const uint32_t *words = (const uint32_t *)plan->report.block.mapped;
-    return words[record * plan->tensors[plan->guards].columns + DITI_RECORD_PEAK + which];
-}
-
-/* Takes a peak into account: makes e so large that it becomes 2^12 to 2^13. */
-static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record, uint32_t peak, diti_verdict *out) {
-    diti_guard_record *records = plan->guard_records;
-    uint32_t wanted = records[owner].exponent + (peak >> 23) - 139u;
-    if (!peak) return;
-    if (!out->record) {
-        out->record = record;
-        out->lost = peak >= DITI_INFINITY;
-    }
-    if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
-}
-
-/* What a report asks for, noted in the records; false: nothing. */
-static bool diti_guard_ask(diti_plan *plan, diti_verdict *out) {
-    diti_health health;
-    uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
-    memset(out, 0, sizeof *out);
-    diti_guard_read(plan, &health);
-    if (!health.blocked) return false;
-    for (i = 1; i < count; i++) {
-        const diti_guard_record *record = &plan->guard_records[i];
-        if (record->segment != health.blocked) continue;
-        diti_guard_consider(plan, record->narrow, record->narrow, diti_guard_peak(plan, i, 1), out);
-        diti_guard_consider(plan, record->store, i, diti_guard_peak(plan, i, 0), out);
-    }
-    out->segment = health.blocked - 1;
-    out->step = health.step;
-    out->name = plan->guard_records[out->record].name;
-    return true;
-}
-
-static void diti_guard_grant(diti_plan *plan) {
-    uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
-    for (i = 1; i < count; i++) {
-        diti_guard_record *record = &plan->guard_records[i];
-        if (record->wanted > record->exponent) record->exponent = record->wanted;
-        record->wanted = 0;
-    }
-}
-
-DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
-    if (!diti_guard_ask(plan, out)) return false;
-    diti_guard_grant(plan);
-    return true;
-}
-
-/* Records of one op stand in the same order in both plans, each of which may have others between them. */
-static void diti_guard_join_wanted(diti_plan *a, diti_plan *b) {
-    uint32_t i, k, next = 1, counts[2];
-    counts[0] = a->guards ? a->tensors[a->guards].rows : 0;
-    counts[1] = b->guards ? b->tensors[b->guards].rows : 0;
-    for (i = 1; i < counts[0]; i++) {
-        diti_guard_record *one = &a->guard_records[i], *other;
-        for (k = next; k < counts[1]; k++) {
-            other = &b->guard_records[k];
-            if (other->segment != one->segment || strcmp(other->name, one->name) != 0) continue;
-            if (other->wanted < one->wanted) other->wanted = one->wanted;
-            if (one->wanted < other->wanted) one->wanted = other->wanted;
-            next = k + 1;
-            break;
-        }
-    }
-}
-
-DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, diti_verdict *out) {
-    bool asked = false;
-    uint32_t i, k, turn;
-    for (i = 0; i < count; i++) asked = diti_guard_ask(plans[i], &out[i]) || asked;
-    for (turn = 0; turn < 2; turn++) /* what the first has not got may come from the last by way of others */
-        for (i = 0; i < count; i++)
-            for (k = 0; k < i && asked; k++) diti_guard_join_wanted(plans[k], plans[i]);
-    for (i = 0; i < count; i++) diti_guard_grant(plans[i]);
-    return asked;
-}
-
-DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before) {
-    uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
-    if (!before->guards || before->tensors[before->guards].rows != count) return;
-    for (i = 1; i < count; i++) plan->guard_records[i].exponent = before->guard_records[i].exponent;
-}
-
-DIT_INTERNAL void diti_guard_forget(diti_plan *plan) {
-    uint32_t i;
-    for (i = 0; plan->guards && i < plan->tensors[plan->guards].rows; i++) plan->guard_records[i].exponent = 0;
-}
-
-DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
-                                         uint32_t steps, dit_error *err) {
-    char where[48] = "";
-    if (!verdict->lost && tries <= DITI_GUARD_TRIES) return DIT_OK;
-    if (steps && plan->segments[verdict->segment].repeated)
-        diti_format(where, sizeof where, " in step %u of %u", verdict->step + 1, steps);
-    if (verdict->lost)
-        return diti_fail(err, DIT_ERROR_NOT_FINITE,
-                         "the result of %s is not finite%s; a weight or an input may be damaged", verdict->name, where);
-    return diti_fail(err, DIT_ERROR_NOT_FINITE, "%s still overflows fp16%s after %u tries; try the fp32 rung",
-                     verdict->name, where, DITI_GUARD_TRIES);
-}
-
-DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err) {
-    uint64_t value;
-    dit_result result = diti_guard_write(plan, step, err);
-    return result < 0 ? result : diti_plan_submit_commands(plan, plan->restore, &value, err);
-}
-
-DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err) {
-    diti_verdict verdict;
-    uint32_t tries = 0;
-    dit_result result = diti_plan_run(plan, segment, 1, err);
-    while (result >= 0 && diti_guard_raise(plan, &verdict)) {
-        result = diti_guard_check(plan, &verdict, ++tries, 0, err);
-        if (result >= 0) result = diti_guard_restore(plan, 0, err);
-        if (result >= 0) result = diti_plan_run(plan, segment, 1, err);
-    }
-    return result;
-}
-
-/* ==== src/graph/ops.c ==== */
-/* What the ops share: filling a dispatch, alignment, views of weights. */
-
-DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
-                                uint32_t group_size) {
-    memset(dispatch, 0, sizeof *dispatch);
-    if (diti_graph_failed(graph)) return false;
-    if (!diti_spirv_find(module, &dispatch->module)) {
-        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "the shader %s is not embedded", module);
-        return false;
-    }
-    dispatch->name = name;
-    dispatch->constants[0] = group_size;
-    dispatch->cost_kind = DITI_COST_MEMORY;
-    return true;
-}
-
-DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
-                               uint8_t word, bool reads, bool writes) {
-    diti_binding *binding = &dispatch->bindings[index];
-    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    if (index >= dispatch->binding_count) dispatch->binding_count = index + 1;
-    if (!tensor) return;
-    binding->tensor = tensor;
-    binding->reads = reads;
-    binding->writes = writes;
-    binding->offset_word = word;
-    binding->element_bytes = (uint8_t)diti_element_size(info->format);
-    binding->group_div = UINT32_MAX; /* every workgroup may touch all of it, and nothing behind it */
-    binding->group_step = (uint64_t)info->rows * info->pitch;
-    dispatch->memory_bytes += (double)info->rows * info->columns * binding->element_bytes * (reads && writes ? 2 : 1);
-}
-
-DIT_INTERNAL void diti_op_bind_rows(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, uint32_t div,
-                                    uint64_t rows, uint64_t before, uint64_t after) {
-    diti_binding *binding = &dispatch->bindings[index];
-    uint64_t pitch = diti_tensor_get(graph, binding->tensor)->pitch;
-    if (!binding->tensor) return;
-    binding->group_div = div;
-    binding->group_step = rows * pitch;
-    binding->before = before * pitch;
-    binding->after = after * pitch;
-}
-
-DIT_INTERNAL void diti_op_emit(diti_graph *graph, diti_dispatch *dispatch, uint64_t groups, uint32_t push_count) {
-    if (groups > UINT32_MAX - 65536u) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s is too large", dispatch->name);
-        return;
-    }
-    dispatch->groups = (uint32_t)groups;
-    dispatch->push_count = push_count;
-    diti_graph_dispatch(graph, dispatch);
-}
-
-DIT_INTERNAL bool diti_op_aligned(const diti_graph *graph, diti_tensor tensor) {
-    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    return !tensor || (info->first % 4 == 0 && info->pitch % 4 == 0);
-}
-
-DIT_INTERNAL bool diti_op_vector(const diti_graph *graph, diti_tensor tensor) {
-    return diti_op_aligned(graph, tensor) && (!tensor || diti_tensor_get(graph, tensor)->columns % 4 == 0);
-}
-
-DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name) {
-    diti_elementwise_desc copy = DITI_ZERO;
-    diti_tensor_info info;
-    if (diti_graph_failed(graph) || diti_op_aligned(graph, tensor)) return tensor;
-    info = *diti_tensor_get(graph, tensor);
-    copy.name = name;
-    copy.out = diti_tensor_new(graph, info.format, info.rows, (info.columns + 3u) & ~3u, name);
-    copy.out = diti_tensor_view(graph, copy.out, 0, info.rows, 0, info.columns);
-    return diti_elementwise(graph, tensor, &copy);
-}
-
-DIT_INTERNAL uint32_t diti_op_float(float value) {
-    uint32_t word;
-    memcpy(&word, &value, sizeof word);
-    return word;
-}
-
-DIT_INTERNAL bool diti_op_writable(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns,
-                                   const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, tensor);
-    if (diti_graph_failed(graph)) return false;
-    if (!diti_element_is_float(info->format) || info->rows != rows || info->columns != columns) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s writes [%u, %u] floats, tensor %s is [%u, %u]", name,
-                        rows, columns, info->name, info->rows, info->columns);
-        return false;
-    }
-    if (info->format == DITI_F16 && (info->first % 2 || info->pitch % 2)) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "op %s cannot write F16 tensor %s [%u, %u]: its rows begin at odd elements", name, info->name,
-                        rows, columns);
-        return false;
-    }
-    return true;
-}
-
-DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_weight *weight, uint32_t columns,
-                                               const char *name) {
-    if (!weight || !weight->part_count || diti_graph_failed(graph)) return 0;
-    if (weight->type != DIT_TYPE_F32 || weight->part_count != 1 ||
-        (uint64_t)weight->rows * weight->columns != columns) {
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s wants %u F32 values, %s is [%u, %u] of %s",
-                               name, columns, weight->name ? weight->name : "the vector", weight->rows, weight->columns,
-                               diti_type_name(weight->type));
-    }
-    return diti_tensor_reshape(graph, diti_tensor_weight(graph, weight, 0), 1, columns);
 }
 
 /* ==== src/graph/ops_elementwise.c ==== */
@@ -19131,6 +16108,26 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
                            &dispatch);
     diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_GUARD + 1);
     return out;
+}
+
+DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name) {
+    diti_elementwise_desc copy = DITI_ZERO;
+    if (diti_graph_failed(graph) || !tensor || !diti_tensor_get(graph, diti_tensor_get(graph, tensor)->parent)->guard)
+        return tensor;
+    copy.out_f32 = true;
+    copy.name = name;
+    return diti_elementwise(graph, tensor, &copy);
+}
+
+DIT_INTERNAL diti_tensor diti_op_align(diti_graph *graph, diti_tensor tensor, const char *name) {
+    diti_elementwise_desc copy = DITI_ZERO;
+    diti_tensor_info info;
+    if (diti_graph_failed(graph) || diti_op_aligned(graph, tensor)) return tensor;
+    info = *diti_tensor_get(graph, tensor);
+    copy.name = name;
+    copy.out = diti_tensor_new(graph, info.format, info.rows, (info.columns + 3u) & ~3u, name);
+    copy.out = diti_tensor_view(graph, copy.out, 0, info.rows, 0, info.columns);
+    return diti_elementwise(graph, tensor, &copy);
 }
 
 DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to, const char *name) {
@@ -19463,6 +16460,393 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     diti_small_emit(graph, &dispatch, 1, pixels, 19);
 }
 
+/* ==== src/graph/ops_norm.c ==== */
+/* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp); weighted rows (weigh.comp). */
+
+enum {
+    DITI_NORM_PART_RMS = 1,
+    DITI_NORM_PART_WEIGHT = 2,
+    DITI_NORM_PART_BIAS = 4,
+    DITI_NORM_PART_SCALE = 8,
+    DITI_NORM_PART_SHIFT = 16,
+    DITI_NORM_PART_PLAIN = 32,
+    DITI_NORM_PART_AGREED = 64,
+    DITI_NORM_PART_MEASURE = 128
+};
+enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
+
+static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, table);
+    if (!table || (info->format == DITI_F32 && info->rows >= groups && info->columns == columns)) return true;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s is [%u, %u], wanted is F32 [%u, %u]", name,
+                    info->name, info->rows, info->columns, groups, columns);
+    return false;
+}
+
+static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    uint32_t groups = desc->rows_per_group ? (info->rows + desc->rows_per_group - 1) / desc->rows_per_group : 1;
+    if (desc->item_rows) groups *= 2;
+    if (diti_graph_failed(graph)) return false;
+    if (!diti_element_is_float(info->format)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s holds no floats", name, info->name);
+        return false;
+    }
+    return diti_norm_table(graph, desc->scale, groups, info->columns, name) &&
+           diti_norm_table(graph, desc->shift, groups, info->columns, name);
+}
+
+typedef struct diti_norm_op {
+    diti_tensor x, out, weight, bias;
+    diti_tensor agreed; /* F32 [any, rows]: magnitudes that count with those of each row; 0: none */
+    uint32_t parts;
+    bool rotated; /* where magnitudes are the result */
+    const diti_norm_desc *desc;
+    const char *name;
+} diti_norm_op;
+
+static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *out) {
+    if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
+    if (out->format != DITI_I8) return DITI_NORM_FLOATS;
+    return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
+}
+
+/* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns, and 32 fill
+   half of the shared memory that every device has. */
+static uint32_t diti_norm_lanes(bool cpu, uint32_t mode, uint32_t columns) {
+    uint32_t lanes = 4;
+    if (mode != DITI_NORM_QUANTIZE_ROTATED) return cpu ? 1 : 128;
+    while (!cpu && lanes < 32 && lanes * 64 < columns) lanes *= 2;
+    return lanes;
+}
+
+static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op, uint32_t lanes, uint32_t mode,
+                                diti_dispatch *dispatch) {
+    const diti_norm_desc *desc = op->desc;
+    uint32_t *c = dispatch->constants;
+    c[1] = lanes;
+    c[2] = diti_tensor_get(graph, op->x)->format;
+    c[3] = diti_tensor_get(graph, op->out)->format;
+    c[4] = op->parts | (op->agreed ? (uint32_t)DITI_NORM_PART_AGREED : 0) |
+           (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
+           (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
+           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
+    c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
+           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
+    c[6] = mode;
+    dispatch->constant_count = 7;
+}
+
+static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
+    const diti_norm_desc *desc = op->desc;
+    bool cpu = graph->device->is_cpu;
+    diti_tensor_info info = *diti_tensor_get(graph, op->x), out = *diti_tensor_get(graph, op->out);
+    uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(op, &out);
+    uint32_t group = !cpu ? (mode == DITI_NORM_QUANTIZE_ROTATED ? 32 : 128) : subgroup > 4 ? subgroup : 4;
+    uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
+    diti_dispatch dispatch;
+    if (!diti_op_begin(graph, &dispatch, op->name, "norm", group)) return;
+    diti_norm_constants(graph, op, lanes, mode, &dispatch);
+    dispatch.push[1] = info.rows;
+    dispatch.push[2] = info.columns;
+    dispatch.push[3] = diti_op_float(desc->eps);
+    dispatch.push[5] = info.pitch;
+    dispatch.push[7] = out.pitch;
+    dispatch.push[11] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
+    dispatch.push[13] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
+    dispatch.push[14] = desc->rows_per_group;
+    dispatch.push[15] = desc->item_rows;
+    dispatch.push[16] = desc->text_rows;
+    dispatch.push[18] = op->agreed ? diti_tensor_get(graph, op->agreed)->pitch : 0;
+    dispatch.push[19] = op->agreed ? diti_tensor_get(graph, op->agreed)->rows : 0;
+    diti_op_bind(graph, &dispatch, 0, op->x, 4, true, false);
+    diti_op_bind(graph, &dispatch, 1, op->out, 6, false, true);
+    diti_op_bind(graph, &dispatch, 2, op->weight, 8, true, false);
+    diti_op_bind(graph, &dispatch, 3, op->bias, 9, true, false);
+    diti_op_bind(graph, &dispatch, 4, desc->scale, 10, true, false);
+    diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
+    diti_op_bind(graph, &dispatch, 6, op->agreed, 17, true, false);
+    diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
+    diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
+    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 20);
+}
+
+static diti_tensor diti_norm_new_i8(diti_graph *graph, uint32_t rows, uint32_t columns, bool rotated,
+                                    const char *name) {
+    diti_tensor out = diti_tensor_new(graph, DITI_I8, rows, columns, name);
+    if (rotated && columns % DITI_ROTATION_GROUP) {
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: rows of %u values cannot be rotated", name,
+                               columns);
+    }
+    if (out) graph->tensors[out].rotated = rotated;
+    return out;
+}
+
+DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc) {
+    diti_norm_op op = DITI_ZERO;
+    diti_tensor_info info;
+    op.name = desc->name ? desc->name : "norm";
+    if (!diti_norm_check(graph, x, desc, op.name)) return 0;
+    x = diti_guard_release(graph, x, op.name);
+    info = *diti_tensor_get(graph, x);
+    op.x = x;
+    op.desc = desc;
+    op.weight = diti_op_vector_weight(graph, desc->weight, info.columns, op.name);
+    op.bias = diti_op_vector_weight(graph, desc->bias, info.columns, op.name);
+    if (desc->reader && !desc->out && diti_type_is_i8(desc->reader->type)) {
+        bool rotated = desc->reader->type == DIT_TYPE_I8_ROW_ROTATED;
+        op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, op.name);
+    } else {
+        diti_element format = desc->out_f32 ? DITI_F32 : graph->activation;
+        op.out = desc->out;
+        if (!op.out) op.out = diti_tensor_new(graph, format, info.rows, info.columns, op.name);
+        if (!diti_op_writable(graph, op.out, info.rows, info.columns, op.name)) return 0;
+    }
+    diti_norm_emit(graph, &op);
+    return op.out;
+}
+
+DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, bool rotated, diti_tensor agreed,
+                                              const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    diti_norm_op op = DITI_ZERO;
+    diti_tensor_info info;
+    op.name = name;
+    if (!diti_norm_check(graph, x, &desc, name)) return 0;
+    info = *diti_tensor_get(graph, x);
+    op.x = x;
+    op.desc = &desc;
+    op.parts = DITI_NORM_PART_PLAIN;
+    op.agreed = agreed;
+    op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
+    if (!op.out) return 0;
+    diti_guard_pass(graph, x, op.out); /* rows have scales anyway */
+    diti_norm_emit(graph, &op);
+    return op.out;
+}
+
+DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
+    return diti_quantize_agreed(graph, x, rotated, 0, name);
+}
+
+DIT_INTERNAL diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    diti_norm_op op = DITI_ZERO;
+    uint32_t rows;
+    if (!diti_norm_check(graph, x, &desc, name)) return 0;
+    rows = diti_tensor_get(graph, x)->rows;
+    op.name = name;
+    op.x = x;
+    op.desc = &desc;
+    op.parts = DITI_NORM_PART_PLAIN | DITI_NORM_PART_MEASURE;
+    op.rotated = rotated;
+    op.out = diti_tensor_new(graph, DITI_F32, rows, 1, name);
+    if (diti_graph_failed(graph)) return 0;
+    diti_norm_emit(graph, &op);
+    return diti_tensor_reshape(graph, op.out, 1, rows);
+}
+
+DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {
+    diti_norm_desc desc = DITI_ZERO;
+    diti_norm_op op = DITI_ZERO;
+    if (!diti_norm_check(graph, x, &desc, name)) return;
+    op.name = name;
+    op.x = x;
+    op.desc = &desc;
+    op.parts = DITI_NORM_PART_PLAIN;
+    op.out = out;
+    diti_guard_pass(graph, x, out);
+    diti_norm_emit(graph, &op);
+}
+
+DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
+                                               bool rotated, const char *name) {
+    diti_tensor most = diti_quantize_measure(graph, x, rotated, "largest of rows");
+    if (diti_graph_failed(graph)) return 0;
+    x = diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, count);
+    return diti_quantize_agreed(graph, x, rotated, most, name);
+}
+
+/* --- GroupNorm --- */
+
+enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, DITI_GROUP_NORM_MOMENTS };
+
+typedef struct diti_group_norm_plan {
+    diti_tensor x, out, partial, stats, weight, bias;
+    uint32_t batch, pixels, columns, groups, parts; /* parts: of an image */
+    uint32_t chunks, chunk_pixels;                  /* chunks: of an image */
+    uint32_t part_chunks, part_pixels;
+    float eps;
+    bool silu;
+    const char *name;
+} diti_group_norm_plan;
+
+static void diti_group_norm_bind(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
+                                 diti_dispatch *dispatch) {
+    uint32_t quads = (plan->columns + 3) / 4; /* `quads` workgroups do `group` rows */
+    bool chunks = stage == DITI_GROUP_NORM_CHUNKS, apply = stage == DITI_GROUP_NORM_APPLY;
+    if (chunks || apply) diti_op_bind(graph, dispatch, 0, plan->x, 10, true, false);
+    if (apply) diti_op_bind(graph, dispatch, 1, plan->out, 12, false, true);
+    if (!apply) diti_op_bind(graph, dispatch, 2, plan->partial, 14, !chunks, chunks);
+    if (!chunks) diti_op_bind(graph, dispatch, 3, plan->stats, 16, apply, !apply);
+    if (apply) {
+        diti_op_bind(graph, dispatch, 4, plan->weight, 18, true, false);
+        diti_op_bind(graph, dispatch, 5, plan->bias, 19, true, false);
+        diti_op_bind_rows(graph, dispatch, 0, quads, group, 0, 0);
+        diti_op_bind_rows(graph, dispatch, 1, quads, group, 0, 0);
+    }
+    if (chunks) /* the last part of an item may be short, so later items lie earlier */
+        diti_op_bind_rows(graph, dispatch, 0, plan->part_chunks, plan->part_pixels,
+                          (uint64_t)plan->batch * plan->part_pixels, 0);
+}
+
+static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
+                                  uint64_t groups) {
+    diti_tensor written = stage == DITI_GROUP_NORM_APPLY ? plan->out : plan->x;
+    diti_dispatch dispatch;
+    uint32_t *push = dispatch.push;
+    if (!diti_op_begin(graph, &dispatch, plan->name, "group_norm", group)) return;
+    dispatch.constants[1] = stage;
+    dispatch.constants[2] = diti_tensor_get(graph, plan->x)->format;
+    dispatch.constants[3] = diti_tensor_get(graph, written)->format;
+    dispatch.constants[4] = stage == DITI_GROUP_NORM_APPLY && plan->silu ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_NONE;
+    dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, written);
+    dispatch.constant_count = 6;
+    push[1] = plan->batch;
+    push[2] = plan->pixels;
+    push[3] = plan->columns;
+    push[4] = plan->groups;
+    push[5] = plan->chunks;
+    push[6] = plan->chunk_pixels;
+    push[7] = plan->part_chunks;
+    push[8] = plan->part_pixels;
+    push[9] = diti_op_float(plan->eps);
+    push[11] = diti_tensor_get(graph, plan->x)->pitch;
+    push[13] = diti_tensor_get(graph, plan->out)->pitch;
+    push[15] = diti_tensor_get(graph, plan->partial)->pitch;
+    push[17] = diti_tensor_get(graph, plan->stats)->pitch;
+    diti_group_norm_bind(graph, plan, stage, group, &dispatch);
+    diti_op_emit(graph, &dispatch, groups, 20);
+}
+
+static bool diti_group_norm_begin(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc,
+                                  diti_group_norm_plan *plan) {
+    diti_tensor_info info;
+    if (diti_graph_failed(graph)) return false;
+    memset(plan, 0, sizeof *plan);
+    info = *diti_tensor_get(graph, x);
+    plan->name = desc->name ? desc->name : "group norm";
+    plan->batch = desc->batch ? desc->batch : 1;
+    if (info.rows % plan->batch || !desc->groups || info.columns % desc->groups ||
+        !diti_element_is_float(info.format)) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
+                        plan->name, info.name, info.rows, info.columns, plan->batch, desc->groups);
+        return false;
+    }
+    plan->x = x; /* with or without an exponent: the norm of a multiple is the same */
+    plan->pixels = info.rows / plan->batch;
+    plan->parts = desc->moments ? 0 : desc->parts; /* x may be more than these were taken of */
+    if (plan->parts && plan->pixels % plan->parts) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u pixels are not %u parts of equal size",
+                        plan->name, plan->pixels, plan->parts);
+        return false;
+    }
+    plan->columns = info.columns;
+    plan->groups = desc->groups;
+    plan->eps = desc->eps;
+    plan->silu = desc->silu;
+    return true;
+}
+
+static uint32_t diti_group_norm_lanes(const diti_graph *graph) {
+    return graph->device->is_cpu ? graph->device->limits.subgroup_size : 32;
+}
+
+/* Of x, in chunks: without a given number of parts every chunk is one. */
+static void diti_group_norm_chunks(diti_graph *graph, diti_group_norm_plan *plan) {
+    plan->chunk_pixels = graph->device->is_cpu ? 64 : 256;
+    plan->part_pixels = plan->parts ? plan->pixels / plan->parts : plan->chunk_pixels;
+    plan->part_chunks = (plan->part_pixels + plan->chunk_pixels - 1) / plan->chunk_pixels;
+    if (!plan->parts) plan->parts = (plan->pixels + plan->part_pixels - 1) / plan->part_pixels;
+    plan->chunks = plan->parts * plan->part_chunks;
+    plan->partial =
+        diti_tensor_new(graph, DITI_F32, plan->batch * plan->chunks, DITI_GROUP_MOMENTS * plan->groups, plan->name);
+    diti_group_norm_stage(graph, plan, DITI_GROUP_NORM_CHUNKS, diti_group_norm_lanes(graph),
+                          (uint64_t)plan->batch * plan->chunks);
+}
+
+DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
+    diti_group_norm_plan plan;
+    uint32_t lanes = diti_group_norm_lanes(graph), rows;
+    if (!diti_group_norm_begin(graph, x, desc, &plan)) return 0;
+    diti_group_norm_chunks(graph, &plan);
+    rows = plan.batch * plan.parts;
+    plan.stats = diti_tensor_new(graph, DITI_F32, rows, DITI_GROUP_MOMENTS * plan.groups, plan.name);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_MOMENTS, lanes,
+                          ((uint64_t)rows * plan.groups + lanes - 1) / lanes);
+    return plan.stats;
+}
+
+DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
+    const uint32_t group = 64;
+    uint64_t invocations;
+    diti_group_norm_plan plan;
+    if (!diti_group_norm_begin(graph, x, desc, &plan)) return 0;
+    plan.weight = diti_op_vector_weight(graph, desc->weight, plan.columns, plan.name);
+    plan.bias = diti_op_vector_weight(graph, desc->bias, plan.columns, plan.name);
+    if (!plan.weight || !plan.bias)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: weight or bias is missing", plan.name);
+    if (desc->moments) { /* of parts that are one chunk each */
+        plan.partial = desc->moments;
+        plan.chunks = diti_tensor_get(graph, desc->moments)->rows / plan.batch;
+        plan.part_chunks = 1;
+    } else {
+        diti_group_norm_chunks(graph, &plan);
+    }
+    plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, DITI_GROUP_MOMENTS * plan.groups, plan.name);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_COMBINE, diti_group_norm_lanes(graph),
+                          (uint64_t)plan.batch * plan.groups);
+    plan.out = diti_tensor_new(graph, graph->activation, plan.batch * plan.pixels, plan.columns, plan.name);
+    invocations = (uint64_t)plan.batch * plan.pixels * ((plan.columns + 3) / 4);
+    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, group, (invocations + group - 1) / group);
+    return plan.out;
+}
+
+/* --- weigh --- */
+
+static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table, diti_tensor sums, bool is_sums,
+                             const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x);
+    diti_dispatch dispatch;
+    uint32_t group = graph->device->is_cpu ? graph->device->limits.subgroup_size : 64;
+    if (!diti_op_begin(graph, &dispatch, name, "elementwise", group)) return;
+    dispatch.constants[1] = DITI_OP_WEIGH;
+    dispatch.constants[8] = is_sums;
+    dispatch.constant_count = 9;
+    dispatch.push[2] = info->columns;
+    dispatch.push[9] = info->pitch;
+    diti_op_bind(graph, &dispatch, 1, table, 5, true, false);
+    diti_op_bind(graph, &dispatch, 2, x, 8, true, !is_sums);
+    diti_op_bind(graph, &dispatch, 3, sums, 12, !is_sums, is_sums);
+    diti_op_bind_rows(graph, &dispatch, 2, 1, 1, 0, 0);
+    dispatch.memory_bytes = (is_sums ? 4.0 : 8.0) * info->rows * info->columns;
+    diti_op_emit(graph, &dispatch, info->rows, 13);
+}
+
+DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name) {
+    const diti_tensor_info *info = diti_tensor_get(graph, x), *given = diti_tensor_get(graph, table);
+    diti_tensor sums;
+    if (diti_graph_failed(graph)) return;
+    if (info->format != DITI_F32 || given->format != DITI_U32 || given->rows != info->rows || given->columns != 4) {
+        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u weights for %u rows of %s", name, given->rows,
+                        info->rows, info->name);
+        return;
+    }
+    sums = diti_tensor_new(graph, DITI_F32, 1, 2 * info->rows, name);
+    diti_weigh_stage(graph, x, table, sums, true, name);
+    diti_weigh_stage(graph, x, table, sums, false, name);
+}
+
 #ifndef DIT_NO_SPLIT
 
 /* ==== src/graph/collective.c ==== */
@@ -19775,6 +17159,66 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
     return out;
 }
 
+DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
+                                              const char *name) {
+    diti_tensor most = 0;
+    if (diti_group_count(group) > 1) {
+        most = diti_quantize_measure(graph, x, rotated, "largest of rows");
+        most = diti_all_gather(graph, group, most, 1, group->count, "largest of rows");
+    }
+    return diti_quantize_agreed(graph, x, rotated, most, name);
+}
+
+#endif
+
+#ifndef DIT_NO_TUNE
+
+/* ==== src/graph/candidates.c ==== */
+/* Every kernel has a usual size of tiles and up to two others, which give the same bytes. Ops ask here which one to
+   take; where that was never measured on the device they leave a case for tune.c. */
+
+/* Shapes are of one class while their sizes round up to the same powers of two. */
+static uint32_t diti_tune_log2(uint32_t value) {
+    uint32_t bits = 0;
+    while (value > (1u << bits) && bits < 31) bits++;
+    return bits;
+}
+
+static uint64_t diti_tune_class(const diti_device *device, const diti_tune_case *c) {
+    uint32_t words[16] = {0};
+    words[0] = (uint32_t)device->rung | (device->is_cpu ? 0x100u : 0) | (device->dot ? 0x200u : 0);
+    words[1] = (uint32_t)c->kind;
+    words[2] = (uint32_t)c->formats[0] | (uint32_t)c->formats[1] << 4 | (uint32_t)c->formats[2] << 8;
+    words[3] = diti_tune_log2(c->rows);
+    words[4] = diti_tune_log2(c->columns);
+    words[5] = diti_tune_log2(c->depth);
+    words[6] = c->head_dim;
+    words[7] = c->image.kernel | c->image.stride << 8 | c->image.upsample << 16;
+    words[8] = device->limits.subgroup_size;
+    words[9] = device->limits.shared_bytes;
+    words[10] = (uint32_t)diti_hash(c->module, strlen(c->module));
+    return diti_hash(words, sizeof words);
+}
+
+DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted) {
+    diti_device *device = graph->device;
+    uint64_t shapes = diti_tune_class(device, wanted);
+    uint32_t choice = 0;
+    size_t i;
+    if (graph->candidate) return graph->candidate - 1;
+    if (device->candidate) return device->candidate - 1;
+    if (diti_tuned_find(device, shapes, &choice) || !device->tune) return choice;
+    for (i = 0; i < graph->wanted_count; i++) {
+        if (graph->wanted[i].shapes == shapes) return 0;
+    }
+    if (!diti_grow(&device->env, (void **)&graph->wanted, &graph->wanted_capacity, graph->wanted_count,
+                   sizeof *graph->wanted))
+        return 0;
+    graph->wanted[graph->wanted_count] = *wanted;
+    graph->wanted[graph->wanted_count++].shapes = shapes;
+    return 0;
+}
+
 #endif
 
 /* ==== src/graph/ops_expand.c ==== */
@@ -19930,7 +17374,7 @@ DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table
 }
 
 /* ==== src/graph/ops_gemm.c ==== */
-/* Matrix products with their epilogue: linear layers and convolutions (shaders/gemm_cpu.comp and gemm_gpu.comp take
+/* Matrix products with their epilogue (shaders/gemm_cpu.comp and gemm_gpu.comp take
    any; gemm_broadcast takes all but int8 rows; gemm_half, gemm_coop and gemm_dot_gpu want operands in rows that begin
    where whole vectors do; int8 rows get the same bytes from each kernel that takes them). */
 
@@ -20455,16 +17899,19 @@ static void diti_gemm_guard(diti_graph *graph, const diti_gemm *gemm, const diti
     diti_op_guard(graph, dispatch, &use);
 }
 
-DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
+DIT_INTERNAL uint32_t diti_op_gemm_tiles(const diti_graph *graph, const diti_gemm *gemm, uint32_t *across) {
+    diti_gemm_tiles tiles = DITI_ZERO;
+    diti_gemm_choose_tiles(graph, gemm, &tiles);
+    *across = diti_gemm_ceil(gemm->columns, tiles.columns);
+    return diti_gemm_ceil(gemm->rows, tiles.rows);
+}
+
+DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm) {
     diti_gemm_tiles tiles = DITI_ZERO;
     diti_dispatch dispatch;
     uint32_t taps = gemm->image ? gemm->image->kernel * gemm->image->kernel : 1;
     if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
     diti_gemm_choose_tiles(graph, gemm, &tiles);
-    if (diti_op_split_gemm(graph, gemm,
-                           (uint64_t)diti_gemm_ceil(gemm->rows, tiles.rows) *
-                               diti_gemm_ceil(gemm->columns, tiles.columns)))
-        return;
     diti_gemm_tune(graph, gemm, &tiles);
     while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
         tiles.band /= 2;
@@ -20485,7 +17932,74 @@ DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
                  DITI_GEMM_PUSH_WORDS);
 }
 
-/* --- linear layers --- */
+/* ==== src/graph/ops_split_k.c ==== */
+/* Split-K: a product with too few tiles to fill the device is cut along K into products of their own, whose F32 results
+   shaders/gemm_gpu.comp adds in order before the epilogue. The number of parts depends on the problem and the device
+   alone, so that the same job gives the same bytes whatever the tiles and slices. */
+
+#define DITI_SPLIT_DEPTH 2048u /* least K that is split (docs/kernels.md 1.4) */
+#define DITI_SPLIT_MOST 8u
+#define DITI_SPLIT_UNIT 64u                   /* K of a part: whole slices of every kernel */
+#define DITI_SPLIT_BYTES ((uint64_t)64 << 20) /* most of all parts; any device binds twice as much */
+
+/* Rows from part to part: so many that the parts are bound apart from each other, and run side by side. */
+static uint32_t diti_split_rows(const diti_gemm *gemm) { return (gemm->rows + 15u) & ~15u; }
+
+static uint32_t diti_split_depth(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
+    const diti_device *device = graph->device;
+    uint32_t cores = device->limits.cores, parts;
+    if (device->is_cpu || gemm->image || gemm->parts || gemm->depth < DITI_SPLIT_DEPTH || !tiles || tiles > cores / 2 ||
+        diti_tensor_get(graph, gemm->x)->format == DITI_I8)
+        return gemm->depth;
+    parts = (uint32_t)(cores / tiles);
+    if (parts > DITI_SPLIT_MOST) parts = DITI_SPLIT_MOST;
+    if ((uint64_t)parts * diti_split_rows(gemm) * (gemm->columns + 3u) * sizeof(float) > DITI_SPLIT_BYTES)
+        return gemm->depth;
+    return (gemm->depth / parts + DITI_SPLIT_UNIT - 1) / DITI_SPLIT_UNIT * DITI_SPLIT_UNIT;
+}
+
+static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tensor partial, uint32_t part,
+                            uint32_t depth) {
+    const diti_tensor_info *weight = diti_tensor_get(graph, whole->weight);
+    uint32_t first = part * depth, stored = weight->columns - first, rows = weight->rows;
+    diti_gemm gemm = DITI_ZERO;
+    gemm.rows = whole->rows;
+    gemm.columns = whole->columns;
+    gemm.depth = whole->depth - first < depth ? whole->depth - first : depth;
+    gemm.x = diti_tensor_view(graph, whole->x, 0, whole->rows, first, gemm.depth);
+    gemm.weight = diti_tensor_view(graph, whole->weight, 0, rows, first, stored < depth ? stored : depth);
+    gemm.out = diti_tensor_view(graph, partial, part * diti_split_rows(whole), whole->rows, 0, whole->columns);
+    gemm.parts = 1;
+    gemm.name = whole->name;
+    diti_op_gemm_whole(graph, &gemm);
+}
+
+DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
+    return diti_split_depth(graph, gemm, tiles) < gemm->depth;
+}
+
+/* Does it in parts; false: it is not split. */
+static bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
+    uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
+    diti_gemm sum = *gemm;
+    if (parts <= 1 || gemm->packed) return false;
+    sum.x = diti_tensor_new(graph, DITI_F32, parts * diti_split_rows(gemm), gemm->columns, "partial products");
+    for (i = 0; i < parts && !diti_graph_failed(graph); i++) diti_split_part(graph, gemm, sum.x, i, depth);
+    sum.weight = 0;
+    sum.depth = sum.parts = parts;
+    diti_op_gemm_whole(graph, &sum);
+    return true;
+}
+
+DIT_INTERNAL void diti_op_gemm(diti_graph *graph, const diti_gemm *gemm) {
+    uint32_t down, across;
+    if (diti_graph_failed(graph) || !diti_op_writable(graph, gemm->out, gemm->rows, gemm->columns, gemm->name)) return;
+    down = diti_op_gemm_tiles(graph, gemm, &across);
+    if (!diti_op_split_gemm(graph, gemm, (uint64_t)down * across)) diti_op_gemm_whole(graph, gemm);
+}
+
+/* ==== src/graph/ops_linear.c ==== */
+/* Linear layers and convolutions: products chunk by chunk of their weights. */
 
 static bool diti_linear_operand(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns, bool f32,
                                 const char *what, const char *name) {
@@ -20517,7 +18031,7 @@ static bool diti_linear_check(diti_graph *graph, diti_tensor x, const diti_weigh
                         name, info->name, info->rows, desc->rows.of, desc->rows.first, desc->rows.count);
         return false;
     }
-    gates = desc->rows_per_gate ? diti_gemm_ceil(info->rows, desc->rows_per_gate) : 1;
+    gates = desc->rows_per_gate ? (uint32_t)(diti_align_up(info->rows, desc->rows_per_gate) / desc->rows_per_gate) : 1;
     return diti_linear_operand(graph, desc->multiply, info->rows, weight->rows, false, "multiplier", name) &&
            diti_linear_operand(graph, desc->gate, gates, weight->rows, true, "gate", name) &&
            diti_linear_operand(graph, desc->residual, info->rows, weight->rows, false, "residual", name);
@@ -20569,14 +18083,12 @@ static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weig
    else they are expanded before. */
 static bool diti_linear_decodes(const diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
                                 const diti_rows *which) {
-    diti_gemm_tiles tiles = DITI_ZERO;
+    uint32_t across;
     if (graph->device->is_cpu || !graph->device->decodes || which->of || gemm->image ||
         (weight->type != DIT_TYPE_Q8_0 && weight->type != DIT_TYPE_Q4_0 && weight->type != DIT_TYPE_Q4_K &&
          weight->type != DIT_TYPE_Q6_K))
         return false;
-    diti_gemm_choose_tiles(graph, gemm, &tiles);
-    return gemm->rows <= tiles.rows &&
-           !diti_op_splits_gemm(graph, gemm, (uint64_t)diti_gemm_ceil(gemm->columns, tiles.columns));
+    return diti_op_gemm_tiles(graph, gemm, &across) == 1 && !diti_op_splits_gemm(graph, gemm, across);
 }
 
 static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const diti_weight *weight,
@@ -20695,62 +18207,65 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
     return gemm.out;
 }
 
-/* ==== src/graph/ops_split_k.c ==== */
-/* Split-K: a product with too few tiles to fill the device is cut along K into products of their own, whose F32 results
-   shaders/gemm_gpu.comp adds in order before the epilogue. The number of parts depends on the problem and the device
-   alone, so that the same job gives the same bytes whatever the tiles and slices. */
+/* --- layers side by side --- */
 
-#define DITI_SPLIT_DEPTH 2048u /* least K that is split (docs/kernels.md 1.4) */
-#define DITI_SPLIT_MOST 8u
-#define DITI_SPLIT_UNIT 64u                   /* K of a part: whole slices of every kernel */
-#define DITI_SPLIT_BYTES ((uint64_t)64 << 20) /* most of all parts; any device binds twice as much */
-
-/* Rows from part to part: so many that the parts are bound apart from each other, and run side by side. */
-static uint32_t diti_split_rows(const diti_gemm *gemm) { return (gemm->rows + 15u) & ~15u; }
-
-static uint32_t diti_split_depth(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
-    const diti_device *device = graph->device;
-    uint32_t cores = device->limits.cores, parts;
-    if (device->is_cpu || gemm->image || gemm->parts || gemm->depth < DITI_SPLIT_DEPTH || !tiles || tiles > cores / 2 ||
-        diti_tensor_get(graph, gemm->x)->format == DITI_I8)
-        return gemm->depth;
-    parts = (uint32_t)(cores / tiles);
-    if (parts > DITI_SPLIT_MOST) parts = DITI_SPLIT_MOST;
-    if ((uint64_t)parts * diti_split_rows(gemm) * (gemm->columns + 3u) * sizeof(float) > DITI_SPLIT_BYTES)
-        return gemm->depth;
-    return (gemm->depth / parts + DITI_SPLIT_UNIT - 1) / DITI_SPLIT_UNIT * DITI_SPLIT_UNIT;
+DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined) {
+    const diti_weight *first = &joined->layers[0].weight;
+    uint32_t i;
+    for (i = 1; i < joined->count; i++) {
+        if (joined->layers[i].weight.type != first->type) return NULL;
+    }
+    return diti_type_is_i8(first->type) ? first : NULL;
 }
 
-static void diti_split_part(diti_graph *graph, const diti_gemm *whole, diti_tensor partial, uint32_t part,
-                            uint32_t depth) {
-    const diti_tensor_info *weight = diti_tensor_get(graph, whole->weight);
-    uint32_t first = part * depth, stored = weight->columns - first, rows = weight->rows;
-    diti_gemm gemm = DITI_ZERO;
-    gemm.rows = whole->rows;
-    gemm.columns = whole->columns;
-    gemm.depth = whole->depth - first < depth ? whole->depth - first : depth;
-    gemm.x = diti_tensor_view(graph, whole->x, 0, whole->rows, first, gemm.depth);
-    gemm.weight = diti_tensor_view(graph, whole->weight, 0, rows, first, stored < depth ? stored : depth);
-    gemm.out = diti_tensor_view(graph, partial, part * diti_split_rows(whole), whole->rows, 0, whole->columns);
-    gemm.parts = 1;
-    gemm.name = whole->name;
-    diti_op_gemm(graph, &gemm);
+/* The layer that has row *row of all, which becomes its own. */
+static const diti_layer *diti_joined_at(const diti_joined *joined, uint32_t *row) {
+    uint32_t i = 0;
+    while (i + 1 < joined->count && *row >= joined->layers[i].weight.rows) *row -= joined->layers[i++].weight.rows;
+    return &joined->layers[i];
 }
 
-DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
-    return diti_split_depth(graph, gemm, tiles) < gemm->depth;
+/* Some rows of each of several equal stretches: heads of q, of k, of v. */
+static diti_tensor diti_linear_kinds(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+                                     const diti_linear_desc *desc, uint32_t stretch) {
+    diti_linear_desc one = *desc;
+    uint32_t i, own = desc->cut.rows ? desc->cut.rows : stretch, rows = diti_tensor_get(graph, x)->rows;
+    if (!one.out)
+        one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, desc->kinds * own, one.name);
+    for (i = 0; i < desc->kinds && !diti_graph_failed(graph); i++) {
+        uint32_t row = i * stretch + desc->cut.row;
+        const diti_layer *layer = diti_joined_at(joined, &row);
+        diti_linear_desc part = one;
+        part.bias = &layer->bias;
+        part.cut.row = row;
+        part.cut.rows = own;
+        part.out = diti_tensor_view(graph, one.out, 0, rows, i * own, own);
+        diti_linear(graph, x, &layer->weight, &part);
+    }
+    return one.out;
 }
 
-DIT_INTERNAL bool diti_op_split_gemm(diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
-    uint32_t depth = diti_split_depth(graph, gemm, tiles), parts = (gemm->depth + depth - 1) / depth, i;
-    diti_gemm sum = *gemm;
-    if (parts <= 1 || gemm->packed) return false;
-    sum.x = diti_tensor_new(graph, DITI_F32, parts * diti_split_rows(gemm), gemm->columns, "partial products");
-    for (i = 0; i < parts && !diti_graph_failed(graph); i++) diti_split_part(graph, gemm, sum.x, i, depth);
-    sum.weight = 0;
-    sum.depth = sum.parts = parts;
-    diti_op_gemm(graph, &sum);
-    return true;
+DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
+                                            const diti_linear_desc *desc) {
+    diti_linear_desc one = *desc;
+    uint32_t i, total = 0, column = 0;
+    const diti_weight *reader = joined->count > 1 ? diti_joined_reader(joined) : NULL;
+    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
+    if (diti_graph_failed(graph)) return 0;
+    if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
+        x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
+    for (i = 0; i < joined->count; i++) total += joined->layers[i].weight.rows;
+    if (desc->kinds) return diti_linear_kinds(graph, x, joined, desc, total / desc->kinds);
+    if (!one.out) one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, total, one.name);
+    for (i = 0; i < joined->count; i++) {
+        const diti_layer *layer = &joined->layers[i];
+        diti_linear_desc part = one;
+        part.bias = &layer->bias;
+        if (joined->count > 1) part.out = diti_tensor_view(graph, one.out, 0, rows, column, layer->weight.rows);
+        diti_linear(graph, x, &layer->weight, &part);
+        column += layer->weight.rows;
+    }
+    return one.out;
 }
 
 /* ==== src/graph/ops_attention_matrix.c ==== */
@@ -21409,463 +18924,3165 @@ DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const d
     return out;
 }
 
-/* ==== src/graph/ops_norm.c ==== */
-/* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp); weighted rows (weigh.comp). */
+/* ==== src/graph/arena.c ==== */
+/* Where tensors live: arena tensors share memory by liveness, states and inputs get their own. */
 
-enum {
-    DITI_NORM_PART_RMS = 1,
-    DITI_NORM_PART_WEIGHT = 2,
-    DITI_NORM_PART_BIAS = 4,
-    DITI_NORM_PART_SCALE = 8,
-    DITI_NORM_PART_SHIFT = 16,
-    DITI_NORM_PART_PLAIN = 32,
-    DITI_NORM_PART_AGREED = 64,
-    DITI_NORM_PART_MEASURE = 128
-};
-enum { DITI_NORM_FLOATS, DITI_NORM_QUANTIZE, DITI_NORM_QUANTIZE_ROTATED };
-
-static bool diti_norm_table(diti_graph *graph, diti_tensor table, uint32_t groups, uint32_t columns, const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, table);
-    if (!table || (info->format == DITI_F32 && info->rows >= groups && info->columns == columns)) return true;
-    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s is [%u, %u], wanted is F32 [%u, %u]", name,
-                    info->name, info->rows, info->columns, groups, columns);
-    return false;
+/* A run of repeated segments is one loop, and one under guards may run again: whatever comes into it from before must
+   survive until its last dispatch. */
+static void diti_arena_widen_loop(diti_graph *graph, uint32_t first, uint32_t end) {
+    size_t i;
+    for (i = 1; i < graph->tensor_count; i++) {
+        diti_tensor_info *tensor = &graph->tensors[i];
+        if (tensor->first_use < first && tensor->last_use >= first && tensor->last_use < end)
+            tensor->last_use = end - 1;
+    }
 }
 
-static bool diti_norm_check(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc, const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, x);
-    uint32_t groups = desc->rows_per_group ? (info->rows + desc->rows_per_group - 1) / desc->rows_per_group : 1;
-    if (desc->item_rows) groups *= 2;
-    if (diti_graph_failed(graph)) return false;
-    if (!diti_element_is_float(info->format)) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s holds no floats", name, info->name);
+static void diti_arena_widen(diti_graph *graph) {
+    bool again = graph->guards && graph->activation == DITI_F16;
+    uint32_t s = 0, start, end;
+    while (s < graph->segment_count) {
+        if (!graph->segments[s].repeated && !again) {
+            s++;
+            continue;
+        }
+        start = graph->segments[s++].first;
+        while (s < graph->segment_count && graph->segments[s].repeated && graph->segments[s - 1].repeated) s++;
+        end = graph->segments[s - 1].first + graph->segments[s - 1].count;
+        diti_arena_widen_loop(graph, start, end);
+    }
+}
+
+static bool diti_arena_overlap_in_time(const diti_tensor_info *a, const diti_tensor_info *b) {
+    return a->storage != DITI_STORAGE_ARENA || (a->first_use <= b->last_use && b->first_use <= a->last_use);
+}
+
+/* Lowest offset in block where tensor fits beside everything placed there that lives at the same time. placed is
+   ordered by offset, so one pass that keeps the end of what is in the way finds the first gap. */
+static VkDeviceSize diti_arena_find_gap(const diti_graph *graph, const uint32_t *placed, size_t placed_count,
+                                        uint32_t block, const diti_tensor_info *tensor, VkDeviceSize alignment) {
+    VkDeviceSize offset = 0, end;
+    size_t i;
+    for (i = 0; i < placed_count; i++) {
+        const diti_tensor_info *other = &graph->tensors[placed[i]];
+        if (other->block != block || !diti_arena_overlap_in_time(other, tensor)) continue;
+        if (offset + tensor->bytes <= other->offset) break;
+        end = diti_align_up(other->offset + other->bytes, alignment);
+        if (end > offset) offset = end;
+    }
+    return offset;
+}
+
+static void diti_arena_insert(const diti_graph *graph, uint32_t *placed, size_t count, uint32_t tensor) {
+    size_t i = count;
+    while (i > 0 && graph->tensors[placed[i - 1]].offset > graph->tensors[tensor].offset) {
+        placed[i] = placed[i - 1];
+        i--;
+    }
+    placed[i] = tensor;
+}
+
+static bool diti_arena_new_block(diti_plan *plan, diti_storage storage) {
+    if (!diti_grow(&plan->device->env, (void **)&plan->blocks, &plan->block_capacity, plan->block_count,
+                   sizeof *plan->blocks))
         return false;
-    }
-    return diti_norm_table(graph, desc->scale, groups, info->columns, name) &&
-           diti_norm_table(graph, desc->shift, groups, info->columns, name);
-}
-
-typedef struct diti_norm_op {
-    diti_tensor x, out, weight, bias;
-    diti_tensor agreed; /* F32 [any, rows]: magnitudes that count with those of each row; 0: none */
-    uint32_t parts;
-    bool rotated; /* where magnitudes are the result */
-    const diti_norm_desc *desc;
-    const char *name;
-} diti_norm_op;
-
-static uint32_t diti_norm_mode(const diti_norm_op *op, const diti_tensor_info *out) {
-    if (op->parts & DITI_NORM_PART_MEASURE) return op->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
-    if (out->format != DITI_I8) return DITI_NORM_FLOATS;
-    return out->rotated ? DITI_NORM_QUANTIZE_ROTATED : DITI_NORM_QUANTIZE;
-}
-
-/* Lanes that share a row. Processors give a row to each lane; rotating takes four lanes for 256 columns, and 32 fill
-   half of the shared memory that every device has. */
-static uint32_t diti_norm_lanes(bool cpu, uint32_t mode, uint32_t columns) {
-    uint32_t lanes = 4;
-    if (mode != DITI_NORM_QUANTIZE_ROTATED) return cpu ? 1 : 128;
-    while (!cpu && lanes < 32 && lanes * 64 < columns) lanes *= 2;
-    return lanes;
-}
-
-static void diti_norm_constants(const diti_graph *graph, const diti_norm_op *op, uint32_t lanes, uint32_t mode,
-                                diti_dispatch *dispatch) {
-    const diti_norm_desc *desc = op->desc;
-    uint32_t *c = dispatch->constants;
-    c[1] = lanes;
-    c[2] = diti_tensor_get(graph, op->x)->format;
-    c[3] = diti_tensor_get(graph, op->out)->format;
-    c[4] = op->parts | (op->agreed ? (uint32_t)DITI_NORM_PART_AGREED : 0) |
-           (desc->rms ? (uint32_t)DITI_NORM_PART_RMS : 0) | (op->weight ? (uint32_t)DITI_NORM_PART_WEIGHT : 0) |
-           (op->bias ? (uint32_t)DITI_NORM_PART_BIAS : 0) | (desc->scale ? (uint32_t)DITI_NORM_PART_SCALE : 0) |
-           (desc->shift ? (uint32_t)DITI_NORM_PART_SHIFT : 0);
-    c[5] = diti_op_vector(graph, op->x) && diti_op_vector(graph, op->weight) && diti_op_vector(graph, op->bias) &&
-           diti_op_vector(graph, desc->scale) && diti_op_vector(graph, desc->shift);
-    c[6] = mode;
-    dispatch->constant_count = 7;
-}
-
-static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
-    const diti_norm_desc *desc = op->desc;
-    bool cpu = graph->device->is_cpu;
-    diti_tensor_info info = *diti_tensor_get(graph, op->x), out = *diti_tensor_get(graph, op->out);
-    uint32_t subgroup = graph->device->limits.subgroup_size, mode = diti_norm_mode(op, &out);
-    uint32_t group = !cpu ? (mode == DITI_NORM_QUANTIZE_ROTATED ? 32 : 128) : subgroup > 4 ? subgroup : 4;
-    uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
-    diti_dispatch dispatch;
-    if (!diti_op_begin(graph, &dispatch, op->name, "norm", group)) return;
-    diti_norm_constants(graph, op, lanes, mode, &dispatch);
-    dispatch.push[1] = info.rows;
-    dispatch.push[2] = info.columns;
-    dispatch.push[3] = diti_op_float(desc->eps);
-    dispatch.push[5] = info.pitch;
-    dispatch.push[7] = out.pitch;
-    dispatch.push[11] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
-    dispatch.push[13] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
-    dispatch.push[14] = desc->rows_per_group;
-    dispatch.push[15] = desc->item_rows;
-    dispatch.push[16] = desc->text_rows;
-    dispatch.push[18] = op->agreed ? diti_tensor_get(graph, op->agreed)->pitch : 0;
-    dispatch.push[19] = op->agreed ? diti_tensor_get(graph, op->agreed)->rows : 0;
-    diti_op_bind(graph, &dispatch, 0, op->x, 4, true, false);
-    diti_op_bind(graph, &dispatch, 1, op->out, 6, false, true);
-    diti_op_bind(graph, &dispatch, 2, op->weight, 8, true, false);
-    diti_op_bind(graph, &dispatch, 3, op->bias, 9, true, false);
-    diti_op_bind(graph, &dispatch, 4, desc->scale, 10, true, false);
-    diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
-    diti_op_bind(graph, &dispatch, 6, op->agreed, 17, true, false);
-    diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
-    diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
-    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 20);
-}
-
-static diti_tensor diti_norm_new_i8(diti_graph *graph, uint32_t rows, uint32_t columns, bool rotated,
-                                    const char *name) {
-    diti_tensor out = diti_tensor_new(graph, DITI_I8, rows, columns, name);
-    if (rotated && columns % DITI_ROTATION_GROUP) {
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: rows of %u values cannot be rotated", name,
-                               columns);
-    }
-    if (out) graph->tensors[out].rotated = rotated;
-    return out;
-}
-
-DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_norm_desc *desc) {
-    diti_norm_op op = DITI_ZERO;
-    diti_tensor_info info;
-    op.name = desc->name ? desc->name : "norm";
-    if (!diti_norm_check(graph, x, desc, op.name)) return 0;
-    x = diti_guard_release(graph, x, op.name);
-    info = *diti_tensor_get(graph, x);
-    op.x = x;
-    op.desc = desc;
-    op.weight = diti_op_vector_weight(graph, desc->weight, info.columns, op.name);
-    op.bias = diti_op_vector_weight(graph, desc->bias, info.columns, op.name);
-    if (desc->reader && !desc->out && diti_type_is_i8(desc->reader->type)) {
-        bool rotated = desc->reader->type == DIT_TYPE_I8_ROW_ROTATED;
-        op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, op.name);
-    } else {
-        diti_element format = desc->out_f32 ? DITI_F32 : graph->activation;
-        op.out = desc->out;
-        if (!op.out) op.out = diti_tensor_new(graph, format, info.rows, info.columns, op.name);
-        if (!diti_op_writable(graph, op.out, info.rows, info.columns, op.name)) return 0;
-    }
-    diti_norm_emit(graph, &op);
-    return op.out;
-}
-
-static diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, bool rotated, diti_tensor agreed,
-                                        const char *name) {
-    diti_norm_desc desc = DITI_ZERO;
-    diti_norm_op op = DITI_ZERO;
-    diti_tensor_info info;
-    op.name = name;
-    if (!diti_norm_check(graph, x, &desc, name)) return 0;
-    info = *diti_tensor_get(graph, x);
-    op.x = x;
-    op.desc = &desc;
-    op.parts = DITI_NORM_PART_PLAIN;
-    op.agreed = agreed;
-    op.out = diti_norm_new_i8(graph, info.rows, info.columns, rotated, name);
-    if (!op.out) return 0;
-    diti_guard_pass(graph, x, op.out); /* rows have scales anyway */
-    diti_norm_emit(graph, &op);
-    return op.out;
-}
-
-DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
-    return diti_quantize_agreed(graph, x, rotated, 0, name);
-}
-
-/* The largest magnitude of each row, F32 [1, rows]. */
-static diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool rotated, const char *name) {
-    diti_norm_desc desc = DITI_ZERO;
-    diti_norm_op op = DITI_ZERO;
-    uint32_t rows;
-    if (!diti_norm_check(graph, x, &desc, name)) return 0;
-    rows = diti_tensor_get(graph, x)->rows;
-    op.name = name;
-    op.x = x;
-    op.desc = &desc;
-    op.parts = DITI_NORM_PART_PLAIN | DITI_NORM_PART_MEASURE;
-    op.rotated = rotated;
-    op.out = diti_tensor_new(graph, DITI_F32, rows, 1, name);
-    if (diti_graph_failed(graph)) return 0;
-    diti_norm_emit(graph, &op);
-    return diti_tensor_reshape(graph, op.out, 1, rows);
-}
-
-DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
-                                              const char *name) {
-    diti_tensor most = 0;
-    if (diti_group_count(group) > 1) {
-        most = diti_quantize_measure(graph, x, rotated, "largest of rows");
-        most = diti_all_gather(graph, group, most, 1, group->count, "largest of rows");
-    }
-    return diti_quantize_agreed(graph, x, rotated, most, name);
-}
-
-DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {
-    diti_norm_desc desc = DITI_ZERO;
-    diti_norm_op op = DITI_ZERO;
-    if (!diti_norm_check(graph, x, &desc, name)) return;
-    op.name = name;
-    op.x = x;
-    op.desc = &desc;
-    op.parts = DITI_NORM_PART_PLAIN;
-    op.out = out;
-    diti_guard_pass(graph, x, out);
-    diti_norm_emit(graph, &op);
-}
-
-DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
-                                               bool rotated, const char *name) {
-    diti_tensor most = diti_quantize_measure(graph, x, rotated, "largest of rows");
-    if (diti_graph_failed(graph)) return 0;
-    x = diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, count);
-    return diti_quantize_agreed(graph, x, rotated, most, name);
-}
-
-/* --- GroupNorm --- */
-
-enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, DITI_GROUP_NORM_MOMENTS };
-
-typedef struct diti_group_norm_plan {
-    diti_tensor x, out, partial, stats, weight, bias;
-    uint32_t batch, pixels, columns, groups, parts; /* parts: of an image */
-    uint32_t chunks, chunk_pixels;                  /* chunks: of an image */
-    uint32_t part_chunks, part_pixels;
-    float eps;
-    bool silu;
-    const char *name;
-} diti_group_norm_plan;
-
-static void diti_group_norm_bind(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
-                                 diti_dispatch *dispatch) {
-    uint32_t quads = (plan->columns + 3) / 4; /* `quads` workgroups do `group` rows */
-    bool chunks = stage == DITI_GROUP_NORM_CHUNKS, apply = stage == DITI_GROUP_NORM_APPLY;
-    if (chunks || apply) diti_op_bind(graph, dispatch, 0, plan->x, 10, true, false);
-    if (apply) diti_op_bind(graph, dispatch, 1, plan->out, 12, false, true);
-    if (!apply) diti_op_bind(graph, dispatch, 2, plan->partial, 14, !chunks, chunks);
-    if (!chunks) diti_op_bind(graph, dispatch, 3, plan->stats, 16, apply, !apply);
-    if (apply) {
-        diti_op_bind(graph, dispatch, 4, plan->weight, 18, true, false);
-        diti_op_bind(graph, dispatch, 5, plan->bias, 19, true, false);
-        diti_op_bind_rows(graph, dispatch, 0, quads, group, 0, 0);
-        diti_op_bind_rows(graph, dispatch, 1, quads, group, 0, 0);
-    }
-    if (chunks) /* the last part of an item may be short, so later items lie earlier */
-        diti_op_bind_rows(graph, dispatch, 0, plan->part_chunks, plan->part_pixels,
-                          (uint64_t)plan->batch * plan->part_pixels, 0);
-}
-
-static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan *plan, uint32_t stage, uint32_t group,
-                                  uint64_t groups) {
-    diti_tensor written = stage == DITI_GROUP_NORM_APPLY ? plan->out : plan->x;
-    diti_dispatch dispatch;
-    uint32_t *push = dispatch.push;
-    if (!diti_op_begin(graph, &dispatch, plan->name, "group_norm", group)) return;
-    dispatch.constants[1] = stage;
-    dispatch.constants[2] = diti_tensor_get(graph, plan->x)->format;
-    dispatch.constants[3] = diti_tensor_get(graph, written)->format;
-    dispatch.constants[4] = stage == DITI_GROUP_NORM_APPLY && plan->silu ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_NONE;
-    dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, written);
-    dispatch.constant_count = 6;
-    push[1] = plan->batch;
-    push[2] = plan->pixels;
-    push[3] = plan->columns;
-    push[4] = plan->groups;
-    push[5] = plan->chunks;
-    push[6] = plan->chunk_pixels;
-    push[7] = plan->part_chunks;
-    push[8] = plan->part_pixels;
-    push[9] = diti_op_float(plan->eps);
-    push[11] = diti_tensor_get(graph, plan->x)->pitch;
-    push[13] = diti_tensor_get(graph, plan->out)->pitch;
-    push[15] = diti_tensor_get(graph, plan->partial)->pitch;
-    push[17] = diti_tensor_get(graph, plan->stats)->pitch;
-    diti_group_norm_bind(graph, plan, stage, group, &dispatch);
-    diti_op_emit(graph, &dispatch, groups, 20);
-}
-
-static bool diti_group_norm_begin(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc,
-                                  diti_group_norm_plan *plan) {
-    diti_tensor_info info;
-    if (diti_graph_failed(graph)) return false;
-    memset(plan, 0, sizeof *plan);
-    info = *diti_tensor_get(graph, x);
-    plan->name = desc->name ? desc->name : "group norm";
-    plan->batch = desc->batch ? desc->batch : 1;
-    if (info.rows % plan->batch || !desc->groups || info.columns % desc->groups ||
-        !diti_element_is_float(info.format)) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] is not %u images in %u groups",
-                        plan->name, info.name, info.rows, info.columns, plan->batch, desc->groups);
-        return false;
-    }
-    plan->x = x; /* with or without an exponent: the norm of a multiple is the same */
-    plan->pixels = info.rows / plan->batch;
-    plan->parts = desc->moments ? 0 : desc->parts; /* x may be more than these were taken of */
-    if (plan->parts && plan->pixels % plan->parts) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u pixels are not %u parts of equal size",
-                        plan->name, plan->pixels, plan->parts);
-        return false;
-    }
-    plan->columns = info.columns;
-    plan->groups = desc->groups;
-    plan->eps = desc->eps;
-    plan->silu = desc->silu;
+    memset(&plan->blocks[plan->block_count], 0, sizeof plan->blocks[0]);
+    plan->blocks[plan->block_count++].storage = storage;
     return true;
 }
 
-static uint32_t diti_group_norm_lanes(const diti_graph *graph) {
-    return graph->device->is_cpu ? graph->device->limits.subgroup_size : 32;
-}
-
-/* Of x, in chunks: without a given number of parts every chunk is one. */
-static void diti_group_norm_chunks(diti_graph *graph, diti_group_norm_plan *plan) {
-    plan->chunk_pixels = graph->device->is_cpu ? 64 : 256;
-    plan->part_pixels = plan->parts ? plan->pixels / plan->parts : plan->chunk_pixels;
-    plan->part_chunks = (plan->part_pixels + plan->chunk_pixels - 1) / plan->chunk_pixels;
-    if (!plan->parts) plan->parts = (plan->pixels + plan->part_pixels - 1) / plan->part_pixels;
-    plan->chunks = plan->parts * plan->part_chunks;
-    plan->partial =
-        diti_tensor_new(graph, DITI_F32, plan->batch * plan->chunks, DITI_GROUP_MOMENTS * plan->groups, plan->name);
-    diti_group_norm_stage(graph, plan, DITI_GROUP_NORM_CHUNKS, diti_group_norm_lanes(graph),
-                          (uint64_t)plan->batch * plan->chunks);
-}
-
-DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
-    diti_group_norm_plan plan;
-    uint32_t lanes = diti_group_norm_lanes(graph), rows;
-    if (!diti_group_norm_begin(graph, x, desc, &plan)) return 0;
-    diti_group_norm_chunks(graph, &plan);
-    rows = plan.batch * plan.parts;
-    plan.stats = diti_tensor_new(graph, DITI_F32, rows, DITI_GROUP_MOMENTS * plan.groups, plan.name);
-    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_MOMENTS, lanes,
-                          ((uint64_t)rows * plan.groups + lanes - 1) / lanes);
-    return plan.stats;
-}
-
-DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc) {
-    const uint32_t group = 64;
-    uint64_t invocations;
-    diti_group_norm_plan plan;
-    if (!diti_group_norm_begin(graph, x, desc, &plan)) return 0;
-    plan.weight = diti_op_vector_weight(graph, desc->weight, plan.columns, plan.name);
-    plan.bias = diti_op_vector_weight(graph, desc->bias, plan.columns, plan.name);
-    if (!plan.weight || !plan.bias)
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: weight or bias is missing", plan.name);
-    if (desc->moments) { /* of parts that are one chunk each */
-        plan.partial = desc->moments;
-        plan.chunks = diti_tensor_get(graph, desc->moments)->rows / plan.batch;
-        plan.part_chunks = 1;
-    } else {
-        diti_group_norm_chunks(graph, &plan);
+static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t *placed, size_t *placed_count,
+                                   uint32_t index, dit_error *err) {
+    diti_tensor_info *tensor = &graph->tensors[index];
+    const diti_limits *limits = &graph->device->limits;
+    VkDeviceSize limit = limits->allocation, alignment = limits->storage_alignment, offset = 0;
+    uint32_t block;
+    if (alignment < 16) alignment = 16;
+    if (tensor->bytes > limit) {
+        return diti_fail(
+            err, DIT_ERROR_OUT_OF_DEVICE_MEMORY,
+            "tensor %s [%u, %u] needs %llu bytes in one allocation, the device allows %llu; set vae_tile for a tensor of the "
+            "VAE, or ask for a smaller image or batch",
+            tensor->name, tensor->rows, tensor->columns, (unsigned long long)tensor->bytes, (unsigned long long)limit);
     }
-    plan.stats = diti_tensor_new(graph, DITI_F32, plan.batch, DITI_GROUP_MOMENTS * plan.groups, plan.name);
-    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_COMBINE, diti_group_norm_lanes(graph),
-                          (uint64_t)plan.batch * plan.groups);
-    plan.out = diti_tensor_new(graph, graph->activation, plan.batch * plan.pixels, plan.columns, plan.name);
-    invocations = (uint64_t)plan.batch * plan.pixels * ((plan.columns + 3) / 4);
-    diti_group_norm_stage(graph, &plan, DITI_GROUP_NORM_APPLY, group, (invocations + group - 1) / group);
-    return plan.out;
+    for (block = 0; block < plan->block_count; block++) {
+        if (plan->blocks[block].storage != tensor->storage) continue;
+        offset = diti_arena_find_gap(graph, placed, *placed_count, block, tensor, alignment);
+        /* the largest come first: a block becomes larger than others only for a tensor that needs it */
+        limit = plan->blocks[block].size > limits->block ? plan->blocks[block].size : limits->block;
+        if (offset + tensor->bytes <= limit) break;
+    }
+    if (block == plan->block_count) {
+        if (!diti_arena_new_block(plan, tensor->storage))
+            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        offset = 0;
+    }
+    tensor->block = block;
+    tensor->offset = offset;
+    if (offset + tensor->bytes > plan->blocks[block].size) plan->blocks[block].size = offset + tensor->bytes;
+    diti_arena_insert(graph, placed, (*placed_count)++, index);
+    return DIT_OK;
 }
 
-/* --- weigh --- */
-
-static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table, diti_tensor sums, bool is_sums,
-                             const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, x);
-    diti_dispatch dispatch;
-    uint32_t group = graph->device->is_cpu ? graph->device->limits.subgroup_size : 64;
-    if (!diti_op_begin(graph, &dispatch, name, "elementwise", group)) return;
-    dispatch.constants[1] = DITI_OP_WEIGH;
-    dispatch.constants[8] = is_sums;
-    dispatch.constant_count = 9;
-    dispatch.push[2] = info->columns;
-    dispatch.push[9] = info->pitch;
-    diti_op_bind(graph, &dispatch, 1, table, 5, true, false);
-    diti_op_bind(graph, &dispatch, 2, x, 8, true, !is_sums);
-    diti_op_bind(graph, &dispatch, 3, sums, 12, !is_sums, is_sums);
-    diti_op_bind_rows(graph, &dispatch, 2, 1, 1, 0, 0);
-    dispatch.memory_bytes = (is_sums ? 4.0 : 8.0) * info->rows * info->columns;
-    diti_op_emit(graph, &dispatch, info->rows, 13);
+/* Large tensors first: they find gaps hardest. Stable, so that equal sizes keep their order. */
+static void diti_arena_sort(const diti_graph *graph, uint32_t *order, uint32_t *scratch, size_t count) {
+    size_t half = count / 2, i = 0, left = 0, right = half;
+    if (count < 2) return;
+    diti_arena_sort(graph, order, scratch, half);
+    diti_arena_sort(graph, order + half, scratch, count - half);
+    while (i < count) {
+        bool take_left =
+            right == count || (left < half && graph->tensors[order[left]].bytes >= graph->tensors[order[right]].bytes);
+        scratch[i++] = take_left ? order[left++] : order[right++];
+    }
+    memcpy(order, scratch, count * sizeof *order);
 }
 
-DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name) {
-    const diti_tensor_info *info = diti_tensor_get(graph, x), *given = diti_tensor_get(graph, table);
-    diti_tensor sums;
-    if (diti_graph_failed(graph)) return;
-    if (info->format != DITI_F32 || given->format != DITI_U32 || given->rows != info->rows || given->columns != 4) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %u weights for %u rows of %s", name, given->rows,
-                        info->rows, info->name);
+static bool diti_arena_needs_place(const diti_graph *graph, size_t index) {
+    const diti_tensor_info *tensor = &graph->tensors[index];
+    return tensor->parent == index && tensor->storage != DITI_STORAGE_WEIGHT &&
+           (tensor->storage != DITI_STORAGE_ARENA || tensor->first_use != DITI_UNUSED_YET);
+}
+
+static void diti_arena_copy_to_views(diti_graph *graph) {
+    size_t i;
+    for (i = 1; i < graph->tensor_count; i++) {
+        const diti_tensor_info *parent = &graph->tensors[graph->tensors[i].parent];
+        graph->tensors[i].block = parent->block;
+        graph->tensors[i].offset = parent->offset;
+    }
+}
+
+DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *plan, dit_error *err) {
+    const diti_env *env = &graph->device->env;
+    uint32_t *order = (uint32_t *)diti_alloc_array(env, graph->tensor_count * 3, sizeof *order);
+    size_t count = 0, placed_count = 0, i;
+    dit_result result = DIT_OK;
+    if (!order) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    diti_exchange_widen(graph);
+    diti_arena_widen(graph);
+    for (i = 1; i < graph->tensor_count; i++) {
+        if (diti_arena_needs_place(graph, i)) order[count++] = (uint32_t)i;
+    }
+    diti_arena_sort(graph, order, order + graph->tensor_count, count);
+    for (i = 0; i < count && result >= 0; i++) {
+        result = diti_arena_place(graph, plan, order + 2 * graph->tensor_count, &placed_count, order[i], err);
+    }
+    diti_free(env, order);
+    if (result >= 0) diti_arena_copy_to_views(graph);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err) {
+    diti_plan plan;
+    dit_result result;
+    size_t i;
+    memset(&plan, 0, sizeof plan);
+    memset(out, 0, sizeof *out);
+    if (diti_graph_failed(graph)) {
+        if (err) *err = graph->error;
+        return graph->error.result;
+    }
+    plan.device = graph->device;
+    result = diti_plan_assign_memory(graph, &plan, err);
+    for (i = 0; i < plan.block_count && result >= 0; i++) {
+        *(plan.blocks[i].storage == DITI_STORAGE_INPUT ? &out->inputs : &out->activations) += plan.blocks[i].size;
+        out->blocks++;
+    }
+    diti_free(&graph->device->env, plan.blocks);
+    return result;
+}
+
+DIT_INTERNAL VkBuffer diti_plan_buffer(const diti_plan *plan, diti_tensor tensor, VkDeviceSize *offset,
+                                       VkDeviceSize *size) {
+    const diti_tensor_info *info = &plan->tensors[tensor];
+    VkDeviceSize element = diti_element_size(info->format);
+    *offset = info->offset + info->first * element;
+    *size = ((VkDeviceSize)(info->rows - 1) * info->pitch + info->columns) * element;
+    if (plan->tensors[info->parent].storage == DITI_STORAGE_WEIGHT) {
+        *offset = plan->tensors[info->parent].offset + info->first * element;
+        return plan->tensors[info->parent].buffer;
+    }
+    return plan->blocks[info->block].buffer.buffer;
+}
+
+/* ==== src/graph/fetch.c ==== */
+/* The weights that a plan reads: cut for its device, and brought there where they are not yet (weights/replica.c). */
+
+static const diti_weight *diti_cut_find(const diti_graph *graph, const diti_weight *weight, const diti_cut *cut) {
+    size_t i;
+    for (i = 0; i < graph->cut_count; i++)
+        if (graph->cuts[i]->source == weight && !memcmp(&graph->cuts[i]->cut, cut, sizeof *cut))
+            return &graph->cuts[i]->weight;
+    return NULL;
+}
+
+DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut) {
+    const diti_weight *known = diti_cut_find(graph, weight, cut);
+    diti_cut_weight *made;
+    if (known || (!cut->rows && !cut->columns[0].count) || diti_graph_failed(graph)) return known ? known : weight;
+    made = (diti_cut_weight *)diti_alloc_zero(&graph->device->env, sizeof *made);
+    if (!made || !diti_grow(&graph->device->env, (void **)&graph->cuts, &graph->cut_capacity, graph->cut_count,
+                            sizeof *graph->cuts)) {
+        diti_free(&graph->device->env, made);
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        return weight;
+    }
+    graph->cuts[graph->cut_count++] = made;
+    if (diti_cut_make(made, weight, cut)) return &made->weight;
+    diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "weight %s [%u, %u] of %s cannot be cut at such places",
+                    weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));
+    return weight;
+}
+
+#define DITI_REPLICA_PIECE ((uint64_t)4 << 20) /* copied at a time */
+
+/* Bytes that are copied as a whole: a wanted row, an int8 row, a word. */
+static uint64_t diti_fetch_row(const diti_tensor_info *weight) {
+    if (weight->part->pieces) return weight->part->pieces->from_pitch;
+    return weight->format == DITI_I8 ? weight->pitch : 4;
+}
+
+static bool diti_fetch_wants(const diti_tensor_info *tensor) {
+    return tensor->storage == DITI_STORAGE_WEIGHT && tensor->part && tensor->first_use != DITI_UNUSED_YET &&
+           !diti_part_streams(tensor->part);
+}
+
+static dit_result diti_fetch_list(diti_fetch *fetch, const diti_plan *plan, dit_error *err) {
+    size_t i;
+    fetch->first = fetch->replicas->count;
+    fetch->first_block = fetch->replicas->block_count;
+    for (i = 1; i < plan->tensor_count; i++) {
+        const diti_tensor_info *tensor = &plan->tensors[i];
+        if (tensor->parent != i || !diti_fetch_wants(tensor) || diti_replica_needless(plan->device, tensor->part) ||
+            diti_replicas_of(tensor->part) != fetch->replicas ||
+            diti_replica_find(fetch->replicas, plan->device, tensor->part, tensor->bytes))
+            continue;
+        if (!diti_fetch_note(fetch, tensor->part, tensor->bytes, diti_fetch_row(tensor)))
+            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to bring weights to a device");
+    }
+    return DIT_OK;
+}
+
+/* Blocks of this fetch are filled in the order of its replicas: offset 0 is the next one's first. */
+static dit_result diti_fetch_fill(diti_fetch *fetch, const diti_plan *plan, diti_replica_copy *copy, uint64_t most,
+                                  dit_error *err) {
+    diti_replicas *replicas = fetch->replicas;
+    size_t block = fetch->first_block, next = fetch->first, i;
+    dit_result result = DIT_OK;
+    for (i = 1; i < plan->tensor_count && result >= 0 && next < replicas->count; i++) {
+        const diti_tensor_info *tensor = &plan->tensors[i];
+        diti_replica *replica = &replicas->list[next];
+        if (tensor->parent != i || !diti_fetch_wants(tensor) ||
+            !diti_replica_same(replica, plan->device, tensor->part, tensor->bytes))
+            continue;
+        if (replica->offset == 0 && next > fetch->first) block++;
+        copy->target = &replicas->blocks[block]->buffer;
+        copy->offset = replica->offset;
+        replica->buffer = copy->target->buffer;
+        result = diti_replica_move(copy, tensor->part, diti_fetch_row(tensor), tensor->bytes, most, err);
+        next++;
+    }
+    return result;
+}
+
+static dit_result diti_fetch_missing(diti_fetch *fetch, const diti_plan *plan, dit_error *err) {
+    diti_replicas *replicas = fetch->replicas;
+    diti_replica_copy copy = DITI_ZERO;
+    dit_result result;
+    uint64_t most;
+    diti_lock(&replicas->lock);
+    result = diti_fetch_list(fetch, plan, err);
+    diti_unlock(&replicas->lock);
+    most = fetch->most > DITI_REPLICA_PIECE ? fetch->most : DITI_REPLICA_PIECE;
+    if (result >= 0 && replicas->count > fetch->first) {
+        diti_trace_scope scope = diti_trace_open(replicas->home->trace, DITI_LANE_LOAD, "weights to a device");
+        copy.device = fetch->device;
+        copy.read = (unsigned char *)diti_alloc_array(&replicas->env, 2, (size_t)most);
+        copy.picked = copy.read + most;
+        if (!copy.read) result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights");
+        if (result >= 0) result = diti_fetch_make(fetch, err);
+        if (result >= 0) result = diti_fetch_fill(fetch, plan, &copy, most, err);
+        diti_free(&replicas->env, copy.read);
+        diti_trace_close(&scope, 0);
+    }
+    if (result < 0) diti_fetch_undo(fetch);
+    return result;
+}
+
+/* Weights of one component at a time. */
+static dit_result diti_fetch_component(diti_plan *plan, diti_replicas *replicas, dit_error *err) {
+    diti_fetch fetch = DITI_ZERO;
+    dit_result result;
+    size_t i;
+    fetch.device = plan->device;
+    fetch.replicas = replicas;
+    result = diti_replicas_enter(plan->device, replicas, err);
+    if (result < 0) return result;
+    result = diti_fetch_missing(&fetch, plan, err);
+    for (i = 1; i < plan->tensor_count && result >= 0; i++) {
+        diti_tensor_info *tensor = &plan->tensors[i];
+        const diti_replica *replica;
+        if (tensor->parent != i || !diti_fetch_wants(tensor) || diti_replica_needless(plan->device, tensor->part) ||
+            diti_replicas_of(tensor->part) != replicas)
+            continue;
+        replica = diti_replica_find(replicas, plan->device, tensor->part, tensor->bytes);
+        tensor->buffer = replica->buffer;
+        tensor->offset = replica->offset;
+    }
+    diti_replicas_leave(replicas);
+    return result;
+}
+
+DIT_INTERNAL uint64_t diti_graph_fetches(const diti_graph *graph) {
+    uint64_t bytes = 0;
+    size_t i, j;
+    for (i = 1; i < graph->tensor_count; i++) {
+        const diti_tensor_info *tensor = &graph->tensors[i];
+        if (tensor->parent != i || !diti_fetch_wants(tensor) || diti_replica_needless(graph->device, tensor->part))
+            continue;
+        for (j = 1; j < i; j++) { /* steps of several kinds read the same */
+            const diti_tensor_info *other = &graph->tensors[j];
+            if (other->storage == DITI_STORAGE_WEIGHT && other->parent == j && other->bytes == tensor->bytes &&
+                other->part->offset == tensor->part->offset && other->part->pieces == tensor->part->pieces &&
+                diti_replica_source(other->part) == diti_replica_source(tensor->part))
+                break;
+        }
+        if (j == i) bytes += diti_align_up(tensor->bytes, 16);
+    }
+    return bytes;
+}
+
+DIT_INTERNAL dit_result diti_plan_fetch_weights(diti_plan *plan, dit_error *err) {
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = 1; i < plan->tensor_count && result >= 0; i++) {
+        diti_tensor_info *tensor = &plan->tensors[i];
+        if (tensor->parent != i || !diti_fetch_wants(tensor) || tensor->buffer) continue;
+        if (diti_replica_needless(plan->device, tensor->part)) {
+            tensor->buffer = tensor->part->block->buffer.buffer;
+            tensor->offset = tensor->part->offset;
+        } else {
+            result = diti_fetch_component(plan, diti_replicas_of(tensor->part), err);
+        }
+    }
+    return result;
+}
+
+/* ==== src/graph/batch.c ==== */
+/* Streamed weights as a plan sees them: its dispatches fall into batches whose matrices fit a slot (weights/stream.c),
+   and every matrix has its place in it before anything is recorded. */
+
+#define DITI_STREAM_ROWS ((uint64_t)256 << 10) /* of rows of which some columns are wanted */
+
+typedef struct diti_batch_maker {
+    diti_plan *plan;
+    VkDeviceSize room; /* of a batch */
+    uint32_t batch;    /* the open one */
+    dit_error *err;
+} diti_batch_maker;
+
+static bool diti_batch_no_memory(diti_batch_maker *maker) {
+    diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    return false;
+}
+
+static bool diti_batch_open(diti_batch_maker *maker) {
+    diti_plan *plan = maker->plan;
+    diti_stream_batch *batch;
+    if (!diti_grow(&plan->device->env, (void **)&plan->streaming.batches, &plan->streaming.batch_capacity,
+                   plan->streaming.batch_count, sizeof *plan->streaming.batches))
+        return diti_batch_no_memory(maker);
+    batch = &plan->streaming.batches[plan->streaming.batch_count];
+    memset(batch, 0, sizeof *batch);
+    batch->first = (uint32_t)plan->streaming.item_count;
+    maker->batch = (uint32_t)plan->streaming.batch_count++;
+    return true;
+}
+
+static const diti_stream_item *diti_batch_find(const diti_plan *plan, uint32_t batch, const diti_tensor_info *weight) {
+    const diti_weight_part *part = weight->part;
+    uint32_t i;
+    for (i = 0; batch != DITI_NO_BATCH && i < plan->streaming.batches[batch].count; i++) {
+        const diti_stream_item *item = &plan->streaming.items[plan->streaming.batches[batch].first + i];
+        if (item->streamed == part->streamed && item->from == part->offset && item->bytes == weight->bytes &&
+            item->pieces == part->pieces)
+            return item;
+    }
+    return NULL;
+}
+
+/* The streamed parts of a dispatch that batch lacks; returns their number and adds up their bytes. */
+static uint32_t diti_batch_missing(const diti_plan *plan, uint32_t batch, const diti_dispatch *source,
+                                   diti_stream_item *out, VkDeviceSize *bytes) {
+    uint32_t i, count = 0;
+    *bytes = 0;
+    for (i = 0; i < source->binding_count; i++) {
+        const diti_tensor_info *parent = &plan->tensors[plan->tensors[source->bindings[i].tensor].parent];
+        if (!source->bindings[i].tensor || parent->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(parent->part))
+            continue;
+        if (diti_batch_find(plan, batch, parent)) continue;
+        out[count].streamed = parent->part->streamed;
+        out[count].from = parent->part->offset;
+        out[count].bytes = parent->bytes;
+        out[count].pieces = parent->part->pieces;
+        out[count].read = parent->part->pieces ? parent->rows * parent->part->pieces->from_pitch : parent->bytes;
+        *bytes += diti_align_up(parent->bytes, 16);
+        count++;
+    }
+    return count;
+}
+
+static bool diti_batch_add(diti_batch_maker *maker, const diti_stream_item *items, uint32_t count) {
+    diti_plan *plan = maker->plan;
+    diti_stream_batch *batch = &plan->streaming.batches[maker->batch];
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        diti_stream_item *item;
+        if (!diti_grow(&plan->device->env, (void **)&plan->streaming.items, &plan->streaming.item_capacity,
+                       plan->streaming.item_count, sizeof *plan->streaming.items))
+            return diti_batch_no_memory(maker);
+        item = &plan->streaming.items[plan->streaming.item_count++];
+        *item = items[i];
+        item->offset = batch->bytes;
+        batch->bytes += diti_align_up(item->bytes, 16);
+        batch->count++;
+    }
+    return true;
+}
+
+/* Puts a dispatch into the open batch, or where that is full into a new one. */
+static bool diti_batch_take(diti_batch_maker *maker, uint32_t source) {
+    diti_plan *plan = maker->plan;
+    const diti_dispatch *dispatch = &plan->sources[source];
+    diti_stream_item items[DITI_MAX_BINDINGS];
+    VkDeviceSize bytes, used = maker->batch == DITI_NO_BATCH ? 0 : plan->streaming.batches[maker->batch].bytes;
+    uint32_t all = diti_batch_missing(plan, DITI_NO_BATCH, dispatch, items, &bytes);
+    uint32_t count = diti_batch_missing(plan, maker->batch, dispatch, items, &bytes);
+    plan->source_batches[source] = DITI_NO_BATCH;
+    if (!all) return true;
+    if (count && (maker->batch == DITI_NO_BATCH || used + bytes > maker->room)) {
+        if (!diti_batch_open(maker)) return false;
+        count = diti_batch_missing(plan, maker->batch, dispatch, items, &bytes);
+        if (bytes > plan->streaming.stream->slot_bytes) {
+            diti_fail(maker->err, DIT_ERROR_UNSUPPORTED_MODEL,
+                      "op %s reads %llu bytes of streamed weights at once, more than a slot of %llu", dispatch->name,
+                      (unsigned long long)bytes, (unsigned long long)plan->streaming.stream->slot_bytes);
+            return false;
+        }
+    }
+    if (!diti_batch_add(maker, items, count)) return false;
+    plan->source_batches[source] = maker->batch;
+    return true;
+}
+
+static bool diti_batch_segment(diti_batch_maker *maker, const diti_segment *segment) {
+    uint32_t i;
+    maker->batch = DITI_NO_BATCH;
+    for (i = segment->first; i < segment->first + segment->count; i++) {
+        if (!diti_batch_take(maker, i)) return false;
+    }
+    return true;
+}
+
+/* A repeated segment whose batches do not go round evenly would need one slot for its last batch and its first: then
+   smaller batches are tried. */
+static bool diti_batch_even_segment(diti_batch_maker *maker, const diti_segment *segment) {
+    diti_plan *plan = maker->plan;
+    size_t batches = plan->streaming.batch_count, items = plan->streaming.item_count;
+    uint32_t part, count;
+    for (part = 16; part >= 8; part--) {
+        plan->streaming.batch_count = batches;
+        plan->streaming.item_count = items;
+        maker->room = plan->streaming.stream->slot_bytes / 16 * part;
+        if (!diti_batch_segment(maker, segment)) return false;
+        count = (uint32_t)(plan->streaming.batch_count - batches);
+        if (!segment->repeated || count <= DITI_STREAM_SLOTS || count % DITI_STREAM_SLOTS == 0) break;
+    }
+    return true;
+}
+
+/* The stream behind the plan's weights, of its device; and room for rows of which it wants some columns. */
+static dit_result diti_batch_stream(diti_plan *plan, dit_error *err) {
+    diti_stream *home = NULL;
+    uint64_t row = 0;
+    size_t i;
+    dit_result result;
+    for (i = 1; i < plan->tensor_count; i++) {
+        const diti_tensor_info *tensor = &plan->tensors[i];
+        if (tensor->storage != DITI_STORAGE_WEIGHT || !diti_part_streams(tensor->part)) continue;
+        if (home && home != tensor->part->streamed->stream)
+            return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                             "a plan cannot use several models with streamed weights");
+        home = tensor->part->streamed->stream;
+        if (tensor->part->pieces && tensor->part->pieces->from_pitch > row) row = tensor->part->pieces->from_pitch;
+    }
+    if (!home) return DIT_OK;
+    result = diti_stream_on(home, plan->device, &plan->streaming.stream, err);
+    plan->streaming.timeline = &plan->timeline;
+    if (result < 0 || !row) return result;
+    plan->streaming.row_bytes = row > DITI_STREAM_ROWS ? row : DITI_STREAM_ROWS;
+    plan->streaming.rows = (unsigned char *)diti_alloc_array(&plan->device->env, 1, (size_t)plan->streaming.row_bytes);
+    return plan->streaming.rows ? DIT_OK : diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+}
+
+DIT_INTERNAL dit_result diti_plan_make_batches(diti_plan *plan, const diti_graph *graph, dit_error *err) {
+    diti_batch_maker maker = DITI_ZERO;
+    dit_error error = DITI_ZERO; /* err may be NULL, and the result is in it */
+    uint32_t segment, i;
+    size_t before;
+    dit_result result = diti_batch_stream(plan, err);
+    if (result < 0 || !plan->streaming.stream) return result;
+    plan->source_batches =
+        (uint32_t *)diti_alloc_array(&plan->device->env, plan->source_count + 1, sizeof *plan->source_batches);
+    if (!plan->source_batches) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    maker.plan = plan;
+    maker.err = &error;
+    for (segment = 0; segment < graph->segment_count; segment++) {
+        before = plan->streaming.batch_count;
+        if (!diti_batch_even_segment(&maker, &graph->segments[segment])) {
+            if (err) *err = error;
+            return error.result;
+        }
+        for (i = (uint32_t)before; i < plan->streaming.batch_count; i++)
+            plan->streaming.batches[i].slot = i % DITI_STREAM_SLOTS;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL VkDeviceSize diti_plan_weight_place(const diti_plan *plan, uint32_t source, const diti_tensor_info *weight,
+                                                 VkBuffer *buffer) {
+    const diti_stream_item *item;
+    if (!diti_part_streams(weight->part)) {
+        *buffer = weight->buffer;
+        return weight->offset;
+    }
+    item = diti_batch_find(plan, plan->source_batches[source], weight);
+    *buffer = plan->streaming.stream->slots[plan->streaming.batches[plan->source_batches[source]].slot].buffer.buffer;
+    return item->offset;
+}
+
+/* --- while it runs --- */
+
+DIT_INTERNAL dit_result diti_plan_pause(const diti_plan *plan, dit_error *err) {
+    return diti_timeline_wait(plan->device, plan->timeline.semaphore, plan->timeline.submitted + 1, 1000000u, err);
+}
+
+DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan) { return plan->streaming.stream != NULL; }
+
+static uint32_t diti_batch_of(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    return plan->slices[plan->segments[segment].first + slice].batch;
+}
+
+static void diti_batch_count(diti_plan *plan) {
+    plan->counters.streamed_bytes += plan->streaming.read_bytes;
+    plan->streaming.read_bytes = 0;
+}
+
+DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                       dit_error *err) {
+    uint32_t batch = diti_batch_of(plan, segment, slice);
+    dit_result result;
+    if (batch == DITI_NO_BATCH) return DIT_OK;
+    result = diti_stream_load(&plan->streaming, batch, false, bytes, err);
+    diti_batch_count(plan);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_load_ahead(diti_plan *plan, diti_stream_walk *walk, uint32_t segment, uint32_t slice,
+                                             uint64_t *bytes, dit_error *err) {
+    uint32_t batch = diti_batch_of(plan, segment, slice), slot;
+    dit_result result;
+    if (++walk->slices > DITI_STREAM_AHEAD) return DIT_WORKING;
+    if (batch == DITI_NO_BATCH || (walk->slots && batch == walk->batch)) return DIT_OK;
+    slot = plan->streaming.batches[batch].slot;
+    if (walk->slots >> slot & 1u) return DIT_WORKING; /* what is in it is needed before */
+    walk->slots |= 1u << slot;
+    walk->batch = batch;
+    result = diti_stream_load(&plan->streaming, batch, true, bytes, err);
+    diti_batch_count(plan);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_claim_batch(diti_plan *plan, uint32_t batch, diti_submission *submission,
+                                              dit_error *err) {
+    dit_result result = diti_stream_claim(&plan->streaming, batch, submission, err);
+    diti_batch_count(plan);
+    return result;
+}
+
+DIT_INTERNAL void diti_plan_forget_stream(diti_plan *plan) {
+    if (plan->streaming.stream) diti_stream_forget(&plan->streaming, &plan->frames.marks);
+    diti_free(&plan->device->env, plan->streaming.items);
+    diti_free(&plan->device->env, plan->streaming.batches);
+    diti_free(&plan->device->env, plan->streaming.rows);
+    diti_free(&plan->device->env, plan->source_batches);
+}
+
+DIT_INTERNAL void diti_plan_begin_stream(diti_plan *plan, bool recorded) {
+    if (plan->streaming.stream) diti_stream_begin(&plan->streaming, recorded);
+}
+
+DIT_INTERNAL dit_result diti_plan_prepare_stream(diti_plan *plan, dit_error *err) {
+    diti_buffer *marks = &plan->frames.marks;
+    dit_result result;
+    if (!plan->streaming.stream || marks->buffer) return DIT_OK;
+    result = diti_stream_make_mirrors(&plan->streaming, err);
+    if (result >= 0) result = diti_buffer_create(plan->device, 16, DITI_MEMORY_READBACK, "frames", marks, err);
+    if (result < 0) return result;
+    memset(marks->block.mapped, 0, 16);
+    diti_buffer_flush(plan->device, marks);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_record_stream(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
+                                                VkCommandBuffer commands, dit_error *err) {
+    uint32_t batch = plan->streaming.stream ? diti_batch_of(plan, segment, slice) : DITI_NO_BATCH;
+    dit_result result;
+    if (batch == DITI_NO_BATCH) return DIT_OK;
+    result = diti_stream_record(&plan->streaming, batch, &plan->frames.marks, (uint32_t)plan->frames.count, bytes,
+                                commands, err);
+    diti_batch_count(plan);
+    return result;
+}
+
+DIT_INTERNAL void diti_plan_mark_stream(const diti_plan *plan, VkCommandBuffer commands) {
+    if (plan->streaming.stream)
+        diti_stream_mark(plan->device, &plan->frames.marks, (uint32_t)plan->frames.count, commands);
+}
+
+/* ==== src/graph/slice.c ==== */
+/* From dispatches to slices: every piece of work is cut until it respects the device's limits and the time budget, then
+   gathered into command buffers of about that budget. */
+
+/* The roofline model (Williams, Waterman, Patterson 2009): computing hides moving bytes, or the other way round. */
+DIT_INTERNAL float diti_dispatch_us(const diti_speed *speed, const diti_dispatch *dispatch) {
+    static const double relative[DITI_COST_KINDS] = {1.0, 2.0, 1.5, 1.0}; /* to a GEMM of as many operations */
+    double flops = dispatch->padded_flops > dispatch->flops ? dispatch->padded_flops : dispatch->flops;
+    double computing = flops * 1e-9 * (double)speed->us_per_gflop * relative[dispatch->cost_kind];
+    double moving = dispatch->memory_bytes * 1e-9 * (double)speed->us_per_gigabyte;
+    return speed->launch_us + (float)(computing > moving ? computing : moving);
+}
+
+/* Predicts the time of a part of a dispatch which takes us as a whole; each part has a launch of its own. */
+static float diti_slice_part_us(const diti_plan *plan, const diti_dispatch *dispatch, float us, uint32_t groups) {
+    float launch = plan->launch_us < us ? plan->launch_us : us;
+    return launch + (us - launch) * (float)groups / (float)dispatch->groups;
+}
+
+DIT_INTERNAL float diti_plan_feigned_us(const diti_plan *plan, const diti_plan_slice *slice) {
+    const diti_speed *speed = &plan->device->feigned;
+    float us = 0;
+    uint32_t i;
+    for (i = slice->first; i < slice->first + slice->count && speed->us_per_gflop > 0; i++) {
+        const diti_dispatch *source = &plan->sources[plan->dispatches[i].source];
+        us += speed->launch_us + (diti_dispatch_us(speed, source) - speed->launch_us) *
+                                     (float)plan->dispatches[i].groups / (float)source->groups;
+    }
+    return us;
+}
+
+/* Byte range of its memory that workgroups [first, end) touch through a binding. */
+static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_info *parent,
+                             const diti_binding *binding, uint32_t first, uint32_t end, uint64_t *begin,
+                             uint64_t *stop) {
+    uint64_t size = diti_element_size(tensor->format), from, to, div = binding->group_div ? binding->group_div : 1;
+    uint64_t low = tensor->first * size, high = low + (uint64_t)tensor->rows * tensor->pitch * size;
+    if (high > parent->bytes) high = parent->bytes;
+    if (binding->group_step) {
+        from = first / div * binding->group_step;
+        to = ((end - 1) / div + 1) * binding->group_step + binding->after;
+        from = from > binding->before ? from - binding->before : 0;
+        if (tensor->first * size + to * size < high) high = (tensor->first + to) * size;
+        low += from * size;
+    }
+    *begin = low;
+    *stop = (high + 15u) & ~(uint64_t)15u;
+    if (*stop > parent->bytes) *stop = parent->bytes;
+}
+
+/* Where a tensor of a dispatch lies. */
+static VkDeviceSize diti_slice_memory(const diti_plan *plan, const diti_dispatch *dispatch,
+                                      const diti_tensor_info *parent, VkBuffer *buffer) {
+    if (parent->storage == DITI_STORAGE_WEIGHT)
+        return diti_plan_weight_place(plan, (uint32_t)(dispatch - plan->sources), parent, buffer);
+    *buffer = plan->blocks[parent->block].buffer.buffer;
+    return parent->offset;
+}
+
+/* The largest number of workgroups from first on whose bindings all fit the device's storage range; 0: not even the
+ *smallest step fits, culprit is then the binding. */
+static uint32_t diti_slice_fit(const diti_plan *plan, const diti_dispatch *dispatch, uint32_t first, uint32_t groups,
+                               uint32_t *culprit) {
+    uint32_t align = dispatch->group_align ? dispatch->group_align : 1, i;
+    for (i = 0; i < dispatch->binding_count; i++) {
+        const diti_binding *binding = &dispatch->bindings[i];
+        const diti_tensor_info *tensor = &plan->tensors[binding->tensor], *parent = &plan->tensors[tensor->parent];
+        VkDeviceSize alignment = plan->device->limits.storage_alignment, offset;
+        VkBuffer buffer;
+        if (!binding->tensor) continue;
+        offset = diti_slice_memory(plan, dispatch, parent, &buffer);
+        for (;;) {
+            uint64_t begin, stop;
+            diti_slice_range(tensor, parent, binding, first, first + groups, &begin, &stop);
+            begin = (offset + begin) / alignment * alignment;
+            if (offset + stop - begin <= plan->device->limits.storage_range) break;
+            *culprit = i;
+            if (groups <= align || binding->group_step == 0) return 0;
+            groups = (groups / 2 + align - 1) / align * align;
+        }
+    }
+    return groups;
+}
+
+static dit_result diti_slice_too_large(const diti_plan *plan, const diti_dispatch *dispatch, uint32_t culprit,
+                                       dit_error *err) {
+    const diti_tensor_info *tensor = &plan->tensors[dispatch->bindings[culprit].tensor];
+    return diti_fail(
+        err, DIT_ERROR_UNSUPPORTED_DEVICE,
+        "op %s needs all of tensor %s [%u, %u] at once, more than the device's maxStorageBufferRange of %llu bytes; ask for a smaller image",
+        dispatch->name, tensor->name, tensor->rows, tensor->columns,
+        (unsigned long long)plan->device->limits.storage_range);
+}
+
+/* Fills in where each binding starts (offset words) and keeps the byte ranges for the descriptor set in ranges. */
+static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch, diti_plan_dispatch *slice,
+                            VkDescriptorBufferInfo *ranges) {
+    VkDeviceSize alignment = plan->device->limits.storage_alignment;
+    uint32_t i;
+    for (i = 0; i < dispatch->binding_count; i++) {
+        const diti_binding *binding = &dispatch->bindings[i];
+        const diti_tensor_info *tensor = &plan->tensors[binding->tensor], *parent = &plan->tensors[tensor->parent];
+        uint64_t begin, stop, size, base, zero;
+        if (!binding->tensor) continue;
+        diti_slice_range(tensor, parent, binding, slice->first_group, slice->first_group + slice->groups, &begin,
+                         &stop);
+        base = diti_slice_memory(plan, dispatch, parent, &ranges[i].buffer);
+        size = diti_element_size(tensor->format);
+        zero = base + tensor->first * size; /* of the tensor's first element; may lie before the range: the difference
+                                               wraps, as in the kernel */
+        ranges[i].offset = (base + begin) / alignment * alignment;
+        ranges[i].range = base + stop - ranges[i].offset;
+        slice->push[binding->offset_word] =
+            (uint32_t)((int64_t)(zero - ranges[i].offset) / (int64_t)binding->element_bytes);
+    }
+}
+
+/* Every binding of the layout is written, since a shader names them all. What an op leaves out repeats its first
+   output: the validation layers take a named binding for a used one, and that one is ordered by barriers anyway. */
+static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dispatch, VkDescriptorSet set,
+                                 const VkDescriptorBufferInfo *ranges) {
+    VkWriteDescriptorSet writes[DITI_MAX_BINDINGS];
+    uint32_t i, first = 0;
+    while (first + 1 < dispatch->binding_count && !dispatch->bindings[first].writes) first++;
+    memset(writes, 0, sizeof writes);
+    for (i = 0; i < DITI_MAX_BINDINGS; i++) {
+        bool used = i < dispatch->binding_count && dispatch->bindings[i].tensor;
+        writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
+        writes[i].dstSet = set;
+        writes[i].dstBinding = i;
+        writes[i].descriptorCount = 1;
+        writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        writes[i].pBufferInfo = &ranges[used ? i : first];
+    }
+    plan->device->vk.UpdateDescriptorSets(plan->device->device, DITI_MAX_BINDINGS, writes, 0, NULL);
+}
+
+static dit_result diti_plan_write_sets(diti_plan *plan, dit_error *err) {
+    VkDescriptorBufferInfo ranges[DITI_MAX_BINDINGS];
+    VkDescriptorSetAllocateInfo info;
+    size_t i;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO;
+    info.descriptorPool = plan->descriptors;
+    info.descriptorSetCount = 1;
+    info.pSetLayouts = &plan->device->set_layout;
+    for (i = 0; i < plan->dispatch_count; i++) {
+        diti_plan_dispatch *slice = &plan->dispatches[i];
+        VkResult vk = plan->device->vk.AllocateDescriptorSets(plan->device->device, &info, &slice->set);
+        if (vk != VK_SUCCESS)
+            return diti_fail_vk(err, vk, "vkAllocateDescriptorSets failed for op %s (%d)",
+                                plan->sources[slice->source].name, (int)vk);
+        memset(ranges, 0, sizeof ranges);
+        diti_slice_bind(plan, &plan->sources[slice->source], slice, ranges);
+        diti_slice_write_set(plan, &plan->sources[slice->source], slice->set, ranges);
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_create_descriptors(diti_plan *plan, dit_error *err) {
+    VkDescriptorPoolSize size;
+    VkDescriptorPoolCreateInfo info;
+    VkResult vk;
+    if (plan->dispatch_count == 0) return DIT_OK;
+    memset(&info, 0, sizeof info);
+    size.type = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+    size.descriptorCount = (uint32_t)plan->dispatch_count * DITI_MAX_BINDINGS;
+    info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
+    info.maxSets = (uint32_t)plan->dispatch_count;
+    info.poolSizeCount = 1;
+    info.pPoolSizes = &size;
+    vk =
+        plan->device->vk.CreateDescriptorPool(plan->device->device, &info, plan->device->callbacks, &plan->descriptors);
+    if (vk != VK_SUCCESS)
+        return diti_fail_vk(err, vk, "vkCreateDescriptorPool failed for %u sets (%d)", info.maxSets, (int)vk);
+    return diti_plan_write_sets(plan, err);
+}
+
+static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t first, uint32_t groups, float us,
+                                    dit_error *err) {
+    diti_plan_dispatch *slice;
+    if (!diti_grow(&plan->device->env, (void **)&plan->dispatches, &plan->dispatch_capacity, plan->dispatch_count,
+                   sizeof *plan->dispatches)) {
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    }
+    slice = &plan->dispatches[plan->dispatch_count++];
+    memset(slice, 0, sizeof *slice);
+    slice->source = source;
+    slice->first_group = first;
+    slice->groups = groups;
+    slice->us = us;
+    memcpy(slice->push, plan->sources[source].push, sizeof slice->push);
+    slice->push[0] = first;
+    return DIT_OK;
+}
+
+/* Four for each place that a core has for them. A core that holds one workgroup of 256 invocations holds more of
+   smaller ones. Where nobody says how many cores there are, 512 fill all but the largest devices. A processor's threads
+   take workgroups one by one, and are few. */
+DIT_INTERNAL uint32_t diti_dispatch_fills(const diti_device *device, const diti_dispatch *dispatch) {
+    uint32_t size = dispatch->constants[0];
+    if (device->is_cpu) return 1;
+    if (!device->limits.cores_told) return 512;
+    return 4 * device->limits.cores * (size && size < 256 ? 256 / size : 1);
+}
+
+/* The most workgroups of a dispatch in one piece: as many as limit_us has time for, but no fewer than what fills the
+   device unless it was measured that these take too long, and no fewer than take as long as their launch, since pieces
+   that are mostly launches make frames longer, not shorter. */
+static uint32_t diti_slice_most(const diti_plan *plan, uint32_t source) {
+    const diti_dispatch *dispatch = &plan->sources[source];
+    uint32_t align = dispatch->group_align ? dispatch->group_align : 1, most = dispatch->groups, pieces;
+    float us = plan->source_cut_us[source], launch = plan->launch_us, room = plan->limit_us - launch;
+    if (us > plan->limit_us) {
+        double by_cost = (double)dispatch->groups * (double)(room > launch ? room : launch) / (double)(us - launch);
+        if (by_cost < most) most = (uint32_t)by_cost;
+        if (!plan->source_measured[source] && most < diti_dispatch_fills(plan->device, dispatch))
+            most = diti_dispatch_fills(plan->device, dispatch);
+        if (most < plan->source_least[source]) most = plan->source_least[source];
+    }
+    if (most > dispatch->groups) most = dispatch->groups;
+    if (most > plan->device->limits.group_count) most = plan->device->limits.group_count;
+    most = most / align * align;
+    if (most == 0) most = align;
+    pieces = (dispatch->groups - 1) / most + 1; /* of equal size, so that the last one fills the device, too */
+    pieces = (dispatch->groups - 1) / pieces + 1;
+    pieces = (pieces + align - 1) / align * align;
+    return pieces < most ? pieces : most;
+}
+
+static dit_result diti_slice_cut(diti_plan *plan, uint32_t source, dit_error *err) {
+    const diti_dispatch *dispatch = &plan->sources[source];
+    uint32_t most = diti_slice_most(plan, source), first = 0, groups, culprit = 0;
+    float us = plan->source_cut_us[source];
+    while (first < dispatch->groups) {
+        groups = dispatch->groups - first < most ? dispatch->groups - first : most;
+        groups = diti_slice_fit(plan, dispatch, first, groups, &culprit);
+        if (groups == 0) return diti_slice_too_large(plan, dispatch, culprit, err);
+        if (diti_slice_append(plan, source, first, groups, diti_slice_part_us(plan, dispatch, us, groups), err) < 0)
+            return DIT_ERROR_OUT_OF_HOST_MEMORY;
+        first += groups;
+    }
+    return DIT_OK;
+}
+
+/* --- barriers: one is needed where a dispatch touches what another wrote, or writes what another read, since the last
+ * one --- */
+
+typedef struct diti_hazard {
+    VkBuffer buffer; /* of a block; weights are never written */
+    uint64_t begin, end;
+    bool written;
+} diti_hazard;
+typedef struct diti_hazards {
+    diti_hazard items[256];
+    uint32_t count;
+} diti_hazards;
+
+static bool diti_hazard_conflict(const diti_hazards *hazards, const diti_hazard *with, bool reads) {
+    uint32_t i;
+    for (i = 0; i < hazards->count; i++) {
+        const diti_hazard *item = &hazards->items[i];
+        if (item->buffer != with->buffer || item->end <= with->begin || with->end <= item->begin) continue;
+        if (with->written || (reads && item->written)) return true;
+    }
+    return false;
+}
+
+static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_hazard *out) {
+    const diti_dispatch *dispatch = &plan->sources[source];
+    uint32_t i, count = 0;
+    for (i = 0; i < dispatch->binding_count; i++) { /* views of other rows do not meet, unless what is bound does */
+        const diti_tensor_info *tensor = &plan->tensors[dispatch->bindings[i].tensor];
+        const diti_tensor_info *parent = &plan->tensors[tensor->parent];
+        uint64_t size = diti_element_size(tensor->format);
+        if (!dispatch->bindings[i].tensor || parent->storage == DITI_STORAGE_WEIGHT) continue;
+        out[count].buffer = plan->blocks[parent->block].buffer.buffer;
+        out[count].begin = parent->offset + tensor->first * size;
+        out[count].end = (out[count].begin + (uint64_t)tensor->rows * tensor->pitch * size + 15u) & ~(uint64_t)15u;
+        out[count].begin -= out[count].begin % plan->device->limits.storage_alignment;
+        out[count].written = dispatch->bindings[i].writes;
+        count++;
+    }
+    return count;
+}
+
+static bool diti_hazard_step(const diti_plan *plan, uint32_t source, diti_hazards *hazards) {
+    diti_hazard mine[DITI_MAX_BINDINGS];
+    uint32_t count = diti_hazards_of(plan, source, mine), i;
+    bool barrier = hazards->count + count > DITI_COUNT(hazards->items);
+    for (i = 0; i < count && !barrier; i++) barrier = diti_hazard_conflict(hazards, &mine[i], true);
+    if (barrier) hazards->count = 0;
+    for (i = 0; i < count; i++) hazards->items[hazards->count++] = mine[i];
+    return barrier;
+}
+
+/* --- gathering into command buffers --- */
+
+static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *err) {
+    diti_plan_slice *slice;
+    if (!diti_grow(&plan->device->env, (void **)&plan->slices, &plan->slice_capacity, plan->slice_count,
+                   sizeof *plan->slices)) {
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    }
+    slice = &plan->slices[plan->slice_count++];
+    memset(slice, 0, sizeof *slice);
+    slice->segment = segment;
+    slice->first = (uint32_t)plan->dispatch_count;
+    slice->batch = DITI_NO_BATCH;
+    plan->segments[segment].count++;
+    return DIT_OK;
+}
+
+/* Of streamed weights that a dispatch reads. */
+static uint32_t diti_slice_batch(const diti_plan *plan, uint32_t source) {
+    return plan->source_batches ? plan->source_batches[source] : DITI_NO_BATCH;
+}
+
+/* Whether a piece belongs into a command buffer of its own: that would become too long, or reads another batch of
+   streamed weights. */
+static bool diti_slice_is_full(const diti_plan *plan, const diti_plan_slice *slice, const diti_plan_dispatch *piece) {
+    uint32_t batch = diti_slice_batch(plan, piece->source);
+    if (slice->count && slice->us + piece->us > plan->limit_us) return true;
+    return batch != DITI_NO_BATCH && slice->batch != DITI_NO_BATCH && slice->batch != batch;
+}
+
+/* Moves the pieces of the newest dispatch, [from, dispatch_count), into command buffers. These begin with a barrier,
+   unless they go on with the dispatch that the one before ends with: workgroups of a dispatch never depend on each
+   other, and what the dispatch depends on is behind the barrier of its first piece. Synchronization validation compares
+   what descriptors bind and knows no workgroups: where it may watch, pieces are ordered as dispatches are, so that it
+   has nothing to say. */
+static dit_result diti_slice_gather(diti_plan *plan, uint32_t segment, size_t from, diti_hazards *hazards,
+                                    dit_error *err) {
+    size_t i;
+    for (i = from; i < plan->dispatch_count; i++) {
+        diti_plan_dispatch *piece = &plan->dispatches[i];
+        diti_plan_slice *slice = &plan->slices[plan->slice_count - 1];
+        if (diti_slice_is_full(plan, slice, piece) ||
+            (slice->count && i == from && piece->source + 1 == plan->slice_starts)) {
+            if (diti_slice_open(plan, segment, err) < 0) return DIT_ERROR_OUT_OF_HOST_MEMORY;
+            slice = &plan->slices[plan->slice_count - 1];
+            slice->first = (uint32_t)i;
+            if (i == from || plan->device->validated) hazards->count = 0;
+        }
+        if (i == from || plan->device->validated)
+            piece->barrier = diti_hazard_step(plan, piece->source, hazards) || slice->count == 0;
+        if (slice->batch == DITI_NO_BATCH) slice->batch = diti_slice_batch(plan, piece->source);
+        slice->count++;
+        slice->us += piece->us;
+        slice->cut_us = slice->us;
+        slice->planned_us +=
+            diti_slice_part_us(plan, &plan->sources[piece->source], plan->source_us[piece->source], piece->groups);
+    }
+    return DIT_OK;
+}
+
+/* Exchanges begin and end between command buffers: notes how many of them come before a dispatch, and opens another one
+   where an exchange needs it. */
+static dit_result diti_slice_meet(diti_plan *plan, uint32_t segment, uint32_t dispatch, bool last, uint32_t *event,
+                                  diti_hazards *hazards, dit_error *err) {
+    bool filled = plan->slices[plan->slice_count - 1].count > 0;
+    uint32_t before = plan->segments[segment].count - (filled ? 0u : 1u), first = *event;
+    for (; *event < plan->event_count; ++*event) {
+        diti_exchange_event *at = &plan->events[*event];
+        if (at->segment != segment || at->place != dispatch) break;
+        at->slice = before;
+        hazards->count = 0;
+    }
+    return first == *event || !filled || last ? DIT_OK : diti_slice_open(plan, segment, err);
+}
+
+static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t first, uint32_t count, uint32_t *event,
+                                     dit_error *err) {
+    diti_hazards hazards;
+    uint32_t i;
+    dit_result result;
+    hazards.count = 0;
+    plan->segments[segment].first = (uint32_t)plan->slice_count;
+    plan->segments[segment].count = 0;
+    result = diti_slice_open(plan, segment, err);
+    for (i = first; i < first + count && result >= 0; i++) {
+        size_t from = plan->dispatch_count;
+        result = diti_slice_meet(plan, segment, i, false, event, &hazards, err);
+        if (result >= 0) result = diti_slice_cut(plan, i, err);
+        if (result >= 0) result = diti_slice_gather(plan, segment, from, &hazards, err);
+    }
+    return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, event, &hazards, err);
+}
+
+DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err) {
+    uint32_t segment, event = 0, first = 0, count;
+    dit_result result = DIT_OK;
+    plan->dispatches = NULL;
+    plan->slices = NULL;
+    plan->dispatch_count = plan->dispatch_capacity = plan->slice_count = plan->slice_capacity = 0;
+    for (segment = 0; segment < plan->segment_count && result >= 0; segment++, first += count) {
+        count = plan->segment_sources[segment];
+        plan->first_event[segment] = event;
+        result = diti_slice_segment(plan, segment, first, count, &event, err);
+    }
+    plan->first_event[plan->segment_count] = event;
+    plan->recuts++;
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    dit_result result = diti_plan_make_batches(plan, graph, err);
+    uint32_t i;
+    if (result < 0) return result;
+    plan->source_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_us);
+    plan->source_cut_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_cut_us);
+    plan->source_measured = (bool *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_measured);
+    plan->source_least = (uint32_t *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_least);
+    if (!plan->source_us || !plan->source_cut_us || !plan->source_measured || !plan->source_least)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    for (i = 0; i < plan->source_count; i++)
+        plan->source_us[i] = plan->source_cut_us[i] = diti_dispatch_us(&plan->device->speed, &plan->sources[i]);
+    plan->launch_us = plan->device->speed.launch_us;
+    plan->limit_us = (float)(graph->slice_us ? graph->slice_us : plan->device->max_slice_us);
+    plan->segment_count = graph->segment_count;
+    for (i = 0; i < graph->segment_count; i++) {
+        plan->segments[i] = graph->segments[i];
+        plan->segment_sources[i] = graph->segments[i].count;
+    }
+    return diti_plan_slice_sources(plan, err);
+}
+
+/* The first time counts as it is; later a longer one only by a quarter, since whatever else the machine does now and
+   then makes a slice longer, and nothing makes it shorter. */
+DIT_INTERNAL void diti_plan_took(diti_plan *plan, uint32_t slice, float us) {
+    diti_plan_slice *entry = &plan->slices[slice];
+    plan->last_slice_us = (uint32_t)(us + 0.5f);
+    entry->us = entry->measured && us > entry->us ? entry->us + (us - entry->us) / 4 : us;
+    entry->measured = true;
+}
+
+/* ==== src/graph/profile.c ==== */
+/* Traced plans: where the timestamps of a slice are, when they may be read, and what they say. */
+
+/* --- layout --- */
+
+/* A repeated segment of few slices may have the same one in flight several times. */
+static uint32_t diti_profile_sets(const diti_plan *plan, const diti_plan_slice *slice) {
+    const diti_segment *segment = &plan->segments[slice->segment];
+    uint32_t sets = segment->repeated ? DITI_PROFILE_SETS / segment->count : 1;
+    return sets ? sets : 1;
+}
+
+/* Gives each slice its queries; returns the largest set. */
+static uint32_t diti_profile_lay_out(diti_plan *plan, diti_profile *profile) {
+    uint32_t i, largest = 2;
+    for (i = 0; i < plan->slice_count; i++) {
+        diti_profile_slice *slice = &profile->slices[i];
+        slice->first_query = profile->query_count;
+        slice->stride = 2 + (profile->ops ? 2 * plan->slices[i].count : 0);
+        slice->sets = diti_profile_sets(plan, &plan->slices[i]);
+        profile->query_count += slice->stride * slice->sets;
+        profile->flight_capacity += slice->sets;
+        if (slice->stride > largest) largest = slice->stride;
+    }
+    return largest;
+}
+
+DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    diti_trace *trace = plan->device->trace;
+    diti_profile *profile;
+    uint32_t largest;
+    if (!trace) return DIT_OK;
+    profile = (diti_profile *)diti_alloc_zero(env, sizeof *profile);
+    plan->profile = profile;
+    if (!profile) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    profile->ops = !trace->light && plan->device->limits.timestamp_bits;
+    diti_lock(&trace->lock);
+    profile->id = ++trace->plans;
+    diti_unlock(&trace->lock);
+    profile->slices = (diti_profile_slice *)diti_alloc_array(env, plan->slice_count + 1, sizeof *profile->slices);
+    if (!profile->slices) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    largest = diti_profile_lay_out(plan, profile);
+    profile->ticks = (uint64_t *)diti_alloc_array(env, largest, sizeof *profile->ticks);
+    profile->flights =
+        (diti_profile_flight *)diti_alloc_array(env, profile->flight_capacity + 1, sizeof *profile->flights);
+    if (!profile->ticks || !profile->flights)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    return DIT_OK;
+}
+
+/* --- what is in flight --- */
+
+static diti_profile_flight *diti_profile_flight_at(diti_profile *profile, uint32_t i) {
+    return &profile->flights[(profile->flight_first + i) % profile->flight_capacity];
+}
+
+/* Events that a slice would have made. */
+static uint32_t diti_profile_events(const diti_plan *plan, uint32_t slice) {
+    if (plan->device->trace->light) return 0;
+    return 1 + (plan->profile->ops ? plan->slices[slice].count : 0);
+}
+
+static void diti_profile_lose(diti_plan *plan, const diti_profile_flight *flight) {
+    diti_trace_drop(plan->device->trace, diti_profile_events(plan, flight->slice));
+    diti_trace_finished(plan->device->trace, flight->submission, (uint8_t)plan->device->ordinal, 0, 0);
+}
+
+/* The next set's last run is still queued: its timestamps will be overwritten. */
+static void diti_profile_overrun(diti_plan *plan, uint32_t slice) {
+    diti_profile *profile = plan->profile;
+    uint32_t i;
+    for (i = 0; i < profile->flight_count; i++) {
+        diti_profile_flight *flight = diti_profile_flight_at(profile, i);
+        if (flight->slice != slice || flight->set != profile->slices[slice].next || flight->lost) continue;
+        flight->lost = true;
+        profile->slices[slice].busy--;
+    }
+}
+
+DIT_INTERNAL bool diti_plan_may_submit(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    uint32_t index = plan->segments[segment].first + slice;
+    if (!plan->profile) return !plan->queries || plan->slices[index].measured || !plan->slices[index].value;
+    return plan->profile->slices[index].busy < plan->profile->slices[index].sets;
+}
+
+DIT_INTERNAL VkCommandBuffer diti_profile_commands(diti_plan *plan, uint32_t slice) {
+    diti_profile_slice *entry = &plan->profile->slices[slice];
+    return entry->commands[entry->next];
+}
+
+/* A flight that was lost may leave the ring only in its turn: where it is full, the oldest one goes. */
+static diti_profile_flight *diti_profile_new_flight(diti_plan *plan) {
+    diti_profile *profile = plan->profile;
+    if (profile->flight_count == profile->flight_capacity) {
+        diti_profile_flight *oldest = diti_profile_flight_at(profile, 0);
+        if (!oldest->lost) profile->slices[oldest->slice].busy--;
+        diti_profile_lose(plan, oldest);
+        profile->flight_first = (profile->flight_first + 1) % profile->flight_capacity;
+        profile->flight_count--;
+    }
+    return diti_profile_flight_at(profile, profile->flight_count++);
+}
+
+/* How often the segment of a slice has begun since the plan's first one did. */
+static uint32_t diti_profile_run_of(diti_plan *plan, uint32_t slice) {
+    uint32_t *runs = plan->profile->runs, segment = plan->slices[slice].segment;
+    if (slice == 0) memset(runs, 0, sizeof plan->profile->runs);
+    if (slice == plan->segments[segment].first) runs[segment]++;
+    return runs[segment];
+}
+
+DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64_t submit_ns) {
+    diti_profile_slice *entry = &plan->profile->slices[slice];
+    diti_profile_flight *flight;
+    if (entry->busy == entry->sets) diti_profile_overrun(plan, slice);
+    flight = diti_profile_new_flight(plan);
+    memset(flight, 0, sizeof *flight);
+    flight->value = plan->timeline.submitted;
+    flight->submission = diti_trace_submitted(plan->device->trace);
+    flight->submit_ns = submit_ns;
+    flight->slice = slice;
+    flight->set = entry->next;
+    flight->step = diti_profile_run_of(plan, slice);
+    entry->next = (entry->next + 1) % entry->sets;
+    entry->busy++;
+}
+
+/* --- what the timestamps say --- */
+
+static void diti_profile_describe(const diti_plan *plan, const diti_profile_flight *flight, diti_trace_event *event) {
+    const diti_plan_slice *slice = &plan->slices[flight->slice];
+    const diti_segment *segment = &plan->segments[slice->segment];
+    event->lane = DITI_LANE_GPU;
+    event->device = (uint8_t)plan->device->ordinal;
+    event->plan = plan->profile->id;
+    event->slice = flight->slice - segment->first;
+    event->step = flight->step;
+    diti_format(event->segment, sizeof event->segment, "%s", segment->name);
+}
+
+/* The tensor that tells which of many alike an op is: its weight, else what it writes. */
+static const diti_tensor_info *diti_profile_subject(const diti_plan *plan, const diti_dispatch *source) {
+    const diti_tensor_info *written = NULL;
+    uint32_t i;
+    for (i = 0; i < source->binding_count; i++) {
+        const diti_tensor_info *tensor = &plan->tensors[source->bindings[i].tensor];
+        if (!source->bindings[i].tensor) continue;
+        if (tensor->part) return tensor;
+        if (source->bindings[i].writes && !written) written = tensor;
+    }
+    return written;
+}
+
+static void diti_profile_shape(const diti_plan *plan, const diti_dispatch *source, diti_trace_event *event) {
+    static const uint8_t kinds[DITI_COST_KINDS] = {DITI_TRACE_PRODUCT, DITI_TRACE_ATTENTION, DITI_TRACE_CONVOLUTION,
+                                                   DITI_TRACE_MEMORY};
+    uint32_t i;
+    event->kind = kinds[source->cost_kind];
+    memcpy(event->shape, source->shape, sizeof event->shape);
+    for (i = 0; i < source->binding_count && event->kind == DITI_TRACE_MEMORY; i++) {
+        const diti_tensor_info *tensor = &plan->tensors[source->bindings[i].tensor];
+        if (!source->bindings[i].tensor || !source->bindings[i].writes) continue;
+        event->shape[0] = tensor->rows;
+        event->shape[1] = tensor->columns;
         return;
     }
-    sums = diti_tensor_new(graph, DITI_F32, 1, 2 * info->rows, name);
-    diti_weigh_stage(graph, x, table, sums, true, name);
-    diti_weigh_stage(graph, x, table, sums, false, name);
 }
 
-/* ==== src/graph/joined.c ==== */
+static void diti_profile_add_op(const diti_plan *plan, const diti_plan_dispatch *part, diti_trace_event *event) {
+    const diti_dispatch *source = &plan->sources[part->source];
+    const diti_tensor_info *subject = diti_profile_subject(plan, source);
+    double share = (double)part->groups / (double)source->groups;
+    event->name = source->name;
+    event->flops = source->flops * share;
+    event->bytes = source->memory_bytes * share;
+    event->first = part->first_group;
+    event->groups = part->groups;
+    event->all_groups = source->groups;
+    diti_profile_shape(plan, source, event);
+    diti_format(event->text, sizeof event->text, "%s", subject ? subject->name : "");
+    diti_trace_add(plan->device->trace, event);
+}
 
-DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined) {
-    const diti_weight *first = &joined->layers[0].weight;
+static void diti_profile_add_slice(const diti_plan *plan, const diti_profile_flight *flight, uint64_t begin_ns,
+                                   uint64_t end_ns) {
+    const diti_plan_slice *slice = &plan->slices[flight->slice];
+    diti_trace_event event = DITI_ZERO;
+    diti_profile_describe(plan, flight, &event);
+    event.kind = DITI_TRACE_SLICE;
+    event.begin_ns = begin_ns;
+    event.end_ns = end_ns;
+    event.busy_ns = (uint64_t)((double)slice->cut_us * 1e3);
+    event.count = slice->count;
+    diti_format(event.text, sizeof event.text, "%s", event.segment);
+    diti_trace_add(plan->device->trace, &event);
+}
+
+/* Of two timestamps in the trace's time. */
+static void diti_profile_span(const diti_plan *plan, const uint64_t *ticks, uint64_t now_ns, uint64_t *begin_ns,
+                              uint64_t *end_ns) {
+    *begin_ns = diti_trace_device_ns(plan->device, ticks[0], now_ns);
+    *end_ns = diti_trace_device_ns(plan->device, ticks[1], now_ns);
+    if (*end_ns < *begin_ns) *end_ns = *begin_ns;
+}
+
+static void diti_profile_add_ops(const diti_plan *plan, const diti_profile_flight *flight, uint64_t now_ns) {
+    const diti_plan_slice *slice = &plan->slices[flight->slice];
+    const uint64_t *ticks = plan->profile->ticks + 2;
     uint32_t i;
-    for (i = 1; i < joined->count; i++) {
-        if (joined->layers[i].weight.type != first->type) return NULL;
+    for (i = 0; i < slice->count; i++, ticks += 2) {
+        diti_trace_event event = DITI_ZERO;
+        diti_profile_describe(plan, flight, &event);
+        diti_profile_span(plan, ticks, now_ns, &event.begin_ns, &event.end_ns);
+        diti_profile_add_op(plan, &plan->dispatches[slice->first + i], &event);
     }
-    return diti_type_is_i8(first->type) ? first : NULL;
 }
 
-/* The layer that has row *row of all, which becomes its own. */
-static const diti_layer *diti_joined_at(const diti_joined *joined, uint32_t *row) {
-    uint32_t i = 0;
-    while (i + 1 < joined->count && *row >= joined->layers[i].weight.rows) *row -= joined->layers[i++].weight.rows;
-    return &joined->layers[i];
+/* The times of a finished slice; false: they cannot be had. Without timestamps: when the host saw it come and go. */
+static bool diti_profile_times(diti_plan *plan, const diti_profile_flight *flight, uint64_t now_ns, uint64_t *begin_ns,
+                               uint64_t *end_ns) {
+    const diti_profile_slice *entry = &plan->profile->slices[flight->slice];
+    diti_device *device = plan->device;
+    uint64_t *ticks = plan->profile->ticks;
+    size_t size = entry->stride * sizeof *ticks;
+    if (flight->lost) return false;
+    if (!plan->queries) {
+        *begin_ns = flight->submit_ns > plan->profile->last_end_ns ? flight->submit_ns : plan->profile->last_end_ns;
+        *end_ns = plan->profile->last_end_ns = now_ns;
+        return true;
+    }
+    if (device->vk.GetQueryPoolResults(device->device, plan->queries, entry->first_query + flight->set * entry->stride,
+                                       entry->stride, size, ticks, sizeof *ticks, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        return false;
+    diti_profile_span(plan, ticks, now_ns, begin_ns, end_ns);
+    return true;
 }
 
-/* Some rows of each of several equal stretches: heads of q, of k, of v. */
-static diti_tensor diti_linear_kinds(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                     const diti_linear_desc *desc, uint32_t stretch) {
-    diti_linear_desc one = *desc;
-    uint32_t i, own = desc->cut.rows ? desc->cut.rows : stretch, rows = diti_tensor_get(graph, x)->rows;
-    if (!one.out)
-        one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, desc->kinds * own, one.name);
-    for (i = 0; i < desc->kinds && !diti_graph_failed(graph); i++) {
-        uint32_t row = i * stretch + desc->cut.row;
-        const diti_layer *layer = diti_joined_at(joined, &row);
-        diti_linear_desc part = one;
-        part.bias = &layer->bias;
-        part.cut.row = row;
-        part.cut.rows = own;
-        part.out = diti_tensor_view(graph, one.out, 0, rows, i * own, own);
-        diti_linear(graph, x, &layer->weight, &part);
-    }
-    return one.out;
+static void diti_profile_learn(diti_plan *plan, uint32_t slice, uint64_t ns) {
+    if (!plan->queries) return;
+    if (diti_plan_feigned_us(plan, &plan->slices[slice]) > 0)
+        diti_plan_took(plan, slice, diti_plan_feigned_us(plan, &plan->slices[slice]));
+    else
+        diti_plan_took(plan, slice, (float)((double)ns * 1e-3));
 }
 
-DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                            const diti_linear_desc *desc) {
-    diti_linear_desc one = *desc;
-    uint32_t i, total = 0, column = 0;
-    const diti_weight *reader = joined->count > 1 ? diti_joined_reader(joined) : NULL;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
-    if (diti_graph_failed(graph)) return 0;
-    if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
-        x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
-    for (i = 0; i < joined->count; i++) total += joined->layers[i].weight.rows;
-    if (desc->kinds) return diti_linear_kinds(graph, x, joined, desc, total / desc->kinds);
-    if (!one.out) one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, total, one.name);
-    for (i = 0; i < joined->count; i++) {
-        const diti_layer *layer = &joined->layers[i];
-        diti_linear_desc part = one;
-        part.bias = &layer->bias;
-        if (joined->count > 1) part.out = diti_tensor_view(graph, one.out, 0, rows, column, layer->weight.rows);
-        diti_linear(graph, x, &layer->weight, &part);
-        column += layer->weight.rows;
+static void diti_profile_finish(diti_plan *plan, const diti_profile_flight *flight) {
+    diti_trace *trace = plan->device->trace;
+    uint64_t now_ns = diti_trace_now(trace), begin_ns, end_ns;
+    if (!flight->lost) plan->profile->slices[flight->slice].busy--;
+    if (!diti_profile_times(plan, flight, now_ns, &begin_ns, &end_ns)) {
+        diti_profile_lose(plan, flight);
+        return;
     }
-    return one.out;
+    diti_profile_learn(plan, flight->slice, end_ns - begin_ns);
+    if (!trace->light) diti_profile_add_slice(plan, flight, begin_ns, end_ns);
+    if (plan->profile->ops) diti_profile_add_ops(plan, flight, now_ns);
+    diti_trace_finished(trace, flight->submission, (uint8_t)plan->device->ordinal, begin_ns, end_ns);
+}
+
+DIT_INTERNAL void diti_profile_collect(diti_plan *plan) {
+    diti_profile *profile = plan->profile;
+    uint64_t done = 0;
+    if (!profile->flight_count || diti_timeline_value(plan->device, plan->timeline.semaphore, &done, NULL) < 0) return;
+    while (profile->flight_count && diti_profile_flight_at(profile, 0)->value <= done) {
+        diti_profile_finish(plan, diti_profile_flight_at(profile, 0));
+        profile->flight_first = (profile->flight_first + 1) % profile->flight_capacity;
+        profile->flight_count--;
+    }
+}
+
+DIT_INTERNAL void diti_profile_free(diti_plan *plan) {
+    diti_profile *profile = plan->profile;
+    const diti_env *env = &plan->device->env;
+    if (!profile) return;
+    if (profile->flight_count) diti_profile_collect(plan);
+    for (; profile->flight_count; profile->flight_count--) {
+        diti_profile_lose(plan, diti_profile_flight_at(profile, 0));
+        profile->flight_first = (profile->flight_first + 1) % profile->flight_capacity;
+    }
+    diti_free(env, profile->slices);
+    diti_free(env, profile->flights);
+    diti_free(env, profile->ticks);
+    diti_free(env, profile);
+    plan->profile = NULL;
+}
+
+/* ==== src/graph/frames.c ==== */
+/* Frames: what calls of dit_job_record have put into the application's command buffers, and how long that took. Times
+   come from timestamps between the slices, in the application's own order of commands, or from the application. */
+
+/* Timestamps of a frame: before its first slice and behind each of them. */
+#define DITI_FRAME_QUERIES (DITI_FRAME_SLICES + 1)
+
+static diti_frame *diti_frame_at(diti_frames *frames, uint64_t number) { return &frames->list[number % frames->most]; }
+
+static uint32_t diti_frame_query(const diti_frames *frames, uint64_t number) {
+    return (uint32_t)(number % frames->most) * DITI_FRAME_QUERIES;
+}
+
+static bool diti_frames_stamped(const diti_frames *frames) { return frames->queries && !frames->reported; }
+
+static void diti_frames_reset(diti_device *device, VkCommandBuffer commands, void *user) {
+    const diti_frames *frames = (const diti_frames *)user;
+    device->vk.CmdResetQueryPool(commands, frames->queries, 0, frames->most * DITI_FRAME_QUERIES);
+}
+
+/* All timestamps are reset once, so that asking for those of a frame that was recorded and never submitted is no error:
+   they are not there. */
+DIT_INTERNAL dit_result diti_frames_create(diti_plan *plan, dit_error *err) {
+    diti_device *device = plan->device;
+    diti_frames *frames = &plan->frames;
+    VkQueryPoolCreateInfo info;
+    VkResult vk;
+    if (frames->most) return DIT_OK;
+    frames->most = device->frames_in_flight < DITI_MAX_FRAMES ? device->frames_in_flight + 1 : DITI_MAX_FRAMES;
+    if (!device->stamps_frames) return DIT_OK;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+    info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+    info.queryCount = frames->most * DITI_FRAME_QUERIES;
+    vk = device->vk.CreateQueryPool(device->device, &info, device->callbacks, &frames->queries);
+    if (vk != VK_SUCCESS)
+        return diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", info.queryCount, (int)vk);
+    return diti_run_now(device, diti_frames_reset, frames, err);
+}
+
+/* The timestamp waits for the computing before it alone, not for drawing or whatever else the application has in
+   flight. */
+static void diti_frame_stamp(const diti_plan *plan, VkCommandBuffer commands, uint32_t query) {
+    plan->device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, plan->frames.queries, query);
+}
+
+/* A frame that comes to the place of one that was never read forgets that one. */
+DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands) {
+    diti_frames *frames = &plan->frames;
+    uint32_t query = diti_frame_query(frames, frames->count);
+    diti_frame *frame = diti_frame_at(frames, frames->count++);
+    frame->count = 0;
+    frame->recuts = plan->recuts;
+    frame->open = true;
+    if (!diti_frames_stamped(frames)) return;
+    plan->device->vk.CmdResetQueryPool(commands, frames->queries, query, DITI_FRAME_QUERIES);
+    diti_frame_stamp(plan, commands, query);
+}
+
+DIT_INTERNAL void diti_frame_add(diti_plan *plan, uint32_t slice, VkCommandBuffer commands) {
+    diti_frames *frames = &plan->frames;
+    diti_frame *frame;
+    if (!frames->count) return; /* tests execute slices in no frame */
+    frame = diti_frame_at(frames, frames->count - 1);
+    if (frame->count == 0) frame->recuts = plan->recuts; /* its own call may have cut work anew before */
+    if (frame->count == DITI_FRAME_SLICES) return;
+    frame->slices[frame->count++] = slice;
+    if (diti_frames_stamped(frames))
+        diti_frame_stamp(plan, commands, diti_frame_query(frames, frames->count - 1) + frame->count);
+}
+
+/* The ticks of a frame that is finished; false: it is not, or they are those of the frame before it in its place. */
+static bool diti_frame_read(const diti_plan *plan, uint64_t number, uint64_t *ticks) {
+    const diti_frames *frames = &plan->frames;
+    const diti_frame *frame = &frames->list[number % frames->most];
+    uint64_t got[DITI_FRAME_QUERIES][2]; /* with whether it is there */
+    uint32_t i;
+    if (plan->device->vk.GetQueryPoolResults(
+            plan->device->device, frames->queries, diti_frame_query(frames, number), frame->count + 1, sizeof got, got,
+            sizeof got[0], VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT) != VK_SUCCESS)
+        return false;
+    for (i = 0; i <= frame->count; i++) {
+        if (!got[i][1]) return false;
+        ticks[i] = got[i][0];
+    }
+    return ticks[0] != frame->last_tick;
+}
+
+static void diti_frame_learn(diti_plan *plan, diti_frame *frame, const uint64_t *ticks) {
+    const diti_limits *limits = &plan->device->limits;
+    uint64_t mask = limits->timestamp_bits >= 64 ? UINT64_MAX : ((uint64_t)1 << limits->timestamp_bits) - 1;
+    uint32_t i;
+    frame->last_tick = ticks[0];
+    frame->open = false;
+    for (i = 0; i < frame->count && frame->recuts == plan->recuts; i++) {
+        double us = (double)((ticks[i + 1] - ticks[i]) & mask) * (double)limits->timestamp_period * 1e-3;
+        diti_plan_took(plan, frame->slices[i], (float)us);
+    }
+}
+
+/* On a feigned device all that was recorded is finished. */
+static void diti_frame_feign(diti_plan *plan, diti_frame *frame) {
+    uint32_t i;
+    frame->open = false;
+    for (i = 0; i < frame->count && frame->recuts == plan->recuts; i++)
+        diti_plan_took(plan, frame->slices[i], diti_plan_feigned_us(plan, &plan->slices[frame->slices[i]]));
+}
+
+DIT_INTERNAL void diti_frames_learn(diti_plan *plan) {
+    diti_frames *frames = &plan->frames;
+    uint64_t ticks[DITI_FRAME_QUERIES], number = frames->count > frames->most ? frames->count - frames->most : 0;
+    for (; number < frames->count && !frames->reported; number++) {
+        diti_frame *frame = diti_frame_at(frames, number);
+        if (!frame->open || !frame->count) continue;
+        if (plan->device->feigned.us_per_gflop > 0)
+            diti_frame_feign(plan, frame);
+        else if (frames->queries && diti_frame_read(plan, number, ticks))
+            diti_frame_learn(plan, frame, ticks);
+    }
+}
+
+/* The time is shared out as it was expected to be. */
+DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us) {
+    diti_frames *frames = &plan->frames;
+    const diti_frame *frame;
+    float expected = 0;
+    uint32_t i;
+    if (frames->owed) {
+        frames->owed--;
+        return true;
+    }
+    if (frames->told == frames->count) return false;
+    if (frames->count > frames->most && frames->told < frames->count - frames->most)
+        frames->told = frames->count - frames->most;
+    frame = diti_frame_at(frames, frames->told++);
+    if (!us) return true;
+    frames->reported = true;
+    if (frame->recuts != plan->recuts) return true;
+    for (i = 0; i < frame->count; i++) expected += plan->slices[frame->slices[i]].us;
+    for (i = 0; i < frame->count && expected > 0; i++)
+        diti_plan_took(plan, frame->slices[i], (float)us * plan->slices[frame->slices[i]].us / expected);
+    return true;
+}
+
+/* ==== src/graph/record.c ==== */
+/* Command buffers: recorded once, submitted again and again, or executed inside the application's own. */
+
+static void diti_record_barrier(const diti_plan *plan, VkCommandBuffer commands, VkPipelineStageFlags from,
+                                VkPipelineStageFlags to) {
+    VkMemoryBarrier barrier;
+    memset(&barrier, 0, sizeof barrier);
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+    plan->device->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+/* The start of a run: states become zero, inputs arrive from the host's staging memory. */
+static void diti_record_start(const diti_plan *plan, VkCommandBuffer commands) {
+    size_t i;
+    for (i = 0; i < plan->block_count; i++) {
+        const diti_plan_block *block = &plan->blocks[i];
+        VkBufferCopy copy;
+        memset(&copy, 0, sizeof copy);
+        copy.size = block->size;
+        if (block->storage == DITI_STORAGE_STATE)
+            plan->device->vk.CmdFillBuffer(commands, block->buffer.buffer, 0, VK_WHOLE_SIZE, 0);
+        if (block->storage == DITI_STORAGE_INPUT)
+            plan->device->vk.CmdCopyBuffer(commands, block->staging.buffer, block->buffer.buffer, 1, &copy);
+    }
+    diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT);
+}
+
+/* When everything before it is over, so that times of dispatches never overlap and add up to their slice's. */
+static void diti_record_stamp(const diti_plan *plan, VkCommandBuffer commands, uint32_t query) {
+    plan->device->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, plan->queries, query);
+}
+
+/* After the last slice of a segment: what its guards say, for the host. */
+static void diti_record_report(const diti_plan *plan, VkCommandBuffer commands) {
+    VkMemoryBarrier barrier;
+    VkBufferCopy copy;
+    VkBuffer guards;
+    memset(&copy, 0, sizeof copy);
+    memset(&barrier, 0, sizeof barrier);
+    guards = diti_plan_buffer(plan, plan->guards, &copy.srcOffset, &copy.size);
+    diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT);
+    plan->device->vk.CmdCopyBuffer(commands, guards, plan->report.buffer, 1, &copy);
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+    plan->device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
+                                        &barrier, 0, NULL, 0, NULL);
+}
+
+DIT_INTERNAL void diti_plan_record_guards(const diti_plan *plan, VkCommandBuffer commands) {
+    const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const diti_plan_block *block = &plan->blocks[plan->tensors[plan->guards].block];
+    VkBufferCopy copy;
+    memset(&copy, 0, sizeof copy);
+    diti_plan_buffer(plan, plan->guards, &copy.dstOffset, &copy.size);
+    copy.srcOffset = copy.dstOffset;
+    diti_record_barrier(plan, commands, work, VK_PIPELINE_STAGE_TRANSFER_BIT);
+    plan->device->vk.CmdCopyBuffer(commands, block->staging.buffer, block->buffer.buffer, 1, &copy);
+}
+
+static bool diti_record_ends_segment(const diti_plan *plan, const diti_plan_slice *slice) {
+    const diti_segment *segment = &plan->segments[slice->segment];
+    return slice == &plan->slices[segment->first + segment->count - 1];
+}
+
+/* begin: the query that is written behind the leading barrier, when what came before is over; stamps: the query before
+   the first dispatch, the others follow; UINT32_MAX: no timestamps. */
+static void diti_record_slice(const diti_plan *plan, const diti_plan_slice *slice, VkCommandBuffer commands,
+                              uint32_t begin, uint32_t stamps) {
+    const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const diti_vk_api *vk = &plan->device->vk;
+    VkPipeline bound = VK_NULL_HANDLE;
+    uint32_t i;
+    if (!slice->count || plan->dispatches[slice->first].barrier) diti_record_barrier(plan, commands, work, work);
+    if (begin != UINT32_MAX) diti_record_stamp(plan, commands, begin);
+    if (slice == &plan->slices[0]) diti_record_start(plan, commands);
+    for (i = slice->first; i < slice->first + slice->count; i++) {
+        const diti_plan_dispatch *dispatch = &plan->dispatches[i];
+        const diti_dispatch *source = &plan->sources[dispatch->source];
+        if (dispatch->barrier && i > slice->first)
+            diti_record_barrier(plan, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                                VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
+        if (dispatch->pipeline != bound)
+            vk->CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
+        bound = dispatch->pipeline;
+        vk->CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, plan->device->pipeline_layout, 0, 1,
+                                  &dispatch->set, 0, NULL);
+        vk->CmdPushConstants(commands, plan->device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                             source->push_count * 4u, dispatch->push);
+        if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
+        vk->CmdDispatch(commands, dispatch->groups, 1, 1);
+        if (stamps != UINT32_MAX) diti_record_stamp(plan, commands, stamps++);
+    }
+    if (plan->guards && diti_record_ends_segment(plan, slice)) diti_record_report(plan, commands);
+}
+
+static dit_result diti_record_begin(const diti_plan *plan, VkCommandBuffer commands, bool secondary, dit_error *err) {
+    VkCommandBufferInheritanceInfo inheritance;
+    VkCommandBufferBeginInfo info;
+    VkResult vk;
+    memset(&inheritance, 0, sizeof inheritance);
+    memset(&info, 0, sizeof info);
+    inheritance.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_INHERITANCE_INFO;
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    info.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT; /* the same step may be queued twice */
+    info.pInheritanceInfo = secondary ? &inheritance : NULL;
+    vk = plan->device->vk.BeginCommandBuffer(commands, &info);
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkBeginCommandBuffer failed (%d)", (int)vk);
+}
+
+static dit_result diti_record_end(diti_plan *plan, VkCommandBuffer commands, dit_error *err) {
+    VkResult vk = plan->device->vk.EndCommandBuffer(commands);
+    plan->counters.recordings++;
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%d)", (int)vk);
+}
+
+static dit_result diti_record_allocate(const diti_plan *plan, VkCommandPool pool, VkCommandBufferLevel level,
+                                       VkCommandBuffer *out, dit_error *err) {
+    VkCommandBufferAllocateInfo info;
+    VkResult vk;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    info.commandPool = pool;
+    info.level = level;
+    info.commandBufferCount = 1;
+    vk = plan->device->vk.AllocateCommandBuffers(plan->device->device, &info, out);
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkAllocateCommandBuffers failed (%d)", (int)vk);
+}
+
+static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *err) {
+    diti_plan_slice *slice = &plan->slices[index];
+    dit_result result =
+        diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err);
+    if (result >= 0) result = diti_record_begin(plan, slice->primary, false, err);
+    if (result < 0) return result;
+    if (plan->queries) plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
+    diti_record_slice(plan, slice, slice->primary, plan->queries ? (uint32_t)index * 2 : UINT32_MAX, UINT32_MAX);
+    if (plan->queries) diti_record_stamp(plan, slice->primary, (uint32_t)index * 2 + 1);
+    return diti_record_end(plan, slice->primary, err);
+}
+
+static dit_result diti_record_traced(diti_plan *plan, size_t index, uint32_t set, dit_error *err) {
+    diti_profile_slice *entry = &plan->profile->slices[index];
+    VkCommandBuffer *commands = &entry->commands[set];
+    uint32_t query = entry->first_query + set * entry->stride;
+    dit_result result = diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err);
+    if (result >= 0) result = diti_record_begin(plan, *commands, false, err);
+    if (result < 0) return result;
+    if (plan->queries) plan->device->vk.CmdResetQueryPool(*commands, plan->queries, query, entry->stride);
+    diti_record_slice(plan, &plan->slices[index], *commands, plan->queries ? query : UINT32_MAX,
+                      plan->profile->ops ? query + 2 : UINT32_MAX);
+    if (plan->queries) diti_record_stamp(plan, *commands, query + 1);
+    return diti_record_end(plan, *commands, err);
+}
+
+static dit_result diti_record_create_pool(const diti_plan *plan, VkCommandPool *out, dit_error *err) {
+    VkCommandPoolCreateInfo info;
+    VkResult vk;
+    if (*out) return DIT_OK;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    info.queueFamilyIndex = plan->device->queue_family;
+    vk = plan->device->vk.CreateCommandPool(plan->device->device, &info, plan->device->callbacks, out);
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkCreateCommandPool failed (%d)", (int)vk);
+}
+
+static dit_result diti_record_create_queries(diti_plan *plan, dit_error *err) {
+    VkQueryPoolCreateInfo info;
+    VkResult vk;
+    if (plan->queries || plan->device->limits.timestamp_bits == 0) return DIT_OK;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+    info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+    info.queryCount = plan->profile ? plan->profile->query_count : (uint32_t)plan->slice_count * 2;
+    vk = plan->device->vk.CreateQueryPool(plan->device->device, &info, plan->device->callbacks, &plan->queries);
+    return vk == VK_SUCCESS
+               ? DIT_OK
+               : diti_fail_vk(err, vk, "vkCreateQueryPool failed for %u timestamps (%d)", info.queryCount, (int)vk);
+}
+
+static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
+    dit_result result =
+        diti_record_allocate(plan, plan->other_commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err);
+    if (result >= 0) result = diti_record_begin(plan, plan->restore, false, err);
+    if (result < 0) return result;
+    diti_plan_record_guards(plan, plan->restore);
+    return diti_record_end(plan, plan->restore, err);
+}
+
+DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err) {
+    dit_result result = diti_timeline_create(plan->device, &plan->timeline.semaphore, err);
+    if (result >= 0) result = diti_record_create_pool(plan, &plan->other_commands, err);
+    if (result >= 0 && plan->guards) result = diti_record_restore(plan, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_RECORD, "record");
+    dit_result result = diti_record_create_pool(plan, &plan->commands, err);
+    uint32_t set;
+    size_t i;
+    if (result >= 0) result = diti_record_create_queries(plan, err);
+    for (i = 0; i < plan->slice_count && result >= 0; i++) {
+        if (!plan->profile && !plan->slices[i].primary) result = diti_record_primary(plan, i, err);
+        for (set = 0; plan->profile && set < plan->profile->slices[i].sets && result >= 0; set++)
+            if (!plan->profile->slices[i].commands[set]) result = diti_record_traced(plan, i, set, err);
+    }
+    diti_trace_close(&scope, 0);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err) {
+    dit_result result = diti_record_create_pool(plan, &plan->commands, err);
+    size_t i;
+    if (result >= 0) result = diti_frames_create(plan, err);
+    for (i = 0; i < plan->slice_count && result >= 0; i++) {
+        diti_plan_slice *slice = &plan->slices[i];
+        if (slice->secondary) continue;
+        result = diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err);
+        if (result >= 0) result = diti_record_begin(plan, slice->secondary, true, err);
+        if (result < 0) return result;
+        diti_record_slice(plan, slice, slice->secondary, UINT32_MAX, UINT32_MAX);
+        result = diti_record_end(plan, slice->secondary, err);
+    }
+    return result;
+}
+
+static diti_plan_slice *diti_record_count(diti_plan *plan, uint32_t segment, uint32_t slice) {
+    diti_plan_slice *entry = &plan->slices[plan->segments[segment].first + slice];
+    plan->counters.dispatches += entry->count;
+    return entry;
+}
+
+DIT_INTERNAL void diti_plan_execute(diti_plan *plan, uint32_t segment, uint32_t slice, VkCommandBuffer commands) {
+    plan->device->vk.CmdExecuteCommands(commands, 1, &diti_record_count(plan, segment, slice)->secondary);
+    diti_frame_add(plan, plan->segments[segment].first + slice, commands);
+}
+
+/* --- what slices took --- */
+
+static void diti_record_read(diti_plan *plan, uint32_t slice) {
+    const diti_limits *limits = &plan->device->limits;
+    uint64_t ticks[2], mask = limits->timestamp_bits >= 64 ? UINT64_MAX : ((uint64_t)1 << limits->timestamp_bits) - 1;
+    if (diti_plan_feigned_us(plan, &plan->slices[slice]) > 0) {
+        diti_plan_took(plan, slice, diti_plan_feigned_us(plan, &plan->slices[slice]));
+        return;
+    }
+    if (plan->device->vk.GetQueryPoolResults(plan->device->device, plan->queries, slice * 2, 2, sizeof ticks, ticks,
+                                             sizeof ticks[0], VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        return;
+    diti_plan_took(plan, slice,
+                   (float)((double)((ticks[1] - ticks[0]) & mask) * (double)limits->timestamp_period * 1e-3));
+}
+
+DIT_INTERNAL void diti_plan_learn(diti_plan *plan) {
+    uint64_t done = 0;
+    if (plan->profile) {
+        diti_profile_collect(plan);
+        return;
+    }
+    if (!plan->unread_count || diti_timeline_value(plan->device, plan->timeline.semaphore, &done, NULL) < 0) return;
+    for (; plan->unread_count; plan->unread_count--) {
+        const diti_plan_unread *entry = &plan->unread[plan->unread_first];
+        if (entry->value > done) return;
+        /* else it was submitted again, which overwrites the timestamps */
+        if (plan->slices[entry->slice].value == entry->value) diti_record_read(plan, entry->slice);
+        plan->unread_first = (plan->unread_first + 1) % DITI_UNREAD_SLICES;
+    }
+}
+
+/* Where the ring is full the oldest one goes. */
+static void diti_record_submitted(diti_plan *plan, uint32_t slice) {
+    diti_plan_unread *entry;
+    plan->slices[slice].value = plan->timeline.submitted;
+    if (!plan->queries) return;
+    if (plan->unread_count == DITI_UNREAD_SLICES) {
+        plan->unread_first = (plan->unread_first + 1) % DITI_UNREAD_SLICES;
+        plan->unread_count--;
+    }
+    entry = &plan->unread[(plan->unread_first + plan->unread_count++) % DITI_UNREAD_SLICES];
+    entry->slice = slice;
+    entry->value = plan->timeline.submitted;
+}
+
+/* --- submitting --- */
+
+/* submission: with what it waits for, or zero. */
+static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, diti_submission *submission,
+                                     dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
+    dit_result result;
+    submission->commands = &commands;
+    submission->count = commands ? 1 : 0;
+    submission->signal = plan->timeline.semaphore;
+    submission->signal_value = plan->timeline.submitted + 1;
+    result = diti_submit_after(plan->device, submission, err);
+    diti_trace_close(&scope, 0);
+    if (result < 0) return result;
+    plan->counters.submits++;
+    plan->timeline.submitted++;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
+                                         dit_error *err) {
+    diti_submission submission = DITI_ZERO;
+    return diti_plan_submit_after(plan, segment, slice, &submission, value, err);
+}
+
+DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
+                                               diti_submission *submission, uint64_t *value, dit_error *err) {
+    uint32_t index = plan->segments[segment].first + slice;
+    uint32_t batch = plan->slices[index].batch;
+    uint64_t begin_ns;
+    dit_result result = DIT_OK;
+    if (!plan->profile && !plan->slices[index].primary) /* the run before was recorded, and its slices cut anew */
+        result = diti_plan_record_primaries(plan, err);
+    if (result >= 0 && batch != DITI_NO_BATCH) result = diti_plan_claim_batch(plan, batch, submission, err);
+    if (result < 0) return result;
+    begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
+    diti_plan_learn(plan);
+    result = diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary,
+                                submission, err);
+    if (batch != DITI_NO_BATCH) diti_stream_release(&plan->streaming, batch, result >= 0);
+    if (result < 0) return result;
+    diti_record_count(plan, segment, slice);
+    if (plan->profile)
+        diti_profile_submitted(plan, index, begin_ns);
+    else
+        diti_record_submitted(plan, index);
+    *value = plan->timeline.submitted;
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
+                                                  dit_error *err) {
+    diti_submission submission = DITI_ZERO;
+    dit_result result = diti_record_submit(plan, commands, &submission, err);
+    if (result >= 0) *value = plan->timeline.submitted;
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission *submission, dit_error *err) {
+    return diti_record_submit(plan, VK_NULL_HANDLE, submission, err);
+}
+
+DIT_INTERNAL VkSemaphore diti_plan_timeline(const diti_plan *plan) { return plan->timeline.semaphore; }
+
+DIT_INTERNAL uint32_t diti_plan_last_slice_us(const diti_plan *plan) { return plan->last_slice_us; }
+
+DIT_INTERNAL void diti_plan_counters(const diti_plan *plan, dit_counters *out) { *out = plan->counters; }
+
+/* ==== src/graph/recut.c ==== */
+/* Cutting a plan's dispatches anew, when measured times have shown that its slices are too long, or shorter than they
+   need be. Dispatches, memory, pipelines and what is streamed when stay; slices, their descriptor sets and their
+   commands are made again beside the old ones, which are freed when they have run. */
+
+typedef struct diti_plan_retired { /* of one cut */
+    struct diti_plan_retired *next;
+    VkDescriptorPool descriptors;
+    VkCommandPool commands;
+    VkQueryPool queries;
+    diti_plan_dispatch *dispatches;
+    size_t dispatch_count, dispatch_capacity;
+    diti_plan_slice *slices;
+    size_t slice_count, slice_capacity;
+    diti_segment segments[DITI_MAX_SEGMENTS];
+    float limit_us;
+    uint64_t value, frame; /* of the timeline and of frames, when it was retired */
+} diti_plan_retired;
+
+/* --- whether --- */
+
+static bool diti_recut_divides(const diti_plan *plan, const diti_plan_slice *slice) {
+    const diti_plan_dispatch *piece = &plan->dispatches[slice->first];
+    uint32_t align = plan->sources[piece->source].group_align;
+    return slice->count > 1 || (slice->count && piece->groups > (align ? align : 1));
+}
+
+/* A slice that was never measured is expected to be off by `all`, the ratio of all slices that were. */
+static bool diti_recut_too_long(const diti_plan *plan, const diti_plan_slice *slice, float off, float all) {
+    float us = slice->measured ? slice->us : slice->cut_us * all;
+    return us > plan->limit_us && us > off * slice->cut_us && diti_recut_divides(plan, slice);
+}
+
+/* A segment that took far less than expected, all in all, in more than twice as many slices as that time needs. */
+static bool diti_recut_too_short(const diti_plan *plan, const diti_segment *segment) {
+    float us = 0, expected = 0;
+    uint32_t i, measured = 0;
+    for (i = segment->first; i < segment->first + segment->count; i++) {
+        const diti_plan_slice *slice = &plan->slices[i];
+        if (!slice->measured) continue;
+        us += slice->us;
+        expected += slice->cut_us;
+        measured++;
+    }
+    return measured > 2 && us * DITI_OFF_BY < expected && (float)measured > 2 * (us / plan->limit_us + 1);
+}
+
+DIT_INTERNAL bool diti_plan_is_off(const diti_plan *plan, float off, uint32_t most) {
+    float us = 0, expected = 0;
+    uint32_t i, found = 0;
+    for (i = 0; i < plan->slice_count; i++) {
+        if (!plan->slices[i].measured) continue;
+        us += plan->slices[i].us;
+        expected += plan->slices[i].cut_us;
+    }
+    for (i = 0; i < plan->slice_count; i++)
+        found += diti_recut_too_long(plan, &plan->slices[i], off, expected > 0 ? us / expected : 1);
+    if (found > most) return true;
+    for (i = 0; i < plan->segment_count; i++)
+        if (diti_recut_too_short(plan, &plan->segments[i])) return true;
+    return false;
+}
+
+/* --- what sources take, as slices have shown --- */
+
+typedef struct diti_recut_sum { /* what was expected of something besides its launches, and what it took */
+    double expected, us;
+} diti_recut_sum;
+
+typedef struct diti_recut_source {
+    diti_recut_sum sum;
+    uint32_t groups; /* of its largest piece */
+    uint32_t class_of;
+} diti_recut_source;
+
+typedef struct diti_recut_facts {
+    diti_recut_source *sources;
+    diti_recut_sum *classes; /* sources with one pipeline are of one class */
+    VkPipeline *pipelines;   /* of classes */
+    uint32_t class_count;
+    float launch;                  /* that the slices were cut with */
+    double kinds[DITI_COST_KINDS]; /* the largest ratio of its classes; 0: none was measured */
+    double all;
+} diti_recut_facts;
+
+static double diti_recut_ratio(const diti_recut_sum *sum) { return sum->expected > 0 ? sum->us / sum->expected : 0; }
+
+static void diti_recut_add(diti_recut_sum *sum, double expected, double us) {
+    sum->expected += expected;
+    sum->us += us;
+}
+
+static void diti_recut_classify(const diti_plan *plan, diti_recut_facts *facts) {
+    size_t i;
+    for (i = 0; i < plan->dispatch_count; i++) {
+        const diti_plan_dispatch *piece = &plan->dispatches[i];
+        diti_recut_source *source = &facts->sources[piece->source];
+        uint32_t k = 0;
+        if (piece->first_group) continue;
+        while (k < facts->class_count && facts->pipelines[k] != piece->pipeline) k++;
+        if (k == facts->class_count) facts->pipelines[facts->class_count++] = piece->pipeline;
+        source->class_of = k;
+    }
+}
+
+/* Each piece has its launch, and its part in the rest of its slice's time. */
+static void diti_recut_add_slice(const diti_plan *plan, const diti_plan_slice *slice, diti_recut_facts *facts,
+                                 diti_recut_sum *all) {
+    double launch = (double)facts->launch, rest = (double)slice->us - (double)plan->launch_us * slice->count;
+    double work = (double)slice->cut_us - launch * slice->count;
+    size_t i;
+    if (!slice->measured || work <= 0 || rest <= 0) return;
+    for (i = slice->first; i < slice->first + slice->count; i++) {
+        const diti_plan_dispatch *piece = &plan->dispatches[i];
+        diti_recut_source *source = &facts->sources[piece->source];
+        double expected = (double)piece->us > launch ? (double)piece->us - launch : 0;
+        diti_recut_add(&source->sum, expected, expected * rest / work);
+        diti_recut_add(&facts->classes[source->class_of], expected, expected * rest / work);
+        diti_recut_add(all, expected, expected * rest / work);
+        if (piece->groups > source->groups) source->groups = piece->groups;
+    }
+}
+
+/* Pieces that take no longer than a launch should prove launches shorter: to nine tenths of the shortest. */
+static void diti_recut_launch(diti_plan *plan) {
+    float launch = plan->launch_us;
+    size_t i;
+    for (i = 0; i < plan->slice_count; i++) {
+        const diti_plan_slice *slice = &plan->slices[i];
+        if (slice->measured && slice->count && 0.9f * slice->us / (float)slice->count < launch)
+            launch = 0.9f * slice->us / (float)slice->count;
+    }
+    for (i = 0; i < plan->source_count; i++)
+        if (plan->source_cut_us[i] > plan->launch_us) plan->source_cut_us[i] -= plan->launch_us - launch;
+    plan->launch_us = launch;
+}
+
+static void diti_recut_gather(const diti_plan *plan, diti_recut_facts *facts) {
+    diti_recut_sum all = DITI_ZERO;
+    size_t i;
+    diti_recut_classify(plan, facts);
+    for (i = 0; i < plan->slice_count; i++) diti_recut_add_slice(plan, &plan->slices[i], facts, &all);
+    for (i = 0; i < plan->source_count; i++) {
+        double ratio = diti_recut_ratio(&facts->classes[facts->sources[i].class_of]);
+        double *kind = &facts->kinds[plan->sources[i].cost_kind];
+        if (ratio > *kind) *kind = ratio;
+    }
+    facts->all = diti_recut_ratio(&all);
+}
+
+/* A source takes what its pieces did. What was not measured takes longer or shorter by as much as others that its
+   kernel computes; else as the slowest kernel of its kind, since a frame suffers more from what takes longer than
+   expected; else as all. Where pieces that were made by a measured time take longer again, they leave the device idle,
+   and smaller ones would take no less. */
+static void diti_recut_learn(diti_plan *plan, const diti_recut_facts *facts) {
+    float launch = plan->launch_us;
+    size_t i;
+    for (i = 0; i < plan->source_count; i++) {
+        const diti_recut_source *source = &facts->sources[i];
+        double ratio = diti_recut_ratio(&source->sum);
+        bool known = ratio > 0;
+        if (known && plan->source_measured[i] && ratio > 1.5 &&
+            source->groups < diti_dispatch_fills(plan->device, &plan->sources[i]))
+            plan->source_least[i] = source->groups;
+        if (!known && plan->source_measured[i]) ratio = 1;
+        if (!(ratio > 0)) ratio = diti_recut_ratio(&facts->classes[source->class_of]);
+        if (!(ratio > 0)) ratio = facts->kinds[plan->sources[i].cost_kind];
+        if (!(ratio > 0)) ratio = facts->all > 0 ? facts->all : 1;
+        plan->source_measured[i] = plan->source_measured[i] || known;
+        if (plan->source_cut_us[i] > launch)
+            plan->source_cut_us[i] = (float)((double)launch + (double)(plan->source_cut_us[i] - launch) * ratio);
+    }
+}
+
+/* false: no memory for it. */
+static bool diti_recut_study(diti_plan *plan) {
+    const diti_env *env = &plan->device->env;
+    diti_recut_facts facts = DITI_ZERO;
+    bool good;
+    facts.sources = (diti_recut_source *)diti_alloc_array(env, plan->source_count + 1, sizeof *facts.sources);
+    facts.classes = (diti_recut_sum *)diti_alloc_array(env, plan->source_count + 1, sizeof *facts.classes);
+    facts.pipelines = (VkPipeline *)diti_alloc_array(env, plan->source_count + 1, sizeof *facts.pipelines);
+    good = facts.sources && facts.classes && facts.pipelines;
+    if (good) {
+        facts.launch = plan->launch_us;
+        diti_recut_launch(plan);
+        diti_recut_gather(plan, &facts);
+        diti_recut_learn(plan, &facts);
+    }
+    diti_free(env, facts.sources);
+    diti_free(env, facts.classes);
+    diti_free(env, facts.pipelines);
+    return good;
+}
+
+/* --- doing it --- */
+
+static void diti_recut_free(const diti_plan *plan, diti_plan_retired *old) {
+    diti_device *device = plan->device;
+    diti_destroy_QueryPool(device, old->queries);
+    diti_destroy_CommandPool(device, old->commands);
+    diti_destroy_DescriptorPool(device, old->descriptors);
+    diti_free(&device->env, old->dispatches);
+    diti_free(&device->env, old->slices);
+    diti_free(&device->env, old);
+}
+
+/* The application's commands that were recorded before have run once as many frames have been recorded since as can be
+   in flight. */
+DIT_INTERNAL void diti_plan_free_retired(diti_plan *plan, bool all) {
+    diti_plan_retired **at = &plan->retired;
+    uint64_t done = 0;
+    if (!*at || (!all && diti_timeline_value(plan->device, plan->timeline.semaphore, &done, NULL) < 0)) return;
+    while (*at) {
+        diti_plan_retired *old = *at;
+        bool over =
+            old->value <= done && (!old->frame || plan->frames.count > old->frame + plan->device->frames_in_flight);
+        if (all || over) {
+            *at = old->next;
+            diti_recut_free(plan, old);
+        } else {
+            at = &old->next;
+        }
+    }
+}
+
+/* The plan and old exchange all that a cut consists of. */
+static void diti_recut_swap(diti_plan *plan, diti_plan_retired *old) {
+    diti_plan_retired now = *old;
+    uint32_t i;
+    old->descriptors = plan->descriptors;
+    old->commands = plan->commands;
+    old->queries = plan->queries;
+    old->dispatches = plan->dispatches;
+    old->dispatch_count = plan->dispatch_count;
+    old->dispatch_capacity = plan->dispatch_capacity;
+    old->slices = plan->slices;
+    old->slice_count = plan->slice_count;
+    old->slice_capacity = plan->slice_capacity;
+    old->limit_us = plan->limit_us;
+    memcpy(old->segments, plan->segments, sizeof old->segments);
+    plan->descriptors = now.descriptors;
+    plan->commands = now.commands;
+    plan->queries = now.queries;
+    plan->dispatches = now.dispatches;
+    plan->dispatch_count = now.dispatch_count;
+    plan->dispatch_capacity = now.dispatch_capacity;
+    plan->slices = now.slices;
+    plan->slice_count = now.slice_count;
+    plan->slice_capacity = now.slice_capacity;
+    plan->limit_us = now.limit_us;
+    for (i = 0; i < DITI_MAX_SEGMENTS; i++) { /* whose slices change, and nothing else */
+        plan->segments[i].first = now.segments[i].first;
+        plan->segments[i].count = now.segments[i].count;
+    }
+}
+
+/* Both lists have all sources, in their order. */
+static void diti_recut_take_pipelines(diti_plan *plan, const diti_plan_retired *old) {
+    size_t i, k = 0;
+    for (i = 0; i < plan->dispatch_count; i++) {
+        while (old->dispatches[k].source != plan->dispatches[i].source) k++;
+        plan->dispatches[i].pipeline = old->dispatches[k].pipeline;
+    }
+}
+
+/* The application's frames execute secondaries; slices are submitted as primaries, which are recorded when the first is
+   wanted. */
+static dit_result diti_recut_make(diti_plan *plan, const diti_plan_retired *old, dit_error *err) {
+    dit_result result = diti_plan_slice_sources(plan, err);
+    if (result < 0) return result;
+    diti_recut_take_pipelines(plan, old);
+    result = diti_plan_create_descriptors(plan, err);
+    if (result >= 0 && old->slice_count && old->slices[0].secondary) result = diti_plan_prepare_secondaries(plan, err);
+    if (result >= 0 && plan->device->trace) {
+        diti_profile_free(plan);
+        result = diti_profile_create(plan, err);
+        if (result >= 0) result = diti_plan_record_primaries(plan, err);
+    }
+    return result;
+}
+
+DIT_INTERNAL bool diti_plan_slice_is_start(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    const diti_plan_slice *entry = &plan->slices[plan->segments[segment].first + slice];
+    return slice == 0 || (entry->count && plan->dispatches[entry->first].first_group == 0);
+}
+
+/* The slice that begins with a source. */
+static uint32_t diti_recut_find(const diti_plan *plan, uint32_t segment, uint32_t source) {
+    uint32_t slice = 0;
+    while (slice + 1 < plan->segments[segment].count &&
+           plan->dispatches[plan->slices[plan->segments[segment].first + slice].first].source < source)
+        slice++;
+    return slice;
+}
+
+DIT_INTERNAL void diti_plan_cut_anew(diti_plan *plan, float limit_us, uint32_t segment, uint32_t *slice) {
+    const diti_env *env = &plan->device->env;
+    const diti_plan_slice *next = &plan->slices[plan->segments[segment].first + *slice];
+    uint32_t source = *slice ? plan->dispatches[next->first].source : 0;
+    size_t slices = plan->slice_count;
+    diti_plan_retired *old;
+    dit_error error = DITI_ZERO;
+    dit_result result;
+    /* timestamps of traced slices lie where the old slices have them: none may be awaited */
+    if (plan->profile && plan->profile->flight_count) return;
+    old = (diti_plan_retired *)diti_alloc_zero(env, sizeof *old);
+    if (!old || !diti_recut_study(plan)) {
+        diti_free(env, old);
+        return;
+    }
+    diti_recut_swap(plan, old);
+    plan->limit_us = limit_us;
+    plan->slice_starts = *slice ? source + 1 : 0;
+    result = diti_recut_make(plan, old, &error);
+    plan->slice_starts = 0;
+    if (result < 0) {
+        diti_log(env, DITI_LOG_WARNING, "slices stay as they are, though they take other times than expected: %s",
+                 error.message);
+        diti_recut_swap(plan, old);
+        diti_recut_free(plan, old);
+        return;
+    }
+    old->value = plan->timeline.submitted;
+    old->frame = plan->frames.count;
+    old->next = plan->retired;
+    plan->retired = old;
+    plan->unread_count = 0;
+    if (*slice) *slice = diti_recut_find(plan, segment, source);
+    diti_log(env, DITI_LOG_INFO, "work is cut anew, by measured times: %u slices instead of %u, of %.0f us at most",
+             (unsigned)plan->slice_count, (unsigned)slices, (double)limit_us);
+}
+
+/* ==== src/graph/execute.c ==== */
+/* A finished plan at work: its inputs and results, its segments from begin to end. */
+
+static bool diti_plan_size_matches(const diti_tensor_info *info, size_t size) {
+    return (uint64_t)info->rows * info->columns * diti_element_size(info->format) == size;
+}
+
+DIT_INTERNAL dit_result diti_plan_write(diti_plan *plan, diti_tensor input, const void *data, size_t size,
+                                        dit_error *err) {
+    const diti_tensor_info *info = &plan->tensors[input];
+    const unsigned char *from = (const unsigned char *)data;
+    size_t element = diti_element_size(info->format), row_bytes = info->columns * element;
+    diti_plan_block *block;
+    unsigned char *to;
+    uint32_t row;
+    if (info->storage != DITI_STORAGE_INPUT || !diti_plan_size_matches(info, size)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s is [%u, %u] of %u bytes, %llu bytes were given",
+                         info->name, info->rows, info->columns, (unsigned)element, (unsigned long long)size);
+    }
+    block = &plan->blocks[info->block];
+    to = (unsigned char *)block->staging.block.mapped + info->offset + info->first * element;
+    for (row = 0; row < info->rows; row++)
+        memcpy(to + (size_t)row * info->pitch * element, from + row * row_bytes, row_bytes);
+    diti_buffer_flush(plan->device, &block->staging);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void *data, size_t size, dit_error *err) {
+    const diti_tensor_info *info = &plan->tensors[tensor];
+    size_t element = diti_element_size(info->format), row_bytes = info->columns * element,
+           pitch_bytes = info->pitch * element, all;
+    unsigned char *pitched;
+    dit_result result;
+    uint32_t row;
+    if (!diti_plan_size_matches(info, size)) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "tensor %s is [%u, %u] of %u bytes, room for %llu bytes was given", info->name, info->rows,
+                         info->columns, (unsigned)element, (unsigned long long)size);
+    }
+    if (plan->timeline.submitted) {
+        result = diti_timeline_wait(plan->device, plan->timeline.semaphore, plan->timeline.submitted, UINT64_MAX, err);
+        if (result < 0) return result;
+    }
+    all = (info->rows - 1) * pitch_bytes + row_bytes;
+    pitched = (unsigned char *)diti_alloc(&plan->device->env, all);
+    if (!pitched) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read tensor %s", info->name);
+    result = diti_buffer_read(plan->device, &plan->blocks[info->block].buffer, info->offset + info->first * element,
+                              pitched, all, err);
+    for (row = 0; row < info->rows && result >= 0; row++)
+        memcpy((unsigned char *)data + row * row_bytes, pitched + row * pitch_bytes, row_bytes);
+    diti_free(&plan->device->env, pitched);
+    return result;
+}
+
+DIT_INTERNAL uint32_t diti_plan_slice_count(const diti_plan *plan, uint32_t segment) {
+    return plan->segments[segment].count;
+}
+
+DIT_INTERNAL float diti_plan_slice_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    return plan->slices[plan->segments[segment].first + slice].us;
+}
+
+DIT_INTERNAL float diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment, uint32_t slice) {
+    return plan->slices[plan->segments[segment].first + slice].planned_us;
+}
+
+/* While the device works on slice: the weights of the slices behind it. */
+static dit_result diti_plan_run_ahead(diti_plan *plan, uint32_t segment, uint32_t slice, dit_error *err) {
+    diti_stream_walk walk = DITI_ZERO;
+    uint64_t bytes = UINT64_MAX;
+    dit_result result = DIT_OK;
+    while (result == DIT_OK && ++slice < plan->segments[segment].count)
+        result = diti_plan_load_ahead(plan, &walk, segment, slice, &bytes, err);
+    return result < 0 ? result : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t count, dit_error *err) {
+    uint32_t segment, slice;
+    uint64_t value = 0;
+    for (segment = first; segment < first + count; segment++) {
+        for (slice = 0; slice < plan->segments[segment].count; slice++) {
+            dit_result result = diti_plan_submit(plan, segment, slice, &value, err);
+            if (result >= 0 && plan->streaming.stream) result = diti_plan_run_ahead(plan, segment, slice, err);
+            if (result < 0) return result;
+        }
+    }
+    return value ? diti_timeline_wait(plan->device, plan->timeline.semaphore, value, UINT64_MAX, err) : DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err) {
+    const diti_segment *timed = &plan->segments[segment];
+    uint64_t begin = diti_clock_us();
+    dit_result result = diti_plan_run(plan, segment, 1, err);
+    bool stamped = plan->queries != VK_NULL_HANDLE;
+    double sum = 0;
+    uint32_t i;
+    if (result < 0) return result;
+    *us = (double)(diti_clock_us() - begin);
+    diti_plan_learn(plan);
+    for (i = timed->first; i < timed->first + timed->count; i++) {
+        stamped = stamped && plan->slices[i].measured;
+        sum += (double)plan->slices[i].us;
+        plan->slices[i].measured = false; /* the next time counts as it is */
+    }
+    if (stamped) *us = sum;
+    return DIT_OK;
+}
+
+/* ==== src/graph/guard_plan.c ==== */
+/* Guards while a plan runs (guard.c): the host reads the records, raises exponents, and lets a segment run again. */
+
+#define DITI_INFINITY 0x7f800000u
+
+static uint32_t diti_guard_power(uint32_t up, uint32_t down) { return (127u + up - down) << 23; }
+
+static void diti_guard_fill(const diti_guard_record *records, size_t i, uint32_t *out) {
+    const diti_guard_record *record = &records[i];
+    uint32_t first = records[record->load[0]].exponent, second = records[record->load[1]].exponent;
+    /* A product's second operand is a factor of its result; queries and keys, whose result is no tensor, are both
+       undone in the scores. */
+    bool product = record->load[1] && record->has_result;
+    out[DITI_RECORD_STORE] = diti_guard_power(product ? second : 0, records[record->store].exponent);
+    out[DITI_RECORD_LOAD] = diti_guard_power(first + (product ? 0 : second), 0);
+    out[DITI_RECORD_NARROW] = diti_guard_power(0, records[record->narrow].exponent);
+}
+
+DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_error *err) {
+    const diti_tensor_info *tensor = &plan->tensors[plan->guards];
+    size_t words = (size_t)tensor->rows * tensor->columns, i;
+    dit_result result;
+    uint32_t *all;
+    if (!plan->guards) return DIT_OK;
+    plan->guard_run++;
+    plan->guard_step = step;
+    all = (uint32_t *)diti_alloc_zero(&plan->device->env, words * sizeof *all);
+    if (!all) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the guards");
+    for (i = 1; i < tensor->rows; i++) diti_guard_fill(plan->guard_records, i, all + i * tensor->columns);
+    all[offsetof(diti_health, step) / sizeof *all] = step;
+    all[DITI_RECORD_RUN] = plan->guard_run;
+    result = diti_plan_write(plan, plan->guards, all, words * sizeof *all, err);
+    diti_free(&plan->device->env, all);
+    return result;
+}
+
+DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out) {
+    const uint32_t *words;
+    memset(out, 0, sizeof *out);
+    if (!plan->guards) return;
+    diti_buffer_invalidate(plan->device, &plan->report);
+    words = (const uint32_t *)plan->report.block.mapped;
+    out->step = plan->guard_step;
+    if (words[DITI_RECORD_RUN] == plan->guard_run) memcpy(out, words, sizeof *out);
+}
+
+static uint32_t diti_guard_peak(const diti_plan *plan, size_t record, uint32_t which) {
+    const uint32_t *words = (const uint32_t *)plan->report.block.mapped;
+    return words[record * plan->tensors[plan->guards].columns + DITI_RECORD_PEAK + which];
+}
+
+/* Takes a peak into account: makes e so large that it becomes 2^12 to 2^13. */
+static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record, uint32_t peak, diti_verdict *out) {
+    diti_guard_record *records = plan->guard_records;
+    uint32_t wanted = records[owner].exponent + (peak >> 23) - 139u;
+    if (!peak) return;
+    if (!out->record) {
+        out->record = record;
+        out->lost = peak >= DITI_INFINITY;
+    }
+    if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
+}
+
+/* What a report asks for, noted in the records; false: nothing. */
+static bool diti_guard_ask(diti_plan *plan, diti_verdict *out) {
+    diti_health health;
+    uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
+    memset(out, 0, sizeof *out);
+    diti_guard_read(plan, &health);
+    if (!health.blocked) return false;
+    for (i = 1; i < count; i++) {
+        const diti_guard_record *record = &plan->guard_records[i];
+        if (record->segment != health.blocked) continue;
+        diti_guard_consider(plan, record->narrow, record->narrow, diti_guard_peak(plan, i, 1), out);
+        diti_guard_consider(plan, record->store, i, diti_guard_peak(plan, i, 0), out);
+    }
+    out->segment = health.blocked - 1;
+    out->step = health.step;
+    out->name = plan->guard_records[out->record].name;
+    return true;
+}
+
+static void diti_guard_grant(diti_plan *plan) {
+    uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
+    for (i = 1; i < count; i++) {
+        diti_guard_record *record = &plan->guard_records[i];
+        if (record->wanted > record->exponent) record->exponent = record->wanted;
+        record->wanted = 0;
+    }
+}
+
+DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out) {
+    if (!diti_guard_ask(plan, out)) return false;
+    diti_guard_grant(plan);
+    return true;
+}
+
+/* Records of one op stand in the same order in both plans, each of which may have others between them. */
+static void diti_guard_join_wanted(diti_plan *a, diti_plan *b) {
+    uint32_t i, k, next = 1, counts[2];
+    counts[0] = a->guards ? a->tensors[a->guards].rows : 0;
+    counts[1] = b->guards ? b->tensors[b->guards].rows : 0;
+    for (i = 1; i < counts[0]; i++) {
+        diti_guard_record *one = &a->guard_records[i], *other;
+        for (k = next; k < counts[1]; k++) {
+            other = &b->guard_records[k];
+            if (other->segment != one->segment || strcmp(other->name, one->name) != 0) continue;
+            if (other->wanted < one->wanted) other->wanted = one->wanted;
+            if (one->wanted < other->wanted) one->wanted = other->wanted;
+            next = k + 1;
+            break;
+        }
+    }
+}
+
+DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, diti_verdict *out) {
+    bool asked = false;
+    uint32_t i, k, turn;
+    for (i = 0; i < count; i++) asked = diti_guard_ask(plans[i], &out[i]) || asked;
+    for (turn = 0; turn < 2; turn++) /* what the first has not got may come from the last by way of others */
+        for (i = 0; i < count; i++)
+            for (k = 0; k < i && asked; k++) diti_guard_join_wanted(plans[k], plans[i]);
+    for (i = 0; i < count; i++) diti_guard_grant(plans[i]);
+    return asked;
+}
+
+DIT_INTERNAL void diti_guard_inherit(diti_plan *plan, const diti_plan *before) {
+    uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
+    if (!before->guards || before->tensors[before->guards].rows != count) return;
+    for (i = 1; i < count; i++) plan->guard_records[i].exponent = before->guard_records[i].exponent;
+}
+
+DIT_INTERNAL void diti_guard_forget(diti_plan *plan) {
+    uint32_t i;
+    for (i = 0; plan->guards && i < plan->tensors[plan->guards].rows; i++) plan->guard_records[i].exponent = 0;
+}
+
+DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdict *verdict, uint32_t tries,
+                                         uint32_t steps, dit_error *err) {
+    char where[48] = "";
+    if (!verdict->lost && tries <= DITI_GUARD_TRIES) return DIT_OK;
+    if (steps && plan->segments[verdict->segment].repeated)
+        diti_format(where, sizeof where, " in step %u of %u", verdict->step + 1, steps);
+    if (verdict->lost)
+        return diti_fail(err, DIT_ERROR_NOT_FINITE,
+                         "the result of %s is not finite%s; a weight or an input may be damaged", verdict->name, where);
+    return diti_fail(err, DIT_ERROR_NOT_FINITE, "%s still overflows fp16%s after %u tries; try the fp32 rung",
+                     verdict->name, where, DITI_GUARD_TRIES);
+}
+
+DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err) {
+    uint64_t value;
+    dit_result result = diti_guard_write(plan, step, err);
+    return result < 0 ? result : diti_plan_submit_commands(plan, plan->restore, &value, err);
+}
+
+DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err) {
+    diti_verdict verdict;
+    uint32_t tries = 0;
+    dit_result result = diti_plan_run(plan, segment, 1, err);
+    while (result >= 0 && diti_guard_raise(plan, &verdict)) {
+        result = diti_guard_check(plan, &verdict, ++tries, 0, err);
+        if (result >= 0) result = diti_guard_restore(plan, 0, err);
+        if (result >= 0) result = diti_plan_run(plan, segment, 1, err);
+    }
+    return result;
+}
+
+/* ==== src/graph/plan.c ==== */
+/* The life of a plan: memory, pipelines, descriptor sets, host access. */
+
+static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
+    size_t i;
+    for (i = 0; i < plan->block_count; i++) {
+        diti_plan_block *block = &plan->blocks[i];
+        const char *what = block->storage == DITI_STORAGE_ARENA   ? "activations"
+                           : block->storage == DITI_STORAGE_STATE ? "sampler state"
+                                                                  : "inputs";
+        dit_result result =
+            plan->exchange_count /* which may go by another queue */
+                ? diti_buffer_create_shared(plan->device, block->size, what, &block->buffer, err)
+                : diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err);
+        if (result >= 0 && block->storage == DITI_STORAGE_INPUT) {
+            result = diti_buffer_create(plan->device, block->size, DITI_MEMORY_UPLOAD, what, &block->staging, err);
+        }
+        if (result < 0) return result;
+        plan->counters.allocations += block->storage == DITI_STORAGE_INPUT ? 2u : 1u;
+        if (block->staging.block.mapped) memset(block->staging.block.mapped, 0, (size_t)block->size);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
+    dit_result result = diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK,
+                                           "guards", &plan->report, err);
+    if (result < 0) return result;
+    plan->counters.allocations++;
+    memset(plan->report.block.mapped, 0, (size_t)plan->report.size); /* it may hold another plan's report */
+    diti_buffer_flush(plan->device, &plan->report);
+    return diti_guard_write(plan, 0, err);
+}
+
+/* --- pipelines: each distinct one is compiled once, by the caller and the threads that a worker lends --- */
+
+#define DITI_PLAN_THREADS 7u /* most that are lent */
+
+typedef struct diti_plan_compile {
+    diti_plan *plan;
+    uint32_t *distinct; /* plan dispatches with pipelines that differ */
+    uint32_t count, next;
+    int lock;    /* guards next, helping, result, error and failed */
+    int helping; /* atomic: tasks of the worker that have not ended */
+    dit_result result;
+    dit_error error;
+    uint32_t failed; /* the dispatch that error is about */
+} diti_plan_compile;
+
+static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dispatch) {
+    return &plan->sources[plan->dispatches[dispatch].source];
+}
+
+static bool diti_plan_same_pipeline(const diti_dispatch *a, const diti_dispatch *b) {
+    return a->module == b->module && a->constant_count == b->constant_count &&
+           !memcmp(a->constants, b->constants, sizeof a->constants);
+}
+
+static uint32_t diti_plan_find_distinct(const diti_plan_compile *work, uint32_t dispatch) {
+    const diti_dispatch *wanted = diti_plan_source(work->plan, dispatch);
+    uint32_t i;
+    for (i = 0; i < work->count; i++) {
+        if (diti_plan_same_pipeline(diti_plan_source(work->plan, work->distinct[i]), wanted)) break;
+    }
+    return i;
+}
+
+/* Compiles one more; false when there is none left or something failed. */
+static bool diti_plan_compile_next(diti_plan_compile *work) {
+    diti_plan_dispatch *dispatch;
+    const diti_dispatch *source;
+    dit_error error = DITI_ZERO;
+    dit_result result;
+    uint32_t mine;
+    diti_lock(&work->lock);
+    mine = work->result == DIT_OK && work->next < work->count ? work->next++ : UINT32_MAX;
+    diti_unlock(&work->lock);
+    if (mine == UINT32_MAX) return false;
+    dispatch = &work->plan->dispatches[work->distinct[mine]];
+    source = &work->plan->sources[dispatch->source];
+    result = diti_pipeline_get(work->plan->device, source->module, source->constants, source->constant_count,
+                               &dispatch->pipeline, &error);
+    diti_lock(&work->lock);
+    if (result < 0 && work->result == DIT_OK) {
+        work->result = result;
+        work->error = error;
+        work->failed = work->distinct[mine];
+    }
+    diti_unlock(&work->lock);
+    return result >= 0;
+}
+
+static void diti_plan_count_helpers(diti_plan_compile *work, int change) {
+    diti_lock(&work->lock);
+    diti_atomic_store(&work->helping, work->helping + change);
+    diti_unlock(&work->lock);
+}
+
+static void diti_plan_compile_task(void *arg) {
+    diti_plan_compile *work = (diti_plan_compile *)arg;
+    while (diti_plan_compile_next(work)) {
+    }
+    diti_plan_count_helpers(work, -1);
+}
+
+static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worker *worker, const dit_progress *progress,
+                                        dit_error *err) {
+    bool wanted = true;
+    uint32_t lent;
+    for (lent = 0; worker && worker->run && lent < DITI_PLAN_THREADS && lent + 1 < work->count; lent++) {
+        diti_plan_count_helpers(work, 1);
+        if (worker->run(diti_plan_compile_task, work, worker->user)) continue;
+        diti_plan_count_helpers(work, -1);
+        break;
+    }
+    while (wanted && diti_plan_compile_next(work)) {
+        if (progress && progress->func)
+            wanted = progress->func("preparing kernels", work->next, work->count, progress->user);
+    }
+    diti_lock(&work->lock);
+    if (!wanted) work->result = work->result == DIT_OK ? DIT_CANCELLED : work->result;
+    diti_unlock(&work->lock);
+    while (diti_atomic_load(&work->helping)) { /* the last compilations of lent threads */
+    }
+    diti_lock(&work->lock); /* who counted down last has let go of it */
+    diti_unlock(&work->lock);
+    if (work->result < 0 && err) *err = work->error;
+    return work->result;
+}
+
+/* Constants as ops_gemm.c and ops_attention.c state them: 1 is the format of the operands, 9 of products tells
+   convolutions. */
+static diti_class diti_plan_class(const diti_device *device, const diti_dispatch *dispatch) {
+    const char *name = diti_spirv_name(dispatch->module);
+    const bool i8 = dispatch->constants[1] == DITI_I8;
+    if (diti_equal(name, "gemm_coop")) {
+        if (i8) return DITI_CLASS_COOP_I8;
+        if (dispatch->constants[9]) return DITI_CLASS_COOP_CONV;
+        return device->rung == DITI_RUNG_COOP2 ? DITI_CLASS_COOP2 : DITI_CLASS_COOP;
+    }
+    if (diti_equal(name, "gemm_half")) return DITI_CLASS_HALF;
+    if (diti_equal(name, "gemm_dot_gpu")) return DITI_CLASS_DOT;
+    if (diti_equal(name, "gemm_broadcast")) return DITI_CLASS_BROADCAST;
+    if (diti_equal(name, "attention_coop2")) return DITI_CLASS_COOP2_ATTENTION;
+    if (diti_equal(name, "attention_coop")) return i8 ? DITI_CLASS_COOP_ATTENTION_I8 : DITI_CLASS_COOP_ATTENTION;
+    if (diti_equal(name, "attention_half")) return DITI_CLASS_HALF_ATTENTION;
+    if (diti_equal(name, "attention_gpu") && i8) return DITI_CLASS_DOT_ATTENTION;
+    return device->rung >= DITI_RUNG_FP16 ? DITI_CLASS_FP16 : DITI_CLASSES;
+}
+
+/* A pipeline that does not compile: its class is left out from now on, and the same ops make other kernels. False where
+   there are none. Devices that work together have told each other that they compute with halves; and a candidate that
+   is only being measured is given up alone. */
+static bool diti_plan_descend(diti_plan *plan, const diti_plan_compile *work, uint32_t candidate) {
+    diti_device *device = plan->device;
+    diti_class which = diti_plan_class(device, diti_plan_source(plan, work->failed));
+    if (work->result != DIT_ERROR_VULKAN || candidate > 1 || which == DITI_CLASSES ||
+        (which == DITI_CLASS_FP16 && device->has_peers))
+        return false;
+    diti_log(&device->env, DITI_LOG_WARNING, "%s; from now on %s does without %s", work->error.message,
+             device->info.name, diti_class_name(which));
+    diti_lock(&device->lock);
+    diti_class_drop(device, which);
+    device->dropped |= DITI_CLASS_BIT(which);
+    diti_class_describe(device, device->dropped);
+    diti_unlock(&device->lock);
+    diti_proof_put(device, which, DITI_PROOF_BAD);
+    return true;
+}
+
+static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph, const dit_progress *progress,
+                                             dit_error *err) {
+    diti_plan_compile work = DITI_ZERO;
+    uint64_t before = plan->device->pipelines_compiled;
+    dit_result result;
+    uint32_t i;
+    work.plan = plan;
+    work.distinct = (uint32_t *)diti_alloc_array(&plan->device->env, plan->dispatch_count + 1, sizeof *work.distinct);
+    if (!work.distinct) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    for (i = 0; i < plan->dispatch_count; i++) {
+        if (diti_plan_find_distinct(&work, i) == work.count) work.distinct[work.count++] = i;
+    }
+    result = diti_plan_compile_all(&work, graph->worker, progress, err);
+    graph->again = result < 0 && diti_plan_descend(plan, &work, graph->candidate);
+    for (i = 0; i < plan->dispatch_count && result == DIT_OK; i++) {
+        plan->dispatches[i].pipeline = plan->dispatches[work.distinct[diti_plan_find_distinct(&work, i)]].pipeline;
+    }
+    diti_free(&plan->device->env, work.distinct);
+    plan->counters.pipelines = plan->device->pipelines_compiled - before;
+    return result;
+}
+
+/* Moves the arrays out of the graph: the plan goes on with them. */
+static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
+    plan->tensors = graph->tensors;
+    plan->tensor_count = graph->tensor_count;
+    plan->sources = graph->dispatches;
+    plan->source_count = graph->dispatch_count;
+    plan->guards = graph->guards;
+    plan->guard_alike = graph->guard_alike;
+    plan->guard_records = graph->guard_records;
+    plan->exchanges = graph->exchanges;
+    plan->exchange_count = graph->exchange_count;
+    plan->events = graph->events;
+    plan->event_count = graph->event_count;
+    plan->cuts = graph->cuts;
+    plan->cut_count = graph->cut_count;
+    graph->cuts = NULL;
+    graph->cut_count = graph->cut_capacity = 0;
+    graph->exchanges = NULL;
+    graph->events = NULL;
+    graph->exchange_count = graph->exchange_capacity = graph->event_count = graph->event_capacity = 0;
+    graph->tensors = NULL;
+    graph->dispatches = NULL;
+    graph->guard_records = NULL;
+    graph->tensor_count = graph->tensor_capacity = graph->dispatch_count = graph->dispatch_capacity = 0;
+}
+
+static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "memory and slices");
+    dit_result result = diti_plan_assign_memory(graph, plan, err);
+    if (result >= 0) {
+        diti_plan_take(plan, graph);
+        result = diti_plan_create_buffers(plan, err);
+    }
+    if (result >= 0 && plan->guards) result = diti_plan_create_report(plan, err);
+    if (result >= 0) result = diti_plan_fetch_weights(plan, err);
+    if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
+    diti_trace_close(&scope, 0);
+    return result;
+}
+
+static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_progress *progress, dit_error *err) {
+    dit_result result = diti_plan_place(plan, graph, err);
+    diti_trace_scope scope;
+    if (result < 0) return result;
+    scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "compile pipelines");
+    result = diti_plan_create_pipelines(plan, graph, progress, err);
+    diti_trace_close(&scope, 0);
+    if (result != DIT_OK) return result;
+    result = diti_plan_create_descriptors(plan, err);
+    if (result >= 0) result = diti_profile_create(plan, err);
+    if (result >= 0) result = diti_plan_create_commands(plan, err);
+    if (result >= 0) result = diti_plan_record_primaries(plan, err);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,
+                                         dit_error *err) {
+    diti_plan *plan;
+    dit_result result;
+    *out = NULL;
+    if (diti_graph_failed(graph)) {
+        if (err) *err = graph->error;
+        return graph->error.result;
+    }
+    plan = (diti_plan *)diti_alloc_zero(&graph->device->env, sizeof *plan);
+    if (!plan) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    plan->device = graph->device;
+    result = diti_plan_build(plan, graph, progress, err);
+    if (result != DIT_OK) {
+        diti_plan_destroy(plan);
+        return result;
+    }
+    *out = plan;
+    return DIT_OK;
+}
+
+static void diti_plan_free_blocks(diti_plan *plan) {
+    size_t i;
+    for (i = 0; i < plan->block_count; i++) {
+        diti_buffer_destroy(plan->device, &plan->blocks[i].buffer);
+        diti_buffer_destroy(plan->device, &plan->blocks[i].staging);
+    }
+    diti_free(&plan->device->env, plan->blocks);
+}
+
+DIT_INTERNAL void diti_plan_wait(const diti_plan *plan) {
+    if (plan && plan->timeline.submitted)
+        diti_timeline_wait(plan->device, plan->timeline.semaphore, plan->timeline.submitted, UINT64_MAX, NULL);
+}
+
+DIT_INTERNAL void diti_plan_destroy(diti_plan *plan) {
+    diti_device *device;
+    if (!plan) return;
+    device = plan->device;
+    diti_plan_wait(plan);
+    diti_plan_forget_stream(plan);
+    diti_profile_free(plan);
+    diti_plan_free_retired(plan, true);
+    diti_destroy_QueryPool(device, plan->frames.queries);
+    diti_buffer_destroy(device, &plan->frames.marks);
+    diti_destroy_QueryPool(device, plan->queries);
+    diti_destroy_CommandPool(device, plan->commands);
+    diti_destroy_CommandPool(device, plan->other_commands);
+    diti_destroy_DescriptorPool(device, plan->descriptors);
+    diti_destroy_Semaphore(device, plan->timeline.semaphore);
+    diti_plan_free_blocks(plan);
+    diti_buffer_destroy(device, &plan->report);
+    diti_free(&device->env, plan->guard_records);
+    diti_free(&device->env, plan->exchanges);
+    diti_cuts_free(&device->env, plan->cuts, plan->cut_count);
+    diti_free(&device->env, plan->events);
+    diti_free(&device->env, plan->tensors);
+    diti_free(&device->env, plan->sources);
+    diti_free(&device->env, plan->dispatches);
+    diti_free(&device->env, plan->slices);
+    diti_free(&device->env, plan->source_us);
+    diti_free(&device->env, plan->source_cut_us);
+    diti_free(&device->env, plan->source_measured);
+    diti_free(&device->env, plan->source_least);
+    diti_free(&device->env, plan);
+}
+
+DIT_INTERNAL void diti_plan_continue(diti_plan *plan, diti_plan *before) {
+    diti_timeline unused = DITI_ZERO;
+    unused.semaphore = plan->timeline.semaphore;
+    diti_guard_inherit(plan, before);
+    plan->timeline = before->timeline;
+    plan->frames.owed = before->frames.owed + before->frames.count - before->frames.told;
+    plan->counters.dispatches += before->counters.dispatches;
+    plan->counters.submits += before->counters.submits;
+    plan->counters.recordings += before->counters.recordings;
+    plan->counters.allocations += before->counters.allocations;
+    plan->counters.pipelines += before->counters.pipelines;
+    plan->counters.peer_bytes += before->counters.peer_bytes;
+    plan->counters.streamed_bytes += before->counters.streamed_bytes;
+    before->timeline = unused;
+}
+
+#ifndef DIT_NO_TUNE
+
+/* ==== src/graph/tune.c ==== */
+/* Tuning on request: every kernel has a usual size of tiles and up to two others, which give the same bytes. Ops ask
+   here which one to take; where that was never measured on the device they leave a case, and diti_tune_run measures
+   the cases of a graph, which is then built again. */
+
+#define DITI_TUNE_RUNS 5u           /* of each candidate, in turn, so that what else the machine does meets all alike */
+#define DITI_TUNE_US 4000.0f        /* about so long is one run */
+#define DITI_TUNE_SLICE_US 500000u  /* runs are not cut */
+#define DITI_TUNE_BYTES (64u << 20) /* most of one operand; larger cases keep the usual tiles */
+#define DITI_TUNE_GAIN 0.97         /* of the usual tiles' time, or they stay */
+
+/* --- measuring --- */
+
+static diti_tensor diti_tune_tensor(diti_graph *graph, diti_element format, uint64_t rows, uint64_t columns) {
+    if (rows * columns * diti_element_size(format) > DITI_TUNE_BYTES)
+        return diti_graph_fail(graph, DIT_ERROR_OUT_OF_DEVICE_MEMORY, "too large to be tuned");
+    return diti_tensor_state(graph, format, (uint32_t)rows, (uint32_t)columns, "tuned");
+}
+
+static void diti_tune_gemm(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
+    const diti_gemm_image *image = &c->image;
+    uint64_t rows = c->rows;
+    uint32_t i, taps = image->kernel ? image->kernel * image->kernel : 1;
+    diti_gemm gemm = DITI_ZERO;
+    if (image->kernel)
+        rows = rows / ((uint64_t)image->out_height * image->out_width) * (image->height >> image->upsample) *
+               (image->width >> image->upsample);
+    gemm.x = diti_tune_tensor(graph, c->formats[0], rows, c->depth);
+    gemm.weight = diti_tune_tensor(graph, c->formats[1], c->columns, (uint64_t)taps * ((c->depth + 3u) & ~3u));
+    gemm.out = diti_tune_tensor(graph, c->formats[2], c->rows, c->columns);
+    gemm.rows = c->rows;
+    gemm.columns = c->columns;
+    gemm.depth = c->depth;
+    gemm.parts = 1;
+    gemm.image = image->kernel ? image : NULL;
+    gemm.name = "tuned product";
+    for (i = 0; i < times && !diti_graph_failed(graph); i++) diti_op_gemm(graph, &gemm);
+}
+
+static void diti_tune_attention(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
+    uint32_t i, width = c->depth * c->head_dim;
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor q = diti_tune_tensor(graph, c->formats[0], c->rows, width);
+    diti_tensor k = diti_tune_tensor(graph, c->formats[0], c->columns, width);
+    desc.batch = 1;
+    desc.heads = c->depth;
+    desc.head_dim = c->head_dim;
+    desc.scale = 1.0f;
+    desc.name = "tuned attention";
+    for (i = 0; i < times && !diti_graph_failed(graph); i++) diti_attention(graph, q, k, k, &desc);
+}
+
+static void diti_tune_emit(diti_graph *graph, const diti_tune_case *c, uint32_t times) {
+    if (c->kind == DITI_TUNE_GEMM)
+        diti_tune_gemm(graph, c, times);
+    else
+        diti_tune_attention(graph, c, times);
+}
+
+static uint32_t diti_tune_times(const diti_device *device, const diti_tune_case *c) {
+    double flops = 2.0 * c->rows * c->columns * c->depth;
+    double us;
+    if (c->kind == DITI_TUNE_ATTENTION) flops *= 2.0 * c->head_dim;
+    if (c->image.kernel) flops *= c->image.kernel * c->image.kernel;
+    us = flops * 1e-9 * (double)device->speed.us_per_gflop + (double)device->speed.launch_us;
+    return us * 32 < (double)DITI_TUNE_US ? 32u
+           : us >= (double)DITI_TUNE_US   ? 1u
+                                          : (uint32_t)((double)DITI_TUNE_US / us);
+}
+
+typedef struct diti_tuning {                /* of one case */
+    diti_plan *plans[DITI_TUNE_CANDIDATES]; /* NULL: the candidate is the same kernel as an earlier one */
+    diti_dispatch made[DITI_TUNE_CANDIDATES];
+    double us[DITI_TUNE_CANDIDATES]; /* of the shortest run */
+} diti_tuning;
+
+static dit_result diti_tune_prepare(diti_device *device, const diti_tune_case *c, uint32_t candidate,
+                                    diti_tuning *tuning, dit_error *err) {
+    const diti_dispatch *made = &tuning->made[candidate];
+    diti_graph graph;
+    dit_result result;
+    uint32_t i;
+    bool same = false;
+    diti_graph_init(&graph, device);
+    graph.candidate = candidate + 1;
+    graph.slice_us = DITI_TUNE_SLICE_US;
+    diti_graph_segment(&graph, "begin", false);
+    diti_graph_segment(&graph, "tune", false);
+    diti_tune_emit(&graph, c, diti_tune_times(device, c));
+    result = graph.error.result;
+    if (result < 0 && err) *err = graph.error;
+    if (result >= 0) tuning->made[candidate] = graph.dispatches[0];
+    for (i = 0; i < candidate && result >= 0; i++)
+        same = same || (tuning->made[i].module == made->module &&
+                        !memcmp(tuning->made[i].constants, made->constants, sizeof made->constants));
+    if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &tuning->plans[candidate], err);
+    diti_graph_free(&graph);
+    if (result >= 0 && !same) result = diti_plan_run(tuning->plans[candidate], 0, 2, err); /* it may compile */
+    return result;
+}
+
+static dit_result diti_tune_candidates(diti_device *device, const diti_tune_case *c, diti_tuning *tuning,
+                                       dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i, run;
+    for (i = 0; i < DITI_TUNE_CANDIDATES && result >= 0; i++) {
+        tuning->us[i] = HUGE_VAL;
+        result = diti_tune_prepare(device, c, i, tuning, err);
+    }
+    for (run = 0; run < DITI_TUNE_RUNS; run++) {
+        for (i = 0; i < DITI_TUNE_CANDIDATES && result >= 0; i++) {
+            double us = HUGE_VAL;
+            if (tuning->plans[i]) result = diti_plan_time(tuning->plans[i], 1, &us, err);
+            if (us < tuning->us[i]) tuning->us[i] = us;
+        }
+    }
+    return result;
+}
+
+/* What cannot be measured keeps the usual tiles; only a lost device ends the tuning. */
+static dit_result diti_tune_one(diti_device *device, const diti_tune_case *c, dit_error *err) {
+    diti_tuning tuning = DITI_ZERO;
+    uint32_t i, best = 0;
+    dit_error error = DITI_ZERO;
+    dit_result result = diti_tune_candidates(device, c, &tuning, &error);
+    for (i = 0; i < DITI_TUNE_CANDIDATES; i++) {
+        diti_plan_destroy(tuning.plans[i]);
+        if (tuning.us[i] < tuning.us[best] * DITI_TUNE_GAIN) best = i;
+    }
+    if (result == DIT_ERROR_DEVICE_LOST) {
+        if (err) *err = error;
+        return result;
+    }
+    if (result >= 0)
+        diti_log(&device->env, DITI_LOG_INFO, "%s of %u x %u x %u: %.0f, %.0f, %.0f us; candidate %u is taken",
+                 c->kind == DITI_TUNE_GEMM ? "products" : "attention", c->rows, c->columns, c->depth, tuning.us[0],
+                 tuning.us[1], tuning.us[2], best);
+    diti_tuned_add(device, c->shapes, result >= 0 ? best : 0);
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err) {
+    dit_result result = DIT_OK;
+    size_t i;
+    for (i = 0; i < graph->wanted_count && result == DIT_OK; i++) {
+        result = diti_tune_one(graph->device, &graph->wanted[i], err);
+        if (result == DIT_OK && progress && progress->func &&
+            !progress->func("measuring kernels", i + 1, graph->wanted_count, progress->user))
+            result = DIT_CANCELLED;
+    }
+    return result;
+}
+
+#else
+
+/* ==== src/graph/no_tune.c ==== */
+/* DIT_NO_TUNE: what stands in place of tuning. Every kernel has its usual tiles, so no graph wants to be measured. */
+
+DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *wanted) {
+    (void)graph, (void)wanted;
+    return 0;
+}
+
+DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *progress, dit_error *err) {
+    (void)graph, (void)progress, (void)err;
+    return DIT_OK;
+}
+
+#endif
+
+/* ==== src/graph/calibrate.c ==== */
+/* The speed of a device is measured once per device and driver, and kept in the cache blob. Slices are cut by it, and
+   devices share work by it. */
+
+/* A GPU raises its clocks while it works: first it is kept busy for so long, then what takes at least the second time
+   counts. A software driver is as fast at once, and filled by less. */
+#define DITI_CALIBRATE_WARM_US 20000.0
+#define DITI_CALIBRATE_US 4000.0
+#define DITI_CALIBRATE_SOFTWARE_US 500.0
+#define DITI_CALIBRATE_RUNS 3u
+#define DITI_CALIBRATE_LAUNCHES 8u   /* in a run, and runs: short ones are seldom disturbed */
+#define DITI_CALIBRATE_MOST 4096u    /* rows and columns, of floats 2048 */
+#define DITI_CALIBRATE_COLUMNS 1024u /* of norms, which thus need one kernel */
+
+typedef struct diti_calibration { /* what is run: ops of that many rows and columns, one after the other */
+    bool norms;                   /* else products */
+    uint32_t rows, columns, times, runs;
+} diti_calibration;
+
+/* Norms read floats and write activations, as most ops do that are as fast as memory is; on a processor they take as
+   long as their arithmetic, which a copy would not show. */
+static void diti_calibrate_emit(diti_graph *graph, const diti_calibration *what) {
+    diti_element format = graph->activation;
+    diti_tensor x =
+        diti_tensor_state(graph, what->norms ? DITI_F32 : format, what->rows, what->columns, "measured operand");
+    diti_tensor w = what->norms ? 0 : diti_tensor_state(graph, format, what->columns, what->columns, "measured weight");
+    diti_tensor out = diti_tensor_state(graph, format, what->rows, what->columns, "measured result");
+    uint32_t i;
+    for (i = 0; i < what->times && !diti_graph_failed(graph); i++) {
+        diti_norm_desc norm = DITI_ZERO;
+        diti_gemm gemm = DITI_ZERO;
+        norm.eps = 1e-6f;
+        norm.out = out;
+        norm.name = "measured norm";
+        gemm.x = x;
+        gemm.weight = w;
+        gemm.out = out;
+        gemm.rows = what->rows;
+        gemm.columns = gemm.depth = what->columns;
+        gemm.parts = 1;
+        gemm.name = "measured product";
+        if (what->norms)
+            diti_norm(graph, x, &norm);
+        else
+            diti_op_gemm(graph, &gemm);
+    }
+}
+
+/* The shortest of a few runs behind a first one, which may pay for the driver's compiler. */
+static dit_result diti_calibrate_run(diti_graph *graph, uint32_t runs, double *us, dit_error *err) {
+    diti_plan *plan = NULL;
+    dit_result result = diti_plan_create(graph, NULL, &plan, err);
+    uint32_t run;
+    double once;
+    if (result >= 0) result = diti_plan_run(plan, 0, 2, err);
+    for (run = 0; run < runs && result >= 0; run++) {
+        result = diti_plan_time(plan, 1, &once, err);
+        if (result >= 0 && (run == 0 || once < *us)) *us = once;
+    }
+    diti_plan_destroy(plan);
+    return result;
+}
+
+/* Runs the ops of a calibration. us: the time that all of them take; amount: their operations, or bytes of norms. */
+static dit_result diti_calibrate_time(diti_device *device, const diti_calibration *what, double *us, double *amount,
+                                      dit_error *err) {
+    diti_graph graph;
+    dit_result result;
+    bool again;
+    size_t i;
+    do {
+        *us = *amount = 0;
+        diti_graph_init(&graph, device);
+        graph.candidate = 1;
+        graph.slice_us = 500000; /* not cut */
+        diti_graph_segment(&graph, "begin", false);
+        diti_graph_segment(&graph, "measured", false);
+        diti_calibrate_emit(&graph, what);
+        result = graph.error.result;
+        if (result < 0 && err) *err = graph.error;
+        for (i = 0; i < graph.dispatch_count && result >= 0; i++) {
+            const diti_dispatch *dispatch = &graph.dispatches[i];
+            *amount += what->norms ? dispatch->memory_bytes : dispatch->flops;
+            *us += (double)diti_dispatch_us(&device->feigned, dispatch);
+        }
+        if (result >= 0 && !(device->feigned.us_per_gflop > 0))
+            result = diti_calibrate_run(&graph, what->runs, us, err);
+        again = graph.again; /* a kernel did not compile, and the device does without it now */
+        diti_graph_free(&graph);
+    } while (again);
+    return result;
+}
+
+/* Makes ops larger until they are as large as may be, then more of them, for what took us is to take `enough`. Products
+   become larger in all directions, by as much as may do at once, since every size may need a kernel of its own, which
+   takes long to compile; norms get more rows. */
+static void diti_calibrate_grow(diti_calibration *what, uint32_t most, double us, double enough) {
+    double wanted = 1.2 * enough / us;
+    uint32_t times = wanted < 1 ? 1 : wanted > 64 ? 64 : (uint32_t)wanted + 1;
+    if (what->rows >= most)
+        what->times *= times;
+    else if (what->norms)
+        what->rows = what->rows * times < most ? what->rows * times : most;
+    else
+        what->columns = what->rows *= wanted > 16 && what->rows * 4 <= most ? 4 : 2;
+}
+
+/* The most rows and columns of operands, three of which take no more than a quarter of the memory that is left; 0: not
+   even the smallest do. */
+static uint32_t diti_calibrate_most(diti_device *device) {
+    uint32_t most = device->rung >= DITI_RUNG_FP16 ? DITI_CALIBRATE_MOST : DITI_CALIBRATE_MOST / 2;
+    VkDeviceSize room;
+    diti_lock(&device->lock);
+    room = device->memory_limit > device->memory_used ? (device->memory_limit - device->memory_used) / 12 : 0;
+    diti_unlock(&device->lock);
+    if (device->limits.allocation < room) room = device->limits.allocation;
+    if (device->limits.storage_range < room) room = device->limits.storage_range;
+    while (most && (VkDeviceSize)most * (most > DITI_CALIBRATE_COLUMNS ? most : DITI_CALIBRATE_COLUMNS) * 4 > room)
+        most /= 2;
+    return most < 256 ? 0 : most;
+}
+
+typedef struct diti_calibrated { /* what one op takes, and its operations or bytes */
+    double us, amount;
+} diti_calibrated;
+
+/* Microseconds for 10^9 operations or bytes: how much longer an op that fills the device takes than one that has next
+   to nothing to do, for how much more. */
+static dit_result diti_calibrate_rate(diti_device *device, bool norms, uint32_t most, const diti_calibrated *least,
+                                      float *rate, dit_error *err) {
+    double enough = device->software ? DITI_CALIBRATE_SOFTWARE_US : DITI_CALIBRATE_US, all = 0;
+    double warm = device->software || device->feigned.us_per_gflop > 0 ? 0 : DITI_CALIBRATE_WARM_US;
+    diti_calibration what = DITI_ZERO;
+    what.norms = norms;
+    what.rows = device->software ? 64 : 256;
+    if (norms) what.rows /= 4;
+    what.columns = norms ? DITI_CALIBRATE_COLUMNS : what.rows;
+    what.times = 1;
+    what.runs = device->software ? 2 : DITI_CALIBRATE_RUNS;
+    for (;;) {
+        double us, amount, more;
+        dit_result result = diti_calibrate_time(device, &what, &us, &amount, err);
+        if (result < 0 || !(us > 0)) return result;
+        all += us * (what.runs + 1);
+        more = amount / what.times - least->amount;
+        if (us / what.times > least->us && more > 0) *rate = (float)((us / what.times - least->us) / (more * 1e-9));
+        if (us >= enough && all >= warm) return DIT_OK;
+        if (us < enough) diti_calibrate_grow(&what, most, us, enough);
+    }
+}
+
+/* One row, again and again, with the barrier in between. */
+static dit_result diti_calibrate_least(diti_device *device, diti_calibrated *out, dit_error *err) {
+    diti_calibration what = DITI_ZERO;
+    dit_result result;
+    what.norms = true;
+    what.rows = 1;
+    what.columns = DITI_CALIBRATE_COLUMNS;
+    what.times = what.runs = device->software ? DITI_CALIBRATE_LAUNCHES / 2 : DITI_CALIBRATE_LAUNCHES;
+    result = diti_calibrate_time(device, &what, &out->us, &out->amount, err);
+    out->us /= what.times;
+    out->amount /= what.times;
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err) {
+    diti_speed speed = device->speed;
+    uint32_t most = diti_calibrate_most(device);
+    diti_calibrated least = DITI_ZERO;
+    dit_error error = DITI_ZERO;
+    dit_result result;
+    if (device->calibrated && device->calibrated_rung == device->rung) return DIT_OK;
+    result = most ? diti_calibrate_least(device, &least, &error)
+                  : diti_fail(&error, DIT_ERROR_UNSUPPORTED_DEVICE, "memory has no room for what would be timed");
+    if (result >= 0) result = diti_calibrate_rate(device, true, most, &least, &speed.us_per_gigabyte, &error);
+    least.us -= least.amount * 1e-9 * (double)speed.us_per_gigabyte; /* what is left is the launch */
+    if (least.us < 0) least.us = 0;
+    least.amount = 0;
+    if (result >= 0) result = diti_calibrate_rate(device, false, most, &least, &speed.us_per_gflop, &error);
+    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY ||
+        result == DIT_ERROR_OUT_OF_DEVICE_MEMORY) {
+        if (err) *err = error;
+        return result;
+    }
+    if (result < 0) {
+        diti_log(&device->env, DITI_LOG_WARNING, "how fast device %u, %s, is stays a guess: %s", device->ordinal,
+                 device->info.name, error.message);
+        return DIT_OK;
+    }
+    speed.launch_us = (float)least.us;
+    device->speed = speed;
+    device->calibrated = true;
+    device->calibrated_rung = device->rung;
+    diti_log(&device->env, DITI_LOG_INFO,
+             "device %u, %s: %.3g TFLOP/s of products, %.3g GB/s of memory, %.1f us a launch", device->ordinal,
+             device->info.name, 1e3 / (double)speed.us_per_gflop, 1e6 / (double)speed.us_per_gigabyte,
+             (double)speed.launch_us);
+    return DIT_OK;
 }
 
 /* ==== src/text/tokenizer.h ==== */
@@ -22042,7 +22259,10 @@ DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const 
                                                dit_error *err);
 /* The ids of what every text of that kind begins and ends with, and their like. */
 DIT_INTERNAL dit_result diti_unigram_finish(diti_tokenizer *tokenizer, dit_error *err);
+DIT_INTERNAL dit_result diti_merge_index_build(diti_tokenizer *tokenizer,
+                                               dit_error *err); /* once all merges are there */
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err);
+#define DITI_WORD_LIMIT 100u /* of WordPiece: longer words are unknown */
 DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err);
 /* root: a tokenizer.json of that kind. */
 DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
@@ -22097,88 +22317,79 @@ DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt);
 #ifndef DITI_TEXT_H
 #define DITI_TEXT_H
 
+/* --- a text encoder, whatever its kind --- */
+typedef struct diti_encoder_traits {
+    uint32_t columns, projected; /* projected: columns of the pooled output's projection, 0: none */
+    uint32_t vocabulary, positions, layers;
+} diti_encoder_traits;
+#define DITI_ENCODER_INPUTS 64u
+/* Prompts in a graph: ids U32 [1, rows], those of all prompts one after the other. Encoding declares what else the
+   encoder has to know as inputs of its own, which are filled once the plan exists. */
+typedef struct diti_encoder_use {
+    uint32_t batch, rows, tokens; /* batch: items; tokens: the most that one of them has */
+    diti_tensor ids;
+    diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
+    diti_tensor weights; /* of states: table of diti_weigh_rows; 0: all tokens count alike */
+    uint32_t skip; /* CLIP: of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
+    bool norm_states;                        /* CLIP: states pass the final norm (not in SD3) */
+    bool unprojected;                        /* CLIP: pooled without the projection (FLUX) */
+    diti_tensor inputs[DITI_ENCODER_INPUTS]; /* the encoder's own */
+    diti_tensor pooled;                      /* CLIP, of encoding: F32 [batch, projected or columns] */
+} diti_encoder_use;
+typedef struct diti_encoder_type { /* each calls its own encoder self */
+    bool packed; /* prompts may have unequal lengths: items are always given, and name every row once as a query */
+    bool masks;  /* padding can be left out by items */
+    dit_result (*load)(diti_device *device, const diti_env *env, const diti_json *config,
+                       const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
+                       void **out, dit_error *err);
+    void (*destroy)(void *self);
+    const diti_encoder_traits *(*traits)(const void *self);
+    const diti_weights *(*weights)(const void *self);
+    /* States F32 [rows, columns], and use->pooled. */
+    diti_tensor (*encode)(const void *self, diti_graph *graph, diti_encoder_use *use);
+    /* ids: what the tensor holds. NULL: the encoder has no inputs of its own. */
+    dit_result (*write_inputs)(const void *self, diti_plan *plan, const diti_encoder_use *use, const int32_t *ids,
+                               dit_error *err);
+} diti_encoder_type;
+DIT_INTERNAL const diti_encoder_type *diti_t5_type(void);
+DIT_INTERNAL const diti_encoder_type *diti_clip_type(void);
+DIT_INTERNAL const diti_encoder_type *diti_bert_type(void);
+
 /* --- T5, mT5, umT5 encoders (docs/models.md 5.1) --- */
 typedef struct diti_t5 diti_t5;
-typedef struct diti_t5_traits {
-    uint32_t columns, vocabulary, layers;
-} diti_t5_traits;
 /* transformers or llama.cpp key names; config NULL: sizes from metadata and shapes. */
 DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
                                      const diti_checkpoint *checkpoint, const char *prefix,
                                      const diti_load_options *options, diti_t5 **out, dit_error *err);
 DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5);
-DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5);
-DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5);
-/* Prompts of unequal length, one after the other: ids U32 [1, rows]; items says which rows each of them reads
-   (diti_attention_desc: queries and keys count from the same rows; keys beyond those named are masked; a family that
-   attends to padding names it as keys), and names every row once as a query -> F32 [rows, columns]. diti_t5_encode
-   declares inputs for relative positions, one for each table of the model; diti_t5_write_inputs fills them once the
-   plan exists. */
-#define DITI_T5_MAX_BLOCKS 64u
-typedef struct diti_t5_use {
-    uint32_t batch, rows, tokens;         /* batch: items; tokens: the most that one of them has */
-    diti_tensor ids, items;               /* items: U32 [batch, DITI_ITEM_WORDS] */
-    diti_tensor weights;                  /* table of diti_weigh_rows; 0: all tokens count alike */
-    diti_tensor bias[DITI_T5_MAX_BLOCKS]; /* F32 [heads, 2 * tokens - 1] */
-} diti_t5_use;
-DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use);
-DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
+/* Queries and keys of an item count from the same rows; keys beyond those named are masked; a family that attends to
+   padding names it as keys. Inputs: relative positions, F32 [heads, 2 * tokens - 1] for each table of the model. */
+DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_encoder_use *use);
+DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_encoder_use *use,
                                              dit_error *err);
 
 /* --- CLIP text encoders (docs/models.md 5.2) --- */
 typedef struct diti_clip diti_clip;
-typedef struct diti_clip_traits {
-    uint32_t columns, projected; /* projected: columns of the projection, 0: none */
-    uint32_t vocabulary, positions, layers;
-} diti_clip_traits;
 /* transformers' or OpenCLIP's key names; config NULL: sizes from shapes, heads of 64, the activation that goes with the
    size. */
 DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
                                        const diti_checkpoint *checkpoint, const char *prefix,
                                        const diti_load_options *options, diti_clip **out, dit_error *err);
 DIT_INTERNAL void diti_clip_destroy(diti_clip *clip);
-DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip);
-DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip);
-/* Tells diti_clip_encode what is wanted, with ids U32 [1, batch * tokens]; holds inputs that it declares and
-   diti_clip_write_inputs fills. */
-typedef struct diti_clip_use {
-    uint32_t batch, tokens;
-    uint32_t skip;    /* of the last layers for states: 0: the last one's output, 1: that of the one before (SD3) */
-    bool norm_states; /* states pass the final norm (not in SD3) */
-    bool unprojected; /* pooled without the projection (FLUX) */
-    diti_tensor ids;
-    diti_tensor weights; /* of states: table of diti_weigh_rows; 0: all tokens count alike */
-    diti_tensor causal;  /* F32 [heads, 2 * tokens - 1] */
-    diti_tensor pooled;  /* U32 [1, batch]: rows of the tokens that stand for the prompts */
-} diti_clip_use;
-typedef struct diti_clip_result {
-    diti_tensor states; /* F32 [batch * tokens, columns] */
-    diti_tensor pooled; /* F32 [batch, projected or columns] */
-} diti_clip_result;
-DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use, diti_clip_result *out);
+/* Inputs: the causal mask, F32 [heads, 2 * tokens - 1], and which rows of the tokens stand for the prompts, U32
+   [1, batch]. */
+DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_encoder_use *use);
 /* ids: what the tensor holds, for the place of the end token. */
-DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                                const int32_t *ids, dit_error *err);
 
 /* --- BERT (docs/models.md 5.3) --- */
 typedef struct diti_bert diti_bert;
-typedef struct diti_bert_traits {
-    uint32_t columns, vocabulary, positions, layers;
-} diti_bert_traits;
 DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
                                        const diti_checkpoint *checkpoint, const char *prefix,
                                        const diti_load_options *options, diti_bert **out, dit_error *err);
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert);
-DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert);
-DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert);
-typedef struct diti_bert_use {
-    uint32_t batch, tokens;
-    diti_tensor ids;     /* U32 [1, batch * tokens] */
-    diti_tensor items;   /* U32 [batch, DITI_ITEM_WORDS]: the rows that each prompt attends to; 0: all of its own */
-    diti_tensor weights; /* table of diti_weigh_rows; 0: all tokens count alike */
-} diti_bert_use;
-/* -> F32 [batch * tokens, columns] */
-DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use);
+DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_encoder_use *use);
 #endif
 
 /* ==== src/text/unicode_tables.h ==== */
@@ -23209,7 +23420,7 @@ DIT_INTERNAL void diti_prompt_free(const diti_env *env, diti_prompt *prompt) {
 
 /* ==== src/text/tokenizer.c ==== */
 
-/* All kinds of tokenizers share this: their pieces, special pieces in the text, weights, begin, end and padding. */
+/* All kinds of tokenizers share this: the pieces of their vocabularies, and the ids that they make of a prompt. */
 
 #define DITI_PIECE_LIMIT 1024u /* bytes of one piece; real ones have at most some fifty */
 #define DITI_PIECE_COUNT_LIMIT (4u << 20)
@@ -23317,19 +23528,6 @@ DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char
     return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for %u pieces", name, tokenizer->capacity);
 }
 
-DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err) {
-    diti_piece_index_sort(&tokenizer->words);
-    diti_piece_index_sort(&tokenizer->specials);
-    if (tokenizer->words.count == 0)
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece of text", tokenizer->name);
-    switch (tokenizer->kind) {
-    case DITI_TOKENIZER_UNIGRAM: return diti_unigram_finish(tokenizer, err);
-    case DITI_TOKENIZER_CLIP: return diti_bpe_finish(tokenizer, err);
-    case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_finish(tokenizer, err);
-    }
-    return DIT_OK;
-}
-
 DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const char *text, int32_t *id,
                                                dit_error *err) {
     size_t length = strlen(text);
@@ -23346,7 +23544,7 @@ DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const 
     return DIT_OK;
 }
 
-/* --- encoding --- */
+/* --- a piece of a prompt --- */
 
 /* Whole characters only: where the last one is cut, it goes. */
 static void diti_lost_close(diti_tokens *tokens, size_t used) {
@@ -23384,299 +23582,6 @@ DIT_INTERNAL void diti_token_emit(diti_token_sink *sink, int32_t id, const char 
     }
     tokens->lost++;
     diti_lost_append(tokens, text, length);
-}
-
-static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, const char *text, size_t length,
-                                             diti_token_sink *sink, dit_error *err) {
-    switch (tokenizer->kind) {
-    case DITI_TOKENIZER_UNIGRAM: return diti_unigram_encode(tokenizer, text, length, sink, err);
-    case DITI_TOKENIZER_CLIP: return diti_bpe_encode(tokenizer, text, length, sink, err);
-    case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_encode(tokenizer, text, length, sink, err);
-    }
-    return DIT_OK;
-}
-
-/* Text between special pieces is encoded piece by piece, as transformers does. */
-static dit_result diti_tokenizer_encode_part(const diti_tokenizer *tokenizer, const char *text, size_t length,
-                                             diti_token_sink *sink, dit_error *err) {
-    size_t start = 0, position = 0;
-    while (position < length) {
-        const diti_piece *special = diti_piece_longest(&tokenizer->specials, text + position, length - position);
-        dit_result result;
-        if (!special) {
-            position++;
-            continue;
-        }
-        result = diti_tokenizer_encode_text(tokenizer, text + start, position - start, sink, err);
-        if (result < 0) return result;
-        diti_token_emit(sink, special->id, special->text, special->length);
-        start = position += special->length;
-    }
-    return diti_tokenizer_encode_text(tokenizer, text + start, length - start, sink, err);
-}
-
-static dit_result diti_tokenizer_encode_weighted(const diti_tokenizer *tokenizer, const char *text,
-                                                 diti_token_sink *sink, dit_error *err) {
-    diti_prompt prompt = DITI_ZERO;
-    dit_result result = diti_prompt_parse(&tokenizer->env, text, strlen(text), &prompt, err);
-    size_t i;
-    for (i = 0; i < prompt.count && result >= 0; i++) {
-        const diti_prompt_part *part = &prompt.parts[i];
-        sink->weight = (float)part->weight;
-        result = diti_tokenizer_encode_part(tokenizer, prompt.text + part->first, part->length, sink, err);
-    }
-    diti_prompt_free(&tokenizer->env, &prompt);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
-                                              dit_error *err) {
-    diti_token_sink sink = DITI_ZERO;
-    uint32_t framing = tokenizer->begin >= 0 ? 2 : 1, i;
-    dit_result result;
-    if (out->capacity < framing)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: room for at least %u tokens is needed", tokenizer->name,
-                         framing);
-    out->count = out->lost = 0;
-    out->lost_more = false;
-    out->lost_text[0] = 0;
-    for (i = 0; i < out->capacity && out->weights; i++) out->weights[i] = 1.0f;
-    sink.tokens = out;
-    sink.room = out->capacity - 1; /* the end token always fits */
-    sink.weight = 1.0f;
-    if (!text) text = "";
-    if (tokenizer->begin >= 0) diti_token_emit(&sink, tokenizer->begin, "", 0);
-    if (out->weights)
-        result = diti_tokenizer_encode_weighted(tokenizer, text, &sink, err);
-    else
-        result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
-    if (result < 0) return result;
-    for (i = (uint32_t)strlen(out->lost_text); i > 0 && out->lost_text[i - 1] == ' '; i--) out->lost_text[i - 1] = 0;
-    out->ids[out->count++] = tokenizer->end;
-    for (i = out->count; i < out->capacity; i++) out->ids[i] = tokenizer->padding;
-    return DIT_OK;
-}
-
-/* ==== src/text/tokenizer_files.c ==== */
-
-/* Which tokenizer a file or folder holds. */
-
-/* --- vocabularies {"piece": id, ...} with added tokens [{"id": id, "content": "piece"}, ...] --- */
-static bool diti_vocabulary_id(const diti_json *value, uint64_t *id) {
-    return diti_json_u64(value, id) && *id <= INT32_MAX;
-}
-
-static bool diti_vocabulary_added(const diti_json *token, const diti_json **content, uint64_t *id) {
-    *content = diti_json_get(token, "content");
-    return *content && (*content)->kind == DITI_JSON_STRING && diti_vocabulary_id(diti_json_get(token, "id"), id);
-}
-
-static dit_result diti_vocabulary_measure(const diti_json *words, const diti_json *added, const char *name,
-                                          uint64_t *count, uint64_t *bytes, dit_error *err) {
-    const diti_json *item, *content;
-    uint64_t id;
-    if (!words || words->kind != DITI_JSON_OBJECT)
-        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary is no object of pieces", name);
-    for (item = words->first; item; item = item->next) {
-        if (!diti_vocabulary_id(item, &id))
-            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece \"%.60s\" has no id", name, item->key);
-        *bytes += item->key_length;
-        *count += 1;
-    }
-    for (item = added ? added->first : NULL; item; item = item->next) {
-        if (!diti_vocabulary_added(item, &content, &id))
-            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: an entry of added_tokens has no content or no id", name);
-        *bytes += content->text_length;
-        *count += 1;
-    }
-    return DIT_OK;
-}
-
-DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
-                                               const diti_json *added, const char *name, diti_tokenizer **out,
-                                               dit_error *err) {
-    diti_tokenizer *tokenizer = NULL;
-    const diti_json *item, *content;
-    uint64_t count = 0, bytes = 0, id = 0;
-    dit_result result = diti_vocabulary_measure(words, added, name, &count, &bytes, err);
-    if (result >= 0) result = diti_tokenizer_create(env, kind, name, count, bytes, &tokenizer, err);
-    for (item = result >= 0 ? words->first : NULL; item && result >= 0; item = item->next) {
-        diti_vocabulary_id(item, &id);
-        result = diti_tokenizer_add(tokenizer, item->key, item->key_length, (int32_t)id, 0.0f, DITI_PIECE_NORMAL, err);
-    }
-    for (item = added ? added->first : NULL; item && result >= 0; item = item->next) {
-        diti_vocabulary_added(item, &content, &id);
-        result = diti_tokenizer_add(tokenizer, content->text, content->text_length, (int32_t)id, 0.0f,
-                                    DITI_PIECE_CONTROL, err);
-    }
-    if (result >= 0) result = diti_tokenizer_finish(tokenizer, err);
-    if (result >= 0)
-        *out = tokenizer;
-    else
-        diti_tokenizer_free(tokenizer);
-    return result;
-}
-
-/* --- single files --- */
-static dit_result diti_tokenizer_load_json(const diti_env *env, const void *data, size_t size, const char *name,
-                                           diti_tokenizer **out, dit_error *err) {
-    diti_json *root = NULL;
-    diti_settings model;
-    const char *type;
-    dit_result result = diti_json_parse(env, (const char *)data, size, name, &root, err);
-    if (result < 0) return result;
-    model = diti_settings_of(diti_json_get(root, "model"), name, err);
-    type = diti_setting_text(&model, "type", "Unigram");
-    if (model.result < 0)
-        result = model.result;
-    else if (diti_equal(type, "Unigram"))
-        result = diti_unigram_load_json(env, root, name, out, err);
-    else if (diti_equal(type, "BPE"))
-        result = diti_bpe_load_json(env, root, name, out, err);
-    else if (diti_equal(type, "WordPiece"))
-        result = diti_wordpiece_load_json(env, root, name, out, err);
-    else
-        result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                           "%s: a tokenizer of type %.60s; only Unigram, BPE and WordPiece are supported", name, type);
-    diti_json_free(env, root);
-    return result;
-}
-
-/* A ModelProto begins with the tag of its first piece (a line feed), JSON with a brace, vocab.txt with "[PAD]". */
-DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
-                                            diti_tokenizer **out, dit_error *err) {
-    const char *text = (const char *)data;
-    size_t i = 0;
-    while (i < size && text[0] != '\n' && (text[i] == ' ' || text[i] == '\r' || text[i] == '\n' || text[i] == '\t'))
-        i++;
-    if (i < size && text[i] == '{') return diti_tokenizer_load_json(env, data, size, name, out, err);
-    if (i < size && text[i] == '[') return diti_wordpiece_load_text(env, text, size, name, out, err);
-    return diti_tokenizer_load_spiece(env, data, size, name, out, err);
-}
-
-/* --- folders --- */
-typedef struct diti_tokenizer_folder {
-    const diti_env *env;
-    const diti_package *package;
-    const char *folder;
-} diti_tokenizer_folder;
-
-/* *data stays NULL where there is no such file. */
-static dit_result diti_folder_read(const diti_tokenizer_folder *from, const char *file, char *path, size_t path_size,
-                                   char **data, size_t *size, dit_error *err) {
-    *data = NULL;
-    if (!diti_format(path, path_size, "%s%s", from->folder, file)) return DIT_OK;
-    return diti_package_read(from->package, path, data, size, err);
-}
-
-static dit_result diti_folder_load(const diti_tokenizer_folder *from, const char *file, diti_tokenizer **out,
-                                   dit_error *err) {
-    char path[160], *data;
-    size_t size = 0;
-    dit_result result;
-    if (*out) return DIT_OK;
-    result = diti_folder_read(from, file, path, sizeof path, &data, &size, err);
-    if (result >= 0 && data) result = diti_tokenizer_load(from->env, data, size, path, out, err);
-    diti_free(from->env, data);
-    return result;
-}
-
-static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
-    char path[160], *vocabulary, *merges = NULL;
-    size_t vocabulary_size = 0, merges_size = 0;
-    dit_result result;
-    if (*out) return DIT_OK;
-    result = diti_folder_read(from, "merges.txt", path, sizeof path, &merges, &merges_size, err);
-    if (result < 0 || !merges) return result;
-    result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
-    if (result >= 0 && vocabulary)
-        result =
-            diti_tokenizer_load_merges(from->env, vocabulary, vocabulary_size, merges, merges_size, path, out, err);
-    else if (result >= 0)
-        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
-    diti_free(from->env, vocabulary);
-    diti_free(from->env, merges);
-    return result;
-}
-
-static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const char *file, diti_json **out,
-                                        dit_error *err) {
-    char path[160], *data;
-    size_t size = 0;
-    dit_result result = diti_folder_read(from, file, path, sizeof path, &data, &size, err);
-    if (result >= 0 && data) result = diti_json_parse(from->env, data, size, path, out, err);
-    diti_free(from->env, data);
-    return result;
-}
-
-/* "pad_token": "!" or {"content": "!", ...}. CLIP-G of SDXL and SD3 is padded with what stands for "!". */
-static dit_result diti_tokenizer_configure_padding(diti_tokenizer *tokenizer, const diti_json *config, dit_error *err) {
-    diti_settings settings = diti_settings_of(config, tokenizer->name, err), token;
-    const char *text;
-    const diti_json *value = diti_setting(&settings, "pad_token");
-    if (value && value->kind == DITI_JSON_OBJECT) {
-        token = diti_settings_of(value, tokenizer->name, err);
-        text = diti_setting_text(&token, "content", "");
-        settings.result = token.result;
-    } else {
-        text = diti_setting_text(&settings, "pad_token", "");
-    }
-    if (settings.result < 0) return settings.result;
-    if (!*text || tokenizer->kind == DITI_TOKENIZER_UNIGRAM) return DIT_OK;
-    return diti_tokenizer_special(tokenizer, text, &tokenizer->padding, err);
-}
-
-static void diti_tokenizer_configure_words(diti_tokenizer *tokenizer, diti_settings *settings) {
-    bool lower = diti_setting_bool(settings, "do_lower_case", true);
-    uint32_t lowers = tokenizer->rules & (DITI_CLEAN_LOWER | DITI_CLEAN_LOWER_SIGMA);
-    if (tokenizer->kind != DITI_TOKENIZER_WORDPIECE || !settings->object) return;
-    if (!lower) tokenizer->rules &= ~lowers;
-    if (!diti_setting_bool(settings, "strip_accents", lower)) tokenizer->rules &= ~(uint32_t)DITI_CLEAN_ACCENTS;
-    if (!diti_setting_bool(settings, "tokenize_chinese_chars", true))
-        tokenizer->rules &= ~(uint32_t)DITI_CLEAN_IDEOGRAPHS;
-}
-
-static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
-                                           uint32_t *limit, dit_error *err) {
-    diti_json *config = NULL, *map = NULL;
-    diti_settings settings;
-    double most;
-    char path[160] = "tokenizer_config.json";
-    dit_result result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
-    if (result >= 0) result = diti_folder_read_json(from, "special_tokens_map.json", &map, err);
-    diti_format(path, sizeof path, "%stokenizer_config.json", from->folder);
-    settings = diti_settings_of(result >= 0 ? config : NULL, path, err);
-    most = diti_setting_number(&settings, "model_max_length", 0, -(double)INFINITY, (double)INFINITY);
-    if (most >= 1 && most <= 4096) *limit = (uint32_t)most;
-    if (result >= 0 && tokenizer) diti_tokenizer_configure_words(tokenizer, &settings);
-    if (result >= 0) result = settings.result;
-    if (result >= 0 && tokenizer) {
-        result = diti_tokenizer_configure_padding(tokenizer, map, err);
-        if (result >= 0) result = diti_tokenizer_configure_padding(tokenizer, config, err);
-    }
-    diti_json_free(from->env, map);
-    diti_json_free(from->env, config);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const diti_package *package, const char *folder,
-                                                   diti_tokenizer **out, uint32_t *limit, dit_error *err) {
-    diti_tokenizer_folder from;
-    dit_result result;
-    from.env = env;
-    from.package = package;
-    from.folder = folder;
-    *out = NULL;
-    *limit = 0;
-    result = diti_folder_load(&from, "spiece.model", out, err);
-    if (result >= 0) result = diti_folder_load(&from, "tokenizer.json", out, err);
-    if (result >= 0) result = diti_folder_load_merges(&from, out, err);
-    if (result >= 0) result = diti_folder_load(&from, "vocab.txt", out, err);
-    if (result >= 0) result = diti_tokenizer_configure(&from, *out, limit, err);
-    if (result >= 0) return result;
-    diti_tokenizer_free(*out);
-    *out = NULL;
-    return result;
 }
 
 /* ==== src/text/unigram.c ==== */
@@ -23822,6 +23727,484 @@ DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, con
     }
     diti_lattice_free(&tokenizer->env, &lattice);
     diti_free(&tokenizer->env, normalized);
+    return result;
+}
+
+/* ==== src/text/bpe.c ==== */
+
+/* CLIP's byte-level BPE (docs/models.md 6.1). */
+
+/* --- merges by their two sides --- */
+static uint32_t diti_merge_slot(const diti_merge_index *index, int32_t left, int32_t right) {
+    uint32_t mask = (uint32_t)index->slot_count - 1;
+    uint32_t slot = ((uint32_t)left * 0x9e3779b1u ^ (uint32_t)right * 0x85ebca6bu) * 0xc2b2ae35u >> 7 & mask;
+    while (index->slots[slot]) {
+        const diti_merge *merge = &index->merges[index->slots[slot] - 1];
+        if (merge->left == left && merge->right == right) break;
+        slot = (slot + 1) & mask;
+    }
+    return slot;
+}
+
+static const diti_merge *diti_merge_find(const diti_merge_index *index, int32_t left, int32_t right) {
+    uint32_t found = index->slots[diti_merge_slot(index, left, right)];
+    return found ? &index->merges[found - 1] : NULL;
+}
+
+/* A merge that is named twice counts as the first of the two. */
+DIT_INTERNAL dit_result diti_merge_index_build(diti_tokenizer *tokenizer, dit_error *err) {
+    diti_merge_index *index = &tokenizer->merges;
+    size_t i;
+    index->slot_count = 16;
+    while (index->slot_count < index->count * 2) index->slot_count *= 2;
+    index->slots = (uint32_t *)diti_alloc_array(&tokenizer->env, index->slot_count, sizeof *index->slots);
+    if (!index->slots)
+        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the merges", tokenizer->name);
+    for (i = 0; i < index->count; i++) {
+        uint32_t slot = diti_merge_slot(index, index->merges[i].left, index->merges[i].right);
+        if (!index->slots[slot]) index->slots[slot] = (uint32_t)i + 1;
+    }
+    return DIT_OK;
+}
+
+/* --- finishing: bytes are spelled as printable characters; those that end a word have a suffix --- */
+static uint32_t diti_bpe_letter(uint32_t byte) {
+    bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    if (printable) return byte;
+    if (byte <= 32) return 256 + byte;
+    return byte == 173 ? 256 + 33 + 34 : 256 + 33 + (byte - 127);
+}
+
+DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
+    uint32_t byte;
+    dit_result result = diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err);
+    if (result >= 0) result = diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err);
+    tokenizer->padding = tokenizer->unknown = tokenizer->end;
+    for (byte = 0; byte < 256 && result >= 0; byte++) {
+        char text[8];
+        size_t length = diti_utf8_encode(diti_bpe_letter(byte), text);
+        memcpy(text + length, "</w>", 4);
+        tokenizer->byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length);
+        tokenizer->last_byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length + 4);
+        if (tokenizer->byte_ids[byte] < 0 || tokenizer->last_byte_ids[byte] < 0)
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece for byte %u%s", tokenizer->name,
+                             byte, tokenizer->byte_ids[byte] < 0 ? "" : " at the end of a word");
+    }
+    return result;
+}
+
+/* --- one word: symbols are joined, the pair of lowest rank first, of equal ones the leftmost --- */
+typedef struct diti_bpe_pair {
+    uint32_t rank, at;
+    int32_t left, right;
+} diti_bpe_pair;
+typedef struct diti_bpe_run {
+    const diti_tokenizer *tokenizer;
+    char *text;            /* the word, and a space behind it */
+    int32_t *ids;          /* of the symbol that begins at this byte; -1: none does */
+    uint32_t *next, *prev; /* bytes where its neighbours begin */
+    diti_bpe_pair *heap;
+    uint32_t length;
+    size_t heap_count;
+} diti_bpe_run;
+
+static bool diti_bpe_before(const diti_bpe_pair *a, const diti_bpe_pair *b) {
+    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
+}
+
+static void diti_bpe_push(diti_bpe_run *run, uint32_t at) {
+    diti_bpe_pair pair;
+    const diti_merge *merge;
+    size_t place = run->heap_count;
+    if (run->next[at] >= run->length) return;
+    pair.at = at;
+    pair.left = run->ids[at];
+    pair.right = run->ids[run->next[at]];
+    merge = diti_merge_find(&run->tokenizer->merges, pair.left, pair.right);
+    if (!merge) return;
+    pair.rank = merge->rank;
+    run->heap_count++;
+    while (place && diti_bpe_before(&pair, &run->heap[(place - 1) / 2])) {
+        run->heap[place] = run->heap[(place - 1) / 2];
+        place = (place - 1) / 2;
+    }
+    run->heap[place] = pair;
+}
+
+static diti_bpe_pair diti_bpe_pop(diti_bpe_run *run) {
+    diti_bpe_pair top = run->heap[0], last = run->heap[--run->heap_count];
+    size_t place = 0, child;
+    while ((child = place * 2 + 1) < run->heap_count) {
+        if (child + 1 < run->heap_count && diti_bpe_before(&run->heap[child + 1], &run->heap[child])) child++;
+        if (!diti_bpe_before(&run->heap[child], &last)) break;
+        run->heap[place] = run->heap[child];
+        place = child;
+    }
+    run->heap[place] = last;
+    return top;
+}
+
+/* A pair whose symbols have become others meanwhile is passed over. */
+static void diti_bpe_join(diti_bpe_run *run, const diti_bpe_pair *pair) {
+    uint32_t at = pair->at, right = run->next[at];
+    if (run->ids[at] != pair->left || right >= run->length || run->ids[right] != pair->right) return;
+    run->ids[at] = run->tokenizer->merges.merges[pair->rank].result;
+    run->ids[right] = -1;
+    run->next[at] = run->next[right];
+    if (run->next[at] < run->length) run->prev[run->next[at]] = at;
+    diti_bpe_push(run, at);
+    if (at) diti_bpe_push(run, run->prev[at]);
+}
+
+static void diti_bpe_word(diti_bpe_run *run, diti_token_sink *sink) {
+    const diti_tokenizer *tokenizer = run->tokenizer;
+    uint32_t i, length = run->length;
+    for (i = 0; i < length; i++) {
+        uint8_t byte = (uint8_t)run->text[i];
+        run->ids[i] = i + 1 == length ? tokenizer->last_byte_ids[byte] : tokenizer->byte_ids[byte];
+        run->next[i] = i + 1;
+        run->prev[i] = i ? i - 1 : 0;
+    }
+    run->heap_count = 0;
+    for (i = 0; i + 1 < length; i++) diti_bpe_push(run, i);
+    while (run->heap_count) {
+        diti_bpe_pair pair = diti_bpe_pop(run);
+        diti_bpe_join(run, &pair);
+    }
+    run->text[length] = ' ';
+    for (i = 0; i < length; i = run->next[i])
+        diti_token_emit(sink, run->ids[i], run->text + i, run->next[i] - i + (run->next[i] == length));
+}
+
+/* --- splitting text into words --- */
+static size_t diti_bpe_contraction(const diti_codes *text, size_t first) {
+    static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
+    size_t i, j;
+    if (text->at[first] != '\'') return 0;
+    for (i = 0; i < DITI_COUNT(endings); i++) {
+        size_t length = strlen(endings[i]);
+        for (j = 0; j < length && first + 1 + j < text->count; j++) {
+            if (text->at[first + 1 + j] != (uint32_t)endings[i][j]) break;
+        }
+        if (j == length) return 1 + length;
+    }
+    return 0;
+}
+
+/* Letters, one number, or what is neither. */
+static size_t diti_bpe_word_end(const diti_codes *text, size_t first) {
+    size_t end = first + diti_bpe_contraction(text, first);
+    uint8_t kind = text->kinds[first];
+    bool other = kind != DITI_UNICODE_LETTER && kind != DITI_UNICODE_NUMBER;
+    if (end > first) return end;
+    for (end = first + 1; end < text->count && kind != DITI_UNICODE_NUMBER; end++) {
+        uint8_t next = text->kinds[end];
+        if (other ? next == DITI_UNICODE_LETTER || next == DITI_UNICODE_NUMBER || next == DITI_UNICODE_SPACE
+                  : next != kind)
+            break;
+    }
+    return end;
+}
+
+static void diti_bpe_words(diti_bpe_run *run, const diti_codes *text, diti_token_sink *sink) {
+    size_t first, end, i;
+    for (first = 0; first < text->count; first = end) {
+        end = first + 1;
+        if (text->kinds[first] == DITI_UNICODE_SPACE) continue;
+        end = diti_bpe_word_end(text, first);
+        run->length = 0;
+        for (i = first; i < end; i++) run->length += diti_utf8_encode(text->at[i], run->text + run->length);
+        diti_bpe_word(run, sink);
+    }
+}
+
+static dit_result diti_bpe_run_create(const diti_tokenizer *tokenizer, size_t codes, diti_bpe_run *run,
+                                      dit_error *err) {
+    const diti_env *env = &tokenizer->env;
+    size_t bytes = codes * 4 + 4;
+    run->tokenizer = tokenizer;
+    run->text = (char *)diti_alloc(env, bytes);
+    run->ids = (int32_t *)diti_alloc_array(env, bytes, sizeof *run->ids);
+    run->next = (uint32_t *)diti_alloc_array(env, bytes, sizeof *run->next);
+    run->prev = (uint32_t *)diti_alloc_array(env, bytes, sizeof *run->prev);
+    run->heap = (diti_bpe_pair *)diti_alloc_array(env, bytes * 3, sizeof *run->heap); /* a join adds two at most */
+    if (run->text && run->ids && run->next && run->prev && run->heap) return DIT_OK;
+    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu characters",
+                     (unsigned long)codes);
+}
+
+static void diti_bpe_run_free(const diti_env *env, diti_bpe_run *run) {
+    diti_free(env, run->text);
+    diti_free(env, run->ids);
+    diti_free(env, run->next);
+    diti_free(env, run->prev);
+    diti_free(env, run->heap);
+}
+
+/* The most codes that stand without white space between them: no word is longer. */
+static size_t diti_bpe_longest(const diti_codes *text) {
+    size_t i, start = 0, longest = 0;
+    for (i = 0; i <= text->count; i++) {
+        if (i < text->count && text->kinds[i] != DITI_UNICODE_SPACE) continue;
+        if (i - start > longest) longest = i - start;
+        start = i + 1;
+    }
+    return longest;
+}
+
+DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
+                                        diti_token_sink *sink, dit_error *err) {
+    diti_codes codes;
+    diti_bpe_run run = DITI_ZERO;
+    dit_result result;
+    if (length == 0) return DIT_OK;
+    result = diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err);
+    if (result < 0) return result;
+    result = diti_bpe_run_create(tokenizer, diti_bpe_longest(&codes), &run, err);
+    if (result >= 0) diti_bpe_words(&run, &codes, sink);
+    diti_bpe_run_free(&tokenizer->env, &run);
+    diti_codes_free(&codes);
+    return result;
+}
+
+/* ==== src/text/wordpiece.c ==== */
+
+/* BERT's WordPiece (docs/models.md 6.3). */
+
+DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err) {
+    int32_t mask;
+    dit_error absent = DITI_ZERO;
+    dit_result result = diti_tokenizer_special(tokenizer, "[CLS]", &tokenizer->begin, err);
+    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[SEP]", &tokenizer->end, err);
+    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[PAD]", &tokenizer->padding, err);
+    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[UNK]", &tokenizer->unknown, err);
+    if (result < 0) return result;
+    result = diti_tokenizer_special(tokenizer, "[MASK]", &mask, &absent); /* not needed */
+    if (result != DIT_ERROR_OUT_OF_HOST_MEMORY) return DIT_OK;
+    return diti_fail(err, result, "%s", absent.message);
+}
+
+/* --- words --- */
+/* Unicode's punctuation, and all ASCII that is neither letter nor digit. */
+static bool diti_wordpiece_is_punctuation(const diti_codes *codes, size_t at) {
+    uint8_t kind = codes->kinds[at];
+    return kind == DITI_UNICODE_PUNCTUATION || (kind == DITI_UNICODE_OTHER && codes->at[at] < 0x80);
+}
+
+/* The longest piece at text, behind "##" where it goes on with a word; 0: none. */
+static size_t diti_wordpiece_longest(const diti_tokenizer *tokenizer, const char *text, size_t length, bool goes_on,
+                                     int32_t *id) {
+    diti_piece_range range = diti_piece_range_all(&tokenizer->words);
+    size_t i, found = 0;
+    if (goes_on && (!diti_piece_range_narrow(&tokenizer->words, &range, '#') ||
+                    !diti_piece_range_narrow(&tokenizer->words, &range, '#')))
+        return 0;
+    for (i = 0; i < length && diti_piece_range_narrow(&tokenizer->words, &range, text[i]); i++) {
+        const diti_piece *piece = diti_piece_range_exact(&tokenizer->words, &range);
+        if (!piece) continue;
+        found = i + 1;
+        *id = piece->id;
+    }
+    return found;
+}
+
+/* text: a space, then the word of length bytes. */
+static void diti_wordpiece_word(const diti_tokenizer *tokenizer, const char *text, size_t length, size_t characters,
+                                diti_token_sink *sink) {
+    int32_t ids[DITI_WORD_LIMIT];
+    size_t ends[DITI_WORD_LIMIT], at = 0, count = 0, i;
+    bool known = characters <= DITI_WORD_LIMIT;
+    while (known && at < length) {
+        size_t size = diti_wordpiece_longest(tokenizer, text + 1 + at, length - at, at > 0, &ids[count]);
+        known = size > 0;
+        at += size;
+        if (known) ends[count++] = at; /* a piece is at least one character: vocabularies are UTF-8 */
+        if (count == DITI_WORD_LIMIT && at < length) known = false;
+    }
+    if (!known) diti_token_emit(sink, tokenizer->unknown, text, length + 1);
+    for (i = 0; known && i < count; i++) {
+        size_t from = i ? ends[i - 1] + 1 : 0;
+        diti_token_emit(sink, ids[i], text + from, ends[i] + 1 - from);
+    }
+}
+
+static void diti_wordpiece_words(const diti_tokenizer *tokenizer, const diti_codes *codes, char *text,
+                                 diti_token_sink *sink) {
+    size_t first, end, length, i;
+    text[0] = ' ';
+    for (first = 0; first < codes->count; first = end) {
+        bool single = diti_wordpiece_is_punctuation(codes, first);
+        end = first + 1;
+        if (codes->kinds[first] == DITI_UNICODE_SPACE) continue;
+        while (!single && end < codes->count && codes->kinds[end] != DITI_UNICODE_SPACE &&
+               !diti_wordpiece_is_punctuation(codes, end))
+            end++;
+        for (length = 0, i = first; i < end; i++) length += diti_utf8_encode(codes->at[i], text + 1 + length);
+        diti_wordpiece_word(tokenizer, text, length, end - first, sink);
+    }
+}
+
+DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
+                                              diti_token_sink *sink, dit_error *err) {
+    diti_codes codes;
+    char *word;
+    dit_result result;
+    if (length == 0) return DIT_OK;
+    result = diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err);
+    if (result < 0) return result;
+    word = (char *)diti_alloc(&tokenizer->env, codes.count * 4 + 2);
+    if (word)
+        diti_wordpiece_words(tokenizer, &codes, word, sink);
+    else
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu bytes",
+                           (unsigned long)length);
+    diti_free(&tokenizer->env, word);
+    diti_codes_free(&codes);
+    return result;
+}
+
+/* ==== src/text/encode.c ==== */
+/* From a prompt to ids: special pieces in the text, weights, begin, end and padding, whatever the kind of tokenizer. */
+
+DIT_INTERNAL dit_result diti_tokenizer_finish(diti_tokenizer *tokenizer, dit_error *err) {
+    diti_piece_index_sort(&tokenizer->words);
+    diti_piece_index_sort(&tokenizer->specials);
+    if (tokenizer->words.count == 0)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece of text", tokenizer->name);
+    switch (tokenizer->kind) {
+    case DITI_TOKENIZER_UNIGRAM: return diti_unigram_finish(tokenizer, err);
+    case DITI_TOKENIZER_CLIP: return diti_bpe_finish(tokenizer, err);
+    case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_finish(tokenizer, err);
+    }
+    return DIT_OK;
+}
+
+static dit_result diti_tokenizer_encode_text(const diti_tokenizer *tokenizer, const char *text, size_t length,
+                                             diti_token_sink *sink, dit_error *err) {
+    switch (tokenizer->kind) {
+    case DITI_TOKENIZER_UNIGRAM: return diti_unigram_encode(tokenizer, text, length, sink, err);
+    case DITI_TOKENIZER_CLIP: return diti_bpe_encode(tokenizer, text, length, sink, err);
+    case DITI_TOKENIZER_WORDPIECE: return diti_wordpiece_encode(tokenizer, text, length, sink, err);
+    }
+    return DIT_OK;
+}
+
+/* Text between special pieces is encoded piece by piece, as transformers does. */
+static dit_result diti_tokenizer_encode_part(const diti_tokenizer *tokenizer, const char *text, size_t length,
+                                             diti_token_sink *sink, dit_error *err) {
+    size_t start = 0, position = 0;
+    while (position < length) {
+        const diti_piece *special = diti_piece_longest(&tokenizer->specials, text + position, length - position);
+        dit_result result;
+        if (!special) {
+            position++;
+            continue;
+        }
+        result = diti_tokenizer_encode_text(tokenizer, text + start, position - start, sink, err);
+        if (result < 0) return result;
+        diti_token_emit(sink, special->id, special->text, special->length);
+        start = position += special->length;
+    }
+    return diti_tokenizer_encode_text(tokenizer, text + start, length - start, sink, err);
+}
+
+static dit_result diti_tokenizer_encode_weighted(const diti_tokenizer *tokenizer, const char *text,
+                                                 diti_token_sink *sink, dit_error *err) {
+    diti_prompt prompt = DITI_ZERO;
+    dit_result result = diti_prompt_parse(&tokenizer->env, text, strlen(text), &prompt, err);
+    size_t i;
+    for (i = 0; i < prompt.count && result >= 0; i++) {
+        const diti_prompt_part *part = &prompt.parts[i];
+        sink->weight = (float)part->weight;
+        result = diti_tokenizer_encode_part(tokenizer, prompt.text + part->first, part->length, sink, err);
+    }
+    diti_prompt_free(&tokenizer->env, &prompt);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_encode(const diti_tokenizer *tokenizer, const char *text, diti_tokens *out,
+                                              dit_error *err) {
+    diti_token_sink sink = DITI_ZERO;
+    uint32_t framing = tokenizer->begin >= 0 ? 2 : 1, i;
+    dit_result result;
+    if (out->capacity < framing)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: room for at least %u tokens is needed", tokenizer->name,
+                         framing);
+    out->count = out->lost = 0;
+    out->lost_more = false;
+    out->lost_text[0] = 0;
+    for (i = 0; i < out->capacity && out->weights; i++) out->weights[i] = 1.0f;
+    sink.tokens = out;
+    sink.room = out->capacity - 1; /* the end token always fits */
+    sink.weight = 1.0f;
+    if (!text) text = "";
+    if (tokenizer->begin >= 0) diti_token_emit(&sink, tokenizer->begin, "", 0);
+    if (out->weights)
+        result = diti_tokenizer_encode_weighted(tokenizer, text, &sink, err);
+    else
+        result = diti_tokenizer_encode_part(tokenizer, text, strlen(text), &sink, err);
+    if (result < 0) return result;
+    for (i = (uint32_t)strlen(out->lost_text); i > 0 && out->lost_text[i - 1] == ' '; i--) out->lost_text[i - 1] = 0;
+    out->ids[out->count++] = tokenizer->end;
+    for (i = out->count; i < out->capacity; i++) out->ids[i] = tokenizer->padding;
+    return DIT_OK;
+}
+
+/* ==== src/text/vocabulary.c ==== */
+/* Vocabularies {"piece": id, ...} with added tokens [{"id": id, "content": "piece"}, ...]. */
+
+static bool diti_vocabulary_id(const diti_json *value, uint64_t *id) {
+    return diti_json_u64(value, id) && *id <= INT32_MAX;
+}
+
+static bool diti_vocabulary_added(const diti_json *token, const diti_json **content, uint64_t *id) {
+    *content = diti_json_get(token, "content");
+    return *content && (*content)->kind == DITI_JSON_STRING && diti_vocabulary_id(diti_json_get(token, "id"), id);
+}
+
+static dit_result diti_vocabulary_measure(const diti_json *words, const diti_json *added, const char *name,
+                                          uint64_t *count, uint64_t *bytes, dit_error *err) {
+    const diti_json *item, *content;
+    uint64_t id;
+    if (!words || words->kind != DITI_JSON_OBJECT)
+        return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary is no object of pieces", name);
+    for (item = words->first; item; item = item->next) {
+        if (!diti_vocabulary_id(item, &id))
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: piece \"%.60s\" has no id", name, item->key);
+        *bytes += item->key_length;
+        *count += 1;
+    }
+    for (item = added ? added->first : NULL; item; item = item->next) {
+        if (!diti_vocabulary_added(item, &content, &id))
+            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: an entry of added_tokens has no content or no id", name);
+        *bytes += content->text_length;
+        *count += 1;
+    }
+    return DIT_OK;
+}
+
+DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
+                                               const diti_json *added, const char *name, diti_tokenizer **out,
+                                               dit_error *err) {
+    diti_tokenizer *tokenizer = NULL;
+    const diti_json *item, *content;
+    uint64_t count = 0, bytes = 0, id = 0;
+    dit_result result = diti_vocabulary_measure(words, added, name, &count, &bytes, err);
+    if (result >= 0) result = diti_tokenizer_create(env, kind, name, count, bytes, &tokenizer, err);
+    for (item = result >= 0 ? words->first : NULL; item && result >= 0; item = item->next) {
+        diti_vocabulary_id(item, &id);
+        result = diti_tokenizer_add(tokenizer, item->key, item->key_length, (int32_t)id, 0.0f, DITI_PIECE_NORMAL, err);
+    }
+    for (item = added ? added->first : NULL; item && result >= 0; item = item->next) {
+        diti_vocabulary_added(item, &content, &id);
+        result = diti_tokenizer_add(tokenizer, content->text, content->text_length, (int32_t)id, 0.0f,
+                                    DITI_PIECE_CONTROL, err);
+    }
+    if (result >= 0) result = diti_tokenizer_finish(tokenizer, err);
+    if (result >= 0)
+        *out = tokenizer;
+    else
+        diti_tokenizer_free(tokenizer);
     return result;
 }
 
@@ -24380,44 +24763,10 @@ DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti
     return result;
 }
 
-/* ==== src/text/bpe.c ==== */
-
-/* CLIP's byte-level BPE (docs/models.md 6.1). */
+/* ==== src/text/bpe_files.c ==== */
+/* Files that hold a byte-level BPE tokenizer: CLIP's. */
 
 #define DITI_MERGE_LIMIT (4u << 20)
-
-/* --- merges by their two sides --- */
-static uint32_t diti_merge_slot(const diti_merge_index *index, int32_t left, int32_t right) {
-    uint32_t mask = (uint32_t)index->slot_count - 1;
-    uint32_t slot = ((uint32_t)left * 0x9e3779b1u ^ (uint32_t)right * 0x85ebca6bu) * 0xc2b2ae35u >> 7 & mask;
-    while (index->slots[slot]) {
-        const diti_merge *merge = &index->merges[index->slots[slot] - 1];
-        if (merge->left == left && merge->right == right) break;
-        slot = (slot + 1) & mask;
-    }
-    return slot;
-}
-
-static const diti_merge *diti_merge_find(const diti_merge_index *index, int32_t left, int32_t right) {
-    uint32_t found = index->slots[diti_merge_slot(index, left, right)];
-    return found ? &index->merges[found - 1] : NULL;
-}
-
-/* A merge that is named twice counts as the first of the two. */
-static dit_result diti_merge_index_build(diti_tokenizer *tokenizer, dit_error *err) {
-    diti_merge_index *index = &tokenizer->merges;
-    size_t i;
-    index->slot_count = 16;
-    while (index->slot_count < index->count * 2) index->slot_count *= 2;
-    index->slots = (uint32_t *)diti_alloc_array(&tokenizer->env, index->slot_count, sizeof *index->slots);
-    if (!index->slots)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the merges", tokenizer->name);
-    for (i = 0; i < index->count; i++) {
-        uint32_t slot = diti_merge_slot(index, index->merges[i].left, index->merges[i].right);
-        if (!index->slots[slot]) index->slots[slot] = (uint32_t)i + 1;
-    }
-    return DIT_OK;
-}
 
 static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, size_t left_length, const char *right,
                                  size_t right_length, dit_error *err) {
@@ -24453,206 +24802,6 @@ static dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *lin
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %lu is no pair of pieces", tokenizer->name,
                          (unsigned long)tokenizer->merges.count + 1);
     return diti_merge_add(tokenizer, line, (size_t)(space - line), space + 1, length - (size_t)(space - line) - 1, err);
-}
-
-/* --- finishing: bytes are spelled as printable characters; those that end a word have a suffix --- */
-static uint32_t diti_bpe_letter(uint32_t byte) {
-    bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-    if (printable) return byte;
-    if (byte <= 32) return 256 + byte;
-    return byte == 173 ? 256 + 33 + 34 : 256 + 33 + (byte - 127);
-}
-
-DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
-    uint32_t byte;
-    dit_result result = diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err);
-    if (result >= 0) result = diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err);
-    tokenizer->padding = tokenizer->unknown = tokenizer->end;
-    for (byte = 0; byte < 256 && result >= 0; byte++) {
-        char text[8];
-        size_t length = diti_utf8_encode(diti_bpe_letter(byte), text);
-        memcpy(text + length, "</w>", 4);
-        tokenizer->byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length);
-        tokenizer->last_byte_ids[byte] = diti_piece_find(&tokenizer->words, text, length + 4);
-        if (tokenizer->byte_ids[byte] < 0 || tokenizer->last_byte_ids[byte] < 0)
-            return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece for byte %u%s", tokenizer->name,
-                             byte, tokenizer->byte_ids[byte] < 0 ? "" : " at the end of a word");
-    }
-    return result;
-}
-
-/* --- one word: symbols are joined, the pair of lowest rank first, of equal ones the leftmost --- */
-typedef struct diti_bpe_pair {
-    uint32_t rank, at;
-    int32_t left, right;
-} diti_bpe_pair;
-typedef struct diti_bpe_run {
-    const diti_tokenizer *tokenizer;
-    char *text;            /* the word, and a space behind it */
-    int32_t *ids;          /* of the symbol that begins at this byte; -1: none does */
-    uint32_t *next, *prev; /* bytes where its neighbours begin */
-    diti_bpe_pair *heap;
-    uint32_t length;
-    size_t heap_count;
-} diti_bpe_run;
-
-static bool diti_bpe_before(const diti_bpe_pair *a, const diti_bpe_pair *b) {
-    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
-}
-
-static void diti_bpe_push(diti_bpe_run *run, uint32_t at) {
-    diti_bpe_pair pair;
-    const diti_merge *merge;
-    size_t place = run->heap_count;
-    if (run->next[at] >= run->length) return;
-    pair.at = at;
-    pair.left = run->ids[at];
-    pair.right = run->ids[run->next[at]];
-    merge = diti_merge_find(&run->tokenizer->merges, pair.left, pair.right);
-    if (!merge) return;
-    pair.rank = merge->rank;
-    run->heap_count++;
-    while (place && diti_bpe_before(&pair, &run->heap[(place - 1) / 2])) {
-        run->heap[place] = run->heap[(place - 1) / 2];
-        place = (place - 1) / 2;
-    }
-    run->heap[place] = pair;
-}
-
-static diti_bpe_pair diti_bpe_pop(diti_bpe_run *run) {
-    diti_bpe_pair top = run->heap[0], last = run->heap[--run->heap_count];
-    size_t place = 0, child;
-    while ((child = place * 2 + 1) < run->heap_count) {
-        if (child + 1 < run->heap_count && diti_bpe_before(&run->heap[child + 1], &run->heap[child])) child++;
-        if (!diti_bpe_before(&run->heap[child], &last)) break;
-        run->heap[place] = run->heap[child];
-        place = child;
-    }
-    run->heap[place] = last;
-    return top;
-}
-
-/* A pair whose symbols have become others meanwhile is passed over. */
-static void diti_bpe_join(diti_bpe_run *run, const diti_bpe_pair *pair) {
-    uint32_t at = pair->at, right = run->next[at];
-    if (run->ids[at] != pair->left || right >= run->length || run->ids[right] != pair->right) return;
-    run->ids[at] = run->tokenizer->merges.merges[pair->rank].result;
-    run->ids[right] = -1;
-    run->next[at] = run->next[right];
-    if (run->next[at] < run->length) run->prev[run->next[at]] = at;
-    diti_bpe_push(run, at);
-    if (at) diti_bpe_push(run, run->prev[at]);
-}
-
-static void diti_bpe_word(diti_bpe_run *run, diti_token_sink *sink) {
-    const diti_tokenizer *tokenizer = run->tokenizer;
-    uint32_t i, length = run->length;
-    for (i = 0; i < length; i++) {
-        uint8_t byte = (uint8_t)run->text[i];
-        run->ids[i] = i + 1 == length ? tokenizer->last_byte_ids[byte] : tokenizer->byte_ids[byte];
-        run->next[i] = i + 1;
-        run->prev[i] = i ? i - 1 : 0;
-    }
-    run->heap_count = 0;
-    for (i = 0; i + 1 < length; i++) diti_bpe_push(run, i);
-    while (run->heap_count) {
-        diti_bpe_pair pair = diti_bpe_pop(run);
-        diti_bpe_join(run, &pair);
-    }
-    run->text[length] = ' ';
-    for (i = 0; i < length; i = run->next[i])
-        diti_token_emit(sink, run->ids[i], run->text + i, run->next[i] - i + (run->next[i] == length));
-}
-
-/* --- splitting text into words --- */
-static size_t diti_bpe_contraction(const diti_codes *text, size_t first) {
-    static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
-    size_t i, j;
-    if (text->at[first] != '\'') return 0;
-    for (i = 0; i < DITI_COUNT(endings); i++) {
-        size_t length = strlen(endings[i]);
-        for (j = 0; j < length && first + 1 + j < text->count; j++) {
-            if (text->at[first + 1 + j] != (uint32_t)endings[i][j]) break;
-        }
-        if (j == length) return 1 + length;
-    }
-    return 0;
-}
-
-/* Letters, one number, or what is neither. */
-static size_t diti_bpe_word_end(const diti_codes *text, size_t first) {
-    size_t end = first + diti_bpe_contraction(text, first);
-    uint8_t kind = text->kinds[first];
-    bool other = kind != DITI_UNICODE_LETTER && kind != DITI_UNICODE_NUMBER;
-    if (end > first) return end;
-    for (end = first + 1; end < text->count && kind != DITI_UNICODE_NUMBER; end++) {
-        uint8_t next = text->kinds[end];
-        if (other ? next == DITI_UNICODE_LETTER || next == DITI_UNICODE_NUMBER || next == DITI_UNICODE_SPACE
-                  : next != kind)
-            break;
-    }
-    return end;
-}
-
-static void diti_bpe_words(diti_bpe_run *run, const diti_codes *text, diti_token_sink *sink) {
-    size_t first, end, i;
-    for (first = 0; first < text->count; first = end) {
-        end = first + 1;
-        if (text->kinds[first] == DITI_UNICODE_SPACE) continue;
-        end = diti_bpe_word_end(text, first);
-        run->length = 0;
-        for (i = first; i < end; i++) run->length += diti_utf8_encode(text->at[i], run->text + run->length);
-        diti_bpe_word(run, sink);
-    }
-}
-
-static dit_result diti_bpe_run_create(const diti_tokenizer *tokenizer, size_t codes, diti_bpe_run *run,
-                                      dit_error *err) {
-    const diti_env *env = &tokenizer->env;
-    size_t bytes = codes * 4 + 4;
-    run->tokenizer = tokenizer;
-    run->text = (char *)diti_alloc(env, bytes);
-    run->ids = (int32_t *)diti_alloc_array(env, bytes, sizeof *run->ids);
-    run->next = (uint32_t *)diti_alloc_array(env, bytes, sizeof *run->next);
-    run->prev = (uint32_t *)diti_alloc_array(env, bytes, sizeof *run->prev);
-    run->heap = (diti_bpe_pair *)diti_alloc_array(env, bytes * 3, sizeof *run->heap); /* a join adds two at most */
-    if (run->text && run->ids && run->next && run->prev && run->heap) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu characters",
-                     (unsigned long)codes);
-}
-
-static void diti_bpe_run_free(const diti_env *env, diti_bpe_run *run) {
-    diti_free(env, run->text);
-    diti_free(env, run->ids);
-    diti_free(env, run->next);
-    diti_free(env, run->prev);
-    diti_free(env, run->heap);
-}
-
-/* The most codes that stand without white space between them: no word is longer. */
-static size_t diti_bpe_longest(const diti_codes *text) {
-    size_t i, start = 0, longest = 0;
-    for (i = 0; i <= text->count; i++) {
-        if (i < text->count && text->kinds[i] != DITI_UNICODE_SPACE) continue;
-        if (i - start > longest) longest = i - start;
-        start = i + 1;
-    }
-    return longest;
-}
-
-DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
-                                        diti_token_sink *sink, dit_error *err) {
-    diti_codes codes;
-    diti_bpe_run run = DITI_ZERO;
-    dit_result result;
-    if (length == 0) return DIT_OK;
-    result = diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err);
-    if (result < 0) return result;
-    result = diti_bpe_run_create(tokenizer, diti_bpe_longest(&codes), &run, err);
-    if (result >= 0) diti_bpe_words(&run, &codes, sink);
-    diti_bpe_run_free(&tokenizer->env, &run);
-    diti_codes_free(&codes);
-    return result;
 }
 
 /* --- vocab.json and merges.txt: what transformers' CLIPTokenizer does without ftfy --- */
@@ -24786,103 +24935,8 @@ DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json 
     return result;
 }
 
-/* ==== src/text/wordpiece.c ==== */
-
-/* BERT's WordPiece (docs/models.md 6.3). */
-
-#define DITI_WORD_LIMIT 100u /* longer words are unknown */
-
-DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err) {
-    int32_t mask;
-    dit_error absent = DITI_ZERO;
-    dit_result result = diti_tokenizer_special(tokenizer, "[CLS]", &tokenizer->begin, err);
-    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[SEP]", &tokenizer->end, err);
-    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[PAD]", &tokenizer->padding, err);
-    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[UNK]", &tokenizer->unknown, err);
-    if (result < 0) return result;
-    result = diti_tokenizer_special(tokenizer, "[MASK]", &mask, &absent); /* not needed */
-    if (result != DIT_ERROR_OUT_OF_HOST_MEMORY) return DIT_OK;
-    return diti_fail(err, result, "%s", absent.message);
-}
-
-/* --- words --- */
-/* Unicode's punctuation, and all ASCII that is neither letter nor digit. */
-static bool diti_wordpiece_is_punctuation(const diti_codes *codes, size_t at) {
-    uint8_t kind = codes->kinds[at];
-    return kind == DITI_UNICODE_PUNCTUATION || (kind == DITI_UNICODE_OTHER && codes->at[at] < 0x80);
-}
-
-/* The longest piece at text, behind "##" where it goes on with a word; 0: none. */
-static size_t diti_wordpiece_longest(const diti_tokenizer *tokenizer, const char *text, size_t length, bool goes_on,
-                                     int32_t *id) {
-    diti_piece_range range = diti_piece_range_all(&tokenizer->words);
-    size_t i, found = 0;
-    if (goes_on && (!diti_piece_range_narrow(&tokenizer->words, &range, '#') ||
-                    !diti_piece_range_narrow(&tokenizer->words, &range, '#')))
-        return 0;
-    for (i = 0; i < length && diti_piece_range_narrow(&tokenizer->words, &range, text[i]); i++) {
-        const diti_piece *piece = diti_piece_range_exact(&tokenizer->words, &range);
-        if (!piece) continue;
-        found = i + 1;
-        *id = piece->id;
-    }
-    return found;
-}
-
-/* text: a space, then the word of length bytes. */
-static void diti_wordpiece_word(const diti_tokenizer *tokenizer, const char *text, size_t length, size_t characters,
-                                diti_token_sink *sink) {
-    int32_t ids[DITI_WORD_LIMIT];
-    size_t ends[DITI_WORD_LIMIT], at = 0, count = 0, i;
-    bool known = characters <= DITI_WORD_LIMIT;
-    while (known && at < length) {
-        size_t size = diti_wordpiece_longest(tokenizer, text + 1 + at, length - at, at > 0, &ids[count]);
-        known = size > 0;
-        at += size;
-        if (known) ends[count++] = at; /* a piece is at least one character: vocabularies are UTF-8 */
-        if (count == DITI_WORD_LIMIT && at < length) known = false;
-    }
-    if (!known) diti_token_emit(sink, tokenizer->unknown, text, length + 1);
-    for (i = 0; known && i < count; i++) {
-        size_t from = i ? ends[i - 1] + 1 : 0;
-        diti_token_emit(sink, ids[i], text + from, ends[i] + 1 - from);
-    }
-}
-
-static void diti_wordpiece_words(const diti_tokenizer *tokenizer, const diti_codes *codes, char *text,
-                                 diti_token_sink *sink) {
-    size_t first, end, length, i;
-    text[0] = ' ';
-    for (first = 0; first < codes->count; first = end) {
-        bool single = diti_wordpiece_is_punctuation(codes, first);
-        end = first + 1;
-        if (codes->kinds[first] == DITI_UNICODE_SPACE) continue;
-        while (!single && end < codes->count && codes->kinds[end] != DITI_UNICODE_SPACE &&
-               !diti_wordpiece_is_punctuation(codes, end))
-            end++;
-        for (length = 0, i = first; i < end; i++) length += diti_utf8_encode(codes->at[i], text + 1 + length);
-        diti_wordpiece_word(tokenizer, text, length, end - first, sink);
-    }
-}
-
-DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
-                                              diti_token_sink *sink, dit_error *err) {
-    diti_codes codes;
-    char *word;
-    dit_result result;
-    if (length == 0) return DIT_OK;
-    result = diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err);
-    if (result < 0) return result;
-    word = (char *)diti_alloc(&tokenizer->env, codes.count * 4 + 2);
-    if (word)
-        diti_wordpiece_words(tokenizer, &codes, word, sink);
-    else
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu bytes",
-                           (unsigned long)length);
-    diti_free(&tokenizer->env, word);
-    diti_codes_free(&codes);
-    return result;
-}
+/* ==== src/text/wordpiece_files.c ==== */
+/* Files that hold a WordPiece tokenizer: BERT's. */
 
 /* --- vocab.txt: a piece a line; what transformers' BertTokenizer does --- */
 static size_t diti_vocab_line(const char *text, size_t size, size_t first, size_t *length) {
@@ -24961,6 +25015,172 @@ DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti
     return result;
 }
 
+/* ==== src/text/tokenizer_files.c ==== */
+
+/* Which tokenizer a file or folder holds. */
+
+/* --- single files --- */
+static dit_result diti_tokenizer_load_json(const diti_env *env, const void *data, size_t size, const char *name,
+                                           diti_tokenizer **out, dit_error *err) {
+    diti_json *root = NULL;
+    diti_settings model;
+    const char *type;
+    dit_result result = diti_json_parse(env, (const char *)data, size, name, &root, err);
+    if (result < 0) return result;
+    model = diti_settings_of(diti_json_get(root, "model"), name, err);
+    type = diti_setting_text(&model, "type", "Unigram");
+    if (model.result < 0)
+        result = model.result;
+    else if (diti_equal(type, "Unigram"))
+        result = diti_unigram_load_json(env, root, name, out, err);
+    else if (diti_equal(type, "BPE"))
+        result = diti_bpe_load_json(env, root, name, out, err);
+    else if (diti_equal(type, "WordPiece"))
+        result = diti_wordpiece_load_json(env, root, name, out, err);
+    else
+        result = diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
+                           "%s: a tokenizer of type %.60s; only Unigram, BPE and WordPiece are supported", name, type);
+    diti_json_free(env, root);
+    return result;
+}
+
+/* A ModelProto begins with the tag of its first piece (a line feed), JSON with a brace, vocab.txt with "[PAD]". */
+DIT_INTERNAL dit_result diti_tokenizer_load(const diti_env *env, const void *data, size_t size, const char *name,
+                                            diti_tokenizer **out, dit_error *err) {
+    const char *text = (const char *)data;
+    size_t i = 0;
+    while (i < size && text[0] != '\n' && (text[i] == ' ' || text[i] == '\r' || text[i] == '\n' || text[i] == '\t'))
+        i++;
+    if (i < size && text[i] == '{') return diti_tokenizer_load_json(env, data, size, name, out, err);
+    if (i < size && text[i] == '[') return diti_wordpiece_load_text(env, text, size, name, out, err);
+    return diti_tokenizer_load_spiece(env, data, size, name, out, err);
+}
+
+/* --- folders --- */
+typedef struct diti_tokenizer_folder {
+    const diti_env *env;
+    const diti_package *package;
+    const char *folder;
+} diti_tokenizer_folder;
+
+/* *data stays NULL where there is no such file. */
+static dit_result diti_folder_read(const diti_tokenizer_folder *from, const char *file, char *path, size_t path_size,
+                                   char **data, size_t *size, dit_error *err) {
+    *data = NULL;
+    if (!diti_format(path, path_size, "%s%s", from->folder, file)) return DIT_OK;
+    return diti_package_read(from->package, path, data, size, err);
+}
+
+static dit_result diti_folder_load(const diti_tokenizer_folder *from, const char *file, diti_tokenizer **out,
+                                   dit_error *err) {
+    char path[160], *data;
+    size_t size = 0;
+    dit_result result;
+    if (*out) return DIT_OK;
+    result = diti_folder_read(from, file, path, sizeof path, &data, &size, err);
+    if (result >= 0 && data) result = diti_tokenizer_load(from->env, data, size, path, out, err);
+    diti_free(from->env, data);
+    return result;
+}
+
+static dit_result diti_folder_load_merges(const diti_tokenizer_folder *from, diti_tokenizer **out, dit_error *err) {
+    char path[160], *vocabulary, *merges = NULL;
+    size_t vocabulary_size = 0, merges_size = 0;
+    dit_result result;
+    if (*out) return DIT_OK;
+    result = diti_folder_read(from, "merges.txt", path, sizeof path, &merges, &merges_size, err);
+    if (result < 0 || !merges) return result;
+    result = diti_folder_read(from, "vocab.json", path, sizeof path, &vocabulary, &vocabulary_size, err);
+    if (result >= 0 && vocabulary)
+        result =
+            diti_tokenizer_load_merges(from->env, vocabulary, vocabulary_size, merges, merges_size, path, out, err);
+    else if (result >= 0)
+        result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s is missing; merges.txt beside it needs it", path);
+    diti_free(from->env, vocabulary);
+    diti_free(from->env, merges);
+    return result;
+}
+
+static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const char *file, diti_json **out,
+                                        dit_error *err) {
+    char path[160], *data;
+    size_t size = 0;
+    dit_result result = diti_folder_read(from, file, path, sizeof path, &data, &size, err);
+    if (result >= 0 && data) result = diti_json_parse(from->env, data, size, path, out, err);
+    diti_free(from->env, data);
+    return result;
+}
+
+/* "pad_token": "!" or {"content": "!", ...}. CLIP-G of SDXL and SD3 is padded with what stands for "!". */
+static dit_result diti_tokenizer_configure_padding(diti_tokenizer *tokenizer, const diti_json *config, dit_error *err) {
+    diti_settings settings = diti_settings_of(config, tokenizer->name, err), token;
+    const char *text;
+    const diti_json *value = diti_setting(&settings, "pad_token");
+    if (value && value->kind == DITI_JSON_OBJECT) {
+        token = diti_settings_of(value, tokenizer->name, err);
+        text = diti_setting_text(&token, "content", "");
+        settings.result = token.result;
+    } else {
+        text = diti_setting_text(&settings, "pad_token", "");
+    }
+    if (settings.result < 0) return settings.result;
+    if (!*text || tokenizer->kind == DITI_TOKENIZER_UNIGRAM) return DIT_OK;
+    return diti_tokenizer_special(tokenizer, text, &tokenizer->padding, err);
+}
+
+static void diti_tokenizer_configure_words(diti_tokenizer *tokenizer, diti_settings *settings) {
+    bool lower = diti_setting_bool(settings, "do_lower_case", true);
+    uint32_t lowers = tokenizer->rules & (DITI_CLEAN_LOWER | DITI_CLEAN_LOWER_SIGMA);
+    if (tokenizer->kind != DITI_TOKENIZER_WORDPIECE || !settings->object) return;
+    if (!lower) tokenizer->rules &= ~lowers;
+    if (!diti_setting_bool(settings, "strip_accents", lower)) tokenizer->rules &= ~(uint32_t)DITI_CLEAN_ACCENTS;
+    if (!diti_setting_bool(settings, "tokenize_chinese_chars", true))
+        tokenizer->rules &= ~(uint32_t)DITI_CLEAN_IDEOGRAPHS;
+}
+
+static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
+                                           uint32_t *limit, dit_error *err) {
+    diti_json *config = NULL, *map = NULL;
+    diti_settings settings;
+    double most;
+    char path[160] = "tokenizer_config.json";
+    dit_result result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
+    if (result >= 0) result = diti_folder_read_json(from, "special_tokens_map.json", &map, err);
+    diti_format(path, sizeof path, "%stokenizer_config.json", from->folder);
+    settings = diti_settings_of(result >= 0 ? config : NULL, path, err);
+    most = diti_setting_number(&settings, "model_max_length", 0, -(double)INFINITY, (double)INFINITY);
+    if (most >= 1 && most <= 4096) *limit = (uint32_t)most;
+    if (result >= 0 && tokenizer) diti_tokenizer_configure_words(tokenizer, &settings);
+    if (result >= 0) result = settings.result;
+    if (result >= 0 && tokenizer) {
+        result = diti_tokenizer_configure_padding(tokenizer, map, err);
+        if (result >= 0) result = diti_tokenizer_configure_padding(tokenizer, config, err);
+    }
+    diti_json_free(from->env, map);
+    diti_json_free(from->env, config);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const diti_package *package, const char *folder,
+                                                   diti_tokenizer **out, uint32_t *limit, dit_error *err) {
+    diti_tokenizer_folder from;
+    dit_result result;
+    from.env = env;
+    from.package = package;
+    from.folder = folder;
+    *out = NULL;
+    *limit = 0;
+    result = diti_folder_load(&from, "spiece.model", out, err);
+    if (result >= 0) result = diti_folder_load(&from, "tokenizer.json", out, err);
+    if (result >= 0) result = diti_folder_load_merges(&from, out, err);
+    if (result >= 0) result = diti_folder_load(&from, "vocab.txt", out, err);
+    if (result >= 0) result = diti_tokenizer_configure(&from, *out, limit, err);
+    if (result >= 0) return result;
+    diti_tokenizer_free(*out);
+    *out = NULL;
+    return result;
+}
+
 /* ==== src/text/t5.c ==== */
 
 /* T5 1.1, mT5 and umT5 encoders (docs/models.md 5.1): RMS norms, no biases, unscaled scores with a relative position
@@ -24986,7 +25206,7 @@ struct diti_t5 {
     diti_device *device;
     diti_env env;
     diti_t5_config config;
-    diti_t5_traits traits;
+    diti_encoder_traits traits;
     diti_weights weights;
     diti_weight embedding;  /* [vocabulary, d] */
     diti_weight final_norm; /* [d] */
@@ -25069,7 +25289,7 @@ static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *confi
                                                : "a matrix of block 0");
     }
     config->head_dim = config->inner / config->heads;
-    if (config->inner % config->heads || config->head_dim > 256 || config->blocks > DITI_T5_MAX_BLOCKS ||
+    if (config->inner % config->heads || config->head_dim > 256 || config->blocks > DITI_ENCODER_INPUTS ||
         config->buckets < 4 || config->buckets % 4 || config->buckets / 4 >= config->max_distance) {
         return diti_fail(
             err, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -25171,10 +25391,6 @@ DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5) {
     diti_free(&env, t5);
 }
 
-DIT_INTERNAL const diti_t5_traits *diti_t5_get_traits(const diti_t5 *t5) { return &t5->traits; }
-
-DIT_INTERNAL const diti_weights *diti_t5_weights(const diti_t5 *t5) { return &t5->weights; }
-
 /* ---- relative positions ---- */
 
 /* The bucket of key - query: half of them for keys behind the query, exact near it, logarithmic up to max_distance.
@@ -25198,7 +25414,7 @@ static void diti_t5_fill_table(const diti_t5_config *config, const float *bias, 
     }
 }
 
-DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_t5_use *use,
+DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_encoder_use *use,
                                              dit_error *err) {
     size_t count = (size_t)t5->config.heads * (2 * (size_t)use->tokens - 1);
     float *table = (float *)diti_alloc_array(&t5->env, count, sizeof(float));
@@ -25208,7 +25424,7 @@ DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan,
     for (i = 0; i < t5->config.blocks && result == DIT_OK; i++) {
         if (!t5->blocks[i].bias) continue;
         diti_t5_fill_table(&t5->config, t5->blocks[i].bias, use->tokens, table);
-        result = diti_plan_write(plan, use->bias[i], table, count * sizeof(float), err);
+        result = diti_plan_write(plan, use->inputs[i], table, count * sizeof(float), err);
     }
     diti_free(&t5->env, table);
     return result;
@@ -25237,7 +25453,7 @@ static void diti_t5_residual(diti_graph *graph, diti_tensor x, diti_tensor h, co
     diti_linear(graph, h, weight, &desc);
 }
 
-static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use,
+static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const diti_encoder_use *use,
                                      const diti_t5_block *block, diti_tensor h, diti_tensor bias) {
     const diti_t5_config *config = &t5->config;
     uint32_t rows = use->rows, inner = config->inner;
@@ -25271,7 +25487,7 @@ static diti_tensor diti_t5_gated(diti_graph *graph, const diti_t5_block *block, 
 }
 
 /* x F32 [rows, d] is changed in place. */
-static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_t5_use *use, uint32_t index,
+static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_encoder_use *use, uint32_t index,
                               diti_tensor x, diti_tensor bias) {
     const diti_t5_block *block = &t5->blocks[index];
     diti_tensor h = diti_t5_norm(graph, t5, x, &block->norm, false, "t5_norm1");
@@ -25283,16 +25499,16 @@ static void diti_t5_run_block(const diti_t5 *t5, diti_graph *graph, const diti_t
 }
 
 /* The table that block index uses: its own, else that of the last block before it that has one. */
-static diti_tensor diti_t5_bias(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use, uint32_t index) {
+static diti_tensor diti_t5_bias(const diti_t5 *t5, diti_graph *graph, diti_encoder_use *use, uint32_t index) {
     if (!t5->blocks[index].bias) return index ? diti_t5_bias(t5, graph, use, index - 1) : 0;
-    if (!use->bias[index]) {
-        use->bias[index] =
+    if (!use->inputs[index]) {
+        use->inputs[index] =
             diti_tensor_input(graph, DITI_F32, t5->config.heads, 2 * use->tokens - 1, "relative_positions");
     }
-    return use->bias[index];
+    return use->inputs[index];
 }
 
-DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_t5_use *use) {
+DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, diti_encoder_use *use) {
     diti_tensor x = diti_gather_rows(graph, &t5->embedding, use->ids, "t5_embedding");
     uint32_t i;
     for (i = 0; i < t5->config.blocks && !diti_graph_failed(graph); i++) {
@@ -25305,6 +25521,45 @@ DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, di
     return x;
 }
 
+/* ---- the same for those who do not ask which encoder it is ---- */
+
+static dit_result diti_t5_type_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                    const diti_checkpoint *checkpoint, const char *prefix,
+                                    const diti_load_options *options, void **out, dit_error *err) {
+    diti_t5 *t5 = NULL;
+    dit_result result = diti_t5_load(device, env, config, checkpoint, prefix, options, &t5, err);
+    *out = t5;
+    return result;
+}
+
+static void diti_t5_type_destroy(void *self) { diti_t5_destroy((diti_t5 *)self); }
+
+static const diti_encoder_traits *diti_t5_type_traits(const void *self) { return &((const diti_t5 *)self)->traits; }
+
+static const diti_weights *diti_t5_type_weights(const void *self) { return &((const diti_t5 *)self)->weights; }
+
+static diti_tensor diti_t5_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
+    return diti_t5_encode((const diti_t5 *)self, graph, use);
+}
+
+static dit_result diti_t5_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use, const int32_t *ids,
+                                     dit_error *err) {
+    (void)ids;
+    return diti_t5_write_inputs((const diti_t5 *)self, plan, use, err);
+}
+
+DIT_INTERNAL const diti_encoder_type *diti_t5_type(void) {
+    static const diti_encoder_type type = {true,
+                                           true,
+                                           diti_t5_type_load,
+                                           diti_t5_type_destroy,
+                                           diti_t5_type_traits,
+                                           diti_t5_type_weights,
+                                           diti_t5_type_encode,
+                                           diti_t5_type_write};
+    return &type;
+}
+
 /* ==== src/text/clip.c ==== */
 
 /* CLIP text encoders (docs/models.md 5.2): learned positions, pre-norm blocks, every token sees only those before it.
@@ -25312,6 +25567,7 @@ DIT_INTERNAL diti_tensor diti_t5_encode(const diti_t5 *t5, diti_graph *graph, di
 
 #define DITI_CLIP_MASKED (-1.0e30f) /* finite, so that differences of scores are never NaN */
 #define DITI_CLIP_MAX_TOKENS 4096u
+enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end tokens */
 
 typedef struct diti_clip_block {
     diti_layer norm1, norm2; /* [d] */
@@ -25331,7 +25587,7 @@ struct diti_clip {
     diti_device *device;
     diti_env env;
     diti_clip_config config;
-    diti_clip_traits traits;
+    diti_encoder_traits traits;
     diti_weights weights;
     diti_weight embedding;  /* [vocabulary, d] */
     diti_weight position;   /* [positions, d] */
@@ -25517,10 +25773,6 @@ DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
     diti_free(&env, clip);
 }
 
-DIT_INTERNAL const diti_clip_traits *diti_clip_get_traits(const diti_clip *clip) { return &clip->traits; }
-
-DIT_INTERNAL const diti_weights *diti_clip_weights(const diti_clip *clip) { return &clip->weights; }
-
 /* ---- the graph ---- */
 
 static diti_tensor diti_clip_norm(const diti_clip *clip, diti_graph *graph, diti_tensor x, const diti_layer *norm,
@@ -25546,7 +25798,7 @@ static void diti_clip_residual(diti_graph *graph, diti_tensor x, diti_tensor h, 
     diti_linear(graph, h, &layer->weight, &desc);
 }
 
-static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use,
+static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use,
                                        const diti_clip_block *block, diti_tensor h) {
     uint32_t rows = use->batch * use->tokens, d = clip->config.columns;
     diti_attention_desc desc = DITI_ZERO;
@@ -25558,7 +25810,7 @@ static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph,
     desc.heads = clip->config.heads;
     desc.head_dim = d / desc.heads;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
-    desc.bias = use->causal;
+    desc.bias = use->inputs[DITI_CLIP_CAUSAL];
     desc.name = "clip_attention";
     return diti_attention(graph, diti_tensor_view(graph, qkv, 0, rows, 0, d),
                           diti_tensor_view(graph, qkv, 0, rows, d, d), diti_tensor_view(graph, qkv, 0, rows, 2 * d, d),
@@ -25566,7 +25818,7 @@ static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph,
 }
 
 /* x F32 [batch * tokens, d] is changed in place. */
-static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use, uint32_t index,
+static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use, uint32_t index,
                                 diti_tensor x) {
     const diti_clip_block *block = &clip->blocks[index];
     diti_linear_desc up = DITI_ZERO;
@@ -25589,7 +25841,7 @@ static diti_tensor diti_clip_copy(diti_graph *graph, diti_tensor x, diti_tensor 
     return diti_elementwise(graph, x, &desc);
 }
 
-static diti_tensor diti_clip_embed(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use) {
+static diti_tensor diti_clip_embed(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use) {
     diti_elementwise_desc desc = DITI_ZERO;
     diti_tensor x = diti_gather_rows(graph, &clip->embedding, use->ids, "clip_embedding");
     desc.add =
@@ -25600,12 +25852,14 @@ static diti_tensor diti_clip_embed(const diti_clip *clip, diti_graph *graph, con
 }
 
 /* The token that stands for each prompt, out of the last layer's output: normed and projected. */
-static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use, diti_tensor x) {
+static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use,
+                                  diti_tensor x) {
     bool projects = clip->config.projected && !use->unprojected;
     uint32_t i, columns = projects ? clip->config.projected : clip->config.columns;
     diti_tensor out = diti_tensor_new(graph, DITI_F32, use->batch, columns, "pooled prompt");
     for (i = 0; i < use->batch && !diti_graph_failed(graph); i++) {
-        diti_tensor row = diti_select_row(graph, x, diti_tensor_view(graph, use->pooled, 0, 1, i, 1), "clip_pooled");
+        diti_tensor row =
+            diti_select_row(graph, x, diti_tensor_view(graph, use->inputs[DITI_CLIP_ENDS], 0, 1, i, 1), "clip_pooled");
         diti_tensor to = diti_tensor_view(graph, out, i, 1, 0, columns);
         diti_linear_desc desc = DITI_ZERO;
         desc.out = to;
@@ -25620,7 +25874,7 @@ static diti_tensor diti_clip_pool(const diti_clip *clip, diti_graph *graph, cons
     return out;
 }
 
-static bool diti_clip_use_fits(const diti_clip *clip, diti_graph *graph, const diti_clip_use *use) {
+static bool diti_clip_use_fits(const diti_clip *clip, diti_graph *graph, const diti_encoder_use *use) {
     const diti_clip_config *config = &clip->config;
     if (use->tokens > config->positions || use->tokens > DITI_CLIP_MAX_TOKENS) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "%u tokens for a text encoder that knows %u positions",
@@ -25632,26 +25886,26 @@ static bool diti_clip_use_fits(const diti_clip *clip, diti_graph *graph, const d
     return !diti_graph_failed(graph);
 }
 
-DIT_INTERNAL void diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_clip_use *use,
-                                   diti_clip_result *out) {
+DIT_INTERNAL diti_tensor diti_clip_encode(const diti_clip *clip, diti_graph *graph, diti_encoder_use *use) {
     uint32_t i, last = clip->config.blocks - use->skip;
-    diti_tensor x;
-    memset(out, 0, sizeof *out);
-    if (!diti_clip_use_fits(clip, graph, use)) return;
-    use->causal = diti_tensor_input(graph, DITI_F32, clip->config.heads, 2 * use->tokens - 1, "causal mask");
-    use->pooled = diti_tensor_input(graph, DITI_U32, 1, use->batch, "end tokens");
+    diti_tensor x, states = 0;
+    if (!diti_clip_use_fits(clip, graph, use)) return 0;
+    use->inputs[DITI_CLIP_CAUSAL] =
+        diti_tensor_input(graph, DITI_F32, clip->config.heads, 2 * use->tokens - 1, "causal mask");
+    use->inputs[DITI_CLIP_ENDS] = diti_tensor_input(graph, DITI_U32, 1, use->batch, "end tokens");
     x = diti_clip_embed(clip, graph, use);
     for (i = 0; i < clip->config.blocks && !diti_graph_failed(graph); i++) {
         diti_graph_scope(graph, "block", i);
         diti_clip_run_block(clip, graph, use, i, x);
         if (i + 1 == last && use->norm_states)
-            out->states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
+            states = diti_clip_norm(clip, graph, x, &clip->final_norm, NULL, true, "clip_states");
         else if (i + 1 == last)
-            out->states = diti_clip_copy(graph, x, 0, "clip_states");
+            states = diti_clip_copy(graph, x, 0, "clip_states");
     }
     diti_graph_scope(graph, NULL, 0);
-    out->pooled = diti_clip_pool(clip, graph, use, x);
-    if (use->weights) diti_weigh_rows(graph, out->states, use->weights, "clip_weigh");
+    use->pooled = diti_clip_pool(clip, graph, use, x);
+    if (use->weights) diti_weigh_rows(graph, states, use->weights, "clip_weigh");
+    return states;
 }
 
 /* ---- what the host writes ---- */
@@ -25667,7 +25921,7 @@ static uint32_t diti_clip_end(const diti_clip *clip, const int32_t *ids, uint32_
     return found;
 }
 
-static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                        dit_error *err) {
     uint32_t width = 2 * use->tokens - 1, count = clip->config.heads * width, i;
     float *mask = (float *)diti_alloc_array(&clip->env, count, sizeof *mask);
@@ -25675,12 +25929,12 @@ static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, c
     if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the text encoder's mask");
     for (i = 0; i < count; i++)
         mask[i] = i % width < use->tokens ? 0.0f : DITI_CLIP_MASKED; /* key - query + tokens - 1 */
-    result = diti_plan_write(plan, use->causal, mask, count * sizeof *mask, err);
+    result = diti_plan_write(plan, use->inputs[DITI_CLIP_CAUSAL], mask, count * sizeof *mask, err);
     diti_free(&clip->env, mask);
     return result;
 }
 
-DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_clip_use *use,
+DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                                const int32_t *ids, dit_error *err) {
     uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->env, use->batch, sizeof *rows);
     dit_result result;
@@ -25688,9 +25942,47 @@ DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan 
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u prompts", use->batch);
     for (i = 0; i < use->batch; i++)
         rows[i] = i * use->tokens + diti_clip_end(clip, ids + (size_t)i * use->tokens, use->tokens);
-    result = diti_plan_write(plan, use->pooled, rows, use->batch * sizeof *rows, err);
+    result = diti_plan_write(plan, use->inputs[DITI_CLIP_ENDS], rows, use->batch * sizeof *rows, err);
     diti_free(&clip->env, rows);
     return result == DIT_OK ? diti_clip_write_mask(clip, plan, use, err) : result;
+}
+
+/* ---- the same for those who do not ask which encoder it is ---- */
+
+static dit_result diti_clip_type_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const diti_load_options *options, void **out, dit_error *err) {
+    diti_clip *clip = NULL;
+    dit_result result = diti_clip_load(device, env, config, checkpoint, prefix, options, &clip, err);
+    *out = clip;
+    return result;
+}
+
+static void diti_clip_type_destroy(void *self) { diti_clip_destroy((diti_clip *)self); }
+
+static const diti_encoder_traits *diti_clip_type_traits(const void *self) { return &((const diti_clip *)self)->traits; }
+
+static const diti_weights *diti_clip_type_weights(const void *self) { return &((const diti_clip *)self)->weights; }
+
+static diti_tensor diti_clip_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
+    return diti_clip_encode((const diti_clip *)self, graph, use);
+}
+
+static dit_result diti_clip_type_write(const void *self, diti_plan *plan, const diti_encoder_use *use,
+                                       const int32_t *ids, dit_error *err) {
+    return diti_clip_write_inputs((const diti_clip *)self, plan, use, ids, err);
+}
+
+DIT_INTERNAL const diti_encoder_type *diti_clip_type(void) {
+    static const diti_encoder_type type = {false,
+                                           false,
+                                           diti_clip_type_load,
+                                           diti_clip_type_destroy,
+                                           diti_clip_type_traits,
+                                           diti_clip_type_weights,
+                                           diti_clip_type_encode,
+                                           diti_clip_type_write};
+    return &type;
 }
 
 /* ==== src/text/bert.c ==== */
@@ -25712,7 +26004,7 @@ struct diti_bert {
     diti_device *device;
     diti_env env;
     diti_bert_config config;
-    diti_bert_traits traits;
+    diti_encoder_traits traits;
     diti_weights weights;
     diti_weight embedding;      /* [vocabulary, d] */
     diti_weight position, kind; /* [positions, d], [token types, d]: only type 0 is used */
@@ -25842,10 +26134,6 @@ DIT_INTERNAL void diti_bert_destroy(diti_bert *bert) {
     diti_free(&env, bert);
 }
 
-DIT_INTERNAL const diti_bert_traits *diti_bert_get_traits(const diti_bert *bert) { return &bert->traits; }
-
-DIT_INTERNAL const diti_weights *diti_bert_weights(const diti_bert *bert) { return &bert->weights; }
-
 /* ---- the graph: every norm's output is the next sum's input, and so F32 ---- */
 
 static diti_tensor diti_bert_norm(const diti_bert *bert, diti_graph *graph, diti_tensor x, const diti_layer *norm,
@@ -25868,7 +26156,7 @@ static diti_tensor diti_bert_add(diti_graph *graph, diti_tensor x, const diti_we
     return diti_elementwise(graph, x, &desc);
 }
 
-static diti_tensor diti_bert_attention(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use,
+static diti_tensor diti_bert_attention(const diti_bert *bert, diti_graph *graph, const diti_encoder_use *use,
                                        const diti_bert_block *block, diti_tensor x) {
     uint32_t rows = use->batch * use->tokens, d = bert->config.columns;
     diti_attention_desc desc = DITI_ZERO;
@@ -25898,7 +26186,7 @@ static diti_tensor diti_bert_sum(const diti_bert *bert, diti_graph *graph, diti_
     return diti_bert_norm(bert, graph, diti_linear(graph, h, &layer->weight, &desc), norm, name);
 }
 
-static diti_tensor diti_bert_run_block(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use,
+static diti_tensor diti_bert_run_block(const diti_bert *bert, diti_graph *graph, const diti_encoder_use *use,
                                        uint32_t index, diti_tensor x) {
     const diti_bert_block *block = &bert->blocks[index];
     diti_linear_desc up = DITI_ZERO;
@@ -25911,7 +26199,7 @@ static diti_tensor diti_bert_run_block(const diti_bert *bert, diti_graph *graph,
     return diti_bert_sum(bert, graph, x, h, &block->down, &block->final_norm, "bert_down");
 }
 
-DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_bert_use *use) {
+DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *graph, const diti_encoder_use *use) {
     diti_tensor x;
     uint32_t i;
     if (use->tokens > bert->config.positions) {
@@ -25930,6 +26218,39 @@ DIT_INTERNAL diti_tensor diti_bert_encode(const diti_bert *bert, diti_graph *gra
     diti_graph_scope(graph, NULL, 0);
     if (use->weights) diti_weigh_rows(graph, x, use->weights, "bert_weigh");
     return x;
+}
+
+/* ---- the same for those who do not ask which encoder it is ---- */
+
+static dit_result diti_bert_type_load(diti_device *device, const diti_env *env, const diti_json *config,
+                                      const diti_checkpoint *checkpoint, const char *prefix,
+                                      const diti_load_options *options, void **out, dit_error *err) {
+    diti_bert *bert = NULL;
+    dit_result result = diti_bert_load(device, env, config, checkpoint, prefix, options, &bert, err);
+    *out = bert;
+    return result;
+}
+
+static void diti_bert_type_destroy(void *self) { diti_bert_destroy((diti_bert *)self); }
+
+static const diti_encoder_traits *diti_bert_type_traits(const void *self) { return &((const diti_bert *)self)->traits; }
+
+static const diti_weights *diti_bert_type_weights(const void *self) { return &((const diti_bert *)self)->weights; }
+
+static diti_tensor diti_bert_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
+    return diti_bert_encode((const diti_bert *)self, graph, use);
+}
+
+DIT_INTERNAL const diti_encoder_type *diti_bert_type(void) {
+    static const diti_encoder_type type = {false,
+                                           true,
+                                           diti_bert_type_load,
+                                           diti_bert_type_destroy,
+                                           diti_bert_type_traits,
+                                           diti_bert_type_weights,
+                                           diti_bert_type_encode,
+                                           NULL};
+    return &type;
 }
 
 /* ==== src/model/model.h ==== */
@@ -33634,7 +33955,7 @@ DIT_INTERNAL DITI_UNUSED void diti_split_weights(const diti_split *split, const 
 #endif
 
 /* ==== src/split/mesh.h ==== */
-/* split, on devices: several of them work on one job. Every device has a plan of its own (graph/graph.h), in which
+/* split, on devices: several of them work on one job. Every device has a plan of its own (graph/plan.h), in which
    exchanges say what it sends to others and receives from them; all plans have the same segments.
 
    peers   how the devices of a context reach each other: for every pair the best transport that proved itself
@@ -35357,7 +35678,8 @@ static bool diti_mesh_open(diti_mesh_member *member, uint32_t exchange) {
     }
     if (!port->open) member->open[member->open_count++] = exchange;
     port->open = true;
-    port->last = diti_lane_open(port->lane, port->side, port->copy, member->plan->timeline, member->plan->submitted);
+    port->last = diti_lane_open(port->lane, port->side, port->copy, member->plan->timeline.semaphore,
+                                member->plan->timeline.submitted);
     return true;
 }
 
@@ -35486,10 +35808,10 @@ static dit_result diti_mesh_moves(const diti_mesh *mesh, uint64_t *moves, bool *
     }
     for (i = 0; i < mesh->count && !*busy; i++) {
         const diti_plan *plan = mesh->members[i].plan;
-        dit_result result = diti_timeline_value(plan->device, plan->timeline, &done, err);
+        dit_result result = diti_timeline_value(plan->device, plan->timeline.semaphore, &done, err);
         if (result < 0) return result;
-        *moves += plan->submitted;
-        *busy = done < plan->submitted;
+        *moves += plan->timeline.submitted;
+        *busy = done < plan->timeline.submitted;
     }
     return DIT_OK;
 }
@@ -36475,9 +36797,8 @@ typedef struct diti_text_shape {
 /* A text encoder with its tokenizer, and where in the transformer's texts its results belong. */
 typedef struct diti_encoder {
     diti_encoder_kind kind; /* that the family has in this place */
-    diti_t5 *t5;            /* of these the one of its kind; none: the model lacks it */
-    diti_clip *clip;
-    diti_bert *bert;
+    const diti_encoder_type *type;
+    void *self; /* the encoder of that type; NULL: the model lacks it */
     diti_tokenizer *tokenizer;
     uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
     uint32_t tokens;      /* rows that it makes of a prompt, at most */
@@ -36635,50 +36956,36 @@ typedef struct diti_job_image { /* a picture on the device, filled by a copy fro
 
 #define DITI_JOB_MAX_FLIGHT 64u
 
-/* Prompts in a plan; of prompts of unequal length only encoders[0].t5 and texts[DITI_TEXT_FIRST] are used. */
-typedef struct diti_encoder_use {
-    diti_t5_use t5; /* of these the one of the encoder's kind */
-    diti_clip_use clip;
-    diti_bert_use bert;
-    diti_tensor ids, items, weights; /* of all kinds; 0: there are none */
-} diti_encoder_use;
+/* Prompts in a plan (prompt.c): what is asked for, then what is there. Where the model's prompts have a fixed length,
+   every branch has a place in each text; else prompts stand one after the other in the first text alone, those that
+   are encoded before those that are given. */
 typedef struct diti_text_use {
-    uint32_t copies; /* branches: unconditional, conditional */
-    bool encodes[2]; /* encoded here; else given */
+    uint32_t branches; /* of guidance: unconditional, conditional */
+    bool encodes[2];   /* encoded here; else given */
     bool weighted;
     uint32_t clip_skip;
+    uint32_t encoded_rows, given_rows; /* of the first text, where lengths are not fixed */
     diti_encoder_use encoders[DITI_ENCODERS];
     diti_tensor given[DITI_TEXTS]; /* inputs F32, of the branches that are given, one after the other */
-    diti_tensor texts[DITI_TEXTS]; /* F32 [copies * tokens, columns]; 0: none */
+    diti_tensor texts[DITI_TEXTS]; /* F32 [branches * tokens, columns], or [rows, columns]; 0: none */
 } diti_text_use;
+typedef struct diti_prompts {         /* what the host writes for them */
+    const diti_prompt_tokens *tokens; /* of each encoder */
+    const uint32_t *lengths;          /* of the first text: tokens of each branch that are read */
+    const diti_conditioning *given;   /* of each branch */
+} diti_prompts;
 
-struct dit_job {
-    diti_env env;
-    dit_context *context;
-    diti_device *device; /* that this job, or this share of one, runs on */
-    const dit_model *model;
-    diti_job_request request;
-    dit_target target;
-    /* a job on several devices: every device has a share, which is a job of its own, with a plan and a cursor; the
-       first share is the caller's job and makes the picture (split.c) */
-    uint32_t share, share_total;              /* the number of this one, and how many there are */
-    uint32_t share_count;                     /* of those in shares: 1 in all but the caller's job */
-    bool folded;                              /* every device has two stages (diti_job_folds) */
-    uint32_t places[DITI_MAX_DEVICES];        /* index of the context's device that each share is on */
-    bool resumed;                             /* it has gone on without a device */
-    uint32_t begins_at;                       /* steps that were finished before: their outcome is in states */
-    diti_job_keep keep;                       /* of the caller's job */
-    diti_buffer states;                       /* that a resumed share begins its steps with */
-    bool resumes_states;                      /* they are not in place yet */
-    struct dit_job *shares[DITI_MAX_DEVICES]; /* this one, then the others */
-    bool follows;                             /* it is another job's */
-    diti_axes axes;                           /* who divide every evaluation */
-    diti_group guidance;                      /* who evaluate other branches of the same rows */
-    uint32_t first_branch, branches;          /* of guidance that are evaluated here */
-    diti_mesh *mesh;                          /* of all shares; NULL: one device */
-    uint32_t member;                          /* of it */
-    /* the plan and what the host exchanges with it: all of it, to preview_copy, is made anew by a restart that needs
-       another plan */
+/* Which part of a job's work one device does (assign.c). */
+typedef struct diti_assignment {
+    uint32_t share, share_total;     /* the number of this share, and how many there are */
+    bool folded;                     /* every device has two stages (diti_job_folds) */
+    diti_axes axes;                  /* who divide every evaluation */
+    diti_group guidance;             /* who evaluate other branches of the same rows */
+    uint32_t first_branch, branches; /* of guidance that are evaluated here */
+} diti_assignment;
+
+/* The plan and what the host exchanges with it: all of it is made anew by a restart that needs another plan. */
+typedef struct diti_program {
     diti_plan *plan;
     diti_text_use text;
     diti_denoise denoise;
@@ -36694,9 +37001,10 @@ struct dit_job {
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy, start_copy; /* start_copy: of an image of the application's, else NULL */
     VkCommandBuffer keep_copies[2], states_copy;      /* of the caller's job; of a resumed share */
-    diti_buffer health_readback;                      /* diti_health, copied at the end */
-    diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
-    /* the run */
+} diti_program;
+
+/* How far a run of the program is; all zeros at its start, but for total_us. */
+typedef struct diti_run {
     diti_job_cursor cursor;
     bool recording, begun, all_submitted; /* recording: by dit_job_record, not dit_job_step */
     bool loading;                         /* weights can be loaded without waiting for anything */
@@ -36713,6 +37021,33 @@ struct dit_job {
     diti_job_flight flight[DITI_JOB_MAX_FLIGHT];
     uint32_t flight_first, flight_count;
     uint64_t finish_value;
+} diti_run;
+
+/* What is asked for, which part of it a device does, how, and how far it is. A job on several devices has a share for
+   each, which is a job, too; the first share is the caller's job and makes the picture (split.c). */
+struct dit_job {
+    diti_env env;
+    dit_context *context;
+    diti_device *device; /* that this job, or this share of one, runs on */
+    const dit_model *model;
+    dit_target target;
+    diti_job_request request;
+    diti_assignment assignment;
+    diti_program program;
+    diti_run run;
+    struct dit_job *shares[DITI_MAX_DEVICES]; /* this one, then the others */
+    uint32_t share_count;                     /* of those in shares: 1 in all but the caller's job */
+    bool is_secondary;                        /* it is a share of another job */
+    uint32_t places[DITI_MAX_DEVICES];        /* index of the context's device that each share is on */
+    diti_mesh *mesh;                          /* of all shares; NULL: one device */
+    uint32_t member;                          /* of it */
+    bool resumed;                             /* it has gone on without a device */
+    uint32_t begins_at;                       /* steps that were finished before: their outcome is in states */
+    diti_job_keep keep;                       /* of the caller's job */
+    diti_buffer states;                       /* that a resumed share begins its steps with */
+    bool resumes_states;                      /* they are not in place yet */
+    diti_buffer health_readback;              /* diti_health, copied at the end */
+    diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     int cancel;      /* atomic */
     int status_lock; /* guards status and error */
     dit_status status;
@@ -36745,6 +37080,9 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
 /* encoders.c: text encoders of all kinds */
 DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind);
 DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder); /* NULL: the model lacks it */
+/* All zeros where the model lacks it. */
+DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder);
+DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder); /* and is there */
 DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
                                           const diti_model_part *part, const diti_load_options *options,
                                           dit_error *err);
@@ -36760,11 +37098,6 @@ DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model);
 DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, const char *member, dit_error *err);
 /* Whether padding is left out by encoders of prompts of fixed length, which then need to know the lengths. */
 DIT_INTERNAL bool diti_encoders_mask(const dit_model *model);
-/* Prompts of fixed length: every encoder one after the other, then what is given. */
-DIT_INTERNAL void diti_encoders_emit(const dit_model *model, diti_graph *graph, diti_text_use *use);
-DIT_INTERNAL dit_result diti_encoders_write(const dit_model *model, const diti_env *env, diti_plan *plan,
-                                            const diti_text_use *use, const diti_prompt_tokens *tokens,
-                                            const diti_conditioning *given, dit_error *err);
 /* model.c */
 /* Whether a part's weights are loaded: dit_model_desc.parts. */
 DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role);
@@ -36778,6 +37111,7 @@ DIT_INTERNAL uint64_t diti_model_staging_bytes(const dit_model *model, uint64_t 
 DIT_INTERNAL dit_result diti_conditioning_from_blob(const diti_env *env, const char *member, const void *blob,
                                                     size_t size, diti_conditioning *out, dit_error *err);
 DIT_INTERNAL void diti_conditioning_free(const diti_env *env, diti_conditioning *conditioning);
+/* prompt.c: from a prompt to the rows that the transformer reads, whatever the encoders */
 /* The tokens of a prompt, for every encoder as branch `branch`; what does not fit is logged. */
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,
                                                 uint32_t branch, diti_prompt_tokens *tokens, dit_error *err);
@@ -36790,6 +37124,12 @@ DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_token
 /* Rows of a plan for so many tokens, at most `most`: a granule's multiple, so that most new prompts fit the old plan.
  */
 DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most);
+/* In a graph: what is encoded and what is given becomes use->texts. */
+DIT_INTERNAL void diti_prompts_emit(const dit_model *model, diti_graph *graph, diti_text_use *use);
+DIT_INTERNAL dit_result diti_prompts_write(const dit_model *model, const diti_env *env, diti_plan *plan,
+                                           const diti_text_use *use, const diti_prompts *prompts, dit_error *err);
+/* The first row of a branch in a text without fixed places. */
+DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_t *lengths, uint32_t branch);
 /* classes.c: what stands in place of prompts */
 DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err);
@@ -36804,6 +37144,7 @@ DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_erro
 DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* of all steps, which are counted now */
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step);
+DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
 /* The prediction that the solver is given: branches as diti_solver_desc wants them. */
 DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind);
 /* patches.c */
@@ -36848,19 +37189,25 @@ DIT_INTERNAL dit_result diti_probe_product(diti_device *device, diti_probe which
 DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *device, dit_error *err);
 DIT_INTERNAL void diti_marks_read(diti_marks *marks, const dit_context_desc *desc);
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job); /* of all pictures */
-/* run.c */
-/* In record mode: whether what has run so far must run again; and the same, going back to it, or an error where that
-   does not help. */
-DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
-DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
+/* order.c: how a run comes to the segments of its plan */
 DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment);
-DIT_INTERNAL bool diti_job_counts(const dit_job *job, uint32_t segment); /* as one step more */
+DIT_INTERNAL bool diti_job_counts(const dit_job *job, uint32_t segment);         /* as one step more */
+DIT_INTERNAL void diti_run_advance(const dit_job *job, diti_job_cursor *cursor); /* behind a slice */
 /* How often a run comes to a segment before it has counted so many steps; UINT32_MAX: in all. */
 DIT_INTERNAL uint32_t diti_job_runs(const dit_job *job, uint32_t segment, uint32_t steps);
-DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done);
-/* split.c: the shares of a job on several devices */
-/* Which part of the work is whose; before anything is emitted. context: NULL: in thought. */
-DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total);
+/* Steps of a run that is over, or a new one; all of a run. */
+DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps);
+DIT_INTERNAL double diti_job_predict_us(const dit_job *job);
+/* In record mode: whether segments that have run must run again. */
+DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job);
+/* run.c: the same, going back to it, or an error where that does not help. */
+DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
+/* assign.c */
+/* Whether every device has two stages: a first and its mirrored one. */
+DIT_INTERNAL bool diti_job_folds(const dit_job *job, const dit_context *context);
+/* What share `share` of so many has to do. */
+DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t share, uint32_t total,
+                              diti_assignment *out);
 /* What the model and the request are to the planner. */
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out);
 /* share.c */
@@ -36879,11 +37226,9 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
 /* The same for other devices, in the order of ranks, without asking what is possible: how many shares there are. */
 DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
-/* job.c */
+/* program.c */
 DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
-DIT_INTERNAL void diti_job_destroy_plan(dit_job *job);
-/* Steps of a run that is over, or a new one. */
-DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps);
+DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
 /* Of the job's own commands, in a pool that is made with the first of them; they are open until they are ended. */
 DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err);
 DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err);
@@ -37196,7 +37541,7 @@ static bool diti_product_agrees(const diti_product *p) {
     return error <= norm * 2e-4; /* also false for NaN */
 }
 
-static void diti_product_weight(const diti_product *p, const diti_buffer *buffer, diti_weight *weight) {
+static void diti_product_weight(const diti_product *p, const diti_weight_block *block, diti_weight *weight) {
     memset(weight, 0, sizeof *weight);
     weight->name = "self-test weight";
     weight->type = p->i8 ? DIT_TYPE_I8_ROW : p->half ? DIT_TYPE_F16 : DIT_TYPE_F32;
@@ -37204,19 +37549,20 @@ static void diti_product_weight(const diti_product *p, const diti_buffer *buffer
     weight->columns = p->k * diti_product_taps(p);
     weight->kernel = p->height ? 3 : 1;
     weight->part_count = 1;
-    weight->parts[0].buffer = buffer;
+    weight->parts[0].block = block;
     weight->parts[0].rows = p->n;
 }
 
-/* buffers: of the weights and the bias. */
+/* blocks: of the weights and the bias. */
 static dit_result diti_product_upload(diti_device *device, const diti_product *p, unsigned char *stored,
-                                      diti_buffer *buffers, dit_error *err) {
+                                      diti_weight_block *blocks, dit_error *err) {
     uint32_t bytes = diti_product_store(p, stored);
-    dit_result result = diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &buffers[0], err);
-    if (result >= 0) result = diti_buffer_write(device, &buffers[0], 0, stored, bytes, err);
+    dit_result result =
+        diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &blocks[0].buffer, err);
+    if (result >= 0) result = diti_buffer_write(device, &blocks[0].buffer, 0, stored, bytes, err);
     if (result < 0 || !p->bias) return result;
-    result = diti_buffer_create(device, p->n * 4, DITI_MEMORY_DEVICE, "self-test bias", &buffers[1], err);
-    return result < 0 ? result : diti_buffer_write(device, &buffers[1], 0, p->bias_values, p->n * 4, err);
+    result = diti_buffer_create(device, p->n * 4, DITI_MEMORY_DEVICE, "self-test bias", &blocks[1].buffer, err);
+    return result < 0 ? result : diti_buffer_write(device, &blocks[1].buffer, 0, p->bias_values, p->n * 4, err);
 }
 
 static dit_result diti_product_run(diti_device *device, diti_product *p, bool *agrees, dit_error *err) {
@@ -37226,10 +37572,10 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
     float *values = (float *)diti_alloc_array(&device->env, inputs + 2 * weights + 3 * outputs + 2 * (size_t)p->n + 64,
                                               sizeof *values);
     uint16_t *scratch = (uint16_t *)diti_alloc_array(&device->env, most, sizeof *scratch);
-    diti_buffer buffers[2];
+    diti_weight_block blocks[2];
     diti_weight weight, bias;
     dit_result result;
-    memset(buffers, 0, sizeof buffers);
+    memset(blocks, 0, sizeof blocks);
     *agrees = false;
     if (values && scratch) {
         p->x = values;
@@ -37245,23 +37591,23 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
         diti_product_fill(p->gate_values, p->n, 3, false);
         if (p->multiply) diti_product_fill(p->multiply_values, outputs, 4, true);
         if (p->residual) diti_product_fill(p->residual_values, outputs, 5, true);
-        result = diti_product_upload(device, p, (unsigned char *)(p->w + weights), buffers, err);
-        diti_product_weight(p, &buffers[0], &weight);
+        result = diti_product_upload(device, p, (unsigned char *)(p->w + weights), blocks, err);
+        diti_product_weight(p, &blocks[0], &weight);
         memset(&bias, 0, sizeof bias);
         bias.type = DIT_TYPE_F32;
         bias.rows = 1;
         bias.columns = p->n;
         bias.kernel = 1;
         bias.part_count = 1;
-        bias.parts[0].buffer = &buffers[1];
+        bias.parts[0].block = &blocks[1];
         bias.parts[0].rows = 1;
         if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, scratch, err);
         *agrees = result >= 0 && diti_product_agrees(p);
     } else {
         result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
     }
-    diti_buffer_destroy(device, &buffers[0]);
-    diti_buffer_destroy(device, &buffers[1]);
+    diti_buffer_destroy(device, &blocks[0].buffer);
+    diti_buffer_destroy(device, &blocks[1].buffer);
     diti_free(&device->env, values);
     diti_free(&device->env, scratch);
     return result;
@@ -38107,8 +38453,12 @@ DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_
     return DIT_OK;
 }
 
+DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role) {
+    return (model->parts & 1u << (uint32_t)role) != 0;
+}
+
 /* ==== src/job/encoders.c ==== */
-/* Text encoders of all kinds: where their results belong, and prompts of fixed length in a plan. */
+/* Text encoders of all kinds: which type each is, and where their results belong. */
 
 #define DITI_CLIP_TOKENS 77u
 
@@ -38122,37 +38472,32 @@ DIT_INTERNAL const char *diti_encoder_name(diti_encoder_kind kind) {
     }
 }
 
-DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder) {
-    if (encoder->t5) return diti_t5_weights(encoder->t5);
-    if (encoder->clip) return diti_clip_weights(encoder->clip);
-    return encoder->bert ? diti_bert_weights(encoder->bert) : NULL;
+static const diti_encoder_type *diti_encoder_type_of(diti_encoder_kind kind) {
+    switch (kind) {
+    case DITI_ENCODER_T5: return diti_t5_type();
+    case DITI_ENCODER_BERT: return diti_bert_type();
+    default: return diti_clip_type();
+    }
 }
 
-/* Of the states. */
-static uint32_t diti_encoder_columns(const diti_encoder *encoder) {
-    if (encoder->t5) return diti_t5_get_traits(encoder->t5)->columns;
-    if (encoder->clip) return diti_clip_get_traits(encoder->clip)->columns;
-    return encoder->bert ? diti_bert_get_traits(encoder->bert)->columns : 0;
+DIT_INTERNAL const diti_weights *diti_encoder_weights(const diti_encoder *encoder) {
+    return encoder->self ? encoder->type->weights(encoder->self) : NULL;
+}
+
+DIT_INTERNAL const diti_encoder_traits *diti_encoder_get_traits(const diti_encoder *encoder) {
+    static const diti_encoder_traits none = DITI_ZERO;
+    return encoder->self ? encoder->type->traits(encoder->self) : &none;
+}
+
+DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder) {
+    return encoder->self && (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G);
 }
 
 /* Of the pooled output: FLUX takes it without the projection. */
 static uint32_t diti_encoder_pooled(const diti_encoder *encoder) {
-    const diti_clip_traits *traits = encoder->clip ? diti_clip_get_traits(encoder->clip) : NULL;
-    if (!traits) return 0;
+    const diti_encoder_traits *traits = diti_encoder_get_traits(encoder);
+    if (!diti_encoder_is_clip(encoder)) return 0;
     return encoder->text != DITI_TEXT_POOLED && traits->projected ? traits->projected : traits->columns;
-}
-
-static dit_result diti_encoder_load_kind(diti_encoder *encoder, diti_device *device, const diti_env *env,
-                                         const diti_model_part *part, const diti_load_options *options,
-                                         dit_error *err) {
-    switch (encoder->kind) {
-    case DITI_ENCODER_T5:
-        return diti_t5_load(device, env, part->config, part->checkpoint, part->prefix, options, &encoder->t5, err);
-    case DITI_ENCODER_BERT:
-        return diti_bert_load(device, env, part->config, part->checkpoint, part->prefix, options, &encoder->bert, err);
-    default:
-        return diti_clip_load(device, env, part->config, part->checkpoint, part->prefix, options, &encoder->clip, err);
-    }
 }
 
 DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *device, const diti_env *env,
@@ -38161,19 +38506,17 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
     diti_load_options own = *options;
     bool wide = false;
     dit_result result;
+    encoder->type = diti_encoder_type_of(encoder->kind);
     own.wide = &wide;
-    result = diti_encoder_load_kind(encoder, device, env, part, &own, err);
+    result = encoder->type->load(device, env, part->config, part->checkpoint, part->prefix, &own, &encoder->self, err);
+    if (!wide) return result;
     own.wide = NULL;
-    return wide ? diti_encoder_load_kind(encoder, device, env, part, &own, err) : result;
+    return encoder->type->load(device, env, part->config, part->checkpoint, part->prefix, &own, &encoder->self, err);
 }
 
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder) {
-    diti_t5_destroy(encoder->t5);
-    diti_clip_destroy(encoder->clip);
-    diti_bert_destroy(encoder->bert);
-    encoder->t5 = NULL;
-    encoder->clip = NULL;
-    encoder->bert = NULL;
+    if (encoder->self) encoder->type->destroy(encoder->self);
+    encoder->self = NULL;
 }
 
 /* --- where results belong (docs/models.md 3) --- */
@@ -38194,16 +38537,18 @@ static void diti_encoders_guess_texts(dit_model *model) {
     diti_text_shape *texts = model->texts;
     model->fixed_text = bert || l || g;
     texts[DITI_TEXT_FIRST].tokens = bert ? 77 : g ? 77 + 256 : l ? 512 : 256;
-    texts[DITI_TEXT_FIRST].columns = bert ? diti_encoder_columns(bert) : t5 ? diti_encoder_columns(t5) : 4096;
+    texts[DITI_TEXT_FIRST].columns = bert ? diti_encoder_get_traits(bert)->columns
+                                     : t5 ? diti_encoder_get_traits(t5)->columns
+                                          : 4096;
     if (bert && t5) {
         texts[DITI_TEXT_SECOND].tokens = 256;
-        texts[DITI_TEXT_SECOND].columns = diti_encoder_columns(t5);
+        texts[DITI_TEXT_SECOND].columns = diti_encoder_get_traits(t5)->columns;
     }
     texts[DITI_TEXT_POOLED].tokens = l || g;
     if (l && g) /* projected both */
         texts[DITI_TEXT_POOLED].columns = diti_encoder_pooled(l) + diti_encoder_pooled(g);
     else if (l)
-        texts[DITI_TEXT_POOLED].columns = diti_encoder_columns(l);
+        texts[DITI_TEXT_POOLED].columns = diti_encoder_get_traits(l)->columns;
 }
 
 static void diti_encoders_read_texts(dit_model *model) {
@@ -38246,39 +38591,33 @@ static void diti_encoders_place_clip(dit_model *model, diti_encoder *encoder) {
     own = diti_encoder_pooled(encoder);
     if (encoder->kind != DITI_ENCODER_CLIP_G) return;
     encoder->pooled = own < all ? all - own : 0;
-    encoder->column = l && l->clip ? diti_encoder_columns(l) : encoder->pooled;
+    encoder->column = l && l->self ? diti_encoder_get_traits(l)->columns : encoder->pooled;
 }
 
 static dit_result diti_encoders_check(const dit_model *model, const diti_encoder *encoder, dit_error *err) {
     const diti_text_shape *text = &model->texts[encoder->text];
-    uint32_t columns = diti_encoder_columns(encoder), wanted = text->columns;
-    bool good = columns == wanted, both = diti_model_encoder(model, DITI_ENCODER_CLIP_G) != NULL;
-    if (encoder->clip && both) { /* side by side: the other one's columns and zeros are beside it */
+    uint32_t columns = diti_encoder_get_traits(encoder)->columns, wanted = text->columns;
+    bool good = columns == wanted, clip = diti_encoder_is_clip(encoder);
+    bool both = diti_model_encoder(model, DITI_ENCODER_CLIP_G) != NULL;
+    if (clip && both) { /* side by side: the other one's columns and zeros are beside it */
         const diti_encoder *other =
             diti_model_encoder(model, encoder->kind == DITI_ENCODER_CLIP_G ? DITI_ENCODER_CLIP_L : DITI_ENCODER_CLIP_G);
         columns = diti_encoder_pooled(encoder) + (other ? diti_encoder_pooled(other) : 0);
         wanted = model->texts[DITI_TEXT_POOLED].columns;
-        good = (columns == wanted || (columns < wanted && !(other && other->clip))) &&
-               encoder->column + diti_encoder_columns(encoder) <= text->columns;
+        good = (columns == wanted || (columns < wanted && !(other && other->self))) &&
+               encoder->column + diti_encoder_get_traits(encoder)->columns <= text->columns;
     }
     if (good) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "the text encoder%s (%s) give%s %u channels, the transformer wants %u; they belong to different "
                      "models",
-                     encoder->clip && both ? "s" : "",
-                     encoder->clip && both ? "CLIP" : diti_encoder_name(encoder->kind),
-                     encoder->clip && both ? "" : "s", columns, wanted);
-}
-
-static uint32_t diti_encoder_vocabulary(const diti_encoder *encoder) {
-    if (encoder->t5) return diti_t5_get_traits(encoder->t5)->vocabulary;
-    if (encoder->clip) return diti_clip_get_traits(encoder->clip)->vocabulary;
-    return encoder->bert ? diti_bert_get_traits(encoder->bert)->vocabulary : 0;
+                     clip && both ? "s" : "", clip && both ? "CLIP" : diti_encoder_name(encoder->kind),
+                     clip && both ? "" : "s", columns, wanted);
 }
 
 /* A token without an embedding would be read as nothing, and the picture be of something else. */
 static dit_result diti_encoder_check_tokenizer(const diti_encoder *encoder, dit_error *err) {
-    const uint32_t vocabulary = diti_encoder_vocabulary(encoder);
+    const uint32_t vocabulary = diti_encoder_get_traits(encoder)->vocabulary;
     const diti_piece_index *words = encoder->tokenizer ? &encoder->tokenizer->words : NULL;
     uint32_t i;
     for (i = 0; words && vocabulary && i < words->count; i++) {
@@ -38356,177 +38695,9 @@ DIT_INTERNAL dit_result diti_model_check_encoders(const dit_model *model, const 
     return DIT_OK;
 }
 
-/* --- in a plan: texts are states, which begin as zeros, and every encoder writes its own part of them --- */
-
-static uint32_t diti_text_encoded(const diti_text_use *use) {
-    return (use->encodes[0] ? 1u : 0u) + (use->copies > 1 && use->encodes[1] ? 1u : 0u);
-}
-
-/* Rows [prompts * rows, columns] of what is encoded, or given, to their branches' places in a text. */
-static void diti_text_scatter(const dit_model *model, diti_graph *graph, const diti_text_use *use, bool encoded,
-                              diti_tensor from, uint32_t rows, uint32_t text, uint32_t row, uint32_t column) {
-    uint32_t branch, next = 0, columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, from)->columns;
-    for (branch = 0; branch < use->copies && !diti_graph_failed(graph); branch++) {
-        if (use->encodes[branch] != encoded) continue;
-        diti_copy(
-            graph, diti_tensor_view(graph, from, next++ * rows, rows, 0, columns),
-            diti_tensor_view(graph, use->texts[text], branch * model->texts[text].tokens + row, rows, column, columns),
-            "gather text");
-    }
-}
-
+/* Padding is left out where the transformer masks it, or, of encoders alone, where the first one can. */
 DIT_INTERNAL bool diti_encoders_mask(const dit_model *model) {
     return model->transformer ? model->transformer->traits.masks_padding : model->encoders[0].kind == DITI_ENCODER_BERT;
-}
-
-static void diti_encoder_emit(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
-                              diti_text_use *text, diti_encoder_use *use) {
-    uint32_t prompts = diti_text_encoded(text), rows = prompts * encoder->tokens;
-    diti_tensor states = 0;
-    diti_clip_result clip = DITI_ZERO;
-    use->ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
-    if (encoder->t5 || (encoder->bert && diti_encoders_mask(model)))
-        use->items = diti_tensor_input(graph, DITI_U32, prompts, DITI_ITEM_WORDS, "encoded prompts");
-    if (text->weighted && encoder->text != DITI_TEXT_POOLED)
-        use->weights = diti_tensor_input(graph, DITI_U32, rows, 4, "token weights");
-    if (encoder->t5) {
-        use->t5.batch = prompts;
-        use->t5.rows = rows;
-        use->t5.tokens = encoder->tokens;
-        use->t5.ids = use->ids;
-        use->t5.items = use->items;
-        use->t5.weights = use->weights;
-        states = diti_t5_encode(encoder->t5, graph, &use->t5);
-    } else if (encoder->bert) {
-        use->bert.batch = prompts;
-        use->bert.tokens = encoder->tokens;
-        use->bert.ids = use->ids;
-        use->bert.items = use->items;
-        use->bert.weights = use->weights;
-        states = diti_bert_encode(encoder->bert, graph, &use->bert);
-    } else {
-        use->clip.batch = prompts;
-        use->clip.tokens = encoder->tokens;
-        use->clip.ids = use->ids;
-        use->clip.weights = use->weights;
-        use->clip.unprojected = encoder->text == DITI_TEXT_POOLED;
-        use->clip.skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
-        diti_clip_encode(encoder->clip, graph, &use->clip, &clip);
-        diti_text_scatter(model, graph, text, true, clip.pooled, 1, DITI_TEXT_POOLED, 0, encoder->pooled);
-        if (encoder->text != DITI_TEXT_POOLED) states = clip.states;
-    }
-    if (states)
-        diti_text_scatter(model, graph, text, true, states, encoder->tokens, encoder->text, encoder->row,
-                          encoder->column);
-}
-
-DIT_INTERNAL void diti_encoders_emit(const dit_model *model, diti_graph *graph, diti_text_use *use) {
-    static const char *const names[DITI_TEXTS] = {"text", "second text", "pooled text"};
-    uint32_t i, given = use->copies - diti_text_encoded(use);
-    for (i = 0; i < DITI_TEXTS; i++) {
-        const diti_text_shape *text = &model->texts[i];
-        if (!text->tokens) continue;
-        use->texts[i] = diti_tensor_state(graph, DITI_F32, use->copies * text->tokens, text->columns, names[i]);
-        if (!given) continue;
-        use->given[i] = diti_tensor_input(graph, DITI_F32, given * text->tokens, text->columns, "given embeddings");
-        diti_text_scatter(model, graph, use, false, use->given[i], text->tokens, i, 0, 0);
-    }
-    for (i = 0; i < DITI_ENCODERS && given < use->copies && !diti_graph_failed(graph); i++)
-        if (diti_encoder_weights(&model->encoders[i]))
-            diti_encoder_emit(model, graph, &model->encoders[i], use, &use->encoders[i]);
-}
-
-/* --- what the host writes --- */
-
-typedef struct diti_encoder_input { /* of the prompts that are encoded, one after the other */
-    int32_t *ids;
-    uint32_t (*items)[DITI_ITEM_WORDS];
-    diti_row_weight *weights;
-} diti_encoder_input;
-
-static void diti_encoder_fill(const dit_model *model, const diti_text_use *text, const diti_encoder *encoder,
-                              const diti_prompt_tokens *tokens, diti_encoder_input *out) {
-    uint32_t branch, i, next = 0, count = encoder->tokens;
-    for (branch = 0; branch < text->copies; branch++) {
-        uint32_t first = next * count, *item = out->items[next];
-        if (!text->encodes[branch]) continue;
-        memcpy(out->ids + first, tokens->ids + (size_t)branch * count, count * sizeof *out->ids);
-        item[0] = item[2] = first;
-        item[1] = count;
-        item[3] = diti_encoders_mask(model) ? tokens->lengths[branch] : count;
-        for (i = 0; out->weights && i < count; i++) {
-            out->weights[first + i].weight = tokens->weights[(size_t)branch * count + i];
-            out->weights[first + i].first = first;
-            out->weights[first + i].rows = count;
-        }
-        next++;
-    }
-}
-
-static dit_result diti_encoder_write(diti_plan *plan, const diti_text_use *text, const diti_encoder *encoder,
-                                     const diti_encoder_use *use, const diti_encoder_input *input, dit_error *err) {
-    uint32_t prompts = diti_text_encoded(text), rows = prompts * encoder->tokens;
-    dit_result result = diti_plan_write(plan, use->ids, input->ids, rows * sizeof *input->ids, err);
-    if (result >= 0 && use->items)
-        result = diti_plan_write(plan, use->items, input->items, prompts * sizeof *input->items, err);
-    if (result >= 0 && use->weights)
-        result = diti_plan_write(plan, use->weights, input->weights, rows * sizeof *input->weights, err);
-    if (result >= 0 && encoder->t5) result = diti_t5_write_inputs(encoder->t5, plan, &use->t5, err);
-    if (result >= 0 && encoder->clip) result = diti_clip_write_inputs(encoder->clip, plan, &use->clip, input->ids, err);
-    return result;
-}
-
-static dit_result diti_encoder_inputs(const dit_model *model, const diti_env *env, diti_plan *plan,
-                                      const diti_text_use *text, uint32_t index, const diti_prompt_tokens *tokens,
-                                      dit_error *err) {
-    const diti_encoder *encoder = &model->encoders[index];
-    size_t rows = (size_t)diti_text_encoded(text) * encoder->tokens;
-    uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-    diti_encoder_input input = DITI_ZERO;
-    dit_result result;
-    input.items = items;
-    input.ids = (int32_t *)diti_alloc_array(env, rows, sizeof *input.ids);
-    if (text->encoders[index].weights)
-        input.weights = (diti_row_weight *)diti_alloc_array(env, rows, sizeof *input.weights);
-    if (!input.ids || (text->encoders[index].weights && !input.weights)) {
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
-    } else {
-        diti_encoder_fill(model, text, encoder, tokens, &input);
-        result = diti_encoder_write(plan, text, encoder, &text->encoders[index], &input, err);
-    }
-    diti_free(env, input.ids);
-    diti_free(env, input.weights);
-    return result;
-}
-
-static dit_result diti_text_write_given(const dit_model *model, const diti_env *env, diti_plan *plan,
-                                        const diti_text_use *use, uint32_t text, const diti_conditioning *given,
-                                        dit_error *err) {
-    size_t count = (size_t)model->texts[text].tokens * model->texts[text].columns, next = 0;
-    float *rows = (float *)diti_alloc_array(env, 2 * count, sizeof *rows);
-    uint32_t branch;
-    dit_result result;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embeddings");
-    for (branch = 0; branch < use->copies; branch++) {
-        if (use->encodes[branch]) continue;
-        memcpy(rows + next, given[branch].texts[text].rows, count * sizeof *rows);
-        next += count;
-    }
-    result = diti_plan_write(plan, use->given[text], rows, next * sizeof *rows, err);
-    diti_free(env, rows);
-    return result;
-}
-
-DIT_INTERNAL dit_result diti_encoders_write(const dit_model *model, const diti_env *env, diti_plan *plan,
-                                            const diti_text_use *use, const diti_prompt_tokens *tokens,
-                                            const diti_conditioning *given, dit_error *err) {
-    dit_result result = DIT_OK;
-    uint32_t i;
-    for (i = 0; i < DITI_ENCODERS && result >= 0; i++)
-        if (use->encoders[i].ids) result = diti_encoder_inputs(model, env, plan, use, i, &tokens[i], err);
-    for (i = 0; i < DITI_TEXTS && result >= 0; i++)
-        if (use->given[i]) result = diti_text_write_given(model, env, plan, use, i, given, err);
-    return result;
 }
 
 /* ==== src/job/model.c ==== */
@@ -38539,10 +38710,6 @@ static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *ch
     double step_count = steps ? diti_parse_double(steps) : 0, scale = guidance ? diti_parse_double(guidance) : 0;
     if (step_count >= 1 && step_count <= 1000) model->info.default_steps = (uint32_t)step_count;
     if (scale > 0 && scale <= 1000) model->info.default_guidance = (float)scale;
-}
-
-DIT_INTERNAL bool diti_model_wants(const dit_model *model, dit_role role) {
-    return (model->parts & 1u << (uint32_t)role) != 0;
 }
 
 /* Parts that are only looked at have none. */
@@ -38635,7 +38802,7 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
     result = diti_model_locate_tokenizer(model, desc, index, err);
     /* A llama.cpp T5 brings its vocabulary along. */
-    if (result >= 0 && part.checkpoint && !encoder->tokenizer && encoder->t5 &&
+    if (result >= 0 && part.checkpoint && !encoder->tokenizer && encoder->kind == DITI_ENCODER_T5 && encoder->self &&
         diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model")) {
         result = diti_tokenizer_load_gguf(&model->env, part.checkpoint, &encoder->tokenizer, err);
     }
@@ -39111,8 +39278,9 @@ DIT_API void dit_model_destroy(dit_model *model) {
     diti_free(&env, model);
 }
 
-/* ==== src/job/conditioning.c ==== */
-/* Prompts: from text to token ids, and to embeddings that can be kept as data. */
+/* ==== src/job/prompt.c ==== */
+/* From a prompt to the rows that the transformer reads: its text is cleaned and becomes tokens, the tokens become
+   inputs of a plan, and encoders make texts of them there. One path for prompts of any length and of fixed length. */
 
 /* --- text cleaning: the pipelines lower-case and strip the prompt (docs/models.md 3.2) --- */
 
@@ -39196,6 +39364,196 @@ DIT_INTERNAL void diti_prompt_tokens_free(const diti_env *env, diti_prompt_token
         diti_free(env, tokens[i].weights);
     }
 }
+
+#define DITI_TEXT_GRANULE 32u
+
+DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
+    uint32_t rows = ((tokens ? tokens : 1) + DITI_TEXT_GRANULE - 1) / DITI_TEXT_GRANULE * DITI_TEXT_GRANULE;
+    return rows < most ? rows : most;
+}
+
+/* --- in a graph --- */
+
+static uint32_t diti_prompts_encoded(const diti_text_use *use) {
+    return (use->encodes[0] ? 1u : 0u) + (use->branches > 1 && use->encodes[1] ? 1u : 0u);
+}
+
+/* Texts of fixed length are states, which begin as zeros, and every encoder writes its own part of them: rows
+   [prompts * rows, columns] of what is encoded, or given, go to their branches' places. */
+static void diti_prompts_scatter(const dit_model *model, diti_graph *graph, const diti_text_use *use, bool encoded,
+                                 diti_tensor from, uint32_t rows, uint32_t text, uint32_t row, uint32_t column) {
+    uint32_t branch, next = 0, columns = diti_tensor_get(graph, from)->columns;
+    for (branch = 0; branch < use->branches && !diti_graph_failed(graph); branch++) {
+        if (use->encodes[branch] != encoded) continue;
+        diti_copy(
+            graph, diti_tensor_view(graph, from, next++ * rows, rows, 0, columns),
+            diti_tensor_view(graph, use->texts[text], branch * model->texts[text].tokens + row, rows, column, columns),
+            "gather text");
+    }
+}
+
+/* Where prompts have unequal lengths, one item more names the rows of none. */
+static diti_tensor diti_prompts_encode(const dit_model *model, diti_graph *graph, const diti_encoder *encoder,
+                                       const diti_text_use *text, diti_encoder_use *use) {
+    uint32_t prompts = diti_prompts_encoded(text);
+    bool fixed = model->fixed_text;
+    use->batch = fixed ? prompts : prompts + 1;
+    use->tokens = encoder->tokens;
+    use->rows = fixed ? prompts * encoder->tokens : text->encoded_rows;
+    use->ids = diti_tensor_input(graph, DITI_U32, 1, use->rows, "token ids");
+    if (encoder->type->packed || (encoder->type->masks && diti_encoders_mask(model)))
+        use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
+    if (text->weighted && encoder->text != DITI_TEXT_POOLED)
+        use->weights = diti_tensor_input(graph, DITI_U32, use->rows, 4, "token weights");
+    use->unprojected = encoder->text == DITI_TEXT_POOLED;
+    use->skip = text->clip_skip ? text->clip_skip : encoder->text != DITI_TEXT_POOLED ? 1u : 0u;
+    return encoder->type->encode(encoder->self, graph, use);
+}
+
+static void diti_prompts_emit_fixed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
+    static const char *const names[DITI_TEXTS] = {"text", "second text", "pooled text"};
+    uint32_t i, given = use->branches - diti_prompts_encoded(use);
+    for (i = 0; i < DITI_TEXTS; i++) {
+        const diti_text_shape *text = &model->texts[i];
+        if (!text->tokens) continue;
+        use->texts[i] = diti_tensor_state(graph, DITI_F32, use->branches * text->tokens, text->columns, names[i]);
+        if (!given) continue;
+        use->given[i] = diti_tensor_input(graph, DITI_F32, given * text->tokens, text->columns, "given embeddings");
+        diti_prompts_scatter(model, graph, use, false, use->given[i], text->tokens, i, 0, 0);
+    }
+    for (i = 0; i < DITI_ENCODERS && given < use->branches && !diti_graph_failed(graph); i++) {
+        const diti_encoder *encoder = &model->encoders[i];
+        diti_tensor states;
+        if (!encoder->self) continue;
+        states = diti_prompts_encode(model, graph, encoder, use, &use->encoders[i]);
+        if (use->encoders[i].pooled)
+            diti_prompts_scatter(model, graph, use, true, use->encoders[i].pooled, 1, DITI_TEXT_POOLED, 0,
+                                 encoder->pooled);
+        if (encoder->text != DITI_TEXT_POOLED)
+            diti_prompts_scatter(model, graph, use, true, states, encoder->tokens, encoder->text, encoder->row,
+                                 encoder->column);
+    }
+}
+
+/* [encoded rows, then given rows; columns]: what the encoder makes of the tokens of all prompts one after the other,
+   and what the caller gave. */
+static diti_tensor diti_prompts_emit_packed(const dit_model *model, diti_graph *graph, diti_text_use *use) {
+    uint32_t columns = model->texts[DITI_TEXT_FIRST].columns, rows = use->encoded_rows;
+    diti_tensor encoded = 0, given, text;
+    if (rows) encoded = diti_prompts_encode(model, graph, &model->encoders[0], use, &use->encoders[0]);
+    if (!use->given_rows) return encoded;
+    given = use->given[DITI_TEXT_FIRST] =
+        diti_tensor_input(graph, DITI_F32, use->given_rows, columns, "given prompt embeddings");
+    if (!rows) return given;
+    text = diti_tensor_new(graph, DITI_F32, rows + use->given_rows, columns, "text");
+    diti_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
+    diti_copy(graph, given, diti_tensor_view(graph, text, rows, use->given_rows, 0, columns), "gather text");
+    return text;
+}
+
+DIT_INTERNAL void diti_prompts_emit(const dit_model *model, diti_graph *graph, diti_text_use *use) {
+    if (model->fixed_text)
+        diti_prompts_emit_fixed(model, graph, use);
+    else
+        use->texts[DITI_TEXT_FIRST] = diti_prompts_emit_packed(model, graph, use);
+}
+
+/* --- what the host writes --- */
+
+DIT_INTERNAL uint32_t diti_prompts_first(const diti_text_use *use, const uint32_t *lengths, uint32_t branch) {
+    uint32_t before, first = use->encodes[branch] ? 0 : use->encoded_rows;
+    for (before = 0; before < branch; before++)
+        if (use->encodes[before] == use->encodes[branch]) first += lengths[before];
+    return first;
+}
+
+typedef struct diti_prompt_input { /* of the prompts that are encoded, one after the other */
+    int32_t *ids;
+    uint32_t items[3][DITI_ITEM_WORDS];
+    diti_row_weight *weights;
+} diti_prompt_input;
+
+static void diti_prompts_fill(const dit_model *model, const diti_text_use *text, uint32_t index,
+                              const diti_prompts *prompts, diti_prompt_input *out) {
+    const diti_prompt_tokens *tokens = &prompts->tokens[index];
+    uint32_t branch, i, next = 0, first = 0, room = model->encoders[index].tokens;
+    for (branch = 0; branch < text->branches; branch++) {
+        uint32_t count = model->fixed_text ? room : prompts->lengths[branch], *item = out->items[next];
+        if (!text->encodes[branch]) continue;
+        memcpy(out->ids + first, tokens->ids + (size_t)branch * room, count * sizeof *out->ids);
+        item[0] = item[2] = first;
+        item[1] = count;
+        item[3] = model->fixed_text && diti_encoders_mask(model) ? tokens->lengths[branch] : count;
+        for (i = 0; out->weights && i < count; i++) {
+            out->weights[first + i].weight = tokens->weights[(size_t)branch * room + i];
+            out->weights[first + i].first = first;
+            out->weights[first + i].rows = count;
+        }
+        first += count;
+        next++;
+    }
+    out->items[next][0] = first; /* the rows of none read nothing */
+    out->items[next][1] = text->encoders[index].rows - first;
+}
+
+static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_env *env, diti_plan *plan,
+                                             const diti_text_use *text, uint32_t index, const diti_prompts *prompts,
+                                             dit_error *err) {
+    const diti_encoder *encoder = &model->encoders[index];
+    const diti_encoder_use *use = &text->encoders[index];
+    diti_prompt_input input = DITI_ZERO;
+    dit_result result = DIT_OK;
+    input.ids = (int32_t *)diti_alloc_array(env, use->rows, sizeof *input.ids);
+    if (use->weights) input.weights = (diti_row_weight *)diti_alloc_array(env, use->rows, sizeof *input.weights);
+    if (!input.ids || (use->weights && !input.weights))
+        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+    else
+        diti_prompts_fill(model, text, index, prompts, &input);
+    if (result >= 0) result = diti_plan_write(plan, use->ids, input.ids, use->rows * sizeof *input.ids, err);
+    if (result >= 0 && use->items)
+        result = diti_plan_write(plan, use->items, input.items, use->batch * sizeof *input.items, err);
+    if (result >= 0 && use->weights)
+        result = diti_plan_write(plan, use->weights, input.weights, use->rows * sizeof *input.weights, err);
+    if (result >= 0 && encoder->type->write_inputs)
+        result = encoder->type->write_inputs(encoder->self, plan, use, input.ids, err);
+    diti_free(env, input.ids);
+    diti_free(env, input.weights);
+    return result;
+}
+
+static dit_result diti_prompts_write_given(const dit_model *model, const diti_env *env, diti_plan *plan,
+                                           const diti_text_use *use, uint32_t text, const diti_prompts *prompts,
+                                           dit_error *err) {
+    const diti_tensor_info *info = &plan->tensors[use->given[text]];
+    size_t columns = info->columns, count = info->rows * columns, next = 0;
+    float *rows = (float *)diti_alloc_array(env, count, sizeof *rows);
+    uint32_t branch;
+    dit_result result;
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embeddings");
+    for (branch = 0; branch < use->branches; branch++) {
+        size_t own = (model->fixed_text ? model->texts[text].tokens : prompts->lengths[branch]) * columns;
+        if (use->encodes[branch]) continue;
+        memcpy(rows + next, prompts->given[branch].texts[text].rows, own * sizeof *rows);
+        next += own;
+    }
+    result = diti_plan_write(plan, use->given[text], rows, count * sizeof *rows, err);
+    diti_free(env, rows);
+    return result;
+}
+
+DIT_INTERNAL dit_result diti_prompts_write(const dit_model *model, const diti_env *env, diti_plan *plan,
+                                           const diti_text_use *use, const diti_prompts *prompts, dit_error *err) {
+    dit_result result = DIT_OK;
+    uint32_t i;
+    for (i = 0; i < DITI_ENCODERS && result >= 0; i++)
+        if (use->encoders[i].ids) result = diti_prompts_write_encoder(model, env, plan, use, i, prompts, err);
+    for (i = 0; i < DITI_TEXTS && result >= 0; i++)
+        if (use->given[i]) result = diti_prompts_write_given(model, env, plan, use, i, prompts, err);
+    return result;
+}
+
+/* ==== src/job/conditioning.c ==== */
+/* Prompts as data: dit_encode_prompt, and the blobs that it makes. */
 
 /* --- blobs: what dit_encode_prompt returns. Little-endian words, then float rows --- */
 
@@ -39291,125 +39649,78 @@ static void diti_blob_write(unsigned char *blob, size_t rows_size, const diti_te
     memcpy(blob, words, sizeof words);
 }
 
-#define DITI_TEXT_GRANULE 32u
+/* --- encoding a prompt alone --- */
 
-DIT_INTERNAL uint32_t diti_conditioning_rows(uint32_t tokens, uint32_t most) {
-    uint32_t rows = ((tokens ? tokens : 1) + DITI_TEXT_GRANULE - 1) / DITI_TEXT_GRANULE * DITI_TEXT_GRANULE;
-    return rows < most ? rows : most;
+/* The rows of a text, as a state: those of prompts of unequal length lie in memory that others share. */
+static diti_tensor diti_encode_keep(const dit_model *model, diti_graph *graph, diti_tensor text) {
+    diti_elementwise_desc keep = DITI_ZERO;
+    if (model->fixed_text || !text) return text;
+    keep.out = diti_tensor_state(graph, DITI_F32, diti_tensor_rows(graph, text), diti_tensor_get(graph, text)->columns,
+                                 "prompt embedding");
+    keep.name = "keep embedding";
+    return diti_elementwise(graph, text, &keep);
 }
 
-/* What plans need to encode a prompt alone. */
-typedef struct diti_encode {
-    const dit_model *model;
+static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, diti_text_use *use, diti_plan **out,
+                                   dit_error *err) {
+    diti_text_use wanted = *use;
     diti_graph graph;
-    diti_plan *plan;
-    diti_text_use use;
-    diti_tensor kept[DITI_TEXTS];
-    bool again; /* there is no plan, and emitting the ops once more makes other kernels */
-} diti_encode;
-
-static void diti_encode_begin(diti_encode *encode, dit_context *ctx, const dit_model *model) {
-    memset(encode, 0, sizeof *encode);
-    encode->model = model;
-    diti_graph_init(&encode->graph, ctx->device);
-    diti_guard_begin(&encode->graph);
-    diti_graph_segment(&encode->graph, "encode", false);
-}
-
-static dit_result diti_encode_plan(diti_encode *encode, dit_error *err) {
     dit_result result;
-    diti_guard_judge(&encode->graph);
-    result = diti_plan_create(&encode->graph, NULL, &encode->plan, err);
-    encode->again = encode->graph.again;
-    if (encode->again && err) memset(err, 0, sizeof *err);
-    diti_graph_free(&encode->graph);
+    bool again;
+    uint32_t i;
+    do {
+        *use = wanted;
+        diti_graph_init(&graph, ctx->device);
+        diti_guard_begin(&graph);
+        diti_graph_segment(&graph, "encode", false);
+        diti_prompts_emit(model, &graph, use);
+        for (i = 0; i < DITI_TEXTS; i++) use->texts[i] = diti_encode_keep(model, &graph, use->texts[i]);
+        diti_guard_judge(&graph);
+        result = diti_plan_create(&graph, NULL, out, err);
+        again = graph.again; /* a kernel did not compile: the same ops make others */
+        if (again && err) memset(err, 0, sizeof *err);
+        diti_graph_free(&graph);
+    } while (again);
     return result;
 }
 
-/* The texts one after the other; rows: of the first one, 0: all. */
-static dit_result diti_encode_read(diti_encode *encode, uint32_t rows, float *out, dit_error *err) {
-    dit_result result = diti_guard_run(encode->plan, 0, err);
+/* The texts one after the other, with zeros behind rows that a plan does not have. */
+static dit_result diti_encode_read(diti_plan *plan, const dit_model *model, const diti_text_use *use, float *out,
+                                   dit_error *err) {
+    dit_result result = diti_guard_run(plan, 0, err);
     uint32_t i;
     for (i = 0; i < DITI_TEXTS; i++) {
-        const diti_text_shape *text = &encode->model->texts[i];
-        size_t count = (size_t)text->tokens * text->columns;
-        size_t size = (rows ? (size_t)rows * text->columns : count) * sizeof *out;
-        if (result >= 0 && encode->kept[i]) result = diti_plan_read(encode->plan, encode->kept[i], out, size, err);
-        out += count;
+        const diti_text_shape *text = &model->texts[i];
+        size_t rows = use->texts[i] ? plan->tensors[use->texts[i]].rows : 0;
+        if (result >= 0 && rows)
+            result = diti_plan_read(plan, use->texts[i], out, rows * text->columns * sizeof *out, err);
+        memset(out + rows * text->columns, 0, (text->tokens - rows) * text->columns * sizeof *out);
+        out += (size_t)text->tokens * text->columns;
     }
     return result;
 }
 
-static dit_result diti_encode_fixed(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
-                                    bool weighted, float *out, dit_error *err) {
-    diti_encode encode;
+static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
+                                    float *out, dit_error *err) {
+    diti_text_use use = DITI_ZERO;
+    diti_prompts prompts = DITI_ZERO;
+    diti_plan *plan = NULL;
+    uint32_t length = tokens->lengths[0];
     dit_result result;
-    do {
-        diti_encode_begin(&encode, ctx, model);
-        encode.use.copies = 1;
-        encode.use.encodes[0] = true;
-        encode.use.weighted = weighted;
-        diti_encoders_emit(model, &encode.graph, &encode.use);
-        memcpy(encode.kept, encode.use.texts, sizeof encode.kept);
-        result = diti_encode_plan(&encode, err);
-    } while (encode.again);
-    if (result >= 0) result = diti_encoders_write(model, &ctx->env, encode.plan, &encode.use, tokens, NULL, err);
-    if (result >= 0) result = diti_encode_read(&encode, 0, out, err);
-    diti_plan_destroy(encode.plan);
-    return result;
-}
-
-static dit_result diti_encode_weights(const diti_env *env, diti_plan *plan, diti_tensor input, const float *weights,
-                                      uint32_t length, uint32_t count, dit_error *err) {
-    diti_row_weight *table = (diti_row_weight *)diti_alloc_array(env, count, sizeof *table);
-    dit_result result;
-    uint32_t i;
-    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token weights");
-    for (i = 0; i < length; i++) {
-        table[i].weight = weights[i];
-        table[i].rows = length;
+    use.branches = 1;
+    use.encodes[0] = true;
+    use.weighted = diti_prompt_tokens_weighted(model, 0, tokens);
+    use.encoded_rows = diti_conditioning_rows(length, model->texts[DITI_TEXT_FIRST].tokens);
+    prompts.tokens = tokens;
+    prompts.lengths = &length;
+    result = diti_encode_plan(ctx, model, &use, &plan, err);
+    if (result >= 0) result = diti_prompts_write(model, &ctx->env, plan, &use, &prompts, err);
+    if (result >= 0) result = diti_encode_read(plan, model, &use, out, err);
+    if (result >= 0 && !model->fixed_text) { /* rows of no token are nothing */
+        const diti_text_shape *text = &model->texts[DITI_TEXT_FIRST];
+        memset(out + (size_t)length * text->columns, 0, (size_t)(text->tokens - length) * text->columns * sizeof *out);
     }
-    result = diti_plan_write(plan, input, table, count * sizeof *table, err);
-    diti_free(env, table);
-    return result;
-}
-
-/* What T5 makes of the tokens that are read, zeros behind it. */
-static dit_result diti_encode_packed(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,
-                                     bool weighted, float *out, dit_error *err) {
-    uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, length = tokens->lengths[0];
-    uint32_t count = diti_conditioning_rows(length, model->texts[DITI_TEXT_FIRST].tokens);
-    uint32_t columns = model->texts[DITI_TEXT_FIRST].columns;
-    const diti_t5 *t5 = model->encoders[0].t5;
-    diti_elementwise_desc keep = DITI_ZERO;
-    diti_encode encode;
-    diti_t5_use *use = &encode.use.encoders[0].t5;
-    diti_tensor encoded;
-    dit_result result;
-    items[0][1] = items[0][3] = items[1][0] = length;
-    items[1][1] = count - length;
-    do {
-        diti_encode_begin(&encode, ctx, model);
-        use->batch = 2;
-        use->rows = use->tokens = count;
-        use->ids = diti_tensor_input(&encode.graph, DITI_U32, 1, count, "token ids");
-        use->items = diti_tensor_input(&encode.graph, DITI_U32, 2, DITI_ITEM_WORDS, "prompts");
-        if (weighted) use->weights = diti_tensor_input(&encode.graph, DITI_U32, count, 4, "token weights");
-        encoded = diti_t5_encode(t5, &encode.graph, use);
-        keep.out = encode.kept[0] = diti_tensor_state(&encode.graph, DITI_F32, count, columns, "prompt embedding");
-        keep.name = "keep embedding";
-        diti_elementwise(&encode.graph, encoded, &keep);
-        result = diti_encode_plan(&encode, err);
-    } while (encode.again);
-    if (result >= 0) result = diti_plan_write(encode.plan, use->ids, tokens->ids, count * sizeof *tokens->ids, err);
-    if (result >= 0) result = diti_plan_write(encode.plan, use->items, items, sizeof items, err);
-    if (result >= 0) result = diti_t5_write_inputs(t5, encode.plan, use, err);
-    if (result >= 0 && weighted)
-        result = diti_encode_weights(&ctx->env, encode.plan, use->weights, tokens->weights, length, count, err);
-    if (result >= 0) result = diti_encode_read(&encode, count, out, err);
-    memset(out + (size_t)length * columns, 0,
-           (size_t)(model->texts[DITI_TEXT_FIRST].tokens - length) * columns * sizeof *out);
-    diti_plan_destroy(encode.plan);
+    diti_plan_destroy(plan);
     return result;
 }
 
@@ -39446,10 +39757,7 @@ static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, con
     memset(tokens, 0, sizeof tokens);
     result = diti_prompt_tokens_alloc(model, &ctx->env, weighted, tokens, err);
     if (result >= 0) result = diti_prompt_tokens_make(model, &ctx->env, prompt, 0, tokens, err);
-    weighted = result >= 0 && diti_prompt_tokens_weighted(model, 0, tokens);
-    if (result >= 0)
-        result = model->fixed_text ? diti_encode_fixed(ctx, model, tokens, weighted, rows, err)
-                                   : diti_encode_packed(ctx, model, tokens, weighted, rows, err);
+    if (result >= 0) result = diti_encode_texts(ctx, model, tokens, rows, err);
     if (result >= 0) {
         diti_encode_lengths(model, tokens, lengths);
         diti_blob_write(blob, rows_size, model->texts, lengths);
@@ -39599,6 +39907,11 @@ DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, 
     return diti_guidance_skips(request, step) ? DITI_STEP_SKIPPING : DITI_STEP_USUAL;
 }
 
+DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) {
+    uint32_t interval = job->request.shape.preview_interval;
+    return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
+}
+
 DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request) {
     uint32_t step;
     for (step = 0; step < request->shape.steps; step++) request->shape.kinds |= 1u << diti_job_step_kind(request, step);
@@ -39639,7 +39952,7 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
 /* Of the conditional branch alone, without some blocks. */
 static diti_tensor diti_guidance_run(dit_job *job, diti_graph *graph, uint64_t skipped) {
     const diti_transformer *transformer = job->model->transformer;
-    diti_denoise denoise = job->denoise;
+    diti_denoise denoise = job->program.denoise;
     denoise.first_copy = denoise.copies - 1;
     denoise.skipped = skipped;
     return diti_transformer_step(transformer, graph, &denoise);
@@ -39677,10 +39990,10 @@ static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tens
 /* The same, where the conditional branch has a device of its own. */
 static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, diti_tensor all,
                                               diti_tensor conditional) {
-    uint32_t device = job->guidance.devices[1 - job->guidance.index];
+    uint32_t device = job->assignment.guidance.devices[1 - job->assignment.guidance.index];
     const diti_tensor_info *both = diti_tensor_get(graph, all);
     diti_tensor skipped;
-    if (job->guidance.index) {
+    if (job->assignment.guidance.index) {
         skipped = diti_guidance_skipped(job, graph, conditional);
         if (!diti_graph_failed(graph)) diti_exchange_begin(graph, skipped, device, true);
     } else {
@@ -39693,13 +40006,14 @@ static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, d
 /* Each branch on devices of its own: one prediction goes either way, or, of the conditional branch alone, one way. */
 static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_step_kind kind) {
     const diti_transformer *transformer = job->model->transformer;
-    uint32_t rows = diti_tensor_get(graph, job->latent)->rows * (job->request.shape.learned ? 2u : 1u);
-    uint32_t columns = diti_tensor_get(graph, job->latent)->columns, own = job->guidance.index, other = 1 - own;
-    uint32_t device = job->guidance.devices[other];
+    uint32_t rows = diti_tensor_get(graph, job->program.latent)->rows * (job->request.shape.learned ? 2u : 1u);
+    uint32_t columns = diti_tensor_get(graph, job->program.latent)->columns, own = job->assignment.guidance.index,
+             other = 1 - own;
+    uint32_t device = job->assignment.guidance.devices[other];
     bool alone = kind == DITI_STEP_ALONE;
     diti_tensor all, mine;
     if (alone && own == 1) {
-        all = diti_transformer_step(transformer, graph, &job->denoise);
+        all = diti_transformer_step(transformer, graph, &job->program.denoise);
         diti_exchange_begin(graph, all, device, true);
         return all;
     }
@@ -39709,7 +40023,7 @@ static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_s
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
-    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &job->denoise), 1, 0, mine);
+    diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &job->program.denoise), 1, 0, mine);
     diti_exchange_both(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(job, graph, all, mine) : all;
 }
@@ -39717,9 +40031,9 @@ static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_s
 DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, diti_step_kind kind) {
     const diti_transformer *transformer = job->model->transformer;
     diti_tensor prediction;
-    if (job->guidance.count > 1) return diti_guidance_divided(job, graph, kind);
+    if (job->assignment.guidance.count > 1) return diti_guidance_divided(job, graph, kind);
     if (kind == DITI_STEP_ALONE) return diti_guidance_run(job, graph, 0);
-    prediction = diti_transformer_step(transformer, graph, &job->denoise);
+    prediction = diti_transformer_step(transformer, graph, &job->program.denoise);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip(job, graph, prediction) : prediction;
 }
 
@@ -39815,9 +40129,9 @@ static diti_tensor diti_start_encode(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t pixels = shape->width * shape->height, columns;
     diti_tensor rows;
-    job->start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
-                                         : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
-    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, job->start_rgba, shape->start_swap),
+    job->program.start_rgba = shape->start_image ? diti_tensor_state(graph, DITI_U32, 1, pixels, "start picture")
+                                                 : diti_tensor_input(graph, DITI_U32, 1, pixels, "start picture");
+    rows = diti_vae_encode(job->model->vae, graph, diti_image_in(graph, job->program.start_rgba, shape->start_swap),
                            shape->height, shape->width, shape->vae_tile);
     if (diti_graph_failed(graph)) return 0;
     columns = diti_tensor_get(graph, rows)->columns;
@@ -39830,7 +40144,7 @@ static void diti_start_mix(dit_job *job, diti_graph *graph, uint32_t row, const 
     diti_solver_desc solver = *states;
     solver.noise = noise;
     solver.learned = learned;
-    solver.coefficients = diti_tensor_view(graph, job->start_coefficients, row, 1, 0, DITI_COEFFICIENTS);
+    solver.coefficients = diti_tensor_view(graph, job->program.start_coefficients, row, 1, 0, DITI_COEFFICIENTS);
     diti_solver_step(graph, prediction, &solver);
 }
 
@@ -39838,13 +40152,13 @@ static void diti_start_mix(dit_job *job, diti_graph *graph, uint32_t row, const 
 static void diti_start_draw(dit_job *job, diti_graph *graph, const diti_solver_desc *states, diti_tensor moments) {
     diti_solver_desc one = *states;
     uint32_t i;
-    job->start_noise = diti_tensor_input(graph, DITI_F32, diti_tensor_get(graph, job->latent)->rows,
-                                         diti_tensor_get(graph, job->latent)->columns, "start noise");
+    job->program.start_noise = diti_tensor_input(graph, DITI_F32, diti_tensor_get(graph, job->program.latent)->rows,
+                                                 diti_tensor_get(graph, job->program.latent)->columns, "start noise");
     for (i = 0; i < job->request.shape.image_count && !diti_graph_failed(graph); i++) {
         one.x = diti_start_part(job, graph, states->x, i);
         one.h1 = diti_start_part(job, graph, states->h1, i);
         one.h2 = diti_start_part(job, graph, states->h2, i);
-        diti_start_mix(job, graph, 0, &one, moments, diti_start_part(job, graph, job->start_noise, i), true);
+        diti_start_mix(job, graph, 0, &one, moments, diti_start_part(job, graph, job->program.start_noise, i), true);
     }
 }
 
@@ -39866,35 +40180,41 @@ static void diti_start_latents(dit_job *job, diti_graph *graph, const diti_solve
     if (diti_graph_failed(graph)) return;
     if (shape->draws_start) diti_start_draw(job, graph, states, moments);
     for (i = 0; i < shape->image_count && !diti_graph_failed(graph); i++)
-        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->latent, i) : moments,
+        diti_start_map(graph, shape->draws_start ? diti_start_part(job, graph, job->program.latent, i) : moments,
                        diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
 }
 
 /* The first share has the picture, the others get its latents. */
 static void diti_start_share(const dit_job *job, diti_graph *graph, diti_tensor latents) {
     uint32_t i;
-    if (job->share) diti_exchange_end(graph, diti_exchange_begin(graph, latents, 0, false));
-    for (i = 1; i < job->share_total && !job->share && !diti_graph_failed(graph); i++)
+    if (job->assignment.share) diti_exchange_end(graph, diti_exchange_begin(graph, latents, 0, false));
+    for (i = 1; i < job->assignment.share_total && !job->assignment.share && !diti_graph_failed(graph); i++)
         diti_exchange_begin(graph, latents, i, true);
 }
 
+DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
+    return (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
+           job->request.latent_width * job->request.latent_height;
+}
+
 DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_solver_desc *states) {
-    uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+    uint32_t planes = diti_tensor_get(graph, job->program.latent)->rows,
+             pixels = diti_tensor_get(graph, job->program.latent)->columns;
     diti_solver_desc plain = *states;
     diti_tensor latents;
     plain.guided = plain.mixed = plain.corrects = plain.keeps = false;
     plain.x0 = 0;
     plain.h2 = diti_tensor_view(graph, states->h2, 0, planes, 0, pixels);
-    job->start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
+    job->program.start_coefficients = diti_tensor_input(graph, DITI_F32, 2, DITI_COEFFICIENTS, "start coefficients");
     latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
                             : diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
-    if (!job->share) diti_start_latents(job, graph, &plain, latents);
+    if (!job->assignment.share) diti_start_latents(job, graph, &plain, latents);
     diti_start_share(job, graph, latents);
-    diti_start_mix(job, graph, 1, &plain, latents, job->noise, false);
+    diti_start_mix(job, graph, 1, &plain, latents, job->program.noise, false);
     if (!states->keeps) return;
-    job->mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
-    diti_start_map(graph, job->noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1, 0);
-    diti_start_map(graph, job->mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1, 0);
+    job->program.mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
+    diti_start_map(graph, job->program.noise, diti_tensor_view(graph, states->h2, 3 * planes, planes, 0, pixels), 1, 0);
+    diti_start_map(graph, job->program.mask, diti_tensor_view(graph, states->h2, 4 * planes, planes, 0, pixels), 1, 0);
 }
 
 /* --- host inputs --- */
@@ -39912,7 +40232,7 @@ static dit_result diti_start_write_pixels(dit_job *job, dit_error *err) {
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
     if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for init_image");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
-    result = diti_plan_write(job->plan, job->start_rgba, pixels, image->height * line, err);
+    result = diti_plan_write(job->program.plan, job->program.start_rgba, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
     return result;
 }
@@ -39939,7 +40259,7 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
         for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
     }
     for (plane = 1; plane < planes; plane++) memcpy(mask + plane * area, mask, area * sizeof *mask);
-    result = diti_plan_write(job->plan, job->mask, mask, area * planes * sizeof *mask, err);
+    result = diti_plan_write(job->program.plan, job->program.mask, mask, area * planes * sizeof *mask, err);
     diti_free(&job->env, mask);
     return result;
 }
@@ -39947,15 +40267,16 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
     float rows[2][DITI_COEFFICIENTS] = DITI_ZERO;
-    dit_result result = job->share ? DIT_OK : diti_start_write_pixels(job, err);
+    dit_result result = job->assignment.share ? DIT_OK : diti_start_write_pixels(job, err);
     rows[0][2] = rows[1][2] = (float)INFINITY; /* no clipping */
     rows[0][4] = rows[0][8] = 1;               /* mean + noise * */
     rows[0][11] = 0.5f;                        /* exp(logvar / 2) */
     rows[1][4] = request->schedule.start_x0;
     rows[1][8] = request->schedule.start_noise;
-    if (result >= 0) result = diti_plan_write(job->plan, job->start_coefficients, rows, sizeof rows, err);
-    if (result >= 0 && job->start_noise)
-        result = diti_plan_write(job->plan, job->start_noise, request->start_noise,
+    if (result >= 0)
+        result = diti_plan_write(job->program.plan, job->program.start_coefficients, rows, sizeof rows, err);
+    if (result >= 0 && job->program.start_noise)
+        result = diti_plan_write(job->program.plan, job->program.start_noise, request->start_noise,
                                  diti_job_latent_values(job) * sizeof(float), err);
     return result >= 0 && request->mask ? diti_start_write_mask(job, err) : result;
 }
@@ -39988,7 +40309,7 @@ DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer comm
     copied.dstAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
     vk->CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &copied,
                            0, NULL, 1, &barrier);
-    buffer = diti_plan_buffer(job->plan, job->start_rgba, &copy.bufferOffset, &size);
+    buffer = diti_plan_buffer(job->program.plan, job->program.start_rgba, &copy.bufferOffset, &size);
     copy.imageExtent.width = job->request.shape.width;
     copy.imageExtent.height = job->request.shape.height;
     copy.imageExtent.depth = 1;
@@ -40391,8 +40712,9 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
     uint32_t i, layers = 0;
     for (i = 0; i < DITI_ENCODERS; i++) {
         const diti_encoder *encoder = &model->encoders[i];
-        uint32_t own =
-            encoder->clip && encoder->text != DITI_TEXT_POOLED ? diti_clip_get_traits(encoder->clip)->layers : 0;
+        uint32_t own = diti_encoder_is_clip(encoder) && encoder->text != DITI_TEXT_POOLED
+                           ? diti_encoder_get_traits(encoder)->layers
+                           : 0;
         if (own && (!layers || own < layers)) layers = own;
     }
     out->shape.clip_skip = desc->clip_skip;
@@ -40657,20 +40979,20 @@ static diti_tensor diti_decode_rows(const dit_job *job, diti_graph *graph, const
 
 DIT_INTERNAL void diti_decode_emit_preview(dit_job *job, diti_graph *graph) {
     const diti_vae *vae = job->model->tae ? job->model->tae : job->model->vae;
-    diti_tensor rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, job->x0, 0), NULL);
-    job->preview =
+    diti_tensor rows = diti_decode_rows(job, graph, vae, diti_decode_planes(job, graph, job->program.x0, 0), NULL);
+    job->program.preview =
         diti_tensor_state(graph, DITI_U32, 1, job->request.shape.width * job->request.shape.height, "preview");
-    diti_image_out(graph, rows, job->preview, 0, job->request.shape.swap, 0);
+    diti_image_out(graph, rows, job->program.preview, 0, job->request.shape.swap, 0);
 }
 
 static diti_group diti_decode_group(const dit_job *job) {
     diti_group group = DITI_ZERO;
     uint32_t i;
-    group.count = job->share_total;
-    group.index = job->share;
+    group.count = job->assignment.share_total;
+    group.index = job->assignment.share;
     for (i = 0; i < group.count; i++) {
         group.devices[i] = i;
-        group.weights[i] = (float)job->request.shape.shares[job->folded ? i / 2 : i];
+        group.weights[i] = (float)job->request.shape.shares[job->assignment.folded ? i / 2 : i];
     }
     return group;
 }
@@ -40699,37 +41021,39 @@ static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti
                                      diti_tensor latent) {
     diti_group group = diti_decode_group(job);
     diti_tensor rows = diti_decode_rows(job, graph, job->model->vae, latent, &group);
-    uint32_t share, first, pixels = diti_decode_pixels(job, &group, job->share, &first);
-    for (share = 1; share < job->share_total && job->share == 0; share++) {
+    uint32_t share, first, pixels = diti_decode_pixels(job, &group, job->assignment.share, &first);
+    for (share = 1; share < job->assignment.share_total && job->assignment.share == 0; share++) {
         uint32_t other, count = diti_decode_pixels(job, &group, share, &other);
         if (count) diti_decode_pass(graph, rgba, rgb, other, count, share, false);
     }
     if (!pixels || diti_graph_failed(graph)) return;
-    if (job->share) {
+    if (job->assignment.share) {
         first = 0;
         rgba = diti_tensor_new(graph, DITI_U32, 1, pixels, "strip of a picture");
         rgb = diti_tensor_new(graph, DITI_F32, 3, pixels, "strip of a float picture");
     }
     diti_image_out(graph, rows, diti_tensor_view(graph, rgba, 0, 1, first, pixels),
-                   diti_tensor_view(graph, rgb, 0, 3, first, pixels), job->request.shape.swap, job->health_words);
-    if (job->share) diti_decode_pass(graph, rgba, rgb, 0, pixels, 0, true);
+                   diti_tensor_view(graph, rgb, 0, 3, first, pixels), job->request.shape.swap,
+                   job->program.health_words);
+    if (job->assignment.share) diti_decode_pass(graph, rgba, rgb, 0, pixels, 0, true);
 }
 
 DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {
     uint32_t count = job->request.shape.image_count, pixels = job->request.shape.width * job->request.shape.height,
              image;
     diti_tensor rgba = 0, rgb = 0;
-    if (job->share == 0) {
+    if (job->assignment.share == 0) {
         rgba = diti_tensor_state(graph, DITI_U32, count, pixels, "pictures");
         rgb = diti_tensor_state(graph, DITI_F32, 3 * count, pixels, "float pictures");
     }
     for (image = 0; image < count && job->model->vae; image++) {
-        if (job->share == 0) {
-            job->rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
-            job->rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
+        if (job->assignment.share == 0) {
+            job->program.rgba[image] = diti_tensor_view(graph, rgba, image, 1, 0, pixels);
+            job->program.rgb[image] = diti_tensor_view(graph, rgb, 3 * image, 3, 0, pixels);
         }
-        job->latents[image] = diti_decode_planes(job, graph, job->latent, image);
-        diti_decode_emit_picture(job, graph, job->rgba[image], job->rgb[image], job->latents[image]);
+        job->program.latents[image] = diti_decode_planes(job, graph, job->program.latent, image);
+        diti_decode_emit_picture(job, graph, job->program.rgba[image], job->program.rgb[image],
+                                 job->program.latents[image]);
     }
 }
 
@@ -40738,45 +41062,14 @@ DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {
 
 static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
 
-static uint32_t diti_emit_copies(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
-
-static uint32_t diti_emit_encoded(const dit_job *job) {
-    return (job->request.shape.encodes[0] ? 1u : 0u) + (job->request.shape.encodes[1] ? 1u : 0u);
-}
-
-/* Text rows of both branches, [encoded rows, then given rows; columns]: what T5 makes of the tokens of all prompts one
-   after the other, and what the caller gave. */
-static diti_tensor diti_emit_packed(dit_job *job, diti_graph *graph) {
-    const diti_job_shape *shape = &job->request.shape;
-    const diti_text_shape *size = &job->model->texts[DITI_TEXT_FIRST];
-    uint32_t columns = size->columns, rows = shape->encoded_rows;
-    diti_t5_use *use = &job->text.encoders[0].t5;
-    diti_tensor encoded = 0, given, text;
-    if (rows) {
-        use->batch = diti_emit_encoded(job) + 1; /* and the rows of no prompt */
-        use->rows = rows;
-        use->tokens = size->tokens;
-        use->ids = diti_tensor_input(graph, DITI_U32, 1, rows, "token ids");
-        use->items = diti_tensor_input(graph, DITI_U32, use->batch, DITI_ITEM_WORDS, "encoded prompts");
-        use->weights = shape->weighted ? diti_tensor_input(graph, DITI_U32, rows, 4, "token weights") : 0;
-        encoded = diti_t5_encode(job->model->encoders[0].t5, graph, use);
-    }
-    if (!shape->given_rows) return encoded;
-    given = job->text.given[DITI_TEXT_FIRST] =
-        diti_tensor_input(graph, DITI_F32, shape->given_rows, columns, "given prompt embeddings");
-    if (!rows) return given;
-    text = diti_tensor_new(graph, DITI_F32, rows + shape->given_rows, columns, "text");
-    diti_copy(graph, encoded, diti_tensor_view(graph, text, 0, rows, 0, columns), "gather text");
-    diti_copy(graph, given, diti_tensor_view(graph, text, rows, shape->given_rows, 0, columns), "gather text");
-    return text;
-}
+static uint32_t diti_emit_branches(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
 
 /* The text rows that a share reads: those of its branches, or all where they have no fixed places. */
-static uint32_t diti_emit_share_rows(const dit_job *job, uint32_t text, uint32_t *first) {
+static uint32_t diti_emit_share_rows(const dit_job *job, const diti_assignment *share, uint32_t text, uint32_t *first) {
     uint32_t tokens = job->model->texts[text].tokens;
-    *first = job->model->fixed_text ? job->first_branch * tokens : 0;
+    *first = job->model->fixed_text ? share->first_branch * tokens : 0;
     if (!job->model->fixed_text) return job->request.shape.encoded_rows + job->request.shape.given_rows;
-    return job->branches * tokens;
+    return share->branches * tokens;
 }
 
 /* Inputs reach the device with its first op, behind which alone they can be sent. */
@@ -40786,30 +41079,27 @@ static bool diti_emit_can_send(diti_graph *graph, diti_tensor x) {
 }
 
 static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) {
-    diti_tensor whole = job->text.texts[text], sent = whole;
+    diti_tensor whole = job->program.text.texts[text], sent = whole;
     uint32_t i, first, rows, columns = diti_tensor_get(graph, whole)->columns;
     if (!diti_emit_can_send(graph, whole)) {
         sent = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, whole)->rows, columns, "text to send");
         diti_copy(graph, whole, sent, "text to send");
     }
-    for (i = 1; i < job->share_total; i++) {
-        dit_job share = DITI_ZERO;
-        share.model = job->model;
-        share.request.shape = job->request.shape;
-        share.folded = job->folded;
-        diti_job_assign(&share, i, job->share_total);
-        rows = diti_emit_share_rows(&share, text, &first);
+    for (i = 1; i < job->assignment.share_total; i++) {
+        diti_assignment share;
+        diti_assign(&job->request.shape, job->assignment.folded, i, job->assignment.share_total, &share);
+        rows = diti_emit_share_rows(job, &share, text, &first);
         diti_exchange_begin(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i, true);
     }
-    rows = diti_emit_share_rows(job, text, &first);
-    job->text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
+    rows = diti_emit_share_rows(job, &job->assignment, text, &first);
+    job->program.text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
 }
 
 static void diti_emit_receive_text(dit_job *job, diti_graph *graph, uint32_t text) {
-    uint32_t first, rows = diti_emit_share_rows(job, text, &first);
-    job->text.texts[text] =
+    uint32_t first, rows = diti_emit_share_rows(job, &job->assignment, text, &first);
+    job->program.text.texts[text] =
         diti_tensor_new(graph, DITI_F32, rows, job->model->texts[text].columns, "text from the first share");
-    diti_exchange_begin(graph, job->text.texts[text], 0, false);
+    diti_exchange_begin(graph, job->program.text.texts[text], 0, false);
 }
 
 static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
@@ -40820,9 +41110,9 @@ static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
 /* What the first share has encoded goes to the others. */
 static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
     uint32_t text;
-    for (text = 0; text < DITI_TEXTS && job->share_total > 1 && !diti_graph_failed(graph); text++) {
+    for (text = 0; text < DITI_TEXTS && job->assignment.share_total > 1 && !diti_graph_failed(graph); text++) {
         if (!diti_emit_has_text(job, text)) continue;
-        if (job->share)
+        if (job->assignment.share)
             diti_emit_receive_text(job, graph, text);
         else
             diti_emit_send_text(job, graph, text);
@@ -40830,37 +41120,36 @@ static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
 }
 
 static void diti_emit_text(dit_job *job, diti_graph *graph) {
-    diti_text_use *use = &job->text;
-    if (job->share) return;
-    use->copies = diti_emit_copies(job);
+    diti_text_use *use = &job->program.text;
+    if (job->assignment.share) return;
+    use->branches = diti_emit_branches(job);
     use->encodes[0] = job->request.shape.encodes[0];
     use->encodes[1] = job->request.shape.encodes[1];
     use->weighted = job->request.shape.weighted;
     use->clip_skip = job->request.shape.clip_skip;
-    if (job->model->fixed_text)
-        diti_encoders_emit(job->model, graph, use);
-    else if (!job->model->transformer->traits.class_count)
-        use->texts[DITI_TEXT_FIRST] = diti_emit_packed(job, graph);
+    use->encoded_rows = job->request.shape.encoded_rows;
+    use->given_rows = job->request.shape.given_rows;
+    if (!job->model->transformer->traits.class_count) diti_prompts_emit(job->model, graph, use);
 }
 
 /* Images share the prompts, but each has a class of its own. */
 static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
-    diti_denoise *denoise = &job->denoise;
+    diti_denoise *denoise = &job->program.denoise;
     if (job->model->transformer->traits.class_count) {
         denoise->text_batch = denoise->copies * denoise->batch;
-        denoise->labels = job->labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
+        denoise->labels = job->program.labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
         return;
     }
     if (!job->model->fixed_text) /* these know which rows are whose */
-        job->text_items = diti_tensor_input(graph, DITI_U32, denoise->copies, DITI_ITEM_WORDS, "prompts");
+        job->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->copies, DITI_ITEM_WORDS, "prompts");
     denoise->text_batch = denoise->copies;
     denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
-    denoise->text = job->text.texts[DITI_TEXT_FIRST];
-    denoise->text2 = job->text.texts[DITI_TEXT_SECOND];
-    denoise->pooled = job->text.texts[DITI_TEXT_POOLED];
-    denoise->text_items = job->text_items;
-    denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + job->first_branch;
-    denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + job->first_branch;
+    denoise->text = job->program.text.texts[DITI_TEXT_FIRST];
+    denoise->text2 = job->program.text.texts[DITI_TEXT_SECOND];
+    denoise->pooled = job->program.text.texts[DITI_TEXT_POOLED];
+    denoise->text_items = job->program.text_items;
+    denoise->text_lengths = job->request.lengths[DITI_TEXT_FIRST] + job->assignment.first_branch;
+    denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + job->assignment.first_branch;
 }
 
 /* What the solver works on and remembers. */
@@ -40874,31 +41163,34 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
     solver->corrects = shape->corrects;
     solver->learned = shape->learned;
     solver->keeps = shape->masked;
-    job->latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
-    job->noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
-    job->health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
-                                      : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
-    job->step = graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
-    job->coefficients =
+    job->program.latent = diti_tensor_state(graph, DITI_F32, planes, pixels, "latent");
+    job->program.noise = diti_tensor_input(graph, DITI_F32, planes, pixels, "noise");
+    job->program.health_words = graph->guards ? diti_guard_health(graph, 0, DITI_HEALTH_WORDS)
+                                              : diti_tensor_state(graph, DITI_U32, 1, DITI_HEALTH_WORDS, "health");
+    job->program.step =
+        graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
+    job->program.coefficients =
         diti_tensor_input(graph, DITI_F32, shape->steps, diti_solver_columns(shape), "solver coefficients");
-    if (shape->scaled_input) job->input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
+    if (shape->scaled_input)
+        job->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
-        job->step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
-    solver->x = job->latent;
-    solver->h1 = job->history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
-    solver->h2 = job->history[1] =
+        job->program.step_noise = diti_tensor_input(graph, DITI_F32, shape->steps, planes * pixels, "step noise");
+    solver->x = job->program.latent;
+    solver->h1 = job->program.history[0] = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0 one step before");
+    solver->h2 = job->program.history[1] =
         diti_tensor_state(graph, DITI_F32, planes * diti_solver_planes(solver), pixels, "x0 two steps before");
-    if (shape->preview_interval) solver->x0 = job->x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
-    solver->health = job->health_words;
+    if (shape->preview_interval)
+        solver->x0 = job->program.x0 = diti_tensor_state(graph, DITI_F32, planes, pixels, "x0");
+    solver->health = job->program.health_words;
 }
 
 static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     const diti_family *family = job->model->transformer->family;
     const diti_job_request *request = &job->request;
-    diti_denoise *denoise = &job->denoise;
-    if (!request->shape.starts) diti_copy(graph, job->noise, job->latent, "start from noise");
+    diti_denoise *denoise = &job->program.denoise;
+    if (!request->shape.starts) diti_copy(graph, job->program.noise, job->program.latent, "start from noise");
     denoise->batch = request->shape.image_count;
-    denoise->copies = job->branches;
+    denoise->copies = job->assignment.branches;
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;
@@ -40909,9 +41201,9 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     denoise->sizes[0] = denoise->sizes[1] = 1024; /* the original picture, as HunyuanDiT's pipeline has it */
     denoise->sizes[2] = denoise->resolution[0];
     denoise->sizes[3] = denoise->resolution[1];
-    denoise->latent = job->latent;
-    denoise->step = job->step;
-    denoise->axes = job->share_total > 1 ? &job->axes : NULL;
+    denoise->latent = job->program.latent;
+    denoise->step = job->program.step;
+    denoise->axes = job->assignment.share_total > 1 ? &job->assignment.axes : NULL;
     denoise->variance = request->shape.learned;
     family->prepare(job->model->transformer, graph, denoise);
     diti_patches_begin(job, graph);
@@ -40919,20 +41211,22 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
 
 static void diti_emit_step(dit_job *job, diti_graph *graph, diti_step_kind kind, const diti_solver_desc *states) {
     const diti_job_shape *shape = &job->request.shape;
-    uint32_t planes = diti_tensor_get(graph, job->latent)->rows, pixels = diti_tensor_get(graph, job->latent)->columns;
+    uint32_t planes = diti_tensor_get(graph, job->program.latent)->rows,
+             pixels = diti_tensor_get(graph, job->program.latent)->columns;
     diti_solver_desc solver = *states;
     diti_tensor prediction;
     if (shape->scaled_input)
-        job->denoise.input_scale = diti_select_row(graph, job->input_scales, job->step, "select input scale");
+        job->program.denoise.input_scale =
+            diti_select_row(graph, job->program.input_scales, job->program.step, "select input scale");
     prediction = diti_guidance_emit(job, graph, kind);
     if (shape->stochastic)
-        solver.noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
-                                           planes, pixels);
-    solver.coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
+        solver.noise = diti_tensor_reshape(
+            graph, diti_select_row(graph, job->program.step_noise, job->program.step, "select noise"), planes, pixels);
+    solver.coefficients = diti_select_row(graph, job->program.coefficients, job->program.step, "select coefficients");
     solver.guided = shape->guided && kind != DITI_STEP_ALONE;
     diti_guard_judge(graph);
     diti_solver_step(graph, prediction, &solver);
-    diti_advance_step(graph, job->step);
+    diti_advance_step(graph, job->program.step);
 }
 
 /* Every kind of step that there is, in every form, one loop together. */
@@ -40942,14 +41236,14 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
                                                                                               "next patches",
                                                                                               "last patches"};
     int kind, form;
-    job->step_segment = graph->segment_count;
+    job->program.step_segment = graph->segment_count;
     for (form = 0; form < (int)DITI_STEP_FORMS; form++) {
         for (kind = 0; kind < (int)DITI_STEP_KINDS; kind++) {
             char name[32];
-            job->step_segments[form][kind] = UINT32_MAX;
+            job->program.step_segments[form][kind] = UINT32_MAX;
             if (!diti_patches_has(job, (diti_step_kind)kind, (diti_step_form)form)) continue;
             diti_format(name, sizeof name, "%s%s", forms[form], kinds[kind]);
-            job->step_segments[form][kind] = diti_graph_segment(graph, name, true);
+            job->program.step_segments[form][kind] = diti_graph_segment(graph, name, true);
             if (diti_patches_emit(job, graph, (diti_step_kind)kind, (diti_step_form)form, states))
                 diti_guard_judge(graph);
             else
@@ -40963,9 +41257,10 @@ static void diti_emit_steps(dit_job *job, diti_graph *graph, const diti_solver_d
 static bool diti_emit_agrees(const dit_job *job) {
     const dit_context *context = job->context;
     uint32_t i;
-    if (diti_axes_stages(&job->axes) && job->model->transformer->traits.skips) return false;
-    if (!context || context->device_count < job->share_total) return false; /* others are in another process */
-    for (i = 0; i < job->share_total; i++)
+    if (diti_axes_stages(&job->assignment.axes) && job->model->transformer->traits.skips) return false;
+    if (!context || context->device_count < job->assignment.share_total)
+        return false; /* others are in another process */
+    for (i = 0; i < job->assignment.share_total; i++)
         if (context->devices[job->places[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
@@ -40973,12 +41268,13 @@ static bool diti_emit_agrees(const dit_job *job) {
 /* Of patches what was kept is not the same when a step runs again, and stages would wait for each other in every step:
    the job goes back to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const dit_job *job, diti_graph *graph) {
-    if (job->share_total > 1 && !diti_emit_agrees(job)) return;
+    if (job->assignment.share_total > 1 && !diti_emit_agrees(job)) return;
     diti_guard_begin(graph);
-    if (job->share_total == 1) return;
-    graph->guard_alike = diti_group_count(&job->axes.sequence) > 1;
+    if (job->assignment.share_total == 1) return;
+    graph->guard_alike = diti_group_count(&job->assignment.axes.sequence) > 1;
     graph->guard_bare = !graph->guard_alike;
-    if (!diti_patches_used(&job->request.shape)) diti_guard_join(graph, job->share, job->share_total);
+    if (!diti_patches_used(&job->request.shape))
+        diti_guard_join(graph, job->assignment.share, job->assignment.share_total);
 }
 
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
@@ -40986,16 +41282,16 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     diti_solver_desc states;
     diti_tensor guards;
     uint32_t prepare;
-    graph->int8_payload = shape->int8_payload && job->share_total > 1;
+    graph->int8_payload = shape->int8_payload && job->assignment.share_total > 1;
     diti_emit_guards(job, graph);
     diti_emit_states(job, graph, &states);
-    job->encode_segment = diti_graph_segment(graph, "encode", false);
+    job->program.encode_segment = diti_graph_segment(graph, "encode", false);
     diti_emit_text(job, graph);
     diti_emit_share_text(job, graph);
     diti_guard_judge(graph);
-    job->start_segment = UINT32_MAX;
+    job->program.start_segment = UINT32_MAX;
     if (shape->starts) {
-        job->start_segment = diti_graph_segment(graph, "start picture", false);
+        job->program.start_segment = diti_graph_segment(graph, "start picture", false);
         diti_start_emit(job, graph, &states);
         diti_guard_judge(graph);
     }
@@ -41003,136 +41299,65 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     diti_emit_prepare(job, graph);
     diti_guard_judge(graph);
     diti_emit_steps(job, graph, &states);
-    job->preview_segment = UINT32_MAX;
+    job->program.preview_segment = UINT32_MAX;
     if (shape->preview_interval && job->model->vae) {
-        job->preview_segment = diti_graph_segment(graph, "preview", true);
+        job->program.preview_segment = diti_graph_segment(graph, "preview", true);
     }
     guards = graph->guards;
-    if (job->share_total > 1) graph->guards = 0; /* pictures are made but once */
-    if (job->preview_segment != UINT32_MAX && job->share == 0) {
+    if (job->assignment.share_total > 1) graph->guards = 0; /* pictures are made but once */
+    if (job->program.preview_segment != UINT32_MAX && job->assignment.share == 0) {
         diti_decode_emit_preview(job, graph);
         diti_guard_judge(graph);
     }
-    job->decode_segment = diti_graph_segment(graph, "decode", false); /* all shares have the same segments */
+    job->program.decode_segment = diti_graph_segment(graph, "decode", false); /* all shares have the same segments */
     diti_patches_share_latent(job, graph);
     diti_decode_emit(job, graph);
     diti_guard_judge(graph);
     graph->guards = guards;
-    if (shape->split.shard && job->share_total > 1) diti_shard_blocks(graph, job->share, job->share_total, prepare);
+    if (shape->split.shard && job->assignment.share_total > 1)
+        diti_shard_blocks(graph, job->assignment.share, job->assignment.share_total, prepare);
 }
 
 /* --- host inputs --- */
-
-static void diti_inputs_item(uint32_t *item, uint32_t first_query, uint32_t queries, uint32_t first_key,
-                             uint32_t keys) {
-    item[0] = first_query;
-    item[1] = queries;
-    item[2] = first_key;
-    item[3] = keys;
-}
-
-/* Which rows belong to which prompt: for the encoder, whose last item is the rows of none, and as keys of the images.
- */
-static void diti_inputs_items(const diti_job_request *request, uint32_t copies, uint32_t (*encoder)[DITI_ITEM_WORDS],
-                              uint32_t (*text)[DITI_ITEM_WORDS]) {
-    uint32_t encoded = 0, given = request->shape.encoded_rows, count = 0, branch;
-    for (branch = 0; branch < copies; branch++) {
-        uint32_t length = request->lengths[DITI_TEXT_FIRST][branch],
-                 *next = request->shape.encodes[branch] ? &encoded : &given;
-        if (request->shape.encodes[branch]) diti_inputs_item(encoder[count++], *next, length, *next, length);
-        diti_inputs_item(text[branch], 0, 0, *next, length);
-        *next += length;
-    }
-    diti_inputs_item(encoder[count], encoded, request->shape.encoded_rows - encoded, 0, 0);
-}
-
-/* For the rows of ids that diti_inputs_encoded writes. */
-static dit_result diti_inputs_weights(dit_job *job, dit_error *err) {
-    const diti_job_request *request = &job->request;
-    uint32_t rows = request->shape.encoded_rows, tokens = job->model->encoders[0].tokens, branch, i, first = 0;
-    diti_row_weight *table = (diti_row_weight *)diti_alloc_array(&job->env, rows, sizeof *table);
-    dit_result result;
-    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token weights");
-    for (branch = 0; branch < diti_emit_copies(job); branch++) {
-        uint32_t length = request->shape.encodes[branch] ? request->lengths[DITI_TEXT_FIRST][branch] : 0;
-        for (i = 0; i < length; i++) {
-            table[first + i].weight = request->tokens[0].weights[(size_t)branch * tokens + i];
-            table[first + i].first = first;
-            table[first + i].rows = length;
-        }
-        first += length;
-    }
-    result = diti_plan_write(job->plan, job->text.encoders[0].t5.weights, table, rows * sizeof *table, err);
-    diti_free(&job->env, table);
-    return result;
-}
-
-static dit_result diti_inputs_encoded(dit_job *job, uint32_t (*items)[DITI_ITEM_WORDS], dit_error *err) {
-    const diti_job_request *request = &job->request;
-    const diti_t5_use *use = &job->text.encoders[0].t5;
-    uint32_t rows = request->shape.encoded_rows, tokens = job->model->encoders[0].tokens, branch, next = 0;
-    int32_t *ids = (int32_t *)diti_alloc_array(&job->env, rows, sizeof *ids);
-    dit_result result;
-    if (!ids) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
-    for (branch = 0; branch < diti_emit_copies(job); branch++) {
-        if (!request->shape.encodes[branch]) continue;
-        memcpy(ids + next, request->tokens[0].ids + (size_t)branch * tokens,
-               request->lengths[DITI_TEXT_FIRST][branch] * sizeof *ids);
-        next += request->lengths[DITI_TEXT_FIRST][branch];
-    }
-    result = diti_plan_write(job->plan, use->ids, ids, rows * sizeof *ids, err);
-    diti_free(&job->env, ids);
-    if (result >= 0) result = diti_plan_write(job->plan, use->items, items, use->batch * sizeof *items, err);
-    if (result >= 0) result = diti_t5_write_inputs(job->model->encoders[0].t5, job->plan, use, err);
-    return result >= 0 && use->weights ? diti_inputs_weights(job, err) : result;
-}
-
-static dit_result diti_inputs_given(dit_job *job, dit_error *err) {
-    const diti_job_request *request = &job->request;
-    size_t columns = job->model->transformer->traits.text_columns, next = 0;
-    float *rows = (float *)diti_alloc_array(&job->env, request->shape.given_rows * columns, sizeof *rows);
-    uint32_t branch;
-    dit_result result;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embeddings");
-    for (branch = 0; branch < diti_emit_copies(job); branch++) {
-        size_t count = request->lengths[DITI_TEXT_FIRST][branch] * columns;
-        if (request->shape.encodes[branch]) continue;
-        memcpy(rows + next, request->conditioning[branch].texts[DITI_TEXT_FIRST].rows, count * sizeof *rows);
-        next += count;
-    }
-    result = diti_plan_write(job->plan, job->text.given[DITI_TEXT_FIRST], rows,
-                             request->shape.given_rows * columns * sizeof *rows, err);
-    diti_free(&job->env, rows);
-    return result;
-}
 
 /* One for each image of each branch; the unconditional one has the class that means none. */
 static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
     uint32_t labels[2 * DITI_JOB_MAX_IMAGES], images = request->shape.image_count,
-                                              count = diti_emit_copies(job) * images;
+                                              count = diti_emit_branches(job) * images;
     uint32_t i;
     for (i = 0; i < count; i++) {
         labels[i] = i + images < count ? job->model->transformer->traits.class_count : request->labels[i % images];
     }
-    return diti_plan_write(job->plan, job->labels, labels + job->first_branch * images,
-                           job->branches * images * sizeof *labels, err);
+    return diti_plan_write(job->program.plan, job->program.labels, labels + job->assignment.first_branch * images,
+                           job->assignment.branches * images * sizeof *labels, err);
+}
+
+/* Which rows belong to which branch, as keys of the images. */
+static dit_result diti_inputs_items(dit_job *job, dit_error *err) {
+    const uint32_t *lengths = job->request.lengths[DITI_TEXT_FIRST];
+    uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, branch;
+    diti_text_use use = DITI_ZERO; /* shares that do not encode know the places, too */
+    memcpy(use.encodes, job->request.shape.encodes, sizeof use.encodes);
+    use.encoded_rows = job->request.shape.encoded_rows;
+    for (branch = 0; branch < diti_emit_branches(job); branch++) {
+        items[branch][2] = diti_prompts_first(&use, lengths, branch);
+        items[branch][3] = lengths[branch];
+    }
+    return diti_plan_write(job->program.plan, job->program.text_items, items[job->assignment.first_branch],
+                           job->assignment.branches * sizeof *items, err);
 }
 
 static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
-    uint32_t encoder[3][DITI_ITEM_WORDS], text[2][DITI_ITEM_WORDS], copies = diti_emit_copies(job);
-    dit_result result;
-    if (job->labels) return diti_inputs_classes(job, err);
-    if (job->model->fixed_text && job->share) return DIT_OK;
-    if (job->model->fixed_text)
-        return diti_encoders_write(job->model, &job->env, job->plan, &job->text, job->request.tokens,
-                                   job->request.conditioning, err);
-    diti_inputs_items(&job->request, copies, encoder, text);
-    result = diti_plan_write(job->plan, job->text_items, text[job->first_branch], job->branches * sizeof *text, err);
-    if (job->share) return result;
-    if (result >= 0 && job->request.shape.encoded_rows) result = diti_inputs_encoded(job, encoder, err);
-    if (result >= 0 && job->request.shape.given_rows) result = diti_inputs_given(job, err);
-    return result;
+    diti_prompts prompts;
+    dit_result result = DIT_OK;
+    if (job->program.labels) return diti_inputs_classes(job, err);
+    if (!job->model->fixed_text) result = diti_inputs_items(job, err);
+    if (result < 0 || job->assignment.share) return result;
+    prompts.tokens = job->request.tokens;
+    prompts.lengths = job->request.lengths[DITI_TEXT_FIRST];
+    prompts.given = job->request.conditioning;
+    return diti_prompts_write(job->model, &job->env, job->program.plan, &job->program.text, &prompts, err);
 }
 
 static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
@@ -41182,32 +41407,28 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
         timesteps[i] = request->schedule.steps[i].timestep;
         scales[i] = request->schedule.steps[i].input;
     }
-    job->denoise.guidance = request->guidance.distilled;
+    job->program.denoise.guidance = request->guidance.distilled;
     diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
-    result = job->model->transformer->family->write_inputs(job->model->transformer, job->plan, &job->denoise, timesteps,
-                                                           err);
+    result = job->model->transformer->family->write_inputs(job->model->transformer, job->program.plan,
+                                                           &job->program.denoise, timesteps, err);
     if (result >= 0)
-        result = diti_plan_write(job->plan, job->coefficients, table, (size_t)count * columns * sizeof *table, err);
-    if (result >= 0 && job->input_scales)
-        result = diti_plan_write(job->plan, job->input_scales, scales, count * sizeof *scales, err);
+        result = diti_plan_write(job->program.plan, job->program.coefficients, table,
+                                 (size_t)count * columns * sizeof *table, err);
+    if (result >= 0 && job->program.input_scales)
+        result = diti_plan_write(job->program.plan, job->program.input_scales, scales, count * sizeof *scales, err);
     diti_free(&job->env, values);
     return result;
-}
-
-DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
-    return (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
-           job->request.latent_width * job->request.latent_height;
 }
 
 static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
     diti_job_request *request = &job->request;
     size_t count = diti_job_latent_values(job), i;
     dit_result result;
-    for (i = 0; i < count && !request->shape.starts && !job->follows; i++)
+    for (i = 0; i < count && !request->shape.starts && !job->is_secondary; i++)
         request->noise[i] *= request->schedule.initial; /* consumed here: other shares use the outcome */
-    result = diti_plan_write(job->plan, job->noise, request->noise, count * sizeof(float), err);
-    if (result >= 0 && job->step_noise)
-        result = diti_plan_write(job->plan, job->step_noise, request->step_noise,
+    result = diti_plan_write(job->program.plan, job->program.noise, request->noise, count * sizeof(float), err);
+    if (result >= 0 && job->program.step_noise)
+        result = diti_plan_write(job->program.plan, job->program.step_noise, request->step_noise,
                                  count * request->shape.steps * sizeof(float), err);
     return result;
 }
@@ -41217,7 +41438,7 @@ static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
     if (result >= 0) result = diti_inputs_schedule(job, err);
     if (result >= 0) result = diti_inputs_noise(job, err);
     if (result >= 0 && job->request.start) result = diti_start_write(job, err);
-    return result < 0 ? result : diti_guard_write(job->plan, job->begins_at, err);
+    return result < 0 ? result : diti_guard_write(job->program.plan, job->begins_at, err);
 }
 
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
@@ -41230,6 +41451,86 @@ DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
     job->request.start = job->request.mask = NULL; /* of the desc */
     job->request.schedule.initial = 1;             /* the noise has it now */
     return result;
+}
+
+/* ==== src/job/order.c ==== */
+/* The order in which a run comes to the segments of its plan, how often, and how long that takes. */
+
+DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment) {
+    return segment >= job->program.step_segment && segment < job->program.decode_segment &&
+           segment != job->program.preview_segment;
+}
+
+DIT_INTERNAL bool diti_job_counts(const dit_job *job, uint32_t segment) {
+    return diti_job_is_step(job, segment) && !diti_patches_is(job, segment, DITI_FORM_REST);
+}
+
+static uint32_t diti_run_step_segment(const dit_job *job, uint32_t step) {
+    diti_step_form form = diti_patches_whole(job, step) ? DITI_FORM_WHOLE : DITI_FORM_PATCHES;
+    return job->program.step_segments[form][diti_job_step_kind(&job->request, step)];
+}
+
+/* What comes after a segment, if all that was submitted has the effect that is hoped for. */
+static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
+    bool step = diti_job_is_step(job, segment);
+    uint32_t next = diti_patches_after(job, segment, repeat);
+    uint32_t skipped = job->resumed && segment + 1 == job->program.start_segment ? 1 : 0; /* its outcome was kept */
+    if (segment + 1 + skipped < job->program.step_segment) return segment + 1 + skipped;
+    if (segment >= job->program.decode_segment) return segment + 1;
+    if (next != UINT32_MAX) return next;
+    if (step && diti_job_preview_due(job, repeat)) return job->program.preview_segment;
+    return repeat < job->request.shape.steps ? diti_run_step_segment(job, repeat) : job->program.decode_segment;
+}
+
+static void diti_run_next(const dit_job *job, diti_job_cursor *cursor) {
+    cursor->slice = 0;
+    if (diti_job_counts(job, cursor->segment)) cursor->repeat++;
+    cursor->segment = diti_run_after(job, cursor->segment, cursor->repeat);
+}
+
+DIT_INTERNAL void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
+    if (++cursor->slice >= diti_plan_slice_count(job->program.plan, cursor->segment)) diti_run_next(job, cursor);
+}
+
+DIT_INTERNAL uint32_t diti_job_runs(const dit_job *job, uint32_t segment, uint32_t steps) {
+    diti_job_cursor cursor = DITI_ZERO;
+    uint32_t runs = 0;
+    while (cursor.segment <= job->program.decode_segment && cursor.repeat < steps) {
+        runs += cursor.segment == segment;
+        diti_run_next(job, &cursor);
+    }
+    return runs;
+}
+
+static double diti_segment_us(const dit_job *job, uint32_t segment) {
+    double us = 0;
+    uint32_t i;
+    for (i = 0; i < diti_plan_slice_count(job->program.plan, segment); i++)
+        us += (double)diti_plan_slice_planned_us(job->program.plan, segment, i);
+    return us;
+}
+
+DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps) {
+    double us = 0;
+    uint32_t segment;
+    for (segment = job->program.step_segment; segment < job->program.decode_segment; segment++)
+        if (diti_job_is_step(job, segment)) us += diti_job_runs(job, segment, steps) * diti_segment_us(job, segment);
+    return us;
+}
+
+DIT_INTERNAL double diti_job_predict_us(const dit_job *job) {
+    double us = 0;
+    uint32_t segment;
+    for (segment = 0; segment < job->program.plan->segment_count; segment++)
+        us += diti_job_runs(job, segment, UINT32_MAX) * diti_segment_us(job, segment);
+    return us;
+}
+
+DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
+    diti_health health;
+    if (!job->run.recording) return false;
+    diti_guard_read(job->program.plan, &health);
+    return health.blocked != 0;
 }
 
 /* ==== src/job/image.c ==== */
@@ -41319,9 +41620,9 @@ DIT_INTERNAL dit_result diti_job_images_create(dit_job *job, dit_error *err) {
     dit_result result = diti_buffer_create(job->device, sizeof(diti_health), DITI_MEMORY_READBACK, "health",
                                            &job->health_readback, err);
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && result >= 0 && job->share == 0; i++)
+    for (i = 0; i < job->request.shape.image_count && result >= 0 && job->assignment.share == 0; i++)
         result = diti_image_prepare(job, &job->images[i], i == 0 ? job->target.image : VK_NULL_HANDLE, err);
-    if (result >= 0 && job->request.shape.preview_interval && job->share == 0)
+    if (result >= 0 && job->request.shape.preview_interval && job->assignment.share == 0)
         result = diti_image_prepare(job, &job->preview_image, VK_NULL_HANDLE, err);
     return result;
 }
@@ -41403,7 +41704,7 @@ static void diti_image_record_copy(const dit_job *job, VkCommandBuffer commands,
     VkDeviceSize size;
     VkBuffer buffer;
     memset(&copy, 0, sizeof copy);
-    buffer = diti_plan_buffer(job->plan, rgba, &copy.bufferOffset, &size);
+    buffer = diti_plan_buffer(job->program.plan, rgba, &copy.bufferOffset, &size);
     copy.imageSubresource.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT;
     copy.imageSubresource.layerCount = 1;
     copy.imageExtent.width = job->request.shape.width;
@@ -41422,7 +41723,7 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
     VkBuffer buffer;
     memset(&copy, 0, sizeof copy);
     memset(&barrier, 0, sizeof barrier);
-    buffer = diti_plan_buffer(job->plan, job->health_words, &copy.srcOffset, &copy.size);
+    buffer = diti_plan_buffer(job->program.plan, job->program.health_words, &copy.srcOffset, &copy.size);
     vk->CmdCopyBuffer(commands, buffer, job->health_readback.buffer, 1, &copy);
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -41433,16 +41734,216 @@ static void diti_image_record_health(const dit_job *job, VkCommandBuffer command
 
 DIT_INTERNAL void diti_job_record_finish(const dit_job *job, VkCommandBuffer commands) {
     uint32_t i;
-    for (i = 0; i < job->request.shape.image_count && job->share == 0; i++)
-        diti_image_record_copy(job, commands, job->rgba[i], &job->images[i]);
+    for (i = 0; i < job->request.shape.image_count && job->assignment.share == 0; i++)
+        diti_image_record_copy(job, commands, job->program.rgba[i], &job->images[i]);
     diti_image_record_health(job, commands);
 }
 
 DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer commands) {
-    diti_image_record_copy(job, commands, job->preview, &job->preview_image);
+    diti_image_record_copy(job, commands, job->program.preview, &job->preview_image);
+}
+
+/* ==== src/job/program.c ==== */
+/* What a share of a job runs: its plan, and the commands of the job beside those of the plan. */
+
+static dit_result diti_job_create_pool(dit_job *job, dit_error *err) {
+    const diti_device *device = job->device;
+    VkCommandPoolCreateInfo info;
+    VkResult vk;
+    memset(&info, 0, sizeof info);
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    info.queueFamilyIndex = device->queue_family;
+    vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &job->program.command_pool);
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkCreateCommandPool failed (%s)", diti_vk_name(vk));
+}
+
+DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err) {
+    const diti_device *device = job->device;
+    VkCommandBufferAllocateInfo allocate;
+    VkCommandBufferBeginInfo begin;
+    dit_result result = job->program.command_pool ? DIT_OK : diti_job_create_pool(job, err);
+    VkResult vk;
+    if (result < 0) return result;
+    memset(&allocate, 0, sizeof allocate);
+    memset(&begin, 0, sizeof begin);
+    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    allocate.commandPool = job->program.command_pool;
+    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    allocate.commandBufferCount = 1;
+    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+    vk = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
+    if (vk == VK_SUCCESS) vk = device->vk.BeginCommandBuffer(*out, &begin);
+    return vk == VK_SUCCESS ? DIT_OK
+                            : diti_fail_vk(err, vk, "no command buffer for the output image (%s)", diti_vk_name(vk));
+}
+
+DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
+    VkResult vk = job->device->vk.EndCommandBuffer(commands);
+    job->program.plan->counters.recordings++;
+    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
+}
+
+/* Copies into images are commands of the job, beside those of the plan. */
+DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
+    dit_result result = diti_job_allocate_commands(job, &job->program.finish, err);
+    if (result < 0) return result;
+    diti_job_record_finish(job, job->program.finish);
+    result = diti_job_end_commands(job, job->program.finish, err);
+    job->program.start_copy = VK_NULL_HANDLE;
+    if (result >= 0 && job->request.shape.start_image) {
+        result = diti_job_allocate_commands(job, &job->program.start_copy, err);
+        if (result < 0) return result;
+        diti_job_record_start(job, job->program.start_copy);
+        result = diti_job_end_commands(job, job->program.start_copy, err);
+    }
+    if (result < 0 || !job->request.shape.preview_interval || job->assignment.share) return result;
+    result = diti_job_allocate_commands(job, &job->program.preview_copy, err);
+    if (result < 0) return result;
+    diti_job_record_preview(job, job->program.preview_copy);
+    return diti_job_end_commands(job, job->program.preview_copy, err);
+}
+
+static void diti_job_ops(dit_job *job, diti_graph *graph) {
+    diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_LANE_PLAN, "ops");
+    diti_free(&job->env, job->program.denoise.family);
+    memset(&job->program.text, 0, sizeof job->program.text);
+    memset(&job->program.denoise, 0, sizeof job->program.denoise);
+    diti_graph_init(graph, job->device);
+    graph->worker = &job->context->worker;
+    diti_job_emit(job, graph);
+    diti_trace_close(&scope, 0);
+}
+
+DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
+    diti_graph graph;
+    dit_result result;
+    bool again;
+    do {
+        diti_job_ops(job, &graph);
+        if (graph.wanted_count && !diti_graph_failed(&graph)) {
+            result = diti_tune_run(&graph, progress, err);
+            diti_graph_free(&graph);
+            if (result != DIT_OK) return result;
+            diti_job_ops(job, &graph);
+        }
+        result = diti_plan_create(&graph, progress, &job->program.plan, err);
+        again = graph.again;
+        diti_graph_free(&graph);
+        if (again && err) memset(err, 0, sizeof *err);
+    } while (again);
+    if (result == DIT_OK && !job->device->owns_device && !diti_plan_streams(job->program.plan))
+        result = diti_plan_prepare_secondaries(job->program.plan, err);
+    return result;
+}
+
+DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program) {
+    diti_free(&device->env, program->denoise.family);
+    diti_destroy_CommandPool(device, program->command_pool);
+    diti_plan_destroy(program->plan);
 }
 
 #ifndef DIT_NO_SPLIT
+
+/* ==== src/job/assign.c ==== */
+/* Which part of the work is whose: the groups in which a share of a job divides it with others. */
+
+DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
+    const diti_model_traits *traits = &model->transformer->traits;
+    const diti_weights *weights = &model->transformer->weights;
+    memset(out, 0, sizeof *out);
+    out->layers = traits->layers;
+    out->hidden = traits->width;
+    out->heads = traits->heads;
+    out->feed = 4 * traits->width;
+    out->rows = request->latent_height / traits->patch * (request->latent_width / traits->patch);
+    out->text = model->texts[DITI_TEXT_FIRST].tokens;
+    out->text_width = traits->width;
+    out->row_values = traits->latent_channels * traits->patch * traits->patch;
+    out->joint = traits->joint;
+    out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
+    out->guided = request->shape.guided;
+    out->weight_bytes = (double)weights->bytes;
+    if (model->stream)
+        out->weight_bytes += (double)(DITI_STREAM_SLOTS * model->stream->slot_bytes);
+    else if (weights->streamed)
+        out->weight_bytes += (double)weights->streamed->bytes;
+}
+
+/* Stages are folded where blocks leave their results for mirrored ones: a device has the stages s and 2 N - 1 - s of
+   2 N, so that these results stay on it, and what goes on comes back from device to device. Each stage is a share, both
+   of a device beside each other: share 2 r + 1 is the mirrored stage of rank r. Not where weights are streamed: both
+   shares would wait for each other in the device's two slots. */
+DIT_INTERNAL bool diti_job_folds(const dit_job *job, const dit_context *context) {
+    const diti_job_shape *shape = &job->request.shape;
+    const diti_model_traits *traits = &job->model->transformer->traits;
+    uint32_t stages = 2 * shape->split.degree[DITI_SPLIT_PIPEFUSION], ranks = diti_split_ranks(&shape->split);
+    if (!traits->skips || stages < 4 || stages > traits->layers || job->model->stream) return false;
+    if (2 * ranks > DITI_MAX_DEVICES || !context || !context->peers) return false;
+    return context->peers->all == context->device_count || ranks % context->device_count == 0;
+}
+
+/* The members of axes [first, end) of the mesh, of which `self` is one. */
+static void diti_assign_group(const diti_job_shape *shape, const diti_assignment *assignment, uint32_t first,
+                              uint32_t end, diti_group *out) {
+    uint32_t self = assignment->share;
+    uint32_t folds = assignment->folded ? 2 : 1, rank = self / folds, half = self % folds, i;
+    uint32_t stride = diti_split_stride(&shape->split, (diti_split_axis)first);
+    uint32_t count = diti_split_stride(&shape->split, (diti_split_axis)end) / stride, place = rank / stride % count;
+    bool mirrored = assignment->folded && first == DITI_SPLIT_PIPEFUSION;
+    float weights[DITI_SPLIT_DEVICES] = DITI_ZERO;
+    memset(out, 0, sizeof *out);
+    out->count = mirrored ? 2 * count : count;
+    out->index = mirrored && half ? 2 * count - 1 - place : place;
+    out->mirrored = mirrored;
+    if (end < DITI_SPLIT_AXES && (!assignment->folded || shape->shares[0] > 0))
+        diti_split_weights(&shape->split, shape->shares, rank, first, end, weights);
+    for (i = 0; i < out->count; i++) {
+        uint32_t at = i < count ? i : 2 * count - 1 - i;
+        out->devices[i] = (rank + at * stride - place * stride) * folds + (mirrored ? (i >= count ? 1 : 0) : half);
+        out->weights[i] = weights[at];
+    }
+}
+
+/* Those of all in which its device is number `index` of `count`, every `stride` places one. */
+static void diti_assign_subgroup(const diti_group *all, uint32_t index, uint32_t count, uint32_t stride,
+                                 diti_group *out) {
+    uint32_t i, own = all->index - index * stride;
+    memset(out, 0, sizeof *out);
+    out->count = count;
+    out->index = index;
+    for (i = 0; i < count; i++) out->devices[i] = all->devices[own + i * stride];
+    for (i = 0; i < all->count; i++) out->weights[i / stride % count] += all->weights[i];
+}
+
+static void diti_assign_grid(const diti_job_shape *shape, diti_axes *axes) {
+    const diti_group *all = &axes->tensor;
+    uint32_t in = shape->split.inputs > 1 ? shape->split.inputs : 1;
+    diti_assign_subgroup(all, all->index / in, all->count / in, in, &axes->tensor_out);
+    diti_assign_subgroup(all, all->index % in, in, 1, &axes->tensor_in);
+}
+
+DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t share, uint32_t total,
+                              diti_assignment *out) {
+    uint32_t branches = shape->guided ? 2u : 1u;
+    diti_axes *axes = &out->axes;
+    memset(out, 0, sizeof *out);
+    out->share = share;
+    out->share_total = total;
+    out->folded = folded;
+    if (total > 1) {
+        diti_assign_group(shape, out, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, &axes->tensor);
+        diti_assign_grid(shape, axes);
+        diti_assign_group(shape, out, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, &axes->ulysses);
+        diti_assign_group(shape, out, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, &axes->ring);
+        diti_assign_group(shape, out, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, &axes->sequence);
+        diti_assign_group(shape, out, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, &axes->pipefusion);
+        diti_assign_group(shape, out, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, &axes->layers);
+        diti_assign_group(shape, out, DITI_SPLIT_CFG, DITI_SPLIT_AXES, &out->guidance);
+    }
+    out->first_branch = out->guidance.count > 1 ? out->guidance.index : 0;
+    out->branches = out->guidance.count > 1 ? 1 : branches;
+}
 
 /* ==== src/job/patches.c ==== */
 /* PipeFusion: a step is evaluated patch by patch, so that every stage of blocks works on another one, and the solver
@@ -41464,7 +41965,7 @@ DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step) {
 }
 
 /* More than one stage: what a step predicts is worked on in the segment after it. */
-static bool diti_patches_piped(const dit_job *job) { return diti_group_count(&job->axes.pipefusion) > 1; }
+static bool diti_patches_piped(const dit_job *job) { return diti_group_count(&job->assignment.axes.pipefusion) > 1; }
 
 DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps) {
     const diti_job_request *request = &job->request;
@@ -41473,9 +41974,9 @@ DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, u
     if (!diti_patches_piped(job)) return UINT32_MAX;
     for (form = DITI_FORM_PATCHES; form <= DITI_FORM_NEXT; form++) {
         for (kind = 0; kind < DITI_STEP_KINDS; kind++) {
-            if (job->step_segments[form][kind] != segment) continue;
+            if (job->program.step_segments[form][kind] != segment) continue;
             more = more && diti_job_step_kind(request, steps) == (diti_step_kind)kind;
-            return job->step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][kind];
+            return job->program.step_segments[more ? DITI_FORM_NEXT : DITI_FORM_REST][kind];
         }
     }
     return UINT32_MAX;
@@ -41484,7 +41985,7 @@ DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, u
 DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form) {
     uint32_t kind;
     for (kind = 0; kind < DITI_STEP_KINDS && diti_patches_piped(job); kind++)
-        if (job->step_segments[form][kind] == segment) return true;
+        if (job->program.step_segments[form][kind] == segment) return true;
     return false;
 }
 
@@ -41500,7 +42001,8 @@ typedef struct diti_patching {
 /* A patch's columns of planes. */
 static diti_tensor diti_patches_view(const dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t first_row,
                                      uint32_t rows, uint32_t patch, uint32_t patches) {
-    uint32_t first, count = diti_transformer_strip(job->model->transformer, &job->denoise, patch, patches, &first);
+    uint32_t first,
+        count = diti_transformer_strip(job->model->transformer, &job->program.denoise, patch, patches, &first);
     return planes ? diti_tensor_view(graph, planes, first_row, rows, first, count) : 0;
 }
 
@@ -41516,22 +42018,23 @@ DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t rows, patch;
     diti_tensor planes;
-    memset(&job->stale, 0, sizeof job->stale);
-    job->stale.int8 = shape->int8_kept;
-    job->denoise.stale = diti_patches_used(shape) ? &job->stale : NULL;
-    if (!diti_patches_piped(job) || job->axes.pipefusion.index || diti_graph_failed(graph)) return;
-    rows = diti_tensor_get(graph, job->latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
-    planes = diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->latent)->columns, "predictions");
+    memset(&job->program.stale, 0, sizeof job->program.stale);
+    job->program.stale.int8 = shape->int8_kept;
+    job->program.denoise.stale = diti_patches_used(shape) ? &job->program.stale : NULL;
+    if (!diti_patches_piped(job) || job->assignment.axes.pipefusion.index || diti_graph_failed(graph)) return;
+    rows = diti_tensor_get(graph, job->program.latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
+    planes =
+        diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->program.latent)->columns, "predictions");
     for (patch = 0; patch < shape->patches && !diti_graph_failed(graph); patch++)
-        diti_patches_strips(job, graph, planes, patch, shape->patches, job->strips[patch]);
-    if (!diti_graph_failed(graph)) diti_patches_strips(job, graph, planes, 0, 1, job->strips[shape->patches]);
+        diti_patches_strips(job, graph, planes, patch, shape->patches, job->program.strips[patch]);
+    if (!diti_graph_failed(graph)) diti_patches_strips(job, graph, planes, 0, 1, job->program.strips[shape->patches]);
 }
 
 /* A stage of a branch, as exchanges number it, and which of a patch's strips its prediction is; false: the branch is
    left out. */
 static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch, uint32_t *strip,
                               uint32_t *device) {
-    const diti_group *stages = &job->axes.pipefusion, *guidance = &job->guidance;
+    const diti_group *stages = &job->assignment.axes.pipefusion, *guidance = &job->assignment.guidance;
     bool alone = kind == DITI_STEP_ALONE || !job->request.shape.guided;
     *device = stages->devices[stage];
     *strip = alone ? (uint32_t)DITI_STRIP_LAST : (uint32_t)DITI_STRIP_BOTH;
@@ -41545,62 +42048,66 @@ static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t 
    each of them. */
 static void diti_patches_send(const dit_job *job, diti_graph *graph, diti_tensor prediction) {
     uint32_t branch, strip, device;
-    for (branch = 0; branch < diti_group_count(&job->guidance); branch++) {
+    for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++) {
         diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &strip, &device);
         diti_exchange_begin(graph, prediction, device, true);
     }
 }
 
 static void diti_patches_receive(const dit_job *job, diti_graph *graph, const diti_patching *p) {
-    uint32_t patch, branch, strip, device, last = job->axes.pipefusion.count - 1;
+    uint32_t patch, branch, strip, device, last = job->assignment.axes.pipefusion.count - 1;
     for (patch = 0; patch < p->count; patch++)
-        for (branch = 0; branch < diti_group_count(&job->guidance); branch++)
+        for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
             if (diti_patches_peer(job, p->kind, last, branch, &strip, &device))
-                diti_exchange_carry(graph,
-                                    diti_exchange_begin(graph, job->strips[p->first + patch][strip], device, false));
+                diti_exchange_carry(
+                    graph, diti_exchange_begin(graph, job->program.strips[p->first + patch][strip], device, false));
 }
 
 static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_patching *p, uint32_t patch) {
     uint32_t branch, strip, device;
-    for (branch = 0; branch < diti_group_count(&job->guidance); branch++)
+    for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
         if (diti_patches_peer(job, p->kind, 0, branch, &strip, &device))
-            diti_exchange_join(graph, job->strips[p->first + patch][strip]);
+            diti_exchange_join(graph, job->program.strips[p->first + patch][strip]);
 }
 
 /* ---- a segment ---- */
 
-/* What the solver needs of the rows of its tables that job->step names. */
+/* What the solver needs of the rows of its tables that job->program.step names. */
 static void diti_patches_select(const dit_job *job, diti_graph *graph, diti_step_kind kind, diti_solver_desc *solver) {
-    const diti_tensor_info latent = *diti_tensor_get(graph, job->latent);
+    const diti_tensor_info latent = *diti_tensor_get(graph, job->program.latent);
     solver->guided = job->request.shape.guided && kind != DITI_STEP_ALONE;
-    if (job->step_noise)
-        solver->noise = diti_tensor_reshape(graph, diti_select_row(graph, job->step_noise, job->step, "select noise"),
-                                            latent.rows, latent.columns);
-    solver->coefficients = diti_select_row(graph, job->coefficients, job->step, "select coefficients");
+    if (job->program.step_noise)
+        solver->noise = diti_tensor_reshape(
+            graph, diti_select_row(graph, job->program.step_noise, job->program.step, "select noise"), latent.rows,
+            latent.columns);
+    solver->coefficients = diti_select_row(graph, job->program.coefficients, job->program.step, "select coefficients");
 }
 
 static void diti_patches_solve(const dit_job *job, diti_graph *graph, const diti_patching *p,
                                const diti_solver_desc *whole, uint32_t patch) {
     diti_solver_desc solver = *whole;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, job->latent)->rows;
+    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, job->program.latent)->rows;
     diti_patches_join(job, graph, p, patch);
     solver.x = diti_patches_view(job, graph, whole->x, 0, rows, patch, p->count);
     solver.h1 = diti_patches_view(job, graph, whole->h1, 0, rows, patch, p->count);
     solver.h2 = diti_patches_view(job, graph, whole->h2, 0, rows * diti_solver_planes(whole), patch, p->count);
     solver.x0 = diti_patches_view(job, graph, whole->x0, 0, rows, patch, p->count);
     solver.noise = diti_patches_view(job, graph, whole->noise, 0, rows, patch, p->count);
-    diti_solver_step(graph, job->strips[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST], &solver);
+    diti_solver_step(graph, job->program.strips[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST],
+                     &solver);
 }
 
 /* Patches of this step, each on the first stage after the solver's part of the step before, where that is due. */
 static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_patching *p,
                                   const diti_solver_desc *solver) {
-    diti_denoise *denoise = &job->denoise;
-    bool alone = p->kind == DITI_STEP_ALONE, idle = alone && job->guidance.count > 1 && job->guidance.index == 0;
+    diti_denoise *denoise = &job->program.denoise;
+    bool alone = p->kind == DITI_STEP_ALONE,
+         idle = alone && job->assignment.guidance.count > 1 && job->assignment.guidance.index == 0;
     denoise->patches = p->count;
     denoise->first_copy = alone ? denoise->copies - 1 : 0;
-    if (job->input_scales && !job->axes.pipefusion.index)
-        denoise->input_scale = diti_select_row(graph, job->input_scales, job->step, "select input scale");
+    if (job->program.input_scales && !job->assignment.axes.pipefusion.index)
+        denoise->input_scale =
+            diti_select_row(graph, job->program.input_scales, job->program.step, "select input scale");
     for (denoise->patch = 0; denoise->patch < p->count && !diti_graph_failed(graph); denoise->patch++) {
         diti_tensor prediction = 0;
         if (solver) diti_patches_solve(job, graph, p, solver, denoise->patch);
@@ -41608,13 +42115,13 @@ static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_pa
         if (prediction) diti_patches_send(job, graph, prediction);
     }
     denoise->patch = denoise->first_copy = 0;
-    if (!job->axes.pipefusion.index) diti_patches_receive(job, graph, p);
+    if (!job->assignment.axes.pipefusion.index) diti_patches_receive(job, graph, p);
 }
 
-/* Rows of the tables are those of the step before until job->step moves on. */
+/* Rows of the tables are those of the step before until job->program.step moves on. */
 static void diti_patches_step(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                               const diti_solver_desc *states) {
-    bool first = job->axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
+    bool first = job->assignment.axes.pipefusion.index == 0, late = form == DITI_FORM_NEXT || form == DITI_FORM_REST;
     diti_solver_desc solver = *states;
     diti_patching p;
     uint32_t patch;
@@ -41622,16 +42129,16 @@ static void diti_patches_step(dit_job *job, diti_graph *graph, diti_step_kind ki
     p.first = form == DITI_FORM_WHOLE ? job->request.shape.patches : 0;
     p.count = form == DITI_FORM_WHOLE ? 1 : job->request.shape.patches;
     if (first && form != DITI_FORM_PATCHES) diti_patches_select(job, graph, kind, &solver);
-    if (late) diti_advance_step(graph, job->step);
+    if (late) diti_advance_step(graph, job->program.step);
     if (form != DITI_FORM_REST) diti_patches_evaluate(job, graph, &p, first && late ? &solver : NULL);
     for (patch = 0; patch < p.count && first && (form == DITI_FORM_WHOLE || form == DITI_FORM_REST); patch++)
         diti_patches_solve(job, graph, &p, &solver, patch);
-    if (form == DITI_FORM_WHOLE) diti_advance_step(graph, job->step);
+    if (form == DITI_FORM_WHOLE) diti_advance_step(graph, job->program.step);
 }
 
 DIT_INTERNAL bool diti_patches_emit(dit_job *job, diti_graph *graph, diti_step_kind kind, diti_step_form form,
                                     const diti_solver_desc *states) {
-    job->denoise.patches = form == DITI_FORM_PATCHES ? job->request.shape.patches : 0;
+    job->program.denoise.patches = form == DITI_FORM_PATCHES ? job->request.shape.patches : 0;
     if (diti_patches_piped(job) && !diti_graph_failed(graph)) diti_patches_step(job, graph, kind, form, states);
     return diti_patches_piped(job);
 }
@@ -41649,12 +42156,13 @@ DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti
 }
 
 DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) {
-    const diti_group *stages = &job->axes.pipefusion;
+    const diti_group *stages = &job->assignment.axes.pipefusion;
     uint32_t i;
     if (!diti_patches_piped(job)) return;
-    if (stages->index) diti_exchange_end(graph, diti_exchange_begin(graph, job->latent, stages->devices[0], false));
+    if (stages->index)
+        diti_exchange_end(graph, diti_exchange_begin(graph, job->program.latent, stages->devices[0], false));
     for (i = 1; i < stages->count && !stages->index; i++)
-        diti_exchange_begin(graph, job->latent, stages->devices[i], true);
+        diti_exchange_begin(graph, job->program.latent, stages->devices[i], true);
 }
 
 /* ==== src/job/auto.c ==== */
@@ -41857,22 +42365,26 @@ static void diti_share_append(char *out, size_t size, const diti_group *group, c
 
 static void diti_share_tell(const dit_job *share, dit_share *out) {
     const diti_job_shape *shape = &share->request.shape;
-    const diti_axes *axes = &share->axes;
+    const diti_axes *axes = &share->assignment.axes;
     diti_split_shape split;
-    uint32_t ranks = share->share_total, branches = diti_group_count(&share->guidance);
+    uint32_t ranks = share->assignment.share_total, branches = diti_group_count(&share->assignment.guidance);
     memset(out, 0, sizeof *out);
     diti_job_split_shape(share->model, &share->request, &split);
-    if (branches > 1) diti_format(out->work, sizeof out->work, "branch %u of %u", share->guidance.index + 1, branches);
+    if (branches > 1)
+        diti_format(out->work, sizeof out->work, "branch %u of %u", share->assignment.guidance.index + 1, branches);
     diti_share_append(out->work, sizeof out->work, &axes->sequence, "rows", split.rows);
     diti_share_append(out->work, sizeof out->work, &axes->ulysses, "heads", split.heads);
     diti_share_append(out->work, sizeof out->work, &axes->tensor_out, "matrices of heads", split.heads);
     diti_share_append(out->work, sizeof out->work, &axes->tensor_in, "their columns", split.hidden);
     diti_share_append(out->work, sizeof out->work, diti_axes_stages(axes), "blocks", split.layers);
     if (!out->work[0]) diti_format(out->work, sizeof out->work, "everything");
-    out->part = (float)(shape->shares[0] > 0 ? shape->shares[share->folded ? share->share / 2 : share->share] /
-                                                   (share->folded ? 2 * branches : branches)
-                                             : 1.0 / ranks);
-    if (ranks > 1) out->step_bytes = diti_plan_exchange_bytes(share->plan, share->step_segment, UINT32_MAX);
+    out->part =
+        (float)(shape->shares[0] > 0
+                    ? shape->shares[share->assignment.folded ? share->assignment.share / 2 : share->assignment.share] /
+                          (share->assignment.folded ? 2 * branches : branches)
+                    : 1.0 / ranks);
+    if (ranks > 1)
+        out->step_bytes = diti_plan_exchange_bytes(share->program.plan, share->program.step_segment, UINT32_MAX);
 }
 
 DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *count, dit_error *err) {
@@ -41895,111 +42407,18 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
 /* Jobs on several devices: which share of the work is whose, and how shares are made. Every share is a job in itself,
    whose plan sends and receives what it has not got; the caller's job steps them all. */
 
-DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
-    const diti_model_traits *traits = &model->transformer->traits;
-    const diti_weights *weights = &model->transformer->weights;
-    memset(out, 0, sizeof *out);
-    out->layers = traits->layers;
-    out->hidden = traits->width;
-    out->heads = traits->heads;
-    out->feed = 4 * traits->width;
-    out->rows = request->latent_height / traits->patch * (request->latent_width / traits->patch);
-    out->text = model->texts[DITI_TEXT_FIRST].tokens;
-    out->text_width = traits->width;
-    out->row_values = traits->latent_channels * traits->patch * traits->patch;
-    out->joint = traits->joint;
-    out->skips = traits->skips ? traits->layers / 2 - 1 : 0;
-    out->guided = request->shape.guided;
-    out->weight_bytes = (double)weights->bytes;
-    if (model->stream)
-        out->weight_bytes += (double)(DITI_STREAM_SLOTS * model->stream->slot_bytes);
-    else if (weights->streamed)
-        out->weight_bytes += (double)weights->streamed->bytes;
-}
-
-/* Stages are folded where blocks leave their results for mirrored ones: a device has the stages s and 2 N - 1 - s of
-   2 N, so that these results stay on it, and what goes on comes back from device to device. Each stage is a share, both
-   of a device beside each other: share 2 r + 1 is the mirrored stage of rank r. Not where weights are streamed: both
-   shares would wait for each other in the device's two slots. */
-static bool diti_job_folds(const dit_job *job, const dit_context *context) {
-    const diti_job_shape *shape = &job->request.shape;
-    const diti_model_traits *traits = &job->model->transformer->traits;
-    uint32_t stages = 2 * shape->split.degree[DITI_SPLIT_PIPEFUSION], ranks = diti_split_ranks(&shape->split);
-    if (!traits->skips || stages < 4 || stages > traits->layers || job->model->stream) return false;
-    if (2 * ranks > DITI_MAX_DEVICES || !context || !context->peers) return false;
-    return context->peers->all == context->device_count || ranks % context->device_count == 0;
-}
-
-/* The members of axes [first, end) of the mesh, of which `self` is one. */
-static void diti_job_group(const dit_job *job, uint32_t first, uint32_t end, uint32_t self, diti_group *out) {
-    const diti_job_shape *shape = &job->request.shape;
-    uint32_t folds = job->folded ? 2 : 1, rank = self / folds, half = self % folds, i;
-    uint32_t stride = diti_split_stride(&shape->split, (diti_split_axis)first);
-    uint32_t count = diti_split_stride(&shape->split, (diti_split_axis)end) / stride, place = rank / stride % count;
-    bool mirrored = job->folded && first == DITI_SPLIT_PIPEFUSION;
-    float weights[DITI_SPLIT_DEVICES] = DITI_ZERO;
-    memset(out, 0, sizeof *out);
-    out->count = mirrored ? 2 * count : count;
-    out->index = mirrored && half ? 2 * count - 1 - place : place;
-    out->mirrored = mirrored;
-    if (end < DITI_SPLIT_AXES && (!job->folded || shape->shares[0] > 0))
-        diti_split_weights(&shape->split, shape->shares, rank, first, end, weights);
-    for (i = 0; i < out->count; i++) {
-        uint32_t at = i < count ? i : 2 * count - 1 - i;
-        out->devices[i] = (rank + at * stride - place * stride) * folds + (mirrored ? (i >= count ? 1 : 0) : half);
-        out->weights[i] = weights[at];
-    }
-}
-
-/* Those of all in which its device is number `index` of `count`, every `stride` places one. */
-static void diti_job_subgroup(const diti_group *all, uint32_t index, uint32_t count, uint32_t stride, diti_group *out) {
-    uint32_t i, own = all->index - index * stride;
-    memset(out, 0, sizeof *out);
-    out->count = count;
-    out->index = index;
-    for (i = 0; i < count; i++) out->devices[i] = all->devices[own + i * stride];
-    for (i = 0; i < all->count; i++) out->weights[i / stride % count] += all->weights[i];
-}
-
-static void diti_job_grid(const dit_job *job, diti_axes *axes) {
-    const diti_group *all = &axes->tensor;
-    uint32_t in = job->request.shape.split.inputs > 1 ? job->request.shape.split.inputs : 1;
-    diti_job_subgroup(all, all->index / in, all->count / in, in, &axes->tensor_out);
-    diti_job_subgroup(all, all->index % in, in, 1, &axes->tensor_in);
-}
-
-DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
-    uint32_t copies = job->request.shape.guided ? 2u : 1u;
-    diti_axes *axes = &job->axes;
-    job->share = share;
-    job->share_total = total;
-    memset(axes, 0, sizeof *axes);
-    memset(&job->guidance, 0, sizeof job->guidance);
-    if (total > 1) {
-        diti_job_group(job, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, share, &axes->tensor);
-        diti_job_grid(job, axes);
-        diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_RING, share, &axes->ulysses);
-        diti_job_group(job, DITI_SPLIT_RING, DITI_SPLIT_PIPEFUSION, share, &axes->ring);
-        diti_job_group(job, DITI_SPLIT_ULYSSES, DITI_SPLIT_PIPEFUSION, share, &axes->sequence);
-        diti_job_group(job, DITI_SPLIT_PIPEFUSION, DITI_SPLIT_LAYERS, share, &axes->pipefusion);
-        diti_job_group(job, DITI_SPLIT_LAYERS, DITI_SPLIT_CFG, share, &axes->layers);
-        diti_job_group(job, DITI_SPLIT_CFG, DITI_SPLIT_AXES, share, &job->guidance);
-    }
-    job->first_branch = job->guidance.count > 1 ? job->guidance.index : 0;
-    job->branches = job->guidance.count > 1 ? 1 : copies;
-}
-
 DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices) {
     uint32_t total = diti_split_ranks(&job->request.shape.split), i;
-    job->folded = diti_job_folds(job, job->context);
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = devices[job->folded ? i / 2 : i];
-    return job->folded ? 2 * total : total;
+    job->assignment.folded = diti_job_folds(job, job->context);
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = devices[job->assignment.folded ? i / 2 : i];
+    return job->assignment.folded ? 2 * total : total;
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
     uint32_t first = context && context->peers ? context->peers->first : 0, total, shares;
     uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
     char name[DITI_SPLIT_NAME];
+    bool folded;
     dit_result result;
     job->shares[0] = job;
     job->share_count = 1;
@@ -42016,10 +42435,10 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     if (job->request.shape.resumes && context && context->peers && all > context->peers->count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "resume_on_loss: devices of several processes cannot go on without one; it must be false");
-    job->folded = diti_job_folds(job, context);
-    shares = job->folded ? 2 * total : total;
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = job->folded ? i / 2 : i;
-    diti_job_assign(job, total > 1 ? first * (shares / total) : 0, shares);
+    folded = diti_job_folds(job, context);
+    shares = folded ? 2 * total : total;
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = folded ? i / 2 : i;
+    diti_assign(&job->request.shape, folded, total > 1 ? first * (shares / total) : 0, shares, &job->assignment);
     return DIT_OK;
 }
 
@@ -42036,12 +42455,12 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
     share->request = job->request;
     share->shares[0] = share;
     share->share_count = 1;
-    share->follows = true;
+    share->is_secondary = true;
     share->member = index;
     memcpy(share->places, job->places, sizeof share->places);
     share->resumed = job->resumed;
-    share->folded = job->folded;
-    diti_job_assign(share, job->share + index, job->share_total);
+    diti_assign(&job->request.shape, job->assignment.folded, job->assignment.share + index, job->assignment.share_total,
+                &share->assignment);
     result = diti_job_plan(share, progress, &why);
     if (result >= 0 || !err) return result;
     *err = why;
@@ -42054,11 +42473,12 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
 /* What a run of each segment sends, so that it can be known beforehand. */
 static void diti_job_tell_exchanges(const dit_job *share) {
     uint32_t segment;
-    for (segment = 0; segment < share->plan->segment_count; segment++) {
-        uint64_t bytes = diti_plan_exchange_bytes(share->plan, segment, UINT32_MAX);
+    for (segment = 0; segment < share->program.plan->segment_count; segment++) {
+        uint64_t bytes = diti_plan_exchange_bytes(share->program.plan, segment, UINT32_MAX);
         if (bytes)
-            diti_log(&share->env, DITI_LOG_INFO, "share %u of %u sends %llu bytes in each %s", share->share,
-                     share->share_total, (unsigned long long)bytes, share->plan->segments[segment].name);
+            diti_log(&share->env, DITI_LOG_INFO, "share %u of %u sends %llu bytes in each %s", share->assignment.share,
+                     share->assignment.share_total, (unsigned long long)bytes,
+                     share->program.plan->segments[segment].name);
     }
 }
 
@@ -42066,15 +42486,15 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     diti_plan *plans[DITI_MAX_DEVICES];
     uint32_t i, count, most;
     dit_result result = DIT_OK;
-    if (job->share_total == 1) return DIT_OK;
-    count = job->share_total - job->share;
-    most = job->context->device_count * (job->folded ? 2 : 1);
+    if (job->assignment.share_total == 1) return DIT_OK;
+    count = job->assignment.share_total - job->assignment.share;
+    most = job->context->device_count * (job->assignment.folded ? 2 : 1);
     if (count > most) count = most;
     for (i = 1; i < count && result == DIT_OK; i++) result = diti_job_make_share(job, i, progress, err);
-    for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->plan;
+    for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->program.plan;
     if (result == DIT_OK)
-        result = diti_mesh_create(job->context->peers, plans, job->resumed || job->folded ? job->places : NULL, count,
-                                  &job->mesh, err);
+        result = diti_mesh_create(job->context->peers, plans,
+                                  job->resumed || job->assignment.folded ? job->places : NULL, count, &job->mesh, err);
     for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
     for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);
@@ -42084,7 +42504,7 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
 DIT_INTERNAL void diti_job_settle(dit_job *job) {
     uint32_t i;
     if (job->mesh) diti_mesh_release(job->mesh);
-    for (i = 0; i < job->share_count; i++) diti_plan_wait(job->shares[i]->plan);
+    for (i = 0; i < job->share_count; i++) diti_plan_wait(job->shares[i]->program.plan);
     if (job->mesh) diti_mesh_settle(job->mesh);
 }
 
@@ -42094,7 +42514,7 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
     job->mesh = NULL;
     while (job->share_count > 1) {
         dit_job *share = job->shares[--job->share_count];
-        diti_job_destroy_plan(share);
+        diti_program_destroy(share->device, &share->program);
         diti_buffer_destroy(share->device, &share->states);
         diti_free(&job->env, share);
     }
@@ -42109,13 +42529,15 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
 
 enum { DITI_KEPT = 3 };
 
-static diti_tensor diti_keep_tensor(const dit_job *job, uint32_t i) { return i ? job->history[i - 1] : job->latent; }
+static diti_tensor diti_keep_tensor(const dit_job *job, uint32_t i) {
+    return i ? job->program.history[i - 1] : job->program.latent;
+}
 
 static VkDeviceSize diti_keep_bytes(const dit_job *job) {
     VkDeviceSize bytes = 0;
     uint32_t i;
     for (i = 0; i < DITI_KEPT; i++) {
-        const diti_tensor_info *tensor = &job->plan->tensors[diti_keep_tensor(job, i)];
+        const diti_tensor_info *tensor = &job->program.plan->tensors[diti_keep_tensor(job, i)];
         bytes += (VkDeviceSize)tensor->rows * tensor->columns * sizeof(float);
     }
     return bytes;
@@ -42134,10 +42556,10 @@ static void diti_keep_barrier(const dit_job *job, VkCommandBuffer commands, VkPi
 /* Rows of a tensor, and in host memory one behind the other from *at, which moves on. */
 static void diti_keep_record_rows(const dit_job *job, VkCommandBuffer commands, diti_tensor index, VkBuffer host,
                                   VkDeviceSize *at, bool back) {
-    const diti_tensor_info *tensor = &job->plan->tensors[index];
+    const diti_tensor_info *tensor = &job->program.plan->tensors[index];
     uint32_t row, rows = tensor->rows;
     VkDeviceSize offset, size, pitch = (VkDeviceSize)tensor->pitch * sizeof(float);
-    VkBuffer buffer = diti_plan_buffer(job->plan, index, &offset, &size);
+    VkBuffer buffer = diti_plan_buffer(job->program.plan, index, &offset, &size);
     VkBufferCopy copy;
     copy.size = (VkDeviceSize)tensor->columns * sizeof(float);
     if (copy.size == pitch) {
@@ -42158,7 +42580,7 @@ static void diti_keep_record_states(const dit_job *job, VkCommandBuffer commands
     uint32_t i;
     diti_keep_barrier(job, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     for (i = 0; i < DITI_KEPT; i++) diti_keep_record_rows(job, commands, diti_keep_tensor(job, i), host, &at, back);
-    if (back) diti_keep_record_rows(job, commands, job->step, host, &at, back);
+    if (back) diti_keep_record_rows(job, commands, job->program.step, host, &at, back);
     diti_keep_barrier(job, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
 }
 
@@ -42166,10 +42588,11 @@ DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t place;
     for (place = 0; place < 2 && result >= 0 && job->keep.bytes; place++) {
-        result = diti_job_allocate_commands(job, &job->keep_copies[place], err);
+        result = diti_job_allocate_commands(job, &job->program.keep_copies[place], err);
         if (result < 0) break;
-        diti_keep_record_states(job, job->keep_copies[place], job->keep.buffer.buffer, place * job->keep.bytes, false);
-        result = diti_job_end_commands(job, job->keep_copies[place], err);
+        diti_keep_record_states(job, job->program.keep_copies[place], job->keep.buffer.buffer, place * job->keep.bytes,
+                                false);
+        result = diti_job_end_commands(job, job->program.keep_copies[place], err);
     }
     return result;
 }
@@ -42190,9 +42613,9 @@ DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progres
     whole->request = job->request;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) whole->request.shape.split.degree[axis] = 1;
     whole->request.shape.split.inputs = whole->request.shape.split.shard = 0;
-    diti_job_assign(whole, 0, 1);
+    diti_assign(&whole->request.shape, false, 0, 1, &whole->assignment);
     result = diti_job_plan(whole, progress, err);
-    diti_job_destroy_plan(whole);
+    diti_program_destroy(whole->device, &whole->program);
     diti_free(&job->env, whole);
     return result;
 }
@@ -42223,7 +42646,7 @@ DIT_INTERNAL void diti_keep_forget(dit_job *job) {
 
 /* Steps, and what comes before the first one; not patches that are still on their way. */
 static bool diti_keep_wants(const dit_job *job, uint32_t segment) {
-    return job->keep.buffer.buffer && (segment + 1 == job->step_segment || diti_job_is_step(job, segment)) &&
+    return job->keep.buffer.buffer && (segment + 1 == job->program.step_segment || diti_job_is_step(job, segment)) &&
            !diti_patches_is(job, segment, DITI_FORM_PATCHES);
 }
 
@@ -42233,18 +42656,18 @@ static uint32_t diti_keep_steps(const dit_job *job, uint32_t segment, uint32_t c
 }
 
 DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
-    const diti_job_cursor *at = &job->cursor;
-    if (at->segment > job->decode_segment || !diti_keep_wants(job, at->segment)) return false;
+    const diti_job_cursor *at = &job->run.cursor;
+    if (at->segment > job->program.decode_segment || !diti_keep_wants(job, at->segment)) return false;
     return job->keep
                .values[diti_keep_steps(job, at->segment, at->repeat + (diti_job_counts(job, at->segment) ? 1u : 0u)) %
                        2] != 0;
 }
 
 DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
-    uint32_t steps = diti_keep_steps(job, segment, job->cursor.repeat), place = steps % 2;
+    uint32_t steps = diti_keep_steps(job, segment, job->run.cursor.repeat), place = steps % 2;
     dit_result result;
     if (!diti_keep_wants(job, segment)) return DIT_OK;
-    result = diti_plan_submit_commands(job->plan, job->keep_copies[place], value, err);
+    result = diti_plan_submit_commands(job->program.plan, job->program.keep_copies[place], value, err);
     if (result < 0) return result;
     job->keep.values[place] = *value;
     job->keep.steps[place] = steps;
@@ -42258,7 +42681,7 @@ DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) {
         place = keep->steps[0] <= keep->steps[1] ? i : 1 - i; /* the older one first */
         if (!keep->values[place] || keep->values[place] > done) continue;
         keep->values[place] = 0;
-        if (job->health.blocked) continue; /* it runs again */
+        if (job->run.health.blocked) continue; /* it runs again */
         diti_buffer_invalidate(job->device, &keep->buffer);
         memcpy(keep->states, (const unsigned char *)keep->buffer.block.mapped + place * keep->bytes, keep->bytes);
         keep->step = keep->steps[place];
@@ -42306,61 +42729,62 @@ static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split 
 static dit_result diti_resume_write_states(dit_job *share, const diti_job_keep *keep, dit_error *err) {
     VkDeviceSize bytes = keep->bytes + sizeof(uint32_t);
     dit_result result = diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err);
-    if (result >= 0) result = diti_job_allocate_commands(share, &share->states_copy, err);
+    if (result >= 0) result = diti_job_allocate_commands(share, &share->program.states_copy, err);
     if (result < 0) return result;
     memcpy(share->states.block.mapped, keep->states, keep->bytes);
     memcpy((unsigned char *)share->states.block.mapped + keep->bytes, &keep->step, sizeof keep->step);
     diti_buffer_flush(share->device, &share->states);
-    diti_keep_record_states(share, share->states_copy, share->states.buffer, 0, true);
+    diti_keep_record_states(share, share->program.states_copy, share->states.buffer, 0, true);
     share->resumes_states = true;
-    return diti_job_end_commands(share, share->states_copy, err);
+    return diti_job_end_commands(share, share->program.states_copy, err);
 }
 
 DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
-    dit_result result = diti_plan_submit_commands(job->plan, job->states_copy, value, err);
+    dit_result result = diti_plan_submit_commands(job->program.plan, job->program.states_copy, value, err);
     if (result >= 0) job->resumes_states = false;
     return result;
 }
 
 DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {
-    memset(&share->cursor, 0, sizeof share->cursor);
-    share->cursor.repeat = step;
-    share->begun = true;
-    share->all_submitted = share->unjudged = false;
-    share->flight_first = share->flight_count = share->last_segment = share->tries = 0;
-    share->submitted_us = diti_job_steps_us(share, step);
-    share->total_us = total_us;
-    share->moved_us = diti_clock_us();
+    memset(&share->run.cursor, 0, sizeof share->run.cursor);
+    share->run.cursor.repeat = step;
+    share->run.begun = true;
+    share->run.all_submitted = share->run.unjudged = false;
+    share->run.flight_first = share->run.flight_count = share->run.last_segment = share->run.tries = 0;
+    share->run.submitted_us = diti_job_steps_us(share, step);
+    share->run.total_us = total_us;
+    share->run.moved_us = diti_clock_us();
     share->status.result = DIT_WORKING;
     share->status.step_count = share->request.shape.steps;
 }
 
 /* What is left of the old plan, for the new one: an application may wait for its timeline. */
 static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
-    const size_t begin = offsetof(dit_job, plan), size = offsetof(dit_job, health_readback) - begin;
     memset(rest, 0, sizeof *rest);
-    rest->device = job->plan->device;
-    rest->timeline = job->plan->timeline;
-    rest->submitted = job->plan->submitted;
-    rest->counters = job->plan->counters;
-    job->plan->timeline = VK_NULL_HANDLE;
-    job->plan->submitted = 0;
-    diti_job_destroy_plan(job);
-    memset((unsigned char *)job + begin, 0, size);
+    rest->device = job->program.plan->device;
+    rest->timeline.semaphore = job->program.plan->timeline.semaphore;
+    rest->timeline.submitted = job->program.plan->timeline.submitted;
+    rest->counters = job->program.plan->counters;
+    job->program.plan->timeline.semaphore = VK_NULL_HANDLE;
+    job->program.plan->timeline.submitted = 0;
+    diti_program_destroy(job->device, &job->program);
+    memset(&job->program, 0, sizeof job->program);
 }
 
-static void diti_resume_drop(diti_device *device, diti_plan *rest) { diti_destroy_Semaphore(device, rest->timeline); }
+static void diti_resume_drop(diti_device *device, diti_plan *rest) {
+    diti_destroy_Semaphore(device, rest->timeline.semaphore);
+}
 
 /* The same counters, and on the same device the same timeline. */
 static void diti_resume_take_over(dit_job *job, diti_plan *rest) {
-    VkSemaphore other = rest->timeline;
-    uint64_t submitted = job->plan->submitted;
+    VkSemaphore other = rest->timeline.semaphore;
+    uint64_t submitted = job->program.plan->timeline.submitted;
     bool same = rest->device == job->device;
-    if (!same) rest->timeline = job->plan->timeline;
-    diti_plan_continue(job->plan, rest);
+    if (!same) rest->timeline.semaphore = job->program.plan->timeline.semaphore;
+    diti_plan_continue(job->program.plan, rest);
     if (same) return;
-    job->plan->submitted = submitted;
-    rest->timeline = other;
+    job->program.plan->timeline.submitted = submitted;
+    rest->timeline.semaphore = other;
 }
 
 static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
@@ -42373,8 +42797,8 @@ static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
 
 /* Devices that are left, in the order of their ranks, and how much of the work each had. */
 static uint32_t diti_resume_left(const dit_job *job, uint32_t failed, uint32_t *devices, double *parts) {
-    uint32_t folds = job->folded ? 2 : 1, share, count = 0;
-    for (share = 0; share < job->share_total; share += folds) {
+    uint32_t folds = job->assignment.folded ? 2 : 1, share, count = 0;
+    for (share = 0; share < job->assignment.share_total; share += folds) {
         if (job->places[share] == job->places[failed]) continue;
         parts[count] = job->request.shape.shares[share / folds];
         devices[count++] = job->places[share];
@@ -42401,7 +42825,7 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left, i;
     double parts[DITI_MAX_DEVICES];
     bool moves = job->places[failed] == job->places[0];
-    double total_us = job->total_us;
+    double total_us = job->run.total_us;
     diti_plan rest;
     dit_result result;
     left = diti_resume_left(job, failed, devices, parts);
@@ -42416,7 +42840,7 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     job->device = job->context->devices[job->places[0]];
     job->resumed = true;
     job->begins_at = job->keep.valid ? job->keep.step : 0;
-    diti_job_assign(job, 0, left);
+    diti_assign(&job->request.shape, job->assignment.folded, 0, left, &job->assignment);
     result = diti_resume_plan(job, moves, err);
     if (result == DIT_OK) diti_resume_take_over(job, &rest);
     diti_resume_drop(before, &rest);
@@ -42433,7 +42857,7 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
 static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t i, failed = UINT32_MAX;
-    if (!shape->resumes || job->resumed || job->recording) return UINT32_MAX;
+    if (!shape->resumes || job->resumed || job->run.recording) return UINT32_MAX;
     if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
     for (i = 0; i < job->share_count; i++)
         if (job->places[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
@@ -42449,14 +42873,14 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     if (failed == UINT32_MAX) return why->result;
     diti_job_settle(job);
     for (i = 0; i < job->share_count; i++) /* patches: it may have come into what was kept */
-        if (job->shares[i]->health.blocked && diti_patches_used(&job->request.shape)) job->keep.valid = false;
+        if (job->shares[i]->run.health.blocked && diti_patches_used(&job->request.shape)) job->keep.valid = false;
     for (i = 0; i < job->share_count; i++) {
         if (job->places[i] == job->places[failed] || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
         return diti_fail(why, DIT_ERROR_DEVICE_LOST,
                          "devices %u and %u failed; a job goes on without one device, not without two",
                          job->places[failed], job->places[i]);
     }
-    if (diti_device_check(job->device, NULL) >= 0) diti_keep_poll(job, job->plan->submitted);
+    if (diti_device_check(job->device, NULL) >= 0) diti_keep_poll(job, job->program.plan->timeline.submitted);
     result = diti_resume_without(job, failed, &other);
     if (result != DIT_OK) {
         if (result < 0) *why = other;
@@ -42486,10 +42910,12 @@ DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_re
     memset(out, 0, sizeof *out);
 }
 
-DIT_INTERNAL void diti_job_assign(dit_job *job, uint32_t share, uint32_t total) {
-    (void)share, (void)total;
-    job->share_total = 1;
-    job->branches = job->request.shape.guided ? 2u : 1u;
+DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t share, uint32_t total,
+                              diti_assignment *out) {
+    (void)folded, (void)share, (void)total;
+    memset(out, 0, sizeof *out);
+    out->share_total = 1;
+    out->branches = shape->guided ? 2u : 1u;
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
@@ -42497,7 +42923,7 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     job->shares[0] = job;
     job->share_count = 1;
     job->request.shape.resumes = false; /* there is no device to go on with */
-    diti_job_assign(job, 0, 1);
+    diti_assign(&job->request.shape, false, 0, 1, &job->assignment);
     return DIT_OK;
 }
 
@@ -42508,7 +42934,7 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
 
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job) { (void)job; }
 
-DIT_INTERNAL void diti_job_settle(dit_job *job) { diti_plan_wait(job->plan); }
+DIT_INTERNAL void diti_job_settle(dit_job *job) { diti_plan_wait(job->program.plan); }
 
 DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]) {
     (void)shape;
@@ -42616,43 +43042,10 @@ DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double tota
 
 /* --- creation --- */
 
-static double diti_segment_us(const dit_job *job, uint32_t segment) {
-    double us = 0;
-    uint32_t i;
-    for (i = 0; i < diti_plan_slice_count(job->plan, segment); i++)
-        us += (double)diti_plan_slice_planned_us(job->plan, segment, i);
-    return us;
-}
-
-DIT_INTERNAL double diti_job_steps_us(const dit_job *job, uint32_t steps) {
-    double us = 0;
-    uint32_t segment;
-    for (segment = job->step_segment; segment < job->decode_segment; segment++)
-        if (diti_job_is_step(job, segment)) us += diti_job_runs(job, segment, steps) * diti_segment_us(job, segment);
-    return us;
-}
-
-static double diti_job_predict_us(const dit_job *job) {
-    double us = 0;
-    uint32_t segment;
-    for (segment = 0; segment < job->plan->segment_count; segment++)
-        us += diti_job_runs(job, segment, UINT32_MAX) * diti_segment_us(job, segment);
-    return us;
-}
-
 /* Back to the start of a run. */
 static void diti_job_rewind_share(dit_job *job) {
-    memset(&job->cursor, 0, sizeof job->cursor);
-    job->recording = job->begun = job->all_submitted = job->loading = false;
-    job->submitted_us = 0;
-    job->cuts = 0;
-    job->flight_first = job->flight_count = 0;
-    job->finish_value = 0;
-    job->last_segment = job->tries = 0;
-    job->unjudged = job->careful = false;
-    memset(&job->health, 0, sizeof job->health);
-    job->restores = false;
-    job->total_us = diti_job_predict_us(job);
+    memset(&job->run, 0, sizeof job->run);
+    job->run.total_us = diti_job_predict_us(job);
     diti_keep_forget(job);
     diti_atomic_store(&job->cancel, 0);
     diti_lock(&job->status_lock);
@@ -42666,97 +43059,6 @@ static void diti_job_rewind_share(dit_job *job) {
 static void diti_job_rewind(dit_job *job) {
     uint32_t i;
     for (i = 0; i < job->share_count; i++) diti_job_rewind_share(job->shares[i]);
-}
-
-static dit_result diti_job_create_pool(dit_job *job, dit_error *err) {
-    const diti_device *device = job->device;
-    VkCommandPoolCreateInfo info;
-    VkResult vk;
-    memset(&info, 0, sizeof info);
-    info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-    info.queueFamilyIndex = device->queue_family;
-    vk = device->vk.CreateCommandPool(device->device, &info, device->callbacks, &job->command_pool);
-    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkCreateCommandPool failed (%s)", diti_vk_name(vk));
-}
-
-DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err) {
-    const diti_device *device = job->device;
-    VkCommandBufferAllocateInfo allocate;
-    VkCommandBufferBeginInfo begin;
-    dit_result result = job->command_pool ? DIT_OK : diti_job_create_pool(job, err);
-    VkResult vk;
-    if (result < 0) return result;
-    memset(&allocate, 0, sizeof allocate);
-    memset(&begin, 0, sizeof begin);
-    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    allocate.commandPool = job->command_pool;
-    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-    allocate.commandBufferCount = 1;
-    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
-    vk = device->vk.AllocateCommandBuffers(device->device, &allocate, out);
-    if (vk == VK_SUCCESS) vk = device->vk.BeginCommandBuffer(*out, &begin);
-    return vk == VK_SUCCESS ? DIT_OK
-                            : diti_fail_vk(err, vk, "no command buffer for the output image (%s)", diti_vk_name(vk));
-}
-
-DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err) {
-    VkResult vk = job->device->vk.EndCommandBuffer(commands);
-    job->plan->counters.recordings++;
-    return vk == VK_SUCCESS ? DIT_OK : diti_fail_vk(err, vk, "vkEndCommandBuffer failed (%s)", diti_vk_name(vk));
-}
-
-/* Copies into images are commands of the job, beside those of the plan. */
-DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
-    dit_result result = diti_job_allocate_commands(job, &job->finish, err);
-    if (result < 0) return result;
-    diti_job_record_finish(job, job->finish);
-    result = diti_job_end_commands(job, job->finish, err);
-    job->start_copy = VK_NULL_HANDLE;
-    if (result >= 0 && job->request.shape.start_image) {
-        result = diti_job_allocate_commands(job, &job->start_copy, err);
-        if (result < 0) return result;
-        diti_job_record_start(job, job->start_copy);
-        result = diti_job_end_commands(job, job->start_copy, err);
-    }
-    if (result < 0 || !job->request.shape.preview_interval || job->share) return result;
-    result = diti_job_allocate_commands(job, &job->preview_copy, err);
-    if (result < 0) return result;
-    diti_job_record_preview(job, job->preview_copy);
-    return diti_job_end_commands(job, job->preview_copy, err);
-}
-
-static void diti_job_ops(dit_job *job, diti_graph *graph) {
-    diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_LANE_PLAN, "ops");
-    diti_free(&job->env, job->denoise.family);
-    memset(&job->text, 0, sizeof job->text);
-    memset(&job->denoise, 0, sizeof job->denoise);
-    diti_graph_init(graph, job->device);
-    graph->worker = &job->context->worker;
-    diti_job_emit(job, graph);
-    diti_trace_close(&scope, 0);
-}
-
-DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err) {
-    diti_graph graph;
-    dit_result result;
-    bool again;
-    do {
-        diti_job_ops(job, &graph);
-        if (graph.wanted_count && !diti_graph_failed(&graph)) {
-            result = diti_tune_run(&graph, progress, err);
-            diti_graph_free(&graph);
-            if (result != DIT_OK) return result;
-            diti_job_ops(job, &graph);
-        }
-        result = diti_plan_create(&graph, progress, &job->plan, err);
-        again = graph.again;
-        diti_graph_free(&graph);
-        if (again && err) memset(err, 0, sizeof *err);
-    } while (again);
-    if (result == DIT_OK && !job->device->owns_device && !diti_plan_streams(job->plan))
-        result = diti_plan_prepare_secondaries(job->plan, err);
-    return result;
 }
 
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
@@ -42813,21 +43115,15 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_job_destroy_plan(dit_job *job) {
-    diti_free(&job->env, job->denoise.family);
-    diti_destroy_CommandPool(job->device, job->command_pool);
-    diti_plan_destroy(job->plan);
-}
-
 DIT_API void dit_job_destroy(dit_job *job) {
     diti_env env;
     if (!job) return;
     env = job->env;
     diti_job_drop_shares(job);
-    diti_plan_wait(job->plan);
+    diti_plan_wait(job->program.plan);
     diti_job_images_destroy(job);
     diti_keep_destroy(job);
-    diti_job_destroy_plan(job);
+    diti_program_destroy(job->device, &job->program);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
 }
@@ -42880,36 +43176,26 @@ static dit_result diti_job_same_shape(const dit_job *job, const dit_job_desc *de
                 : DIT_OK;
 }
 
-/* Plans job->request anew beside the old plan, which *before remembers. */
-static dit_result diti_job_plan_again(dit_job *job, const dit_job *before, dit_error *err) {
+/* Plans job->request anew; the new plan goes on where that of *before stood. */
+static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, dit_error *err) {
     dit_result result;
-    job->plan = NULL;
-    job->command_pool = VK_NULL_HANDLE;
-    job->denoise.family = NULL;
+    memset(&job->program, 0, sizeof job->program);
     result = diti_job_plan(job, &job->context->progress, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
     if (result == DIT_OK) result = diti_keep_record(job, err);
-    if (result == DIT_OK) diti_plan_continue(job->plan, before->plan);
+    if (result == DIT_OK) diti_plan_continue(job->program.plan, before->plan);
     return result;
 }
 
-/* For a request with more or fewer text rows. On failure the job keeps its old plan. */
-static dit_result diti_job_replace_plan(dit_job *job, dit_error *err) {
-    const size_t begin = offsetof(dit_job, plan), size = offsetof(dit_job, health_readback) - begin;
-    dit_job *before = (dit_job *)diti_alloc_zero(&job->env, sizeof *before);
+/* For a request with more or fewer text rows. On failure the job keeps its old program. */
+static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
+    diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
     dit_result result;
     if (!before) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
-    before->env = job->env;
-    before->context = job->context;
-    before->device = job->device;
-    memcpy((unsigned char *)before + begin, (const unsigned char *)job + begin, size);
+    *before = job->program;
     result = diti_job_plan_again(job, before, err);
-    if (result == DIT_OK) {
-        diti_job_destroy_plan(before);
-    } else {
-        diti_job_destroy_plan(job);
-        memcpy((unsigned char *)job + begin, (const unsigned char *)before + begin, size);
-    }
+    diti_program_destroy(job->device, result == DIT_OK ? before : &job->program);
+    if (result != DIT_OK) job->program = *before;
     diti_free(&job->env, before);
     return result;
 }
@@ -42926,7 +43212,7 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     job->request = *request;
     if (!diti_job_same_rows(&before.shape, &request->shape)) {
         diti_job_drop_shares(job);
-        result = diti_job_replace_plan(job, err);
+        result = diti_job_replace_program(job, err);
     }
     taken = result == DIT_OK;
     if (!taken) job->request = before;
@@ -42963,96 +43249,19 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
     if (result < 0) return result;
     result = diti_job_keep_split(job, &request, err);
-    if (job->share_total == 1) request.shape.resumes = false;
+    if (job->assignment.share_total == 1) request.shape.resumes = false;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);
     if (result < 0) {
         diti_job_request_free(&job->env, &request);
         return result;
     }
     diti_job_settle(job);
-    for (i = 0; i < job->share_count; i++) diti_guard_forget(job->shares[i]->plan);
+    for (i = 0; i < job->share_count; i++) diti_guard_forget(job->shares[i]->program.plan);
     result = diti_job_take_request(job, &request, err);
     if (result != DIT_OK) return result;
     result = diti_job_write_inputs(job, err);
     diti_job_rewind(job);
     return result;
-}
-
-/* --- questions --- */
-
-DIT_API void dit_job_cancel(dit_job *job) {
-    if (job) diti_atomic_store(&job->cancel, 1);
-}
-
-DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err) {
-    dit_job *shared = (dit_job *)(uintptr_t)job; /* the lock is the one thing that asking changes */
-    if (out) memset(out, 0, sizeof *out);
-    if (err) memset(err, 0, sizeof *err);
-    if (!job) return;
-    diti_lock(&shared->status_lock);
-    if (out) *out = job->status;
-    if (out && out->result == DIT_OK && diti_job_must_repeat(job)) out->result = DIT_WORKING;
-    if (err) *err = job->error;
-    diti_unlock(&shared->status_lock);
-}
-
-/* What a share sent to other devices. */
-static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
-    uint64_t bytes = diti_mesh_bytes(job->mesh, share, UINT32_MAX);
-    uint32_t i;
-    for (i = 0; i < job->share_count && job->folded; i++)
-        if (i != share && job->places[i] == job->places[share]) bytes -= diti_mesh_bytes(job->mesh, share, i);
-    return bytes;
-}
-
-DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
-    uint32_t i;
-    if (!out) return;
-    memset(out, 0, sizeof *out);
-    if (!job || !job->plan) return;
-    diti_plan_counters(job->plan, out);
-    for (i = 1; i < job->share_count; i++) {
-        const dit_counters *more = &job->shares[i]->plan->counters;
-        out->dispatches += more->dispatches;
-        out->submits += more->submits;
-        out->recordings += more->recordings;
-        out->allocations += more->allocations;
-        out->pipelines += more->pipelines;
-    }
-    for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_job_peer_bytes(job, i);
-}
-
-static dit_result diti_job_give(const dit_job *job, const diti_job_image *image, uint64_t value, dit_output *out) {
-    out->image = image->image;
-    out->view = image->view;
-    out->format = image->format;
-    out->layout = image->layout;
-    out->width = job->request.shape.width;
-    out->height = job->request.shape.height;
-    out->timeline = job->recording ? VK_NULL_HANDLE : diti_plan_timeline(job->plan);
-    out->value = value;
-    out->device = job->places[0];
-    return DIT_OK;
-}
-
-DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out) {
-    dit_status status;
-    if (!job || !out || frame != 0 || image >= job->request.shape.image_count || job->share)
-        return DIT_ERROR_INVALID_ARGUMENT;
-    memset(out, 0, sizeof *out);
-    dit_job_status(job, &status, NULL);
-    if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
-    if (!job->all_submitted || (job->recording && status.result == DIT_WORKING)) return DIT_WORKING;
-    return diti_job_give(job, &job->images[image], job->finish_value, out);
-}
-
-DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
-    dit_status status;
-    if (!job || !out || !job->request.shape.preview_interval) return DIT_ERROR_INVALID_ARGUMENT;
-    memset(out, 0, sizeof *out);
-    dit_job_status(job, &status, NULL);
-    if (status.preview_id == 0) return DIT_WORKING;
-    return diti_job_give(job, &job->preview_image, 0, out);
 }
 
 /* ==== src/job/inspect.c ==== */
@@ -43093,7 +43302,7 @@ static void diti_inspection_free(diti_inspection *inspection) {
     diti_graph_free(&inspection->graph);
     if (!job) return;
     env = job->env;
-    diti_free(&env, job->denoise.family);
+    diti_free(&env, job->program.denoise.family);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
 }
@@ -43338,77 +43547,27 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
 
 /* --- the order of slices --- */
 
-DIT_INTERNAL bool diti_job_preview_due(const dit_job *job, uint32_t steps_done) {
-    uint32_t interval = job->request.shape.preview_interval;
-    return interval && steps_done % interval == 0 && steps_done < job->request.shape.steps;
-}
-
-DIT_INTERNAL bool diti_job_is_step(const dit_job *job, uint32_t segment) {
-    return segment >= job->step_segment && segment < job->decode_segment && segment != job->preview_segment;
-}
-
-DIT_INTERNAL bool diti_job_counts(const dit_job *job, uint32_t segment) {
-    return diti_job_is_step(job, segment) && !diti_patches_is(job, segment, DITI_FORM_REST);
-}
-
-static uint32_t diti_run_step_segment(const dit_job *job, uint32_t step) {
-    diti_step_form form = diti_patches_whole(job, step) ? DITI_FORM_WHOLE : DITI_FORM_PATCHES;
-    return job->step_segments[form][diti_job_step_kind(&job->request, step)];
-}
-
-/* What comes after a segment, if all that was submitted has the effect that is hoped for. */
-static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
-    bool step = diti_job_is_step(job, segment);
-    uint32_t next = diti_patches_after(job, segment, repeat);
-    uint32_t skipped = job->resumed && segment + 1 == job->start_segment ? 1 : 0; /* its outcome was kept */
-    if (segment + 1 + skipped < job->step_segment) return segment + 1 + skipped;
-    if (segment >= job->decode_segment) return segment + 1;
-    if (next != UINT32_MAX) return next;
-    if (step && diti_job_preview_due(job, repeat)) return job->preview_segment;
-    return repeat < job->request.shape.steps ? diti_run_step_segment(job, repeat) : job->decode_segment;
-}
-
-static void diti_run_next(const dit_job *job, diti_job_cursor *cursor) {
-    cursor->slice = 0;
-    if (diti_job_counts(job, cursor->segment)) cursor->repeat++;
-    cursor->segment = diti_run_after(job, cursor->segment, cursor->repeat);
-}
-
-static void diti_run_advance(const dit_job *job, diti_job_cursor *cursor) {
-    if (++cursor->slice >= diti_plan_slice_count(job->plan, cursor->segment)) diti_run_next(job, cursor);
-}
-
-DIT_INTERNAL uint32_t diti_job_runs(const dit_job *job, uint32_t segment, uint32_t steps) {
-    diti_job_cursor cursor = DITI_ZERO;
-    uint32_t runs = 0;
-    while (cursor.segment <= job->decode_segment && cursor.repeat < steps) {
-        runs += cursor.segment == segment;
-        diti_run_next(job, &cursor);
-    }
-    return runs;
-}
-
 /* The slice at the cursor was submitted. */
 static void diti_run_pass(dit_job *job) {
-    uint32_t segment = job->cursor.segment;
-    diti_run_advance(job, &job->cursor);
-    if (job->cursor.slice) return;
-    job->last_segment = segment;
-    job->unjudged = job->plan->guards != 0;
+    uint32_t segment = job->run.cursor.segment;
+    diti_run_advance(job, &job->run.cursor);
+    if (job->run.cursor.slice) return;
+    job->run.last_segment = segment;
+    job->run.unjudged = job->program.plan->guards != 0;
 }
 
-static bool diti_run_at_end(const dit_job *job) { return job->cursor.segment > job->decode_segment; }
+static bool diti_run_at_end(const dit_job *job) { return job->run.cursor.segment > job->program.decode_segment; }
 
 static dit_stage diti_run_stage(const dit_job *job, uint32_t segment) {
-    if (segment < job->step_segment) return DIT_STAGE_ENCODE;
-    return segment < job->decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
+    if (segment < job->program.step_segment) return DIT_STAGE_ENCODE;
+    return segment < job->program.decode_segment ? DIT_STAGE_DENOISE : DIT_STAGE_DECODE;
 }
 
 /* --- bookkeeping --- */
 
 static void diti_run_end(dit_job *job, dit_result result, const dit_error *why) {
-    if (job->mesh && !job->follows) diti_beats_leave(job->mesh, result != DIT_OK);
-    if (job->mesh && !job->follows && result == DIT_OK) diti_mesh_tell(job->mesh);
+    if (job->mesh && !job->is_secondary) diti_beats_leave(job->mesh, result != DIT_OK);
+    if (job->mesh && !job->is_secondary && result == DIT_OK) diti_mesh_tell(job->mesh);
     diti_lock(&job->status_lock);
     job->status.result = result;
     if (why) job->error = *why;
@@ -43431,14 +43590,14 @@ static dit_result diti_run_falter(dit_job *job, dit_error *why) {
 }
 
 static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
-    uint32_t step = job->plan->guards && !job->recording ? job->health.step : flight->steps_done;
+    uint32_t step = job->program.plan->guards && !job->run.recording ? job->run.health.step : flight->steps_done;
     float fraction = 0;
     diti_lock(&job->status_lock);
     job->status.stage = flight->stage;
-    if (step > job->status.step || job->recording) job->status.step = step; /* patches may begin again */
-    job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
+    if (step > job->status.step || job->run.recording) job->status.step = step; /* patches may begin again */
+    job->status.last_slice_us = diti_plan_last_slice_us(job->program.plan);
     if (flight->preview) job->status.preview_id++;
-    if (job->total_us > 0) fraction = (float)(flight->done_us / job->total_us);
+    if (job->run.total_us > 0) fraction = (float)(flight->done_us / job->run.total_us);
     if (fraction > 1) fraction = 1; /* there was more to do than planned */
     if (fraction > job->status.fraction) job->status.fraction = fraction;
     diti_unlock(&job->status_lock);
@@ -43447,15 +43606,15 @@ static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
 /* What the slice at the cursor will have done when it is finished. Moves the cursor. */
 static diti_job_flight diti_run_take(dit_job *job) {
     diti_job_flight flight;
-    uint32_t segment = job->cursor.segment;
+    uint32_t segment = job->run.cursor.segment;
     memset(&flight, 0, sizeof flight);
-    flight.us = diti_plan_slice_us(job->plan, segment, job->cursor.slice);
+    flight.us = diti_plan_slice_us(job->program.plan, segment, job->run.cursor.slice);
     flight.stage = diti_run_stage(job, segment);
-    job->submitted_us += (double)diti_plan_slice_planned_us(job->plan, segment, job->cursor.slice);
-    flight.done_us = job->submitted_us;
+    job->run.submitted_us += (double)diti_plan_slice_planned_us(job->program.plan, segment, job->run.cursor.slice);
+    flight.done_us = job->run.submitted_us;
     diti_run_pass(job);
-    flight.steps_done = job->cursor.repeat;
-    flight.preview = segment == job->preview_segment && job->cursor.segment != segment;
+    flight.steps_done = job->run.cursor.repeat;
+    flight.preview = segment == job->program.preview_segment && job->run.cursor.segment != segment;
     return flight;
 }
 
@@ -43466,7 +43625,8 @@ static diti_job_flight diti_run_take(dit_job *job) {
 /* How long slices may be: as the application has said, else as it has time for in a frame. */
 static uint32_t diti_run_limit_us(const dit_job *job, uint32_t budget_us) {
     const diti_device *device = job->device;
-    if (!job->recording || !device->slices_by_budget || budget_us >= device->max_slice_us) return device->max_slice_us;
+    if (!job->run.recording || !device->slices_by_budget || budget_us >= device->max_slice_us)
+        return device->max_slice_us;
     return budget_us < DITI_LEAST_SLICE_US ? DITI_LEAST_SLICE_US : budget_us;
 }
 
@@ -43476,19 +43636,20 @@ static uint32_t diti_run_limit_us(const dit_job *job, uint32_t budget_us) {
    segments run again and weights come, know segments and dispatches, not slices. A split job keeps its slices: its
    exchanges stand between them, and all devices count on each other's; nor is there a frame that it keeps waiting. */
 static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
-    diti_plan *plan = job->plan;
+    diti_plan *plan = job->program.plan;
     float limit = (float)diti_run_limit_us(job, budget_us);
-    bool first = job->cursor.segment == 0 && job->submitted_us <= 0;
+    bool first = job->run.cursor.segment == 0 && job->run.submitted_us <= 0;
     bool other = first ? limit < plan->limit_us || limit > plan->limit_us
                        : 2 * limit < plan->limit_us || limit > 2 * plan->limit_us;
-    if (job->cursor.slice == 0) job->cuts = 0;
-    if (job->mesh || diti_run_at_end(job) || job->cuts == DITI_MOST_CUTS ||
-        !diti_plan_slice_is_start(plan, job->cursor.segment, job->cursor.slice))
+    if (job->run.cursor.slice == 0) job->run.cuts = 0;
+    if (job->mesh || diti_run_at_end(job) || job->run.cuts == DITI_MOST_CUTS ||
+        !diti_plan_slice_is_start(plan, job->run.cursor.segment, job->run.cursor.slice))
         return;
-    if (!other && !diti_plan_is_off(plan, job->recording ? DITI_OFF_BY / 2 : DITI_OFF_BY, job->cursor.slice ? 2 : 0))
+    if (!other &&
+        !diti_plan_is_off(plan, job->run.recording ? DITI_OFF_BY / 2 : DITI_OFF_BY, job->run.cursor.slice ? 2 : 0))
         return;
-    diti_plan_cut_anew(plan, limit, job->cursor.segment, &job->cursor.slice);
-    job->cuts++;
+    diti_plan_cut_anew(plan, limit, job->run.cursor.segment, &job->run.cursor.slice);
+    job->run.cuts++;
 }
 
 /* --- what the guards say --- */
@@ -43496,18 +43657,18 @@ static void diti_run_cut_anew(dit_job *job, uint32_t budget_us) {
 /* Steps of one device, and patches of several, may follow each other unseen; everything else waits for what is said
    about the segment before it, so that devices that agree go back from the same place. */
 static bool diti_run_must_wait(const dit_job *job) {
-    bool steps = diti_job_is_step(job, job->last_segment) && diti_job_is_step(job, job->cursor.segment);
-    bool agrees = job->careful || (job->mesh && !diti_patches_used(&job->request.shape));
-    return job->unjudged && job->cursor.slice == 0 && (agrees || !steps || job->health.blocked);
+    bool steps = diti_job_is_step(job, job->run.last_segment) && diti_job_is_step(job, job->run.cursor.segment);
+    bool agrees = job->run.careful || (job->mesh && !diti_patches_used(&job->request.shape));
+    return job->run.unjudged && job->run.cursor.slice == 0 && (agrees || !steps || job->run.health.blocked);
 }
 
 /* A segment overflowed: an error if running it again does not help. */
 static dit_result diti_run_weigh(dit_job *job, const diti_verdict *verdict, dit_error *err) {
-    bool same = verdict->segment == job->again_segment && verdict->step == job->again_step;
-    job->tries = same ? job->tries + 1 : 1;
-    job->again_segment = verdict->segment;
-    job->again_step = verdict->step;
-    return diti_guard_check(job->plan, verdict, job->tries, job->request.shape.steps, err);
+    bool same = verdict->segment == job->run.again_segment && verdict->step == job->run.again_step;
+    job->run.tries = same ? job->run.tries + 1 : 1;
+    job->run.again_segment = verdict->segment;
+    job->run.again_step = verdict->step;
+    return diti_guard_check(job->program.plan, verdict, job->run.tries, job->request.shape.steps, err);
 }
 
 static void diti_run_go_back(dit_job *job, const diti_verdict *verdict, uint32_t segment, uint32_t step) {
@@ -43517,33 +43678,33 @@ static void diti_run_go_back(dit_job *job, const diti_verdict *verdict, uint32_t
     job->status.reruns++;
     job->status.rerun_op = verdict->name;
     diti_unlock(&job->status_lock);
-    job->cursor.segment = segment;
-    job->cursor.slice = 0;
-    job->cursor.repeat = step;
+    job->run.cursor.segment = segment;
+    job->run.cursor.slice = 0;
+    job->run.cursor.repeat = step;
 }
 
 /* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
 static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
     dit_result result = diti_run_weigh(job, verdict, err);
-    if (result >= 0) result = diti_guard_restore(job->plan, verdict->step, err);
+    if (result >= 0) result = diti_guard_restore(job->program.plan, verdict->step, err);
     if (result >= 0) diti_run_go_back(job, verdict, verdict->segment, verdict->step);
     return result;
 }
 
 /* Whether all shares of a job are judged at the same time (diti_run_go_together). */
 static bool diti_run_goes_together(const dit_job *job) {
-    if (job->careful) return true;
-    if (!job->health.blocked) return false;
-    if (!diti_patches_used(&job->request.shape)) return job->plan->guard_alike;
-    return job->mesh || diti_job_is_step(job, job->health.blocked - 1);
+    if (job->run.careful) return true;
+    if (!job->run.health.blocked) return false;
+    if (!diti_patches_used(&job->request.shape)) return job->program.plan->guard_alike;
+    return job->mesh || diti_job_is_step(job, job->run.health.blocked - 1);
 }
 
 /* Nothing is in flight, so the newest report is about the last segment. */
 static dit_result diti_run_settle(dit_job *job, dit_error *err) {
     diti_verdict verdict;
-    if (!job->unjudged || job->cursor.slice || diti_run_goes_together(job)) return DIT_OK;
-    job->unjudged = false;
-    return diti_guard_raise(job->plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
+    if (!job->run.unjudged || job->run.cursor.slice || diti_run_goes_together(job)) return DIT_OK;
+    job->run.unjudged = false;
+    return diti_guard_raise(job->program.plan, &verdict) ? diti_run_again(job, &verdict, err) : DIT_OK;
 }
 
 /* Patches: every share from its first segment on, or from where a lost device had left it. */
@@ -43552,13 +43713,13 @@ static dit_result diti_run_start_over(dit_job *job, dit_error *err) {
     uint32_t i;
     for (i = 0; i < job->share_count && result >= 0; i++) {
         dit_job *share = job->shares[i];
-        uint32_t tries = share->tries;
+        uint32_t tries = share->run.tries;
         diti_keep_forget(share);
-        diti_resume_set_out(share, share->begins_at, share->total_us);
-        share->tries = tries;
+        diti_resume_set_out(share, share->begins_at, share->run.total_us);
+        share->run.tries = tries;
         share->resumes_states = share->states.buffer != VK_NULL_HANDLE;
-        memset(&share->health, 0, sizeof share->health);
-        result = diti_guard_write(share->plan, share->begins_at, err);
+        memset(&share->run.health, 0, sizeof share->run.health);
+        result = diti_guard_write(share->program.plan, share->begins_at, err);
     }
     return result;
 }
@@ -43572,8 +43733,8 @@ static dit_result diti_run_grow_careful(dit_job *job, diti_plan *const *plans, d
     diti_job_settle(job);
     diti_guard_raise_all(plans, job->share_count, verdicts);
     for (i = 0; i < job->share_count; i++) {
-        diti_guard_forget(job->shares[i]->plan);
-        job->shares[i]->careful = true;
+        diti_guard_forget(job->shares[i]->program.plan);
+        job->shares[i]->run.careful = true;
         if (blamed == UINT32_MAX && verdicts[i].name) blamed = i;
     }
     if (blamed == UINT32_MAX) return DIT_OK;
@@ -43609,34 +43770,28 @@ static dit_result diti_run_go_together(dit_job *job, bool *moved, dit_error *err
     uint32_t i;
     for (i = 0; i < job->share_count; i++) {
         const dit_job *share = job->shares[i];
-        any = any || (share->health.blocked && diti_run_goes_together(share));
-        all = all && share->unjudged && !share->cursor.slice && !share->flight_count &&
-              share->cursor.segment == job->cursor.segment && share->cursor.repeat == job->cursor.repeat;
-        plans[i] = share->plan;
+        any = any || (share->run.health.blocked && diti_run_goes_together(share));
+        all = all && share->run.unjudged && !share->run.cursor.slice && !share->run.flight_count &&
+              share->run.cursor.segment == job->run.cursor.segment &&
+              share->run.cursor.repeat == job->run.cursor.repeat;
+        plans[i] = share->program.plan;
     }
-    if (any && patches && !job->careful) return diti_run_grow_careful(job, plans, err);
-    if (!all || (!any && !job->careful)) return DIT_OK;
-    for (i = 0; i < job->share_count; i++) job->shares[i]->unjudged = false;
+    if (any && patches && !job->run.careful) return diti_run_grow_careful(job, plans, err);
+    if (!all || (!any && !job->run.careful)) return DIT_OK;
+    for (i = 0; i < job->share_count; i++) job->shares[i]->run.unjudged = false;
     *moved = true;
     if (!any) return DIT_OK;
-    return diti_run_raise_together(job, plans, patches && (job->mesh || diti_job_is_step(job, job->health.blocked - 1)),
-                                   err);
-}
-
-DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
-    diti_health health;
-    if (!job->recording) return false;
-    diti_guard_read(job->plan, &health);
-    return health.blocked != 0;
+    return diti_run_raise_together(job, plans,
+                                   patches && (job->mesh || diti_job_is_step(job, job->run.health.blocked - 1)), err);
 }
 
 /* Whether a segment still finds what it reads: what was recorded behind it has run, without effect but on the memory
    that segments share. Steps and previews leave alone what comes into any of them. */
 static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
-    uint32_t last = job->cursor.slice ? job->cursor.segment : job->last_segment;
+    uint32_t last = job->run.cursor.slice ? job->run.cursor.segment : job->run.last_segment;
     if (diti_patches_used(&job->request.shape)) return false;
-    return last == segment || (segment >= job->step_segment && last >= job->step_segment &&
-                               segment < job->decode_segment && last < job->decode_segment);
+    return last == segment || (segment >= job->program.step_segment && last >= job->program.step_segment &&
+                               segment < job->program.decode_segment && last < job->program.decode_segment);
 }
 
 /* The application's commands are never waited for: they go back to the segment that overflowed, or to the start, as
@@ -43644,13 +43799,13 @@ static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
     diti_verdict verdict;
     dit_result result;
-    if (!diti_job_must_repeat(job) || !diti_guard_raise(job->plan, &verdict) || !verdict.record) return DIT_OK;
-    job->restores = diti_run_may_repeat(job, verdict.segment);
+    if (!diti_job_must_repeat(job) || !diti_guard_raise(job->program.plan, &verdict) || !verdict.record) return DIT_OK;
+    job->run.restores = diti_run_may_repeat(job, verdict.segment);
     result = diti_run_weigh(job, &verdict, err);
-    if (result >= 0) result = diti_guard_write(job->plan, job->restores ? verdict.step : 0, err);
+    if (result >= 0) result = diti_guard_write(job->program.plan, job->run.restores ? verdict.step : 0, err);
     if (result < 0) return result;
-    diti_run_go_back(job, &verdict, job->restores ? verdict.segment : 0, job->restores ? verdict.step : 0);
-    job->all_submitted = false;
+    diti_run_go_back(job, &verdict, job->run.restores ? verdict.segment : 0, job->run.restores ? verdict.step : 0);
+    job->run.all_submitted = false;
     return DIT_OK;
 }
 
@@ -43678,7 +43833,7 @@ static dit_result diti_run_check_health(dit_job *job) {
     if (result >= 0) result = diti_run_judge(job, &health, &error);
     for (i = 1; i < job->share_count && result >= 0; i++) {
         dit_job *share = job->shares[i];
-        result = diti_plan_read(share->plan, share->health_words, &health, sizeof health, &error);
+        result = diti_plan_read(share->program.plan, share->program.health_words, &health, sizeof health, &error);
         if (result >= 0) result = diti_run_judge(job, &health, &error);
     }
     return result < 0 ? diti_run_fail(job, &error) : DIT_OK;
@@ -43687,88 +43842,90 @@ static dit_result diti_run_check_health(dit_job *job) {
 /* --- step mode --- */
 
 static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
-    return (job->flight_first + i) % DITI_JOB_MAX_FLIGHT;
+    return (job->run.flight_first + i) % DITI_JOB_MAX_FLIGHT;
 }
 
 /* Drops what the GPU has finished from the ring. */
 static dit_result diti_run_poll(dit_job *job, dit_error *err) {
     uint64_t done = 0;
-    dit_result result = diti_timeline_value(job->device, diti_plan_timeline(job->plan), &done, err);
+    dit_result result = diti_timeline_value(job->device, diti_plan_timeline(job->program.plan), &done, err);
     if (result < 0) return result;
-    diti_plan_learn(job->plan);
-    diti_plan_free_retired(job->plan, false);
-    diti_guard_read(job->plan, &job->health);
+    diti_plan_learn(job->program.plan);
+    diti_plan_free_retired(job->program.plan, false);
+    diti_guard_read(job->program.plan, &job->run.health);
     diti_keep_poll(job, done);
-    while (job->flight_count && job->flight[job->flight_first].value <= done) {
-        job->moved_us = diti_clock_us();
-        diti_run_report(job, &job->flight[job->flight_first]);
-        job->flight_first = diti_run_flight_index(job, 1);
-        job->flight_count--;
+    while (job->run.flight_count && job->run.flight[job->run.flight_first].value <= done) {
+        job->run.moved_us = diti_clock_us();
+        diti_run_report(job, &job->run.flight[job->run.flight_first]);
+        job->run.flight_first = diti_run_flight_index(job, 1);
+        job->run.flight_count--;
     }
-    return job->flight_count == 0 ? diti_run_settle(job, err) : DIT_OK;
+    return job->run.flight_count == 0 ? diti_run_settle(job, err) : DIT_OK;
 }
 
 static float diti_run_flight_us(const dit_job *job) {
     float us = 0;
     uint32_t i;
-    for (i = 0; i < job->flight_count; i++) us += job->flight[diti_run_flight_index(job, i)].us;
+    for (i = 0; i < job->run.flight_count; i++) us += job->run.flight[diti_run_flight_index(job, i)].us;
     return us;
 }
 
 static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
-    if (job->all_submitted || job->flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
+    if (job->run.all_submitted || job->run.flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
     if (diti_keep_busy(job)) return false;
     if (job->mesh && !diti_run_at_end(job) &&
-        !diti_mesh_ready(job->mesh, job->member, job->cursor.segment, job->cursor.slice))
+        !diti_mesh_ready(job->mesh, job->member, job->run.cursor.segment, job->run.cursor.slice))
         return false;
-    if (job->flight_count == 0) return true;
+    if (job->run.flight_count == 0) return true;
     if (diti_run_at_end(job)) return true; /* the copy into the image is cheap */
-    if (!diti_plan_may_submit(job->plan, job->cursor.segment, job->cursor.slice)) return false;
-    return diti_run_flight_us(job) + diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice) <=
+    if (!diti_plan_may_submit(job->program.plan, job->run.cursor.segment, job->run.cursor.slice)) return false;
+    return diti_run_flight_us(job) +
+               diti_plan_slice_us(job->program.plan, job->run.cursor.segment, job->run.cursor.slice) <=
            (float)budget_us;
 }
 
 static dit_result diti_run_submit_finish(dit_job *job, diti_job_flight *flight, dit_error *err) {
     dit_result result;
     memset(flight, 0, sizeof *flight);
-    if (job->follows) { /* the picture is the first one's */
-        flight->value = job->plan->submitted;
+    if (job->is_secondary) { /* the picture is the first one's */
+        flight->value = job->program.plan->timeline.submitted;
         flight->stage = DIT_STAGE_DECODE;
-        job->all_submitted = true;
+        job->run.all_submitted = true;
         return DIT_OK;
     }
-    result = diti_plan_submit_commands(job->plan, job->finish, &flight->value, err);
-    flight->done_us = job->total_us;
+    result = diti_plan_submit_commands(job->program.plan, job->program.finish, &flight->value, err);
+    flight->done_us = job->run.total_us;
     flight->steps_done = job->request.shape.steps;
     flight->stage = DIT_STAGE_DECODE;
-    job->finish_value = flight->value;
-    job->all_submitted = result >= 0;
+    job->run.finish_value = flight->value;
+    job->run.all_submitted = result >= 0;
     return result;
 }
 
 static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, dit_error *err) {
-    diti_job_cursor at = job->cursor;
+    diti_job_cursor at = job->run.cursor;
     dit_result result = DIT_OK;
     uint64_t value = 0;
     *flight = diti_run_take(job);
-    if (job->resumes_states && at.segment >= job->step_segment) result = diti_job_submit_states(job, &value, err);
-    if (result >= 0 && job->start_copy && at.segment == job->start_segment && at.slice == 0)
-        result = diti_plan_submit_commands(job->plan, job->start_copy, &value, err);
+    if (job->resumes_states && at.segment >= job->program.step_segment)
+        result = diti_job_submit_states(job, &value, err);
+    if (result >= 0 && job->program.start_copy && at.segment == job->program.start_segment && at.slice == 0)
+        result = diti_plan_submit_commands(job->program.plan, job->program.start_copy, &value, err);
     if (result >= 0)
         result = job->mesh ? diti_mesh_submit(job->mesh, job->member, at.segment, at.slice, &value, err)
-                           : diti_plan_submit(job->plan, at.segment, at.slice, &value, err);
-    if (result >= 0 && flight->preview && job->share == 0)
-        result = diti_plan_submit_commands(job->plan, job->preview_copy, &value, err);
-    if (result >= 0 && job->cursor.slice == 0) result = diti_keep_submit(job, at.segment, &value, err);
+                           : diti_plan_submit(job->program.plan, at.segment, at.slice, &value, err);
+    if (result >= 0 && flight->preview && job->assignment.share == 0)
+        result = diti_plan_submit_commands(job->program.plan, job->program.preview_copy, &value, err);
+    if (result >= 0 && job->run.cursor.slice == 0) result = diti_keep_submit(job, at.segment, &value, err);
     flight->value = value;
     return result;
 }
 
 static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
-    diti_job_flight *flight = &job->flight[diti_run_flight_index(job, job->flight_count)];
+    diti_job_flight *flight = &job->run.flight[diti_run_flight_index(job, job->run.flight_count)];
     dit_result result =
         diti_run_at_end(job) ? diti_run_submit_finish(job, flight, err) : diti_run_submit_slice(job, flight, err);
-    if (result >= 0) job->flight_count++;
+    if (result >= 0) job->run.flight_count++;
     return result;
 }
 
@@ -43784,16 +43941,16 @@ static uint64_t diti_run_load_bytes(uint32_t budget_us) {
 /* DIT_OK when the weights of the next slice are there. */
 static dit_result diti_run_load(dit_job *job, uint64_t *bytes, dit_error *err) {
     if (diti_run_at_end(job)) return DIT_OK;
-    return diti_plan_load(job->plan, job->cursor.segment, job->cursor.slice, bytes, err);
+    return diti_plan_load(job->program.plan, job->run.cursor.segment, job->run.cursor.slice, bytes, err);
 }
 
 /* Weights of the slices to come, while the GPU works. */
 static dit_result diti_run_load_ahead(dit_job *job, uint64_t *bytes, dit_error *err) {
     diti_stream_walk walk = DITI_ZERO;
-    diti_job_cursor cursor = job->cursor;
-    dit_result result = diti_plan_streams(job->plan) ? DIT_OK : DIT_WORKING;
-    while (result == DIT_OK && cursor.segment <= job->decode_segment) {
-        result = diti_plan_load_ahead(job->plan, &walk, cursor.segment, cursor.slice, bytes, err);
+    diti_job_cursor cursor = job->run.cursor;
+    dit_result result = diti_plan_streams(job->program.plan) ? DIT_OK : DIT_WORKING;
+    while (result == DIT_OK && cursor.segment <= job->program.decode_segment) {
+        result = diti_plan_load_ahead(job->program.plan, &walk, cursor.segment, cursor.slice, bytes, err);
         diti_run_advance(job, &cursor);
     }
     return result < 0 ? result : DIT_OK;
@@ -43804,14 +43961,14 @@ static dit_result diti_run_load_all_ahead(dit_job *job, uint64_t *bytes, dit_err
     dit_result result = DIT_OK;
     uint32_t i;
     for (i = 0; i < job->share_count && result >= 0; i++) result = diti_run_load_ahead(job->shares[i], bytes, err);
-    job->loading = *bytes == 0;
+    job->run.loading = *bytes == 0;
     return result;
 }
 
 static bool diti_run_streams(const dit_job *job) {
     uint32_t i;
     for (i = 0; i < job->share_count; i++)
-        if (job->shares[i]->plan && diti_plan_streams(job->shares[i]->plan)) return true;
+        if (job->shares[i]->program.plan && diti_plan_streams(job->shares[i]->program.plan)) return true;
     return false;
 }
 
@@ -43827,20 +43984,20 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
         diti_run_end(job, DIT_CANCELLED, NULL);
         return DIT_CANCELLED;
     }
-    if (job->share_total > 1 && !job->mesh) {
+    if (job->assignment.share_total > 1 && !job->mesh) {
         diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a restart failed; restart the job again, or make another one");
         return diti_run_fail(job, &error);
     }
-    if (job->begun && job->recording != recording) {
+    if (job->run.begun && job->run.recording != recording) {
         diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT, "a run is either stepped or recorded; restart the job to change");
         return diti_run_fail(job, &error);
     }
-    if (!job->begun) {
-        job->moved_us = diti_clock_us();
-        for (i = 0; i < job->share_count; i++) diti_stream_begin(job->shares[i]->plan, recording);
+    if (!job->run.begun) {
+        job->run.moved_us = diti_clock_us();
+        for (i = 0; i < job->share_count; i++) diti_plan_begin_stream(job->shares[i]->program.plan, recording);
     }
-    job->begun = true;
-    job->recording = recording;
+    job->run.begun = true;
+    job->run.recording = recording;
     return DIT_WORKING;
 }
 
@@ -43848,7 +44005,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
 static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *bytes, bool *moved, dit_error *err) {
     dit_result result = diti_run_poll(job, err);
     while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
-        if (job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
+        if (job->run.cursor.slice == 0) diti_run_cut_anew(job, budget_us);
         result = diti_run_load(job, bytes, err);
         if (result == DIT_OK) result = diti_run_submit_next(job, err);
         *moved = *moved || result == DIT_OK;
@@ -43861,20 +44018,20 @@ static diti_device *diti_run_waits(const dit_job *job) {
     uint32_t i;
     for (i = 0; i < job->share_count; i++) {
         diti_device *device = job->shares[i]->device;
-        if (job->shares[i]->flight_count && !(job->mesh && diti_mesh_awaits(job->mesh, device))) return device;
+        if (job->shares[i]->run.flight_count && !(job->mesh && diti_mesh_awaits(job->mesh, device))) return device;
     }
     return job->mesh ? diti_mesh_waits(job->mesh) : NULL;
 }
 
 /* A device that finishes nothing of what it was given for long is lost, even if the driver does not say so. */
 static dit_result diti_run_watch(dit_job *job, bool moved, dit_error *err) {
-    uint64_t now = diti_clock_us(), newest = moved ? now : job->moved_us;
+    uint64_t now = diti_clock_us(), newest = moved ? now : job->run.moved_us;
     diti_device *waits = diti_run_waits(job);
     uint32_t i;
     for (i = 0; i < job->share_count; i++)
-        if (job->shares[i]->moved_us > newest) newest = job->shares[i]->moved_us;
+        if (job->shares[i]->run.moved_us > newest) newest = job->shares[i]->run.moved_us;
     if (newest > now || !waits) newest = now;
-    job->moved_us = newest;
+    job->run.moved_us = newest;
     return waits && now - newest >= job->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
 }
 
@@ -43898,7 +44055,7 @@ static dit_result diti_run_shares(dit_job *job, uint32_t budget_us, uint64_t *by
 static bool diti_run_over(const dit_job *job) {
     uint32_t i;
     for (i = 0; i < job->share_count; i++)
-        if (!job->shares[i]->all_submitted || job->shares[i]->flight_count) return false;
+        if (!job->shares[i]->run.all_submitted || job->shares[i]->run.flight_count) return false;
     return !job->mesh || diti_mesh_idle(job->mesh);
 }
 
@@ -43938,13 +44095,14 @@ static dit_result diti_run_rest(dit_job *job, uint64_t timeout_ns, dit_error *er
     if (job->mesh) result = diti_mesh_wait(job->mesh, timeout_ns, &waited, err);
     for (i = 0; i < job->share_count && result >= 0 && !waited; i++) {
         dit_job *share = job->shares[i];
-        if (!share->flight_count) continue;
+        if (!share->run.flight_count) continue;
         waited = true;
-        result = diti_timeline_wait(share->device, diti_plan_timeline(share->plan),
-                                    share->flight[share->flight_first].value, timeout_ns, err);
+        result = diti_timeline_wait(share->device, diti_plan_timeline(share->program.plan),
+                                    share->run.flight[share->run.flight_first].value, timeout_ns, err);
     }
     if (waited || result < 0) return result;
-    return diti_plan_pause(job->plan, err); /* another job uses the memory for streamed weights, or a rank is awaited */
+    return diti_plan_pause(job->program.plan,
+                           err); /* another job uses the memory for streamed weights, or a rank is awaited */
 }
 
 DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
@@ -43958,7 +44116,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
         result = dit_job_step(job, job->device->max_slice_us);
         left = diti_run_time_left(timeout_ns, &begin);
         if (result != DIT_WORKING || left == 0) return result;
-        if (job->loading) continue;
+        if (job->run.loading) continue;
         memset(&error, 0, sizeof error);
         result = diti_run_rest(job, left < glance_ns ? left : glance_ns, &error);
         if (result < 0 && diti_run_falter(job, &error) < 0) return error.result;
@@ -43968,10 +44126,11 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 /* --- record mode --- */
 
 static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
-    diti_job_cursor at = job->cursor;
+    diti_job_cursor at = job->run.cursor;
     diti_job_flight flight = diti_run_take(job);
-    if (job->start_copy && at.segment == job->start_segment && at.slice == 0) diti_job_record_start(job, commands);
-    diti_plan_execute(job->plan, at.segment, at.slice, commands);
+    if (job->program.start_copy && at.segment == job->program.start_segment && at.slice == 0)
+        diti_job_record_start(job, commands);
+    diti_plan_execute(job->program.plan, at.segment, at.slice, commands);
     if (flight.preview) diti_job_record_preview(job, commands);
     diti_run_report(job, &flight);
 }
@@ -43987,20 +44146,21 @@ static dit_result diti_run_record_slices(dit_job *job, VkCommandBuffer commands,
                                          dit_error *err) {
     uint64_t bytes = diti_run_load_bytes(budget_us);
     dit_result result = DIT_OK;
-    if (job->restores) diti_plan_record_guards(job->plan, commands);
-    job->restores = false;
-    diti_frame_begin(job->plan, commands);
+    if (job->run.restores) diti_plan_record_guards(job->program.plan, commands);
+    job->run.restores = false;
+    diti_frame_begin(job->program.plan, commands);
     while (!diti_run_at_end(job)) {
         float next;
-        if (*us <= 0 || job->cursor.slice == 0) diti_run_cut_anew(job, budget_us);
-        next = diti_plan_slice_us(job->plan, job->cursor.segment, job->cursor.slice);
+        if (*us <= 0 || job->run.cursor.slice == 0) diti_run_cut_anew(job, budget_us);
+        next = diti_plan_slice_us(job->program.plan, job->run.cursor.segment, job->run.cursor.slice);
         if (*us > 0 && *us + next > (float)budget_us) break;
-        result = diti_stream_record(job->plan, job->cursor.segment, job->cursor.slice, &bytes, commands, err);
+        result = diti_plan_record_stream(job->program.plan, job->run.cursor.segment, job->run.cursor.slice, &bytes,
+                                         commands, err);
         if (result != DIT_OK) break;
         *us += next > 0 ? next : 1;
         diti_run_record_slice(job, commands);
     }
-    diti_stream_mark(job->plan, commands);
+    diti_plan_mark_stream(job->program.plan, commands);
     if (result >= 0) result = diti_run_load_ahead(job, &bytes, err);
     return result < 0 ? result : DIT_OK;
 }
@@ -44011,7 +44171,7 @@ static dit_result diti_run_record_frame(dit_job *job, VkCommandBuffer commands, 
     diti_run_expect(job, us);
     if (result < 0 || !diti_run_at_end(job)) return result < 0 ? result : DIT_WORKING;
     diti_job_record_finish(job, commands);
-    job->all_submitted = true;
+    job->run.all_submitted = true;
     diti_run_end(job, DIT_OK, NULL);
     return DIT_OK;
 }
@@ -44028,12 +44188,12 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
         result = diti_fail(&error, DIT_ERROR_INVALID_ARGUMENT,
                            "dit_job_record: a split job has commands for several devices; use dit_job_step");
     else
-        result = diti_plan_prepare_secondaries(job->plan, &error);
-    if (result >= 0) result = diti_stream_prepare(job->plan, &error);
+        result = diti_plan_prepare_secondaries(job->program.plan, &error);
+    if (result >= 0) result = diti_plan_prepare_stream(job->program.plan, &error);
     if (result >= 0) result = diti_job_verdict(job, &error);
     if (result < 0) return diti_run_fail(job, &error);
-    diti_frames_learn(job->plan);
-    diti_plan_free_retired(job->plan, false);
+    diti_frames_learn(job->program.plan);
+    diti_plan_free_retired(job->program.plan, false);
     scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
     result = diti_run_record_frame(job, cmd, budget_us, &error);
     diti_trace_close(&scope, 0);
@@ -44041,10 +44201,10 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
 }
 
 DIT_API dit_result dit_job_record_took(dit_job *job, uint32_t us) {
-    if (!job || !job->plan) return DIT_ERROR_INVALID_ARGUMENT;
-    if (!diti_frames_told(job->plan, us)) return DIT_ERROR_INVALID_ARGUMENT;
+    if (!job || !job->program.plan) return DIT_ERROR_INVALID_ARGUMENT;
+    if (!diti_frames_told(job->program.plan, us)) return DIT_ERROR_INVALID_ARGUMENT;
     diti_lock(&job->status_lock);
-    job->status.last_slice_us = diti_plan_last_slice_us(job->plan);
+    job->status.last_slice_us = diti_plan_last_slice_us(job->program.plan);
     diti_unlock(&job->status_lock);
     return DIT_OK;
 }
@@ -44061,7 +44221,8 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
                          "dit_job_read: there is no such picture (image %u, frame %u, what %d)", image, frame,
                          (int)what);
     }
-    if (job->share) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the picture is with rank 0");
+    if (job->assignment.share)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the picture is with rank 0");
     if (diti_job_verdict(job, &why) < 0) diti_run_fail(job, &why);
     dit_job_status(job, &status, &why);
     if (what == DIT_READ_PREVIEW) {
@@ -44071,7 +44232,7 @@ static dit_result diti_read_check(dit_job *job, dit_read what, uint32_t image, u
     }
     if (status.result < 0 && err) *err = why;
     if (status.result != DIT_OK) return status.result;
-    return job->recording ? diti_run_check_health(job) : DIT_OK;
+    return job->run.recording ? diti_run_check_health(job) : DIT_OK;
 }
 
 static dit_result diti_read_need(size_t rows, size_t row_bytes, size_t *row_pitch, size_t size, dit_error *err) {
@@ -44104,7 +44265,7 @@ static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, s
     if (result < 0) return result;
     pixels = (uint8_t *)diti_alloc(&job->env, width * height * 4);
     if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
-    result = diti_plan_read(job->plan, rgba, pixels, width * height * 4, err);
+    result = diti_plan_read(job->program.plan, rgba, pixels, width * height * 4, err);
     if (result >= 0 && job->request.shape.swap) diti_read_unswap(pixels, width * height);
     for (y = 0; y < height && result >= 0; y++) memcpy(dst + y * row_pitch, pixels + y * width * 4, width * 4);
     diti_free(&job->env, pixels);
@@ -44119,7 +44280,7 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
     if (result < 0) return result;
     planes = (float *)diti_alloc(&job->env, pixels * 3 * sizeof *planes);
     if (!planes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
-    result = diti_plan_read(job->plan, job->rgb[image], planes, pixels * 3 * sizeof *planes, err);
+    result = diti_plan_read(job->program.plan, job->program.rgb[image], planes, pixels * 3 * sizeof *planes, err);
     for (y = 0; y < height && result >= 0; y++) {
         for (x = 0; x < width; x++) {
             for (c = 0; c < 3; c++)
@@ -44137,7 +44298,7 @@ static dit_result diti_read_latent(dit_job *job, uint32_t image, void *dst, size
     if (size < need)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_read: the latent needs %llu bytes, %llu were given",
                          (unsigned long long)need, (unsigned long long)size);
-    return diti_plan_read(job->plan, job->latents[image], dst, need, err);
+    return diti_plan_read(job->program.plan, job->program.latents[image], dst, need, err);
 }
 
 DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uint32_t frame, void *dst, size_t size,
@@ -44145,12 +44306,90 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
     dit_result result = diti_read_check(job, what, image, frame, dst, err);
     if (result != DIT_OK) return result;
     switch (what) {
-    case DIT_READ_RGBA8: return diti_read_rgba(job, job->rgba[image], (uint8_t *)dst, size, row_pitch, err);
+    case DIT_READ_RGBA8: return diti_read_rgba(job, job->program.rgba[image], (uint8_t *)dst, size, row_pitch, err);
     case DIT_READ_RGB_F32: return diti_read_rgb(job, image, (uint8_t *)dst, size, row_pitch, err);
     case DIT_READ_LATENT_F32: return diti_read_latent(job, image, dst, size, err);
-    case DIT_READ_PREVIEW: return diti_read_rgba(job, job->preview, (uint8_t *)dst, size, row_pitch, err);
+    case DIT_READ_PREVIEW: return diti_read_rgba(job, job->program.preview, (uint8_t *)dst, size, row_pitch, err);
     }
     return DIT_ERROR_INVALID_ARGUMENT;
+}
+
+/* ==== src/job/status.c ==== */
+/* What an application asks about a job: how far it is, what it did, where its pictures are. */
+
+DIT_API void dit_job_cancel(dit_job *job) {
+    if (job) diti_atomic_store(&job->cancel, 1);
+}
+
+DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err) {
+    dit_job *shared = (dit_job *)(uintptr_t)job; /* the lock is the one thing that asking changes */
+    if (out) memset(out, 0, sizeof *out);
+    if (err) memset(err, 0, sizeof *err);
+    if (!job) return;
+    diti_lock(&shared->status_lock);
+    if (out) *out = job->status;
+    if (out && out->result == DIT_OK && diti_job_must_repeat(job)) out->result = DIT_WORKING;
+    if (err) *err = job->error;
+    diti_unlock(&shared->status_lock);
+}
+
+/* What a share sent to other devices. */
+static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
+    uint64_t bytes = diti_mesh_bytes(job->mesh, share, UINT32_MAX);
+    uint32_t i;
+    for (i = 0; i < job->share_count && job->assignment.folded; i++)
+        if (i != share && job->places[i] == job->places[share]) bytes -= diti_mesh_bytes(job->mesh, share, i);
+    return bytes;
+}
+
+DIT_API void dit_job_get_counters(const dit_job *job, dit_counters *out) {
+    uint32_t i;
+    if (!out) return;
+    memset(out, 0, sizeof *out);
+    if (!job || !job->program.plan) return;
+    diti_plan_counters(job->program.plan, out);
+    for (i = 1; i < job->share_count; i++) {
+        const dit_counters *more = &job->shares[i]->program.plan->counters;
+        out->dispatches += more->dispatches;
+        out->submits += more->submits;
+        out->recordings += more->recordings;
+        out->allocations += more->allocations;
+        out->pipelines += more->pipelines;
+    }
+    for (i = 0; i < job->share_count && job->mesh; i++) out->peer_bytes += diti_job_peer_bytes(job, i);
+}
+
+static dit_result diti_job_give(const dit_job *job, const diti_job_image *image, uint64_t value, dit_output *out) {
+    out->image = image->image;
+    out->view = image->view;
+    out->format = image->format;
+    out->layout = image->layout;
+    out->width = job->request.shape.width;
+    out->height = job->request.shape.height;
+    out->timeline = job->run.recording ? VK_NULL_HANDLE : diti_plan_timeline(job->program.plan);
+    out->value = value;
+    out->device = job->places[0];
+    return DIT_OK;
+}
+
+DIT_API dit_result dit_job_output(dit_job *job, uint32_t image, uint32_t frame, dit_output *out) {
+    dit_status status;
+    if (!job || !out || frame != 0 || image >= job->request.shape.image_count || job->assignment.share)
+        return DIT_ERROR_INVALID_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    dit_job_status(job, &status, NULL);
+    if (status.result < 0 || status.result == DIT_CANCELLED) return status.result;
+    if (!job->run.all_submitted || (job->run.recording && status.result == DIT_WORKING)) return DIT_WORKING;
+    return diti_job_give(job, &job->images[image], job->run.finish_value, out);
+}
+
+DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
+    dit_status status;
+    if (!job || !out || !job->request.shape.preview_interval) return DIT_ERROR_INVALID_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    dit_job_status(job, &status, NULL);
+    if (status.preview_id == 0) return DIT_WORKING;
+    return diti_job_give(job, &job->preview_image, 0, out);
 }
 
 #ifndef DIT_NO_TRACE
