@@ -1285,7 +1285,7 @@ DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text);     
 /* Makes room for one more element in a growing array; false when memory ran out (the array is kept). */
 DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity, size_t count, size_t element_size);
 DIT_INTERNAL uint64_t diti_align_up(uint64_t value, uint64_t alignment); /* to the next multiple */
-DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out); /* false on overflow */
+DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out);        /* false on overflow */
 DIT_INTERNAL bool diti_add_u64(uint64_t a, uint64_t b, uint64_t *out);
 DIT_INTERNAL bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out);
 
@@ -35450,7 +35450,7 @@ static bool diti_mesh_is_local(const diti_mesh *mesh, uint32_t number) {
 
 typedef struct diti_mesh_maker {
     diti_mesh *mesh;
-    const diti_peers *peers;
+    diti_peers *peers;
     uint32_t tag;
     diti_lane *lanes[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS]; /* from, to */
     uint64_t largest[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS]; /* bytes; 0: nothing is sent */
@@ -35533,7 +35533,7 @@ static dit_result diti_mesh_check(const diti_mesh_maker *maker, uint32_t from, u
 
 static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint32_t to) {
     diti_mesh *mesh = maker->mesh;
-    const diti_peers *peers = maker->peers;
+    diti_peers *peers = maker->peers;
     uint64_t largest = maker->largest[from][to];
     diti_lane_desc desc = DITI_ZERO;
     dit_result result;

@@ -59,7 +59,7 @@ DIT_INTERNAL char *diti_copy_string(const diti_env *env, const char *text);     
 /* Makes room for one more element in a growing array; false when memory ran out (the array is kept). */
 DIT_INTERNAL bool diti_grow(const diti_env *env, void **array, size_t *capacity, size_t count, size_t element_size);
 DIT_INTERNAL uint64_t diti_align_up(uint64_t value, uint64_t alignment); /* to the next multiple */
-DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out); /* false on overflow */
+DIT_INTERNAL bool diti_mul_size(size_t a, size_t b, size_t *out);        /* false on overflow */
 DIT_INTERNAL bool diti_add_u64(uint64_t a, uint64_t b, uint64_t *out);
 DIT_INTERNAL bool diti_mul_u64(uint64_t a, uint64_t b, uint64_t *out);
 

@@ -11,7 +11,7 @@ static bool diti_mesh_is_local(const diti_mesh *mesh, uint32_t number) {
 
 typedef struct diti_mesh_maker {
     diti_mesh *mesh;
-    const diti_peers *peers;
+    diti_peers *peers;
     uint32_t tag;
     diti_lane *lanes[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS]; /* from, to */
     uint64_t largest[DITI_MAX_MEMBERS][DITI_MAX_MEMBERS]; /* bytes; 0: nothing is sent */
@@ -94,7 +94,7 @@ static dit_result diti_mesh_check(const diti_mesh_maker *maker, uint32_t from, u
 
 static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint32_t to) {
     diti_mesh *mesh = maker->mesh;
-    const diti_peers *peers = maker->peers;
+    diti_peers *peers = maker->peers;
     uint64_t largest = maker->largest[from][to];
     diti_lane_desc desc = DITI_ZERO;
     dit_result result;
