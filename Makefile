@@ -3,6 +3,7 @@
 #   make image      a first picture, build/image.png; installs what is missing first (as root or with sudo)
 #   make test       what CI runs;  make test NAMES="gguf kernels"  only these;  make test-all  the full sweeps, resumable
 #   make check      dit.h in step with src/, warnings, symbols, budgets, README;  make check-pages  docs/ and prose alone
+#   make tidy       formats the C and brings dit.h up to date, before a commit
 #   make fuzz       each parser, FUZZ_SECONDS=3
 #   make gpus       compiles every kernel with the drivers of GPUs that are not here; GPUS="dg2 bmg" these alone
 #   make shaders    SPIR-V from shaders/ (needs glslang);  make install PREFIX=/usr/local;  make clean
@@ -14,22 +15,27 @@ FUZZ_SECONDS = 3
 NAMES    =
 GPUS     =
 
-COMPILE  = $(CC) -std=gnu99 -Wall -Wextra -I. -Itests
+COMPILE  = $(CC) -std=gnu99 -Wall -Wextra -I. $(SUPPORT)
+SUPPORT  = -Itests -Itests/support
 LIBS     = -lm -ldl -lpthread
 # Linked as C++, so that what drivers and layers allocate with new is seen as theirs.
-SANITIZE = clang++ -x c -std=gnu99 -I. -Itests -Wno-unused-function -gline-tables-only \
+SANITIZE = clang++ -x c -std=gnu99 -I. $(SUPPORT) -Wno-unused-function -gline-tables-only \
            -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 JOBS     = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN))
 
 SOURCES  = $(patsubst %,src/%,$(shell sed 's/\#.*//' src/ORDER))
-TESTS    = $(filter-out fuzz_%,$(patsubst tests/%.c,%,$(wildcard tests/*.c)))
-SANITIZED = $(filter $(TESTS),$(patsubst tests/%.c,%,$(shell grep -L 'test-runs:' tests/*.c; \
-               grep -l 'test-runs:$(if $(filter test-all,$(MAKECMDGOALS)),.,[a-z0-9 ])*sanitize' tests/*.c)))
+# A test is tests/ROOM/NAME.c, and no other room has one of that name.
+WRITTEN  = $(filter-out tests/drivers/%,$(wildcard tests/*/*.c))
+HEADERS  = $(wildcard tests/*/*.h)
+TESTS    = $(filter-out fuzz_%,$(basename $(notdir $(WRITTEN))))
+SANITIZED = $(filter $(TESTS),$(basename $(notdir $(shell grep -L 'test-runs:' $(WRITTEN); \
+               grep -l 'test-runs:$(if $(filter test-all,$(MAKECMDGOALS)),.,[a-z0-9 ])*sanitize' $(WRITTEN)))))
+vpath %.c $(sort $(dir $(WRITTEN)))
 # What these compute themselves takes longer than compiling it well; drivers do the work of the others, which clang
 # compiles in less than half of the time.
 COMPUTING = attention bench golden int8 kernels layers model split_matrix text w8a8
-FUZZERS  = $(patsubst tests/%.c,build/fuzz/%,$(wildcard tests/fuzz_*.c))
-PROGRAMS = $(patsubst examples/txt2img.c,build/dit,$(wildcard examples/txt2img.c)) \
+FUZZERS  = $(addprefix build/fuzz/,$(filter fuzz_%,$(basename $(notdir $(WRITTEN)))))
+PROGRAMS = $(patsubst examples/cli/txt2img.c,build/dit,$(wildcard examples/cli/txt2img.c)) \
            $(patsubst examples/%.c,build/%,$(wildcard examples/minimal.c)) \
            $(patsubst tools/%.c,build/%,$(wildcard tools/dit-*.c))
 
@@ -40,11 +46,11 @@ needs:
 	@sh tools/setup.sh list
 
 # dit.h is compiled once, with its internal functions for the tests that call them; each program is linked with what it
-# calls. A test may have a file of src/ within itself (tests/library.h): its functions are taken then, so that gcc must
-# not assume which registers the library's own leave alone (-fno-ipa-ra).
+# calls. A test may have a file of src/ within itself (tests/support/library.h): its functions are taken then, so that
+# gcc must not assume which registers the library's own leave alone (-fno-ipa-ra).
 ALONE    = $(if $(findstring clang,$(shell $(CC) --version)),,-fno-ipa-ra)
 LINKED   = -Isrc -Wno-unused-function
-PROGRAM  = $(LINKED) -include tests/library.h
+PROGRAM  = $(LINKED) -include library.h
 LINK     = -Wl,--gc-sections $(LIBS)
 build/library.c: Makefile
 	@mkdir -p $(@D) && printf '#define DIT_IMPLEMENTATION\n#define DIT_INTERNAL extern\n#include "dit.h"\n' >$@
@@ -53,28 +59,28 @@ build/library.o: build/library.c dit.h
 build/asan/library.o: build/library.c dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@$(SANITIZE) -O1 -fsanitize=fuzzer-no-link -c $< -o $@
-build/dit: examples/txt2img.c $(wildcard examples/*.h) build/library.o
+build/dit: examples/cli/txt2img.c $(wildcard examples/cli/*.h) build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
-build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) examples/programs.h build/library.o
+build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) examples/cli/programs.h build/library.o
 	$(COMPILE) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 # README's program, and dit.h as everyone has it.
 build/minimal: examples/minimal.c dit.h
 	$(COMPILE) -O1 $< -o $@ $(LIBS)
 build/mpi_split: examples/mpi_split.c build/library.o
 	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
-build/tests/%: tests/%.c $(wildcard tests/*.h) build/library.o
+build/tests/%: %.c $(HEADERS) build/library.o
 	@mkdir -p $(@D) && echo '  $@'
 	@$(if $(filter $*,$(COMPUTING)),$(COMPILE) -O1,$(COMPILE:$(CC)%=clang%) -O0) $(LINKED) $< build/library.o -o $@ -Wl,-z,muldefs $(LINK)
-build/asan/%: tests/%.c $(wildcard tests/*.h) build/asan/library.o
+build/asan/%: %.c $(HEADERS) build/asan/library.o
 	@echo '  $@'
 	@$(SANITIZE) $(LINKED) $< -x none build/asan/library.o -o $@ -Wl,-z,muldefs $(LIBS)
-build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc) examples/programs.h
-build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h) examples/programs.h
-build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c examples/programs.h
-build/tests/int8 build/asan/int8: tests/kernels.c
+build/tests/bench build/asan/bench: tools/dit-bench.c $(wildcard tools/*.h tools/*.inc) examples/cli/programs.h
+build/tests/plan build/asan/plan: tools/dit-plan.c $(wildcard tools/*.h) examples/cli/programs.h
+build/tests/convert build/asan/convert build/tests/w8a8: tools/dit-convert.c examples/cli/programs.h
+build/tests/int8 build/asan/int8: kernels.c
 build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_picture build/fuzz/fuzz_parameters: \
-    $(wildcard examples/*.h)
-build/fuzz/fuzz_%: tests/fuzz_%.c $(wildcard tests/*.h) build/asan/library.o
+    $(wildcard examples/cli/*.h)
+build/fuzz/fuzz_%: fuzz_%.c $(HEADERS) build/asan/library.o
 	@mkdir -p $(@D) && echo '  $@'
 	@$(SANITIZE) -Isrc -O1 -fsanitize=fuzzer $< -x none build/asan/library.o -o $@ $(LIBS)
 
@@ -87,6 +93,10 @@ build/amalgamate build/spirv: build/%: tools/%.c
 
 setup:
 	@sh tools/setup.sh test
+# Before each commit: no commit of its own for formatting or for dit.h.
+tidy: build/amalgamate
+	@find src examples tools tests -name '*.[ch]' -exec clang-format -i {} +
+	@$(MAKE) --no-print-directory dit.h
 image:
 	@sh tools/setup.sh image
 	@$(MAKE) --no-print-directory build/dit
@@ -99,7 +109,7 @@ check check-sync check-pages: build/amalgamate build/spirv
 	@sh tools/check.sh $(@:check-%=%)
 fuzz: $(FUZZERS)
 	@sh tests/fuzz.sh $(FUZZ_SECONDS)
-build/feigned: tools/feigned.c $(wildcard tools/*.h tools/*.inc) examples/programs.h dit.h
+build/feigned: tools/feigned.c $(wildcard tools/*.h tools/*.inc) examples/cli/programs.h dit.h
 	@mkdir -p $(@D) && echo '  $@'
 	@$(COMPILE) -O1 -DDIT_API=static -Wno-unused-function $< -o $@ $(LIBS)
 gpus: build/feigned
@@ -119,4 +129,4 @@ install: $(PROGRAMS)
 clean:
 	rm -rf build
 
-.PHONY: all needs setup image test test-all check check-sync check-pages fuzz gpus shaders install clean
+.PHONY: all needs setup tidy image test test-all check check-sync check-pages fuzz gpus shaders install clean

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/fuzz.sh [SECONDS]: runs every fuzz target (tests/fuzz_NAME.c, built as build/fuzz/fuzz_NAME) for that long, two at
+# tests/fuzz.sh [SECONDS]: runs every fuzz target (tests/ROOM/fuzz_NAME.c, built as build/fuzz/fuzz_NAME) for that long, two at
 # a time, from the seeds in tests/corpus/NAME. What it finds on the way is kept in build/corpus; an input that breaks a
 # target is left in build/fuzz/NAME-*.
 set -u
@@ -30,8 +30,8 @@ finish() { # finish NAME: judges its log
 }
 
 set --
-for source in tests/fuzz_*.c; do
-    [ -f "$source" ] && name=${source#tests/fuzz_} && set -- "$@" "${name%.c}"
+for source in tests/*/fuzz_*.c; do
+    [ -f "$source" ] && name=${source##*/fuzz_} && set -- "$@" "${name%.c}"
 done
 while [ $# -gt 0 ]; do
     start "$1" &

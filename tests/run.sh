@@ -58,10 +58,11 @@ stop_clock() {
 }
 
 ways_of() {
-    ways=$(sed -n 's/.*test-runs: *\([a-z0-9 ]*\).*/\1/p' "tests/$1.c")
-    [ "$all" = 0 ] || ways="$ways $(sed -n 's/.*test-runs: *[a-z0-9 ]*, in test-all \([a-z0-9 ]*\).*/\1/p' "tests/$1.c")"
+    source=$(echo tests/*/"$1.c")
+    ways=$(sed -n 's/.*test-runs: *\([a-z0-9 ]*\).*/\1/p' "$source")
+    [ "$all" = 0 ] || ways="$ways $(sed -n 's/.*test-runs: *[a-z0-9 ]*, in test-all \([a-z0-9 ]*\).*/\1/p' "$source")"
     if [ "$ways" = " " ] || [ -z "$ways" ]; then
-        if grep -q '#include "vulkan_test.h"' "tests/$1.c"; then ways="lavapipe swiftshader sanitize"; else ways="plain sanitize"; fi
+        if grep -q '#include "vulkan_test.h"' "$source"; then ways="lavapipe swiftshader sanitize"; else ways="plain sanitize"; fi
     fi
     case $ways in
     *lavapipe*)
@@ -187,7 +188,8 @@ judge() { # judge TITLE LOG EXIT_CODE TIME, as run_part says them
 if [ $# = 0 ]; then
     set -- kernels contract int8 golden bench bundled fuzz
     [ "$all" = 0 ] || set -- check wine "$@"
-    for source in tests/*.c; do
+    for source in tests/*/*.c; do
+        case $source in tests/drivers/*) continue ;; esac
         name=$(basename "$source" .c)
         case " $* " in *" $name "*) ;; *) case $name in fuzz_*) ;; *) set -- "$@" "$name" ;; esac ;; esac
     done

@@ -28,7 +28,7 @@ check() { # check TITLE COMMAND...
 
 build() { # build SOURCE NAME
     if [ "$work/$2.exe" -nt dit.h ] && [ "$work/$2.exe" -nt "$1" ]; then return; fi
-    x86_64-w64-mingw32-windres examples/windows.rc "$work/windows.o" &&
+    x86_64-w64-mingw32-windres examples/cli/windows.rc "$work/windows.o" &&
         $compiler -std=gnu99 -O2 -static -I. -isystem "$work/include" "$1" "$work/windows.o" -o "$work/$2.exe"
 }
 windows() { # windows PROGRAM ARGUMENTS...: Wine finds graphics drivers only where there is a display
@@ -72,7 +72,7 @@ refusal() { # a missing file ends with a sentence and the exit code that Linux h
     [ $? = $there ] && grep -q missing.gguf "$work/refusal" || { echo "exit code $there"; cat "$work/refusal"; return 1; }
 }
 check 'minimal.exe is built' build examples/minimal.c minimal
-check 'dit.exe is built' build examples/txt2img.c dit
+check 'dit.exe is built' build examples/cli/txt2img.c dit
 check 'dit.exe lists a device' windows dit --list-devices
 check 'minimal.exe makes the picture that minimal makes' minimal_picture
 check 'dit.exe makes a PNG that names its parameters' command_line

@@ -2,7 +2,7 @@
    times, JSON lines, profiles. Include it after dit.h with its implementation. */
 #ifndef BENCH_CORE_H
 #define BENCH_CORE_H
-#include "../examples/programs.h"
+#include "../examples/cli/programs.h"
 #include <errno.h>
 #include <time.h>
 

@@ -130,7 +130,7 @@ foreign aarch64 aarch64-linux-gnu-
 mingw=x86_64-w64-mingw32
 have $mingw-gcc || skip Windows "$mingw-gcc is not installed"
 windows_programs() { # every program that is for users too, as MinGW builds it for Windows
-    printf '%s\n' examples/txt2img tools/dit-bench tools/dit-plan tools/dit-convert examples/minimal |
+    printf '%s\n' examples/cli/txt2img tools/dit-bench tools/dit-plan tools/dit-convert examples/minimal |
         side_by_side $mingw-gcc -std=gnu99 -Wall -Wextra -Werror -DDIT_API=static -Wno-unused-function -I. -isystem $work/vulkan -fsyntax-only '{}.c'
 }
 windows_dll() { # a DLL that exports what dit.h declares; it needs nothing that Windows lacks

@@ -2,7 +2,7 @@
  * configurations, tokenizer and scheduler files. A single component's folder or file is converted too. See usage(). */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
-#include "../examples/programs.h"
+#include "../examples/cli/programs.h"
 #include <ctype.h>
 
 static const char usage_text[] =

@@ -3,7 +3,7 @@
  */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
-#include "../examples/programs.h"
+#include "../examples/cli/programs.h"
 #include "plan_tables.h"
 #include "plan_gantt.h"
 #include "plan_measure.h"

@@ -3,7 +3,7 @@
 #include "text/unicode.c"
 #include "test.h"
 #include "files.h"
-#include "golden_tokenizers.h"
+#include "golden/golden_tokenizers.h"
 #include "model_files.h"
 #include <time.h>
 

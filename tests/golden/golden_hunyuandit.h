@@ -1,6 +1,6 @@
 /* HunyuanDiT transformers: whole evaluations with both conventions of positions, and every part alone on the
    reference's recorded input. Items of a batch have timesteps, masks and sizes of their own in the fixtures, so that
-   they are run one by one; batches are tests/model.c's. */
+   they are run one by one; batches are tests/model/model.c's. */
 #ifndef GOLDEN_HUNYUANDIT_H
 #define GOLDEN_HUNYUANDIT_H
 #include "golden_text.h"

@@ -3,7 +3,7 @@
  * (bandwidth, launch, latency, efficiency) was solved from it, "check" where none was. */
 #define PLAN_NO_MAIN
 #include "library.h"
-#include "../tools/dit-plan.c"
+#include "tools/dit-plan.c"
 #include "test.h"
 #include <sys/resource.h>
 
@@ -428,7 +428,7 @@ static void test_shard(const diti_split_request *q) {
     CHECK(equal(other.exchange - one.exchange, bytes * 0.75 / 1e8 - one.compute));
 }
 
-/* Matrices as a grid of A x B: the closed form that tests/split_tensor.c counts the bytes of a run by. */
+/* Matrices as a grid of A x B: the closed form that tests/split/split_tensor.c counts the bytes of a run by. */
 static void test_grid(void) {
     static const uint32_t grids[][2] = {{4, 1}, {2, 2}, {1, 4}, {4, 4}, {2, 8}};
     const diti_split_shape *s = &find_model("flux")->shape; /* 3 D and 4 D are firsts, two of D seconds */

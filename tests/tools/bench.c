@@ -2,7 +2,7 @@
    arguments are refused in one line and before any work.   test-runs: lavapipe */
 #define BENCH_NO_MAIN
 #include "library.h"
-#include "../tools/dit-bench.c"
+#include "tools/dit-bench.c"
 #include "vulkan_test.h"
 
 #define MODEL "tests/fixtures/pipe_pixart_sigma"

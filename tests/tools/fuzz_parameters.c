@@ -1,6 +1,6 @@
 /* libFuzzer: any bytes as a PNG whose text --repeat-from reads, and as that text itself. What is read is written again,
    and reads as the same. */
-#include "../examples/parameters.h"
+#include "examples/cli/parameters.h"
 
 static void read_text(char *text) {
     parameter_text unknown = {0};

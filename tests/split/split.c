@@ -797,7 +797,7 @@ static void test_measure_faults(void) {
 static void test_failing(void) {
     static const char *const splits[] = {"cfg2", "ulysses2", "ring2"};
     unsigned i;
-    for (i = 0; i < (full ? 3 : 1); i++) { /* tests/split_lanes.c has one fault for each kind of exchange */
+    for (i = 0; i < (full ? 3 : 1); i++) { /* tests/split/split_lanes.c has one fault for each kind of exchange */
         failing_split = splits[i];
         test_lost();
         test_faults();

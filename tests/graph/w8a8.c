@@ -3,9 +3,9 @@
    test-runs: lavapipe */
 #define main convert_main
 #include "library.h"
-#include "../tools/dit-convert.c"
+#include "tools/dit-convert.c"
 #undef main
-#include "golden.h"
+#include "golden/golden.h"
 #include "vulkan_test.h"
 
 #define MODEL "models/emoji-q8_0.gguf"

@@ -481,14 +481,14 @@ static void test_sources(void) {
     refuses_source(source, DIT_ERROR_INVALID_ARGUMENT, "neither path");
     source.path = "tests/fixtures/no_such_file.gguf";
     refuses_source(source, DIT_ERROR_IO, "no_such_file.gguf");
-    source.path = "tests/test.h/no_such_file.gguf";
+    source.path = "tests/support/test.h/no_such_file.gguf";
     refuses_source(source, DIT_ERROR_IO, "no_such_file.gguf");
     source.path = "tests";
     refuses_source(source, DIT_ERROR_IO, "folder");
     source.path = "/dev/null";
     refuses_source(source, DIT_ERROR_IO, "regular file");
-    source.path = "tests/test.h";
-    refuses_source(source, DIT_ERROR_BAD_FILE, "tests/test.h");
+    source.path = "tests/support/test.h";
+    refuses_source(source, DIT_ERROR_BAD_FILE, "tests/support/test.h");
     source.path = NULL;
     source.read_at = failing_read;
     source.size = 100;

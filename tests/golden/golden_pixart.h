@@ -1,6 +1,6 @@
 /* PixArt transformers: whole evaluations, and every part alone on the reference's recorded input. Items of a batch have
    timesteps, masks and sizes of their own in the fixtures, so that they are run one by one; batches are
-   tests/model.c's. */
+   tests/model/model.c's. */
 #ifndef GOLDEN_PIXART_H
 #define GOLDEN_PIXART_H
 #include "golden_t5.h"

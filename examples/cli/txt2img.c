@@ -1,6 +1,6 @@
-/* build/dit: pictures from a text, on the command line. `dit --help` shows the options, examples/options.h holds them.
+/* build/dit: pictures from a text, on the command line. `dit --help` shows the options, examples/cli/options.h holds them.
 
-   Build: cc -std=c99 -O2 -I. -o build/dit examples/txt2img.c -lm -ldl   (needs stb_image_write.h and, for --init-img,
+   Build: cc -std=c99 -O2 -I. -o build/dit examples/cli/txt2img.c -lm -ldl   (needs stb_image_write.h and, for --init-img,
    stb_image.h)
 
    The way of a run: everything the user typed is checked before any work (check_request), then a context, a model and

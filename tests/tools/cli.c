@@ -3,7 +3,7 @@
    Usage: cli [PROGRAM]; PROGRAM is build/dit unless given.   test-runs: lavapipe */
 #define _GNU_SOURCE
 #include "library.h"
-#include "../examples/options.h"
+#include "examples/cli/cli/options.h"
 #include "test.h"
 #include <fcntl.h>
 #include <ftw.h>
@@ -404,8 +404,8 @@ static const refusal refusals[] = {
     {{"-o", "-", "-b", "2"}, 2, "one picture"},
     {{"--info-level", "1"}, 2, "--info MODEL"},
     {{"--repeat-from", "no such picture"}, 3, "No such file"},
-    {{"--repeat-from", "tests/cli.c"}, 3, "this is no PNG"},
-    {{"-o", "tests/cli.c/a.png"}, 4, "does not exist"},
+    {{"--repeat-from", "tests/tools/cli.c"}, 3, "this is no PNG"},
+    {{"-o", "tests/tools/cli.c/a.png"}, 4, "does not exist"},
     {{"-o", "/proc/a.png"}, 4, "cannot be made"},
     {{"--latent-out", "/no/such/folder/a"}, 4, "does not exist"},
     {{"--preview", "/no/such/folder/a"}, 4, "does not exist"},
@@ -425,9 +425,9 @@ static const refusal refusals[] = {
     {{"--class", "3"}, 2, "no classes"},
     {{"--class", "\xff"}, 2, "--class"},
     {{"--noise", "no such file"}, 3, "No such file"},
-    {{"--noise", "tests/cli.c"}, 3, "no safetensors file"},
+    {{"--noise", "tests/tools/cli.c"}, 3, "no safetensors file"},
     {{"-m", "no such model"}, 3, "No such file"},
-    {{"-m", "tests/cli.c"}, 3, "tests/cli.c"},
+    {{"-m", "tests/tools/cli.c"}, 3, "tests/tools/cli.c"},
     {{"-m", "tests"}, 3, "tests"},
     {{"--mask", "a.png"}, 2, "--init-img"},
     {{"--strength", "0.5"}, 2, "--init-img"},
@@ -435,7 +435,7 @@ static const refusal refusals[] = {
     {{"-i", "no such picture"}, 3, "--init-img no such picture: No such file"},
     {{"-i", "tests/corpus/picture/png_bit", "--mask", "no such mask"}, 3, "--mask no such mask: No such file"},
     {{"--repeat-from", "tests/corpus/parameters/png", "-o", "tests/corpus/parameters/png"}, 2, "--repeat-from"},
-    {{"-i", "tests/cli.c"}, 3, "PNG or JPEG"},
+    {{"-i", "tests/tools/cli.c"}, 3, "PNG or JPEG"},
     {{"--guidance-end", "0"}, 2, "is 0.001"},
     {{"--guidance-start", "0.8", "--guidance-end", "0.5"}, 2, "--guidance-start 0.8: must be less"},
     {{"--skip-layer-start", "0.8"}, 2, "--skip-layer-start 0.8: must be less"},
@@ -829,7 +829,7 @@ static char *const unchanging[] = {"--latent-out",
 static char *const slow[] = {"--tune", NULL}; /* make test-all */
 static char *const split_args[] = {"--devices",        "0,0", "--split", "cfg2",
                                    "--resume-on-loss", NULL}; /* the same bytes */
-static char *const told_by_text[] = {/* tests/parameters.c; or of models and machines that are not here */
+static char *const told_by_text[] = {/* tests/tools/parameters.c; or of models and machines that are not here */
                                      "--class",
                                      "--guidance",
                                      "--slg-scale",

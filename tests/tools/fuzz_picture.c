@@ -1,8 +1,8 @@
 /* libFuzzer: any bytes as a start picture. What is decoded is scaled to the size that dit would make of it. */
 #include "library.h"
 #define PICTURE_PIXELS 65536u /* so that no input is slow */
-#include "../examples/files.h"
-#include "../examples/pictures.h"
+#include "examples/cli/files.h"
+#include "examples/cli/pictures.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *file = (uint8_t *)malloc(size + 1); /* of its exact size but for one byte, as read_file makes it */

@@ -1,7 +1,7 @@
-/* The text in a PNG (examples/parameters.h) and the command line (examples/options.h) without the program around them:
+/* The text in a PNG (examples/cli/parameters.h) and the command line (examples/cli/options.h) without the program around them:
    every option of the table is told or is declared as one that no picture depends on, and is read back as it was. */
 #include "library.h"
-#include "../examples/parameters.h"
+#include "examples/cli/parameters.h"
 #include "test.h"
 
 /* What separates, quotes or ends values in one format or another. */

@@ -1,7 +1,7 @@
 /* dit-convert: quantization byte for byte as ggml does it, whole folders, the same bytes from every run, errors. */
 #define main convert_main
 #include "library.h"
-#include "../tools/dit-convert.c"
+#include "tools/dit-convert.c"
 #undef main
 #include "test.h"
 #include "files.h"
