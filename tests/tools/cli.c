@@ -3,7 +3,7 @@
    Usage: cli [PROGRAM]; PROGRAM is build/dit unless given.   test-runs: lavapipe */
 #define _GNU_SOURCE
 #include "library.h"
-#include "examples/cli/cli/options.h"
+#include "examples/cli/options.h"
 #include "test.h"
 #include <fcntl.h>
 #include <ftw.h>
