@@ -1,4 +1,4 @@
-/* dit.h - version 0.1.0 - pictures from quantized diffusion transformers, on any Vulkan 1.2 device. MIT licence.
+/* dit.h - version 0.2.0 - pictures from quantized diffusion transformers, on any Vulkan 1.2 device. MIT licence.
 
    In exactly one C or C++ file of your program:
 
@@ -31,7 +31,7 @@
        if (dit_job_record(job, cmd, 2000) == DIT_WORKING) return;        // outside a render pass; not finished yet
        if (dit_job_output(job, 0, 0, &out) == DIT_OK) show(out.view);    // a VkImage in the layout you asked for
 
-   examples/minimal.c is the first one as a program, examples/txt2img.c a full command line tool. After dit_job_record
+   examples/minimal.c is the first one as a program, examples/cli/txt2img.c a full command line tool. After dit_job_record
    the state that you had bound is gone: read "In an engine" below.
 
    ---- dit does not ------------------------------------------------------------------------------------------------
@@ -422,7 +422,7 @@ extern "C" {
 #ifndef DIT_API
 #define DIT_API extern /* define it before including to get static, __declspec(dllexport), ... */
 #endif
-#define DIT_VERSION 100 /* 0.1.0 */
+#define DIT_VERSION 200 /* 0.2.0 */
 
 /* ---- Objects and results ----------------------------------------------------------------------------------------- */
 
