@@ -16,7 +16,7 @@ NAMES    =
 GPUS     =
 
 COMPILE  = $(CC) -std=gnu99 -Wall -Wextra -I. $(SUPPORT)
-SUPPORT  = -Itests -Itests/support
+SUPPORT  = -Isrc -Itests -Itests/support
 LIBS     = -lm -ldl -lpthread
 # Linked as C++, so that what drivers and layers allocate with new is seen as theirs.
 SANITIZE = clang++ -x c -std=gnu99 -I. $(SUPPORT) -Wno-unused-function -gline-tables-only \
@@ -49,7 +49,7 @@ needs:
 # calls. A test may have a file of src/ within itself (tests/support/library.h): its functions are taken then, so that
 # gcc must not assume which registers the library's own leave alone (-fno-ipa-ra).
 ALONE    = $(if $(findstring clang,$(shell $(CC) --version)),,-fno-ipa-ra)
-LINKED   = -Isrc -Wno-unused-function
+LINKED   = -Wno-unused-function
 PROGRAM  = $(LINKED) -include library.h
 LINK     = -Wl,--gc-sections $(LIBS)
 build/library.c: Makefile
@@ -82,7 +82,7 @@ build/tests/cli build/tests/parameters build/asan/parameters build/fuzz/fuzz_pic
     $(wildcard examples/cli/*.h)
 build/fuzz/fuzz_%: fuzz_%.c $(HEADERS) build/asan/library.o
 	@mkdir -p $(@D) && echo '  $@'
-	@$(SANITIZE) -Isrc -O1 -fsanitize=fuzzer $< -x none build/asan/library.o -o $@ $(LIBS)
+	@$(SANITIZE) -O1 -fsanitize=fuzzer $< -x none build/asan/library.o -o $@ $(LIBS)
 
 # Written only when the text changes, so that a fresh clone does not rebuild everything.
 dit.h: build/amalgamate src/ORDER $(SOURCES)
