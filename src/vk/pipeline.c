@@ -183,6 +183,14 @@ DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, 
     return DIT_OK;
 }
 
+DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device) {
+    uint64_t compiled;
+    diti_lock(&device->lock);
+    compiled = device->pipelines_compiled;
+    diti_unlock(&device->lock);
+    return compiled;
+}
+
 DIT_INTERNAL void diti_pipelines_free(diti_device *device) {
     size_t i;
     for (i = 0; i < device->pipeline_count; i++) {

@@ -683,6 +683,7 @@ DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool 
 /* --- pipelines: created on first use, shared by everything on the device --- */
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
                                           uint32_t constant_count, VkPipeline *out, dit_error *err);
+DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device); /* so far */
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 
 /* --- submission --- */
