@@ -613,6 +613,8 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
 /* Finds the device's speed, unless it is calibrated on its rung. Where the device is allowed too little memory for
    that, the guess stays. */
 DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err);
+/* Where a device has both kinds of matrices for attention: keeps those that proved faster, or measures which do. */
+DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_error *err);
 /* Whether `tiles` of the usual size are too few, and a product is done in parts (ops_split_k.c). */
 DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles);
 /* Does it in parts then; false: it is not split. */

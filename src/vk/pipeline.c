@@ -118,6 +118,8 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     VkResult vr = VK_ERROR_UNKNOWN;
     if (result >= 0 && !device->has_dot) diti_spirv_no_dot(words, &count);
     if (result >= 0 && !device->rounds_halves) diti_spirv_no_rounding(words, &count);
+    if (result >= 0 && key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
+        diti_spirv_no_bytes(words, &count);
     if (result >= 0 && key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
     if (result < 0) {
         diti_free(&device->env, words);
