@@ -90,7 +90,9 @@
    of a large model on a large GPU about a millisecond. A frame with less budget gets one such slice.
 
    Determinism. One model file, desc, dit version, device and driver give the same bytes in every run, whatever the
-   budgets, slices, threads and the way the job is run. Image i of a batch equals its single run with seed + i. Results
+   budgets, slices, threads and the way the job is run. A GPU with both VK_KHR_cooperative_matrix and
+   VK_NV_cooperative_matrix2 is timed once to find which of them computes attention; keep the cache blob, which has the
+   answer. Image i of a batch equals its single run with seed + i. Results
    of different devices agree within the tolerances of tests/.
 
    Overflow. Where activations are fp16, the device notices a result beyond its range. dit then runs the step (or the
@@ -492,7 +494,7 @@ typedef struct dit_counters { /* of one job since dit_job_create began; a restar
 
 /* ---- Hooks. All zero: the default. Either every function of a hook is set or none -------------------------------- */
 
-/* Host memory, asked for in the threads that call dit. Zero: malloc and free. */
+/* Host memory, asked for in the threads that call dit and in those that worker lends. Zero: malloc and free. */
 typedef struct dit_allocator {
     /* size bytes at a multiple of align, a power of two; NULL: refused, the call at hand fails cleanly */
     void *(*alloc)(size_t size, size_t align, void *user);
@@ -516,10 +518,16 @@ typedef struct dit_progress {
     void *user; /* passed through */
 } dit_progress;
 
-/* Threads of yours that dit may use for file reads and pipeline builds. Zero: the calling thread does everything. */
+/* Threads of yours that compile kernels beside the one that calls dit_job_create or dit_job_restart, which is most of
+   what these cost while the driver's cache is empty. Kernels are compiled one by one, each by whichever thread is free,
+   and the job is the same whatever the threads. Zero: the calling thread does everything. */
 typedef struct dit_worker {
-    /* have task(arg) called on another thread, now or soon; false: refused. A task is over before the call that handed
-       it out returns. Called up to 7 times in a row, until it refuses, for as many threads at once. */
+    /* Have task(arg) called once on another thread, now or soon, and return true; or refuse with false, and task is
+       never called. dit asks again until it is refused, at most 7 times for one call of yours: each task that was
+       accepted may run at the same time as all others, so refuse once every thread that you lend has one. A call of
+       yours returns when the tasks that it handed out have ended, so lend no thread that waits for that call. Tasks ask
+       allocator and host_callbacks for memory, and call no other hook. A failure and a cancelled progress end the tasks
+       early, after the kernel that each is at. */
     bool (*run)(void (*task)(void *arg), void *arg, void *user);
     void *user; /* passed through */
 } dit_worker;
@@ -6080,7 +6088,7 @@ typedef enum diti_class {
     DITI_CLASS_DOT,               /* the same by the integer dot product */
     DITI_CLASS_BROADCAST,         /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
     DITI_CLASS_COOP2_ATTENTION,   /* attention_coop2 */
-    DITI_CLASS_COOP_ATTENTION,    /* attention_coop with halves */
+    DITI_CLASS_COOP_ATTENTION,    /* attention_coop with halves; with the one above, that is for heads above 256 */
     DITI_CLASS_HALF_ATTENTION,    /* attention_half */
     DITI_CLASS_COOP_ATTENTION_I8, /* attention_coop with int8 queries and keys */
     DITI_CLASS_DOT_ATTENTION,     /* the same by the integer dot product */
@@ -6145,12 +6153,14 @@ typedef struct diti_portions {
     uint32_t half_quads, quads; /* of a head, in groups of four channels, that a thread has the outputs of 4 queries of,
                                    with halves and without: of more channels there are more threads; 0: any */
     /* with matrices */
-    uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
-    uint32_t step, conv_step;         /* of K in a slice, in units of 16 bytes; of convolutions */
-    uint32_t queries;                 /* least of a subgroup in attention */
-    uint32_t channels;                /* of a head, most of a subgroup: more are shared by 2, 4 or 8 of them */
-    uint32_t unrolled;                /* queries times channels up to which all scores of a tile are written out */
-    uint32_t registers;               /* that a thread of attention wants; 0: does not matter to the workgroup's size */
+    uint32_t part_rows, part_columns;   /* results of a subgroup in products; below 64 that is all that it gets */
+    uint32_t step, conv_step;           /* of K in a slice, in units of 16 bytes; of convolutions */
+    uint32_t queries;                   /* least of a subgroup in attention */
+    uint32_t channels;                  /* of a head, most of a subgroup: more are shared by 2, 4 or 8 of them */
+    uint32_t pair_channels, pair_heads; /* the same of a subgroup with twice the queries, so that every matrix of keys
+                                           and values serves two products; of heads up to that width */
+    uint32_t unrolled;                  /* queries times channels up to which all scores of a tile are written out */
+    uint32_t registers; /* that a thread of attention wants; 0: does not matter to the workgroup's size */
 } diti_portions;
 
 /* The cooperative matrices that kernels may use: what is enabled, exists with the types that dit computes with, and is
@@ -6193,8 +6203,10 @@ typedef struct diti_limits {
 #define DITI_PUSH_WORDS 32u    /* 128 bytes; word 0 is always the first workgroup of this slice on x */
 #define DITI_MAX_CONSTANTS 24u /* specialization constants with ids 0..23, all uint32 */
 
-#define DITI_CONSTANT_TEAM 12u /* of gemm_broadcast: the size of its subgroups */
-#define DITI_CONSTANT_BF16 22u /* set: float16 of the module becomes bfloat16 */
+#define DITI_CONSTANT_FORMAT 1u /* of modules with matrices: that of their operands */
+#define DITI_FORMAT_I8 3u       /* one of those: int8 */
+#define DITI_CONSTANT_TEAM 12u  /* of gemm_broadcast: the size of its subgroups */
+#define DITI_CONSTANT_BF16 22u  /* set: float16 of the module becomes bfloat16 */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
 #define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 may say how */
@@ -6384,6 +6396,7 @@ typedef struct diti_device {
     bool coop_i8;             /* products of int8 rows use coop, after overrides and the self-test */
     uint32_t coop_attention;  /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                  (attention_coop.comp), 0: without such matrices */
+    bool coop_attention_khr;  /* attention_coop.comp proved itself: for heads that 2 does not take, too */
     bool coop_attention_i8;   /* its queries and keys may be int8 */
     bool half_attention;      /* without matrices, attention_half.comp, after the self-test */
     bool dot_attention;       /* int8 queries and keys by the integer dot product, after the self-test */
@@ -6484,8 +6497,8 @@ DIT_INTERNAL void diti_identify(const diti_vk_api *vk, VkPhysicalDevice physical
    counts. */
 DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
                                        const diti_features *features, bool quirks, diti_coop *out, dit_error *err);
-DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks,
-                                         bool unverified);
+DIT_INTERNAL void diti_coop_leave(diti_coop *coop, int type); /* no matrices of that type, DITI_COOP_… */
+DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks);
 typedef struct diti_candidate { /* a physical device, seen from dit */
     VkPhysicalDevice physical;
     dit_device_info info;
@@ -6695,6 +6708,7 @@ DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool 
 /* --- pipelines: created on first use, shared by everything on the device --- */
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
                                           uint32_t constant_count, VkPipeline *out, dit_error *err);
+DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device); /* so far */
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 
 /* --- submission --- */
@@ -6776,6 +6790,9 @@ DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, s
 DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count); /* for devices without the integer dot product */
 DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
                                          size_t *count); /* for those that cannot be told how to round */
+/* For pipelines that multiply no int8: matrices of bytes and of integers, which a device may lack and such a pipeline
+   only declares, become matrices of halves and of floats. */
+DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count);
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
@@ -6811,9 +6828,9 @@ DIT_INTERNAL void diti_unlock(int *lock) { diti_atomic_store(lock, 0); }
 
 /* desc->overrides: "key=value,key=value". Numbers take K, M and G (powers of 1024). */
 static const char *const diti_override_keys[] = {
-    "rung",       /* base, fp16, half, coop, coop2: no higher than this */
-    "unverified", /* 1: also what has never run on any driver: bfloat16, workgroups' matrices, device groups, dma-buf */
-    "loader",     /* file name of the Vulkan loader */
+    "rung",            /* base, fp16, half, coop, coop2: no higher than this */
+    "unverified",      /* 1: also what has never run on any driver: workgroups' matrices, device groups, dma-buf */
+    "loader",          /* file name of the Vulkan loader */
     "storage_range",   /* bytes in one storage buffer binding */
     "allocation",      /* bytes in one device memory allocation; also more than the device allows, to plan for others */
     "shared",          /* bytes of shared memory in a workgroup */
@@ -6830,6 +6847,8 @@ static const char *const diti_override_keys[] = {
     "transfer_family", /* copy weights on a queue of this family, whatever else it can do */
     "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
+    "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
+    "half_matrices", /* 0: the same of halves: those of bfloat16 take their place */
     "rounding",      /* 0: as on a device that cannot be told how to round F16 */
     "decode",        /* 0: packed weights are always expanded before a product */
     "guards",        /* 0: fp16 may overflow unseen */
@@ -7520,17 +7539,20 @@ static const diti_portions_line diti_portions_table[] = {
     /* Intel up to Xe-HPG: 128 registers of 8 floats for each thread of the hardware, which runs 8 or 16 of ours. Halves
        take a register of their own each. 8 x 4 results of halves: 559 to 617 spills, 4 x 4: none, 92 registers. For
        1000 products those take 337 instructions, floats that are broadcast within subgroups of 16 take 92. */
-    {0x8086, 8, {16, 4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, UINT32_MAX, 0}},
+    {0x8086, 8, {16, 4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, 0, 0, UINT32_MAX, 0}},
     /* Intel from Xe2 on: 128 registers of 16 floats, subgroups of 16. Parts of 32 x 32: 133 to 170 spills, of 16 x 32
-       none. Of attention 8 queries with 64 channels, or 16 with 32, already spill. */
-    {0x8086, 16, {0, 4, 4, 1, 4, 1, 2, 16, 32, 8, 4, 8, 48, UINT32_MAX, 0}},
+       none. Of attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with
+       16 channels do not, and take 5570 cycles for what 8 with 32 take 6658 (heads of 64). */
+    {0x8086, 16, {0, 4, 4, 1, 4, 1, 2, 16, 32, 8, 4, 8, 48, 16, 64, UINT32_MAX, 0}},
     /* AMD: 256 registers, of which a workgroup of many waves gets fewer: 192 with 8 waves on RDNA3, 128 on RDNA3.5.
-       Matrices of scores that are all written out together spill from 16 queries with 128 channels on. */
-    {0x1002, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 160, 1024, 192}},
-    /* NVIDIA: 255 registers. 16 queries with 256 channels: 121 spills. */
-    {0x10de, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 192, UINT32_MAX, 0}},
+       Matrices of scores that are all written out together spill from 16 queries with 128 channels on. Pairs of
+       matrices of queries in heads of 128: 6.2 instructions for 1000 products, without 7.0; of 144: 5 spills. */
+    {0x1002, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 160, 80, 128, 1024, 192}},
+    /* NVIDIA: 255 registers. 16 queries with 256 channels: 121 spills, 32 with 128: 69 to other registers. Pairs in
+       heads of 128 take 338 cycles for 1000 products, without 411; of 256 445 and 558. */
+    {0x10de, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 192, 80, 256, UINT32_MAX, 0}},
     /* others, of which no compiler told */
-    {0, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 256, UINT32_MAX, 0}}};
+    {0, DITI_ANY_SUBGROUP, {0, 8, 8, 8, 8, 0, 0, 64, 64, 4, 4, 16, 256, 80, 160, UINT32_MAX, 0}}};
 
 DIT_INTERNAL const diti_portions *diti_portions_of(const diti_identity *id, uint64_t wanted) {
     const diti_portions_line *line = diti_portions_table;
@@ -7648,6 +7670,10 @@ static void diti_coop_limits(const diti_vk_api *vk, VkPhysicalDevice physical, d
     coop->workgroup_reserved = limits.bits[2];
 }
 
+DIT_INTERNAL void diti_coop_leave(diti_coop *coop, int type) {
+    coop->subgroup_shape[type].m = coop->flexible[type].m = coop->workgroup_shape[type].m = 0;
+}
+
 DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
                                        const diti_features *features, bool quirks, diti_coop *out, dit_error *err) {
     diti_identity id = DITI_ZERO;
@@ -7668,31 +7694,18 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
     result = diti_coop_list(env, vk, physical, false, out, err);
     if (result >= 0 && flexible) result = diti_coop_list(env, vk, physical, true, out, err);
     if (!features->has[DITI_FEATURE_COOP_WORKGROUP]) memset(out->workgroup_shape, 0, sizeof out->workgroup_shape);
-    if (!features->has[DITI_FEATURE_INT8]) {
-        out->subgroup_shape[DITI_COOP_S8].m = out->flexible[DITI_COOP_S8].m = 0;
-        out->workgroup_shape[DITI_COOP_S8].m = 0;
-    }
-    if (!features->has[DITI_FEATURE_BF16]) {
-        out->subgroup_shape[DITI_COOP_BF16].m = out->flexible[DITI_COOP_BF16].m = 0;
-        out->workgroup_shape[DITI_COOP_BF16].m = 0;
-    }
+    if (!features->has[DITI_FEATURE_INT8]) diti_coop_leave(out, DITI_COOP_S8);
+    if (!features->has[DITI_FEATURE_BF16]) diti_coop_leave(out, DITI_COOP_BF16);
     out->reductions = features->has[DITI_FEATURE_COOP_REDUCTIONS];
     out->conversions = features->has[DITI_FEATURE_COOP_CONVERSIONS];
     out->per_element = features->has[DITI_FEATURE_COOP_PER_ELEMENT];
     return result;
 }
 
-/* One module multiplies halves and bytes, and declares matrices of both. */
-static bool diti_coop_serves(const diti_coop_shape *shapes) {
-    return shapes[DITI_COOP_F16].m && shapes[DITI_COOP_S8].m;
-}
-
-DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks,
-                                         bool unverified) {
-    if (diti_coop_serves(coop->subgroup_shape) && diti_coop_serves(coop->flexible)) return DITI_RUNG_COOP2;
-    if (diti_coop_serves(coop->subgroup_shape)) return DITI_RUNG_COOP;
-    if (coop->subgroup_shape[DITI_COOP_BF16].m && coop->subgroup_shape[DITI_COOP_S8].m && unverified)
-        return DITI_RUNG_COOP;
+DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks) {
+    if (coop->subgroup_shape[DITI_COOP_F16].m)
+        return coop->flexible[DITI_COOP_F16].m ? DITI_RUNG_COOP2 : DITI_RUNG_COOP;
+    if (coop->subgroup_shape[DITI_COOP_BF16].m) return DITI_RUNG_COOP;
     if (!features->has[DITI_FEATURE_FP16]) return DITI_RUNG_BASE;
     return quirks & DITI_QUIRK_SLOW_HALF ? DITI_RUNG_FP16 : DITI_RUNG_HALF;
 }
@@ -7737,8 +7750,8 @@ static void diti_candidate_rung(const diti_vk_api *vk, const diti_features *feat
     diti_rung rung;
     diti_identify(vk, out->physical, &id);
     quirks = diti_quirks(&id, UINT32_MAX, &why);
-    rung = diti_rung_highest(features, &none, quirks, false);
-    if (features->has[DITI_FEATURE_COOP] && features->has[DITI_FEATURE_INT8] && !(quirks & DITI_QUIRK_NO_MATRICES))
+    rung = diti_rung_highest(features, &none, quirks);
+    if (features->has[DITI_FEATURE_COOP] && !(quirks & DITI_QUIRK_NO_MATRICES))
         rung = features->has[DITI_FEATURE_COOP_FLEXIBLE] ? DITI_RUNG_COOP2 : DITI_RUNG_COOP;
     diti_format(out->info.rung, sizeof out->info.rung, "%s%s", rung >= DITI_RUNG_COOP ? "up to " : "",
                 diti_rung_name(rung));
@@ -10057,6 +10070,8 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     VkResult vr = VK_ERROR_UNKNOWN;
     if (result >= 0 && !device->has_dot) diti_spirv_no_dot(words, &count);
     if (result >= 0 && !device->rounds_halves) diti_spirv_no_rounding(words, &count);
+    if (result >= 0 && key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
+        diti_spirv_no_bytes(words, &count);
     if (result >= 0 && key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
     if (result < 0) {
         diti_free(&device->env, words);
@@ -10120,6 +10135,14 @@ DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, 
     if (!found) return diti_pipeline_make(device, &key, out, err);
     *out = found->pipeline;
     return DIT_OK;
+}
+
+DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device) {
+    uint64_t compiled;
+    diti_lock(&device->lock);
+    compiled = device->pipelines_compiled;
+    diti_unlock(&device->lock);
+    return compiled;
 }
 
 DIT_INTERNAL void diti_pipelines_free(diti_device *device) {
@@ -10212,7 +10235,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
     case DITI_CLASS_DOT: return device->dot;
     case DITI_CLASS_BROADCAST: return device->team != 0;
     case DITI_CLASS_COOP2_ATTENTION: return matrices && device->coop_attention == 2;
-    case DITI_CLASS_COOP_ATTENTION: return matrices && device->coop_attention == 1;
+    case DITI_CLASS_COOP_ATTENTION: return matrices && device->coop_attention_khr;
     case DITI_CLASS_HALF_ATTENTION: return device->half_attention;
     case DITI_CLASS_COOP_ATTENTION_I8: return matrices && device->coop_attention && device->coop_attention_i8;
     case DITI_CLASS_DOT_ATTENTION: return !device->coop_attention && device->dot_attention;
@@ -10223,7 +10246,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
 
 static void diti_class_leave_matrices(diti_device *device) {
     device->rung = DITI_RUNG_HALF;
-    device->coop_convolutions = device->coop_i8 = device->coop_attention_i8 = false;
+    device->coop_convolutions = device->coop_i8 = device->coop_attention_khr = device->coop_attention_i8 = false;
     device->coop_attention = 0;
     if (!device->half_products) diti_class_drop(device, DITI_CLASS_HALF);
 }
@@ -10233,7 +10256,7 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which) {
     case DITI_CLASS_COOP2:
         if (device->rung < DITI_RUNG_COOP2) break;
         device->rung = DITI_RUNG_COOP;
-        if (device->coop_attention == 2) device->coop_attention = 1;
+        if (device->coop_attention == 2) device->coop_attention = device->coop_attention_khr ? 1 : 0;
         if (!device->coop.subgroup_shape[DITI_COOP_F16].m) diti_class_leave_matrices(device);
         break;
     case DITI_CLASS_COOP:
@@ -10256,9 +10279,12 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which) {
     case DITI_CLASS_DOT: device->dot = device->dot_attention = false; break;
     case DITI_CLASS_BROADCAST: device->team = 0; break;
     case DITI_CLASS_COOP2_ATTENTION:
-        if (device->coop_attention == 2) device->coop_attention = 1;
+        if (device->coop_attention == 2) device->coop_attention = device->coop_attention_khr ? 1 : 0;
         break;
-    case DITI_CLASS_COOP_ATTENTION: device->coop_attention = 0; break;
+    case DITI_CLASS_COOP_ATTENTION:
+        device->coop_attention_khr = false;
+        if (device->coop_attention == 1) device->coop_attention = 0;
+        break;
     case DITI_CLASS_HALF_ATTENTION: device->half_attention = false; break;
     case DITI_CLASS_COOP_ATTENTION_I8: device->coop_attention_i8 = false; break;
     case DITI_CLASS_DOT_ATTENTION: device->dot_attention = false; break;
@@ -10683,7 +10709,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     device->team = diti_device_team(device, &id);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
-    device->rung = diti_rung_highest(&device->features, &device->coop, quirks, device->unverified);
+    device->rung = diti_rung_highest(&device->features, &device->coop, quirks);
     if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) {
         if (device->is_cpu) device->rung = DITI_RUNG_BASE;
         return DIT_OK;
@@ -10782,6 +10808,7 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
     device->coop_i8 =
         device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
     device->coop_attention = diti_device_coop_attention(device);
+    device->coop_attention_khr = device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m;
     device->coop_attention_i8 = device->coop_attention > 0;
     device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);
     if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
@@ -10843,6 +10870,8 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
         result =
             diti_coop_find(&device->env, &device->vk, device->physical, &device->features, quirks, &device->coop, err);
     if (result < 0) return result;
+    if (!diti_override_number(desc->overrides, "int8_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_S8);
+    if (!diti_override_number(desc->overrides, "half_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_F16);
     diti_memory_init(device, desc->device_memory_limit);
     result = diti_device_rung(device, desc->overrides, err);
     if (result < 0) return result;
@@ -11826,6 +11855,97 @@ DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words, size_t *count) {
     static const diti_spirv_option rounding = {
         {0x5f565053, 0x5f52484b, 0x616f6c66, 0x6f635f74}, {4467, 4467}, 4462}; /* SPV_KHR_float_co */
     diti_spirv_leave_out(&rounding, words, count);
+}
+
+/* --- pipelines that multiply no bytes --- */
+
+enum { DITI_SPIRV_MATRICES = 16 };
+typedef struct diti_spirv_matrices {               /* ids; 0: the module has no such thing */
+    uint32_t byte, integer, half, single, zero;    /* types of 8, 32, 16 and 32 bits; 0.0 */
+    uint32_t types[DITI_SPIRV_MATRICES][6], count; /* declarations without their first words */
+    uint32_t sums[DITI_SPIRV_MATRICES], sum_count; /* matrices of integers */
+    uint32_t twin[2];                              /* a type that has become the same as another one, and that */
+} diti_spirv_matrices;
+
+static void diti_spirv_raise(uint32_t *words, size_t to, size_t from) {
+    uint32_t moved[4];
+    const size_t length = words[from] >> 16;
+    if (from <= to || length > DITI_COUNT(moved)) return;
+    memcpy(moved, words + from, length * sizeof *words);
+    memmove(words + to + length, words + to, (from - to) * sizeof *words);
+    memcpy(words + to, moved, length * sizeof *words);
+}
+
+/* Types and constants that matrices of bytes are to be declared with instead come first. */
+static void diti_spirv_look(uint32_t *words, size_t count, diti_spirv_matrices *out) {
+    size_t i, first = 0, length;
+    memset(out, 0, sizeof *out);
+    for (i = 5; i < count && words[i] >> 16; i += length) {
+        const uint32_t head = words[i], id = words[i + 1];
+        bool comes_first = head == (3u << 16 | 22u);
+        length = head >> 16;
+        if (!first && (head & 0xffffu) == 19) first = i; /* OpTypeVoid */
+        if (head == (4u << 16 | 21u) && words[i + 2] == 8) out->byte = id;
+        if (head == (4u << 16 | 21u) && words[i + 2] == 32 && words[i + 3]) out->integer = id;
+        if (head == (3u << 16 | 22u) && words[i + 2] == 16) out->half = id;
+        if (head == (3u << 16 | 22u) && words[i + 2] == 32) out->single = id;
+        if (head == (4u << 16 | 43u) && id == out->single && !words[i + 3]) {
+            out->zero = words[i + 2];
+            comes_first = true;
+        }
+        if (!first || !comes_first) continue;
+        diti_spirv_raise(words, first, i);
+        first += length;
+    }
+}
+
+/* Takes over a matrix type, of other elements where it was one of integers; false: there is such a type already. */
+static bool diti_spirv_declare(diti_spirv_matrices *m, uint32_t *at) {
+    uint32_t i;
+    if (at[2] == m->integer && m->sum_count < DITI_SPIRV_MATRICES) m->sums[m->sum_count++] = at[1];
+    if (at[2] == m->byte) at[2] = m->half;
+    if (at[2] == m->integer) at[2] = m->single;
+    for (i = 0; i < m->count; i++) {
+        if (memcmp(&m->types[i][1], at + 2, 5 * sizeof *at) != 0) continue;
+        m->twin[0] = at[1];
+        m->twin[1] = m->types[i][0];
+        return false;
+    }
+    if (m->count < DITI_SPIRV_MATRICES) memcpy(m->types[m->count++], at + 1, sizeof m->types[0]);
+    return true;
+}
+
+static void diti_spirv_replace_twin(const diti_spirv_matrices *m, uint32_t *at) {
+    const uint32_t op = at[0] & 0xffffu, length = at[0] >> 16;
+    uint32_t i, last = op == 28 ? 2 : op == 32 ? 3 : op == 33 ? length - 1 : 1; /* of arrays, pointers and functions */
+    for (i = 1; m->twin[0] && i < length && i <= last; i++)
+        if (at[i] == m->twin[0]) at[i] = m->twin[1];
+}
+
+DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count) {
+    diti_spirv_matrices m;
+    size_t i, used = 5, length;
+    uint32_t k;
+    diti_spirv_look(words, *count, &m);
+    if (!m.byte) return;
+    for (i = 5; i < *count && words[i] >> 16; i += length) {
+        const uint32_t op = words[i] & 0xffffu;
+        uint32_t *at = words + used;
+        bool sum = false, matrix = false;
+        length = words[i] >> 16;
+        if ((op == 17 && words[i + 1] == 39) || (op == 21 && words[i + 2] == 8)) continue; /* capability and type */
+        memmove(at, words + i, length * sizeof *words);
+        if (op == 4456 && !diti_spirv_declare(&m, at)) continue;
+        for (k = 0; k < m.sum_count; k++) sum = sum || at[1] == m.sums[k];
+        for (k = 0; k < m.count; k++) matrix = matrix || at[1] == m.types[k][0];
+        if (sum && (op == 44 || op == 51 || op == 80)) /* a matrix of zeros */
+            for (k = 3; k < length; k++) at[k] = m.zero;
+        if (sum && op == 4459) at[0] = 6u << 16 | op;    /* OpCooperativeMatrixMulAddKHR: without signs */
+        if (matrix && op == 111) at[0] = 4u << 16 | 83u; /* OpConvertSToF: OpCopyObject */
+        diti_spirv_replace_twin(&m, at);
+        used += at[0] >> 16;
+    }
+    *count = used;
 }
 
 /* ==== src/weights/weights.h ==== */
@@ -14997,6 +15117,8 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
 /* Finds the device's speed, unless it is calibrated on its rung. Where the device is allowed too little memory for
    that, the guess stays. */
 DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err);
+/* Where a device has both kinds of matrices for attention: keeps those that proved faster, or measures which do. */
+DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_error *err);
 #endif
 
 /* ==== src/graph/plan_internal.h ==== */
@@ -17599,7 +17721,7 @@ static void diti_gemm_coop_choose(const diti_device *device, bool i8, diti_gemm_
                      coop->workgroup_shape[DITI_COOP_S8].m;
     bool bf16 = !coop->subgroup_shape[DITI_COOP_F16].m;
     out->floats = diti_gemm_fragment(device, bf16 ? DITI_COOP_BF16 : DITI_COOP_F16, workgroup);
-    out->bytes = diti_gemm_fragment(device, DITI_COOP_S8, workgroup);
+    out->bytes = i8 ? diti_gemm_fragment(device, DITI_COOP_S8, workgroup) : out->floats; /* which are real ones, too */
     out->shape = i8 ? out->bytes : out->floats;
     out->threads = workgroup ? coop->workgroup_threads : coop->subgroup;
     out->scope = workgroup ? DITI_GEMM_WORKGROUP : DITI_GEMM_SUBGROUP;
@@ -17702,8 +17824,9 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
     const diti_device *device = graph->device;
     bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8, vector = diti_gemm_is_vector(graph, gemm);
     bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
-    bool half = !i8 && vector && !gemm->image && diti_class_is_used(device, DITI_CLASS_HALF);
-    if (graph->guards && diti_gemm_format(graph, gemm->x) == DITI_F32) half = false; /* might not fit */
+    bool half = !i8 && vector && diti_class_is_used(device, DITI_CLASS_HALF);
+    if ((graph->guards || gemm->image) && diti_gemm_format(graph, gemm->x) == DITI_F32)
+        half = false; /* might not fit */
     if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
         return;
@@ -18281,7 +18404,8 @@ typedef struct diti_attention_matrix {
     diti_coop_shape shape8;
     uint32_t lanes, subgroups, queries, keys, padded; /* queries of a subgroup */
     uint32_t share;                                   /* subgroups that have the same queries */
-    bool registers;                                   /* scores stay in them: attention_coop2.comp */
+    bool pairs;     /* registers have room for two matrices of queries, so that one of keys or values serves twice */
+    bool registers; /* scores stay in them: attention_coop2.comp */
 } diti_attention_matrix;
 
 static uint32_t diti_attention_larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -18299,15 +18423,22 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
                                         diti_attention_matrix *out) {
     const diti_coop *coop = &device->coop;
     diti_coop_shape *s = &out->shape;
+    uint32_t channels;
     memset(out, 0, sizeof *out);
-    if (!device->coop_attention || device->rung < DITI_RUNG_COOP || head_dim % 8 || head_dim > 256) return false;
-    out->registers = device->coop_attention == 2 && !int8;
+    if (!device->coop_attention || device->rung < DITI_RUNG_COOP || head_dim % 8 || head_dim > (int8 ? 256 : 512))
+        return false;
+    out->registers = device->coop_attention == 2 && !int8 && head_dim <= 256;
+    if (!out->registers && !int8 && !device->coop_attention_khr) return false;
     *s = out->registers ? coop->flexible[DITI_COOP_F16] : coop->subgroup_shape[DITI_COOP_F16];
     out->shape8 = diti_attention_shape8(device);
     out->lanes = coop->subgroup;
     out->share = 1;
+    out->pairs =
+        out->registers ? head_dim <= 80 && device->portions->queries >= 16 : head_dim <= device->portions->pair_heads;
+    channels = out->pairs ? device->portions->pair_channels : device->portions->channels;
     if (!out->registers && !device->is_cpu)
-        while (out->share < 8 && head_dim > device->portions->channels * out->share) out->share *= 2;
+        while (out->share < 8 && head_dim > channels * out->share) out->share *= 2;
+    if (!device->is_cpu && !out->registers && head_dim > channels * out->share) return false;
     out->padded =
         s->m ? diti_attention_pad(head_dim, out->share * diti_attention_larger(diti_attention_larger(s->n, s->k), 8))
              : 0;
@@ -18329,14 +18460,20 @@ static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
     return a->registers ? bytes : bytes + a->share * rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
+/* Of a subgroup, where there are many. */
+static uint32_t diti_attention_most_queries(const diti_device *device, const diti_attention_matrix *a) {
+    if (device->is_cpu) return a->shape.m;
+    return (a->pairs ? 2 : 1) * diti_attention_larger(a->shape.m, device->portions->queries);
+}
+
 /* As many queries as one workgroup should have: keys and values pass by once for all of them. Candidates: the other
    size of workgroup, or of a subgroup's part. */
 static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, uint32_t candidate,
                                        diti_attention_matrix *a) {
     uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m, least = device->portions->queries;
     uint32_t simds = 2; /* of a compute unit of AMD's, on which a workgroup's waves are spread */
-    bool deep = (a->padded <= 80 && queries > 512 && least >= 16) != (candidate == 2);
-    a->queries = diti_attention_larger(m, device->is_cpu ? 1 : deep ? 2 * least : least);
+    bool pairs = (a->pairs && queries > 512) != (candidate == 2);
+    a->queries = device->is_cpu ? m : pairs ? 2 * diti_attention_larger(m, least) : diti_attention_larger(m, least);
     a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1) * a->share;
     while (a->subgroups > a->share && a->subgroups * a->lanes > device->limits.group_invocations) a->subgroups /= 2;
     if (device->limits.registers && device->portions->registers && !device->is_cpu)
@@ -18347,7 +18484,9 @@ static void diti_attention_matrix_rows(const diti_device *device, uint32_t queri
 /* Tiles of keys: the same for all shapes with such heads. Drivers of processors compile each product apart, and slowly.
  */
 static bool diti_attention_matrix_keys(const diti_device *device, diti_attention_matrix *a) {
-    uint32_t least = diti_attention_larger(a->shape.m, diti_attention_larger(a->shape.n, a->shape.k));
+    uint32_t fewest = diti_attention_larger(a->shape.m, diti_attention_larger(a->shape.n, a->shape.k)), least = fewest;
+    diti_attention_matrix one;
+    if (fewest < 8) fewest = 8;
     if (a->registers) {
         least = diti_attention_larger(least, device->is_cpu ? a->queries : 32);
     } else {
@@ -18356,6 +18495,11 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
     a->keys = diti_attention_larger(least, device->is_cpu ? 8 : a->registers ? 64 : 32);
     if (device->portions->queries < 16 && !a->registers && !device->is_cpu)
         a->keys = a->padded / a->share > 32 || a->padded > 128 ? 16 : 32;
+    one = *a;
+    one.subgroups = a->share;
+    one.queries = diti_attention_most_queries(device, a);
+    while (!a->registers && one.keys >= 2 * fewest && diti_attention_matrix_bytes(&one) > device->limits.shared_bytes)
+        a->keys = one.keys /= 2; /* not even one set of queries fits beside so many */
     while (a->subgroups > a->share && diti_attention_matrix_bytes(a) > device->limits.shared_bytes) a->subgroups /= 2;
     return diti_attention_matrix_bytes(a) <= device->limits.shared_bytes;
 }
@@ -18378,7 +18522,7 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     c[3] = a.shape.k;
     c[4] = a.registers ? 1 : a.queries / a.shape.m;
     c[5] = a.keys;
-    c[6] = a.shape8.m ? a.shape8.k : 32;
+    c[6] = int8 ? a.shape8.k : a.shape.k;
     c[7] = int8 ? diti_attention_int8_head(device, head_dim) : 0;
     c[8] = a.share;
     c[9] = a.keys / a.shape.n;
@@ -21419,17 +21563,21 @@ static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
 
 /* --- pipelines: each distinct one is compiled once, by the caller and the threads that a worker lends --- */
 
-#define DITI_PLAN_THREADS 7u /* most that are lent */
+#define DITI_PLAN_THREADS 7u        /* most that are lent */
+#define DITI_PLAN_NAP_NS 1000000ull /* how long the caller sleeps before it looks whether they are done */
 
 typedef struct diti_plan_compile {
     diti_plan *plan;
     uint32_t *distinct; /* plan dispatches with pipelines that differ */
-    uint32_t count, next;
-    int lock;    /* guards next, helping, result, error and failed */
-    int helping; /* atomic: tasks of the worker that have not ended */
+    uint32_t count;
+    VkSemaphore never; /* never signalled: to wait for it with a time-out is how the caller sleeps */
+    int lock;          /* guards all that follows; held for a few instructions */
+    uint32_t next;     /* of distinct, which threads take in order */
+    uint32_t done, helped;
+    bool stopped; /* nothing more is taken */
     dit_result result;
     dit_error error;
-    uint32_t failed; /* the dispatch that error is about */
+    uint32_t failed; /* of distinct, the one that result and error are about */
 } diti_plan_compile;
 
 static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dispatch) {
@@ -21450,7 +21598,8 @@ static uint32_t diti_plan_find_distinct(const diti_plan_compile *work, uint32_t 
     return i;
 }
 
-/* Compiles one more; false when there is none left or something failed. */
+/* Compiles one more; false when nothing is left to take. Of several pipelines that fail the first in order is told
+   about, and so no result depends on which thread was faster: all before one that failed were taken before it. */
 static bool diti_plan_compile_next(diti_plan_compile *work) {
     diti_plan_dispatch *dispatch;
     const diti_dispatch *source;
@@ -21458,7 +21607,7 @@ static bool diti_plan_compile_next(diti_plan_compile *work) {
     dit_result result;
     uint32_t mine;
     diti_lock(&work->lock);
-    mine = work->result == DIT_OK && work->next < work->count ? work->next++ : UINT32_MAX;
+    mine = !work->stopped && work->next < work->count ? work->next++ : UINT32_MAX;
     diti_unlock(&work->lock);
     if (mine == UINT32_MAX) return false;
     dispatch = &work->plan->dispatches[work->distinct[mine]];
@@ -21466,49 +21615,76 @@ static bool diti_plan_compile_next(diti_plan_compile *work) {
     result = diti_pipeline_get(work->plan->device, source->module, source->constants, source->constant_count,
                                &dispatch->pipeline, &error);
     diti_lock(&work->lock);
-    if (result < 0 && work->result == DIT_OK) {
+    work->done++;
+    if (result < 0 && (work->result == DIT_OK || mine < work->failed)) {
         work->result = result;
         work->error = error;
-        work->failed = work->distinct[mine];
+        work->failed = mine;
+        work->stopped = true;
     }
     diti_unlock(&work->lock);
     return result >= 0;
-}
-
-static void diti_plan_count_helpers(diti_plan_compile *work, int change) {
-    diti_lock(&work->lock);
-    diti_atomic_store(&work->helping, work->helping + change);
-    diti_unlock(&work->lock);
 }
 
 static void diti_plan_compile_task(void *arg) {
     diti_plan_compile *work = (diti_plan_compile *)arg;
     while (diti_plan_compile_next(work)) {
     }
-    diti_plan_count_helpers(work, -1);
+    diti_lock(&work->lock);
+    work->helped++;
+    diti_unlock(&work->lock);
+}
+
+/* False: the application has had enough. */
+static bool diti_plan_compile_tell(diti_plan_compile *work, const dit_progress *progress) {
+    uint32_t done;
+    diti_lock(&work->lock);
+    done = work->done;
+    diti_unlock(&work->lock);
+    if (!progress || !progress->func || progress->func("preparing kernels", done, work->count, progress->user))
+        return true;
+    diti_lock(&work->lock);
+    work->stopped = true;
+    diti_unlock(&work->lock);
+    return false;
+}
+
+/* Sleeps until the lent threads have ended what they took. */
+static bool diti_plan_compile_wait(diti_plan_compile *work, uint32_t lent, const dit_progress *progress) {
+    uint32_t helped, done, told = UINT32_MAX;
+    bool wanted = true;
+    for (;;) {
+        diti_lock(&work->lock); /* who counted last has let go of it then */
+        helped = work->helped;
+        done = work->done;
+        diti_unlock(&work->lock);
+        if (wanted && done != told) wanted = diti_plan_compile_tell(work, progress);
+        told = done;
+        if (helped == lent) return wanted;
+        diti_timeline_wait(work->plan->device, work->never, 1, DITI_PLAN_NAP_NS, NULL);
+    }
+}
+
+/* Hands out tasks until the worker refuses. */
+static uint32_t diti_plan_compile_lend(diti_plan_compile *work, const dit_worker *worker) {
+    uint32_t lent = 0;
+    if (!worker || !worker->run || work->count < 2 ||
+        diti_timeline_create(work->plan->device, &work->never, NULL) != DIT_OK)
+        return 0;
+    while (lent < DITI_PLAN_THREADS && lent + 1 < work->count &&
+           worker->run(diti_plan_compile_task, work, worker->user))
+        lent++;
+    return lent;
 }
 
 static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worker *worker, const dit_progress *progress,
                                         dit_error *err) {
+    uint32_t lent = diti_plan_compile_lend(work, worker);
     bool wanted = true;
-    uint32_t lent;
-    for (lent = 0; worker && worker->run && lent < DITI_PLAN_THREADS && lent + 1 < work->count; lent++) {
-        diti_plan_count_helpers(work, 1);
-        if (worker->run(diti_plan_compile_task, work, worker->user)) continue;
-        diti_plan_count_helpers(work, -1);
-        break;
-    }
-    while (wanted && diti_plan_compile_next(work)) {
-        if (progress && progress->func)
-            wanted = progress->func("preparing kernels", work->next, work->count, progress->user);
-    }
-    diti_lock(&work->lock);
-    if (!wanted) work->result = work->result == DIT_OK ? DIT_CANCELLED : work->result;
-    diti_unlock(&work->lock);
-    while (diti_atomic_load(&work->helping)) { /* the last compilations of lent threads */
-    }
-    diti_lock(&work->lock); /* who counted down last has let go of it */
-    diti_unlock(&work->lock);
+    while (wanted && diti_plan_compile_next(work)) wanted = diti_plan_compile_tell(work, progress);
+    if (lent && !diti_plan_compile_wait(work, lent, wanted ? progress : NULL)) wanted = false;
+    diti_destroy_Semaphore(work->plan->device, work->never);
+    if (!wanted && work->result == DIT_OK) work->result = DIT_CANCELLED;
     if (work->result < 0 && err) *err = work->error;
     return work->result;
 }
@@ -21538,7 +21714,7 @@ static diti_class diti_plan_class(const diti_device *device, const diti_dispatch
    is only being measured is given up alone. */
 static bool diti_plan_descend(diti_plan *plan, const diti_plan_compile *work, uint32_t candidate) {
     diti_device *device = plan->device;
-    diti_class which = diti_plan_class(device, diti_plan_source(plan, work->failed));
+    diti_class which = diti_plan_class(device, diti_plan_source(plan, work->distinct[work->failed]));
     if (work->result != DIT_ERROR_VULKAN || candidate > 1 || which == DITI_CLASSES ||
         (which == DITI_CLASS_FP16 && device->has_peers))
         return false;
@@ -21556,7 +21732,7 @@ static bool diti_plan_descend(diti_plan *plan, const diti_plan_compile *work, ui
 static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph, const dit_progress *progress,
                                              dit_error *err) {
     diti_plan_compile work = DITI_ZERO;
-    uint64_t before = plan->device->pipelines_compiled;
+    uint64_t before = diti_pipelines_compiled(plan->device);
     dit_result result;
     uint32_t i;
     work.plan = plan;
@@ -21571,7 +21747,7 @@ static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph,
         plan->dispatches[i].pipeline = plan->dispatches[work.distinct[diti_plan_find_distinct(&work, i)]].pipeline;
     }
     diti_free(&plan->device->env, work.distinct);
-    plan->counters.pipelines = plan->device->pipelines_compiled - before;
+    plan->counters.pipelines = diti_pipelines_compiled(plan->device) - before;
     return result;
 }
 
@@ -22082,6 +22258,77 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
              "device %u, %s: %.3g TFLOP/s of products, %.3g GB/s of memory, %.1f us a launch", device->ordinal,
              device->info.name, 1e3 / (double)speed.us_per_gflop, 1e6 / (double)speed.us_per_gigabyte,
              (double)speed.launch_us);
+    return DIT_OK;
+}
+
+/* --- attention, which has two kernels on devices with VK_NV_cooperative_matrix2 --- */
+
+#define DITI_CALIBRATE_ATTENTION_GAIN                                                                                  \
+    1.1 /* attention_coop2 has to be so much faster, so that noise decides nothing                                     \
+         */
+
+/* Heads of the two widths that most models have. */
+static void diti_calibrate_attention_emit(diti_graph *graph, uint32_t rows) {
+    static const uint32_t dims[] = {64, 128};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(dims); i++) {
+        diti_attention_desc desc = DITI_ZERO;
+        diti_tensor qkv[3];
+        uint32_t t;
+        desc.heads = 16;
+        desc.head_dim = dims[i];
+        desc.scale = 0.1f;
+        desc.name = "measured attention";
+        for (t = 0; t < 3; t++)
+            qkv[t] = diti_tensor_state(graph, DITI_F16, rows, desc.heads * dims[i], "measured operand");
+        diti_attention(graph, qkv[0], qkv[1], qkv[2], &desc);
+    }
+}
+
+static dit_result diti_calibrate_attention(diti_device *device, uint32_t which, double *us, dit_error *err) {
+    const uint32_t used = device->coop_attention;
+    diti_graph graph;
+    dit_result result;
+    device->coop_attention = which;
+    diti_graph_init(&graph, device);
+    graph.candidate = 1;
+    graph.slice_us = 500000; /* not cut */
+    diti_graph_segment(&graph, "begin", false);
+    diti_graph_segment(&graph, "measured", false);
+    diti_calibrate_attention_emit(&graph, device->software ? 64 : 2048);
+    result = graph.error.result;
+    if (result < 0 && err) *err = graph.error;
+    if (result >= 0) result = diti_calibrate_run(&graph, device->software ? 1 : 2 * DITI_CALIBRATE_RUNS, us, err);
+    diti_graph_free(&graph);
+    device->coop_attention = used;
+    return result;
+}
+
+/* The answer is kept among the tuned choices of the cache blob: both kernels have results of their own, so that a
+   device should not change its mind. What cannot be measured is left to VK_KHR_cooperative_matrix. */
+DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_error *err) {
+    const uint64_t parts[2] = {device->proof_key, diti_hash("faster attention", 16)},
+                   key = diti_hash(parts, sizeof parts);
+    dit_error error = DITI_ZERO;
+    dit_result result = DIT_OK;
+    uint32_t choice = 1;
+    double us[2] = {0, 0};
+    if (device->coop_attention != 2 || !device->coop_attention_khr || device->is_cpu) return DIT_OK;
+    if (!diti_tuned_find(device, key, &choice) && !(device->feigned.us_per_gflop > 0)) {
+        result = diti_calibrate_attention(device, 1, &us[0], &error);
+        if (result >= 0) result = diti_calibrate_attention(device, 2, &us[1], &error);
+        if (result >= 0) choice = us[1] * DITI_CALIBRATE_ATTENTION_GAIN < us[0] ? 2 : 1;
+        if (result >= 0 && !diti_tuned_put(device, key, choice))
+            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for what was measured");
+    }
+    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
+        if (err) *err = error;
+        return result;
+    }
+    device->coop_attention = choice == 2 ? 2 : 1;
+    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: attention on the matrices of VK_%s (%.0f us, %.0f us)",
+             device->ordinal, device->info.name, choice == 2 ? "NV_cooperative_matrix2" : "KHR_cooperative_matrix",
+             us[0], us[1]);
     return DIT_OK;
 }
 
@@ -37734,26 +37981,37 @@ static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *
     dit_result result;
     device->rung = rung;
     device->team = 0; /* which is a class of its own */
-    result = diti_selftest_products(device, false, rung == DITI_RUNG_FP16, agrees, err);
+    result = diti_selftest_products(device, false, rung == DITI_RUNG_FP16 || rung == DITI_RUNG_HALF, agrees, err);
     device->rung = used;
     device->team = team;
     return result;
 }
 
-/* Heads that leave something over, and those that most models have. */
-static dit_result diti_selftest_attention(diti_device *device, bool int8, bool *agrees, dit_error *err) {
-    static const uint32_t dims[] = {72, 64, 128};
+/* Heads that leave something over, those that most models have, and those of autoencoders. */
+static dit_result diti_selftest_attention(diti_device *device, bool int8, bool wide, bool *agrees, dit_error *err) {
+    static const uint32_t dims[] = {72, 64, 128, 512};
     uint32_t i;
     dit_result result = DIT_OK;
     if (device->is_cpu) return diti_probe_attention(device, int8, 24, agrees, err);
-    for (i = 0, *agrees = true; i < DITI_COUNT(dims) && result >= 0 && *agrees; i++)
+    for (i = 0, *agrees = true; i < DITI_COUNT(dims) - !wide && result >= 0 && *agrees; i++)
         result = diti_probe_attention(device, int8, dims[i], agrees, err);
     return result;
 }
 
-static dit_result diti_selftest_run(diti_device *device, diti_class which, bool *agrees, dit_error *err) {
-    uint32_t coop = device->coop_attention;
+/* Without matrices, or with those of VK_KHR_cooperative_matrix, although the device may use others. */
+static dit_result diti_selftest_attention_of(diti_device *device, uint32_t coop, bool *agrees, dit_error *err) {
+    const uint32_t used = device->coop_attention;
+    const bool khr = device->coop_attention_khr;
     dit_result result;
+    device->coop_attention = coop;
+    device->coop_attention_khr = coop == 1;
+    result = diti_selftest_attention(device, false, coop == 1, agrees, err);
+    device->coop_attention = used;
+    device->coop_attention_khr = khr;
+    return result;
+}
+
+static dit_result diti_selftest_run(diti_device *device, diti_class which, bool *agrees, dit_error *err) {
     switch (which) {
     case DITI_CLASS_COOP2: return diti_selftest_rung(device, DITI_RUNG_COOP2, agrees, err);
     case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
@@ -37763,17 +38021,14 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, bool 
     case DITI_CLASS_COOP_I8:
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
     case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
-    case DITI_CLASS_COOP2_ATTENTION:
-    case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention(device, false, agrees, err);
-    case DITI_CLASS_HALF_ATTENTION:
-        device->coop_attention = 0;
-        result = diti_selftest_attention(device, false, agrees, err);
-        device->coop_attention = coop;
-        return result;
+    case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
+    case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention_of(device, 1, agrees, err);
+    case DITI_CLASS_HALF_ATTENTION: return diti_selftest_attention_of(device, 0, agrees, err);
     case DITI_CLASS_COOP_ATTENTION_I8:
     case DITI_CLASS_DOT_ATTENTION:
         *agrees = true;
-        return diti_attention_int8_head(device, 64) ? diti_selftest_attention(device, true, agrees, err) : DIT_OK;
+        return diti_attention_int8_head(device, 64) ? diti_selftest_attention(device, true, false, agrees, err)
+                                                    : DIT_OK;
     case DITI_CLASSES: break;
     }
     return diti_selftest_rung(device, DITI_RUNG_BASE, agrees, err);
@@ -37897,7 +38152,8 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
     if (result < 0) return result;
     diti_class_describe(device, device->dropped);
     diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s", device->info.name, device->info.rung);
-    return diti_device_measure(device, err);
+    result = diti_device_measure(device, err);
+    return result < 0 ? result : diti_device_choose_attention(device, err);
 }
 
 /* ==== src/job/context.c ==== */
@@ -37915,6 +38171,7 @@ static bool diti_context_has_proved(const dit_context *context, diti_device *dev
         device->coop_i8 = same->coop_i8;
         device->dot = same->dot;
         device->coop_attention = same->coop_attention;
+        device->coop_attention_khr = same->coop_attention_khr;
         device->coop_attention_i8 = same->coop_attention_i8;
         device->half_attention = same->half_attention;
         device->dot_attention = same->dot_attention;
@@ -44843,86 +45100,93 @@ static const char *const diti_spirv_text_gemm_gpu[] = {
     0};
 #define DITI_SPIRV_SIZES_gemm_gpu 9978u, 19537u
 static const char *const diti_spirv_text_gemm_half[] = {
-    "n0C9%1VZI/F@kMC19)SgK7PM8E/]$<QEX[0dcWe%=g8Lq;+FD$EX+eDVk@F2lNF<nS';d>i943r&xjct4Q,^uuTAy'pq(3MqoYx;BIg;g;ivuC.:^C>k0;"
-    "_NLkjw9(4#L1t)gh$1P)[rKyF+nTVg+hu8Ay1IckAF0OlqR%=UPnX_@i4F0/WQ@Tv=)wu(;=)G=IFd#cmEuZyFd%hTB6.&MNobieA(u/*O2QgM$6gEGK@s"
-    "@Cg83o]V.3b7<PYaFt)<#kLN9/4fbyL%+kdCfxpiAt^^AXj`,'bRuHG=II&_IWqie/l40DI#]g)pb5P&Gb]q7%yp3=^Qvc=AYii>wG*t*QaR8csHt%==a>"
-    "ECtYq:l8:fZ<4huJ:H[&6w&yvP(vCNuF^Y:'>)BH<d#jUO)6.lVnmk-1[;7+O^0OB(X6b5q;0Z4u@_gFY95tuon:+nl3Swn&Zg1A]S%:*CKe4B'bvqtk.W"
-    "x=5k$1%5,XD2o6P,P2obrQZPmWHRs$*cIVnNwH8=3[HhHgaaOdUZ/Xd[W*J07R`X$NMnLOC5C/[WJ(1Xw[Yg$tO+&fT1).pXmITvo^ARE=.7RyfnIQMPsP"
-    "^r[Y9hRdYgspf62NxQ`;WQ=I)kqWiC6[O-DHk[yQvmKLeH3f']#BXvdPp*>G#mQ(WMyBhvtqkL;&bTylc9wxu;FX+ZN`l-q$*h0tUXK$nWwT3>->rC8NgX"
-    "ku+cuZQ-8Oimug$9@HQ[UJ4q^).Bj`C*w[fcr/pFV]>tjO:EJ8&>b2g;`LxBjFbw=-a=)j$)B=>t5ClXa(Fne.@cQy5m;d>(SO3li`51X4/2b0ecn*&,+3"
-    ":FKcO&T]#;3s][/Z/$V,B<P#(m>[B()^vMsE9YbceXeY8)`Y=qmQ;.[Z:,nywPLHI%im+-x]N2,0Hn_5#+nu1G:bfDP.bcZ8lcj#r[u.B16u;/5$]=%MlW"
-    "QEbD/8r%IRZ3Qqvi4i2XB3dM'iQ2@jjCPR#jbsY:3:T:Tg$rik7*$c*,ivKBPs5W(OJ3=Ts*>o<:sV<)Gn,]y[6XQBHiw3]HglSCtdy$8eH:6G1aV$6Wg]"
-    "XdMvKO&9J7Kj]Sjep[/%K@g]$QOX(d].v:oJa/^S,k+oL-8]qhrJ^eH#qmeOYmm@wiYby'AWbjE9;9Kui/m0jjn0jn+0Y+rA'ux>M%kxKs<sto(>]oVBW#"
-    "mn+g7JX;,+%Uq(I[g6M5q>N[tm4;lc.m*@cYU=-A,e_xTHNDF1RtV:AgZ<XaC,hg3YV]7t5qxao/D;Mv*7d'hjK7%<Zq9lS02ta%pSj:N4M+Kh6p,qF(bc"
-    "c@1sHy.^6.sC#&wc_Yl%[UNX,iQ^y9;P30nIP5pJig1Tk/+c]j333%4R&5iY(uJ1)Jr/@WVgmp&:6-RLqHN4Zkal+xiI:ky204)L$b@t#,R,]FjrtPVG5M"
-    "yBPFt-gH0K15,Kv-GL1b3h-TF.6Rf+Mi6vfPp%Z>RYP0fKrYWcXA<it#;U<J.`GW>3,>CHI8;O0#pJ7#EsIvKO=1W7;xDKKMebq#IdT`F/QeQW>MgdZ.)r"
-    "kshNvbMek4jxWgf>:%,ikqE3V&_(TCr5'<pIFZ:JN2/BQ=$vfopAqvfp.#^4u&F+SlwWRt7v8_WXYG-6I1%L>Dd$on'h8yq^tjL-fUoy$b^-T3V-OA,k*-"
-    "Xe8F1V`0Mx0j.iPVu(GmqJH0L34fsm[*rlrw33_OR]@]I$3q]pp1FHIXf_N[cZT4)CP-l.Ali);BgH39uLHD7d>MOIEW<qC[v1q9x;Xk.t<%*FFKD=JxlJ"
-    "bPh8urh9P&WmT#l,rkZvC*]t#_tNQ;XDPOAJCTXSh3aI&UJO$WgCB-:AnB^qy3r%j7t.6Sbtqi<hHP;GG.f12o:j>+fBFR%H[&Vj_ZWfd>hhB$yx<Js32S"
-    "1(@=w&kfXnN$Gq4$dK]NHcn'.X8RTkGP'cC.'55]44@6*hp/'vlbhK$.Fy*WpkTdUv<`3T]Bb,-(IMkx:8Ri,UkK0a]/2XSOPRnFr#-kMm,iK(&g^%c$])"
-    "]^pvt$G_59QKbmD+#rQ7+9',KPD@XR6K)h'gyrf;5*8e&[oH9A17>#3)Ckr:stLRcaY^7W$9,l#0A1f)5`:6un3T&t/WwK.^gjZvn0wP]_gU^>otZ[8DOF"
-    "<%EY=7UjBigWgVHKH]r,'VNPXLRM^kd59Ne3Zug+`1q-M4*stS@)e`j7/wuPYl9vy:x`x5_nJ#>L@pk<P:2`y7LY1CPU(F9,,>r:s93UgB1xKBR@4M1O$="
-    "sX/CGt;Bk,$v76)#31wL2LvK1S#5#0y0Q&/^(6[sI4O$aHS)Jar5_[tg$Av5Na'^lwxqBF-*r5VHqDP:e_`3REjlZK-3ZUsseRCJcgQ:E4638_=aLJEt.N"
-    "2o`wqXNf)RYu*2kcZJy>tka@J(#cB,0G>_l`>oDdReQEo'nc/6m6+(edPKK.&Ral<$A'T<@ZFP8rtG0h+YYh+r`m^AUYqC8#JST`M53lE-#=dIXJ]5[b4u"
-    "o&oJ`&2vEOP.Uvn,gvQA,H'-sg`TxH<S4Z,_DG:^y1V$fMbchUXMQ/ugn-F]<iiUC)r;T.Efree%VV>)<L'oyqpH[@&PAHx/(Rwd5*=FI5Mc(3x:C`bi/0"
-    "s'`+ciRJ9)@J@dq%0Krn^<:kC5>wn]7e(I-<uY0L_d5LCLDLQS[h</0]H&^@5ZZ%dgZw<T`1o6rpo(+^b-vN/ukG4[PZo>sUf4ld)#=H6ij%A]KYh[0e=d"
-    "TGX&Xcq^(_uoT)2/m*QW:m$w/Wt&KSrg;&N87A9PB<xwCphQRcHj-/cR*a/8(L=AX:ry-YY[;t^r-fM0JcG28jNVk^bI57HuEK(yNlj#F%y$;j&0c[D5cf"
-    "BB`+(*@c'`k^,Qgo&wDp+ed+i2h714@im86/Ri9>nfJFS7ALREdwEL52tb1t32igm>3$bO9rg+%[&<+_K/r,KoAuFxcfOuj;Wtl.v1a8^f1e443aC^NCQ="
-    "_:u>ZKq=Z$FWR#ci[%f^kT0jvSR8mV.pZ[#Dg>9oNUCv%cU2eXSV$Q'9*`fPG-$MN_&x*X9r.NC_RlYt`XN+23Ra_Dp$_0^T%eS.>q[dDDw)tBN_^S46:["
-    "7<<gHYk$6ee,(,.@;GI3iAe*ggY2+7gVHudYZ;mW)msI@5_Q+3F8*S6`;2xe8(S^ma*7huFu+)O[s<b>M3pkfSO9QG8k(^RJS8N>:5$&GYfBM[wTNX>C9v"
-    ".Z[tn5.NNNTCum&fQ_F&_CtW6/Qnbt/%H@D*lLen&x<6K8p+ard&rB#Kb<+^g@I)y-=f1%*ZXp&3)=2'k<N[Y%mcW=ZCl[jZqc.nO,l&VSN+OK,nSW(dmn"
-    "%,Aqt*t#uOsw:#wt8=nfIuA[R@#u;'lntEq7:#pw(qQ]Zrv,:&=E;C,Tpa7ZbxB;OpAo3cHq/fK[7nxy<+k]`Sj:m%H#q)#o*4tE8OI#q9e]P/ZsYtNByy"
-    "GZSRQ#w[G@kZDt_Kg+A#4(9IwlVvU(R+<ZF$,<+)c9TXLH[3U&k;NX3[=Q:XcMBZrgK6c`l$)g<,)oOjJ[jeFi10+l6T4;NF<m]cr>MiUJ<+eyV=pu=+_q"
-    "*xQ,%1'&;`k$o-Cer;EK9[]CYZ53i+Ta_M=*^$OmOR`4.$g-2.k.LKY,rC/&Fu#OKa[i*29ESRr6Hd+qaT0IUqqZ%XG2jHW2:#<Ltt3Z<c#j9Y=%xAcJV8"
-    ")flWkut,3c(Z#oek,`.4o+>rDIF]_/'];y]w5D2gCRO:QLpBZ$U:cHWKhLI#JKMne6fikf#@]T^S#<RTLABFR:'lWUOtF1VwLO)7SMIySj-;:(TO17vhfl"
-    "6u@`K,yq'9hcW&$e@)S=oCS$>#[UX7._P7)sTw$Aw(BO]6qvRb$,2S0H62/NJ;6vKI(fNd$$3N5=1>7cd1HKbsy4<;^yf<i3IC,Z62ba,Vlvh(mB#IGq'$"
-    "9)kPrpD%f,Bp<-fpHG7;`6$OTkdM6y2l2=1VA=01oLWsM.X7.mdTjp7]2u@[-VRB2_wy'XY,1O2NdpnT0woUQ/$0jfL%usj$#3M2W]j7B8",
-    "#yGIZ=_/do=N*iM`;pF,L_%cGY8JZtp1RI8k5JoE2RRVi@SaWfNPNXi@.hvbUWD6-#.DDbtB&+YQL7c60FbqWUidYj=ei%Argd;;b)=(ECPMC/mF&T82m1"
-    "Jsy*F6TpFKlPPh.DZL0hB+b8RP*W@b54io^[q+,]rl4y=EWF8]2QlE^]^$Ni4XRObVaVVx7c@lQvtPge@-K@uhPP,6xewxaL>1u1SfkL@FU-dX)UG.%a7$"
-    "aS0pR8gFJF3M;TGd*)co0dh)2w(qm<>G_FE1m4IiLip2f20La^P5loovY5bf2,6.JB[dKjiX[R@GdPgFNU^rnwKk4Mp>.rFF6*uhjfQ/r*-fn=AMr&+=@N"
-    "jm6bNji9`@^mF0md,<#^kw`:Z`lj`mZqJ3I=@N6HTKy2>DaSVTq``[p1T3N=5g,'+%Whn(I8:DFsakGbm'^TkD(4.9d@(Nhsd;(yNd:E[I4L6qsEf:ZKt-"
-    "r<Lw/$KYcoNs>`OZw_1(/UA=u&wc_ptQM$3n;X0DF6gtD^y#C&0d]TEvtKWobIMD<(-62^;$e%/iDtpEn:ETwSjM0%vem]=aUqXt8[kO#gJ=8*Kw>]JQfI"
-    "os>g#'0&os%A'8ibhgh1ga<63TA)yCH7c1IYf)#A)1Glit_BLP']nh9pfDAf1@UPV$AfR[n5X)$qZm=31UiwIx5n-C]wiL(P@Hbh1CsZTH23NQl].-WNp`"
-    "BJ)kgf9mmv^p>wDw`'s#0kc:/>[`(ef.9IGqHBF%l+XhZ3kVV[;=c;N@9,69m;*/++;.ZNuQXtjb*H&kcJRDK`g9tF3b/pKRT/U;lro:Fs%Q3'F1+83EUp"
-    "g)H-sR(`Ka$:9*KfmEBy>K:X:ccK&SnsckD.k)_qGhxFtpRYH8Byu7i9M)pr)bm1^y(`afm5`V,&]tOM(yf0WI*8TnEU0>)`g8N,#_K#4'-;]acER3x@ou"
-    ",VPV:Z1t_DY-WZ0[3;(j+iT(I8^Qx&l/E^'4^=Vhv+rBdG*^Yq2v#L/_`C-Ku-vCw`*Y(&SWj)p2mnFwFO2o3)(R`=UyllefxLsNn/_7uHkUgqp+N0t8w1"
-    "sW@<6Nj4QJD8w<r<^'yMT-2ucC*%Kvk<hMbi%;]nte7D(p(wJZQ8i27w&pmNB#Jo(GC7o0)'a$$Wc[M(s-V,)x`>Py=_uKs(`5kbHK^yTj#-Be`ld.NUXu"
-    ":pjt/%-8Df]PsU6B6Jek=8tM,,;Wx'%'w73Ot/+ZI>%C'_+@erCQl''D4.1a@+wIDGy&'X'>2a>u.vU@A%IUM#Uewt/MqL;,&7spPaHQ@r[bP6/oADGJjw"
-    "hDgH5p_.suM()9nM_y`XXWom<=i>WO%N5Z^Tk5@I(O)<>,IGES:ap^vPX(vKvEr9m@YZ8#@F5n:;WD6s-h>`%8/;NgN1:CFs]&Gb^75t(UrJQ>O$e(gU^)"
-    "ayhE15l3=,[:>^pR0Z1(O'=SgMBW+2<E=paXujBXY4u:s9S0>SH,0@=Ws,mEkl1`ib3.5>eh5.2s6e`152BnSsGSqo4WR,%;IA/H-6X(wr-2Y&qI=UBM#8"
-    "SMe,pZJ38m)=Ku@q*0f*=<1q1pfe%K<h&lM3$sVonTWrTKF(Y5Un#w^]3Ggt`C8DVR3gY5Gul76E,/m_l)a2Zl'0;H>L^KC0Q%-a9-jUg8T5cugt'@aUi8"
-    "kSN>t8C9JNYQ2r]'IOj.(<Nx#'vFIgy'q2^t<f_Z&<DFZ#`7%PQagO1b`gMG)F;C1=(]t:qB*jxXP#^SuMdAcS/F*ZeS-,Skb2XWh@ryqMHIA`nDu3'3B."
-    "B2^-Vh;higi=oVT[`.mp>A8lNr4,5r7Cg78q$7<;OfCi-Cfy(LP<-hoS^]dSUxoO3d3ks-)X*W_rM`3sau/X96Gb04qlD0B+b5cVV37Zhf8bVdZmpa>R#`"
-    "oWj/SNMt=k]pjJR[U8TXwuhU@t`Q8Amd^RL:N7$8x3iy:d9IL5QWta5FODey:a]Hp0R]tca7IcWjuAXeI7[ph$AJ4D8`d7E:Z_BmG_/)1g*g;*6Lm11M#v"
-    "lYdH74Im,7apXS<d]^^+EEHsG_^<ia@AXGYy,J-pYwf@MY='o7VC4+cxgMMZN%_2_QiMe1rj$r9w_R31^h$qLQ>s1q2GZcXc+'RK^&PCQFDq%go&`hPE6P"
-    "GoZd10C<Rw_Vj$3&j1tU^jW;s4XL>fC.eq((+UP#8=N#BF=[r0::UF_ts$t`_iYUdWWB$LQ[@reQ8@G$rjAD5.L;lb8HBGLcu0cY<PmFw$]N^]rGBNX*o."
-    "KCD$KIC.,8OWL0PY$Zs1d0@4$>+&*TbhBw=3t7ab.Z>o#n49tKBZ^:;G6W(X)/9(9'nT]H+7Lqp>qvsdAG.cNO@eSaP'W+iL.JUG<(YS:3G]2cP0$&W$/:"
-    "oTIfl6)_3^US2U2#L(Z(Q`KYJF&j,r`J4b/O<)0Y]<WcVJr[[E-pvDXaEYbE=H5+o^u0cE9fd'J%e^xpp*N,MB&0aktuo$pl1,wAqqNf,)U5#=ct7ANSDi"
-    "KiIMwWh1WX3YlX1NSu`kEatT=PYGA1C[@j8KK=+[@PLq(DZ$d*.iv9X]T6'2rFB8,v`U'X_Vf@V>.4f3'[m&.XMAO7m)f_$J0&0B&#vwkU;UpUen]2_WCT"
-    "TBD24ua,Ab21Qbi'gaQ6D%2uPk((@ZwYJn2QFx$XK<,cv]qDLoC5Fbi89V@/#@c#xQ;faq+>Q_e$f7NtXPGE4Eaj49*T3a0cY@CJsr;T^_hY.*ZfsOspRM"
-    "<cQan['=qkP6RFB_'1Dusw[G'mibdYj*@=@MvAf;6t7.)1O)=b^3H%g#(AS@P]r)EXuMky$ec<CSwERu@VT(wvCI_)Vt]A@`$6I5I0sg]bH'a%0bK-FKx:"
-    "kPDmGYj7VOk[<XTN6VXl't_9`rr>9_wv)BR``[6/E@0)7c^3j_r0)lU0ip#>(Up)P^<Gib^)#GHAMU:/#]_NlR%ovoN5oUYYR]'y9#+wJ/JNF9g]tPw3El"
-    "hS180I%lVpH9bxP`W].9,dN[FAyK;aHA/e0Rv[r[/S36l-%6S;[@>0,6YE=PW:J,*B$i%l-eD7O/Q$_uI2^DEme5HRoVOc`C%xmM]1A>ekw;F*H9q3g8&:"
-    "#h.@ee9.3.kj;P[a9=@.X$iC/lttV0w4Tl_h1fGuwF1Hg3TG$k+da2UC--r)a<([](/1h1K%[991fUoPYf7N5^p)x=B7.wN;`heapO]sAOO,+oNY-ZOZVg"
-    "DsXT0t1w[O6iP%<%rk_KcL5C<L,jV%DI=K1Vf9@Ct4]Z,SK1-_*+U:^FedcY5w:c]iMpL5^3:#vKB1a0.GN6LpGufJrls<C6,3iOE(#MO3U)s:a-NM&%Zy"
-    "U6S2(_[IRgP<'db=n(P#I<fY5w78JC]EP<rCdW[-G+y6E$^o%*<c_dS4*(#<4LYHdI$Cj0>F:q8$`sao;GXyZ%,)#-=$rM`Qu`Egc.c;fVX0vI'lll.8Kh"
-    "gF@jo(MmB>]6$IMwlI4nY7I7+>)_'mVtMN7=A0iY-G0Om9>4QDaG&wG>L^7Mv4-L//o(DCH8DIfSV__SV2`Gpes@$HD>ueE:2w11(-]83X=@qtQD.w++Vt"
-    "u<](4;O7X*4T4K(b8d7jyaSpOAMY(3+bFuW.CyG]N'iBfno4DQj*RSXv$ww.9+981+%hV1oGlB<bASSWPpL/gIDk8p16RadDi[KJXv/]bHmH4)B8cSMtqF"
-    "0Z<MEYAoREX2*ncG<rIV3[BN%J[&/jD*^4oB]F3pjIrt2Zt#Rp>jVm2t1ZHavG3/=]pU<0Lm6BhBWrB-=)_E#$UyRt>lEfYr]Qwe;ryBx=EIpIQNju^2,Z"
-    "C`tq%quK+Wh)NtxK.WqoJE[orLmG_VZ1w;cG(;`F63Jl4v6VSF^T,FGyKmrfx^QQnkacQA()w[_8^kXa1Zc9;8w[DW9M26_3:)CydC]Cc=4/MBj/DM%URm"
-    "V4$uQ.DU]lS,j<UbUOX4akwePaj%5WW$oeo#rjaB;aCTEm_&;i#xnSH.)dUs8#m,n&a95o)R.&7rB83%'^,+-O9`fSa:Avi$7Wv>unG@ct",
-    "laRA30)$d4#%J'*#mnCh77Aij+LgRP1Y;n]Rm-6'Q_h)oa<%S)-Z_877n#%-3otCS^p);9%-1q<+[`n^+Pc@l6,c_$elY$[EjS8NkS'U)/QaZr*ckv@=`s"
-    "<F=thQL/4/3L)UWjD8%4yc:f;CAlri09*3U%r*^_j.8G^Y7;w.6'<T't&4+g6+32_A7WG%Q^]v`xl$CfVaVPH@jL+EE]<iw9(>B]G_I@I[#R$Z#,l8AWq2"
-    "R(x)>)#JB_XE8MIs-@%ExLHFn>+40l>^RJflBN,V`&Onw6=X&o9v6YDLKNTA072W(lWDaME8I9e1HNAeT$]Gwl$guy(R4lo1-S=UN`86uwln(5Kyc[Mp[u"
-    "D-E$9+Jt+@c$HY,CI'Ut9L(_:t<9F8v)v+:%Z*at3(;f;HOI)5=G*):MxQGfI.^[oklYEf(Y3>e1)`v(ql]-Spb235<RPJk*,;5ZDeNkAoCmmJ1:mA8pf<"
-    "dhXuQ@%266q5e.FrD@SAj]YqP3<Q*crI:jY/))CEE<:TJy6;.0,lOX>s5FYq'iDc;buLKAe`.^*&3^W>s8Qmx$vKK:U,_Sm,PaxgdGpKj)gk3hDrHGFA6<"
-    "@'0E-We/_ei`<0lO/Re7WmNf:[Bwp;88>*agJ$m])ob't&'o9[u)$gZOI][(gw2[FbK3@5yhGCW_eESLea>OJx3[->HjDA_bg(%nMcb/<3e:#1)r,bGmS+"
-    ";,R>Zn]@.&xKFa8E_w4BW[2sqfttLgo]/dj%_X^oX2k_^lN/vS5LnnJkO4n]s1wVhgP<iw6n]P>8PK/,l2T^sB*]_u4#J=**$qwZ'OlKKkj*@9j&H<%3@7"
-    "gWKi,)L@j*P#cX+Br#Ho/]93%uo2peXm-&C$Ng(nmhl#1p7s[ZR64&@fR>6Exgv>v'7we<b9T13.AWVYvT:We&D$oqyXm0d0ko1M^HX/YNw<KDRQW07.w:"
-    "RX7G7.TE%RBHO(1g^%ciCeP0c+JlNJ$e<Ux#9WNeC72inr=[5%D[rn1%wh<Mi#cc2[1&7ZBY^83FVtVDQJgV:>Dj)SD'ack*/_aTJnQu5Aq,y,5_n=D8U'"
-    "fG^Z@Y*>8JeQ<r$K*/s=OopG_yclDD=61@$494lU[-tK5%p#RS::q.^mBh-nR;K5pd*6af4GXicS.BqeET#E:hy0E6)@b`#u'_*>P1>u53%,7.uMIKRw8#",
+    "n0C9%1VZI/hj7g1BM4a@KP`yE,lYO(^#-R*vky&>D<va:3`O(C:f[;dEhx;6sLl[WmIFjD<nw1M2)=]_wfIcluU@tMGM+l&8`I#)lb/KZ[w)oC04%^EiX$"
+    "3qD+aw1/5FTl+>E._X/go4o#n`J*Aphqp(GUEZm,0Fo&m'1n`'9p-gd2$g[s2ro@.AP.0MV9MIUd_Ed&=l]m&V^5Kl6.4agNZi'AJ0WGV<A01C<;CTKunW"
+    "gf`#+u.;.ffkmp:pKMSe7s274U`1$@.QX%@,JFfL2@I9BbbJFIJ>_&#]XsG)pLjTH;YSOYc6$lLAW;vnTed;5O2_/(7w#Ab/:8qbH+YsnyCd&CHHghw+Lt"
+    "`mF6ESaA2H)qI/6b9`_n<+ad%IJ`vf#9_<ri]PAYZIAjN,&n#%f2(YxjK5=)i)&wq(kw$NEbp6[c8YO&TtFXyJgb2B,g5wyWJw;NpXf(xa@XTrg[#)A#oS"
+    "fs)uij0j@K^)38R+YkdqmRUr/=SXD*[4vwOG'(/;1iOCSc9B@2UF,p@,I(T@6k+>[hW6:cMre;mv8vQh-HM:ibMi*a44GF%Y7&KEoLA]042WGNA,YJL`kv"
+    "_-obebT'QGH5J8(R&3h#Q4]_r0Gd/a=%`=4vp+fWtE'w@/@51:KurA#skht<VpjSpEO$4soAx;:s/.k]I4ib3:n069u0T%^8q4k'J165d+aj%Iu8^vUfOe"
+    "DNqAMT<+6H$4/b<jA$TKqdC^#=tZw+m304M]N1#1$/PO88OKVQNG@P3qlS,*@)^krq)sR>je@lQdueeJ-,NHgE<vMQkh'AwtJ[^shhFd[:Arb;..7D^a;H"
+    "%.MNmZG:*xbOKEDjhS%xI:/M,'TXH#Uv^mdVrXiJP3JfCi#Ul:xXCi#o%S6cddY#9(<%,BH1sPTM`oEIj+Nfkio%HnoJRks&ESDe^0ddy%:8uVVg)$#o8i"
+    "r/IpplC_Wd^$QT&<J4lO+;k:ucU.wy,K5`AJeSdmf.:Xw`@R5aKRo0*`-iDmpT-S*1X0kH[BRxSW9['m;Tk_dgW60PG[r-B[AXKh5M,O7=^w<Xf)I6T__Q"
+    "Cs4r+Khrp`^Z^sUx^0mweEYtvIiCuFhJW+EpAg=+[_m]>5PAiXiy-PPgMdKw,*<s8_Rl&@<B>%&owbu0@'PCxcF`Wx'yKr.>gP.b)U;/AVqWYeAJUf`dnJ"
+    "IJ6gGm3ww/@RZgF'J`t:/E%fd:e,M>6vOW[Ve<T.e/`.%x^UE;nnwsLp8J,X'XcbZnhyXJ$qNQRo0&0jijD=)KCXR]4Y)DeYYv6uPQ#K4t>y]t`HHy=vxG"
+    "(g[cG^_`bT$^1BThDP>vCA9^[C_SmwNroI1n&$yHh&Z$$P,GK%ok0h0D=7QuLUXa-uY0/u2]u]H.I3#R&L0JtG9<G4-RH7fD)98vDhngQ2kx-y3H3ELA2M"
+    "Irla0`9R$M%[ts$%m6<=m)W4@6.O@&3Jr=+8GJQ$M6#TBf^p/9/Gnkk3>IDL($e1q4.7Gooo)ChPZM.[S>$>G(r^[5]UnSy0BEh<XX>rxO(E-M=2#vUVJ;"
+    "dvSj'G3wZ]=jkT<)G]:q^HRNi#e<r70rU6w9S<qRidx+q%ue^`BSrgS`ysp[%&xq.6O1>lRfrGUiN2(akMb/qQnW.R+#455P<:aQ;qdan8-pm7nI]+jADe"
+    "xC8_+Km+xC@&>DkP_6F8w$W2B+G<_-ybdONgg7d%#TqSv&.Rnel.n)V.FQ5,tl)&v+u1@3X$4TF/M/N*M6_<#)Bv(_eOn'.r(DV>9XT$0t=A_`hA4:-0D@"
+    "X+m5,2i]a-:Ik6MIJc+=It37]e1VQ(.QB:X4@R-<0_Ek(rn^M+wrMj@Gph(d&s)%q3]*ti3E]C0T^&hjPAqPV8>a@V;kLWRIy>xHLWFVV()<k<a$>lK7iI"
+    "<.Psr(oc(^1OcT&p-3*2x7(CCg+MeNLsm<H<ZEav5C&x>&4uNR2vWy5&-Y'=DBG526q=(u.2`q=o.;d#NDm'm3;E(6y]K<yytatLWP$i&Br-qu4'gmA.aN"
+    "AFS3q*Sy24)^htl(TsIUk=wQTu%YE5Gt'2*P->UDQFO:]RJL,'h)U3>KB$AkYyf-26<u:4j>p*D1.Z.mlQ_a:$erC1/MQA0t_>RhO3$iCZnJChk3f't6#="
+    "91i(/=<^ZCJ9u)_5D+>dSfOd5,iO'/tCi[ohFIg:5EOsOvq5IR[J;c&3@)tk=C+wJ#]i8Oep*c)DLAZ3tE[_4&g[`mjV&*a1Ly,pu=]c/R/r&#c&HC&QFn"
+    "==jN^QnQQ.pPgZ@Q:>-,wXn(V:S0(>Q59XZwtOK/h0ra)]R^Uq85eI>;&IerQS8BmSW>ZHQ9>#mXgCC]LX;CQ%)h4dEslUl`2M5IM_gbl)<Fpp*8dGOdHY"
+    "J>F0b$L#f]OB#BA4kq]v<K8`AL2_7Se0#sZRh=hpi*WvhVBfUb9jn*);vZa`AGm>$iR=M'_<bNR,iF)La@kDLF`xRgTh@,1-m<<1EqS-mO(FTq-=>eU]xW"
+    "ia.4`DgN3a0P>dcZrdR1s9@>g9d@3FEH#n;=nGLMPYwq0x#Nw$HhTP18)1Ytp@Deldkw=F4eqVo99YyT84,%CgQ/VW[d`/FP]CEXTDhL/]G=WQCTIt1PW["
+    "X9^k0B00Glj-k7X1AD'rM[^qqT=5(Nh3'$Zni6%9Laa=XuF2,9gXYM,&ErW:Jy+38PquGb@L<GqP2bqWHwkOfR.L$W>2x1Uta3wPR^Z=rA5h*cs(<:$>R`"
+    "$Ng8umT.h[rFCE<_jiL89NDC$&[=ZM,ZCoH[,BBEeV5LGo0`%/rt0k)cYf$o*'jX;qFr(WLQ<ObtiAwk_6WVMcA3ePt=#6BXUv3s0QK3^nV/HSfvy0K7qO"
+    "C(Uc&'+fy2RdLyiw`jm#BFvjU=H3Qb`l12;UPeEsH7Os#Pk5(LQIs0PRo#@([7gB4)e1SXlrbxSl<.*<9bo&ES#OFGFfu`m3g@9OjD^rJpj/-4O&1r^[:B"
+    "Sb*)V>vaJc>[+wO#Qo>I'Z`hA4I*VW'>'.F7jJcseo^ZI@XZE38Tv<mDGrGD:TkRTAAx<:wSTM8;0iZ%L,wU;WT1]CQGHFp7qLiAIM9tdTOuhDC$Jk/%Mf"
+    "bsWH^N3-u6<cv*oIhh(r4lp5h>r7qVGI>LOMb-ft0beP@8ur]&.hZ&U%<9oKloVwb5%-tc0aA&T3<5p4eK[8I7qMq1OrP393S,euxBsp/tB*.8'McOS5Th"
+    "NFi*qZ:$HUZnt#aHSe7^FGebc(kv.'yi'3[#^I-E.yrOLQ,nArWGLFbpv&d>7<kkp%cCh)bgJtAq)mQ0QjDXvWjuTfA%er@B9RfdHITTBn^)Rb`9s+sD::"
+    ",<WXZU#2`%2IEu]9MeKHW`S16CvT@86+5vpG1.W7^v1Z%YNgF=:*d2S_u4WN_/<(Z2<*PE,$^W)1h'=fU#LwV<M)4F0x7OI^cCSjoB:pPXsgp8*J<;wts2"
+    "nLY@;&OuTP`=TA1>^PFrBMp##b.U<X=VoGImrl*1_/w6gT9j8,AG([<&^1AV-jWTsy+^[R@8rekakK,09EbI0Y3M`pY(<2dVE+3NhDA6t$wUX,cwMGDkr;"
+    "jkp4Q6`$w/h&0qCL7oc:ty/-X4Ucn59w94qLS+6Pknhv#RyqwkjI-2m<Bk_J9+-y)g)9bY]-Ff;av7t/fy8)P(jq&RfVhlp+(a7>pci.1Uc-%'Y@k&vjyY"
+    "Pg#V@'%p,Wu^cC</5/,-*5_Y(pPq1G,.x->N*dMx0E/L`oQfLKKl`EIA^5$Jissr_6L1=q^W%r8nc.4i>0`Na,N<'Up=c2s_(JRw[TE<f9.4pJQA2lmX(H"
+    "neU+sajBSv*'Eo8X#e0j:,^)0o),<]_HKqC]0Tr)h)6h5L//_V$sdL)6aR3$]Xhd.K)fW/@OLLqvZ'8S)%inC<7usfiK[3U]rr^#%$^:`:hA=`BUgk@q5Z"
+    "mLOsHD^>Kdd^+g:9'l3bJo@__D><i.jHP<J43[W&Q>WbD-fy=WV*>7ggY/jt0N<^G5[v6`/<C)x#1q<3DmZ3MUSQ>K_xJ[G`q-$sk1x$56",
+    "FrEH^-3'JTjtVD_KoCj^igXe0jM3xpGvuX7=#xAs/6'8J0RONDDdXXKRfuF-s1+=DPfY]&4/g%X'Ghe4=FyMH6oh-E@i%]l2J5SAdkhp`MaJ)VDm84nxEF"
+    "`mI7^;M#QP6Ia)fv[4l^5gu6XLD<%FdCq/=/C]AKrf*#vpA%$gK(L'W/^jBq/%j:OV#`.H/B+fOblARb6HXQ9H+EZkceG3]22x(8puGwt,G_Z&H#91Fe)+"
+    "$NkH&x*yB&VVP3O<fRCmPKG2KZ5[<gO*hOf9u8pHxsmS<6IlfbKkvf[oaNlT7CS%.pM@Xagh^W;oli@OFLlPIK9KHK)G`q')qfDbL#^sn>a%^LO)s5;#LS"
+    "]8]0iFDnelt9Md%w@Ns&9pN)Aeli5DpW47`(D&NKNQwWH#tt6RFq&*f<HW>SY)></5a]4A-L.e`(G)x2P1wV3gqM#'ZBh,Pj*Y9nZGS0rA2'qIBa(C,jMe"
+    "W-2p]AxO,(vuM#.O3JOJ]+HiP-rMM/o=,HY>_,3k29]awiVl*ARK(_eT7v5BByvnf*[:%go@hV18)c;yuS-^A__V.1ZtWKyj(vb2x^NGFuTcY@E+9<5hB4"
+    ".%@FibDdven<AASYB3-KA43YqYJ]oml3fkvPl:6%OeV&Zijmc`/H9ym%+fb-@OPRb4dgdr45^,Fx3wDRGpXw86,k$@VjDm.<lfpOhVoo78@:&/P*Da)p>#"
+    "S_5:b]r42m:gH)^8k_-,p6V#k)gUS&h@CBwR/8HU50A+:KY6ZaRnuHX^`T0I&9aLfgqH4&n:MTKO]FljfW-kehL^Cx@7LBO/Byr#[E%#.F3bp&xLC/q$gc"
+    "5tV4r%rGJ#>F,]l,1=kLdX>HL8#P[eQ]:]3$6@Q&bDH%-l_OaB9O)otvJ6V;axuCM-P5V]jr#]1O+7Zd65=+.reFqvE-P+$@W5T8oQNqCaYl_Dr7KeF((0"
+    "oMv*@Uco>yO$pP/wU_bjSW4cQ:sYPpF`ierP63@eAHOqH;DekXC)93;4'%JUZKQ#s2]O3jS98VrI*TGf9v@Z,G[k0sVtQy.Y:q-0%Yu<cb,.OABFr=[vgT"
+    "#H.7PC>^>syKON>1235+H5#MN$6BFUmY7P)6n)qU&laLEkOPVptsg'SFW62=-R/qmGTW:qls)EvdfOqu)E;YW#>Nedv4K)Jxt:Iq2TJSQ,$DR$h]270)GN"
+    "8og+.[s-;GXtA^X^jiJ*JEKpGY7d=vS*qge-^e;CtNFGgCf1jew3FYvTOhGtDu>6g-EjeVWqE83kLvbR8)X7tI^HEX4;A&PNBLMik40uTviUH,I[SI.(FH"
+    "G2=F<DfNvAd];sLl[a:d'-eXn3IHcdf*)RSt5O),D2;GagB7YsG1KMsi-y)kR0rds8&,Id%Bt6a:jtPk`/lei<,2ssiQ8dWG3Y](SkY3@bHV#KV3Wr*UTV"
+    "yE:bDH+%Nx,pSE67)&G9#Bg'Iu/nqnPS[%V;cDaB4POSaA_ymQx`y$yF[7Cy=E#@ayUH<KT*hkjj)f&(YXX*]v@SA4O,T_^x%NW^b:LiM5[qEMh1%w*>/U"
+    "g/Ze:`uf=]]#6M8ahu`8k#jNR.y:2MZE.)ZdK%4:Md>AF(rEpl;hJ%Pqia=njLd9>)]NXyH479M$6h8XDE$o<Ye#*vZXf*WPN4wYWo<785JKS#@J)*F*Er"
+    "'dL%_N3V)jhA*0yq&`Je*&%$>nH-93[MI8>xx&@S>W;pb8XIs-nWRGJLn+1F@*Ri:a3FQ=JF>1wXJt)Ff9P_+E4t2+90*1aK[D'y8b7onciCqX^C;2Bn7V"
+    "99ijH6lMVLYM2@h@Hk_Hl,^*@PHS]n4,<50xFxv/N/Ub3wa,kt*8MZ*qXTUEC7)rnd.TkNTx4abW+vZ6Paar]:e`=>([P1))p<T3G*.;Bnb'A%b9u>tGx7"
+    "M:n&%/`hA8:0u%M^:AkL_fkLPxKHeO9nFRqhA85B5D5kn:i98`ipSnd0Fm9/90ov;JW$vbXNrXh_CN>eJ*ikh58Q3+km.EK>Ib.y#5Sa#.9'cS+P#cD[kr"
+    "#m9hUWjuVf:BNDsOJ`fhuohYuH&>*LDu5^kM-oWS+m6irWdL)rD9rJ#X]>mXMnCopZV8vT83&[ii4Rfw#UMZ^q,[$](%CYi6`W9_esOm;o(C`dbi&eHel`"
+    "-Y%p<c3'`ke3Vgf-q[DiuE.)QW%'vi0WVM:0C^.v9ZsZJrEf-,4(k3x9DVNqIq3LfMq2stAKCZcC#.xMM+dKr;*n6U9DhmQ1'AIc$AK;'^ftectc[;l%b>"
+    "Ii<B:rmsQ5wi/x(%nYaV_q`ABIXVuh';f-M#*UKH-O'Z'R2^Wr0-lgsWM^-dcqPr.W5b)r]*gR@AClU%R5:8H<GYEKp=2b/Xin5<%:lTlK>Z:j.q,q,RKc"
+    "Ra)l7Y&asog-V.65dfaLRrt8s5SNaJ6CeKFbX`rMoG's#w;)J7%L,)ZoJQigxLf8DOai)p`#nPma@1k<7xO9O(L&xAGdFJ-.qw35fNs@OLj[OW9T:T9w*k"
+    "4Ye3NkMI8HYMXFWhCQ3]vS@wnv:3uQ-.VG7%15NQ9>$#+g5Ayo'<<rGU#Hm/<*,dRQf'QGhfY[XU,(`aBNNX;dfM_0VJL]WjkUOM#0a#r.K`#XxV_O.]hb"
+    "/@pR)',*@Wr6[@oCI^&_S:.NdsRYp;C'eXcwJH8=54mp_YPwh5&0]K+pm)&G.ZJZlpC9_)wc))Y>HmN@=#v69`DsudwT&fOK3aeRTFgni7YbB,RZWANRrU"
+    "$)e^Jp)'mJ=,WgpBmM%3-DL[lMsA@jC9xh)HOTGwa@Boi&6kDqCg&S/-b`c.uD5$Tq<Z>Aab/__DA;BS<gV427u-4O9F%vQo.'j`kS^NIA$&rCepu=UE3p"
+    "Zh[.fiXV0l2FZbf6UVL=Djmf_G3FDUGvu&00cRSvb'dkhoh]0d)[Viyf/jKEA3)A:lo>ZFHU;HU0</spcJR#1<TFXC_qv8`aC8w++#(Q@%6>8e=#4k>sv:"
+    "fqDQH#5mGJO,6G4wpuedIvbJEJ1,93rKW2kt)(^BnQBOb_bKR3X(/N[S-+@0T#N$bYn03h5PPAL(<r`$NSX,1.B%2)IXexFZK%*5TG$2=ZL:,]eh#;.m#N"
+    "9^jU7@jk#T58ev5C'4LU;'130g3bgn2L@0'ZOvCqg:RgI+Zf)GMkJG+IpKG%7$;)I=<SrXktg_Ul.2_*1.s;$`_MI4'e$paY/Yc1*-@y9'1Fllvstw=&;I"
+    "D3A@W+<6H_(CWYQ&K@gYelN9_@32a'=X`HjlT#;c&auHs)@]kDy%t5FyCR^^XMTf%9r'0#,1im<:qR%pj5'.ViK8&c(]A-[k>g(&Rs`2>yoUT4Cc0ZCjj@"
+    ":thI,1aVAF*]Rl;h*h@L5OIt:t8(7e^Z=EDrtgYc#FFY$jm(tfa@;RKrOBUL#G8;XpJCr-Q4l)qHG`N[B'CnkE%5#x1JQ@OIO]D#]aJRvO,Cyg/AiDAPLW"
+    "]QaJ#QY6YTG:2%W/Ao>%Qv^Mk&+ekN,ABGS]C^)#f=--b3YDfibQcs1iV8<>9hP%L6vj5sHP;2/Bn5)[K5RDvbNeP8'^:_rKxC`*[NJT]W;6;;g*494JgS"
+    "Cl@Zq#Rucru':A5v8ptKSZ;q5G(Y[+6Q`*J%^S])ICWs0k%h,1>sDbIjDih`^y'MOnr7]@2>p>lQ0md0Ga@Tq_5XNR&W;`UI(5>[oNxg*OaBVO1*k]V^Ag"
+    ";B/%F7`KQ8`EaaBFrBj1Q8%0F+o*vEI21hBAmrH;m=0&9SDm+^9BhZ->R9(QUZv.^.<dhV,3[4$)Toq%=:RrFb80uAL)[OMmsmMJ]:axEU`>73_WXiwrf8"
+    "q(i[nF&&3=Q@@t),Xa1ylEr/%V]_L$F)R2y>4U[yQohY;8&dQZ:F`>fZ4.=2OBkb_VT[t82ln=eBOAU%pI6u-f4jOUoR__@F,_Q$$P<[)&PYunM.j^TSbp"
+    "cCGEgAEQwE)Rk'(i'pp='I%N84-F@#*awc^&Mt*,^(Ajv>oH_Yl6Xr[Dk%[vE/)&9UyN<B2Tll0gJHKemAw1qa3F[7-thP#7e,v^_`_^-(",
+    "XbS@TWKKH+DW*n=6-w<ToW3DS%uw/K=qQFlio1Z,+DSC$o;UgUXdYR_OhTv5ad6l'exPf3ugs-_onhSbGq,=JTld/IemLNZ`EOZd[JhgJ[a([+VnQyA;i#"
+    ";TVM[2gO$Y8dbXj<M;Qy306iDR'*6k64'eo$n@&LyaVNalGFF[1AOc+/LOuxhK:wotb^snUpx>1s.h>(--]():)enBSQ1I;LVMP^SZG1@ML5mc7t*ZIm$0"
+    "5xLm;8713ccUbO-CsH-HDpT&YL0f)%:Sn)G1_a%IGS'd/9p;3v&Xt4^/]`rRoXpDanL[IvJUPRXQ]tTAxA$CHQx%]hl,4fshNg(0pow[_>08ZwHG<5Uqjb"
+    "H:R'KKG)(,wgi'a`K$F&1.Z@tZ<481ry,HLG*:3y:9l5&tVRW]Kro30IQML1ati3jY5).$#@$vHb[^5tCN9KR8ZGoq^NF-R)oOO9L*RbAOm(N#sa8w_m&4"
+    "U-=5o6)kM/0Ot>#B`53H+^%:@ipDQmks=OX.0%SUtQhZ1yJGsxxu*w+wLGpW[4WvMlBj9VJk$*M%D[`T1h^.'M/lYMjTdws(j]N:HT2^hyp)h.NKODfb0B"
+    "My[%jS#,(h@J5iglg2rQ@<O/htv6&Uo/Zc<L0=3voF[^PV57KYHhp`lPit3pO29Wsg9*B[8e(5GE^C.hf]<&0;S<dI6TafpMUwA,%U3FCPxE4+4];&re&6"
+    "O&0sW<qHKE&CcwND`bNhDt-DaTlFU]+l@FX[hn.9:H^8r#w(D$>YM&^d-Kj&CvE4VmY(CY&B6>bDU>H$1o@]+=txp2m;PW<J&Lr2.c3/&gl8/S8#wn]vc2"
+    "fO_vF1_Sjli^=ea(ux8#V8Z3<Ne>q4S%e)X&v)C'cEQXOZnS@*3K8w-R7gRYi$`VKL'I;cZ_GWyK>H`GjQ60S#i#o&V4@9MmXj@HyLq'vqxtee&>km%>j8"
+    "nwC5NGnj%G4nWCy64p0rbe9-V(EBQ#ofYpGM:+Rs0.Fpde$S;vb*UWHD>-86lv^3$$Man]Hfy05lw<_K'SQG+r]*q[4s[('G3W6=RY+w=DA_Cgf#D4Z[SI"
+    "m$=(w&h,ip;-2kvv@osu*_arw7RQPjXJE(T]PVKNhm>9+7BRdaK:R*m#vl=H<;f_4eaGP$aa;`<e7SS[lv[]h4^2Sf@mbTHam._;ZZqt^HiBs3Drf9R9;d"
+    "%#%W7s,j/(<2[qhekGg-]@d*(+*F^A$sU-_Bf&0V5l^v-+$%dD^A):NX,+,974gw/5[r8=8<=`7yS/7Ij_rgcI7H;D6%9p&4Ria#M3S,.M*m(0(<1.<0bI"
+    "KEmoT6)_vpgk:2a#,=Ztr,H*`Wg=&-/fZ,w%]s'v'4cI:=h;'EAuW=wI,%dd&EjQA1Y0gP:XCpBf:C9]+oEs@6QCf)dqlQ6'>:,nX3NWxuE5[@0/_uY^Oa"
+    "R&k`(3LEv^>vt4o*JdRRDA7^<[B.],fT>uUsaT*yVY2oj2)tLGiZy<duoA)GZO;iXq=p'lJ[@0@IPu_oy.5fU[&1Vj@sjYL#2J4hvY#b$i%_6-ckHETfQ3"
+    "QZ&nFhiwj0W7QSy1ecF+i'C4FC[/Z-1ti/JqUicllaiYR.e.^>a4@x=^BLCv1:,,y=rL].S>WYxV:v.b#enUkm7G@TjqiV[8vh-5O^JAGY*Q4d8NXW0d@j"
+    "EK)`u)EaDpjJ_X`,;17+_*)8.';nml*ld3ikLv6.t-iO$jngkUMwj]&wMKp0:g[2Sd*'1I<Hptkwt#LC&16&D%Y#P`$>NXVWRPHKUwuy<Z],6j[JehmXv)"
+    "[HWX3')&0O916r@WdL^@:@%$/r]rNG[TiQ37oxQmx/@)Yhun_3;u=3%k&rpSw-$5511;xH_+-xTke3hmYM94:BvniTAyv-gKL=JbV5d(S&uGy*VVq%.J9Q"
+    "wJ=ql6#];o]rDHcUj=K*>#Wrw<N9oG*/%3[Ee^Z;B+Yy48wg9-B;=uvc$PK@,4AtAb6KjSw.GLI'JTbOfsb5^dHp/O8kSJH,cfb.2-kNNd]",
     0};
-#define DITI_SPIRV_SIZES_gemm_half 8013u, 15631u
+#define DITI_SPIRV_SIZES_gemm_half 8595u, 16810u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
     "n0C9%1VZI/$mF4TdelbGX1d,;IuT'`wLSKSa^>mj'J$_hg<4AkSuxvpmLEcH[OCATDi'%0pC[4>o_Vo5Hx1)WvM,cAr:N'okSTUPoq-0B=FYxeE-VGix6$"
     "R'AgkhONQQT&^dWtj,Tnu,*]oJij]jZ:C9`[2tq]6`^oAEpguI1I[rexE0#nf7v*0cUmw5aVeBmXV_A2bmhrxL<1R;/rGGYGWu-ExZ1^nl>/%YxOgdT(/+"

@@ -2,7 +2,7 @@
 // GEMM for GPUs without matrix units, see main().
 //   as it is: F32 arithmetic, and two other forms that share its epilogue: products with few rows, and the sum of a product's parts.
 //   HALF: F16 operands (F32 ones are rounded), products in pairs that are summed in F16 over a slice; a tile where that overflows is done
-//   again with F32 arithmetic. No convolutions.   N and all offsets and pitches are multiples of 4.
+//   again with F32 arithmetic.   N and all offsets and pitches are multiples of 4.
 // a workgroup of 16 x (size / 16) threads computes a tile of (size / 16 * ROWS) x (16 * COLUMNS),
 // from slices of STEP columns of K in shared memory; the next slice is loaded into registers while this one is computed.
 // Rows in shared memory are a cell longer than the slice, so that eight threads that read neighbouring rows hit all banks.
@@ -12,7 +12,6 @@
 #define HALVES
 #define INT8 false
 #define VECTOR true
-#define CONV false
 #define FORM 0u
 #define CELL f16vec4
 #else

@@ -24,6 +24,7 @@
 #define W_OK 2
 #else
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 #endif
 
@@ -61,6 +62,61 @@ static int exit_code_of(dit_result result) {
 
 /* A path that cannot be written is an output's fault, memory that runs out while it is written is not. */
 static int exit_code_of_writing(int why) { return why == ENOMEM ? EXIT_MEMORY : EXIT_OUTPUT; }
+
+/* ---- Threads that dit may compile kernels with: dit_worker.run, as many as there are processors beside the caller's
+ * ---- */
+
+typedef struct lent_task {
+    void (*task)(void *arg);
+    void *arg;
+} lent_task;
+
+#ifdef _WIN32
+static volatile LONG lent_threads;
+static int count_lent(int change) { return (int)InterlockedExchangeAdd(&lent_threads, change) + change; }
+static int count_processors(void) {
+    SYSTEM_INFO info;
+    GetSystemInfo(&info);
+    return (int)info.dwNumberOfProcessors;
+}
+static unsigned __stdcall run_lent(void *memory) {
+#else
+static int lent_threads;
+static int count_lent(int change) { return __atomic_add_fetch(&lent_threads, change, __ATOMIC_ACQ_REL); }
+static int count_processors(void) { return (int)sysconf(_SC_NPROCESSORS_ONLN); }
+static void *run_lent(void *memory) {
+#endif
+    lent_task lent = *(lent_task *)memory;
+    free(memory);
+    lent.task(lent.arg);
+    count_lent(-1);
+    return 0;
+}
+
+static bool start_thread(lent_task *lent) {
+#ifdef _WIN32
+    uintptr_t thread = _beginthreadex(NULL, 0, run_lent, lent, 0, NULL);
+    return thread && CloseHandle((HANDLE)thread);
+#else
+    pthread_t thread;
+    return pthread_create(&thread, NULL, run_lent, lent) == 0 && pthread_detach(thread) == 0;
+#endif
+}
+
+static inline bool lend_thread(void (*task)(void *arg), void *arg, void *user) {
+    lent_task *lent = (lent_task *)malloc(sizeof *lent);
+    bool lends = count_lent(1) < count_processors() && lent;
+    (void)user;
+    if (lends) {
+        lent->task = task;
+        lent->arg = arg;
+        lends = start_thread(lent);
+    }
+    if (lends) return true;
+    count_lent(-1);
+    free(lent);
+    return false;
+}
 
 /* ---- Paths ---- */
 

@@ -946,6 +946,7 @@ static int open_context(app *a) {
     if (a->o.quiet) desc.logger.func = NULL;
     desc.progress.func = on_progress;
     desc.progress.user = a;
+    desc.worker.run = lend_thread;
     desc.device_memory_limit = a->r.device_memory;
     desc.cache = a->cache;
     desc.cache_size = a->cache_size;

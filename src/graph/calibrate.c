@@ -198,3 +198,74 @@ DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err)
              (double)speed.launch_us);
     return DIT_OK;
 }
+
+/* --- attention, which has two kernels on devices with VK_NV_cooperative_matrix2 --- */
+
+#define DITI_CALIBRATE_ATTENTION_GAIN                                                                                  \
+    1.1 /* attention_coop2 has to be so much faster, so that noise decides nothing                                     \
+         */
+
+/* Heads of the two widths that most models have. */
+static void diti_calibrate_attention_emit(diti_graph *graph, uint32_t rows) {
+    static const uint32_t dims[] = {64, 128};
+    size_t i;
+    for (i = 0; i < DITI_COUNT(dims); i++) {
+        diti_attention_desc desc = DITI_ZERO;
+        diti_tensor qkv[3];
+        uint32_t t;
+        desc.heads = 16;
+        desc.head_dim = dims[i];
+        desc.scale = 0.1f;
+        desc.name = "measured attention";
+        for (t = 0; t < 3; t++)
+            qkv[t] = diti_tensor_state(graph, DITI_F16, rows, desc.heads * dims[i], "measured operand");
+        diti_attention(graph, qkv[0], qkv[1], qkv[2], &desc);
+    }
+}
+
+static dit_result diti_calibrate_attention(diti_device *device, uint32_t which, double *us, dit_error *err) {
+    const uint32_t used = device->coop_attention;
+    diti_graph graph;
+    dit_result result;
+    device->coop_attention = which;
+    diti_graph_init(&graph, device);
+    graph.candidate = 1;
+    graph.slice_us = 500000; /* not cut */
+    diti_graph_segment(&graph, "begin", false);
+    diti_graph_segment(&graph, "measured", false);
+    diti_calibrate_attention_emit(&graph, device->software ? 64 : 2048);
+    result = graph.error.result;
+    if (result < 0 && err) *err = graph.error;
+    if (result >= 0) result = diti_calibrate_run(&graph, device->software ? 1 : 2 * DITI_CALIBRATE_RUNS, us, err);
+    diti_graph_free(&graph);
+    device->coop_attention = used;
+    return result;
+}
+
+/* The answer is kept among the tuned choices of the cache blob: both kernels have results of their own, so that a
+   device should not change its mind. What cannot be measured is left to VK_KHR_cooperative_matrix. */
+DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_error *err) {
+    const uint64_t parts[2] = {device->proof_key, diti_hash("faster attention", 16)},
+                   key = diti_hash(parts, sizeof parts);
+    dit_error error = DITI_ZERO;
+    dit_result result = DIT_OK;
+    uint32_t choice = 1;
+    double us[2] = {0, 0};
+    if (device->coop_attention != 2 || !device->coop_attention_khr || device->is_cpu) return DIT_OK;
+    if (!diti_tuned_find(device, key, &choice) && !(device->feigned.us_per_gflop > 0)) {
+        result = diti_calibrate_attention(device, 1, &us[0], &error);
+        if (result >= 0) result = diti_calibrate_attention(device, 2, &us[1], &error);
+        if (result >= 0) choice = us[1] * DITI_CALIBRATE_ATTENTION_GAIN < us[0] ? 2 : 1;
+        if (result >= 0 && !diti_tuned_put(device, key, choice))
+            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for what was measured");
+    }
+    if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
+        if (err) *err = error;
+        return result;
+    }
+    device->coop_attention = choice == 2 ? 2 : 1;
+    diti_log(&device->env, DITI_LOG_INFO, "device %u, %s: attention on the matrices of VK_%s (%.0f us, %.0f us)",
+             device->ordinal, device->info.name, choice == 2 ? "NV_cooperative_matrix2" : "KHR_cooperative_matrix",
+             us[0], us[1]);
+    return DIT_OK;
+}

@@ -11,7 +11,8 @@ typedef struct diti_attention_matrix {
     diti_coop_shape shape8;
     uint32_t lanes, subgroups, queries, keys, padded; /* queries of a subgroup */
     uint32_t share;                                   /* subgroups that have the same queries */
-    bool registers;                                   /* scores stay in them: attention_coop2.comp */
+    bool pairs;     /* registers have room for two matrices of queries, so that one of keys or values serves twice */
+    bool registers; /* scores stay in them: attention_coop2.comp */
 } diti_attention_matrix;
 
 static uint32_t diti_attention_larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -29,15 +30,22 @@ static bool diti_attention_matrix_begin(const diti_device *device, uint32_t head
                                         diti_attention_matrix *out) {
     const diti_coop *coop = &device->coop;
     diti_coop_shape *s = &out->shape;
+    uint32_t channels;
     memset(out, 0, sizeof *out);
-    if (!device->coop_attention || device->rung < DITI_RUNG_COOP || head_dim % 8 || head_dim > 256) return false;
-    out->registers = device->coop_attention == 2 && !int8;
+    if (!device->coop_attention || device->rung < DITI_RUNG_COOP || head_dim % 8 || head_dim > (int8 ? 256 : 512))
+        return false;
+    out->registers = device->coop_attention == 2 && !int8 && head_dim <= 256;
+    if (!out->registers && !int8 && !device->coop_attention_khr) return false;
     *s = out->registers ? coop->flexible[DITI_COOP_F16] : coop->subgroup_shape[DITI_COOP_F16];
     out->shape8 = diti_attention_shape8(device);
     out->lanes = coop->subgroup;
     out->share = 1;
+    out->pairs =
+        out->registers ? head_dim <= 80 && device->portions->queries >= 16 : head_dim <= device->portions->pair_heads;
+    channels = out->pairs ? device->portions->pair_channels : device->portions->channels;
     if (!out->registers && !device->is_cpu)
-        while (out->share < 8 && head_dim > device->portions->channels * out->share) out->share *= 2;
+        while (out->share < 8 && head_dim > channels * out->share) out->share *= 2;
+    if (!device->is_cpu && !out->registers && head_dim > channels * out->share) return false;
     out->padded =
         s->m ? diti_attention_pad(head_dim, out->share * diti_attention_larger(diti_attention_larger(s->n, s->k), 8))
              : 0;
@@ -59,14 +67,20 @@ static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
     return a->registers ? bytes : bytes + a->share * rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
+/* Of a subgroup, where there are many. */
+static uint32_t diti_attention_most_queries(const diti_device *device, const diti_attention_matrix *a) {
+    if (device->is_cpu) return a->shape.m;
+    return (a->pairs ? 2 : 1) * diti_attention_larger(a->shape.m, device->portions->queries);
+}
+
 /* As many queries as one workgroup should have: keys and values pass by once for all of them. Candidates: the other
    size of workgroup, or of a subgroup's part. */
 static void diti_attention_matrix_rows(const diti_device *device, uint32_t queries, uint32_t candidate,
                                        diti_attention_matrix *a) {
     uint32_t wanted = (queries > 512) != (candidate == 1) ? 128 : 64, m = a->shape.m, least = device->portions->queries;
     uint32_t simds = 2; /* of a compute unit of AMD's, on which a workgroup's waves are spread */
-    bool deep = (a->padded <= 80 && queries > 512 && least >= 16) != (candidate == 2);
-    a->queries = diti_attention_larger(m, device->is_cpu ? 1 : deep ? 2 * least : least);
+    bool pairs = (a->pairs && queries > 512) != (candidate == 2);
+    a->queries = device->is_cpu ? m : pairs ? 2 * diti_attention_larger(m, least) : diti_attention_larger(m, least);
     a->subgroups = device->is_cpu ? 1 : diti_attention_larger(wanted / a->queries, 1) * a->share;
     while (a->subgroups > a->share && a->subgroups * a->lanes > device->limits.group_invocations) a->subgroups /= 2;
     if (device->limits.registers && device->portions->registers && !device->is_cpu)
@@ -77,7 +91,9 @@ static void diti_attention_matrix_rows(const diti_device *device, uint32_t queri
 /* Tiles of keys: the same for all shapes with such heads. Drivers of processors compile each product apart, and slowly.
  */
 static bool diti_attention_matrix_keys(const diti_device *device, diti_attention_matrix *a) {
-    uint32_t least = diti_attention_larger(a->shape.m, diti_attention_larger(a->shape.n, a->shape.k));
+    uint32_t fewest = diti_attention_larger(a->shape.m, diti_attention_larger(a->shape.n, a->shape.k)), least = fewest;
+    diti_attention_matrix one;
+    if (fewest < 8) fewest = 8;
     if (a->registers) {
         least = diti_attention_larger(least, device->is_cpu ? a->queries : 32);
     } else {
@@ -86,6 +102,11 @@ static bool diti_attention_matrix_keys(const diti_device *device, diti_attention
     a->keys = diti_attention_larger(least, device->is_cpu ? 8 : a->registers ? 64 : 32);
     if (device->portions->queries < 16 && !a->registers && !device->is_cpu)
         a->keys = a->padded / a->share > 32 || a->padded > 128 ? 16 : 32;
+    one = *a;
+    one.subgroups = a->share;
+    one.queries = diti_attention_most_queries(device, a);
+    while (!a->registers && one.keys >= 2 * fewest && diti_attention_matrix_bytes(&one) > device->limits.shared_bytes)
+        a->keys = one.keys /= 2; /* not even one set of queries fits beside so many */
     while (a->subgroups > a->share && diti_attention_matrix_bytes(a) > device->limits.shared_bytes) a->subgroups /= 2;
     return diti_attention_matrix_bytes(a) <= device->limits.shared_bytes;
 }
@@ -108,7 +129,7 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     c[3] = a.shape.k;
     c[4] = a.registers ? 1 : a.queries / a.shape.m;
     c[5] = a.keys;
-    c[6] = a.shape8.m ? a.shape8.k : 32;
+    c[6] = int8 ? a.shape8.k : a.shape.k;
     c[7] = int8 ? diti_attention_int8_head(device, head_dim) : 0;
     c[8] = a.share;
     c[9] = a.keys / a.shape.n;

@@ -224,7 +224,7 @@ static void diti_gemm_coop_choose(const diti_device *device, bool i8, diti_gemm_
                      coop->workgroup_shape[DITI_COOP_S8].m;
     bool bf16 = !coop->subgroup_shape[DITI_COOP_F16].m;
     out->floats = diti_gemm_fragment(device, bf16 ? DITI_COOP_BF16 : DITI_COOP_F16, workgroup);
-    out->bytes = diti_gemm_fragment(device, DITI_COOP_S8, workgroup);
+    out->bytes = i8 ? diti_gemm_fragment(device, DITI_COOP_S8, workgroup) : out->floats; /* which are real ones, too */
     out->shape = i8 ? out->bytes : out->floats;
     out->threads = workgroup ? coop->workgroup_threads : coop->subgroup;
     out->scope = workgroup ? DITI_GEMM_WORKGROUP : DITI_GEMM_SUBGROUP;
@@ -327,8 +327,9 @@ static void diti_gemm_choose_tiles(const diti_graph *graph, const diti_gemm *gem
     const diti_device *device = graph->device;
     bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8, vector = diti_gemm_is_vector(graph, gemm);
     bool few = gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image;
-    bool half = !i8 && vector && !gemm->image && diti_class_is_used(device, DITI_CLASS_HALF);
-    if (graph->guards && diti_gemm_format(graph, gemm->x) == DITI_F32) half = false; /* might not fit */
+    bool half = !i8 && vector && diti_class_is_used(device, DITI_CLASS_HALF);
+    if ((graph->guards || gemm->image) && diti_gemm_format(graph, gemm->x) == DITI_F32)
+        half = false; /* might not fit */
     if (gemm->parts > 1) {
         diti_gemm_tiles_reduce(out);
         return;

@@ -34,17 +34,21 @@ static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
 
 /* --- pipelines: each distinct one is compiled once, by the caller and the threads that a worker lends --- */
 
-#define DITI_PLAN_THREADS 7u /* most that are lent */
+#define DITI_PLAN_THREADS 7u        /* most that are lent */
+#define DITI_PLAN_NAP_NS 1000000ull /* how long the caller sleeps before it looks whether they are done */
 
 typedef struct diti_plan_compile {
     diti_plan *plan;
     uint32_t *distinct; /* plan dispatches with pipelines that differ */
-    uint32_t count, next;
-    int lock;    /* guards next, helping, result, error and failed */
-    int helping; /* atomic: tasks of the worker that have not ended */
+    uint32_t count;
+    VkSemaphore never; /* never signalled: to wait for it with a time-out is how the caller sleeps */
+    int lock;          /* guards all that follows; held for a few instructions */
+    uint32_t next;     /* of distinct, which threads take in order */
+    uint32_t done, helped;
+    bool stopped; /* nothing more is taken */
     dit_result result;
     dit_error error;
-    uint32_t failed; /* the dispatch that error is about */
+    uint32_t failed; /* of distinct, the one that result and error are about */
 } diti_plan_compile;
 
 static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dispatch) {
@@ -65,7 +69,8 @@ static uint32_t diti_plan_find_distinct(const diti_plan_compile *work, uint32_t 
     return i;
 }
 
-/* Compiles one more; false when there is none left or something failed. */
+/* Compiles one more; false when nothing is left to take. Of several pipelines that fail the first in order is told
+   about, and so no result depends on which thread was faster: all before one that failed were taken before it. */
 static bool diti_plan_compile_next(diti_plan_compile *work) {
     diti_plan_dispatch *dispatch;
     const diti_dispatch *source;
@@ -73,7 +78,7 @@ static bool diti_plan_compile_next(diti_plan_compile *work) {
     dit_result result;
     uint32_t mine;
     diti_lock(&work->lock);
-    mine = work->result == DIT_OK && work->next < work->count ? work->next++ : UINT32_MAX;
+    mine = !work->stopped && work->next < work->count ? work->next++ : UINT32_MAX;
     diti_unlock(&work->lock);
     if (mine == UINT32_MAX) return false;
     dispatch = &work->plan->dispatches[work->distinct[mine]];
@@ -81,49 +86,76 @@ static bool diti_plan_compile_next(diti_plan_compile *work) {
     result = diti_pipeline_get(work->plan->device, source->module, source->constants, source->constant_count,
                                &dispatch->pipeline, &error);
     diti_lock(&work->lock);
-    if (result < 0 && work->result == DIT_OK) {
+    work->done++;
+    if (result < 0 && (work->result == DIT_OK || mine < work->failed)) {
         work->result = result;
         work->error = error;
-        work->failed = work->distinct[mine];
+        work->failed = mine;
+        work->stopped = true;
     }
     diti_unlock(&work->lock);
     return result >= 0;
-}
-
-static void diti_plan_count_helpers(diti_plan_compile *work, int change) {
-    diti_lock(&work->lock);
-    diti_atomic_store(&work->helping, work->helping + change);
-    diti_unlock(&work->lock);
 }
 
 static void diti_plan_compile_task(void *arg) {
     diti_plan_compile *work = (diti_plan_compile *)arg;
     while (diti_plan_compile_next(work)) {
     }
-    diti_plan_count_helpers(work, -1);
+    diti_lock(&work->lock);
+    work->helped++;
+    diti_unlock(&work->lock);
+}
+
+/* False: the application has had enough. */
+static bool diti_plan_compile_tell(diti_plan_compile *work, const dit_progress *progress) {
+    uint32_t done;
+    diti_lock(&work->lock);
+    done = work->done;
+    diti_unlock(&work->lock);
+    if (!progress || !progress->func || progress->func("preparing kernels", done, work->count, progress->user))
+        return true;
+    diti_lock(&work->lock);
+    work->stopped = true;
+    diti_unlock(&work->lock);
+    return false;
+}
+
+/* Sleeps until the lent threads have ended what they took. */
+static bool diti_plan_compile_wait(diti_plan_compile *work, uint32_t lent, const dit_progress *progress) {
+    uint32_t helped, done, told = UINT32_MAX;
+    bool wanted = true;
+    for (;;) {
+        diti_lock(&work->lock); /* who counted last has let go of it then */
+        helped = work->helped;
+        done = work->done;
+        diti_unlock(&work->lock);
+        if (wanted && done != told) wanted = diti_plan_compile_tell(work, progress);
+        told = done;
+        if (helped == lent) return wanted;
+        diti_timeline_wait(work->plan->device, work->never, 1, DITI_PLAN_NAP_NS, NULL);
+    }
+}
+
+/* Hands out tasks until the worker refuses. */
+static uint32_t diti_plan_compile_lend(diti_plan_compile *work, const dit_worker *worker) {
+    uint32_t lent = 0;
+    if (!worker || !worker->run || work->count < 2 ||
+        diti_timeline_create(work->plan->device, &work->never, NULL) != DIT_OK)
+        return 0;
+    while (lent < DITI_PLAN_THREADS && lent + 1 < work->count &&
+           worker->run(diti_plan_compile_task, work, worker->user))
+        lent++;
+    return lent;
 }
 
 static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worker *worker, const dit_progress *progress,
                                         dit_error *err) {
+    uint32_t lent = diti_plan_compile_lend(work, worker);
     bool wanted = true;
-    uint32_t lent;
-    for (lent = 0; worker && worker->run && lent < DITI_PLAN_THREADS && lent + 1 < work->count; lent++) {
-        diti_plan_count_helpers(work, 1);
-        if (worker->run(diti_plan_compile_task, work, worker->user)) continue;
-        diti_plan_count_helpers(work, -1);
-        break;
-    }
-    while (wanted && diti_plan_compile_next(work)) {
-        if (progress && progress->func)
-            wanted = progress->func("preparing kernels", work->next, work->count, progress->user);
-    }
-    diti_lock(&work->lock);
-    if (!wanted) work->result = work->result == DIT_OK ? DIT_CANCELLED : work->result;
-    diti_unlock(&work->lock);
-    while (diti_atomic_load(&work->helping)) { /* the last compilations of lent threads */
-    }
-    diti_lock(&work->lock); /* who counted down last has let go of it */
-    diti_unlock(&work->lock);
+    while (wanted && diti_plan_compile_next(work)) wanted = diti_plan_compile_tell(work, progress);
+    if (lent && !diti_plan_compile_wait(work, lent, wanted ? progress : NULL)) wanted = false;
+    diti_destroy_Semaphore(work->plan->device, work->never);
+    if (!wanted && work->result == DIT_OK) work->result = DIT_CANCELLED;
     if (work->result < 0 && err) *err = work->error;
     return work->result;
 }
@@ -153,7 +185,7 @@ static diti_class diti_plan_class(const diti_device *device, const diti_dispatch
    is only being measured is given up alone. */
 static bool diti_plan_descend(diti_plan *plan, const diti_plan_compile *work, uint32_t candidate) {
     diti_device *device = plan->device;
-    diti_class which = diti_plan_class(device, diti_plan_source(plan, work->failed));
+    diti_class which = diti_plan_class(device, diti_plan_source(plan, work->distinct[work->failed]));
     if (work->result != DIT_ERROR_VULKAN || candidate > 1 || which == DITI_CLASSES ||
         (which == DITI_CLASS_FP16 && device->has_peers))
         return false;
@@ -171,7 +203,7 @@ static bool diti_plan_descend(diti_plan *plan, const diti_plan_compile *work, ui
 static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph, const dit_progress *progress,
                                              dit_error *err) {
     diti_plan_compile work = DITI_ZERO;
-    uint64_t before = plan->device->pipelines_compiled;
+    uint64_t before = diti_pipelines_compiled(plan->device);
     dit_result result;
     uint32_t i;
     work.plan = plan;
@@ -186,7 +218,7 @@ static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph,
         plan->dispatches[i].pipeline = plan->dispatches[work.distinct[diti_plan_find_distinct(&work, i)]].pipeline;
     }
     diti_free(&plan->device->env, work.distinct);
-    plan->counters.pipelines = plan->device->pipelines_compiled - before;
+    plan->counters.pipelines = diti_pipelines_compiled(plan->device) - before;
     return result;
 }
 

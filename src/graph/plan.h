@@ -259,4 +259,6 @@ DIT_INTERNAL dit_result diti_tune_run(diti_graph *graph, const dit_progress *pro
 /* Finds the device's speed, unless it is calibrated on its rung. Where the device is allowed too little memory for
    that, the guess stays. */
 DIT_INTERNAL dit_result diti_device_measure(diti_device *device, dit_error *err);
+/* Where a device has both kinds of matrices for attention: keeps those that proved faster, or measures which do. */
+DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_error *err);
 #endif

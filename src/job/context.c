@@ -13,6 +13,7 @@ static bool diti_context_has_proved(const dit_context *context, diti_device *dev
         device->coop_i8 = same->coop_i8;
         device->dot = same->dot;
         device->coop_attention = same->coop_attention;
+        device->coop_attention_khr = same->coop_attention_khr;
         device->coop_attention_i8 = same->coop_attention_i8;
         device->half_attention = same->half_attention;
         device->dot_attention = same->dot_attention;

@@ -89,26 +89,37 @@ static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *
     dit_result result;
     device->rung = rung;
     device->team = 0; /* which is a class of its own */
-    result = diti_selftest_products(device, false, rung == DITI_RUNG_FP16, agrees, err);
+    result = diti_selftest_products(device, false, rung == DITI_RUNG_FP16 || rung == DITI_RUNG_HALF, agrees, err);
     device->rung = used;
     device->team = team;
     return result;
 }
 
-/* Heads that leave something over, and those that most models have. */
-static dit_result diti_selftest_attention(diti_device *device, bool int8, bool *agrees, dit_error *err) {
-    static const uint32_t dims[] = {72, 64, 128};
+/* Heads that leave something over, those that most models have, and those of autoencoders. */
+static dit_result diti_selftest_attention(diti_device *device, bool int8, bool wide, bool *agrees, dit_error *err) {
+    static const uint32_t dims[] = {72, 64, 128, 512};
     uint32_t i;
     dit_result result = DIT_OK;
     if (device->is_cpu) return diti_probe_attention(device, int8, 24, agrees, err);
-    for (i = 0, *agrees = true; i < DITI_COUNT(dims) && result >= 0 && *agrees; i++)
+    for (i = 0, *agrees = true; i < DITI_COUNT(dims) - !wide && result >= 0 && *agrees; i++)
         result = diti_probe_attention(device, int8, dims[i], agrees, err);
     return result;
 }
 
-static dit_result diti_selftest_run(diti_device *device, diti_class which, bool *agrees, dit_error *err) {
-    uint32_t coop = device->coop_attention;
+/* Without matrices, or with those of VK_KHR_cooperative_matrix, although the device may use others. */
+static dit_result diti_selftest_attention_of(diti_device *device, uint32_t coop, bool *agrees, dit_error *err) {
+    const uint32_t used = device->coop_attention;
+    const bool khr = device->coop_attention_khr;
     dit_result result;
+    device->coop_attention = coop;
+    device->coop_attention_khr = coop == 1;
+    result = diti_selftest_attention(device, false, coop == 1, agrees, err);
+    device->coop_attention = used;
+    device->coop_attention_khr = khr;
+    return result;
+}
+
+static dit_result diti_selftest_run(diti_device *device, diti_class which, bool *agrees, dit_error *err) {
     switch (which) {
     case DITI_CLASS_COOP2: return diti_selftest_rung(device, DITI_RUNG_COOP2, agrees, err);
     case DITI_CLASS_COOP: return diti_selftest_rung(device, DITI_RUNG_COOP, agrees, err);
@@ -118,17 +129,14 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, bool 
     case DITI_CLASS_COOP_I8:
     case DITI_CLASS_DOT: return diti_selftest_products(device, true, false, agrees, err);
     case DITI_CLASS_BROADCAST: return diti_selftest_products(device, false, true, agrees, err);
-    case DITI_CLASS_COOP2_ATTENTION:
-    case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention(device, false, agrees, err);
-    case DITI_CLASS_HALF_ATTENTION:
-        device->coop_attention = 0;
-        result = diti_selftest_attention(device, false, agrees, err);
-        device->coop_attention = coop;
-        return result;
+    case DITI_CLASS_COOP2_ATTENTION: return diti_selftest_attention(device, false, false, agrees, err);
+    case DITI_CLASS_COOP_ATTENTION: return diti_selftest_attention_of(device, 1, agrees, err);
+    case DITI_CLASS_HALF_ATTENTION: return diti_selftest_attention_of(device, 0, agrees, err);
     case DITI_CLASS_COOP_ATTENTION_I8:
     case DITI_CLASS_DOT_ATTENTION:
         *agrees = true;
-        return diti_attention_int8_head(device, 64) ? diti_selftest_attention(device, true, agrees, err) : DIT_OK;
+        return diti_attention_int8_head(device, 64) ? diti_selftest_attention(device, true, false, agrees, err)
+                                                    : DIT_OK;
     case DITI_CLASSES: break;
     }
     return diti_selftest_rung(device, DITI_RUNG_BASE, agrees, err);
@@ -252,5 +260,6 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
     if (result < 0) return result;
     diti_class_describe(device, device->dropped);
     diti_log(&context->env, DITI_LOG_INFO, "device %s, rung %s", device->info.name, device->info.rung);
-    return diti_device_measure(device, err);
+    result = diti_device_measure(device, err);
+    return result < 0 ? result : diti_device_choose_attention(device, err);
 }

@@ -105,6 +105,10 @@ static void diti_coop_limits(const diti_vk_api *vk, VkPhysicalDevice physical, d
     coop->workgroup_reserved = limits.bits[2];
 }
 
+DIT_INTERNAL void diti_coop_leave(diti_coop *coop, int type) {
+    coop->subgroup_shape[type].m = coop->flexible[type].m = coop->workgroup_shape[type].m = 0;
+}
+
 DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
                                        const diti_features *features, bool quirks, diti_coop *out, dit_error *err) {
     diti_identity id = DITI_ZERO;
@@ -125,31 +129,18 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
     result = diti_coop_list(env, vk, physical, false, out, err);
     if (result >= 0 && flexible) result = diti_coop_list(env, vk, physical, true, out, err);
     if (!features->has[DITI_FEATURE_COOP_WORKGROUP]) memset(out->workgroup_shape, 0, sizeof out->workgroup_shape);
-    if (!features->has[DITI_FEATURE_INT8]) {
-        out->subgroup_shape[DITI_COOP_S8].m = out->flexible[DITI_COOP_S8].m = 0;
-        out->workgroup_shape[DITI_COOP_S8].m = 0;
-    }
-    if (!features->has[DITI_FEATURE_BF16]) {
-        out->subgroup_shape[DITI_COOP_BF16].m = out->flexible[DITI_COOP_BF16].m = 0;
-        out->workgroup_shape[DITI_COOP_BF16].m = 0;
-    }
+    if (!features->has[DITI_FEATURE_INT8]) diti_coop_leave(out, DITI_COOP_S8);
+    if (!features->has[DITI_FEATURE_BF16]) diti_coop_leave(out, DITI_COOP_BF16);
     out->reductions = features->has[DITI_FEATURE_COOP_REDUCTIONS];
     out->conversions = features->has[DITI_FEATURE_COOP_CONVERSIONS];
     out->per_element = features->has[DITI_FEATURE_COOP_PER_ELEMENT];
     return result;
 }
 
-/* One module multiplies halves and bytes, and declares matrices of both. */
-static bool diti_coop_serves(const diti_coop_shape *shapes) {
-    return shapes[DITI_COOP_F16].m && shapes[DITI_COOP_S8].m;
-}
-
-DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks,
-                                         bool unverified) {
-    if (diti_coop_serves(coop->subgroup_shape) && diti_coop_serves(coop->flexible)) return DITI_RUNG_COOP2;
-    if (diti_coop_serves(coop->subgroup_shape)) return DITI_RUNG_COOP;
-    if (coop->subgroup_shape[DITI_COOP_BF16].m && coop->subgroup_shape[DITI_COOP_S8].m && unverified)
-        return DITI_RUNG_COOP;
+DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks) {
+    if (coop->subgroup_shape[DITI_COOP_F16].m)
+        return coop->flexible[DITI_COOP_F16].m ? DITI_RUNG_COOP2 : DITI_RUNG_COOP;
+    if (coop->subgroup_shape[DITI_COOP_BF16].m) return DITI_RUNG_COOP;
     if (!features->has[DITI_FEATURE_FP16]) return DITI_RUNG_BASE;
     return quirks & DITI_QUIRK_SLOW_HALF ? DITI_RUNG_FP16 : DITI_RUNG_HALF;
 }

@@ -134,7 +134,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
     device->team = diti_device_team(device, &id);
     quirks = obeys ? diti_quirks(&id, UINT32_MAX, &why) : 0;
     device->small_tiles = (quirks & DITI_QUIRK_SMALL_TILES) != 0;
-    device->rung = diti_rung_highest(&device->features, &device->coop, quirks, device->unverified);
+    device->rung = diti_rung_highest(&device->features, &device->coop, quirks);
     if (!diti_override_text(overrides, "rung", wanted, sizeof wanted)) {
         if (device->is_cpu) device->rung = DITI_RUNG_BASE;
         return DIT_OK;
@@ -233,6 +233,7 @@ static void diti_device_settle(diti_device *device, const char *overrides, uint3
     device->coop_i8 =
         device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m && coop->subgroup_shape[DITI_COOP_S8].m;
     device->coop_attention = diti_device_coop_attention(device);
+    device->coop_attention_khr = device->rung >= DITI_RUNG_COOP && coop->subgroup_shape[DITI_COOP_F16].m;
     device->coop_attention_i8 = device->coop_attention > 0;
     device->half_attention = device->rung == DITI_RUNG_HALF || (device->rung > DITI_RUNG_HALF && !device->is_cpu);
     if (device->has_dot) device->dot = diti_override_number(overrides, "dot", diti_device_dot_is_fast(device)) != 0;
@@ -294,6 +295,8 @@ static dit_result diti_device_describe(diti_device *device, const dit_context_de
         result =
             diti_coop_find(&device->env, &device->vk, device->physical, &device->features, quirks, &device->coop, err);
     if (result < 0) return result;
+    if (!diti_override_number(desc->overrides, "int8_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_S8);
+    if (!diti_override_number(desc->overrides, "half_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_F16);
     diti_memory_init(device, desc->device_memory_limit);
     result = diti_device_rung(device, desc->overrides, err);
     if (result < 0) return result;

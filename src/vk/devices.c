@@ -38,8 +38,8 @@ static void diti_candidate_rung(const diti_vk_api *vk, const diti_features *feat
     diti_rung rung;
     diti_identify(vk, out->physical, &id);
     quirks = diti_quirks(&id, UINT32_MAX, &why);
-    rung = diti_rung_highest(features, &none, quirks, false);
-    if (features->has[DITI_FEATURE_COOP] && features->has[DITI_FEATURE_INT8] && !(quirks & DITI_QUIRK_NO_MATRICES))
+    rung = diti_rung_highest(features, &none, quirks);
+    if (features->has[DITI_FEATURE_COOP] && !(quirks & DITI_QUIRK_NO_MATRICES))
         rung = features->has[DITI_FEATURE_COOP_FLEXIBLE] ? DITI_RUNG_COOP2 : DITI_RUNG_COOP;
     diti_format(out->info.rung, sizeof out->info.rung, "%s%s", rung >= DITI_RUNG_COOP ? "up to " : "",
                 diti_rung_name(rung));

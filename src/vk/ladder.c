@@ -33,7 +33,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
     case DITI_CLASS_DOT: return device->dot;
     case DITI_CLASS_BROADCAST: return device->team != 0;
     case DITI_CLASS_COOP2_ATTENTION: return matrices && device->coop_attention == 2;
-    case DITI_CLASS_COOP_ATTENTION: return matrices && device->coop_attention == 1;
+    case DITI_CLASS_COOP_ATTENTION: return matrices && device->coop_attention_khr;
     case DITI_CLASS_HALF_ATTENTION: return device->half_attention;
     case DITI_CLASS_COOP_ATTENTION_I8: return matrices && device->coop_attention && device->coop_attention_i8;
     case DITI_CLASS_DOT_ATTENTION: return !device->coop_attention && device->dot_attention;
@@ -44,7 +44,7 @@ DIT_INTERNAL bool diti_class_is_used(const diti_device *device, diti_class which
 
 static void diti_class_leave_matrices(diti_device *device) {
     device->rung = DITI_RUNG_HALF;
-    device->coop_convolutions = device->coop_i8 = device->coop_attention_i8 = false;
+    device->coop_convolutions = device->coop_i8 = device->coop_attention_khr = device->coop_attention_i8 = false;
     device->coop_attention = 0;
     if (!device->half_products) diti_class_drop(device, DITI_CLASS_HALF);
 }
@@ -54,7 +54,7 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which) {
     case DITI_CLASS_COOP2:
         if (device->rung < DITI_RUNG_COOP2) break;
         device->rung = DITI_RUNG_COOP;
-        if (device->coop_attention == 2) device->coop_attention = 1;
+        if (device->coop_attention == 2) device->coop_attention = device->coop_attention_khr ? 1 : 0;
         if (!device->coop.subgroup_shape[DITI_COOP_F16].m) diti_class_leave_matrices(device);
         break;
     case DITI_CLASS_COOP:
@@ -77,9 +77,12 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which) {
     case DITI_CLASS_DOT: device->dot = device->dot_attention = false; break;
     case DITI_CLASS_BROADCAST: device->team = 0; break;
     case DITI_CLASS_COOP2_ATTENTION:
-        if (device->coop_attention == 2) device->coop_attention = 1;
+        if (device->coop_attention == 2) device->coop_attention = device->coop_attention_khr ? 1 : 0;
         break;
-    case DITI_CLASS_COOP_ATTENTION: device->coop_attention = 0; break;
+    case DITI_CLASS_COOP_ATTENTION:
+        device->coop_attention_khr = false;
+        if (device->coop_attention == 1) device->coop_attention = 0;
+        break;
     case DITI_CLASS_HALF_ATTENTION: device->half_attention = false; break;
     case DITI_CLASS_COOP_ATTENTION_I8: device->coop_attention_i8 = false; break;
     case DITI_CLASS_DOT_ATTENTION: device->dot_attention = false; break;

@@ -2,9 +2,9 @@
 
 /* desc->overrides: "key=value,key=value". Numbers take K, M and G (powers of 1024). */
 static const char *const diti_override_keys[] = {
-    "rung",       /* base, fp16, half, coop, coop2: no higher than this */
-    "unverified", /* 1: also what has never run on any driver: bfloat16, workgroups' matrices, device groups, dma-buf */
-    "loader",     /* file name of the Vulkan loader */
+    "rung",            /* base, fp16, half, coop, coop2: no higher than this */
+    "unverified",      /* 1: also what has never run on any driver: workgroups' matrices, device groups, dma-buf */
+    "loader",          /* file name of the Vulkan loader */
     "storage_range",   /* bytes in one storage buffer binding */
     "allocation",      /* bytes in one device memory allocation; also more than the device allows, to plan for others */
     "shared",          /* bytes of shared memory in a workgroup */
@@ -21,6 +21,8 @@ static const char *const diti_override_keys[] = {
     "transfer_family", /* copy weights on a queue of this family, whatever else it can do */
     "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
+    "int8_matrices", /* 0: as on a device whose matrices hold no int8 */
+    "half_matrices", /* 0: the same of halves: those of bfloat16 take their place */
     "rounding",      /* 0: as on a device that cannot be told how to round F16 */
     "decode",        /* 0: packed weights are always expanded before a product */
     "guards",        /* 0: fp16 may overflow unseen */

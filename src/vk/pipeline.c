@@ -118,6 +118,8 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     VkResult vr = VK_ERROR_UNKNOWN;
     if (result >= 0 && !device->has_dot) diti_spirv_no_dot(words, &count);
     if (result >= 0 && !device->rounds_halves) diti_spirv_no_rounding(words, &count);
+    if (result >= 0 && key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
+        diti_spirv_no_bytes(words, &count);
     if (result >= 0 && key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
     if (result < 0) {
         diti_free(&device->env, words);
@@ -181,6 +183,14 @@ DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, 
     if (!found) return diti_pipeline_make(device, &key, out, err);
     *out = found->pipeline;
     return DIT_OK;
+}
+
+DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device) {
+    uint64_t compiled;
+    diti_lock(&device->lock);
+    compiled = device->pipelines_compiled;
+    diti_unlock(&device->lock);
+    return compiled;
 }
 
 DIT_INTERNAL void diti_pipelines_free(diti_device *device) {

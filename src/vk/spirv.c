@@ -300,3 +300,94 @@ DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words, size_t *count) {
         {0x5f565053, 0x5f52484b, 0x616f6c66, 0x6f635f74}, {4467, 4467}, 4462}; /* SPV_KHR_float_co */
     diti_spirv_leave_out(&rounding, words, count);
 }
+
+/* --- pipelines that multiply no bytes --- */
+
+enum { DITI_SPIRV_MATRICES = 16 };
+typedef struct diti_spirv_matrices {               /* ids; 0: the module has no such thing */
+    uint32_t byte, integer, half, single, zero;    /* types of 8, 32, 16 and 32 bits; 0.0 */
+    uint32_t types[DITI_SPIRV_MATRICES][6], count; /* declarations without their first words */
+    uint32_t sums[DITI_SPIRV_MATRICES], sum_count; /* matrices of integers */
+    uint32_t twin[2];                              /* a type that has become the same as another one, and that */
+} diti_spirv_matrices;
+
+static void diti_spirv_raise(uint32_t *words, size_t to, size_t from) {
+    uint32_t moved[4];
+    const size_t length = words[from] >> 16;
+    if (from <= to || length > DITI_COUNT(moved)) return;
+    memcpy(moved, words + from, length * sizeof *words);
+    memmove(words + to + length, words + to, (from - to) * sizeof *words);
+    memcpy(words + to, moved, length * sizeof *words);
+}
+
+/* Types and constants that matrices of bytes are to be declared with instead come first. */
+static void diti_spirv_look(uint32_t *words, size_t count, diti_spirv_matrices *out) {
+    size_t i, first = 0, length;
+    memset(out, 0, sizeof *out);
+    for (i = 5; i < count && words[i] >> 16; i += length) {
+        const uint32_t head = words[i], id = words[i + 1];
+        bool comes_first = head == (3u << 16 | 22u);
+        length = head >> 16;
+        if (!first && (head & 0xffffu) == 19) first = i; /* OpTypeVoid */
+        if (head == (4u << 16 | 21u) && words[i + 2] == 8) out->byte = id;
+        if (head == (4u << 16 | 21u) && words[i + 2] == 32 && words[i + 3]) out->integer = id;
+        if (head == (3u << 16 | 22u) && words[i + 2] == 16) out->half = id;
+        if (head == (3u << 16 | 22u) && words[i + 2] == 32) out->single = id;
+        if (head == (4u << 16 | 43u) && id == out->single && !words[i + 3]) {
+            out->zero = words[i + 2];
+            comes_first = true;
+        }
+        if (!first || !comes_first) continue;
+        diti_spirv_raise(words, first, i);
+        first += length;
+    }
+}
+
+/* Takes over a matrix type, of other elements where it was one of integers; false: there is such a type already. */
+static bool diti_spirv_declare(diti_spirv_matrices *m, uint32_t *at) {
+    uint32_t i;
+    if (at[2] == m->integer && m->sum_count < DITI_SPIRV_MATRICES) m->sums[m->sum_count++] = at[1];
+    if (at[2] == m->byte) at[2] = m->half;
+    if (at[2] == m->integer) at[2] = m->single;
+    for (i = 0; i < m->count; i++) {
+        if (memcmp(&m->types[i][1], at + 2, 5 * sizeof *at) != 0) continue;
+        m->twin[0] = at[1];
+        m->twin[1] = m->types[i][0];
+        return false;
+    }
+    if (m->count < DITI_SPIRV_MATRICES) memcpy(m->types[m->count++], at + 1, sizeof m->types[0]);
+    return true;
+}
+
+static void diti_spirv_replace_twin(const diti_spirv_matrices *m, uint32_t *at) {
+    const uint32_t op = at[0] & 0xffffu, length = at[0] >> 16;
+    uint32_t i, last = op == 28 ? 2 : op == 32 ? 3 : op == 33 ? length - 1 : 1; /* of arrays, pointers and functions */
+    for (i = 1; m->twin[0] && i < length && i <= last; i++)
+        if (at[i] == m->twin[0]) at[i] = m->twin[1];
+}
+
+DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count) {
+    diti_spirv_matrices m;
+    size_t i, used = 5, length;
+    uint32_t k;
+    diti_spirv_look(words, *count, &m);
+    if (!m.byte) return;
+    for (i = 5; i < *count && words[i] >> 16; i += length) {
+        const uint32_t op = words[i] & 0xffffu;
+        uint32_t *at = words + used;
+        bool sum = false, matrix = false;
+        length = words[i] >> 16;
+        if ((op == 17 && words[i + 1] == 39) || (op == 21 && words[i + 2] == 8)) continue; /* capability and type */
+        memmove(at, words + i, length * sizeof *words);
+        if (op == 4456 && !diti_spirv_declare(&m, at)) continue;
+        for (k = 0; k < m.sum_count; k++) sum = sum || at[1] == m.sums[k];
+        for (k = 0; k < m.count; k++) matrix = matrix || at[1] == m.types[k][0];
+        if (sum && (op == 44 || op == 51 || op == 80)) /* a matrix of zeros */
+            for (k = 3; k < length; k++) at[k] = m.zero;
+        if (sum && op == 4459) at[0] = 6u << 16 | op;    /* OpCooperativeMatrixMulAddKHR: without signs */
+        if (matrix && op == 111) at[0] = 4u << 16 | 83u; /* OpConvertSToF: OpCopyObject */
+        diti_spirv_replace_twin(&m, at);
+        used += at[0] >> 16;
+    }
+    *count = used;
+}

@@ -69,7 +69,7 @@ typedef enum diti_class {
     DITI_CLASS_DOT,               /* the same by the integer dot product */
     DITI_CLASS_BROADCAST,         /* gemm_broadcast, where it takes the place of gemm_half and gemm_gpu */
     DITI_CLASS_COOP2_ATTENTION,   /* attention_coop2 */
-    DITI_CLASS_COOP_ATTENTION,    /* attention_coop with halves */
+    DITI_CLASS_COOP_ATTENTION,    /* attention_coop with halves; with the one above, that is for heads above 256 */
     DITI_CLASS_HALF_ATTENTION,    /* attention_half */
     DITI_CLASS_COOP_ATTENTION_I8, /* attention_coop with int8 queries and keys */
     DITI_CLASS_DOT_ATTENTION,     /* the same by the integer dot product */
@@ -134,12 +134,14 @@ typedef struct diti_portions {
     uint32_t half_quads, quads; /* of a head, in groups of four channels, that a thread has the outputs of 4 queries of,
                                    with halves and without: of more channels there are more threads; 0: any */
     /* with matrices */
-    uint32_t part_rows, part_columns; /* results of a subgroup in products; below 64 that is all that it gets */
-    uint32_t step, conv_step;         /* of K in a slice, in units of 16 bytes; of convolutions */
-    uint32_t queries;                 /* least of a subgroup in attention */
-    uint32_t channels;                /* of a head, most of a subgroup: more are shared by 2, 4 or 8 of them */
-    uint32_t unrolled;                /* queries times channels up to which all scores of a tile are written out */
-    uint32_t registers;               /* that a thread of attention wants; 0: does not matter to the workgroup's size */
+    uint32_t part_rows, part_columns;   /* results of a subgroup in products; below 64 that is all that it gets */
+    uint32_t step, conv_step;           /* of K in a slice, in units of 16 bytes; of convolutions */
+    uint32_t queries;                   /* least of a subgroup in attention */
+    uint32_t channels;                  /* of a head, most of a subgroup: more are shared by 2, 4 or 8 of them */
+    uint32_t pair_channels, pair_heads; /* the same of a subgroup with twice the queries, so that every matrix of keys
+                                           and values serves two products; of heads up to that width */
+    uint32_t unrolled;                  /* queries times channels up to which all scores of a tile are written out */
+    uint32_t registers; /* that a thread of attention wants; 0: does not matter to the workgroup's size */
 } diti_portions;
 
 /* The cooperative matrices that kernels may use: what is enabled, exists with the types that dit computes with, and is
@@ -182,8 +184,10 @@ typedef struct diti_limits {
 #define DITI_PUSH_WORDS 32u    /* 128 bytes; word 0 is always the first workgroup of this slice on x */
 #define DITI_MAX_CONSTANTS 24u /* specialization constants with ids 0..23, all uint32 */
 
-#define DITI_CONSTANT_TEAM 12u /* of gemm_broadcast: the size of its subgroups */
-#define DITI_CONSTANT_BF16 22u /* set: float16 of the module becomes bfloat16 */
+#define DITI_CONSTANT_FORMAT 1u /* of modules with matrices: that of their operands */
+#define DITI_FORMAT_I8 3u       /* one of those: int8 */
+#define DITI_CONSTANT_TEAM 12u  /* of gemm_broadcast: the size of its subgroups */
+#define DITI_CONSTANT_BF16 22u  /* set: float16 of the module becomes bfloat16 */
 /* Every pipeline gets two more: */
 #define DITI_CONSTANT_THREADS DITI_MAX_CONSTANTS       /* the workgroup's size again, to size arrays by */
 #define DITI_CONSTANT_ROUNDS (DITI_MAX_CONSTANTS + 1u) /* whether modules that compute with F16 may say how */
@@ -373,6 +377,7 @@ typedef struct diti_device {
     bool coop_i8;             /* products of int8 rows use coop, after overrides and the self-test */
     uint32_t coop_attention;  /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
                                  (attention_coop.comp), 0: without such matrices */
+    bool coop_attention_khr;  /* attention_coop.comp proved itself: for heads that 2 does not take, too */
     bool coop_attention_i8;   /* its queries and keys may be int8 */
     bool half_attention;      /* without matrices, attention_half.comp, after the self-test */
     bool dot_attention;       /* int8 queries and keys by the integer dot product, after the self-test */
@@ -473,8 +478,8 @@ DIT_INTERNAL void diti_identify(const diti_vk_api *vk, VkPhysicalDevice physical
    counts. */
 DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
                                        const diti_features *features, bool quirks, diti_coop *out, dit_error *err);
-DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks,
-                                         bool unverified);
+DIT_INTERNAL void diti_coop_leave(diti_coop *coop, int type); /* no matrices of that type, DITI_COOP_… */
+DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks);
 typedef struct diti_candidate { /* a physical device, seen from dit */
     VkPhysicalDevice physical;
     dit_device_info info;
@@ -684,6 +689,7 @@ DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool 
 /* --- pipelines: created on first use, shared by everything on the device --- */
 DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
                                           uint32_t constant_count, VkPipeline *out, dit_error *err);
+DIT_INTERNAL uint64_t diti_pipelines_compiled(diti_device *device); /* so far */
 DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t *size, dit_error *err);
 
 /* --- submission --- */
@@ -765,6 +771,9 @@ DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, s
 DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count); /* for devices without the integer dot product */
 DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
                                          size_t *count); /* for those that cannot be told how to round */
+/* For pipelines that multiply no int8: matrices of bytes and of integers, which a device may lack and such a pipeline
+   only declares, become matrices of halves and of floats. */
+DIT_INTERNAL void diti_spirv_no_bytes(uint32_t *words, size_t *count);
 DIT_INTERNAL bool diti_spirv_is_coop(const uint32_t *words, size_t count); /* declares CooperativeMatrixKHR */
 /* Decodes a module; words is freed with diti_free. */
 DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,

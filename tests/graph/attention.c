@@ -1,7 +1,7 @@
 /* Attention on cooperative matrices, in F16 and by integer dot products, against a reference in double precision: heads
    that do not fit the matrices, odd lengths, items of unequal length, nothing to attend to, scores to 1e4 and values of
-   6e4, parts that are merged, slices, and int8 queries and keys. Each driver does what it can. test-runs: lavapipe
-   swiftshader newest */
+   6e4, parts that are merged, slices, and int8 queries and keys. Each driver does what it can.
+   test-runs: lavapipe swiftshader newest */
 #include "library.h"
 #include "model/pixart.c"
 #include "vulkan_test.h"
@@ -558,6 +558,33 @@ static void test_descent(void) {
     }
 }
 
+/* Which of both kinds of matrices is faster is measured once, and remembered with what the cache blob keeps. */
+static void test_faster(void) {
+    dit_context_desc desc = {0};
+    dit_context *context = NULL;
+    dit_error err = {0};
+    diti_device *device;
+    uint64_t submits;
+    uint32_t chosen;
+    desc.overrides = "rung=coop2,cpu=0,selftest=skip";
+    if (!CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message)) return;
+    device = context->device;
+    CHECK(device->coop_attention == 2 && device->coop_attention_khr);
+    CHECK_MESSAGE(diti_device_choose_attention(device, &err) == DIT_OK, "%s", err.message);
+    chosen = device->coop_attention;
+    submits = device->submits;
+    CHECK(submits > 0 && device->tuned_count == 1 && device->tuned[0].choice == chosen && (chosen == 1 || chosen == 2));
+    for (uint32_t kept = 1; kept <= 2; kept++) {
+        device->tuned[0].choice = kept;
+        device->coop_attention = 2;
+        CHECK(diti_device_choose_attention(device, &err) == DIT_OK);
+        CHECK(device->coop_attention == kept && device->submits == submits);
+    }
+    device->is_cpu = true; /* a software driver's choice is the rung's */
+    CHECK(diti_device_choose_attention(device, &err) == DIT_OK && device->coop_attention == 2);
+    dit_context_destroy(context);
+}
+
 static diti_device *open_rung(const char *overrides) {
     dit_context_desc desc = {0};
     diti_device *device = NULL;
@@ -663,7 +690,7 @@ int main(void) {
         if (sweep) test_merge(device, 2, 5e-4, "attention_coop2");
         test_int8(device, "attention_coop");
         if (sweep) test_real(device, "attention_coop");
-        if (sweep) test_descent();
+        if (sweep) test_descent(), test_faster();
     }
     diti_device_close(device);
     device = open_rung("rung=coop,cpu=0,portions=1"); /* subgroups that share queries */
@@ -678,6 +705,17 @@ int main(void) {
         if (sweep) check(device, p, "attention_coop");
         p.int8 = false;
         if (sweep) check(device, p, "attention_coop");
+    }
+    diti_device_close(device);
+    device = open_rung("rung=coop,cpu=0,portions=3"); /* heads of autoencoders, and heads that two subgroups share */
+    if (device) {
+        problem p = {.head_dim = 512, .heads = 1, .batch = 1, .queries = 17, .keys = 45, .size = 1, .values = 1};
+        check(device, p, "attention_coop");
+        p.head_dim = 296;
+        if (sweep) check(device, p, "attention_coop");
+        p.head_dim = 128;
+        p.queries = sweep ? 530 : 21; /* beyond 512 a subgroup has twice as many queries, with the same sums */
+        check(device, p, "attention_coop");
     }
     diti_device_close(device);
     if (sweep) { /* products of queries with a tile of keys as a loop */

@@ -930,6 +930,8 @@ typedef struct conv_case {
     uint32_t above, below; /* lines of x beside the image's */
 } conv_case;
 
+static const char *conv_module; /* what convolutions of halves must have chosen; NULL: any */
+
 static void check_conv(diti_device *device, const conv_case *c) {
     diti_graph *graph = begin(device);
     diti_element act = graph->activation;
@@ -957,6 +959,10 @@ static void check_conv(diti_device *device, const conv_case *c) {
     if (c->bias) desc.bias = &b.weight;
     if (c->residual) desc.residual = input(&residual, c->residual_f32 ? DITI_F32 : act, 0, "residual");
     out = diti_conv2d(graph, input(&x, act, c->in % 4 ? 0 : 4, "x"), &w.weight, &desc);
+    if (conv_module)
+        CHECK_MESSAGE(!strcmp(diti_spirv_name(graph->dispatches[graph->dispatch_count - 1].module), conv_module) &&
+                          graph->dispatches[graph->dispatch_count - 1].constants[9],
+                      "a convolution of %u to %u has not chosen %s", c->in, c->out, conv_module);
     round_weights(&w, act);
     for (uint32_t r = 0; r < rows && !only_bytes; r++)
         for (uint32_t n = 0; n < c->out; n++) {
@@ -1530,6 +1536,12 @@ static void test_unit_few(diti_device *device, const char *module) {
     c.m = 37, c.n = 44, c.k = 200, c.rows_per_gate = 9;
     check_unit(device, module, &c, 1);
     check_unit(device, module, &c, 6e4f);
+    if (device->rung != DITI_RUNG_HALF) return;
+    conv_module = module; /* pixels beyond every edge, a K that leaves something over, enlarged, and with a residual */
+    check_conv(device, &(conv_case){1, 9, 7, 20, 24, 3, 1, 1, 1, DIT_TYPE_F16, false, true, false, false, 1, 1});
+    check_conv(device, &(conv_case){2, 5, 4, 12, 16, 3, 1, 1, 1, DIT_TYPE_F16, true, true, true, false, 0, 0});
+    check_conv(device, &(conv_case){1, 8, 8, 6, 12, 3, 2, 0, 1, DIT_TYPE_F16, false, true, false, false, 0, 0});
+    conv_module = NULL;
 }
 
 static void test_unit_all(diti_device *device, const char *module) {
@@ -1557,7 +1569,9 @@ static void test_unit_all(diti_device *device, const char *module) {
                    1);
     for (size_t i = 0; i < DITI_COUNT(types); i++)
         check_unit(device, module, &(linear_case){.m = 40, .n = 72, .k = 512, .type = types[i], .parts = 3}, 1);
-    for (size_t i = 0; i < DITI_COUNT(convs) && device->rung >= DITI_RUNG_COOP; i++) check_conv(device, &convs[i]);
+    conv_module = module;
+    for (size_t i = 0; i < DITI_COUNT(convs); i++) check_conv(device, &convs[i]);
+    conv_module = NULL;
 }
 
 /* The same bytes whatever the slices. */

@@ -864,6 +864,167 @@ static void test_host_hooks(void) {
     CHECK(log.lines > 0 && log.wrong == 0);
 }
 
+/* ---- Threads that compile ---- */
+
+/* Compilations, which meet each other: with `wanted` set, the first ones wait until so many go on at once. With `fails`
+   none succeeds, and the first waits until another one has failed. */
+static struct compiling {
+    PFN_vkGetDeviceProcAddr get_device_proc_addr;
+    PFN_vkCreateComputePipelines create;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int wanted, inside, most, begun, ended;
+    bool fails;
+} compiling = {NULL, NULL, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0, 0, 0, false};
+
+static bool compiling_waits(bool first) {
+    return compiling.fails ? first && compiling.ended == 0 && compiling.wanted > 1 : compiling.most < compiling.wanted;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL compile(VkDevice device, VkPipelineCache cache, uint32_t count,
+                                              const VkComputePipelineCreateInfo *infos,
+                                              const VkAllocationCallbacks *callbacks, VkPipeline *out) {
+    struct timespec until;
+    VkResult result = VK_ERROR_UNKNOWN;
+    bool first;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 20;
+    pthread_mutex_lock(&compiling.lock);
+    first = compiling.begun++ == 0;
+    if (++compiling.inside > compiling.most) compiling.most = compiling.inside;
+    pthread_cond_broadcast(&compiling.changed);
+    while (compiling_waits(first) && !pthread_cond_timedwait(&compiling.changed, &compiling.lock, &until)) {
+    }
+    pthread_mutex_unlock(&compiling.lock);
+    if (!compiling.fails) result = compiling.create(device, cache, count, infos, callbacks, out);
+    pthread_mutex_lock(&compiling.lock);
+    compiling.inside--;
+    compiling.ended++;
+    pthread_cond_broadcast(&compiling.changed);
+    pthread_mutex_unlock(&compiling.lock);
+    return result;
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL compiling_device(VkDevice device, const char *name) {
+    PFN_vkVoidFunction real = compiling.get_device_proc_addr(device, name);
+    if (strcmp(name, "vkCreateComputePipelines")) return real;
+    compiling.create = (PFN_vkCreateComputePipelines)real;
+    return (PFN_vkVoidFunction)compile;
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL compiling_instance(VkInstance instance, const char *name) {
+    PFN_vkVoidFunction real = test_vulkan_function(instance, name);
+    if (strcmp(name, "vkGetDeviceProcAddr")) return real;
+    compiling.get_device_proc_addr = (PFN_vkGetDeviceProcAddr)real;
+    return (PFN_vkVoidFunction)compiling_device;
+}
+
+typedef struct lender {
+    int most, lent; /* threads, so far */
+    int asked;      /* times that progress was called; it ends the call at cancel_at */
+    int cancel_at;
+    uint64_t done, total; /* as progress told last */
+} lender;
+
+static char said_of_failure[sizeof((dit_error *)0)->message];
+
+typedef struct lenders_task {
+    void (*task)(void *arg);
+    void *arg;
+} lenders_task;
+
+static void *run_lenders(void *arg) {
+    lenders_task t = *(lenders_task *)arg;
+    free(arg);
+    t.task(t.arg);
+    return NULL;
+}
+
+static bool lend_some(void (*task)(void *arg), void *arg, void *user) {
+    lender *from = (lender *)user;
+    lenders_task *t = from->lent < from->most ? (lenders_task *)malloc(sizeof *t) : NULL;
+    pthread_t thread;
+    if (!t) return false;
+    t->task = task;
+    t->arg = arg;
+    if (pthread_create(&thread, NULL, run_lenders, t) != 0) return free(t), false;
+    pthread_detach(thread);
+    return from->lent++, true;
+}
+
+static bool count_progress(const char *what, uint64_t done, uint64_t total, void *user) {
+    lender *from = (lender *)user;
+    if (strcmp(what, "preparing kernels")) return true;
+    CHECK(done >= from->done && done <= total && (!from->total || total == from->total));
+    from->done = done;
+    from->total = total;
+    return ++from->asked != from->cancel_at;
+}
+
+/* Makes a job of a model on a context that lends threads; what the job's creation gave is in *err. */
+static dit_job *create_with(dit_context *ctx, dit_model *model, lender *from) {
+    dit_job_desc desc = describe(model, 7);
+    dit_job *job = NULL;
+    dit_error err = {0};
+    compiling.inside = compiling.most = compiling.begun = compiling.ended = 0;
+    desc.progress.func = count_progress;
+    desc.progress.user = from;
+    err.result = dit_job_create(ctx, &desc, &job, &err);
+    CHECK_MESSAGE(err.result == (from->cancel_at   ? DIT_CANCELLED
+                                 : compiling.fails ? DIT_ERROR_VULKAN
+                                                   : DIT_OK),
+                  "%s", err.message);
+    CHECK(compiling.inside == 0); /* nothing goes on behind the application's back */
+    if (compiling.fails) snprintf(said_of_failure, sizeof said_of_failure, "%s", err.message);
+    return job;
+}
+
+static void test_workers(void) {
+    dit_context_desc cd = {0};
+    dit_vulkan vulkan = {0};
+    lender two = {0}, none = {0};
+    dit_context *ctx;
+    dit_model *model;
+    dit_job *job;
+    char alone[sizeof said_of_failure];
+    vulkan.get_instance_proc_addr = compiling_instance;
+    cd.vulkan = &vulkan;
+    cd.vulkan_count = 1;
+    cd.worker.run = lend_some;
+    cd.worker.user = &two;
+    ctx = open_context(&cd);
+    model = ctx ? load_model(ctx) : NULL;
+    if (!model) return;
+    /* what fails is told in the words of a job without threads, though another one fails first */
+    compiling.fails = true;
+    create_with(ctx, model, &none);
+    memcpy(alone, said_of_failure, sizeof alone);
+    two.most = 2;
+    compiling.wanted = 2;
+    create_with(ctx, model, &two);
+    CHECK(two.lent == 2 && compiling.begun <= 3);
+    CHECK_MESSAGE(strcmp(alone, said_of_failure) == 0, "'%s', not '%s'", said_of_failure, alone);
+    /* cancelled at the first word: each thread ends what it is at */
+    compiling.fails = false;
+    compiling.wanted = 3;
+    memset(&two, 0, sizeof two);
+    two.most = 2;
+    two.cancel_at = 1;
+    create_with(ctx, model, &two);
+    CHECK(two.lent == 2 && two.asked == 1 && compiling.begun < (int)two.total);
+    /* three compile at once, and make the same picture */
+    memset(&two, 0, sizeof two);
+    two.most = 2;
+    job = create_with(ctx, model, &two);
+    CHECK_MESSAGE(two.lent == 2 && compiling.most == 3, "%d compiled at once", compiling.most);
+    CHECK(two.done == two.total && two.total > 5);
+    if (finish(job)) CHECK_MESSAGE(is_expected(job), "lent threads change the picture");
+    compiling.wanted = 0;
+    dit_job_destroy(job);
+    dit_model_destroy(model);
+    dit_context_destroy(ctx);
+}
+
 /* ---- Lifetime ---- */
 
 static void test_destroy_orders(void) {
@@ -1603,6 +1764,7 @@ int main(void) {
             test_prompt_weights();
             test_device_lost();
             test_host_hooks();
+            test_workers();
         }
         if (test_first_driver()) {
             test_tuning();

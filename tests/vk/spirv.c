@@ -79,6 +79,31 @@ static void test_no_rounding(const diti_env *env, const char *name, bool has) {
     diti_free(env, words);
 }
 
+/* Pipelines without int8 declare no matrix of it, nor of integers: devices need not have those. */
+static void test_no_bytes(const diti_env *env, const char *name) {
+    uint32_t *words = NULL, module = 0, byte = 0, integer = 0, matrices = 0, k;
+    size_t count = 0, i;
+    dit_error err = {0};
+    bool before = false;
+    CHECK(diti_spirv_find(name, &module) && diti_spirv_decode(env, module, &words, &count, &err) == DIT_OK);
+    for (i = 5; i < count; i += words[i] >> 16) before = before || (words[i] == (4u << 16 | 21u) && words[i + 2] == 8);
+    CHECK(before);
+    diti_spirv_no_bytes(words, &count);
+    for (i = 5; i < count && words[i] >> 16; i += words[i] >> 16) {
+        const uint32_t op = words[i] & 0xffff;
+        CHECK(op != 17 || words[i + 1] != 39); /* OpCapability Int8 */
+        if (op == 21 && words[i + 2] == 8) byte = words[i + 1];
+        if (op == 21 && words[i + 2] == 32 && words[i + 3]) integer = words[i + 1];
+        if (op != 4456) continue; /* OpTypeCooperativeMatrixKHR */
+        CHECK(words[i + 2] != integer && words[i + 2] != byte);
+        matrices++;
+        for (k = 5; k < i; k += words[k] >> 16)
+            CHECK(words[k] != words[i] || memcmp(words + k + 2, words + i + 2, 5 * sizeof *words));
+    }
+    CHECK(i == count && !byte && integer && matrices >= 3);
+    diti_free(env, words);
+}
+
 /* MoltenVK: SPIRV-Cross writes every module that a Mac can run in Metal's language. */
 static void test_metal(const diti_env *env) {
     uint32_t i, written = 0;
@@ -127,6 +152,8 @@ int main(void) {
     test_no_rounding(&env, "attention_coop", true);
     test_no_rounding(&env, "attention_coop2", true);
     test_no_rounding(&env, "gemm_coop", false);
+    test_no_bytes(&env, "gemm_coop");
+    test_no_bytes(&env, "attention_coop");
     if (sweep && !strcmp(sweep, "1")) test_metal(&env);
     printf("%u modules, %lu bytes of SPIR-V\n", count, (unsigned long)bytes);
     return TEST_END("spirv");
