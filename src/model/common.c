@@ -70,8 +70,8 @@ DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, ui
 }
 
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out) {
-    diti_tensor h = diti_layer_run(graph, x, &embedder->in, DITI_ACTIVATION_SILU, 0, true, "embed_in");
-    return diti_layer_run(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, true, "embed_out");
+    diti_tensor h = diti_layer_f32(graph, x, &embedder->in, DITI_ACTIVATION_SILU, 0, "embed_in");
+    return diti_layer_f32(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, "embed_out");
 }
 
 DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
@@ -100,12 +100,21 @@ DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *pla
 }
 
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                        diti_activation activation, diti_tensor out, bool out_f32, const char *name) {
+                                        diti_activation activation, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = activation;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_layer_f32(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                        diti_activation activation, diti_tensor out, const char *name) {
     diti_linear_desc desc = DITI_ZERO;
     desc.bias = &layer->bias;
     desc.activation = activation;
     desc.out = out;
-    desc.out_f32 = out_f32;
+    desc.out_f32 = true;
     desc.name = name;
     return diti_linear(graph, x, &layer->weight, &desc);
 }
@@ -150,19 +159,25 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
-DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items) {
-    diti_tensor active = diti_silu(graph, c, "modulation_silu");
+DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
+    uint32_t items = p->denoise->text_batch;
+    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
     diti_tensor_info info;
-    if (diti_graph_failed(graph)) return;
-    info = *diti_tensor_get(graph, c);
+    if (diti_graph_failed(p->graph)) return;
+    info = *diti_tensor_get(p->graph, c);
     adaln->items = items;
-    adaln->active = diti_tensor_reshape(graph, active, info.rows / items, items * info.columns);
-    adaln->table = diti_adaln_table(graph, adaln, active, info.rows / items);
+    adaln->group = diti_pass_tensor(p);
+    adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
+    adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
 }
 
-DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step) {
-    diti_tensor row = diti_select_row(graph, adaln->table ? adaln->table : adaln->active, step, "select_modulation");
-    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
+DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
+    diti_graph *graph = p->graph;
+    diti_tensor table = adaln->table ? adaln->table : adaln->active, row;
+    uint32_t columns;
+    if (p->denoise->again) return;
+    row = diti_select_row(graph, table, p->denoise->step, "select_modulation");
+    columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
     adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
 }
 
@@ -191,22 +206,27 @@ DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, d
     return result;
 }
 
-DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
-                                          uint32_t channels, uint32_t patch, diti_tensor positions) {
-    const diti_stretch *stretch = &denoise->stretch;
-    uint32_t i, batch = (denoise->copies - denoise->first_copy) * denoise->batch;
-    uint32_t columns = channels * patch * patch, width = layer->weight.rows;
-    diti_tensor patches = diti_stretch_patchify(graph, denoise, channels, patch);
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, batch * stretch->rows, width, "residual");
-    if (positions) positions = diti_tensor_view(graph, positions, stretch->first, stretch->rows, 0, width);
-    for (i = 0; i < batch && !diti_graph_failed(graph); i++) {
-        uint32_t first = diti_stretch_first(denoise, i % denoise->batch);
+DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
+                                          diti_tensor positions) {
+    diti_graph *graph = p->graph;
+    const diti_stretch *at = &p->denoise->stretch;
+    uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
+    diti_tensor patches = diti_stretch_patchify(p);
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
+    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
+    for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
+        uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
+        uint32_t text_row = prompt * at->all_text + at->first_text,
+                 row = diti_stretch_first(p->denoise, i % p->denoise->batch);
         diti_linear_desc desc = DITI_ZERO;
+        if (p->text)
+            diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
+                          diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
         desc.bias = &layer->bias;
         desc.residual = positions;
-        desc.out = diti_tensor_view(graph, x, i * stretch->rows, stretch->rows, 0, width);
+        desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
         desc.name = "patch_embed";
-        diti_linear(graph, diti_tensor_view(graph, patches, first, stretch->rows, 0, columns), &layer->weight, &desc);
+        diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
     }
     return x;
 }

@@ -54,6 +54,7 @@ typedef struct diti_dit_block {
     diti_layer out;        /* [D, D] */
     diti_layer ff_in;      /* [4D, D] */
     diti_layer ff_out;     /* [D, 4D] */
+    diti_sublayer attention, feed;
 } diti_dit_block;
 
 typedef struct diti_dit {
@@ -64,8 +65,8 @@ typedef struct diti_dit {
     diti_weight classes;         /* [classes + 1, D]; the last row means none */
     diti_layer final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;         /* [p * p * out_channels, D] */
+    diti_sublayer last;
     diti_dit_block *blocks;
-    bool int8_attention;
 } diti_dit;
 
 static const diti_dit *diti_dit_of(const diti_transformer *transformer) {
@@ -186,6 +187,9 @@ static void diti_dit_load_block(diti_loader *loader, const diti_dit_config *conf
     diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
     diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->feed.eps = config->eps2;
 }
 
 static void diti_dit_load_weights(diti_loader *loader, diti_dit *model) {
@@ -198,6 +202,7 @@ static void diti_dit_load_weights(diti_loader *loader, diti_dit *model) {
     for (i = 0; i < config->blocks; i++) diti_dit_load_block(loader, config, &model->blocks[i], i);
     diti_load_layer(loader, &model->final_modulation, 2 * width, width, 1, "proj_out_1");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out_2");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
 
 static const char *diti_dit_variant(const diti_dit_config *config) {
@@ -274,7 +279,7 @@ static dit_result diti_dit_load(diti_device *device, const diti_env *env, const 
     model->base.device = device;
     model->base.env = *env;
     model->config = read;
-    model->int8_attention = options && options->int8_attention;
+    model->base.int8_attention = options && options->int8_attention;
     result = diti_dit_fill(model, &loader, err);
     if (result != DIT_OK)
         diti_dit_destroy(&model->base);
@@ -285,39 +290,30 @@ static dit_result diti_dit_load(diti_device *device, const diti_env *env, const 
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_dit_step { /* what an evaluation has besides */
-    uint32_t batch;
-    uint32_t classes;        /* the last ones */
-    uint32_t rows_per_class; /* of the residual stream */
-} diti_dit_step;
-
 typedef struct diti_dit_state { /* what prepare leaves for the steps */
-    diti_dit_step step;         /* the one at hand */
     diti_tensor sinusoids;      /* input F32 [steps * classes, 256] */
     diti_tensor positions;      /* input F32 [tokens, D] */
     diti_adaln adaln;           /* of the blocks, then of the final layer; an item for each of denoise->labels */
 } diti_dit_state;
 
-static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_dit *model = diti_dit_of(transformer);
+static diti_dit_state *diti_dit_at(const diti_denoise *denoise) { return (diti_dit_state *)denoise->family; }
+
+static void diti_dit_prepare(diti_pass *p) {
+    const diti_dit *model = diti_dit_of(p->model);
+    diti_graph *graph = p->graph;
+    const diti_denoise *denoise = p->denoise;
     uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch), i, end;
-    diti_dit_state *state = (diti_dit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+    diti_dit_state *state = diti_dit_at(denoise);
     diti_tensor c, classes;
-    if (!state) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
-        return;
-    }
-    denoise->family = state;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * denoise->text_batch, 256, "timesteps");
-    state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
+    state->positions = diti_tensor_input(graph, DITI_F32, tokens, p->width, "positions");
     c = diti_embed(graph, &model->time, state->sinusoids, 0);
     classes = diti_gather_rows(graph, &model->classes, denoise->labels, "class_embedding");
     c = diti_add_rows(graph, c, classes, 0, "add_class");
     diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
     diti_adaln_add(&state->adaln, &model->final_modulation);
-    state->adaln.group = denoise->axes ? &denoise->axes->tensor : NULL;
-    diti_adaln_prepare(graph, &state->adaln, c, denoise->text_batch);
+    diti_adaln_prepare(p, &state->adaln, c);
 }
 
 /* diffusers stretches the grid of the training over any other; the original's coordinates are integers. */
@@ -338,92 +334,35 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
 
 /* ---- one evaluation ---- */
 
-static diti_dit_state *diti_dit_at(const diti_denoise *denoise) { return (diti_dit_state *)denoise->family; }
+static void diti_dit_begin(diti_pass *p) { diti_adaln_select(p, &diti_dit_at(p->denoise)->adaln); }
 
-static void diti_dit_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    diti_dit_state *state = diti_dit_at(denoise);
-    diti_dit_step *step = &state->step;
-    (void)transformer;
-    step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
-    step->classes = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
-    step->rows_per_class = step->batch / step->classes * denoise->stretch.rows;
-    if (!denoise->again) diti_adaln_select(graph, &state->adaln, denoise->step);
+static diti_tensor diti_dit_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_dit_of(p->model)->patch, diti_dit_at(p->denoise)->positions);
 }
 
-/* Chunk `index` of D columns. */
-static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_state *state, diti_tensor modulation,
-                                  uint32_t width, uint32_t index) {
-    return diti_tensor_view(graph, modulation, state->adaln.items - state->step.classes, state->step.classes,
-                            index * width, width);
-}
-
-/* LN(x) * (1 + scale) + shift with the chunks `first` (shift) and `first + 1` (scale). */
-static diti_tensor diti_dit_norm(diti_graph *graph, const diti_dit_state *state, diti_tensor x, diti_tensor modulation,
-                                 uint32_t first, float eps, const diti_weight *reader, const char *name) {
-    uint32_t width = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
-    diti_norm_desc desc = DITI_ZERO;
-    desc.eps = eps;
-    desc.reader = reader;
-    desc.shift = diti_dit_chunk(graph, state, modulation, width, first);
-    desc.scale = diti_dit_chunk(graph, state, modulation, width, first + 1);
-    desc.rows_per_group = state->step.rows_per_class;
-    desc.name = name;
-    return diti_norm(graph, x, &desc);
-}
-
-static diti_tensor diti_dit_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_dit *model = diti_dit_of(transformer);
-    return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch,
-                            diti_dit_at(denoise)->positions);
-}
-
-/* docs/models.md 3.1 step 3; x F32 [batch * rows, D] is changed in place. */
-static diti_tensor diti_dit_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                      uint32_t index, diti_tensor x) {
-    const diti_dit *model = diti_dit_of(transformer);
-    const diti_dit_config *config = &model->config;
-    const diti_dit_block *block = &model->blocks[index];
-    const diti_dit_state *state = diti_dit_at(denoise);
-    uint32_t rows = state->step.rows_per_class;
-    const diti_weight *readers[2];
-    diti_attend_desc desc = DITI_ZERO;
-    diti_stripe heads, feed;
-    diti_tensor modulation, h;
-    diti_graph_scope(graph, "block", index);
-    readers[0] = &block->out.weight;
-    readers[1] = &block->ff_out.weight;
-    heads = diti_stripe_make(graph, denoise, config->width, config->head_dim, readers, 1);
-    feed = diti_stripe_feed(graph, denoise, readers + 1, 1, block->ff_in.weight.rows);
-    modulation = diti_adaln_get(graph, &state->adaln, index);
-    desc.items = state->step.batch;
-    desc.heads = heads.count / config->head_dim;
-    desc.head_dim = config->head_dim;
-    desc.int8 = model->int8_attention;
-    h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f,
-                      diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)), "norm1");
-    h = diti_attend(graph, denoise, &desc, diti_stripe_joined(graph, h, &block->qkv, &heads, 3, "qkv"));
-    diti_layer_add(graph, denoise, x, h, &block->out, &heads,
-                   diti_dit_chunk(graph, state, modulation, config->width, 2), rows, "attention_out");
-    h = diti_dit_norm(graph, state, x, modulation, 3, config->eps2, diti_stripe_reader(&feed, &block->ff_in.weight),
-                      "norm2");
-    h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
-    diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed,
-                   diti_dit_chunk(graph, state, modulation, config->width, 5), rows, "ff_out");
+/* DiTBlock.forward, docs/models.md 3.1 step 3; x F32 [items * rows, D] is changed in place. */
+static diti_tensor diti_dit_run_block(diti_pass *p, diti_tensor x) {
+    const diti_dit_block *w = &diti_dit_of(p->model)->blocks[p->index];
+    diti_tensor h;
+    p->modulation.rows = diti_pass_last(p, diti_adaln_get(p->graph, &diti_dit_at(p->denoise)->adaln, p->index));
+    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
     return x;
 }
 
-static diti_tensor diti_dit_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                  diti_tensor x) {
-    const diti_dit *model = diti_dit_of(transformer);
-    const diti_dit_state *state = diti_dit_at(denoise);
-    diti_tensor modulation = diti_adaln_last(graph, &state->adaln);
-    diti_tensor h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, &model->proj_out.weight, "norm_out");
-    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+static diti_tensor diti_dit_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_dit_of(p->model)->last;
+    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_dit_at(p->denoise)->adaln));
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
 DIT_INTERNAL const diti_family *diti_dit_family(void) {
-    static const diti_family family = {
-        "dit",          diti_dit_recognise, diti_dit_load,      diti_dit_destroy, diti_dit_prepare,
-        diti_dit_begin, diti_dit_embed,     diti_dit_run_block, diti_dit_final,   diti_dit_write_inputs};
+    static const diti_family family = {"dit",          sizeof(diti_dit_state), diti_dit_recognise,
+                                       diti_dit_load,  diti_dit_destroy,       diti_dit_prepare,
+                                       diti_dit_begin, diti_dit_embed,         diti_dit_run_block,
+                                       diti_dit_final, diti_dit_write_inputs};
     return &family;
 }

@@ -632,14 +632,13 @@ static void run_pixart(diti_device *device, const diti_transformer *model, uint3
     d.steps = 3;
     d.text_batch = texts;
     d.text_tokens = TEXT_TOKENS;
-    d.resolution[0] = 64;
-    d.resolution[1] = 96;
-    d.aspect = 64.0f / 96.0f;
+    d.pixels[0] = 64;
+    d.pixels[1] = 96;
     latent = d.latent = diti_tensor_input(&graph, DITI_F32, 4 * batch, pixels, "latent");
     d.text = diti_tensor_input(&graph, DITI_F32, texts * TEXT_TOKENS, 64, "text");
     d.text_items = diti_tensor_input(&graph, DITI_U32, texts, DITI_ITEM_WORDS, "items");
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
-    model->family->prepare(model, &graph, &d);
+    diti_transformer_prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
     kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * batch * 4, pixels);
     if (plan_of(&graph, &plan)) {
@@ -693,7 +692,7 @@ static void run_joint(diti_device *device, const diti_transformer *model, float 
     d.text = diti_tensor_input(&graph, DITI_F32, 2 * TOKENS, model->traits.text_columns, "text");
     d.pooled = diti_tensor_input(&graph, DITI_F32, 2, model->traits.pooled_columns, "pooled");
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
-    model->family->prepare(model, &graph, &d);
+    diti_transformer_prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
     kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * 16, pixels);
     if (plan_of(&graph, &plan)) {
@@ -895,7 +894,7 @@ static void run_hunyuan(diti_device *device, const diti_transformer *model, uint
     d.text = diti_tensor_input(&graph, DITI_F32, texts * traits->text_tokens, traits->text_columns, "text");
     d.text2 = diti_tensor_input(&graph, DITI_F32, texts * traits->text2_tokens, traits->text2_columns, "text2");
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
-    model->family->prepare(model, &graph, &d);
+    diti_transformer_prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
     kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * batch * 4, pixels);
     if (plan_of(&graph, &plan)) {
