@@ -7,16 +7,6 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
     return diti_checkpoint_find(checkpoint, full);
 }
 
-DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
-                                           size_t count, const char *name, char *out, size_t size) {
-    size_t skip = strlen(before), start;
-    const char *rest = strncmp(name, before, skip) == 0 ? strchr(name + skip, '.') : NULL;
-    if (!rest || !diti_format(out, size, "%s%.*s.", after, (int)(rest - name - (ptrdiff_t)skip), name + skip))
-        return NULL;
-    start = strlen(out);
-    return diti_rename(pairs, count, rest + 1, out + start, size - start) ? out : NULL;
-}
-
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out) {
     uint32_t row, i, half = dim / 2;
     for (i = 0; i < half; i++) {

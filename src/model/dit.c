@@ -1,9 +1,9 @@
-#include "model/model.h"
+/* DiT, class-conditional: docs/models.md 3.1. Original: https://github.com/facebookresearch/DiT/blob/main/models.py
 
-/* DiT, class-conditional (docs/models.md 3.1). D is the width of the residual stream. What it is conditioned on, the
-   timestep and the class, is one vector c, from which every block's own layer makes shifts, scales and gates. The
-   original code base and diffusers compute two things differently, an epsilon and the frequencies of the timestep; both
-   are what their files are run with. */
+   D is the width of the residual stream. The timestep and the class are one vector c, from which every block's own
+   layer makes shifts, scales and gates. The original code base and diffusers compute two things differently, an epsilon
+   and the frequencies of the timestep; both are what their files are run with. */
+#include "model/model.h"
 
 #define DITI_DIT_MAX_BLOCKS 128u
 
@@ -37,14 +37,11 @@ static const char *const diti_dit_block_keys[][2] = {
     {"attn1.to_out.0", "attn.proj"},        {"ff.net.0.proj", "mlp.fc1"}, {"ff.net.2", "mlp.fc2"},
 };
 
-/* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
-static const char *diti_dit_original_name(void *user, const char *name, char *out, size_t size) {
-    const char *found = diti_rename(diti_dit_keys, DITI_COUNT(diti_dit_keys), name, out, size);
-    (void)user;
-    if (found) return found;
-    return diti_rename_block("transformer_blocks.", "blocks.", diti_dit_block_keys, DITI_COUNT(diti_dit_block_keys),
-                             name, out, size);
-}
+static const diti_key_table diti_dit_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "blocks.", diti_dit_block_keys, DITI_COUNT(diti_dit_block_keys)},
+    {NULL, NULL, diti_dit_keys, DITI_COUNT(diti_dit_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- weights ---- */
 
@@ -73,28 +70,6 @@ static const diti_dit *diti_dit_of(const diti_transformer *transformer) {
     return (const diti_dit *)(const void *)transformer;
 }
 
-static bool diti_dit_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "x_embedder.proj.weight") &&
-           diti_model_find(checkpoint, prefix, "y_embedder.embedding_table.weight") &&
-           diti_model_find(checkpoint, prefix, "blocks.0.adaLN_modulation.1.weight");
-}
-
-static bool diti_dit_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
-           diti_model_find(checkpoint, prefix, DITI_DIT_CLASSES ".weight");
-}
-
-/* Video models share the names, but have a table of positions in time. */
-static bool diti_dit_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    if (diti_equal(name, "DiTTransformer2DModel")) return true;
-    if (diti_equal(name, "Transformer2DModel")) {
-        return diti_equal(diti_json_string(config, "norm_type", ""), "ada_norm_zero");
-    }
-    if (name[0] || diti_model_find(checkpoint, prefix, "temp_embed")) return false;
-    return diti_dit_is_original(checkpoint, prefix) || diti_dit_is_diffusers(checkpoint, prefix);
-}
-
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 /* The original keeps its position table [1, grid * grid, D], which is computed here. */
@@ -105,10 +80,11 @@ static uint32_t diti_dit_training_size(diti_loader *loader, const diti_dit_confi
 }
 
 static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *config, dit_error *err) {
+    static const diti_shape_key keys[] = {{offsetof(diti_dit_config, width), "pos_embed.proj.weight", 0},
+                                          {offsetof(diti_dit_config, channels), "pos_embed.proj.weight", 1},
+                                          {offsetof(diti_dit_config, patch), "pos_embed.proj.weight", 2}};
     uint32_t classes = diti_loader_dimension(loader, DITI_DIT_CLASSES ".weight", 0);
-    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
-    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
-    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     if (!config->width || !config->channels || !config->patch || !config->blocks || classes < 2) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a DiT without %s: the file is incomplete",
@@ -152,19 +128,23 @@ static dit_result diti_dit_check(const diti_dit_config *config, diti_settings *s
     return DIT_OK;
 }
 
-static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *json, diti_dit_config *config,
-                                       dit_error *err) {
+static dit_result diti_dit_read(diti_component *component, diti_loader *loader, const diti_json *json, dit_error *err) {
+    static const diti_size_key keys[] = {{offsetof(diti_dit_config, heads), "num_attention_heads", 1024},
+                                         {offsetof(diti_dit_config, patch), "patch_size", 16},
+                                         {offsetof(diti_dit_config, out_channels), "out_channels", 1024},
+                                         {offsetof(diti_dit_config, classes), "num_embeds_ada_norm", 1u << 20},
+                                         {offsetof(diti_dit_config, sample_size), "sample_size", 4096}};
+    diti_dit_config *config = &((diti_dit *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_dit_read_shapes(loader, config, err);
     float eps;
     if (result != DIT_OK) return result;
+    config->original = loader->rename != NULL;
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
-    config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+    config->heads = config->width / config->head_dim;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
-    config->patch = diti_setting_size(&settings, "patch_size", config->patch, 16);
-    config->out_channels = diti_setting_size(&settings, "out_channels", config->out_channels, 1024);
-    config->classes = diti_setting_size(&settings, "num_embeds_ada_norm", config->classes, 1u << 20);
-    config->sample_size = diti_setting_size(&settings, "sample_size", diti_dit_training_size(loader, config), 4096);
+    config->sample_size = diti_dit_training_size(loader, config);
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
     config->frequency_shift = config->original ? 0 : 1;
     eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
     config->eps2 = config->original ? 1e-6f : eps;
@@ -175,14 +155,11 @@ static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *jso
 
 static void diti_dit_load_block(diti_loader *loader, const diti_dit_config *config, diti_dit_block *block,
                                 uint32_t index) {
-    static const char *const fused[] = {"attn1.qkv"}, *const three[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"};
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
     uint32_t width = config->width;
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
     diti_load_layer(loader, &block->modulation, 6 * width, width, 1, "norm1.linear");
-    if (config->original)
-        diti_load_joined(loader, &block->qkv, fused, 1, 3 * width, width, true);
-    else
-        diti_load_joined(loader, &block->qkv, three, 3, width, width, true);
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
     diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
     diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
@@ -228,7 +205,6 @@ static void diti_dit_set_traits(diti_dit *model) {
     const diti_dit_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     bool learned = config->original && config->out_channels == 2 * config->channels;
-    traits->family = "dit";
     traits->variant = diti_dit_variant(config);
     traits->layers = config->blocks;
     traits->width = config->width;
@@ -244,48 +220,13 @@ static void diti_dit_set_traits(diti_dit *model) {
     traits->default_guidance = 4.0f;
 }
 
-static void diti_dit_destroy(diti_transformer *transformer) {
-    diti_dit *model = (diti_dit *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->blocks);
-    diti_free(&env, model);
-}
-
-static dit_result diti_dit_fill(diti_dit *model, diti_loader *loader, dit_error *err) {
-    model->blocks = (diti_dit_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+static void diti_dit_load(diti_component *component, diti_loader *loader) {
+    diti_dit *model = (diti_dit *)(void *)component;
+    model->blocks =
+        (diti_dit_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
     diti_dit_load_weights(loader, model);
     diti_dit_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_dit_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
-                                diti_transformer **out, dit_error *err) {
-    diti_dit_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_dit *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    read.original = !diti_dit_is_diffusers(checkpoint, prefix);
-    if (read.original) loader.rename = diti_dit_original_name;
-    result = diti_dit_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_dit *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_dit_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->base.int8_attention = options && options->int8_attention;
-    result = diti_dit_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_dit_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
@@ -325,11 +266,11 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
     double base = model->config.sample_size / patch;
     float divide_y = model->config.original ? 1.0f : (float)(rows / base);
     float divide_x = model->config.original ? 1.0f : (float)(columns / base);
-    dit_result result =
-        diti_write_positions(&transformer->env, plan, state->positions, rows, columns, divide_y, divide_x, 1.0f, err);
+    dit_result result = diti_write_positions(&transformer->component.env, plan, state->positions, rows, columns,
+                                             divide_y, divide_x, 1.0f, err);
     if (result != DIT_OK) return result;
-    return diti_adaln_write(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, denoise->text_batch,
-                            model->config.frequency_shift, err);
+    return diti_adaln_write(&transformer->component.env, plan, state->sinusoids, timesteps, denoise->steps,
+                            denoise->text_batch, model->config.frequency_shift, err);
 }
 
 /* ---- one evaluation ---- */
@@ -359,10 +300,26 @@ static diti_tensor diti_dit_final(diti_pass *p, diti_tensor x) {
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
+/* Video models share the names, but have a table of positions in time. */
 DIT_INTERNAL const diti_family *diti_dit_family(void) {
-    static const diti_family family = {"dit",          sizeof(diti_dit_state), diti_dit_recognise,
-                                       diti_dit_load,  diti_dit_destroy,       diti_dit_prepare,
-                                       diti_dit_begin, diti_dit_embed,         diti_dit_run_block,
-                                       diti_dit_final, diti_dit_write_inputs};
+    static const diti_family family = {
+        "dit",
+        "DiT",
+        {"DiTTransformer2DModel",
+         "ada_norm_zero",
+         {"pos_embed.proj.weight", DITI_DIT_CLASSES ".weight", NULL, NULL},
+         {"x_embedder.proj.weight", "y_embedder.embedding_table.weight", "blocks.0.adaLN_modulation.1.weight", NULL},
+         "temp_embed"},
+        {"transformer", "transformer", sizeof(diti_dit), diti_dit_read, diti_dit_load},
+        diti_dit_names,
+        {4, 0.18215f, 0, false},
+        NULL,
+        sizeof(diti_dit_state),
+        diti_dit_prepare,
+        diti_dit_begin,
+        diti_dit_embed,
+        diti_dit_run_block,
+        diti_dit_final,
+        diti_dit_write_inputs};
     return &family;
 }

@@ -64,7 +64,7 @@ DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor tabl
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
                                            diti_denoise *denoise) {
     diti_pass p = diti_pass_at(transformer, graph, denoise);
-    denoise->family = diti_alloc_zero(&transformer->env, transformer->family->state_size);
+    denoise->family = diti_alloc_zero(&transformer->component.env, transformer->family->state_size);
     if (denoise->family)
         transformer->family->prepare(&p);
     else

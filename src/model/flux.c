@@ -1,7 +1,9 @@
-#include "model/model.h"
+/* FLUX.1: docs/models.md 3.4. Originals: https://github.com/black-forest-labs/flux/blob/main/src/flux/model.py and
+   https://github.com/black-forest-labs/flux/blob/main/src/flux/modules/layers.py
 
-/* FLUX.1 (docs/models.md 3.4): double blocks, in which text and image have weights of their own and attend each other,
-   then single blocks, in which they share all weights, and attention and feed-forward are one layer's input. */
+   In double blocks text and image have weights of their own and attend each other; in single blocks, which follow, they
+   share all weights, and attention and feed-forward are one layer's input. */
+#include "model/model.h"
 
 #define DITI_FLUX_MAX_BLOCKS 256u /* of both kinds */
 #define DITI_FLUX_AXES 3u
@@ -54,15 +56,11 @@ static const char *const diti_flux_single_keys[][2] = {
     {"proj_out", "linear2"},
 };
 
-static const char *diti_flux_original_name(void *user, const char *name, char *out, size_t size) {
-    const char *stored = diti_rename_block("transformer_blocks.", "double_blocks.", diti_flux_double_keys,
-                                           DITI_COUNT(diti_flux_double_keys), name, out, size);
-    (void)user;
-    if (!stored)
-        stored = diti_rename_block("single_transformer_blocks.", "single_blocks.", diti_flux_single_keys,
-                                   DITI_COUNT(diti_flux_single_keys), name, out, size);
-    return stored ? stored : diti_rename(diti_flux_keys, DITI_COUNT(diti_flux_keys), name, out, size);
-}
+static const diti_key_table diti_flux_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_flux_double_keys, DITI_COUNT(diti_flux_double_keys)},
+    {"single_transformer_blocks.", "single_blocks.", diti_flux_single_keys, DITI_COUNT(diti_flux_single_keys)},
+    {NULL, NULL, diti_flux_keys, DITI_COUNT(diti_flux_keys)},
+};
 
 /* ---- weights ---- */
 
@@ -99,24 +97,6 @@ typedef struct diti_flux {
 
 static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
     return (const diti_flux *)(const void *)transformer;
-}
-
-static bool diti_flux_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "img_in.weight") &&
-           diti_model_find(checkpoint, prefix, "double_blocks.0.img_mod.lin.weight") &&
-           diti_model_find(checkpoint, prefix, "single_blocks.0.linear1.weight");
-}
-
-static bool diti_flux_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "x_embedder.weight") &&
-           diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight") &&
-           diti_model_find(checkpoint, prefix, "single_transformer_blocks.0.proj_mlp.weight");
-}
-
-static bool diti_flux_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    if (name[0]) return diti_equal(name, "FluxTransformer2DModel");
-    return diti_flux_is_original(checkpoint, prefix) || diti_flux_is_diffusers(checkpoint, prefix);
 }
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
@@ -169,18 +149,21 @@ static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_con
     return DIT_OK;
 }
 
-static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *json, diti_flux_config *config,
-                                        dit_error *err) {
+static dit_result diti_flux_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                 dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_flux_config, width), "x_embedder.weight", 0},
+        {offsetof(diti_flux_config, text), "context_embedder.weight", 1},
+        {offsetof(diti_flux_config, pooled), "time_text_embed.text_embedder.linear_1.weight", 1},
+        {offsetof(diti_flux_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_flux_config *config = &((diti_flux *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     dit_result result;
-    config->width = diti_loader_dimension(loader, "x_embedder.weight", 0);
-    config->text = diti_loader_dimension(loader, "context_embedder.weight", 1);
-    config->pooled = diti_loader_dimension(loader, "time_text_embed.text_embedder.linear_1.weight", 1);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
-    config->head_dim = diti_loader_dimension(loader, "transformer_blocks.0.attn.norm_q.weight", 0);
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
     config->channels = in / 4;
     result = diti_flux_check(loader, config, in, out, err);
@@ -276,7 +259,6 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
 static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->family = "flux";
     traits->variant = config->guided ? "dev" : "schnell";
     traits->layers = config->doubles + config->singles;
     traits->single_layers = config->singles;
@@ -302,51 +284,16 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->joint = traits->planar = true;
 }
 
-static void diti_flux_destroy(diti_transformer *transformer) {
-    diti_flux *model = (diti_flux *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->doubles);
-    diti_free(&env, model->singles);
-    diti_free(&env, model);
-}
-
-static dit_result diti_flux_fill(diti_flux *model, diti_loader *loader, dit_error *err) {
-    const diti_env *env = &model->base.env;
-    model->doubles = (diti_flux_double *)diti_alloc_array(env, model->config.doubles, sizeof *model->doubles);
-    model->singles = (diti_flux_single *)diti_alloc_array(env, model->config.singles, sizeof *model->singles);
-    if (!model->doubles || !model->singles)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+static void diti_flux_load(diti_component *component, diti_loader *loader) {
+    diti_flux *model = (diti_flux *)(void *)component;
+    const diti_flux_config *config = &model->config;
+    model->doubles =
+        (diti_flux_double *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+    model->singles =
+        (diti_flux_single *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+    if (!model->doubles || !model->singles) return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_flux_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                 const diti_checkpoint *checkpoint, const char *prefix,
-                                 const diti_load_options *options, diti_transformer **out, dit_error *err) {
-    diti_flux_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_flux *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    if (!diti_flux_is_diffusers(checkpoint, prefix)) loader.rename = diti_flux_original_name;
-    result = diti_flux_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_flux *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_flux_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->base.int8_attention = options && options->int8_attention;
-    result = diti_flux_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_flux_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
@@ -417,7 +364,8 @@ static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *p
     uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
     uint32_t tokens = denoise->text_tokens + denoise->height / 2 * columns, position[DITI_FLUX_AXES] = {0, 0, 0};
     size_t count = (size_t)tokens * half;
-    float *cosines = (float *)diti_alloc_array(&model->base.env, count, 2 * sizeof(float)), *sines = cosines + count;
+    float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
+          *sines = cosines + count;
     dit_result result;
     if (!cosines) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the rotations");
     for (token = 0; token < tokens; token++) {
@@ -428,7 +376,7 @@ static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *p
     }
     result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
-    diti_free(&model->base.env, cosines);
+    diti_free(&model->base.component.env, cosines);
     return result;
 }
 
@@ -439,9 +387,10 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     float guidance = denoise->guidance * 1000.0f;
     dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
     if (result == DIT_OK)
-        result = diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+        result = diti_write_sinusoids(&transformer->component.env, plan, state->sinusoids, timesteps, denoise->steps, 0,
+                                      err);
     if (result != DIT_OK || !state->guidance) return result;
-    return diti_write_sinusoids(&transformer->env, plan, state->guidance, &guidance, 1, 0, err);
+    return diti_write_sinusoids(&transformer->component.env, plan, state->guidance, &guidance, 1, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -498,9 +447,25 @@ static diti_tensor diti_flux_final(diti_pass *p, diti_tensor x) {
 }
 
 DIT_INTERNAL const diti_family *diti_flux_family(void) {
-    static const diti_family family = {"flux",          sizeof(diti_flux_state), diti_flux_recognise,
-                                       diti_flux_load,  diti_flux_destroy,       diti_flux_prepare,
-                                       diti_flux_begin, diti_flux_embed,         diti_flux_run_block,
-                                       diti_flux_final, diti_flux_write_inputs};
+    static const diti_family family = {
+        "flux",
+        "FLUX.1",
+        {"FluxTransformer2DModel",
+         NULL,
+         {"x_embedder.weight", "transformer_blocks.0.norm1_context.linear.weight",
+          "single_transformer_blocks.0.proj_mlp.weight", NULL},
+         {"img_in.weight", "double_blocks.0.img_mod.lin.weight", "single_blocks.0.linear1.weight", NULL},
+         NULL},
+        {"transformer", "transformer", sizeof(diti_flux), diti_flux_read, diti_flux_load},
+        diti_flux_names,
+        {16, 0.3611f, 0.1159f, true},
+        NULL,
+        sizeof(diti_flux_state),
+        diti_flux_prepare,
+        diti_flux_begin,
+        diti_flux_embed,
+        diti_flux_run_block,
+        diti_flux_final,
+        diti_flux_write_inputs};
     return &family;
 }

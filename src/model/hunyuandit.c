@@ -1,9 +1,11 @@
-#include "model/model.h"
+/* HunyuanDiT 1.0 to 1.2: docs/models.md 3.5. Original:
+   https://github.com/Tencent/HunyuanDiT/blob/main/hydit/modules/models.py
 
-/* HunyuanDiT 1.0 to 1.2 (docs/models.md 3.5). D is the width of the residual stream. Blocks of the second half also get
-   what their mirror images of the first half left (skips). The text of two encoders, BERT and mT5, is attended by every
-   block, with learned rows in place of padding; what is pooled of mT5's, the timestep and, before 1.2, sizes and a
-   style shift the first norm of every block. */
+   D is the width of the residual stream. Blocks of the second half also get what their mirror images of the first half
+   left (skips). The text of two encoders, BERT and mT5, is attended by every block, with learned rows in place of
+   padding; what is pooled of mT5's, the timestep and, before 1.2, sizes and a style shift the first norm of every
+   block. */
+#include "model/model.h"
 
 #define DITI_HUNYUANDIT_MAX_BLOCKS 128u
 #define DITI_HUNYUANDIT_POOL_HEADS 8u
@@ -58,15 +60,11 @@ static const char *const diti_hunyuandit_block_keys[][2] = {
     {"skip_linear", "skip_linear"},
 };
 
-/* "blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn1.out_proj.bias" */
-static const char *diti_hunyuandit_original_name(void *user, const char *name, char *out, size_t size) {
-    (void)user;
-    if (!diti_starts_with(name, "blocks.")) {
-        return diti_rename(diti_hunyuandit_keys, DITI_COUNT(diti_hunyuandit_keys), name, out, size);
-    }
-    return diti_rename_block("blocks.", "blocks.", diti_hunyuandit_block_keys, DITI_COUNT(diti_hunyuandit_block_keys),
-                             name, out, size);
-}
+static const diti_key_table diti_hunyuandit_names[DITI_KEY_TABLES] = {
+    {"blocks.", "blocks.", diti_hunyuandit_block_keys, DITI_COUNT(diti_hunyuandit_block_keys)},
+    {NULL, NULL, diti_hunyuandit_keys, DITI_COUNT(diti_hunyuandit_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- weights ---- */
 
@@ -125,34 +123,23 @@ static bool diti_hunyuandit_leaves_skip(const diti_hunyuandit_config *config, ui
     return block + 1 < config->blocks / 2;
 }
 
-static bool diti_hunyuandit_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "mlp_t5.0.weight") &&
-           diti_model_find(checkpoint, prefix, "blocks.0.default_modulation.1.weight");
-}
-
-static bool diti_hunyuandit_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    if (name[0]) return diti_equal(name, "HunyuanDiT2DModel");
-    return diti_hunyuandit_is_original(checkpoint, prefix) ||
-           (diti_model_find(checkpoint, prefix, "text_embedding_padding") &&
-            diti_model_find(checkpoint, prefix, "blocks.0.attn2.norm_q.weight"));
-}
-
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuandit_config *config, dit_error *err) {
     static const char positions[] = "time_extra_emb.pooler.positional_embedding";
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_hunyuandit_config, width), "pos_embed.proj.weight", 0},
+        {offsetof(diti_hunyuandit_config, channels), "pos_embed.proj.weight", 1},
+        {offsetof(diti_hunyuandit_config, patch), "pos_embed.proj.weight", 2},
+        {offsetof(diti_hunyuandit_config, head_dim), "blocks.0.attn1.norm_q.weight", 0},
+        {offsetof(diti_hunyuandit_config, inner), "blocks.0.ff.net.0.proj.weight", 0},
+        {offsetof(diti_hunyuandit_config, text), "text_embedding_padding", 1},
+        {offsetof(diti_hunyuandit_config, text2), positions, 1},
+        {offsetof(diti_hunyuandit_config, text2_tokens), positions, 0},
+        {offsetof(diti_hunyuandit_config, pooled), "time_extra_emb.pooler.c_proj.weight", 0}};
     uint32_t texts = diti_loader_dimension(loader, "text_embedding_padding", 0);
-    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
-    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
-    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "blocks.", ".norm1.linear.weight");
-    config->head_dim = diti_loader_dimension(loader, "blocks.0.attn1.norm_q.weight", 0);
-    config->inner = diti_loader_dimension(loader, "blocks.0.ff.net.0.proj.weight", 0);
-    config->text = diti_loader_dimension(loader, "text_embedding_padding", 1);
-    config->text2 = diti_loader_dimension(loader, positions, 1);
-    config->text2_tokens = diti_loader_dimension(loader, positions, 0);
-    config->pooled = diti_loader_dimension(loader, "time_extra_emb.pooler.c_proj.weight", 0);
     config->sized = diti_loader_find(loader, "time_extra_emb.style_embedder.weight") != NULL;
     if (!config->width || !config->channels || !config->patch || !config->blocks || !config->head_dim ||
         config->text2_tokens < 2 || texts < config->text2_tokens || !config->pooled || !config->inner) {
@@ -202,18 +189,23 @@ static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, di
     return DIT_OK;
 }
 
-static dit_result diti_hunyuandit_read_config(diti_loader *loader, const diti_json *json,
-                                              diti_hunyuandit_config *config, dit_error *err) {
+static dit_result diti_hunyuandit_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                       dit_error *err) {
+    static const diti_size_key keys[] = {{offsetof(diti_hunyuandit_config, heads), "num_attention_heads", 1024},
+                                         {offsetof(diti_hunyuandit_config, sample_size), "sample_size", 4096},
+                                         {offsetof(diti_hunyuandit_config, text_tokens), "text_len", 4096},
+                                         {offsetof(diti_hunyuandit_config, text2_tokens), "text_len_t5", 4096}};
+    diti_hunyuandit_config *config = &((diti_hunyuandit *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_hunyuandit_read_shapes(loader, config, err);
     if (result != DIT_OK) return result;
+    config->original = loader->rename != NULL;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".norm1.linear.weight");
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
-    config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+    config->heads = config->width / config->head_dim;
+    config->sample_size = 128;
     config->sized = diti_setting_bool(&settings, "use_style_cond_and_image_meta_size", config->sized);
-    config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
-    config->text_tokens = diti_setting_size(&settings, "text_len", config->text_tokens, 4096);
-    config->text2_tokens = diti_setting_size(&settings, "text_len_t5", config->text2_tokens, 4096);
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
     config->linspace = !config->original;
     return diti_hunyuandit_check(config, &settings, err);
 }
@@ -249,8 +241,8 @@ static void diti_hunyuandit_pair_layers(const diti_hunyuandit_config *config, di
 
 static void diti_hunyuandit_load_block(diti_loader *loader, const diti_hunyuandit_config *config,
                                        diti_hunyuandit_block *block, uint32_t index) {
-    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const fused_qkv[] = {"attn1.qkv"};
-    static const char *const kv[] = {"attn2.to_k", "attn2.to_v"}, *const fused_kv[] = {"attn2.kv"};
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
+    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
     uint32_t width = config->width;
     diti_loader_scope(loader, "blocks.%u.", (unsigned)index);
     if (diti_hunyuandit_takes_skip(config, index)) {
@@ -259,17 +251,11 @@ static void diti_hunyuandit_load_block(diti_loader *loader, const diti_hunyuandi
     }
     diti_load_norm(loader, &block->norm1, width, "norm1.norm");
     diti_load_layer(loader, &block->shift, width, width, 1, "norm1.linear");
-    if (config->original)
-        diti_load_joined(loader, &block->qkv, fused_qkv, 1, 3 * width, width, true);
-    else
-        diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
     diti_hunyuandit_load_attention(loader, config, &block->self, "attn1");
     diti_load_norm(loader, &block->norm2, width, "norm2");
     diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
-    if (config->original)
-        diti_load_joined(loader, &block->text_kv, fused_kv, 1, 2 * width, config->text, true);
-    else
-        diti_load_joined(loader, &block->text_kv, kv, 2, width, config->text, true);
+    diti_load_fused(loader, &block->text_kv, &kv, width, config->text);
     diti_hunyuandit_load_attention(loader, config, &block->cross, "attn2");
     diti_load_norm(loader, &block->norm3, width, "norm3");
     diti_load_layer(loader, &block->ff_in, config->inner, width, 1, "ff.net.0.proj");
@@ -324,7 +310,6 @@ static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *m
 static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
     const diti_hunyuandit_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->family = "hunyuandit";
     traits->variant = config->sized ? "1.1" : "1.2";
     traits->layers = config->blocks;
     traits->width = config->width;
@@ -342,55 +327,18 @@ static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
     traits->default_steps = config->original ? 100 : 50;
     traits->default_guidance = config->original ? 6.0f : 5.0f;
     traits->scheduler = config->sized ? DITI_HUNYUANDIT_SCHEDULER("0.03") : DITI_HUNYUANDIT_SCHEDULER("0.018");
-    traits->wants_size = config->sized;
     traits->attends_padding = true;
     traits->masks_padding = true;
     traits->skips = true;
 }
 
-static void diti_hunyuandit_destroy(diti_transformer *transformer) {
-    diti_hunyuandit *model = (diti_hunyuandit *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->blocks);
-    diti_free(&env, model);
-}
-
-static dit_result diti_hunyuandit_fill(diti_hunyuandit *model, diti_loader *loader, dit_error *err) {
+static void diti_hunyuandit_load(diti_component *component, diti_loader *loader) {
+    diti_hunyuandit *model = (diti_hunyuandit *)(void *)component;
     model->blocks =
-        (diti_hunyuandit_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+        (diti_hunyuandit_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
     diti_hunyuandit_load_weights(loader, model);
     diti_hunyuandit_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_hunyuandit_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                       const diti_checkpoint *checkpoint, const char *prefix,
-                                       const diti_load_options *options, diti_transformer **out, dit_error *err) {
-    diti_hunyuandit_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_hunyuandit *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    read.original = diti_hunyuandit_is_original(checkpoint, prefix);
-    if (read.original) loader.rename = diti_hunyuandit_original_name;
-    result = diti_hunyuandit_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_hunyuandit *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_hunyuandit_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->base.int8_attention = options && options->int8_attention;
-    result = diti_hunyuandit_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_hunyuandit_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- positions (docs/models.md 3.5): a grid of 512 pixels, into which that of the picture is fitted and centred ----
@@ -606,12 +554,12 @@ static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, 
     dit_result result;
     diti_hunyuandit_fit(patch, denoise->height / patch, denoise->width / patch, &y, &x);
     count = (size_t)y.count * x.count * (model->config.head_dim / 2);
-    tables = (float *)diti_alloc_array(&model->base.env, 2 * count, sizeof *tables);
+    tables = (float *)diti_alloc_array(&model->base.component.env, 2 * count, sizeof *tables);
     if (!tables) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position tables");
     diti_hunyuandit_turn(&model->config, &y, &x, tables, tables + count);
     result = diti_plan_write(plan, state->cosines, tables, count * sizeof *tables, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, tables + count, count * sizeof *tables, err);
-    diti_free(&model->base.env, tables);
+    diti_free(&model->base.component.env, tables);
     return result;
 }
 
@@ -626,7 +574,7 @@ static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, 
                                                   const diti_denoise *denoise, diti_tensor text_rows, dit_error *err) {
     const diti_hunyuandit_config *config = &model->config;
     uint32_t prompts = denoise->text_batch, texts = diti_hunyuandit_texts(config), i;
-    uint32_t *rows = (uint32_t *)diti_alloc_array(&model->base.env, (size_t)prompts * texts, sizeof *rows);
+    uint32_t *rows = (uint32_t *)diti_alloc_array(&model->base.component.env, (size_t)prompts * texts, sizeof *rows);
     dit_result result;
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text's rows");
     for (i = 0; i < prompts; i++) {
@@ -638,7 +586,7 @@ static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, 
                                   texts + prompts * config->text_tokens + i * config->text2_tokens);
     }
     result = diti_plan_write(plan, text_rows, rows, (size_t)prompts * texts * sizeof *rows, err);
-    diti_free(&model->base.env, rows);
+    diti_free(&model->base.component.env, rows);
     return result;
 }
 
@@ -654,14 +602,14 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
         result = diti_hunyuandit_write_text_rows(model, plan, denoise, state->text_rows, err);
     }
     if (result == DIT_OK) {
-        result =
-            diti_adaln_write(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, prompts, 0, err);
+        result = diti_adaln_write(&transformer->component.env, plan, state->sinusoids, timesteps, denoise->steps,
+                                  prompts, 0, err);
     }
     if (result != DIT_OK || !state->sizes) return result;
     sizes[2] = (float)denoise->pixels[0];
     sizes[3] = (float)denoise->pixels[1];
-    return diti_write_sinusoids(&transformer->env, plan, state->sizes, denoise->micro ? denoise->micro : sizes, 6, 0,
-                                err);
+    return diti_write_sinusoids(&transformer->component.env, plan, state->sizes,
+                                denoise->micro ? denoise->micro : sizes, 6, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -762,9 +710,24 @@ static diti_tensor diti_hunyuandit_final(diti_pass *p, diti_tensor x) {
 }
 
 DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
-    static const diti_family family = {"hunyuandit",          sizeof(diti_hunyuandit_state), diti_hunyuandit_recognise,
-                                       diti_hunyuandit_load,  diti_hunyuandit_destroy,       diti_hunyuandit_prepare,
-                                       diti_hunyuandit_begin, diti_hunyuandit_embed,         diti_hunyuandit_run_block,
-                                       diti_hunyuandit_final, diti_hunyuandit_write_inputs};
+    static const diti_family family = {
+        "hunyuandit",
+        "HunyuanDiT",
+        {"HunyuanDiT2DModel",
+         NULL,
+         {"text_embedding_padding", "blocks.0.attn2.norm_q.weight", NULL, NULL},
+         {"mlp_t5.0.weight", "blocks.0.default_modulation.1.weight", NULL, NULL},
+         NULL},
+        {"transformer", "transformer", sizeof(diti_hunyuandit), diti_hunyuandit_read, diti_hunyuandit_load},
+        diti_hunyuandit_names,
+        {4, 0.13025f, 0, false},
+        NULL,
+        sizeof(diti_hunyuandit_state),
+        diti_hunyuandit_prepare,
+        diti_hunyuandit_begin,
+        diti_hunyuandit_embed,
+        diti_hunyuandit_run_block,
+        diti_hunyuandit_final,
+        diti_hunyuandit_write_inputs};
     return &family;
 }

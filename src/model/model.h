@@ -4,6 +4,7 @@
 #define DITI_MODEL_H
 #include "graph/ops.h"
 #include "graph/plan.h"
+#include "weights/component.h"
 #include "io/io.h"
 
 /* Text encoders that families are made for. */
@@ -16,9 +17,18 @@ typedef enum diti_encoder_kind {
 } diti_encoder_kind;
 #define DITI_ENCODERS 3u /* that one model has at most */
 
+/* The latents of a model, where no config.json of an autoencoder tells: latent = (z - shift) * scale (docs/models.md
+   4.1). */
+typedef struct diti_latents {
+    uint32_t channels;
+    float scale, shift;
+    bool only; /* no other family's autoencoder with as many channels will do */
+} diti_latents;
+
 /* What a family tells the job. */
 typedef struct diti_model_traits {
     const char *family, *variant; /* "pixart", "sigma": a guess from the transformer alone */
+    diti_latents latents;         /* all zero: the family's */
     uint32_t layers;              /* blocks */
     uint32_t single_layers;       /* of them, those in which text and image share their weights (FLUX) */
     uint32_t width, heads;        /* D, attention heads */
@@ -38,8 +48,7 @@ typedef struct diti_model_traits {
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     bool uniform_sigmas;      /* its steps are equal before the shift, from 1 to 1 / steps */
-    bool wants_size;          /* resolution and aspect below are used */
-    bool wants_guidance;      /* guidance below is an input (distilled models) */
+    bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;  /* its usual value */
     bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                              [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
@@ -154,17 +163,31 @@ typedef struct diti_pass {
     diti_tensor cosines, sines; /* F32 [text + image, head_dim / 2] rotate queries and keys; 0: nothing does */
 } diti_pass;
 
+/* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
+#define DITI_SIGNATURE 4u
+typedef struct diti_signature {
+    const char *class_name, *norm_type; /* norm_type: with diffusers' older class Transformer2DModel; NULL: none */
+    const char *diffusers[DITI_SIGNATURE], *original[DITI_SIGNATURE]; /* by the names of either code base */
+    const char *video; /* a tensor that tells video models with the same names; NULL: none. Others have a patch
+                          embedding of five dimensions */
+} diti_signature;
+/* A pipeline's class in model_index.json tells more than its transformer does. */
+typedef struct diti_pipeline_class {
+    const char *class_name, *variant; /* NULL: the end of a list */
+    uint32_t text_tokens;
+    float latent_scale;
+} diti_pipeline_class;
+
 typedef struct diti_family {
-    const char *name;
-    size_t state_size; /* of what prepare leaves for the steps in denoise->family, zero at first */
-    /* true when config (may be NULL) or the tensors under prefix are this family's. */
-    bool (*recognise)(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix);
-    /* What config (may be NULL) does not say comes from shapes. */
-    dit_result (*load)(diti_device *device, const diti_env *env, const diti_json *config,
-                       const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
-                       diti_transformer **out, dit_error *err);
-    void (*destroy)(diti_transformer *transformer);
-    void (*prepare)(diti_pass *p); /* once per picture: modulation of all steps, text projections */
+    const char *name, *title; /* "sd3", "SD3" */
+    diti_signature signature;
+    diti_component_kind kind;   /* of the family's own struct, which begins with a diti_transformer. Its load sets the
+                                   traits */
+    const diti_key_table *keys; /* names of original files */
+    diti_latents latents;
+    const diti_pipeline_class *pipelines; /* NULL: none tells more */
+    size_t state_size;                    /* what prepare leaves for the steps in denoise->family, zero at first */
+    void (*prepare)(diti_pass *p);        /* once per picture: modulation of all steps, text projections */
     /* An evaluation on the rows of denoise->stretch: begin emits what depends on the timestep, embed the residual
        stream F32 [items * (text + image), D], block changes it, final makes the prediction's rows F32 [items * image, p
        * p * out_channels]. */
@@ -177,11 +200,9 @@ typedef struct diti_family {
                                const float *timesteps, dit_error *err);
 } diti_family;
 struct diti_transformer { /* first member of every family's own struct */
+    diti_component component;
     const diti_family *family;
     diti_model_traits traits;
-    diti_device *device; /* NULL after a dry run */
-    diti_env env;
-    diti_weights weights;
     bool int8_attention;
 };
 /* Finds the family; the error names what the file looks like. */
@@ -190,8 +211,15 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
-/* What a message about an unknown model says of families that this build lacks: "; DIT_NO_FLUX left ..." for each. */
-DIT_INTERNAL const char *diti_families_left_out(void);
+/* A message about an unknown model tells families that this build lacks: "; DIT_NO_FLUX left FLUX.1 out of ...". */
+#define DITI_FAMILIES_TEXT 512u
+DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
+/* The pipeline of any family that a class in model_index.json names; NULL: it tells nothing. */
+DIT_INTERNAL const diti_pipeline_class *diti_families_pipeline(const char *class_name);
+/* Latents of the family whose transformer is in a file of several parts; NULL: there is none. */
+DIT_INTERNAL const diti_latents *diti_families_latents(const diti_checkpoint *checkpoint);
+/* The title of another family, whose autoencoder has that scale, where the transformer wants its own; NULL: none. */
+DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transformer, float scale);
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 /* The blocks that are computed here: [*first, *end). */
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
@@ -221,10 +249,6 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
 /* The tensor prefix + name, NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
                                                        const char *name);
-/* diti_rename behind the number of a block: "BEFORE3.NAME" -> "AFTER3.RENAMED". NULL as well where name does not begin
-   with before. */
-DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
-                                           size_t count, const char *name, char *out, size_t size);
 /* docs/models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is
    even. shift: 1 where the last frequency is exactly 1/10000, else 0. */
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out);
@@ -445,10 +469,4 @@ DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *o
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
 #define DITI_MODULATION_BYTES ((uint64_t)384 << 20) /* of all blocks and steps together, that are made beforehand */
-
-DIT_INTERNAL const diti_family *diti_dit_family(void);
-DIT_INTERNAL const diti_family *diti_pixart_family(void);
-DIT_INTERNAL const diti_family *diti_flux_family(void);
-DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
-DIT_INTERNAL const diti_family *diti_sd3_family(void);
 #endif

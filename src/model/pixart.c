@@ -1,9 +1,15 @@
+/* PixArt-alpha and PixArt-Sigma: docs/models.md 3.2. Originals:
+   https://github.com/PixArt-alpha/PixArt-alpha/blob/master/diffusion/model/nets/PixArtMS.py
+   https://github.com/PixArt-alpha/PixArt-sigma/blob/master/diffusion/model/nets/PixArtMS.py
+
+   D is the width of the residual stream; the text is attended by every block, and one timestep embedding modulates all
+   of them through small tables of their own. */
 #include "model/model.h"
 
-/* PixArt-alpha and PixArt-Sigma (docs/models.md 3.2). D is the width of the residual stream; the text is attended by
-   every block, and one timestep embedding modulates all of them through small tables of their own. */
-
 #define DITI_PIXART_ALPHA_TOKENS 120u
+#define DITI_PIXART_SIGMA_TOKENS 300u
+#define DITI_PIXART_ALPHA_SCALE 0.18215f /* of latents: alpha has Stable Diffusion's autoencoder, Sigma SDXL's */
+#define DITI_PIXART_SIGMA_SCALE 0.13025f
 #define DITI_PIXART_MAX_BLOCKS 64u
 
 /* ---- configuration ---- */
@@ -45,15 +51,11 @@ static const char *const diti_pixart_block_keys[][2] = {
     {"ff.net.2", "mlp.fc2"},
 };
 
-/* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
-static const char *diti_pixart_original_name(void *user, const char *name, char *out, size_t size) {
-    (void)user;
-    if (!diti_starts_with(name, "transformer_blocks.")) {
-        return diti_rename(diti_pixart_keys, DITI_COUNT(diti_pixart_keys), name, out, size);
-    }
-    return diti_rename_block("transformer_blocks.", "blocks.", diti_pixart_block_keys,
-                             DITI_COUNT(diti_pixart_block_keys), name, out, size);
-}
+static const diti_key_table diti_pixart_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "blocks.", diti_pixart_block_keys, DITI_COUNT(diti_pixart_block_keys)},
+    {NULL, NULL, diti_pixart_keys, DITI_COUNT(diti_pixart_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- weights ---- */
 
@@ -86,32 +88,6 @@ static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
     return (const diti_pixart *)(const void *)transformer;
 }
 
-static bool diti_pixart_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "t_block.1.weight") &&
-           diti_model_find(checkpoint, prefix, "y_embedder.y_proj.fc1.weight") &&
-           diti_model_find(checkpoint, prefix, "blocks.0.scale_shift_table");
-}
-
-static bool diti_pixart_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "adaln_single.linear.weight") &&
-           diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
-           diti_model_find(checkpoint, prefix, "transformer_blocks.0.scale_shift_table");
-}
-
-/* Video models share the names, but have a five-dimensional patch embedding or temporal blocks. */
-static bool diti_pixart_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    const diti_stored_tensor *patch;
-    if (diti_equal(name, "PixArtTransformer2DModel")) return true;
-    if (diti_equal(name, "Transformer2DModel")) {
-        return diti_equal(diti_json_string(config, "norm_type", ""), "ada_norm_single");
-    }
-    if (name[0] || diti_model_find(checkpoint, prefix, "temporal_transformer_blocks.0.scale_shift_table")) return false;
-    patch = diti_model_find(checkpoint, prefix, "x_embedder.proj.weight");
-    if (diti_pixart_is_original(checkpoint, prefix)) return patch && patch->rank == 4;
-    return diti_pixart_is_diffusers(checkpoint, prefix);
-}
-
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 /* The only difference between alpha's smaller models and Sigma: 120 and 300 tokens. */
@@ -134,10 +110,12 @@ static uint32_t diti_pixart_training_size(diti_loader *loader, const diti_pixart
 
 /* Everything but what only config.json knows, from the tensors. */
 static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_config *config, dit_error *err) {
-    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
-    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
-    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
-    config->caption = diti_loader_dimension(loader, "caption_projection.linear_1.weight", 1);
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_pixart_config, width), "pos_embed.proj.weight", 0},
+        {offsetof(diti_pixart_config, channels), "pos_embed.proj.weight", 1},
+        {offsetof(diti_pixart_config, patch), "pos_embed.proj.weight", 2},
+        {offsetof(diti_pixart_config, caption), "caption_projection.linear_1.weight", 1}};
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "transformer_blocks.", ".scale_shift_table");
     config->sized = diti_loader_find(loader, "adaln_single.emb.resolution_embedder.linear_1.weight") != NULL;
     if (!config->width || !config->channels || !config->patch || !config->caption || !config->blocks) {
@@ -186,17 +164,19 @@ static dit_result diti_pixart_check(const diti_pixart_config *config, diti_setti
     return DIT_OK;
 }
 
-static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *json, diti_pixart_config *config,
-                                          dit_error *err) {
+static dit_result diti_pixart_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                   dit_error *err) {
+    static const diti_size_key keys[] = {{offsetof(diti_pixart_config, channels), "in_channels", 1024},
+                                         {offsetof(diti_pixart_config, patch), "patch_size", 1024},
+                                         {offsetof(diti_pixart_config, out_channels), "out_channels", 1024},
+                                         {offsetof(diti_pixart_config, head_dim), "attention_head_dim", 1024}};
+    diti_pixart_config *config = &((diti_pixart *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_pixart_read_shapes(loader, config, err);
     double interpolation;
     if (result != DIT_OK) return result;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
-    config->channels = diti_setting_size(&settings, "in_channels", config->channels, 1024);
-    config->patch = diti_setting_size(&settings, "patch_size", config->patch, 1024);
-    config->out_channels = diti_setting_size(&settings, "out_channels", config->out_channels, 1024);
-    config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
     config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
     config->sized = diti_setting_bool(&settings, "use_additional_conditions", config->sized);
     config->sample_size = diti_setting_size(&settings, "sample_size", diti_pixart_training_size(loader, config), 4096);
@@ -222,22 +202,14 @@ static void diti_pixart_pair_layers(const diti_pixart_config *config, diti_pixar
 
 static void diti_pixart_load_block(diti_loader *loader, const diti_pixart_config *config, diti_pixart_block *block,
                                    uint32_t index) {
-    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const kv[] = {"attn2.to_k",
-                                                                                                "attn2.to_v"};
-    static const char *const fused_qkv[] = {"attn1.qkv"}, *const fused_kv[] = {"attn2.kv"};
-    bool original = loader->rename != NULL;
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
+    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
     uint32_t width = config->width;
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    if (original)
-        diti_load_joined(loader, &block->qkv, fused_qkv, 1, 3 * width, width, true);
-    else
-        diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
     diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
     diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
-    if (original)
-        diti_load_joined(loader, &block->text_kv, fused_kv, 1, 2 * width, width, true);
-    else
-        diti_load_joined(loader, &block->text_kv, kv, 2, width, width, true);
+    diti_load_fused(loader, &block->text_kv, &kv, width, width);
     diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
     diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
@@ -286,8 +258,9 @@ static void diti_pixart_set_traits(diti_pixart *model) {
     const diti_pixart_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     bool alpha = config->sized || (config->empty_rows && config->empty_rows <= DITI_PIXART_ALPHA_TOKENS);
-    traits->family = "pixart";
     traits->variant = alpha ? "alpha" : "sigma";
+    traits->latents.channels = 4;
+    traits->latents.scale = alpha ? DITI_PIXART_ALPHA_SCALE : DITI_PIXART_SIGMA_SCALE;
     traits->layers = config->blocks;
     traits->width = config->width;
     traits->heads = config->heads;
@@ -295,58 +268,22 @@ static void diti_pixart_set_traits(diti_pixart *model) {
     traits->out_channels = config->out_channels;
     traits->patch = config->patch;
     traits->default_size = config->sample_size;
-    traits->text_tokens = alpha ? DITI_PIXART_ALPHA_TOKENS : 300;
+    traits->text_tokens = alpha ? DITI_PIXART_ALPHA_TOKENS : DITI_PIXART_SIGMA_TOKENS;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 20;
     traits->default_guidance = 4.5f;
     traits->scheduler = diti_pixart_scheduler;
-    traits->wants_size = config->sized;
     traits->attends_padding = false; /* padding is masked in the encoder and in the cross attention */
 }
 
-static void diti_pixart_destroy(diti_transformer *transformer) {
-    diti_pixart *model = (diti_pixart *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->blocks);
-    diti_free(&env, model);
-}
-
-static dit_result diti_pixart_fill(diti_pixart *model, diti_loader *loader, dit_error *err) {
+static void diti_pixart_load(diti_component *component, diti_loader *loader) {
+    diti_pixart *model = (diti_pixart *)(void *)component;
     model->blocks =
-        (diti_pixart_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+        (diti_pixart_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
     diti_pixart_load_weights(loader, model);
     diti_pixart_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_pixart_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                   const diti_checkpoint *checkpoint, const char *prefix,
-                                   const diti_load_options *options, diti_transformer **out, dit_error *err) {
-    diti_pixart_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_pixart *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    if (!diti_pixart_is_diffusers(checkpoint, prefix)) loader.rename = diti_pixart_original_name;
-    result = diti_pixart_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_pixart *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_pixart_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->base.int8_attention = options && options->int8_attention;
-    result = diti_pixart_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_pixart_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
@@ -454,8 +391,9 @@ static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_pla
     const diti_pixart_config *config = &model->config;
     uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch;
     uint32_t base = config->sample_size / config->patch;
-    return diti_write_positions(&model->base.env, plan, positions, rows, columns, (float)((double)rows / base),
-                                (float)((double)columns / base), config->interpolation, err);
+    return diti_write_positions(&model->base.component.env, plan, positions, rows, columns,
+                                (float)((double)rows / base), (float)((double)columns / base), config->interpolation,
+                                err);
 }
 
 static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, diti_plan *plan,
@@ -466,14 +404,15 @@ static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, 
     float sizes[3]; /* height, width, aspect ratio */
     dit_result result = diti_pixart_write_positions(model, plan, denoise, state->positions, err);
     if (result == DIT_OK) {
-        result = diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+        result = diti_write_sinusoids(&transformer->component.env, plan, state->sinusoids, timesteps, denoise->steps, 0,
+                                      err);
     }
     if (result != DIT_OK || !state->sizes) return result;
     sizes[0] = (float)pixels[0];
     sizes[1] = (float)pixels[1];
     sizes[2] = (float)pixels[0] / (float)pixels[1];
-    return diti_write_sinusoids(&transformer->env, plan, state->sizes, denoise->micro ? denoise->micro : sizes, 3, 0,
-                                err);
+    return diti_write_sinusoids(&transformer->component.env, plan, state->sizes,
+                                denoise->micro ? denoise->micro : sizes, 3, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -549,10 +488,32 @@ static diti_tensor diti_pixart_embed(diti_pass *p) {
     return diti_patch_embed(p, 0, &diti_pixart_of(p->model)->patch, diti_pixart_at(p->denoise)->positions);
 }
 
+/* Alpha's and Sigma's transformers may look alike: their pipelines tell. */
+static const diti_pipeline_class diti_pixart_pipelines[] = {
+    {"PixArtAlphaPipeline", "alpha", DITI_PIXART_ALPHA_TOKENS, DITI_PIXART_ALPHA_SCALE},
+    {"PixArtSigmaPipeline", "sigma", DITI_PIXART_SIGMA_TOKENS, DITI_PIXART_SIGMA_SCALE},
+    {NULL, NULL, 0, 0},
+};
+
 DIT_INTERNAL const diti_family *diti_pixart_family(void) {
-    static const diti_family family = {"pixart",          sizeof(diti_pixart_state), diti_pixart_recognise,
-                                       diti_pixart_load,  diti_pixart_destroy,       diti_pixart_prepare,
-                                       diti_pixart_begin, diti_pixart_embed,         diti_pixart_run_block,
-                                       diti_pixart_final, diti_pixart_write_inputs};
+    static const diti_family family = {
+        "pixart",
+        "PixArt",
+        {"PixArtTransformer2DModel",
+         "ada_norm_single",
+         {"adaln_single.linear.weight", "pos_embed.proj.weight", "transformer_blocks.0.scale_shift_table", NULL},
+         {"x_embedder.proj.weight", "t_block.1.weight", "y_embedder.y_proj.fc1.weight", "blocks.0.scale_shift_table"},
+         "temporal_transformer_blocks.0.scale_shift_table"},
+        {"transformer", "transformer", sizeof(diti_pixart), diti_pixart_read, diti_pixart_load},
+        diti_pixart_names,
+        {4, DITI_PIXART_ALPHA_SCALE, 0, false},
+        diti_pixart_pipelines,
+        sizeof(diti_pixart_state),
+        diti_pixart_prepare,
+        diti_pixart_begin,
+        diti_pixart_embed,
+        diti_pixart_run_block,
+        diti_pixart_final,
+        diti_pixart_write_inputs};
     return &family;
 }

@@ -1,8 +1,10 @@
-#include "model/model.h"
+/* Stable Diffusion 3 and 3.5: docs/models.md 3.3. Originals:
+   https://github.com/Stability-AI/sd3-ref/blob/master/mmdit.py and
+   https://github.com/Stability-AI/sd3.5/blob/main/mmditx.py
 
-/* Stable Diffusion 3 and 3.5 (docs/models.md 3.3): every block has weights of its own for text and image, which attend
-   each other; in some blocks of 3.5-medium the image attends itself as well. The last block leaves the text as it is.
- */
+   Every block has weights of its own for text and image, which attend each other; in some blocks of 3.5-medium the
+   image attends itself as well. The last block leaves the text as it is. */
+#include "model/model.h"
 
 #define DITI_SD3_MAX_BLOCKS 64u
 
@@ -52,12 +54,11 @@ static const char *const diti_sd3_block_keys[][2] = {
     {"ff_context.net.2", "context_block.mlp.fc2"},
 };
 
-static const char *diti_sd3_original_name(void *user, const char *name, char *out, size_t size) {
-    const char *stored = diti_rename_block("transformer_blocks.", "joint_blocks.", diti_sd3_block_keys,
-                                           DITI_COUNT(diti_sd3_block_keys), name, out, size);
-    (void)user;
-    return stored ? stored : diti_rename(diti_sd3_keys, DITI_COUNT(diti_sd3_keys), name, out, size);
-}
+static const diti_key_table diti_sd3_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "joint_blocks.", diti_sd3_block_keys, DITI_COUNT(diti_sd3_block_keys)},
+    {NULL, NULL, diti_sd3_keys, DITI_COUNT(diti_sd3_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- weights ---- */
 
@@ -90,24 +91,6 @@ static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
     return (const diti_sd3 *)(const void *)transformer;
 }
 
-static bool diti_sd3_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "x_embedder.proj.weight") &&
-           diti_model_find(checkpoint, prefix, "joint_blocks.0.x_block.attn.qkv.weight") &&
-           diti_model_find(checkpoint, prefix, "joint_blocks.0.context_block.adaLN_modulation.1.weight");
-}
-
-static bool diti_sd3_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "pos_embed.pos_embed") &&
-           diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
-           diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight");
-}
-
-static bool diti_sd3_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    if (name[0]) return diti_equal(name, "SD3Transformer2DModel");
-    return diti_sd3_is_original(checkpoint, prefix) || diti_sd3_is_diffusers(checkpoint, prefix);
-}
-
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 static void diti_sd3_read_dual(diti_loader *loader, diti_sd3_config *config) {
@@ -120,16 +103,18 @@ static void diti_sd3_read_dual(diti_loader *loader, diti_sd3_config *config) {
 }
 
 static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_sd3_config, width), "pos_embed.proj.weight", 0},
+        {offsetof(diti_sd3_config, channels), "pos_embed.proj.weight", 1},
+        {offsetof(diti_sd3_config, patch), "pos_embed.proj.weight", 2},
+        {offsetof(diti_sd3_config, text), "context_embedder.weight", 1},
+        {offsetof(diti_sd3_config, pooled), "time_text_embed.text_embedder.linear_1.weight", 1},
+        {offsetof(diti_sd3_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
     uint32_t positions = diti_loader_dimension(loader, "pos_embed.pos_embed", 1), out;
-    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
-    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
-    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
-    config->text = diti_loader_dimension(loader, "context_embedder.weight", 1);
-    config->pooled = diti_loader_dimension(loader, "time_text_embed.text_embedder.linear_1.weight", 1);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->table = (uint32_t)lround(sqrt((double)positions));
     if (config->table * config->table != positions) config->table = 0;
-    config->head_dim = diti_loader_dimension(loader, "transformer_blocks.0.attn.norm_q.weight", 0);
     config->normed = config->head_dim > 0;
     if (!config->normed) config->head_dim = 64; /* as published */
     out = diti_loader_dimension(loader, "proj_out.weight", 0);
@@ -160,9 +145,9 @@ static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_confi
     return DIT_OK;
 }
 
-static dit_result diti_sd3_read_config(diti_loader *loader, const diti_json *json, diti_sd3_config *config,
-                                       dit_error *err) {
+static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, const diti_json *json, dit_error *err) {
     static const char blocks[] = "transformer_blocks.", last[] = ".norm1.linear.weight";
+    diti_sd3_config *config = &((diti_sd3 *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t head_dim;
     diti_sd3_read_shapes(loader, config);
@@ -209,12 +194,9 @@ static void diti_sd3_load_attention(diti_loader *loader, diti_sd3_block *block, 
 
 static void diti_sd3_load_image_attention(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config) {
     static const char *const norms[] = {"attn2.norm_q.weight", "attn2.norm_k.weight"};
-    static const char *const image[] = {"attn2.to_q", "attn2.to_k", "attn2.to_v"}, *const fused[] = {"attn2.qkv"};
+    static const diti_fused qkv = {"attn2.qkv", {"attn2.to_q", "attn2.to_k", "attn2.to_v"}, 3};
     uint32_t width = config->width;
-    if (loader->rename)
-        diti_load_joined(loader, &block->image_qkv, fused, 1, 3 * width, width, true);
-    else
-        diti_load_joined(loader, &block->image_qkv, image, 3, width, width, true);
+    diti_load_fused(loader, &block->image_qkv, &qkv, width, width);
     if (config->normed) diti_load_vectors(loader, &block->image_norms, norms, 2, config->head_dim);
     diti_load_layer(loader, &block->image_out, width, width, 1, "attn2.to_out.0");
 }
@@ -271,7 +253,6 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
 static void diti_sd3_set_traits(diti_sd3 *model) {
     const diti_sd3_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->family = "sd3";
     traits->variant = config->dual ? "3.5-medium" : config->normed ? "3.5-large" : "3-medium";
     traits->layers = config->blocks;
     traits->skips_blocks = true;
@@ -294,49 +275,15 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->joint = true;
 }
 
-static void diti_sd3_destroy(diti_transformer *transformer) {
-    diti_sd3 *model = (diti_sd3 *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->blocks);
-    diti_free(&env, model);
-}
-
-static dit_result diti_sd3_fill(diti_sd3 *model, diti_loader *loader, dit_error *err) {
-    model->blocks = (diti_sd3_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+static void diti_sd3_load(diti_component *component, diti_loader *loader) {
+    diti_sd3 *model = (diti_sd3 *)(void *)component;
+    model->blocks =
+        (diti_sd3_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
     diti_sd3_load_weights(loader, model);
     /* a table that others compute is counted by nobody */
     diti_loader_discount(loader, &model->positions, 0, (uint64_t)model->positions.rows * model->positions.columns);
     diti_sd3_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_sd3_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
-                                diti_transformer **out, dit_error *err) {
-    diti_sd3_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_sd3 *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    if (!diti_sd3_is_diffusers(checkpoint, prefix)) loader.rename = diti_sd3_original_name;
-    result = diti_sd3_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_sd3 *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_sd3_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->base.int8_attention = options && options->int8_attention;
-    result = diti_sd3_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_sd3_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
@@ -396,12 +343,12 @@ static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, con
     uint32_t rows = denoise->height / model->config.patch, columns = denoise->width / model->config.patch;
     uint32_t table = model->config.table, top = (table - rows) / 2, left = (table - columns) / 2, i;
     size_t count = (size_t)rows * columns;
-    uint32_t *values = (uint32_t *)diti_alloc_array(&model->base.env, count, sizeof *values);
+    uint32_t *values = (uint32_t *)diti_alloc_array(&model->base.component.env, count, sizeof *values);
     dit_result result;
     if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the positions");
     for (i = 0; i < rows * columns; i++) values[i] = (top + i / columns) * table + left + i % columns;
     result = diti_plan_write(plan, ids, values, count * sizeof *values, err);
-    diti_free(&model->base.env, values);
+    diti_free(&model->base.component.env, values);
     return result;
 }
 
@@ -410,7 +357,7 @@ static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, dit
     const diti_sd3_state *state = (const diti_sd3_state *)denoise->family;
     dit_result result = diti_sd3_write_ids(diti_sd3_of(transformer), plan, denoise, state->ids, err);
     if (result != DIT_OK) return result;
-    return diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    return diti_write_sinusoids(&transformer->component.env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -452,9 +399,25 @@ static diti_tensor diti_sd3_final(diti_pass *p, diti_tensor x) {
 }
 
 DIT_INTERNAL const diti_family *diti_sd3_family(void) {
-    static const diti_family family = {"sd3",          sizeof(diti_sd3_state), diti_sd3_recognise,
-                                       diti_sd3_load,  diti_sd3_destroy,       diti_sd3_prepare,
-                                       diti_sd3_begin, diti_sd3_embed,         diti_sd3_run_block,
-                                       diti_sd3_final, diti_sd3_write_inputs};
+    static const diti_family family = {
+        "sd3",
+        "SD3",
+        {"SD3Transformer2DModel",
+         NULL,
+         {"pos_embed.pos_embed", "pos_embed.proj.weight", "transformer_blocks.0.norm1_context.linear.weight", NULL},
+         {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",
+          "joint_blocks.0.context_block.adaLN_modulation.1.weight", NULL},
+         NULL},
+        {"transformer", "transformer", sizeof(diti_sd3), diti_sd3_read, diti_sd3_load},
+        diti_sd3_names,
+        {16, 1.5305f, 0.0609f, true},
+        NULL,
+        sizeof(diti_sd3_state),
+        diti_sd3_prepare,
+        diti_sd3_begin,
+        diti_sd3_embed,
+        diti_sd3_run_block,
+        diti_sd3_final,
+        diti_sd3_write_inputs};
     return &family;
 }

@@ -18,40 +18,22 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
     loader->prefix = given;
 }
 
-typedef struct diti_vae_scale {
-    const char *family, *variant; /* variant NULL: all */
-    uint32_t channels;
-    float scale, shift;
-} diti_vae_scale;
-
-DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant) {
-    static const diti_vae_scale scales[] = {{"pixart", "sigma", 4, 0.13025f, 0},
-                                            {"hunyuan", NULL, 4, 0.13025f, 0},
-                                            {"sd3", NULL, 16, 1.5305f, 0.0609f},
-                                            {"", NULL, 16, 0.3611f, 0.1159f},
-                                            {"", NULL, 0, 0.18215f, 0}};
-    size_t i;
-    if (!vae->traits.assumed) return;
-    for (i = 0; i < DITI_COUNT(scales); i++) {
-        const diti_vae_scale *row = &scales[i];
-        if (!diti_starts_with(family, row->family) || (row->variant && !diti_equal(variant, row->variant))) continue;
-        if (row->channels && row->channels != vae->traits.latent_channels) continue;
-        vae->traits.scale = row->scale;
-        vae->traits.shift = row->shift;
-        return;
-    }
+DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
+    if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
+    vae->traits.scale = scale;
+    vae->traits.shift = shift;
 }
 
-/* Where no config.json says them, by what else the file holds; a transformer may still say better. */
-static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, const diti_checkpoint *checkpoint,
-                                      dit_error *err) {
+/* Where no config.json says them, those that most autoencoders of as many channels have; a transformer may still say
+   better. */
+static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
-    bool sd3 = diti_checkpoint_find(checkpoint, "model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight") != NULL;
     double scale = diti_setting_number(&settings, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0, 0, 1e6);
     vae->traits.assumed = scale == 0.0;
     vae->traits.scale = (float)scale;
     vae->traits.shift = (float)diti_setting_number(&settings, "shift_factor", 0.0, -1e6, 1e6);
-    diti_vae_belongs_to(vae, sd3 ? "sd3" : "", "");
+    diti_vae_belongs_to(vae, vae->traits.latent_channels, 0.18215f, 0);
+    diti_vae_belongs_to(vae, 16, 0.3611f, 0.1159f);
     return settings.result;
 }
 
@@ -64,7 +46,7 @@ static dit_result diti_vae_fill(diti_vae *vae, diti_loader *loader, const diti_j
     diti_vae_choose_prefix(loader);
     tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
     result = tiny ? diti_tiny_load(vae, loader, err) : diti_kl_load(vae, loader, config, err);
-    return result == DIT_OK ? diti_vae_read_scale(vae, config, loader->checkpoint, err) : result;
+    return result == DIT_OK ? diti_vae_read_scale(vae, config, err) : result;
 }
 
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,

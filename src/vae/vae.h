@@ -20,8 +20,8 @@ DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, 
 DIT_INTERNAL void diti_vae_destroy(diti_vae *vae);
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
-/* A scale that was only assumed becomes that of the transformer's family. */
-DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant);
+/* A scale and a shift that were only assumed become these, where the latents have so many channels. */
+DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift);
 /* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
    side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
    by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.

@@ -120,7 +120,7 @@ static void component_free(component *c) {
 
 static const diti_weights *component_weights(const component *c) {
     if (c->t5) return diti_t5_type()->weights(c->t5);
-    return c->vae ? diti_vae_weights(c->vae) : &c->transformer->weights;
+    return c->vae ? diti_vae_weights(c->vae) : &c->transformer->component.weights;
 }
 
 /* --- wrong files --- */
@@ -518,9 +518,11 @@ static void test_tables(void) {
 static void test_names(void) {
     uint32_t levels = 4;
     char name[256];
-    CHECK(diti_equal(diti_hunyuandit_original_name(NULL, "blocks.12.norm2.weight", name, sizeof name),
-                     "blocks.12.norm3.weight"));
-    CHECK(diti_equal(diti_hunyuandit_original_name(NULL, "time_extra_emb.pooler.k_proj.bias", name, sizeof name),
+    CHECK(diti_equal(
+        diti_rename_by_tables((void *)(uintptr_t)diti_hunyuandit_names, "blocks.12.norm2.weight", name, sizeof name),
+        "blocks.12.norm3.weight"));
+    CHECK(diti_equal(diti_rename_by_tables((void *)(uintptr_t)diti_hunyuandit_names,
+                                           "time_extra_emb.pooler.k_proj.bias", name, sizeof name),
                      "pooler.k_proj.bias"));
     CHECK(diti_equal(diti_kl_old_name(NULL, "encoder.mid_block.attentions.0.to_out.0.bias", name, sizeof name),
                      "encoder.mid_block.attentions.0.proj_attn.bias"));
@@ -532,13 +534,16 @@ static void test_names(void) {
                      "encoder.down.2.downsample.conv.weight"));
     CHECK(!diti_kl_ldm_name(&levels, "decoder.up_blocks.4.resnets.2.conv1.bias", name, sizeof name));
     CHECK(!diti_kl_ldm_name(&levels, "decoder.up_blocks.0.resnets.2.conv1.bias", name, 12));
-    CHECK(diti_equal(diti_t5_llama_name(NULL, "encoder.block.11.layer.1.DenseReluDense.wi_1.weight", name, sizeof name),
+    CHECK(diti_equal(diti_rename_by_tables((void *)(uintptr_t)diti_t5_llama_names,
+                                           "encoder.block.11.layer.1.DenseReluDense.wi_1.weight", name, sizeof name),
                      "enc.blk.11.ffn_up.weight"));
-    CHECK(!diti_t5_llama_name(NULL, "encoder.block.11.layer.2.x", name, sizeof name));
-    CHECK(diti_equal(diti_pixart_original_name(NULL, "transformer_blocks.27.attn2.kv.bias", name, sizeof name),
+    CHECK(!diti_rename_by_tables((void *)(uintptr_t)diti_t5_llama_names, "encoder.block.11.layer.2.x", name,
+                                 sizeof name));
+    CHECK(diti_equal(diti_rename_by_tables((void *)(uintptr_t)diti_pixart_names, "transformer_blocks.27.attn2.kv.bias",
+                                           name, sizeof name),
                      "blocks.27.cross_attn.kv_linear.bias"));
-    CHECK(!diti_pixart_original_name(NULL, "transformer_blocks.", name, sizeof name));
-    CHECK(!diti_pixart_original_name(NULL, "transformer_blocks.27.attn2.kv.bias", name, 9));
+    CHECK(!diti_rename_by_tables((void *)(uintptr_t)diti_pixart_names, "transformer_blocks.", name, sizeof name));
+    CHECK(!diti_rename_by_tables((void *)(uintptr_t)diti_pixart_names, "transformer_blocks.27.attn2.kv.bias", name, 9));
 }
 
 /* --- computing: the outputs of all three components, as bytes --- */
@@ -668,7 +673,7 @@ static void run_pixart(diti_device *device, const diti_transformer *model, uint3
         finish(plan, kept, out, (size_t)2 * batch * 4 * pixels * sizeof *out);
     }
     diti_plan_destroy(plan);
-    diti_free(&model->env, d.family);
+    diti_free(&model->component.env, d.family);
 }
 
 /* Text and image attend each other: the second of two steps. */
@@ -704,7 +709,7 @@ static void run_joint(diti_device *device, const diti_transformer *model, float 
         finish(plan, kept, out, JOINT_VALUES * sizeof *out);
     }
     diti_plan_destroy(plan);
-    diti_free(&model->env, d.family);
+    diti_free(&model->component.env, d.family);
 }
 
 static void run_vae(diti_device *device, const diti_vae *vae, outputs *out) {
@@ -915,7 +920,7 @@ static void run_hunyuan(diti_device *device, const diti_transformer *model, uint
         finish(plan, kept, out, (size_t)2 * batch * 4 * pixels * sizeof *out);
     }
     diti_plan_destroy(plan);
-    diti_free(&model->env, d.family);
+    diti_free(&model->component.env, d.family);
 }
 
 static void test_hunyuan_batches(diti_device *device) {

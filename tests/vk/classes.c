@@ -230,7 +230,7 @@ static void evaluate(diti_device *device, const diti_transformer *model, uint32_
     }
     diti_plan_destroy(plan);
     diti_graph_free(&graph);
-    diti_free(&model->env, d.family);
+    diti_free(&model->component.env, d.family);
     free(times);
 }
 
