@@ -192,7 +192,8 @@ DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model) {
 
 static void diti_model_describe_transformer(dit_model *model) {
     const diti_model_traits *traits = &model->transformer->traits;
-    uint32_t factor = diti_model_factor(model);
+    const diti_family *family = model->transformer->family;
+    uint32_t factor = diti_model_factor(model), i;
     diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
     diti_format(model->info.variant, sizeof model->info.variant, "%s",
                 model->pipeline ? model->pipeline->variant : traits->variant);
@@ -207,6 +208,9 @@ static void diti_model_describe_transformer(dit_model *model) {
     model->info.heads = traits->heads;
     model->info.patch = traits->patch;
     model->info.class_count = traits->class_count;
+    for (i = 0; i < DITI_ENCODERS; i++) model->info.encoders[i] = family->encoders[i];
+    for (i = 0; i < DITI_COUNT(model->info.places); i++)
+        model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
     model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
 }
 

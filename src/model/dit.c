@@ -300,6 +300,14 @@ static diti_tensor diti_dit_final(diti_pass *p, diti_tensor x) {
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
+/* ---- where parts of such models are ---- */
+
+static const diti_place diti_dit_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, "facebook/DiT-XL-2-256: transformer/"},
+    {"", DIT_ROLE_VAE, "stabilityai/sd-vae-ft-ema: diffusion_pytorch_model.safetensors"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
 /* Video models share the names, but have a table of positions in time. */
 DIT_INTERNAL const diti_family *diti_dit_family(void) {
     static const diti_family family = {
@@ -314,6 +322,8 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
         diti_dit_names,
         {4, 0.18215f, 0, false},
         NULL,
+        {NULL, NULL, NULL},
+        diti_dit_places,
         sizeof(diti_dit_state),
         diti_dit_prepare,
         diti_dit_begin,

@@ -446,6 +446,20 @@ static diti_tensor diti_flux_final(diti_pass *p, diti_tensor x) {
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 
+/* ---- where parts of such models are ---- */
+
+#define DITI_FLUX_TEXTS "comfyanonymous/flux_text_encoders"
+#define DITI_FLUX_SCHNELL "black-forest-labs/FLUX.1-schnell"
+static const diti_place diti_flux_places[] = {
+    {"", DIT_ROLE_TEXT_1, DITI_FLUX_TEXTS ": clip_l.safetensors"},
+    {"", DIT_ROLE_TEXT_2, DITI_FLUX_TEXTS ": t5xxl_fp16.safetensors, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_VAE, DITI_FLUX_SCHNELL ": ae.safetensors"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_FLUX_SCHNELL ": tokenizer/"},
+    {"", DIT_ROLE_TOKENIZER_2, DITI_FLUX_SCHNELL ": tokenizer_2/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_FLUX_SCHNELL ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
 DIT_INTERNAL const diti_family *diti_flux_family(void) {
     static const diti_family family = {
         "flux",
@@ -460,6 +474,8 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
         diti_flux_names,
         {16, 0.3611f, 0.1159f, true},
         NULL,
+        {"CLIP-L", "T5", NULL},
+        diti_flux_places,
         sizeof(diti_flux_state),
         diti_flux_prepare,
         diti_flux_begin,

@@ -709,6 +709,19 @@ static diti_tensor diti_hunyuandit_final(diti_pass *p, diti_tensor x) {
     return diti_output(p, x, last);
 }
 
+/* ---- where parts of such models are ---- */
+
+#define DITI_HUNYUANDIT_REPOSITORY "Tencent-Hunyuan/HunyuanDiT-v1.2-Diffusers"
+static const diti_place diti_hunyuandit_places[] = {
+    {"", DIT_ROLE_TEXT_1, DITI_HUNYUANDIT_REPOSITORY ": text_encoder/"},
+    {"", DIT_ROLE_TEXT_2, DITI_HUNYUANDIT_REPOSITORY ": text_encoder_2/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_HUNYUANDIT_REPOSITORY ": tokenizer/"},
+    {"", DIT_ROLE_TOKENIZER_2, DITI_HUNYUANDIT_REPOSITORY ": tokenizer_2/"},
+    {"", DIT_ROLE_VAE, DITI_HUNYUANDIT_REPOSITORY ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_HUNYUANDIT_REPOSITORY ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
 DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
     static const diti_family family = {
         "hunyuandit",
@@ -722,6 +735,8 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
         diti_hunyuandit_names,
         {4, 0.13025f, 0, false},
         NULL,
+        {"BERT", "mT5", NULL},
+        diti_hunyuandit_places,
         sizeof(diti_hunyuandit_state),
         diti_hunyuandit_prepare,
         diti_hunyuandit_begin,

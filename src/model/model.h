@@ -178,6 +178,16 @@ typedef struct diti_pipeline_class {
     float latent_scale;
 } diti_pipeline_class;
 
+/* Where a part of a family's models usually is: a repository on Hugging Face, and a folder or file in it. */
+typedef struct diti_place {
+    const char *variant; /* how it begins; "": all others. NULL: the end of a list */
+    dit_role role;
+    const char *place;
+} diti_place;
+
+/* An encoder that several families have. */
+#define DITI_T5_PLACE "city96/t5-v1_1-xxl-encoder-gguf: t5-v1_1-xxl-encoder-Q8_0.gguf"
+
 typedef struct diti_family {
     const char *name, *title; /* "sd3", "SD3" */
     diti_signature signature;
@@ -186,8 +196,10 @@ typedef struct diti_family {
     const diti_key_table *keys; /* names of original files */
     diti_latents latents;
     const diti_pipeline_class *pipelines; /* NULL: none tells more */
-    size_t state_size;                    /* what prepare leaves for the steps in denoise->family, zero at first */
-    void (*prepare)(diti_pass *p);        /* once per picture: modulation of all steps, text projections */
+    const char *encoders[DITI_ENCODERS];  /* kinds of its text encoders, for people */
+    const diti_place *places;
+    size_t state_size;             /* what prepare leaves for the steps in denoise->family, zero at first */
+    void (*prepare)(diti_pass *p); /* once per picture: modulation of all steps, text projections */
     /* An evaluation on the rows of denoise->stretch: begin emits what depends on the timestep, embed the residual
        stream F32 [items * (text + image), D], block changes it, final makes the prediction's rows F32 [items * image, p
        * p * out_channels]. */
@@ -216,6 +228,8 @@ DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_che
 DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
 /* The pipeline of any family that a class in model_index.json names; NULL: it tells nothing. */
 DIT_INTERNAL const diti_pipeline_class *diti_families_pipeline(const char *class_name);
+/* Where that part of such a model usually is; NULL: nobody knows. */
+DIT_INTERNAL const char *diti_family_place(const diti_family *family, const char *variant, dit_role role);
 /* Latents of the family whose transformer is in a file of several parts; NULL: there is none. */
 DIT_INTERNAL const diti_latents *diti_families_latents(const diti_checkpoint *checkpoint);
 /* The title of another family, whose autoencoder has that scale, where the transformer wants its own; NULL: none. */

@@ -488,6 +488,22 @@ static diti_tensor diti_pixart_embed(diti_pass *p) {
     return diti_patch_embed(p, 0, &diti_pixart_of(p->model)->patch, diti_pixart_at(p->denoise)->positions);
 }
 
+/* ---- where parts of such models are ---- */
+
+#define DITI_PIXART_ALPHA "PixArt-alpha/PixArt-XL-2-1024-MS"
+#define DITI_PIXART_SIGMA "PixArt-alpha/PixArt-Sigma-XL-2-1024-MS"
+static const diti_place diti_pixart_places[] = {
+    {"alpha", DIT_ROLE_TEXT_1, DITI_PIXART_ALPHA ": text_encoder/, or " DITI_T5_PLACE},
+    {"alpha", DIT_ROLE_TOKENIZER_1, DITI_PIXART_ALPHA ": tokenizer/"},
+    {"alpha", DIT_ROLE_VAE, DITI_PIXART_ALPHA ": vae/"},
+    {"alpha", DIT_ROLE_SCHEDULER, DITI_PIXART_ALPHA ": scheduler/"},
+    {"", DIT_ROLE_TEXT_1, DITI_PIXART_SIGMA ": text_encoder/, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_PIXART_SIGMA ": tokenizer/"},
+    {"", DIT_ROLE_VAE, DITI_PIXART_SIGMA ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_PIXART_SIGMA ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
 /* Alpha's and Sigma's transformers may look alike: their pipelines tell. */
 static const diti_pipeline_class diti_pixart_pipelines[] = {
     {"PixArtAlphaPipeline", "alpha", DITI_PIXART_ALPHA_TOKENS, DITI_PIXART_ALPHA_SCALE},
@@ -508,6 +524,8 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
         diti_pixart_names,
         {4, DITI_PIXART_ALPHA_SCALE, 0, false},
         diti_pixart_pipelines,
+        {"T5", NULL, NULL},
+        diti_pixart_places,
         sizeof(diti_pixart_state),
         diti_pixart_prepare,
         diti_pixart_begin,

@@ -143,6 +143,13 @@ DIT_INTERNAL const diti_pipeline_class *diti_families_pipeline(const char *class
     return NULL;
 }
 
+DIT_INTERNAL const char *diti_family_place(const diti_family *family, const char *variant, dit_role role) {
+    const diti_place *place = family->places;
+    for (; place && place->variant; place++)
+        if (place->role == role && diti_starts_with(variant, place->variant)) return place->place;
+    return NULL;
+}
+
 DIT_INTERNAL const diti_latents *diti_families_latents(const diti_checkpoint *checkpoint) {
     const diti_family *family = diti_family_find(NULL, checkpoint, diti_family_original);
     return family ? &family->latents : NULL;

@@ -398,6 +398,31 @@ static diti_tensor diti_sd3_final(diti_pass *p, diti_tensor x) {
     return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
 
+/* ---- where parts of such models are ---- */
+
+#define DITI_SD3_MEDIUM "stabilityai/stable-diffusion-3-medium-diffusers"
+#define DITI_SD3_FILES "stabilityai/stable-diffusion-3-medium"
+#define DITI_SD35_LARGE "stabilityai/stable-diffusion-3.5-large"
+static const diti_place diti_sd3_places[] = {
+    {"3-", DIT_ROLE_TEXT_1, DITI_SD3_FILES ": text_encoders/clip_l.safetensors"},
+    {"3-", DIT_ROLE_TEXT_2, DITI_SD3_FILES ": text_encoders/clip_g.safetensors"},
+    {"3-", DIT_ROLE_TEXT_3, DITI_SD3_FILES ": text_encoders/t5xxl_fp16.safetensors, or " DITI_T5_PLACE},
+    {"3-", DIT_ROLE_VAE, DITI_SD3_MEDIUM ": vae/"},
+    {"3-", DIT_ROLE_TOKENIZER_1, DITI_SD3_MEDIUM ": tokenizer/"},
+    {"3-", DIT_ROLE_TOKENIZER_2, DITI_SD3_MEDIUM ": tokenizer_2/"},
+    {"3-", DIT_ROLE_TOKENIZER_3, DITI_SD3_MEDIUM ": tokenizer_3/"},
+    {"3-", DIT_ROLE_SCHEDULER, DITI_SD3_MEDIUM ": scheduler/"},
+    {"", DIT_ROLE_TEXT_1, DITI_SD35_LARGE ": text_encoders/clip_l.safetensors"},
+    {"", DIT_ROLE_TEXT_2, DITI_SD35_LARGE ": text_encoders/clip_g.safetensors"},
+    {"", DIT_ROLE_TEXT_3, DITI_SD35_LARGE ": text_encoders/t5xxl_fp16.safetensors, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_VAE, DITI_SD35_LARGE ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_SD35_LARGE ": tokenizer/"},
+    {"", DIT_ROLE_TOKENIZER_2, DITI_SD35_LARGE ": tokenizer_2/"},
+    {"", DIT_ROLE_TOKENIZER_3, DITI_SD35_LARGE ": tokenizer_3/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_SD35_LARGE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
 DIT_INTERNAL const diti_family *diti_sd3_family(void) {
     static const diti_family family = {
         "sd3",
@@ -412,6 +437,8 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
         diti_sd3_names,
         {16, 1.5305f, 0.0609f, true},
         NULL,
+        {"CLIP-L", "CLIP-G", "T5"},
+        diti_sd3_places,
         sizeof(diti_sd3_state),
         diti_sd3_prepare,
         diti_sd3_begin,
