@@ -30,17 +30,17 @@ static void diti_position_row(double position, uint32_t dim, float *out) {
     }
 }
 
-DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
-                                      float divide_x, float interpolation, float *out) {
+DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out) {
     uint32_t x, y, half = dim / 2; /* the horizontal half comes first */
-    size_t line = (size_t)grid_width * dim;
-    for (x = 0; x < grid_width; x++) {
-        diti_position_row((double)((float)x / divide_x / interpolation), half, out + (size_t)x * dim);
+    size_t line = (size_t)grid->columns * dim;
+    for (x = 0; x < grid->columns; x++) {
+        double place = (double)((float)x / grid->divide_x / grid->interpolation);
+        diti_position_row(place, half, out + (size_t)x * dim);
     }
-    for (y = 0; y < grid_height; y++) {
+    for (y = 0; y < grid->rows; y++) {
         float *first = out + y * line + half;
-        diti_position_row((double)((float)y / divide_y / interpolation), half, first);
-        for (x = 0; x < grid_width; x++) {
+        diti_position_row((double)((float)y / grid->divide_y / grid->interpolation), half, first);
+        for (x = 0; x < grid->columns; x++) {
             float *token = out + y * line + (size_t)x * dim;
             if (y > 0) memcpy(token, out + (size_t)x * dim, half * sizeof(float));
             if (x > 0) memcpy(token + half, first, half * sizeof(float));
@@ -64,8 +64,9 @@ DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embe
     return diti_layer_f32(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, "embed_out");
 }
 
-DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
-                                             const float *values, uint32_t count, uint32_t shift, dit_error *err) {
+DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
+                                             uint32_t shift, dit_error *err) {
+    const diti_env *env = &plan->device->env;
     float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
     dit_result result;
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
@@ -75,15 +76,15 @@ DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *pla
     return result;
 }
 
-DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
-                                             uint32_t columns, float divide_y, float divide_x, float interpolation,
+DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid,
                                              dit_error *err) {
+    const diti_env *env = &plan->device->env;
     uint32_t dim = plan->tensors[input].columns;
-    size_t count = (size_t)rows * columns * dim;
+    size_t count = (size_t)grid->rows * grid->columns * dim;
     float *table = (float *)diti_alloc_array(env, count, sizeof(float));
     dit_result result;
     if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position table");
-    diti_position_table(rows, columns, dim, divide_y, divide_x, interpolation, table);
+    diti_position_table(grid, dim, table);
     result = diti_plan_write(plan, input, table, count * sizeof(float), err);
     diti_free(env, table);
     return result;
@@ -183,15 +184,15 @@ DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *ad
     return diti_adaln_get(graph, adaln, adaln->first + adaln->count - 1);
 }
 
-DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
-                                         const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
-                                         dit_error *err) {
-    uint32_t i, count = steps * items;
+DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+                                         const float *timesteps, uint32_t shift, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t i, count = denoise->steps * denoise->text_batch;
     float *repeated = (float *)diti_alloc_array(env, count, sizeof *repeated);
     dit_result result;
     if (!repeated) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timesteps");
-    for (i = 0; i < count; i++) repeated[i] = timesteps[i / items];
-    result = diti_write_sinusoids(env, plan, input, repeated, count, shift, err);
+    for (i = 0; i < count; i++) repeated[i] = timesteps[i / denoise->text_batch];
+    result = diti_write_sinusoids(plan, input, repeated, count, shift, err);
     diti_free(env, repeated);
     return result;
 }

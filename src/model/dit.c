@@ -262,15 +262,17 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
                                         const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_dit *model = diti_dit_of(transformer);
     const diti_dit_state *state = (const diti_dit_state *)denoise->family;
-    uint32_t patch = model->config.patch, rows = denoise->height / patch, columns = denoise->width / patch;
+    uint32_t patch = model->config.patch;
     double base = model->config.sample_size / patch;
-    float divide_y = model->config.original ? 1.0f : (float)(rows / base);
-    float divide_x = model->config.original ? 1.0f : (float)(columns / base);
-    dit_result result = diti_write_positions(&transformer->component.env, plan, state->positions, rows, columns,
-                                             divide_y, divide_x, 1.0f, err);
+    diti_grid grid = {denoise->height / patch, denoise->width / patch, 1, 1, 1};
+    dit_result result;
+    if (!model->config.original) {
+        grid.divide_y = (float)(grid.rows / base);
+        grid.divide_x = (float)(grid.columns / base);
+    }
+    result = diti_write_positions(plan, state->positions, &grid, err);
     if (result != DIT_OK) return result;
-    return diti_adaln_write(&transformer->component.env, plan, state->sinusoids, timesteps, denoise->steps,
-                            denoise->text_batch, model->config.frequency_shift, err);
+    return diti_adaln_write(plan, state->sinusoids, denoise, timesteps, model->config.frequency_shift, err);
 }
 
 /* ---- one evaluation ---- */
@@ -318,7 +320,7 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
          {"pos_embed.proj.weight", DITI_DIT_CLASSES ".weight", NULL, NULL},
          {"x_embedder.proj.weight", "y_embedder.embedding_table.weight", "blocks.0.adaLN_modulation.1.weight", NULL},
          "temp_embed"},
-        {"transformer", "transformer", sizeof(diti_dit), diti_dit_read, diti_dit_load},
+        {"transformer", "transformer", sizeof(diti_dit), diti_dit_read, diti_dit_load, NULL},
         diti_dit_names,
         {4, 0.18215f, 0, false},
         NULL,

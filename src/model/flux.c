@@ -186,17 +186,16 @@ static void diti_flux_load_double(diti_loader *loader, diti_flux_double *block, 
                                   uint32_t index) {
     static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
                                         "attn.norm_k.weight"};
-    static const char *const text[] = {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"};
-    static const char *const image[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    static const char *const fused_text[] = {"attn.added_qkv"}, *const fused_image[] = {"attn.qkv"};
-    static const char *const text_norm[] = {"norm1_context.linear"}, *const image_norm[] = {"norm1.linear"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const diti_fused modulation[DITI_JOINT_STREAMS] = {
+        {"norm1_context.linear", {"norm1_context.linear", NULL, NULL}, 1},
+        {"norm1.linear", {"norm1.linear", NULL, NULL}, 1}};
     uint32_t width = config->width;
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_joined_pair(loader, &block->modulation, text_norm, image_norm, 1, 6 * width, width);
-    if (loader->rename)
-        diti_load_joined_pair(loader, &block->qkv, fused_text, fused_image, 1, 3 * width, width);
-    else
-        diti_load_joined_pair(loader, &block->qkv, text, image, 3, width, width);
+    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
     diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
     diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
     diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
@@ -386,11 +385,9 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     const diti_flux_state *state = (const diti_flux_state *)denoise->family;
     float guidance = denoise->guidance * 1000.0f;
     dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
-    if (result == DIT_OK)
-        result = diti_write_sinusoids(&transformer->component.env, plan, state->sinusoids, timesteps, denoise->steps, 0,
-                                      err);
+    if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
     if (result != DIT_OK || !state->guidance) return result;
-    return diti_write_sinusoids(&transformer->component.env, plan, state->guidance, &guidance, 1, 0, err);
+    return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -470,7 +467,7 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
           "single_transformer_blocks.0.proj_mlp.weight", NULL},
          {"img_in.weight", "double_blocks.0.img_mod.lin.weight", "single_blocks.0.linear1.weight", NULL},
          NULL},
-        {"transformer", "transformer", sizeof(diti_flux), diti_flux_read, diti_flux_load},
+        {"transformer", "transformer", sizeof(diti_flux), diti_flux_read, diti_flux_load, NULL},
         diti_flux_names,
         {16, 0.3611f, 0.1159f, true},
         NULL,

@@ -594,7 +594,6 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
                                                const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
     const diti_hunyuandit_state *state = (const diti_hunyuandit_state *)denoise->family;
-    uint32_t prompts = denoise->text_batch;
     /* Height and width of the original and of the target, top and left of the crop: the original is the training's. */
     float sizes[6] = {1024, 1024, 0, 0, 0, 0};
     dit_result result = diti_hunyuandit_write_positions(model, plan, denoise, state, err);
@@ -602,14 +601,12 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
         result = diti_hunyuandit_write_text_rows(model, plan, denoise, state->text_rows, err);
     }
     if (result == DIT_OK) {
-        result = diti_adaln_write(&transformer->component.env, plan, state->sinusoids, timesteps, denoise->steps,
-                                  prompts, 0, err);
+        result = diti_adaln_write(plan, state->sinusoids, denoise, timesteps, 0, err);
     }
     if (result != DIT_OK || !state->sizes) return result;
     sizes[2] = (float)denoise->pixels[0];
     sizes[3] = (float)denoise->pixels[1];
-    return diti_write_sinusoids(&transformer->component.env, plan, state->sizes,
-                                denoise->micro ? denoise->micro : sizes, 6, 0, err);
+    return diti_write_sinusoids(plan, state->sizes, denoise->micro ? denoise->micro : sizes, 6, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -731,7 +728,7 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
          {"text_embedding_padding", "blocks.0.attn2.norm_q.weight", NULL, NULL},
          {"mlp_t5.0.weight", "blocks.0.default_modulation.1.weight", NULL, NULL},
          NULL},
-        {"transformer", "transformer", sizeof(diti_hunyuandit), diti_hunyuandit_read, diti_hunyuandit_load},
+        {"transformer", "transformer", sizeof(diti_hunyuandit), diti_hunyuandit_read, diti_hunyuandit_load, NULL},
         diti_hunyuandit_names,
         {4, 0.13025f, 0, false},
         NULL,

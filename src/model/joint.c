@@ -15,11 +15,11 @@ DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, u
     }
 }
 
-DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
-                                        const char *const *image, uint32_t count, uint32_t rows, uint32_t columns) {
+DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_joined_pair *out,
+                                       const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns) {
+    uint32_t i;
     memset(out, 0, sizeof *out);
-    if (text) diti_load_joined(loader, &out->streams[DITI_JOINT_TEXT], text, count, rows, columns, true);
-    diti_load_joined(loader, &out->streams[DITI_JOINT_IMAGE], image, count, rows, columns, true);
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) diti_load_fused(loader, &out->streams[i], &names[i], rows, columns);
 }
 
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,

@@ -266,10 +266,13 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
 /* docs/models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is
    even. shift: 1 where the last frequency is exactly 1/10000, else 0. */
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out);
-/* docs/models.md 2.4: rows [gh * gw, dim]. A token's coordinate is y / divide_y / interpolation in float32, as the
- * references round. dim is a multiple of 4. */
-DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
-                                      float divide_x, float interpolation, float *out);
+/* docs/models.md 2.4: rows [rows * columns, dim] of sines and cosines. A token's coordinate is y / divide_y /
+   interpolation in float32, as the references round. dim is a multiple of 4. */
+typedef struct diti_grid {
+    uint32_t rows, columns;
+    float divide_y, divide_x, interpolation;
+} diti_grid;
+DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out);
 
 /* Sinusoids -> linear -> silu -> linear (docs/models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows,
  * width].
@@ -282,12 +285,10 @@ DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, ui
 /* F32 [rows of x, rows], written to out where it is not 0. */
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out);
 /* Sinusoids of values as an input's content, F32 [count, 256]. shift: docs/models.md 2.1. */
-DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
-                                             const float *values, uint32_t count, uint32_t shift, dit_error *err);
+DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
+                                             uint32_t shift, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
-DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
-                                             uint32_t columns, float divide_y, float divide_x, float interpolation,
-                                             dit_error *err);
+DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
 /* activation(layer(x)) in the format of activations. */
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
                                         diti_activation activation, const char *name);
@@ -417,9 +418,8 @@ DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln);
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
-DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
-                                         const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
-                                         dit_error *err);
+DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+                                         const float *timesteps, uint32_t shift, dit_error *err);
 /* Attention of every item to itself, over the rows of all devices: qkv [items * rows at hand, 3 * heads * head_dim], q,
    k, v side by side, to [items * rows at hand, heads * head_dim]. */
 typedef struct diti_attend_desc {
@@ -477,9 +477,10 @@ DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modu
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
                                         bool swapped);
-/* The same layer of text and image; more than one name: matrices side by side (q, k, v). text NULL: there is none. */
-DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
-                                        const char *const *image, uint32_t count, uint32_t rows, uint32_t columns);
+/* The same matrices of text and image, by names of either (diti_load_fused). */
+DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_joined_pair *out,
+                                       const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns);
+/* The same layer of text and image. text NULL: there is none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
 #define DITI_MODULATION_BYTES ((uint64_t)384 << 20) /* of all blocks and steps together, that are made beforehand */

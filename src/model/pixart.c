@@ -386,14 +386,16 @@ static void diti_pixart_prepare(diti_pass *p) {
     diti_pixart_project_text(p, state);
 }
 
+/* The grid of the training is stretched over any other. */
 static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_plan *plan, const diti_denoise *denoise,
                                               diti_tensor positions, dit_error *err) {
     const diti_pixart_config *config = &model->config;
-    uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch;
-    uint32_t base = config->sample_size / config->patch;
-    return diti_write_positions(&model->base.component.env, plan, positions, rows, columns,
-                                (float)((double)rows / base), (float)((double)columns / base), config->interpolation,
-                                err);
+    double base = config->sample_size / config->patch;
+    diti_grid grid = {denoise->height / config->patch, denoise->width / config->patch, 1, 1, 1};
+    grid.divide_y = (float)(grid.rows / base);
+    grid.divide_x = (float)(grid.columns / base);
+    grid.interpolation = config->interpolation;
+    return diti_write_positions(plan, positions, &grid, err);
 }
 
 static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, diti_plan *plan,
@@ -404,15 +406,13 @@ static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, 
     float sizes[3]; /* height, width, aspect ratio */
     dit_result result = diti_pixart_write_positions(model, plan, denoise, state->positions, err);
     if (result == DIT_OK) {
-        result = diti_write_sinusoids(&transformer->component.env, plan, state->sinusoids, timesteps, denoise->steps, 0,
-                                      err);
+        result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
     }
     if (result != DIT_OK || !state->sizes) return result;
     sizes[0] = (float)pixels[0];
     sizes[1] = (float)pixels[1];
     sizes[2] = (float)pixels[0] / (float)pixels[1];
-    return diti_write_sinusoids(&transformer->component.env, plan, state->sizes,
-                                denoise->micro ? denoise->micro : sizes, 3, 0, err);
+    return diti_write_sinusoids(plan, state->sizes, denoise->micro ? denoise->micro : sizes, 3, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -520,7 +520,7 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
          {"adaln_single.linear.weight", "pos_embed.proj.weight", "transformer_blocks.0.scale_shift_table", NULL},
          {"x_embedder.proj.weight", "t_block.1.weight", "y_embedder.y_proj.fc1.weight", "blocks.0.scale_shift_table"},
          "temporal_transformer_blocks.0.scale_shift_table"},
-        {"transformer", "transformer", sizeof(diti_pixart), diti_pixart_read, diti_pixart_load},
+        {"transformer", "transformer", sizeof(diti_pixart), diti_pixart_read, diti_pixart_load, NULL},
         diti_pixart_names,
         {4, DITI_PIXART_ALPHA_SCALE, 0, false},
         diti_pixart_pipelines,

@@ -180,14 +180,11 @@ static void diti_sd3_load_attention(diti_loader *loader, diti_sd3_block *block, 
                                     bool last) {
     static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
                                         "attn.norm_k.weight"};
-    static const char *const text[] = {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"};
-    static const char *const image[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    static const char *const fused_text[] = {"attn.added_qkv"}, *const fused_image[] = {"attn.qkv"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
     uint32_t width = config->width;
-    if (loader->rename)
-        diti_load_joined_pair(loader, &block->qkv, fused_text, fused_image, 1, 3 * width, width);
-    else
-        diti_load_joined_pair(loader, &block->qkv, text, image, 3, width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
     if (config->normed) diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
     diti_load_pair(loader, &block->out, width, width, last ? NULL : "attn.to_add_out", "attn.to_out.0");
 }
@@ -357,7 +354,7 @@ static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, dit
     const diti_sd3_state *state = (const diti_sd3_state *)denoise->family;
     dit_result result = diti_sd3_write_ids(diti_sd3_of(transformer), plan, denoise, state->ids, err);
     if (result != DIT_OK) return result;
-    return diti_write_sinusoids(&transformer->component.env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
 }
 
 /* ---- one evaluation ---- */
@@ -433,7 +430,7 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
          {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",
           "joint_blocks.0.context_block.adaLN_modulation.1.weight", NULL},
          NULL},
-        {"transformer", "transformer", sizeof(diti_sd3), diti_sd3_read, diti_sd3_load},
+        {"transformer", "transformer", sizeof(diti_sd3), diti_sd3_read, diti_sd3_load, NULL},
         diti_sd3_names,
         {16, 1.5305f, 0.0609f, true},
         NULL,

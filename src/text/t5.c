@@ -164,8 +164,8 @@ static void diti_t5_load_all(diti_component *component, diti_loader *loader) {
 DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
                                      const diti_checkpoint *checkpoint, const char *prefix,
                                      const diti_load_options *options, diti_t5 **out, dit_error *err) {
-    static const diti_component_kind kind = {"text encoder", "text_encoder", sizeof(diti_t5), diti_t5_read,
-                                             diti_t5_load_all};
+    static const diti_component_kind kind = {"text encoder", "text_encoder",   sizeof(diti_t5),
+                                             diti_t5_read,   diti_t5_load_all, NULL};
     diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
     diti_component *component;
     dit_result result;

@@ -92,7 +92,8 @@ static dit_result diti_component_fill(const diti_component_kind *kind, const dit
     result = kind->read(component, &loader, from->config, err);
     if (result != DIT_OK) return result;
     kind->load(component, &loader);
-    return diti_loader_finish(&loader, &component->weights, err);
+    result = diti_loader_finish(&loader, &component->weights, err);
+    return result == DIT_OK && kind->check ? kind->check(component, from->config, err) : result;
 }
 
 DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,

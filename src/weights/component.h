@@ -1,5 +1,5 @@
-/* component: how a part of a pipeline, a transformer or a text encoder, is loaded: which names its file has, sizes from
-   shapes and config.json, memory, weights. */
+/* component: how a part of a pipeline, transformer, text encoder or autoencoder, is loaded: which names its file has,
+   sizes from shapes and config.json, memory, weights. */
 #ifndef DITI_COMPONENT_H
 #define DITI_COMPONENT_H
 #include "weights/weights.h"
@@ -50,6 +50,8 @@ typedef struct diti_component_kind {
     /* The configuration, from shapes and config (may be NULL). */
     dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
     void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */
+    /* The last word, when all weights are there; NULL: there is none. */
+    dit_result (*check)(diti_component *component, const diti_json *config, dit_error *err);
 } diti_component_kind;
 struct diti_component {  /* first member of every part's own struct */
     diti_device *device; /* NULL after a dry run */

@@ -497,12 +497,13 @@ static void test_out_of_memory(void) {
 
 static void test_tables(void) {
     static const char *const pairs[][2] = {{"a", "x"}, {"a.b", "y"}, {"ab", "z"}};
+    static const diti_grid grid = {2, 3, 0.5f, 1.0f, 2.0f};
     float t[2] = {0, 1}, sinusoid[2 * 256], table[2 * 3 * 8];
     char name[16];
     diti_sinusoid(t, 2, 256, 0, sinusoid);
     CHECK(sinusoid[0] == 1 && sinusoid[127] == 1 && sinusoid[128] == 0 && sinusoid[255] == 0);
     CHECK(fabsf(sinusoid[256] - cosf(1)) < 1e-6f && fabsf(sinusoid[256 + 128] - sinf(1)) < 1e-6f);
-    diti_position_table(2, 3, 8, 0.5f, 1.0f, 2.0f, table); /* y: 0, 1; x: 0, 0.5, 1 */
+    diti_position_table(&grid, 8, table); /* y: 0, 1; x: 0, 0.5, 1 */
     CHECK(table[0] == 0 && table[2] == 1 && table[4] == 0 && table[6] == 1);
     CHECK(fabsf(table[2 * 8] - sinf(1)) < 1e-6f && table[2 * 8 + 4] == 0); /* (0, 2): horizontal first */
     CHECK(table[3 * 8] == 0 && fabsf(table[3 * 8 + 4] - sinf(1)) < 1e-6f); /* (1, 0) */
