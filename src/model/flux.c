@@ -307,7 +307,7 @@ typedef struct diti_flux_state {          /* what prepare leaves for the steps *
 
 static diti_flux_state *diti_flux_at(const diti_denoise *denoise) { return (diti_flux_state *)denoise->family; }
 
-/* Of double blocks F32 [rows, 12D], of single ones [rows, 3D], of the last norm [rows, 2D]. */
+/* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
 static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
     const diti_flux *model = diti_flux_of(p->model);
     uint32_t doubles = model->config.doubles;

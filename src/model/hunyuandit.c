@@ -276,7 +276,7 @@ static void diti_hunyuandit_load_pooler(diti_loader *loader, const diti_hunyuand
     diti_loader_scope(loader, "%s", "");
 }
 
-/* Of the extra embedder: pooled text, sinusoids of six sizes, style. */
+/* Columns that the extra embedder reads: pooled text, sinusoids of six sizes, style. */
 static uint32_t diti_hunyuandit_extra_columns(const diti_hunyuandit_config *config) {
     return config->pooled + (config->sized ? 6 * 256 + config->width : 0);
 }
@@ -644,7 +644,8 @@ static diti_tensor diti_hunyuandit_self_attention(const diti_pass *p, const diti
     return diti_sublayer_attend(&done, h, &w->attention, 0);
 }
 
-/* Pictures that share a prompt are queries of one attention. Of text, only k is normed and nothing rotated. */
+/* Pictures that share a prompt are queries of one attention. Only k of the text is normed, and nothing of it rotated.
+ */
 static diti_tensor diti_hunyuandit_text_attention(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor h) {
     diti_attention_desc desc = DITI_ZERO;
     diti_tensor q = diti_sublayer_in(p, h, &w->text, 0);

@@ -25,7 +25,7 @@ typedef struct diti_latents {
     bool only; /* no other family's autoencoder with as many channels will do */
 } diti_latents;
 
-/* What a family tells the job. */
+/* A family tells the job these. */
 typedef struct diti_model_traits {
     const char *family, *variant; /* "pixart", "sigma": a guess from the transformer alone */
     diti_latents latents;         /* all zero: the family's */
@@ -59,9 +59,10 @@ typedef struct diti_model_traits {
     bool skips;           /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
 } diti_model_traits;
 
-/* Devices among which evaluations are divided, along each axis of their mesh. Those of `sequence` divide rows: its
-   member r * (members of ulysses) + u is number u of a ulysses group and number r of a ring. Those of `tensor` are a
-   grid: member a * (members of tensor_in) + b is number a of a tensor_out and number b of a tensor_in. */
+/* Devices among which evaluations are divided, along each axis of their mesh. The devices of `sequence` divide rows:
+   its member r * (members of ulysses) + u is number u of a ulysses group and number r of a ring. The devices of
+   `tensor` are a grid: member a * (members of tensor_in) + b is number a of a tensor_out and number b of a tensor_in.
+ */
 typedef struct diti_axes {
     diti_group tensor, ulysses, ring, sequence, pipefusion, layers;
     diti_group tensor_out, tensor_in; /* divide rows and columns of the first matrix of a pair */
@@ -83,7 +84,7 @@ typedef struct diti_stale {
     bool int8; /* in kept are the keys as int8 rows with a scale each, here their values */
     diti_tensor values[2][DITI_MAX_BLOCKS];
 } diti_stale;
-/* What comes of a patch from the devices that have earlier blocks, or is left by blocks here for later ones. */
+/* A patch comes from the devices that have earlier blocks, or is left by blocks here for later ones. */
 typedef struct diti_arrival {
     diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
@@ -251,7 +252,8 @@ DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transfor
                                                 diti_denoise *denoise, uint32_t index, diti_tensor x);
 DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise, diti_tensor x);
-/* Of patch denoise->patch alone, those before it having been done: planar, of the strip; 0 on stages before the last.
+/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the strip; 0 on stages
+ * before the last.
  */
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise);
@@ -292,7 +294,7 @@ DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input,
 /* activation(layer(x)) in the format of activations. */
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
                                         diti_activation activation, const char *name);
-/* The same as F32, written to out where it is not 0. */
+/* activation(layer(x)) as F32, written to out where it is not 0. */
 DIT_INTERNAL diti_tensor diti_layer_f32(diti_graph *graph, diti_tensor x, const diti_layer *layer,
                                         diti_activation activation, diti_tensor out, const char *name);
 
@@ -335,7 +337,7 @@ typedef struct diti_sublayer {
     float eps;   /* of the norm before it */
     const char *norm_name, *in_name, *out_name; /* of ops */
 } diti_sublayer;
-/* Attention of heads of head_dim channels, width in all. Of two streams qkv and out are arrays of two. */
+/* Attention of heads of head_dim channels, width in all. With two streams qkv and out are arrays of two. */
 DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_joined *qkv, const diti_layer *out,
                                              uint32_t width, uint32_t head_dim);
 /* A feed-forward: out(gelu(in(x))). */
@@ -344,7 +346,7 @@ DIT_INTERNAL diti_sublayer diti_feed_of(diti_streams streams, const diti_layer *
 DIT_INTERNAL diti_sublayer diti_output_of(diti_streams streams, const diti_layer *in);
 /* Devices have the same heads of both. */
 DIT_INTERNAL void diti_sublayers_share_heads(diti_sublayer *a, diti_sublayer *b);
-/* LN(x) * (1 + scale) + shift, for the sublayer to read: the pass's modulation. Of the image alone [items * image, D].
+/* LN(x) * (1 + scale) + shift, for the sublayer to read: the pass's modulation. For the image alone [items * image, D].
  */
 DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
                                        const diti_sublayer *sublayer);
@@ -385,8 +387,8 @@ DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *s
                                          diti_activation activation, diti_tensor out, const char *name);
 /* h, which has stripes of whole rows, quantized where reader wants that. */
 DIT_INTERNAL diti_tensor diti_stripe_input(const diti_pass *p, diti_tensor h, const diti_weight *reader);
-/* This device's part of desc->out += gate * layer(h); h has the columns of the sublayer and of those beside it. What of
-   desc->out was written must go through diti_stripe_sum. */
+/* This device's part of desc->out += gate * layer(h); h has the columns of the sublayer and of those beside it. All
+   that was written of desc->out must go through diti_stripe_sum. */
 DIT_INTERNAL void diti_stripe_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
                                   const diti_sublayer *sublayer, diti_linear_desc *desc);
 DIT_INTERNAL void diti_stripe_sum(const diti_pass *p, diti_tensor x);
@@ -398,9 +400,9 @@ DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_te
                                        const char *name);
 /* silu(x), F32: what modulations are linear in. */
 DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name);
-/* What layers make of silu(c), of which there is one vector for each of `items` conditions in every step: shifts,
-   scales, gates. For all steps at once in prepare, so that weights are read once per picture; in the steps where the
-   table would be too large. */
+/* Layers make shifts, scales and gates of silu(c), of which there is one vector for each of `items` conditions in every
+   step. They do so for all steps at once in prepare, so that weights are read once per picture, or in each step where
+   the table would be too large. */
 #define DITI_ADALN_LAYERS 130u
 typedef struct diti_adaln {
     const diti_layer *layers[DITI_ADALN_LAYERS];
@@ -414,7 +416,7 @@ DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
 /* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
 DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c);
 DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
-/* What layer `index` makes of it, F32 [items, its rows]. */
+/* The rows of layer `index`, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln);
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
@@ -477,10 +479,10 @@ DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modu
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
                                         bool swapped);
-/* The same matrices of text and image, by names of either (diti_load_fused). */
+/* Matrices that text and image both have, by names of either (diti_load_fused). */
 DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_joined_pair *out,
                                        const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns);
-/* The same layer of text and image. text NULL: there is none. */
+/* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
 #define DITI_MODULATION_BYTES ((uint64_t)384 << 20) /* of all blocks and steps together, that are made beforehand */

@@ -250,7 +250,7 @@ static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
     model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
 
-/* What both of its pipelines are published with (docs/models.md 3.2); original files name none. */
+/* The scheduler that both of its pipelines are published with (docs/models.md 3.2); original files name none. */
 static const char diti_pixart_scheduler[] =
     "{\"_class_name\":\"DPMSolverMultistepScheduler\",\"beta_schedule\":\"linear\",\"beta_start\":0.0001,\"beta_end\":0.02}";
 

@@ -1,7 +1,7 @@
 /* Matrices divided among devices (docs/parallel.md 1.1, TP): of every pair of layers around attention or an
    activation the first one's rows, and so heads or columns of the feed-forward, and the same columns of the second one.
    Each device adds its part to the residual stream, the first one bias and stream besides, and the sum of these, in
-   F32, becomes everyone's stream. Of n rows in total that sum sends 2 (N - 1) / N * n * D * 4 bytes per device of N
+   F32, becomes everyone's stream. The sum of n rows in total sends 2 (N - 1) / N * n * D * 4 bytes per device of N
    that have as many rows each, else 4 D ((n - r) + (N - 1) r) from a device whose rows are r: twice a block, three
    times where a block attends a text of its own. HunyuanDiT's skips, layers for themselves, send (N - 1) / N * n * D *
    4, the columns that each has made. int8 layers send 4 (N - 1) n bytes more, the largest of each row.
