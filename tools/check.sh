@@ -69,7 +69,7 @@ families() { # the file of each begins with its section and its original, and no
         file=src/model/$name.c
         head -n 3 "$file" | grep -q 'models[.]md 3[.]' || { echo "$file: no section that defines it in its first lines"; return 1; }
         head -n 4 "$file" | grep -q 'https://' || { echo "$file: no address of the original in its first lines"; return 1; }
-        for other in src/*/*.[ch] examples/*.[ch]; do
+        for other in src/*/*.[ch] examples/*.[ch] examples/*/*.[ch]; do
             [ "$other" = "$file" ] || sed 's#/\*.*##' "$other" | grep -n "\"$name\"" | sed "s#^#$other:#"
         done
     done >$work/named
