@@ -768,6 +768,9 @@ typedef struct dit_model_info {
     uint32_t hidden;           /* channels of a token */
     uint32_t heads;            /* of attention */
     uint32_t patch;            /* a token is patch x patch latent elements */
+    const char *encoders[3]; /* static: kinds of its text encoders in the order of their roles, "CLIP-L"; NULL: none */
+    const char *places[16];  /* static: by dit_role, where a part of such models usually is, "REPOSITORY: FILE" on
+                                Hugging Face; NULL: unknown */
 } dit_model_info;
 
 /* Tensors of one part of a model that have one type in its files. */
@@ -1225,9 +1228,15 @@ DIT_API dit_result dit_trace_write(dit_context *ctx, bool (*write)(const void *d
 #define DIT_INTERNAL static
 #endif
 #if defined(__GNUC__) && \
-    (defined(DIT_NO_SPLIT) || defined(DIT_NO_TRACE) || defined(DIT_NO_TUNE) || \
-     defined(DIT_NO_PYTORCH) || defined(DIT_NO_PIXART) || defined(DIT_NO_DIT) || \
-     defined(DIT_NO_SD3) || defined(DIT_NO_FLUX) || defined(DIT_NO_HUNYUANDIT))
+    (defined(DIT_NO_PYTORCH) || \
+     defined(DIT_NO_TRACE) || \
+     defined(DIT_NO_SPLIT) || \
+     defined(DIT_NO_TUNE) || \
+     defined(DIT_NO_PIXART) || \
+     defined(DIT_NO_DIT) || \
+     defined(DIT_NO_HUNYUANDIT) || \
+     defined(DIT_NO_FLUX) || \
+     defined(DIT_NO_SD3))
 /* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
@@ -14192,6 +14201,211 @@ DIT_INTERNAL void diti_stream_mark(const diti_device *device, const diti_buffer 
     diti_stream_barrier(device, commands, copy, VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
 }
 
+/* ==== src/weights/component.h ==== */
+/* component: how a part of a pipeline, transformer, text encoder or autoencoder, is loaded: which names its file has,
+   sizes from shapes and config.json, memory, weights. */
+#ifndef DITI_COMPONENT_H
+#define DITI_COMPONENT_H
+
+/* Names of tensors in files of another code base: BEFORE3.NAME is stored as AFTER3.STORED, by the longest of the pairs
+   (asked for, stored) that NAME begins with. before NULL: the whole name is NAME. pairs NULL: AFTER stands before any
+   name. */
+typedef struct diti_key_table {
+    const char *before, *after;
+    const char *const (*pairs)[2];
+    size_t count;
+} diti_key_table;
+#define DITI_KEY_TABLES 3u
+/* A loader's rename. user: const diti_key_table [DITI_KEY_TABLES], of which the first that has the name counts; tables
+   that are zero have none. */
+DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, char *out, size_t size);
+
+/* Sizes of a configuration, a struct: what a tensor's shape says, and what config.json says instead of what is there.
+ */
+typedef struct diti_shape_key {
+    size_t member; /* offsetof a uint32_t */
+    const char *tensor;
+    uint32_t index;
+} diti_shape_key;
+typedef struct diti_size_key {
+    size_t member;
+    const char *key;
+    uint32_t most;
+} diti_size_key;
+DIT_INTERNAL void diti_read_shapes(diti_loader *loader, void *config, const diti_shape_key *keys, size_t count);
+DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const diti_size_key *keys, size_t count);
+
+/* Matrices that read the same (q, k, v), which other files have as one. */
+typedef struct diti_fused {
+    const char *fused, *names[3];
+    uint32_t count; /* of names */
+} diti_fused;
+/* rows, columns: of each. The loader's rename says that the file has the fused one. */
+DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_joined *out, const diti_fused *names, uint32_t rows,
+                                  uint32_t columns);
+
+typedef struct diti_component diti_component;
+typedef struct diti_component_kind {
+    const char *what; /* "transformer": for progress and messages */
+    const char *role; /* rules of types name tensors ROLE.NAME */
+    size_t size;      /* of the struct that begins with a diti_component */
+    /* The configuration, from shapes and config (may be NULL). */
+    dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
+    void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */
+    /* The last word, when all weights are there; NULL: there is none. */
+    dit_result (*check)(diti_component *component, const diti_json *config, dit_error *err);
+} diti_component_kind;
+struct diti_component {  /* first member of every part's own struct */
+    diti_device *device; /* NULL after a dry run */
+    diti_env env;
+    diti_weights weights;
+    struct diti_component_block *arrays;
+};
+typedef struct diti_component_source {
+    diti_device *device; /* NULL: a dry run, only shapes and sizes */
+    const diti_env *env;
+    const diti_json *config; /* NULL: there is none */
+    const diti_checkpoint *checkpoint;
+    const char *prefix;               /* in front of every stored name */
+    const diti_load_options *options; /* NULL: nothing is asked for */
+    const diti_key_table *keys;       /* the file's names; NULL: those that are asked for */
+} diti_component_source;
+/* Whether the file has a tensor of that name. */
+DIT_INTERNAL bool diti_component_has(const diti_component_source *from, const char *name);
+DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
+                                            diti_component **out, dit_error *err);
+/* Zeroes that are freed with the component; NULL: the loader has failed. */
+DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *loader, size_t count, size_t size);
+DIT_INTERNAL void diti_component_free(diti_component *component); /* NULL is fine */
+#endif
+
+/* ==== src/weights/component.c ==== */
+
+/* ---- names ---- */
+
+static const char *diti_rename_by(const diti_key_table *table, const char *name, char *out, size_t size) {
+    size_t skip = table->before ? strlen(table->before) : 0, used = 0;
+    const char *rest = name;
+    if (!table->pairs) return table->after && diti_format(out, size, "%s%s", table->after, name) ? out : NULL;
+    if (table->before) {
+        rest = strncmp(name, table->before, skip) == 0 ? strchr(name + skip, '.') : NULL;
+        if (!rest ||
+            !diti_format(out, size, "%s%.*s.", table->after, (int)(rest - name - (ptrdiff_t)skip), name + skip))
+            return NULL;
+        used = strlen(out);
+        rest++;
+    }
+    return diti_rename(table->pairs, table->count, rest, out + used, size - used) ? out : NULL;
+}
+
+DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, char *out, size_t size) {
+    const diti_key_table *tables = (const diti_key_table *)user;
+    const char *stored = NULL;
+    uint32_t i;
+    for (i = 0; i < DITI_KEY_TABLES && !stored; i++) stored = diti_rename_by(&tables[i], name, out, size);
+    return stored;
+}
+
+/* ---- sizes ---- */
+
+static uint32_t *diti_config_member(void *config, size_t member) {
+    return (uint32_t *)(void *)((char *)config + member);
+}
+
+DIT_INTERNAL void diti_read_shapes(diti_loader *loader, void *config, const diti_shape_key *keys, size_t count) {
+    size_t i;
+    for (i = 0; i < count; i++)
+        *diti_config_member(config, keys[i].member) = diti_loader_dimension(loader, keys[i].tensor, keys[i].index);
+}
+
+DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const diti_size_key *keys, size_t count) {
+    size_t i;
+    for (i = 0; i < count; i++) {
+        uint32_t *member = diti_config_member(config, keys[i].member);
+        *member = diti_setting_size(settings, keys[i].key, *member, keys[i].most);
+    }
+}
+
+/* ---- loading ---- */
+
+DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_joined *out, const diti_fused *names, uint32_t rows,
+                                  uint32_t columns) {
+    if (loader->rename)
+        diti_load_joined(loader, out, &names->fused, 1, names->count * rows, columns, true);
+    else
+        diti_load_joined(loader, out, names->names, names->count, rows, columns, true);
+}
+
+typedef struct diti_component_block {
+    struct diti_component_block *next;
+    double aligned; /* what is behind */
+} diti_component_block;
+
+DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *loader, size_t count, size_t size) {
+    diti_component_block *array = NULL;
+    if (size && count <= (SIZE_MAX - sizeof *array) / size)
+        array = (diti_component_block *)diti_alloc_zero(&component->env, sizeof *array + count * size);
+    if (!array) {
+        if (loader->error.result == DIT_OK)
+            diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the %s", loader->what);
+        return NULL;
+    }
+    array->next = component->arrays;
+    component->arrays = array;
+    return array + 1;
+}
+
+DIT_INTERNAL bool diti_component_has(const diti_component_source *from, const char *name) {
+    char full[320];
+    return diti_format(full, sizeof full, "%s%s", from->prefix ? from->prefix : "", name) &&
+           diti_checkpoint_find(from->checkpoint, full);
+}
+
+static dit_result diti_component_fill(const diti_component_kind *kind, const diti_component_source *from,
+                                      diti_component *component, dit_error *err) {
+    diti_loader loader;
+    dit_result result;
+    diti_loader_begin(&loader, from->device, &component->env, from->checkpoint, from->prefix, kind->what,
+                      from->options ? from->options->progress : NULL);
+    diti_loader_rules(&loader, kind->role, from->options);
+    loader.rename = from->keys ? diti_rename_by_tables : NULL;
+    loader.user = (void *)(uintptr_t)from->keys;
+    result = kind->read(component, &loader, from->config, err);
+    if (result != DIT_OK) return result;
+    kind->load(component, &loader);
+    result = diti_loader_finish(&loader, &component->weights, err);
+    return result == DIT_OK && kind->check ? kind->check(component, from->config, err) : result;
+}
+
+DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
+                                            diti_component **out, dit_error *err) {
+    diti_component *component = (diti_component *)diti_alloc_zero(from->env, kind->size);
+    dit_result result;
+    *out = NULL;
+    if (!component) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the %s", kind->what);
+    component->device = from->device;
+    component->env = *from->env;
+    result = diti_component_fill(kind, from, component, err);
+    if (result != DIT_OK)
+        diti_component_free(component);
+    else
+        *out = component;
+    return result;
+}
+
+DIT_INTERNAL void diti_component_free(diti_component *component) {
+    diti_component_block *array, *next;
+    diti_env env;
+    if (!component) return;
+    env = component->env;
+    diti_weights_free(component->device, &env, &component->weights);
+    for (array = component->arrays; array; array = next) {
+        next = array->next;
+        diti_free(&env, array);
+    }
+    diti_free(&env, component);
+}
+
 /* ==== src/graph/graph.h ==== */
 /* graph: tensors, ops, and the plan that fixes memory, splits work into slices, records command buffers once and
    replays them.
@@ -25450,11 +25664,9 @@ typedef struct diti_t5_config {
 } diti_t5_config;
 
 struct diti_t5 {
-    diti_device *device;
-    diti_env env;
+    diti_component base;
     diti_t5_config config;
     diti_encoder_traits traits;
-    diti_weights weights;
     diti_weight embedding;  /* [vocabulary, d] */
     diti_weight final_norm; /* [d] */
     diti_t5_block *blocks;
@@ -25474,22 +25686,11 @@ static const char *const diti_t5_llama_block_keys[][2] = {
     {"layer.1.DenseReluDense.wi_1", "ffn_up"}, {"layer.1.DenseReluDense.wo", "ffn_down"},
 };
 
-/* "encoder.block.3.layer.0.SelfAttention.q.weight" -> "enc.blk.3.attn_q.weight" */
-static const char *diti_t5_llama_name(void *user, const char *name, char *out, size_t size) {
-    static const char block[] = "encoder.block.";
-    const char *number = name + sizeof block - 1, *rest;
-    size_t used;
-    (void)user;
-    if (!diti_starts_with(name, block)) {
-        return diti_rename(diti_t5_llama_keys, DITI_COUNT(diti_t5_llama_keys), name, out, size);
-    }
-    rest = strchr(number, '.');
-    if (!rest || !diti_format(out, size, "enc.blk.%.*s.", (int)(rest - number), number)) return NULL;
-    used = strlen(out);
-    rest =
-        diti_rename(diti_t5_llama_block_keys, DITI_COUNT(diti_t5_llama_block_keys), rest + 1, out + used, size - used);
-    return rest ? out : NULL;
-}
+static const diti_key_table diti_t5_llama_names[DITI_KEY_TABLES] = {
+    {"encoder.block.", "enc.blk.", diti_t5_llama_block_keys, DITI_COUNT(diti_t5_llama_block_keys)},
+    {NULL, NULL, diti_t5_llama_keys, DITI_COUNT(diti_t5_llama_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- configuration: sizes from shapes, the rest from config.json or GGUF metadata ---- */
 
@@ -25510,13 +25711,15 @@ static dit_result diti_t5_read_config(diti_loader *loader, const diti_json *json
                                       dit_error *err) {
     static const char q[] = "encoder.block.0.layer.0.SelfAttention.q.weight";
     static const char bias[] = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_t5_config, columns), q, 1},
+        {offsetof(diti_t5_config, inner), q, 0},
+        {offsetof(diti_t5_config, buckets), bias, 0},
+        {offsetof(diti_t5_config, heads), bias, 1},
+        {offsetof(diti_t5_config, hidden), "encoder.block.0.layer.1.DenseReluDense.wi_0.weight", 0},
+        {offsetof(diti_t5_config, vocabulary), "shared.weight", 0}};
     diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
-    config->columns = diti_loader_dimension(loader, q, 1);
-    config->inner = diti_loader_dimension(loader, q, 0);
-    config->buckets = diti_loader_dimension(loader, bias, 0);
-    config->heads = diti_loader_dimension(loader, bias, 1);
-    config->hidden = diti_loader_dimension(loader, "encoder.block.0.layer.1.DenseReluDense.wi_0.weight", 0);
-    config->vocabulary = diti_loader_dimension(loader, "shared.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     if (!config->vocabulary) config->vocabulary = diti_loader_dimension(loader, "encoder.embed_tokens.weight", 0);
     config->blocks =
         diti_loader_layers(loader, &settings, "num_layers", "encoder.block.", ".layer.0.SelfAttention.q.weight");
@@ -25546,6 +25749,12 @@ static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *confi
     return DIT_OK;
 }
 
+static dit_result diti_t5_read(diti_component *component, diti_loader *loader, const diti_json *json, dit_error *err) {
+    diti_t5_config *config = &((diti_t5 *)(void *)component)->config;
+    dit_result result = diti_t5_read_config(loader, json, config, err);
+    return result == DIT_OK ? diti_t5_check(loader, config, err) : result;
+}
+
 /* ---- loading ---- */
 
 static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *block) {
@@ -25554,12 +25763,8 @@ static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *
     uint64_t count = (uint64_t)t5->config.buckets * t5->config.heads;
     if (!tensor || loader->error.result) return;
     diti_loader_use(loader, tensor);
-    block->bias = (float *)diti_alloc_array(&t5->env, (size_t)count, sizeof(float));
-    if (!block->bias) {
-        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
-        return;
-    }
-    if (loader->env->headers_only) return;
+    block->bias = (float *)diti_component_array(&t5->base, loader, (size_t)count, sizeof(float));
+    if (!block->bias || loader->env->headers_only) return;
     diti_checkpoint_read_float(loader->checkpoint, tensor, block->bias, count, &loader->error);
 }
 
@@ -25590,52 +25795,32 @@ static void diti_t5_load_weights(diti_loader *loader, diti_t5 *t5) {
     diti_load_vector(loader, &t5->final_norm, 1, config->columns, "encoder.final_layer_norm.weight");
 }
 
-static dit_result diti_t5_fill(diti_t5 *t5, diti_loader *loader, dit_error *err) {
-    t5->blocks = (diti_t5_block *)diti_alloc_array(&t5->env, t5->config.blocks, sizeof *t5->blocks);
-    if (!t5->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+static void diti_t5_load_all(diti_component *component, diti_loader *loader) {
+    diti_t5 *t5 = (diti_t5 *)(void *)component;
+    t5->blocks = (diti_t5_block *)diti_component_array(component, loader, t5->config.blocks, sizeof *t5->blocks);
+    if (!t5->blocks) return;
     t5->traits.columns = t5->config.columns;
     t5->traits.vocabulary = t5->config.vocabulary;
     t5->traits.layers = t5->config.blocks;
     diti_t5_load_weights(loader, t5);
-    return diti_loader_finish(loader, &t5->weights, err);
 }
 
 DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
                                      const diti_checkpoint *checkpoint, const char *prefix,
                                      const diti_load_options *options, diti_t5 **out, dit_error *err) {
-    diti_t5_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_t5 *t5;
+    static const diti_component_kind kind = {"text encoder", "text_encoder",   sizeof(diti_t5),
+                                             diti_t5_read,   diti_t5_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component *component;
     dit_result result;
-    *out = NULL;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "text_encoder", options);
-    if (!diti_loader_find(&loader, "encoder.final_layer_norm.weight")) loader.rename = diti_t5_llama_name;
-    result = diti_t5_read_config(&loader, config, &read, err);
-    if (result == DIT_OK) result = diti_t5_check(&loader, &read, err);
-    if (result != DIT_OK) return result;
-    t5 = (diti_t5 *)diti_alloc_zero(env, sizeof *t5);
-    if (!t5) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
-    t5->device = device;
-    t5->env = *env;
-    t5->config = read;
-    result = diti_t5_fill(t5, &loader, err);
-    if (result != DIT_OK)
-        diti_t5_destroy(t5);
-    else
-        *out = t5;
+    if (!diti_component_has(&from, "encoder.final_layer_norm.weight")) from.keys = diti_t5_llama_names;
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_t5 *)(void *)component;
     return result;
 }
 
 DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5) {
-    diti_env env;
-    uint32_t i;
-    if (!t5) return;
-    env = t5->env;
-    diti_weights_free(t5->device, &env, &t5->weights);
-    for (i = 0; t5->blocks && i < t5->config.blocks; i++) diti_free(&env, t5->blocks[i].bias);
-    diti_free(&env, t5->blocks);
-    diti_free(&env, t5);
+    if (t5) diti_component_free(&t5->base);
 }
 
 /* ---- relative positions ---- */
@@ -25664,7 +25849,7 @@ static void diti_t5_fill_table(const diti_t5_config *config, const float *bias, 
 DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_encoder_use *use,
                                              dit_error *err) {
     size_t count = (size_t)t5->config.heads * (2 * (size_t)use->tokens - 1);
-    float *table = (float *)diti_alloc_array(&t5->env, count, sizeof(float));
+    float *table = (float *)diti_alloc_array(&t5->base.env, count, sizeof(float));
     dit_result result = DIT_OK;
     uint32_t i;
     if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
@@ -25673,7 +25858,7 @@ DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan,
         diti_t5_fill_table(&t5->config, t5->blocks[i].bias, use->tokens, table);
         result = diti_plan_write(plan, use->inputs[i], table, count * sizeof(float), err);
     }
-    diti_free(&t5->env, table);
+    diti_free(&t5->base.env, table);
     return result;
 }
 
@@ -25783,7 +25968,7 @@ static void diti_t5_type_destroy(void *self) { diti_t5_destroy((diti_t5 *)self);
 
 static const diti_encoder_traits *diti_t5_type_traits(const void *self) { return &((const diti_t5 *)self)->traits; }
 
-static const diti_weights *diti_t5_type_weights(const void *self) { return &((const diti_t5 *)self)->weights; }
+static const diti_weights *diti_t5_type_weights(const void *self) { return &((const diti_t5 *)self)->base.weights; }
 
 static diti_tensor diti_t5_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
     return diti_t5_encode((const diti_t5 *)self, graph, use);
@@ -25831,11 +26016,9 @@ typedef struct diti_clip_config {
 } diti_clip_config;
 
 struct diti_clip {
-    diti_device *device;
-    diti_env env;
+    diti_component base;
     diti_clip_config config;
     diti_encoder_traits traits;
-    diti_weights weights;
     diti_weight embedding;  /* [vocabulary, d] */
     diti_weight position;   /* [positions, d] */
     diti_layer final_norm;  /* [d] */
@@ -25861,22 +26044,12 @@ static const char *const diti_clip_open_block_keys[][2] = {
     {"mlp.fc2", "mlp.c_proj"},
 };
 
-/* "text_model.encoder.layers.3.mlp.fc1.weight" -> "transformer.resblocks.3.mlp.c_fc.weight" */
-static const char *diti_clip_open_name(void *user, const char *name, char *out, size_t size) {
-    static const char block[] = "text_model.encoder.layers.";
-    const char *number = name + sizeof block - 1, *rest;
-    size_t used;
-    (void)user;
-    if (!diti_starts_with(name, block)) {
-        return diti_rename(diti_clip_open_keys, DITI_COUNT(diti_clip_open_keys), name, out, size);
-    }
-    rest = strchr(number, '.');
-    if (!rest || !diti_format(out, size, "transformer.resblocks.%.*s.", (int)(rest - number), number)) return NULL;
-    used = strlen(out);
-    rest = diti_rename(diti_clip_open_block_keys, DITI_COUNT(diti_clip_open_block_keys), rest + 1, out + used,
-                       size - used);
-    return rest ? out : NULL;
-}
+static const diti_key_table diti_clip_open_names[DITI_KEY_TABLES] = {
+    {"text_model.encoder.layers.", "transformer.resblocks.", diti_clip_open_block_keys,
+     DITI_COUNT(diti_clip_open_block_keys)},
+    {NULL, NULL, diti_clip_open_keys, DITI_COUNT(diti_clip_open_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
 
@@ -25894,13 +26067,14 @@ static dit_result diti_clip_read_activation(diti_settings *settings, diti_clip_c
 }
 
 static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) {
-    static const char projection[] = "text_projection.weight";
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_clip_config, vocabulary), "text_model.embeddings.token_embedding.weight", 0},
+        {offsetof(diti_clip_config, columns), "text_model.embeddings.token_embedding.weight", 1},
+        {offsetof(diti_clip_config, positions), "text_model.embeddings.position_embedding.weight", 0},
+        {offsetof(diti_clip_config, hidden), "text_model.encoder.layers.0.mlp.fc1.weight", 0}};
     bool open = loader->rename != NULL;
-    config->vocabulary = diti_loader_dimension(loader, "text_model.embeddings.token_embedding.weight", 0);
-    config->columns = diti_loader_dimension(loader, "text_model.embeddings.token_embedding.weight", 1);
-    config->positions = diti_loader_dimension(loader, "text_model.embeddings.position_embedding.weight", 0);
-    config->hidden = diti_loader_dimension(loader, "text_model.encoder.layers.0.mlp.fc1.weight", 0);
-    config->projected = diti_loader_dimension(loader, projection, open ? 1 : 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->projected = diti_loader_dimension(loader, "text_projection.weight", open ? 1 : 0);
 }
 
 static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *json, diti_clip_config *config,
@@ -25933,6 +26107,13 @@ static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_con
                          (unsigned)config->columns, (unsigned)config->heads);
     }
     return DIT_OK;
+}
+
+static dit_result diti_clip_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                 dit_error *err) {
+    diti_clip_config *config = &((diti_clip *)(void *)component)->config;
+    dit_result result = diti_clip_read_config(loader, json, config, err);
+    return result == DIT_OK ? diti_clip_check(loader, config, err) : result;
 }
 
 /* ---- loading ---- */
@@ -25971,53 +26152,35 @@ static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
         diti_load_linear(loader, &clip->projection, config->projected, d, "text_projection.weight");
 }
 
-static dit_result diti_clip_fill(diti_clip *clip, diti_loader *loader, dit_error *err) {
+static void diti_clip_load_all(diti_component *component, diti_loader *loader) {
+    diti_clip *clip = (diti_clip *)(void *)component;
     const diti_clip_config *config = &clip->config;
-    clip->blocks = (diti_clip_block *)diti_alloc_array(&clip->env, config->blocks, sizeof *clip->blocks);
-    if (!clip->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    clip->blocks = (diti_clip_block *)diti_component_array(component, loader, config->blocks, sizeof *clip->blocks);
+    if (!clip->blocks) return;
     clip->traits.columns = config->columns;
     clip->traits.projected = config->projected;
     clip->traits.vocabulary = config->vocabulary;
     clip->traits.positions = config->positions;
     clip->traits.layers = config->blocks;
     diti_clip_load_weights(loader, clip);
-    return diti_loader_finish(loader, &clip->weights, err);
 }
 
 DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
                                        const diti_checkpoint *checkpoint, const char *prefix,
                                        const diti_load_options *options, diti_clip **out, dit_error *err) {
-    diti_clip_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_clip *clip;
+    static const diti_component_kind kind = {"text encoder", "text_encoder",     sizeof(diti_clip),
+                                             diti_clip_read, diti_clip_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component *component;
     dit_result result;
-    *out = NULL;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "text_encoder", options);
-    if (!diti_loader_find(&loader, "text_model.final_layer_norm.weight")) loader.rename = diti_clip_open_name;
-    result = diti_clip_read_config(&loader, config, &read, err);
-    if (result == DIT_OK) result = diti_clip_check(&loader, &read, err);
-    if (result != DIT_OK) return result;
-    clip = (diti_clip *)diti_alloc_zero(env, sizeof *clip);
-    if (!clip) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
-    clip->device = device;
-    clip->env = *env;
-    clip->config = read;
-    result = diti_clip_fill(clip, &loader, err);
-    if (result != DIT_OK)
-        diti_clip_destroy(clip);
-    else
-        *out = clip;
+    if (!diti_component_has(&from, "text_model.final_layer_norm.weight")) from.keys = diti_clip_open_names;
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_clip *)(void *)component;
     return result;
 }
 
 DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
-    diti_env env;
-    if (!clip) return;
-    env = clip->env;
-    diti_weights_free(clip->device, &env, &clip->weights);
-    diti_free(&env, clip->blocks);
-    diti_free(&env, clip);
+    if (clip) diti_component_free(&clip->base);
 }
 
 /* ---- the graph ---- */
@@ -26171,26 +26334,26 @@ static uint32_t diti_clip_end(const diti_clip *clip, const int32_t *ids, uint32_
 static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                        dit_error *err) {
     uint32_t width = 2 * use->tokens - 1, count = clip->config.heads * width, i;
-    float *mask = (float *)diti_alloc_array(&clip->env, count, sizeof *mask);
+    float *mask = (float *)diti_alloc_array(&clip->base.env, count, sizeof *mask);
     dit_result result;
     if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the text encoder's mask");
     for (i = 0; i < count; i++)
         mask[i] = i % width < use->tokens ? 0.0f : DITI_CLIP_MASKED; /* key - query + tokens - 1 */
     result = diti_plan_write(plan, use->inputs[DITI_CLIP_CAUSAL], mask, count * sizeof *mask, err);
-    diti_free(&clip->env, mask);
+    diti_free(&clip->base.env, mask);
     return result;
 }
 
 DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                                const int32_t *ids, dit_error *err) {
-    uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->env, use->batch, sizeof *rows);
+    uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->base.env, use->batch, sizeof *rows);
     dit_result result;
     uint32_t i;
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u prompts", use->batch);
     for (i = 0; i < use->batch; i++)
         rows[i] = i * use->tokens + diti_clip_end(clip, ids + (size_t)i * use->tokens, use->tokens);
     result = diti_plan_write(plan, use->inputs[DITI_CLIP_ENDS], rows, use->batch * sizeof *rows, err);
-    diti_free(&clip->env, rows);
+    diti_free(&clip->base.env, rows);
     return result == DIT_OK ? diti_clip_write_mask(clip, plan, use, err) : result;
 }
 
@@ -26209,7 +26372,7 @@ static void diti_clip_type_destroy(void *self) { diti_clip_destroy((diti_clip *)
 
 static const diti_encoder_traits *diti_clip_type_traits(const void *self) { return &((const diti_clip *)self)->traits; }
 
-static const diti_weights *diti_clip_type_weights(const void *self) { return &((const diti_clip *)self)->weights; }
+static const diti_weights *diti_clip_type_weights(const void *self) { return &((const diti_clip *)self)->base.weights; }
 
 static diti_tensor diti_clip_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
     return diti_clip_encode((const diti_clip *)self, graph, use);
@@ -26248,11 +26411,9 @@ typedef struct diti_bert_config {
 } diti_bert_config;
 
 struct diti_bert {
-    diti_device *device;
-    diti_env env;
+    diti_component base;
     diti_bert_config config;
     diti_encoder_traits traits;
-    diti_weights weights;
     diti_weight embedding;      /* [vocabulary, d] */
     diti_weight position, kind; /* [positions, d], [token types, d]: only type 0 is used */
     diti_layer norm;            /* [d] */
@@ -26261,10 +26422,12 @@ struct diti_bert {
 
 /* ---- configuration: sizes from shapes, the rest from config.json ---- */
 
-static const char *diti_bert_prefixed(void *user, const char *name, char *out, size_t size) {
-    (void)user;
-    return diti_format(out, size, "bert.%s", name) ? out : NULL;
-}
+/* Files of whole models have a prefix. */
+static const diti_key_table diti_bert_prefixed[DITI_KEY_TABLES] = {
+    {NULL, "bert.", NULL, 0},
+    {NULL, NULL, NULL, 0},
+    {NULL, NULL, NULL, 0},
+};
 
 static dit_result diti_bert_check_config(diti_settings *settings, dit_error *err) {
     const char *activation = diti_setting_text(settings, "hidden_act", "gelu");
@@ -26282,12 +26445,14 @@ static dit_result diti_bert_check_config(diti_settings *settings, dit_error *err
 
 static dit_result diti_bert_read_config(diti_loader *loader, const diti_json *json, diti_bert_config *config,
                                         dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_bert_config, vocabulary), "embeddings.word_embeddings.weight", 0},
+        {offsetof(diti_bert_config, columns), "embeddings.word_embeddings.weight", 1},
+        {offsetof(diti_bert_config, positions), "embeddings.position_embeddings.weight", 0},
+        {offsetof(diti_bert_config, kinds), "embeddings.token_type_embeddings.weight", 0},
+        {offsetof(diti_bert_config, hidden), "encoder.layer.0.intermediate.dense.weight", 0}};
     diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
-    config->vocabulary = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 0);
-    config->columns = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 1);
-    config->positions = diti_loader_dimension(loader, "embeddings.position_embeddings.weight", 0);
-    config->kinds = diti_loader_dimension(loader, "embeddings.token_type_embeddings.weight", 0);
-    config->hidden = diti_loader_dimension(loader, "encoder.layer.0.intermediate.dense.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks =
         diti_loader_layers(loader, &settings, "num_hidden_layers", "encoder.layer.", ".intermediate.dense.weight");
     config->eps = (float)diti_setting_number(&settings, "layer_norm_eps", 1e-12, 1e-30, 1);
@@ -26312,6 +26477,13 @@ static dit_result diti_bert_check(const diti_loader *loader, const diti_bert_con
     return DIT_OK;
 }
 
+static dit_result diti_bert_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                 dit_error *err) {
+    diti_bert_config *config = &((diti_bert *)(void *)component)->config;
+    dit_result result = diti_bert_read_config(loader, json, config, err);
+    return result == DIT_OK ? diti_bert_check(loader, config, err) : result;
+}
+
 /* ---- loading ---- */
 
 static void diti_bert_load_block(diti_loader *loader, diti_bert *bert, uint32_t index) {
@@ -26328,11 +26500,12 @@ static void diti_bert_load_block(diti_loader *loader, diti_bert *bert, uint32_t 
     diti_loader_scope(loader, "%s", "");
 }
 
-static dit_result diti_bert_fill(diti_bert *bert, diti_loader *loader, dit_error *err) {
+static void diti_bert_load_all(diti_component *component, diti_loader *loader) {
+    diti_bert *bert = (diti_bert *)(void *)component;
     const diti_bert_config *config = &bert->config;
     uint32_t d = config->columns, i;
-    bert->blocks = (diti_bert_block *)diti_alloc_array(&bert->env, config->blocks, sizeof *bert->blocks);
-    if (!bert->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    bert->blocks = (diti_bert_block *)diti_component_array(component, loader, config->blocks, sizeof *bert->blocks);
+    if (!bert->blocks) return;
     bert->traits.columns = d;
     bert->traits.vocabulary = config->vocabulary;
     bert->traits.positions = config->positions;
@@ -26342,43 +26515,24 @@ static dit_result diti_bert_fill(diti_bert *bert, diti_loader *loader, dit_error
     diti_load_vector(loader, &bert->kind, config->kinds, d, "embeddings.token_type_embeddings.weight");
     diti_load_norm(loader, &bert->norm, d, "embeddings.LayerNorm");
     for (i = 0; i < config->blocks; i++) diti_bert_load_block(loader, bert, i);
-    return diti_loader_finish(loader, &bert->weights, err);
 }
 
 DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
                                        const diti_checkpoint *checkpoint, const char *prefix,
                                        const diti_load_options *options, diti_bert **out, dit_error *err) {
-    diti_bert_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_bert *bert;
+    static const diti_component_kind kind = {"text encoder", "text_encoder",     sizeof(diti_bert),
+                                             diti_bert_read, diti_bert_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component *component;
     dit_result result;
-    *out = NULL;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "text_encoder", options);
-    if (!diti_loader_find(&loader, "embeddings.LayerNorm.weight")) loader.rename = diti_bert_prefixed;
-    result = diti_bert_read_config(&loader, config, &read, err);
-    if (result == DIT_OK) result = diti_bert_check(&loader, &read, err);
-    if (result != DIT_OK) return result;
-    bert = (diti_bert *)diti_alloc_zero(env, sizeof *bert);
-    if (!bert) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
-    bert->device = device;
-    bert->env = *env;
-    bert->config = read;
-    result = diti_bert_fill(bert, &loader, err);
-    if (result != DIT_OK)
-        diti_bert_destroy(bert);
-    else
-        *out = bert;
+    if (!diti_component_has(&from, "embeddings.LayerNorm.weight")) from.keys = diti_bert_prefixed;
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_bert *)(void *)component;
     return result;
 }
 
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert) {
-    diti_env env;
-    if (!bert) return;
-    env = bert->env;
-    diti_weights_free(bert->device, &env, &bert->weights);
-    diti_free(&env, bert->blocks);
-    diti_free(&env, bert);
+    if (bert) diti_component_free(&bert->base);
 }
 
 /* ---- the graph: every norm's output is the next sum's input, and so F32 ---- */
@@ -26482,7 +26636,7 @@ static void diti_bert_type_destroy(void *self) { diti_bert_destroy((diti_bert *)
 
 static const diti_encoder_traits *diti_bert_type_traits(const void *self) { return &((const diti_bert *)self)->traits; }
 
-static const diti_weights *diti_bert_type_weights(const void *self) { return &((const diti_bert *)self)->weights; }
+static const diti_weights *diti_bert_type_weights(const void *self) { return &((const diti_bert *)self)->base.weights; }
 
 static diti_tensor diti_bert_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
     return diti_bert_encode((const diti_bert *)self, graph, use);
@@ -26516,9 +26670,18 @@ typedef enum diti_encoder_kind {
 } diti_encoder_kind;
 #define DITI_ENCODERS 3u /* that one model has at most */
 
-/* What a family tells the job. */
+/* The latents of a model, where no config.json of an autoencoder tells: latent = (z - shift) * scale (docs/models.md
+   4.1). */
+typedef struct diti_latents {
+    uint32_t channels;
+    float scale, shift;
+    bool only; /* no other family's autoencoder with as many channels will do */
+} diti_latents;
+
+/* A family tells the job these. */
 typedef struct diti_model_traits {
     const char *family, *variant; /* "pixart", "sigma": a guess from the transformer alone */
+    diti_latents latents;         /* all zero: the family's */
     uint32_t layers;              /* blocks */
     uint32_t single_layers;       /* of them, those in which text and image share their weights (FLUX) */
     uint32_t width, heads;        /* D, attention heads */
@@ -26538,8 +26701,7 @@ typedef struct diti_model_traits {
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     bool uniform_sigmas;      /* its steps are equal before the shift, from 1 to 1 / steps */
-    bool wants_size;          /* resolution and aspect below are used */
-    bool wants_guidance;      /* guidance below is an input (distilled models) */
+    bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;  /* its usual value */
     bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                              [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
@@ -26550,9 +26712,10 @@ typedef struct diti_model_traits {
     bool skips;           /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
 } diti_model_traits;
 
-/* Devices among which evaluations are divided, along each axis of their mesh. Those of `sequence` divide rows: its
-   member r * (members of ulysses) + u is number u of a ulysses group and number r of a ring. Those of `tensor` are a
-   grid: member a * (members of tensor_in) + b is number a of a tensor_out and number b of a tensor_in. */
+/* Devices among which evaluations are divided, along each axis of their mesh. The devices of `sequence` divide rows:
+   its member r * (members of ulysses) + u is number u of a ulysses group and number r of a ring. The devices of
+   `tensor` are a grid: member a * (members of tensor_in) + b is number a of a tensor_out and number b of a tensor_in.
+ */
 typedef struct diti_axes {
     diti_group tensor, ulysses, ring, sequence, pipefusion, layers;
     diti_group tensor_out, tensor_in; /* divide rows and columns of the first matrix of a pair */
@@ -26574,7 +26737,7 @@ typedef struct diti_stale {
     bool int8; /* in kept are the keys as int8 rows with a scale each, here their values */
     diti_tensor values[2][DITI_MAX_BLOCKS];
 } diti_stale;
-/* What comes of a patch from the devices that have earlier blocks, or is left by blocks here for later ones. */
+/* A patch comes from the devices that have earlier blocks, or is left by blocks here for later ones. */
 typedef struct diti_arrival {
     diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
@@ -26588,8 +26751,9 @@ typedef struct diti_denoise {
     uint32_t steps;                   /* rows of the timestep tables */
     uint32_t text_batch, text_tokens; /* prompts: copies (images share one) or copies * batch; tokens that one of them
                                          has at most */
-    float resolution[2], aspect;      /* micro-conditions: pixels (height, width), and height / width */
-    float sizes[6];     /* HunyuanDiT's: height and width of the original and of the target, top and left of the crop */
+    uint32_t pixels[2];               /* the picture's height and width */
+    const float *micro; /* host, for write_inputs: sizes that a model is conditioned on, in its family's order; NULL:
+                           what its pipelines say for a picture of these pixels */
     diti_tensor latent; /* state, planar F32 [batch * C, height * width] */
     diti_tensor input_scale;        /* F32 [1, 1], or 0 */
     diti_tensor text;               /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
@@ -26603,7 +26767,7 @@ typedef struct diti_denoise {
     float guidance;           /* distilled guidance; read by write_inputs */
     diti_tensor step;         /* U32 [1, 1] state: which row of the tables */
     uint32_t first_copy;      /* the step leaves branches before it out, and predicts for the others alone */
-    uint64_t skipped;         /* SD3: the step leaves these blocks out (bit i: block i), for skip-layer guidance */
+    uint64_t skipped;         /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
     const diti_axes *axes;    /* NULL: all is computed here */
     uint32_t patch, patches;  /* strips of whole rows of tokens that are evaluated one after the other, the text with
                                  the first of them; patches 0: all at once */
@@ -26617,34 +26781,95 @@ typedef struct diti_denoise {
 } diti_denoise;
 
 typedef struct diti_transformer diti_transformer;
+
+/* --- a forward pass: what every op of a block needs besides its operands (sublayer.c) --- */
+/* The rows that modulate a sublayer, by the names that DiT's original gave them, in the order in which weights hold
+   them: attention's, the feed-forward's, and those of a second attention (SD3.5-medium). A model's last norm has the
+   first two alone. */
+typedef enum diti_modulator {
+    DITI_SHIFT_MSA,
+    DITI_SCALE_MSA,
+    DITI_GATE_MSA,
+    DITI_SHIFT_MLP,
+    DITI_SCALE_MLP,
+    DITI_GATE_MLP,
+    DITI_SHIFT_MSA2,
+    DITI_SCALE_MSA2,
+    DITI_GATE_MSA2,
+    DITI_NO_GATE,
+    DITI_SHIFT = DITI_SHIFT_MSA,
+    DITI_SCALE = DITI_SCALE_MSA
+} diti_modulator;
+typedef struct diti_modulation {
+    diti_tensor rows; /* F32 [groups, chunks * D], a group for each prompt or one for all; of joint attention [prompts,
+                       * 2 chunks * D], text's chunks before the image's */
+    uint32_t chunks;  /* of a stream; 0: the image's stand alone */
+} diti_modulation;
+typedef struct diti_pass {
+    const diti_transformer *model;
+    diti_graph *graph;
+    diti_denoise *denoise;
+    uint32_t index;             /* of the block */
+    uint32_t width;             /* D */
+    uint32_t items, prompts;    /* pictures of all branches; items / prompts of them share a prompt */
+    uint32_t text, image;       /* rows of an item that are at hand: of a joint text, then of the image */
+    diti_modulation modulation; /* of the block */
+    diti_tensor cosines, sines; /* F32 [text + image, head_dim / 2] rotate queries and keys; 0: nothing does */
+} diti_pass;
+
+/* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
+#define DITI_SIGNATURE 4u
+typedef struct diti_signature {
+    const char *class_name, *norm_type; /* norm_type: with diffusers' older class Transformer2DModel; NULL: none */
+    const char *diffusers[DITI_SIGNATURE], *original[DITI_SIGNATURE]; /* by the names of either code base */
+    const char *video; /* a tensor that tells video models with the same names; NULL: none. Others have a patch
+                          embedding of five dimensions */
+} diti_signature;
+/* A pipeline's class in model_index.json tells more than its transformer does. */
+typedef struct diti_pipeline_class {
+    const char *class_name, *variant; /* NULL: the end of a list */
+    uint32_t text_tokens;
+    float latent_scale;
+} diti_pipeline_class;
+
+/* Where a part of a family's models usually is: a repository on Hugging Face, and a folder or file in it. */
+typedef struct diti_place {
+    const char *variant; /* how it begins; "": all others. NULL: the end of a list */
+    dit_role role;
+    const char *place;
+} diti_place;
+
+/* An encoder that several families have. */
+#define DITI_T5_PLACE "city96/t5-v1_1-xxl-encoder-gguf: t5-v1_1-xxl-encoder-Q8_0.gguf"
+
 typedef struct diti_family {
-    const char *name;
-    /* true when config (may be NULL) or the tensors under prefix are this family's. */
-    bool (*recognise)(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix);
-    /* What config (may be NULL) does not say comes from shapes. */
-    dit_result (*load)(diti_device *device, const diti_env *env, const diti_json *config,
-                       const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
-                       diti_transformer **out, dit_error *err);
-    void (*destroy)(diti_transformer *transformer);
-    void (*prepare)(const diti_transformer *transformer, diti_graph *graph,
-                    diti_denoise *denoise); /* once per image: modulation of all steps, text projections */
-    /* One evaluation on the rows of denoise->stretch: what depends on the timestep, the residual stream F32 [items *
-       (text + image rows), D], blocks, and the prediction's rows F32 [items * image rows, p * p * out_channels]. */
-    void (*begin)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise);
-    diti_tensor (*embed)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise);
-    diti_tensor (*block)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise, uint32_t index,
-                         diti_tensor x);
-    diti_tensor (*final)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise, diti_tensor x);
+    const char *name, *title; /* "sd3", "SD3" */
+    diti_signature signature;
+    diti_component_kind kind;   /* of the family's own struct, which begins with a diti_transformer. Its load sets the
+                                   traits */
+    const diti_key_table *keys; /* names of original files */
+    diti_latents latents;
+    const diti_pipeline_class *pipelines; /* NULL: none tells more */
+    const char *encoders[DITI_ENCODERS];  /* kinds of its text encoders, for people */
+    const diti_place *places;
+    size_t state_size;             /* what prepare leaves for the steps in denoise->family, zero at first */
+    void (*prepare)(diti_pass *p); /* once per picture: modulation of all steps, text projections */
+    /* An evaluation on the rows of denoise->stretch: begin emits what depends on the timestep, embed the residual
+       stream F32 [items * (text + image), D], block changes it, final makes the prediction's rows F32 [items * image, p
+       * p * out_channels]. */
+    void (*begin)(diti_pass *p);
+    diti_tensor (*embed)(diti_pass *p);
+    diti_tensor (*block)(diti_pass *p, diti_tensor x);
+    diti_tensor (*final)(diti_pass *p, diti_tensor x);
     /* Host inputs that prepare declared; timesteps: one for each of denoise->steps. */
     dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_denoise *denoise,
                                const float *timesteps, dit_error *err);
 } diti_family;
 struct diti_transformer { /* first member of every family's own struct */
+    diti_component component;
     const diti_family *family;
     diti_model_traits traits;
-    diti_device *device; /* NULL after a dry run */
-    diti_env env;
-    diti_weights weights;
+    bool int8_attention;
 };
 /* Finds the family; the error names what the file looks like. */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
@@ -26652,8 +26877,17 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
-/* What a message about an unknown model says of families that this build lacks: "; DIT_NO_FLUX left ..." for each. */
-DIT_INTERNAL const char *diti_families_left_out(void);
+/* A message about an unknown model tells families that this build lacks: "; DIT_NO_FLUX left FLUX.1 out of ...". */
+#define DITI_FAMILIES_TEXT 512u
+DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
+/* The pipeline of any family that a class in model_index.json names; NULL: it tells nothing. */
+DIT_INTERNAL const diti_pipeline_class *diti_families_pipeline(const char *class_name);
+/* Where that part of such a model usually is; NULL: nobody knows. */
+DIT_INTERNAL const char *diti_family_place(const diti_family *family, const char *variant, dit_role role);
+/* Latents of the family whose transformer is in a file of several parts; NULL: there is none. */
+DIT_INTERNAL const diti_latents *diti_families_latents(const diti_checkpoint *checkpoint);
+/* The title of another family, whose autoencoder has that scale, where the transformer wants its own; NULL: none. */
+DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transformer, float scale);
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 /* The blocks that are computed here: [*first, *end). */
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
@@ -26662,7 +26896,17 @@ DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
 /* A patch's pixels in every plane: their number, and the first. */
 DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
                                              uint32_t patch, uint32_t patches, uint32_t *first);
-/* Of patch denoise->patch alone, those before it having been done: planar, of the strip; 0 on stages before the last.
+/* Each family's function of the same name; diti_transformer_prepare makes its state, too. */
+DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
+                                           diti_denoise *denoise);
+DIT_INTERNAL diti_tensor diti_transformer_embed(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise);
+DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise, uint32_t index, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise, diti_tensor x);
+/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the strip; 0 on stages
+ * before the last.
  */
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise);
@@ -26674,17 +26918,16 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
 /* The tensor prefix + name, NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
                                                        const char *name);
-/* diti_rename behind the number of a block: "BEFORE3.NAME" -> "AFTER3.RENAMED". NULL as well where name does not begin
-   with before. */
-DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
-                                           size_t count, const char *name, char *out, size_t size);
 /* docs/models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is
    even. shift: 1 where the last frequency is exactly 1/10000, else 0. */
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out);
-/* docs/models.md 2.4: rows [gh * gw, dim]. A token's coordinate is y / divide_y / interpolation in float32, as the
- * references round. dim is a multiple of 4. */
-DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
-                                      float divide_x, float interpolation, float *out);
+/* docs/models.md 2.4: rows [rows * columns, dim] of sines and cosines. A token's coordinate is y / divide_y /
+   interpolation in float32, as the references round. dim is a multiple of 4. */
+typedef struct diti_grid {
+    uint32_t rows, columns;
+    float divide_y, divide_x, interpolation;
+} diti_grid;
+DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out);
 
 /* Sinusoids -> linear -> silu -> linear (docs/models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows,
  * width].
@@ -26697,55 +26940,111 @@ DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, ui
 /* F32 [rows of x, rows], written to out where it is not 0. */
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out);
 /* Sinusoids of values as an input's content, F32 [count, 256]. shift: docs/models.md 2.1. */
-DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
-                                             const float *values, uint32_t count, uint32_t shift, dit_error *err);
+DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
+                                             uint32_t shift, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
-DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
-                                             uint32_t columns, float divide_y, float divide_x, float interpolation,
-                                             dit_error *err);
-/* A layer on x; out and out_f32 as in diti_linear_desc. */
+DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
+/* activation(layer(x)) in the format of activations. */
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                        diti_activation activation, diti_tensor out, bool out_f32, const char *name);
+                                        diti_activation activation, const char *name);
+/* activation(layer(x)) as F32, written to out where it is not 0. */
+DIT_INTERNAL diti_tensor diti_layer_f32(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                        diti_activation activation, diti_tensor out, const char *name);
+
+/* --- the pass --- */
+DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise);
+/* The ops that follow are of that block. */
+DIT_INTERNAL void diti_pass_enter(diti_pass *p, uint32_t index);
+/* The devices of a tensor split; NULL: there are none. */
+DIT_INTERNAL const diti_group *diti_pass_tensor(const diti_pass *p);
+/* A tensor has as many rows for each of denoise->text_batch prompts: those of the prompts that the pass evaluates. */
+DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all);
+/* Every item, a picture of a branch, is a run of rows in every tensor: its text's where text and image attend each
+   other (docs/models.md 3.3, 3.4), then its image's. */
+enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
+/* The rows of an item that a stream has: rows for diti_linear_desc. */
+DIT_INTERNAL diti_rows diti_pass_rows(const diti_pass *p, uint32_t stream);
+
+/* --- sublayers (sublayer.c): attention and feed-forward, each two layers with heads or an activation between them.
+   Pairs are fixed when a model is loaded. The ops below know from a pair which columns a device computes, whether the
+   norm before it writes int8, and which rows it is about. --- */
+typedef enum diti_streams {
+    DITI_STREAMS_ONE,  /* all rows have the same weights */
+    DITI_STREAMS_TWO,  /* layers are pairs, text's and the image's; text's second one may be missing */
+    DITI_STREAMS_IMAGE /* image rows alone are meant of a residual stream that has text, too */
+} diti_streams;
+typedef struct diti_sublayer {
+    diti_streams streams;
+    const diti_joined *qkv; /* first layer: queries, keys, values; or */
+    const diti_layer *in;   /* one layer and an activation */
+    diti_activation activation;
+    const diti_layer *out;         /* second layer */
+    uint32_t columns;              /* between the two, heads' or a feed-forward's; 0: there is no second one */
+    uint32_t head_dim;             /* 0: a feed-forward */
+    const diti_weight *norms;      /* RMS norms of each head of q and k, F32 [2, head_dim], text's first where it
+                                      has some of its own, [4, head_dim]; NULL: none */
+    const diti_weight *readers[3]; /* all that reads such columns, or shares their heads: devices part columns */
+    uint32_t reader_count;         /* where all types of these allow it */
+    const struct diti_sublayer
+        *beside; /* reads the same norm, and stands beside this one in the second layer's input */
+    float eps;   /* of the norm before it */
+    const char *norm_name, *in_name, *out_name; /* of ops */
+} diti_sublayer;
+/* Attention of heads of head_dim channels, width in all. With two streams qkv and out are arrays of two. */
+DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_joined *qkv, const diti_layer *out,
+                                             uint32_t width, uint32_t head_dim);
+/* A feed-forward: out(gelu(in(x))). */
+DIT_INTERNAL diti_sublayer diti_feed_of(diti_streams streams, const diti_layer *in, const diti_layer *out);
+/* The last layer, which has no second one. */
+DIT_INTERNAL diti_sublayer diti_output_of(diti_streams streams, const diti_layer *in);
+/* Devices have the same heads of both. */
+DIT_INTERNAL void diti_sublayers_share_heads(diti_sublayer *a, diti_sublayer *b);
+/* LN(x) * (1 + scale) + shift, for the sublayer to read: the pass's modulation. For the image alone [items * image, D].
+ */
+DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                       const diti_sublayer *sublayer);
+/* Any other norm for it; eps, reader and name are the sublayer's. */
+DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, diti_norm_desc *desc,
+                                            const diti_sublayer *sublayer);
+/* The first layer: q, k and v of this device's heads, side by side, or activation(in(h)); out or a new tensor. */
+DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                          diti_tensor out);
+/* The columns of the sublayer's heads of each of `kinds` that joined has side by side (keys and values of a text). */
+DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_joined *joined,
+                                              uint32_t kinds, const diti_sublayer *sublayer, const char *name);
+/* Norm of q and k, rotation, then attention of every item to itself: out or a new tensor. */
+DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
+                                              diti_tensor out);
+/* Room for the columns of a sublayer and of the one beside it; parts: of either. */
+#define DITI_BESIDE 2u
+DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sublayer *sublayer,
+                                              diti_tensor parts[DITI_BESIDE]);
+/* x += gate * out(h), in place. */
+DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
+                                    const diti_sublayer *sublayer, diti_tensor h);
+/* in(h) of the last layer, F32. */
+DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
+
 /* --- matrices that devices divide (tensor.c) --- */
-/* Those of so many columns between two layers, heads' or a feed-forward's, that this device computes; it alone: all. */
+/* The columns between the two layers of a sublayer that this device computes; it alone: all. */
 typedef struct diti_stripe {
     uint32_t first, count, all;
     const diti_group *in; /* devices that divide what these are made of; NULL: this one has it all */
 } diti_stripe;
-/* Stripes of whole steps (heads) that the types of readers, which read columns, allow. */
-DIT_INTERNAL diti_stripe diti_stripe_make(diti_graph *graph, const diti_denoise *denoise, uint32_t all, uint32_t step,
-                                          const diti_weight *const *readers, uint32_t reader_count);
-DIT_INTERNAL diti_stripe diti_stripe_feed(diti_graph *graph, const diti_denoise *denoise,
-                                          const diti_weight *const *readers, uint32_t reader_count, uint32_t all);
-DIT_INTERNAL void diti_stripe_rows(diti_linear_desc *desc, const diti_stripe *stripe); /* that make these columns */
-/* For a norm whose result is read to make a stripe: where devices divide that, each quantizes its columns later. */
-DIT_INTERNAL const diti_weight *diti_stripe_reader(const diti_stripe *stripe, const diti_weight *reader);
+DIT_INTERNAL diti_stripe diti_stripe_of(const diti_pass *p, const diti_sublayer *sublayer);
 /* Before a product that makes a stripe by any of layers, which read the same: what this device reads of x, and desc
    becomes that of its part of the sum, in F32 where there are others. Behind it, of x, that part: the whole. */
 DIT_INTERNAL diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
                                            const diti_stripe *stripe, diti_linear_desc *desc);
 DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *stripe, diti_tensor x,
                                          diti_activation activation, diti_tensor out, const char *name);
-/* activation(layer(x)), and all of joined: the stripe's columns, of each of `kinds` that joined has side by side. */
-DIT_INTERNAL diti_tensor diti_stripe_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                         const diti_stripe *stripe, diti_activation activation, diti_tensor out,
-                                         const char *name);
-DIT_INTERNAL diti_tensor diti_stripe_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                            const diti_stripe *stripe, uint32_t kinds, const char *name);
 /* h, which has stripes of whole rows, quantized where reader wants that. */
-DIT_INTERNAL diti_tensor diti_stripe_input(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
-                                           const diti_weight *reader);
-/* This device's part of desc->out += gate * layer(h); h has the columns of the stripes, which stand side by side. What
-   of desc->out was written must go through diti_stripe_sum. */
-DIT_INTERNAL void diti_stripe_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
-                                  const diti_layer *layer, const diti_stripe *stripes, uint32_t stripe_count,
-                                  diti_linear_desc *desc);
-DIT_INTERNAL void diti_stripe_sum(diti_graph *graph, const diti_denoise *denoise, diti_tensor x);
-/* x += gate * layer(h), in place, h the stripe's columns. gate F32 [groups, columns] or 0: none; so many rows share one
-   of its rows, 0: all. */
-DIT_INTERNAL void diti_layer_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor x, diti_tensor h,
-                                 const diti_layer *layer, const diti_stripe *stripe, diti_tensor gate,
-                                 uint32_t rows_per_gate, const char *name);
+DIT_INTERNAL diti_tensor diti_stripe_input(const diti_pass *p, diti_tensor h, const diti_weight *reader);
+/* This device's part of desc->out += gate * layer(h); h has the columns of the sublayer and of those beside it. All
+   that was written of desc->out must go through diti_stripe_sum. */
+DIT_INTERNAL void diti_stripe_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                  const diti_sublayer *sublayer, diti_linear_desc *desc);
+DIT_INTERNAL void diti_stripe_sum(const diti_pass *p, diti_tensor x);
 /* layer(x), F32: every member of the group makes some columns, which then go to all. */
 DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
                                            const diti_layer *layer, diti_tensor out, const char *name);
@@ -26754,9 +27053,9 @@ DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_te
                                        const char *name);
 /* silu(x), F32: what modulations are linear in. */
 DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name);
-/* What layers make of silu(c), of which there is one vector for each of `items` conditions in every step: shifts,
-   scales, gates. For all steps at once in prepare, so that weights are read once per picture; in the steps where the
-   table would be too large. */
+/* Layers make shifts, scales and gates of silu(c), of which there is one vector for each of `items` conditions in every
+   step. They do so for all steps at once in prepare, so that weights are read once per picture, or in each step where
+   the table would be too large. */
 #define DITI_ADALN_LAYERS 130u
 typedef struct diti_adaln {
     const diti_layer *layers[DITI_ADALN_LAYERS];
@@ -26767,16 +27066,15 @@ typedef struct diti_adaln {
     diti_tensor row;                       /* of the step at hand, [items, columns] or [items, D] */
 } diti_adaln;
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
-/* c F32 [steps * items, D]: a step's items one after the other. */
-DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items);
-DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step);
-/* What layer `index` makes of it, F32 [items, its rows]. */
+/* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
+DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c);
+DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
+/* The rows of layer `index`, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln);
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
-DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
-                                         const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
-                                         dit_error *err);
+DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+                                         const float *timesteps, uint32_t shift, dit_error *err);
 /* Attention of every item to itself, over the rows of all devices: qkv [items * rows at hand, 3 * heads * head_dim], q,
    k, v side by side, to [items * rows at hand, heads * head_dim]. */
 typedef struct diti_attend_desc {
@@ -26787,44 +27085,22 @@ typedef struct diti_attend_desc {
 } diti_attend_desc;
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv);
-/* What block `index` leaves for block layers - 1 - index, wherever that is computed, [items * rows at hand, D] in the
-   format of activations; there, what it has left. */
-DIT_INTERNAL void diti_skip_leave(diti_graph *graph, diti_denoise *denoise, uint32_t layers, uint32_t index,
-                                  diti_tensor skip);
-DIT_INTERNAL diti_tensor diti_skip_take(diti_graph *graph, diti_denoise *denoise, uint32_t index);
+/* A block leaves a tensor [items * image, D] in the format of activations for block layers - 1 - index, wherever that
+   is computed, which takes it. */
+DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
+DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
-DIT_INTERNAL diti_tensor diti_stretch_table(diti_graph *graph, const diti_denoise *denoise, diti_tensor table,
-                                            const char *name);
+DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor table, const char *name);
 /* The latent's patches of the rows that the devices of a sequence divide: [batch * rows, columns], and the row at which
    an image's own ones begin. */
-DIT_INTERNAL diti_tensor diti_stretch_patchify(diti_graph *graph, const diti_denoise *denoise, uint32_t channels,
-                                               uint32_t patch);
+DIT_INTERNAL diti_tensor diti_stretch_patchify(const diti_pass *p);
 DIT_INTERNAL uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t image);
-/* The latent's patches, projected, plus positions (F32 [all tokens, D], 0: none): the residual stream, F32 [copies *
-   batch * rows at hand, D]. All branches have the same ones. */
-DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
-                                          uint32_t channels, uint32_t patch, diti_tensor positions);
+/* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
+   tokens, D], 0: none), behind their text (F32 [prompts * all text tokens, D], 0: none). */
+DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
+                                          diti_tensor positions);
 
-/* --- joint attention (joint.c): text and image have weights of their own and attend each other
-   (docs/models.md 3.3, 3.4). Every item, an image of a branch, is a stretch of rows, its text's, then its image's, in
-   every tensor: nothing is ever put together. --- */
-enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
-typedef struct diti_joint {
-    uint32_t items, prompts; /* items / prompts images after each other share a prompt, and so their modulation */
-    uint32_t text, image;    /* rows of an item that are at hand */
-    uint32_t width;          /* D */
-    float eps;
-} diti_joint;
-/* The evaluation that denoise asks for: branches from `denoise->first_copy` on. */
-DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t width, float eps);
-/* What an item of a kind of row has: rows for diti_linear_desc. */
-DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream);
-/* Modulation of a block, F32 [prompts, 2 * chunks * D]: text's chunks (shift, scale, gate, …), then the image's. With
-   chunks 0 the image's alone. */
-typedef struct diti_modulation {
-    diti_tensor rows;
-    uint32_t chunks;
-} diti_modulation;
+/* --- joint attention (joint.c) --- */
 typedef struct diti_pair { /* the same layer for text and image; text may be missing */
     diti_layer streams[DITI_JOINT_STREAMS];
 } diti_pair;
@@ -26834,66 +27110,35 @@ typedef struct diti_joined_pair {
 /* silu(time[step] + pooled[prompt]), F32 [steps, prompts * D], of time [steps, D] and pooled [prompts, D]. */
 DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled);
 /* A block's modulation for each row of active (F32 [rows, D]): [rows, 2 * chunks * D]. */
-DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, const diti_denoise *denoise, diti_tensor active,
-                                             const diti_joined_pair *layers, uint32_t chunks);
-/* This step's rows, those of the prompts that joint has, of a table [steps, prompts * columns]. */
-DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-                                           diti_tensor table, const char *name);
-/* Patches, projected, plus positions (0: none), behind their text (F32 [prompts * text, D]): the residual stream, F32
-   [items * (text + image), D]. */
-DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-                                          diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
-                                          diti_tensor positions);
-/* LN(x) * (1 + scale) + shift, of text and image; modulation's chunks first (shift) and first + 1. readers: what alone
-   reads the result. */
-DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *joint, diti_tensor x,
-                                         const diti_modulation *modulation, uint32_t first,
-                                         const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name);
-/* The same of image rows alone, one item's behind the other's: [items * image, D]. */
-DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
-                                               const diti_modulation *modulation, uint32_t first, const char *name);
-/* The columns of heads of q, k, v. */
-DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-                                        const diti_joined_pair *layers, const diti_stripe *heads);
-/* activation(layer(h)), the stripe's columns. */
-DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-                                          const diti_pair *layers, const diti_stripe *stripe,
-                                          diti_activation activation, const char *name);
-/* x += gate * layer(h), in place, h the stripe's columns; the gate is modulation's chunk. */
-DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise, diti_tensor x,
-                                 diti_tensor h, const diti_pair *layers, const diti_stripe *stripe,
-                                 const diti_modulation *modulation, uint32_t chunk, const char *name);
-/* The same for image rows alone, h [items * image, columns]. */
-DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-                                       diti_tensor x, diti_tensor h, const diti_layer *layer, const diti_stripe *stripe,
-                                       const diti_modulation *modulation, uint32_t chunk, const char *name);
-/* Per-head RMS norm of q and k (weights: F32 [2, head_dim], apart [4, head_dim]; none: no norm), rotation (cosines
-   0: none; of the rows at hand), attention of every item to itself: out or a new tensor. qkv [items * rows, 3D]; text:
-   rows of an item are its text's, then its image's; apart: and have weights of their own. */
-typedef struct diti_heads {
-    uint32_t count, dim;
-    bool text, apart;
-    const diti_weight *weights;
-    diti_tensor cosines, sines;
-    bool int8;
-} diti_heads;
-DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-                                              diti_tensor qkv, const diti_heads *heads, diti_tensor out);
+DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active, const diti_joined_pair *layers,
+                                             uint32_t chunks);
+/* Modulations of all blocks and of the last norm, which counts as block `layers`: for all steps at once, where that is
+   not too much to keep, else made in each step. */
+typedef struct diti_joint_modulation {
+    diti_tensor active;                   /* F32 [steps, prompts * D]: what modulations are linear in */
+    bool kept;                            /* those of all steps are, in `all` */
+    diti_tensor all[DITI_MAX_BLOCKS + 1]; /* F32 [steps, prompts * columns] */
+    diti_tensor step_active;              /* of the step at hand: F32 [prompts, D], where none are kept */
+    diti_tensor step[DITI_MAX_BLOCKS];    /* F32 [prompts, columns], where they are */
+} diti_joint_modulation;
+/* A block's for each row of active (F32 [rows, D]): F32 [rows, columns]. */
+typedef diti_tensor diti_joint_make(const diti_pass *p, diti_tensor active, uint32_t index);
+/* In prepare, with state->active set. columns: of all modulations together. */
+DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
+                                     diti_joint_make *make);
+DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state); /* of a step */
+DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
+                                       diti_joint_make *make);
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
                                         bool swapped);
-/* The same layer of text and image; more than one name: matrices side by side (q, k, v). text NULL: there is none. */
-DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
-                                        const char *const *image, uint32_t count, uint32_t rows, uint32_t columns);
+/* Matrices that text and image both have, by names of either (diti_load_fused). */
+DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_joined_pair *out,
+                                       const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns);
+/* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
 #define DITI_MODULATION_BYTES ((uint64_t)384 << 20) /* of all blocks and steps together, that are made beforehand */
-
-DIT_INTERNAL const diti_family *diti_dit_family(void);
-DIT_INTERNAL const diti_family *diti_pixart_family(void);
-DIT_INTERNAL const diti_family *diti_flux_family(void);
-DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
-DIT_INTERNAL const diti_family *diti_sd3_family(void);
 #endif
 
 /* ==== src/model/common.c ==== */
@@ -26903,16 +27148,6 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
     char full[320];
     if (!diti_format(full, sizeof full, "%s%s", prefix, name)) return NULL;
     return diti_checkpoint_find(checkpoint, full);
-}
-
-DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
-                                           size_t count, const char *name, char *out, size_t size) {
-    size_t skip = strlen(before), start;
-    const char *rest = strncmp(name, before, skip) == 0 ? strchr(name + skip, '.') : NULL;
-    if (!rest || !diti_format(out, size, "%s%.*s.", after, (int)(rest - name - (ptrdiff_t)skip), name + skip))
-        return NULL;
-    start = strlen(out);
-    return diti_rename(pairs, count, rest + 1, out + start, size - start) ? out : NULL;
 }
 
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out) {
@@ -26938,17 +27173,17 @@ static void diti_position_row(double position, uint32_t dim, float *out) {
     }
 }
 
-DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
-                                      float divide_x, float interpolation, float *out) {
+DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out) {
     uint32_t x, y, half = dim / 2; /* the horizontal half comes first */
-    size_t line = (size_t)grid_width * dim;
-    for (x = 0; x < grid_width; x++) {
-        diti_position_row((double)((float)x / divide_x / interpolation), half, out + (size_t)x * dim);
+    size_t line = (size_t)grid->columns * dim;
+    for (x = 0; x < grid->columns; x++) {
+        double place = (double)((float)x / grid->divide_x / grid->interpolation);
+        diti_position_row(place, half, out + (size_t)x * dim);
     }
-    for (y = 0; y < grid_height; y++) {
+    for (y = 0; y < grid->rows; y++) {
         float *first = out + y * line + half;
-        diti_position_row((double)((float)y / divide_y / interpolation), half, first);
-        for (x = 0; x < grid_width; x++) {
+        diti_position_row((double)((float)y / grid->divide_y / grid->interpolation), half, first);
+        for (x = 0; x < grid->columns; x++) {
             float *token = out + y * line + (size_t)x * dim;
             if (y > 0) memcpy(token, out + (size_t)x * dim, half * sizeof(float));
             if (x > 0) memcpy(token + half, first, half * sizeof(float));
@@ -26968,12 +27203,13 @@ DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, ui
 }
 
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out) {
-    diti_tensor h = diti_layer_run(graph, x, &embedder->in, DITI_ACTIVATION_SILU, 0, true, "embed_in");
-    return diti_layer_run(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, true, "embed_out");
+    diti_tensor h = diti_layer_f32(graph, x, &embedder->in, DITI_ACTIVATION_SILU, 0, "embed_in");
+    return diti_layer_f32(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, "embed_out");
 }
 
-DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
-                                             const float *values, uint32_t count, uint32_t shift, dit_error *err) {
+DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
+                                             uint32_t shift, dit_error *err) {
+    const diti_env *env = &plan->device->env;
     float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
     dit_result result;
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
@@ -26983,27 +27219,36 @@ DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *pla
     return result;
 }
 
-DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
-                                             uint32_t columns, float divide_y, float divide_x, float interpolation,
+DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid,
                                              dit_error *err) {
+    const diti_env *env = &plan->device->env;
     uint32_t dim = plan->tensors[input].columns;
-    size_t count = (size_t)rows * columns * dim;
+    size_t count = (size_t)grid->rows * grid->columns * dim;
     float *table = (float *)diti_alloc_array(env, count, sizeof(float));
     dit_result result;
     if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position table");
-    diti_position_table(rows, columns, dim, divide_y, divide_x, interpolation, table);
+    diti_position_table(grid, dim, table);
     result = diti_plan_write(plan, input, table, count * sizeof(float), err);
     diti_free(env, table);
     return result;
 }
 
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                        diti_activation activation, diti_tensor out, bool out_f32, const char *name) {
+                                        diti_activation activation, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = activation;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_layer_f32(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                        diti_activation activation, diti_tensor out, const char *name) {
     diti_linear_desc desc = DITI_ZERO;
     desc.bias = &layer->bias;
     desc.activation = activation;
     desc.out = out;
-    desc.out_f32 = out_f32;
+    desc.out_f32 = true;
     desc.name = name;
     return diti_linear(graph, x, &layer->weight, &desc);
 }
@@ -27048,19 +27293,25 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
-DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items) {
-    diti_tensor active = diti_silu(graph, c, "modulation_silu");
+DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
+    uint32_t items = p->denoise->text_batch;
+    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
     diti_tensor_info info;
-    if (diti_graph_failed(graph)) return;
-    info = *diti_tensor_get(graph, c);
+    if (diti_graph_failed(p->graph)) return;
+    info = *diti_tensor_get(p->graph, c);
     adaln->items = items;
-    adaln->active = diti_tensor_reshape(graph, active, info.rows / items, items * info.columns);
-    adaln->table = diti_adaln_table(graph, adaln, active, info.rows / items);
+    adaln->group = diti_pass_tensor(p);
+    adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
+    adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
 }
 
-DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step) {
-    diti_tensor row = diti_select_row(graph, adaln->table ? adaln->table : adaln->active, step, "select_modulation");
-    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
+DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
+    diti_graph *graph = p->graph;
+    diti_tensor table = adaln->table ? adaln->table : adaln->active, row;
+    uint32_t columns;
+    if (p->denoise->again) return;
+    row = diti_select_row(graph, table, p->denoise->step, "select_modulation");
+    columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
     adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
 }
 
@@ -27076,35 +27327,40 @@ DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *ad
     return diti_adaln_get(graph, adaln, adaln->first + adaln->count - 1);
 }
 
-DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
-                                         const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
-                                         dit_error *err) {
-    uint32_t i, count = steps * items;
+DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+                                         const float *timesteps, uint32_t shift, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t i, count = denoise->steps * denoise->text_batch;
     float *repeated = (float *)diti_alloc_array(env, count, sizeof *repeated);
     dit_result result;
     if (!repeated) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timesteps");
-    for (i = 0; i < count; i++) repeated[i] = timesteps[i / items];
-    result = diti_write_sinusoids(env, plan, input, repeated, count, shift, err);
+    for (i = 0; i < count; i++) repeated[i] = timesteps[i / denoise->text_batch];
+    result = diti_write_sinusoids(plan, input, repeated, count, shift, err);
     diti_free(env, repeated);
     return result;
 }
 
-DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
-                                          uint32_t channels, uint32_t patch, diti_tensor positions) {
-    const diti_stretch *stretch = &denoise->stretch;
-    uint32_t i, batch = (denoise->copies - denoise->first_copy) * denoise->batch;
-    uint32_t columns = channels * patch * patch, width = layer->weight.rows;
-    diti_tensor patches = diti_stretch_patchify(graph, denoise, channels, patch);
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, batch * stretch->rows, width, "residual");
-    if (positions) positions = diti_tensor_view(graph, positions, stretch->first, stretch->rows, 0, width);
-    for (i = 0; i < batch && !diti_graph_failed(graph); i++) {
-        uint32_t first = diti_stretch_first(denoise, i % denoise->batch);
+DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
+                                          diti_tensor positions) {
+    diti_graph *graph = p->graph;
+    const diti_stretch *at = &p->denoise->stretch;
+    uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
+    diti_tensor patches = diti_stretch_patchify(p);
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
+    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
+    for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
+        uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
+        uint32_t text_row = prompt * at->all_text + at->first_text,
+                 row = diti_stretch_first(p->denoise, i % p->denoise->batch);
         diti_linear_desc desc = DITI_ZERO;
+        if (p->text)
+            diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
+                          diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
         desc.bias = &layer->bias;
         desc.residual = positions;
-        desc.out = diti_tensor_view(graph, x, i * stretch->rows, stretch->rows, 0, width);
+        desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
         desc.name = "patch_embed";
-        diti_linear(graph, diti_tensor_view(graph, patches, first, stretch->rows, 0, columns), &layer->weight, &desc);
+        diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
     }
     return x;
 }
@@ -27113,7 +27369,7 @@ DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise 
 /* Matrices divided among devices (docs/parallel.md 1.1, TP): of every pair of layers around attention or an
    activation the first one's rows, and so heads or columns of the feed-forward, and the same columns of the second one.
    Each device adds its part to the residual stream, the first one bias and stream besides, and the sum of these, in
-   F32, becomes everyone's stream. Of n rows in total that sum sends 2 (N - 1) / N * n * D * 4 bytes per device of N
+   F32, becomes everyone's stream. The sum of n rows in total sends 2 (N - 1) / N * n * D * 4 bytes per device of N
    that have as many rows each, else 4 D ((n - r) + (N - 1) r) from a device whose rows are r: twice a block, three
    times where a block attends a text of its own. HunyuanDiT's skips, layers for themselves, send (N - 1) / N * n * D *
    4, the columns that each has made. int8 layers send 4 (N - 1) n bytes more, the largest of each row.
@@ -27124,12 +27380,12 @@ DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise 
    bytes from a device, r = n / B; the D / B columns that the second one makes are summed over A devices, 4 D / B ((n -
    s) + (A - 1) s), s = n / A, and then go to the B - 1 that lack them, 4 (B - 1) n D / B. */
 
-static const diti_group *diti_tensor_group(const diti_denoise *denoise) {
-    return denoise->axes ? &denoise->axes->tensor_out : NULL;
+static const diti_group *diti_tensor_group(const diti_pass *p) {
+    return p->denoise->axes ? &p->denoise->axes->tensor_out : NULL;
 }
 
-static const diti_group *diti_tensor_inputs(const diti_denoise *denoise) {
-    return denoise->axes ? &denoise->axes->tensor_in : NULL;
+static const diti_group *diti_tensor_inputs(const diti_pass *p) {
+    return p->denoise->axes ? &p->denoise->axes->tensor_in : NULL;
 }
 
 static uint32_t diti_stripe_common(uint32_t a, uint32_t b) { /* least common multiple */
@@ -27142,45 +27398,38 @@ static uint32_t diti_stripe_common(uint32_t a, uint32_t b) { /* least common mul
     return a / x * b;
 }
 
-DIT_INTERNAL diti_stripe diti_stripe_make(diti_graph *graph, const diti_denoise *denoise, uint32_t all, uint32_t step,
-                                          const diti_weight *const *readers, uint32_t reader_count) {
-    const diti_group *group = diti_tensor_group(denoise);
-    uint32_t i, count = diti_group_count(group), unit = step, end;
+/* Heads stay whole; columns of a feed-forward are parted in whole vectors where that goes. */
+static uint32_t diti_stripe_step(const diti_sublayer *sublayer, uint32_t members) {
+    if (sublayer->head_dim) return sublayer->head_dim;
+    return sublayer->columns % 16 == 0 && sublayer->columns / 16 >= members ? 16 : 4;
+}
+
+DIT_INTERNAL diti_stripe diti_stripe_of(const diti_pass *p, const diti_sublayer *sublayer) {
+    const diti_group *group = diti_tensor_group(p);
+    const diti_weight *first = sublayer->readers[0];
+    uint32_t i, count = diti_group_count(group), unit = diti_stripe_step(sublayer, count), all = sublayer->columns, end;
     diti_stripe stripe;
     stripe.first = 0;
     stripe.count = stripe.all = all;
-    stripe.in = diti_tensor_inputs(denoise);
-    if (readers[0]->rows / 4 < diti_group_count(stripe.in))
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "split tensor%ux%u: %.100s has %u rows, too few to divide",
-                        count, stripe.in->count, readers[0]->name ? readers[0]->name : "a matrix", readers[0]->rows);
+    stripe.in = diti_tensor_inputs(p);
+    if (first->rows / 4 < diti_group_count(stripe.in))
+        diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "split tensor%ux%u: %.100s has %u rows, too few to divide", count, stripe.in->count,
+                        first->name ? first->name : "a matrix", first->rows);
     if (count == 1) return stripe;
-    for (i = 0; i < reader_count; i++)
-        if (readers[i]->part_count) unit = diti_stripe_common(unit, diti_weight_unit(readers[i]));
+    for (i = 0; i < sublayer->reader_count; i++)
+        if (sublayer->readers[i]->part_count) unit = diti_stripe_common(unit, diti_weight_unit(sublayer->readers[i]));
     if (all / unit < count) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+        diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "split tensor%u: %.100s: its %u columns can be parted every %u only, as its type %s groups "
                         "them, which is not enough for %u devices",
-                        count, readers[0]->name ? readers[0]->name : "a matrix", all, unit,
-                        diti_type_name(readers[0]->type), count);
+                        count, first->name ? first->name : "a matrix", all, unit, diti_type_name(first->type), count);
         return stripe;
     }
     stripe.first = unit * diti_group_first(group, group->index, all / unit);
     end = group->index + 1 == count ? all : unit * diti_group_first(group, group->index + 1, all / unit);
     stripe.count = end - stripe.first;
     return stripe;
-}
-
-/* Columns of a feed-forward, in whole vectors where that goes. */
-DIT_INTERNAL diti_stripe diti_stripe_feed(diti_graph *graph, const diti_denoise *denoise,
-                                          const diti_weight *const *readers, uint32_t reader_count, uint32_t all) {
-    uint32_t step = all % 16 == 0 && all / 16 >= diti_group_count(diti_tensor_group(denoise)) ? 16 : 4;
-    return diti_stripe_make(graph, denoise, all, step, readers, reader_count);
-}
-
-DIT_INTERNAL void diti_stripe_rows(diti_linear_desc *desc, const diti_stripe *stripe) {
-    if (stripe->count == stripe->all) return;
-    desc->cut.row = stripe->first;
-    desc->cut.rows = stripe->count;
 }
 
 /* The columns of x that are multiplied here: of layers [rows, columns of x] the same, between their groups. */
@@ -27211,13 +27460,12 @@ static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const dit
     return diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, end - first);
 }
 
-DIT_INTERNAL const diti_weight *diti_stripe_reader(const diti_stripe *stripe, const diti_weight *reader) {
-    return diti_group_count(stripe->in) > 1 ? NULL : reader;
-}
-
 DIT_INTERNAL diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
                                            const diti_stripe *stripe, diti_linear_desc *desc) {
-    diti_stripe_rows(desc, stripe);
+    if (stripe->count != stripe->all) {
+        desc->cut.row = stripe->first;
+        desc->cut.rows = stripe->count;
+    }
     if (diti_graph_failed(graph) || diti_group_count(stripe->in) == 1) return x;
     desc->unbiased = stripe->in->index > 0; /* one of them adds it */
     desc->activation = DITI_ACTIVATION_NONE;
@@ -27237,91 +27485,55 @@ DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *s
     return diti_elementwise(graph, x, &desc);
 }
 
-DIT_INTERNAL diti_tensor diti_stripe_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                         const diti_stripe *stripe, diti_activation activation, diti_tensor out,
-                                         const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.bias = &layer->bias;
-    desc.activation = activation;
-    desc.out = diti_group_count(stripe->in) == 1 ? out : 0;
-    desc.name = name;
-    x = diti_stripe_begin(graph, x, layer, 1, stripe, &desc);
-    x = diti_linear(graph, x, &layer->weight, &desc);
-    return diti_stripe_end(graph, stripe, x, activation, out, name);
-}
-
-DIT_INTERNAL diti_tensor diti_stripe_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                            const diti_stripe *stripe, uint32_t kinds, const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.name = name;
-    x = diti_stripe_begin(graph, x, joined->layers, joined->count, stripe, &desc);
-    if (desc.cut.rows) desc.kinds = kinds;
-    x = diti_linear_joined(graph, x, joined, &desc);
-    return diti_stripe_end(graph, stripe, x, DITI_ACTIVATION_NONE, 0, name);
-}
-
-DIT_INTERNAL diti_tensor diti_stripe_input(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
-                                           const diti_weight *reader) {
-    if (diti_graph_failed(graph) || !diti_type_is_i8(reader->type) || diti_tensor_get(graph, h)->format == DITI_I8)
+DIT_INTERNAL diti_tensor diti_stripe_input(const diti_pass *p, diti_tensor h, const diti_weight *reader) {
+    if (diti_graph_failed(p->graph) || !diti_type_is_i8(reader->type) ||
+        diti_tensor_get(p->graph, h)->format == DITI_I8)
         return h;
-    return diti_quantize_shared(graph, diti_tensor_group(denoise), h, reader->type == DIT_TYPE_I8_ROW_ROTATED,
-                                "quantize");
+    return diti_quantize_shared(p->graph, diti_tensor_group(p), h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
 }
 
 /* The columns of x, as wide as the residual stream, that this device makes; of one row of it, too. */
-static diti_tensor diti_stripe_made(diti_graph *graph, const diti_denoise *denoise, diti_tensor x) {
-    const diti_group *in = diti_tensor_inputs(denoise);
+static diti_tensor diti_stripe_made(const diti_pass *p, diti_tensor x) {
+    const diti_group *in = diti_tensor_inputs(p);
     diti_tensor_info info;
     uint32_t first, end;
-    if (!x || diti_graph_failed(graph) || diti_group_count(in) == 1) return x;
-    info = *diti_tensor_get(graph, x);
+    if (!x || diti_graph_failed(p->graph) || diti_group_count(in) == 1) return x;
+    info = *diti_tensor_get(p->graph, x);
     first = diti_group_column(in, in->index, info.columns);
     end = diti_group_column(in, in->index + 1, info.columns);
-    return diti_tensor_view(graph, x, 0, info.rows, first, end - first);
+    return diti_tensor_view(p->graph, x, 0, info.rows, first, end - first);
 }
 
 /* Rows of weight that make them. */
-static void diti_stripe_makes(const diti_denoise *denoise, const diti_weight *weight, diti_cut *cut) {
-    const diti_group *in = diti_tensor_inputs(denoise);
+static void diti_stripe_makes(const diti_pass *p, const diti_weight *weight, diti_cut *cut) {
+    const diti_group *in = diti_tensor_inputs(p);
     if (diti_group_count(in) == 1) return;
     cut->row = diti_group_column(in, in->index, weight->rows);
     cut->rows = diti_group_column(in, in->index + 1, weight->rows) - cut->row;
 }
 
-DIT_INTERNAL void diti_stripe_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
-                                  const diti_layer *layer, const diti_stripe *stripes, uint32_t stripe_count,
-                                  diti_linear_desc *desc) {
-    const diti_group *group = diti_tensor_group(denoise);
+DIT_INTERNAL void diti_stripe_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                  const diti_sublayer *sublayer, diti_linear_desc *desc) {
+    const diti_group *group = diti_tensor_group(p);
     uint32_t i, column = 0;
     bool leads = diti_group_count(group) == 1 || group->index == 0;
     desc->bias = leads ? &layer->bias : NULL;
-    desc->out = diti_stripe_made(graph, denoise, desc->out);
-    desc->gate = diti_stripe_made(graph, denoise, desc->gate);
-    diti_stripe_makes(denoise, &layer->weight, &desc->cut);
+    desc->out = diti_stripe_made(p, desc->out);
+    desc->gate = diti_stripe_made(p, desc->gate);
+    diti_stripe_makes(p, &layer->weight, &desc->cut);
     desc->residual = leads ? desc->out : 0;
-    for (i = 0; i < stripe_count && diti_group_count(group) > 1; i++) {
-        desc->cut.columns[i].first = column + stripes[i].first;
-        desc->cut.columns[i].count = stripes[i].count;
-        column += stripes[i].all;
+    for (i = 0; sublayer && diti_group_count(group) > 1; sublayer = sublayer->beside, i++) {
+        diti_stripe stripe = diti_stripe_of(p, sublayer);
+        desc->cut.columns[i].first = column + stripe.first;
+        desc->cut.columns[i].count = stripe.count;
+        column += stripe.all;
     }
-    diti_linear(graph, diti_stripe_input(graph, denoise, h, &layer->weight), &layer->weight, desc);
+    diti_linear(p->graph, diti_stripe_input(p, h, &layer->weight), &layer->weight, desc);
 }
 
-DIT_INTERNAL void diti_stripe_sum(diti_graph *graph, const diti_denoise *denoise, diti_tensor x) {
-    diti_all_reduce(graph, diti_tensor_group(denoise), diti_stripe_made(graph, denoise, x), "sum over devices");
-    diti_gather_columns(graph, diti_tensor_inputs(denoise), x);
-}
-
-DIT_INTERNAL void diti_layer_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor x, diti_tensor h,
-                                 const diti_layer *layer, const diti_stripe *stripe, diti_tensor gate,
-                                 uint32_t rows_per_gate, const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.gate = gate;
-    desc.rows_per_gate = rows_per_gate;
-    desc.out = x;
-    desc.name = name;
-    diti_stripe_add(graph, denoise, h, layer, stripe, 1, &desc);
-    diti_stripe_sum(graph, denoise, x);
+DIT_INTERNAL void diti_stripe_sum(const diti_pass *p, diti_tensor x) {
+    diti_all_reduce(p->graph, diti_tensor_group(p), diti_stripe_made(p, x), "sum over devices");
+    diti_gather_columns(p->graph, diti_tensor_inputs(p), x);
 }
 
 DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
@@ -27329,7 +27541,7 @@ DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *
     uint32_t columns = layer->weight.rows, first, end;
     diti_linear_desc desc = DITI_ZERO;
     if (diti_graph_failed(graph) || diti_group_count(group) == 1 || columns / 4 < group->count)
-        return diti_layer_run(graph, x, layer, DITI_ACTIVATION_NONE, out, true, name);
+        return diti_layer_f32(graph, x, layer, DITI_ACTIVATION_NONE, out, name);
     if (!out) out = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, x)->rows, columns, name);
     first = diti_group_column(group, group->index, columns);
     end = diti_group_column(group, group->index + 1, columns);
@@ -27342,6 +27554,397 @@ DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *
     diti_linear(graph, x, &layer->weight, &desc);
     diti_gather_columns(graph, group, out);
     return out;
+}
+
+/* ==== src/model/sublayer.c ==== */
+/* Sublayers: attention and feed-forward, each of them two layers with heads or an activation between. A family fixes
+   the pairs when it loads; the ops here know from a pair which columns this device computes (tensor.c), whether the
+   norm before it may write int8, and which rows it is about. */
+
+DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    diti_pass p = DITI_ZERO;
+    uint32_t branches = denoise->copies - denoise->first_copy;
+    p.model = transformer;
+    p.graph = graph;
+    p.denoise = denoise;
+    p.width = transformer->traits.width;
+    p.items = branches * denoise->batch;
+    p.prompts = denoise->text_batch / denoise->copies * branches;
+    p.text = denoise->stretch.text;
+    p.image = denoise->stretch.rows;
+    return p;
+}
+
+DIT_INTERNAL const diti_group *diti_pass_tensor(const diti_pass *p) {
+    return p->denoise->axes ? &p->denoise->axes->tensor : NULL;
+}
+
+DIT_INTERNAL void diti_pass_enter(diti_pass *p, uint32_t index) {
+    const diti_model_traits *traits = &p->model->traits;
+    uint32_t others = traits->layers - traits->single_layers;
+    p->index = index;
+    if (index < others)
+        diti_graph_scope(p->graph, "block", index);
+    else
+        diti_graph_scope(p->graph, "single block", index - others);
+}
+
+DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all) {
+    uint32_t prompts = p->denoise->text_batch, rows, columns;
+    if (diti_graph_failed(p->graph) || prompts == p->prompts) return all;
+    rows = diti_tensor_get(p->graph, all)->rows / prompts;
+    columns = diti_tensor_get(p->graph, all)->columns;
+    return diti_tensor_view(p->graph, all, (prompts - p->prompts) * rows, p->prompts * rows, 0, columns);
+}
+
+/* ---- pairs of layers, fixed when a model is loaded ---- */
+
+static diti_sublayer diti_sublayer_make(diti_streams streams, const diti_layer *out) {
+    diti_sublayer sublayer = DITI_ZERO;
+    uint32_t i, count = streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
+    sublayer.streams = streams;
+    sublayer.out = out;
+    sublayer.eps = 1e-6f;
+    for (i = count; i-- > 0;) sublayer.readers[sublayer.reader_count++] = &out[i].weight; /* the image's first */
+    return sublayer;
+}
+
+DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_joined *qkv, const diti_layer *out,
+                                             uint32_t width, uint32_t head_dim) {
+    diti_sublayer sublayer = diti_sublayer_make(streams, out);
+    sublayer.qkv = qkv;
+    sublayer.columns = width;
+    sublayer.head_dim = head_dim;
+    sublayer.norm_name = "norm1";
+    sublayer.in_name = "qkv";
+    sublayer.out_name = "attention_out";
+    return sublayer;
+}
+
+DIT_INTERNAL diti_sublayer diti_feed_of(diti_streams streams, const diti_layer *in, const diti_layer *out) {
+    diti_sublayer sublayer = diti_sublayer_make(streams, out);
+    sublayer.in = in;
+    sublayer.columns = in[streams == DITI_STREAMS_TWO ? DITI_JOINT_IMAGE : 0].weight.rows;
+    sublayer.activation = DITI_ACTIVATION_GELU_TANH;
+    sublayer.norm_name = "norm2";
+    sublayer.in_name = "ff_in";
+    sublayer.out_name = "ff_out";
+    return sublayer;
+}
+
+DIT_INTERNAL diti_sublayer diti_output_of(diti_streams streams, const diti_layer *in) {
+    diti_sublayer sublayer = DITI_ZERO;
+    sublayer.streams = streams;
+    sublayer.in = in;
+    sublayer.eps = 1e-6f;
+    sublayer.norm_name = "norm_out";
+    sublayer.in_name = "proj_out";
+    return sublayer;
+}
+
+DIT_INTERNAL void diti_sublayers_share_heads(diti_sublayer *a, diti_sublayer *b) {
+    uint32_t i, count = b->reader_count;
+    for (i = 0; i < count; i++) a->readers[a->reader_count++] = b->readers[i];
+    memcpy(b->readers, a->readers, sizeof b->readers);
+    b->reader_count = a->reader_count;
+}
+
+/* ---- rows of an item, and what modulates them ---- */
+
+DIT_INTERNAL diti_rows diti_pass_rows(const diti_pass *p, uint32_t stream) {
+    diti_rows rows;
+    rows.of = p->text + p->image;
+    rows.first = stream == DITI_JOINT_IMAGE ? p->text : 0;
+    rows.count = stream == DITI_JOINT_IMAGE ? p->image : p->text;
+    return rows;
+}
+
+/* The first stream that has rows at hand. */
+static uint32_t diti_pass_first(const diti_pass *p) {
+    return p->text ? (uint32_t)DITI_JOINT_TEXT : (uint32_t)DITI_JOINT_IMAGE;
+}
+
+static uint32_t diti_pass_all(const diti_pass *p) { return p->items * (p->text + p->image); }
+
+/* Rows of x that are an item's image. */
+static diti_tensor diti_pass_image(const diti_pass *p, diti_tensor x, uint32_t item) {
+    uint32_t columns = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, x)->columns;
+    return diti_tensor_view(p->graph, x, item * (p->text + p->image) + p->text, p->image, 0, columns);
+}
+
+static uint32_t diti_modulation_groups(const diti_pass *p) {
+    return diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, p->modulation.rows)->rows;
+}
+
+/* Rows of the residual stream that share a row of the modulation; 0: all do. */
+static uint32_t diti_modulation_share(const diti_pass *p) {
+    return diti_modulation_groups(p) == 1 ? 0 : diti_pass_all(p) / p->prompts;
+}
+
+/* A stream's, F32 [groups, D]. */
+static diti_tensor diti_modulation_at(const diti_pass *p, uint32_t stream, diti_modulator which) {
+    const diti_modulation *m = &p->modulation;
+    if (which == DITI_NO_GATE) return 0;
+    return diti_tensor_view(p->graph, m->rows, 0, diti_modulation_groups(p),
+                            (stream * m->chunks + (uint32_t)which) * p->width, p->width);
+}
+
+/* Both streams', F32 [2 * prompts, D]: a prompt's text row, then its image row. */
+static diti_tensor diti_modulation_both(const diti_pass *p, diti_modulator which) {
+    const diti_modulation *m = &p->modulation;
+    uint32_t rows = 2 * p->prompts;
+    diti_tensor tables = diti_tensor_reshape(p->graph, m->rows, rows, m->chunks * p->width);
+    return diti_tensor_view(p->graph, tables, 0, rows, (uint32_t)which * p->width, p->width);
+}
+
+/* An item's image, F32 [1, D]. Where text has no modulation, the image's stands alone. */
+static diti_tensor diti_modulation_item(const diti_pass *p, uint32_t item, diti_modulator which) {
+    const diti_modulation *m = &p->modulation;
+    uint32_t stream = m->chunks ? (uint32_t)DITI_JOINT_IMAGE : 0;
+    return diti_tensor_view(p->graph, m->rows, item / (p->items / p->prompts), 1,
+                            (stream * m->chunks + (uint32_t)which) * p->width, p->width);
+}
+
+/* ---- the norm before a sublayer ---- */
+
+/* One of some layers, if it is int8 and all others are of its type. */
+static bool diti_reader_agrees(const diti_layer *layers, uint32_t count, const diti_weight **reader) {
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        if (!*reader) *reader = &layers[i].weight;
+        if (layers[i].weight.type != (*reader)->type || !diti_type_is_i8((*reader)->type)) return false;
+    }
+    return true;
+}
+
+/* The int8 weight that stands for all first layers of a sublayer: they alone read the norm before it, which then writes
+   int8. NULL where they are of other types, or where each device quantizes its own columns later. */
+static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_sublayer *sublayer) {
+    const diti_weight *reader = NULL;
+    uint32_t i, streams = sublayer->streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
+    if (sublayer->columns && p->denoise->axes && diti_group_count(&p->denoise->axes->tensor_in) > 1) return NULL;
+    for (; sublayer; sublayer = sublayer->beside) {
+        for (i = 0; i < streams; i++) {
+            const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
+            if (!diti_reader_agrees(layers, sublayer->qkv ? sublayer->qkv[i].count : 1, &reader)) return NULL;
+        }
+    }
+    return reader;
+}
+
+DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, diti_norm_desc *desc,
+                                            const diti_sublayer *sublayer) {
+    desc->eps = sublayer->eps;
+    desc->reader = diti_sublayer_reader(p, sublayer);
+    desc->name = sublayer->norm_name;
+    return diti_norm(p->graph, x, desc);
+}
+
+/* The image's rows alone, one item's behind the other's: [items * image, D]. */
+static diti_tensor diti_modulate_image(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                       const diti_sublayer *sublayer) {
+    diti_tensor all =
+        diti_tensor_new(p->graph, p->graph->activation, p->items * p->image, p->width, sublayer->norm_name);
+    uint32_t i;
+    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
+        diti_norm_desc desc = DITI_ZERO;
+        desc.eps = sublayer->eps;
+        desc.shift = diti_modulation_item(p, i, shift);
+        desc.scale = diti_modulation_item(p, i, scale);
+        desc.out = diti_tensor_view(p->graph, all, i * p->image, p->image, 0, p->width);
+        desc.name = sublayer->norm_name;
+        diti_norm(p->graph, diti_pass_image(p, x, i), &desc);
+    }
+    return all;
+}
+
+DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                       const diti_sublayer *sublayer) {
+    diti_norm_desc desc = DITI_ZERO;
+    if (sublayer->streams == DITI_STREAMS_IMAGE) return diti_modulate_image(p, x, shift, scale, sublayer);
+    if (sublayer->streams == DITI_STREAMS_TWO) {
+        desc.shift = diti_modulation_both(p, shift);
+        desc.scale = diti_modulation_both(p, scale);
+        desc.rows_per_group = diti_pass_all(p) / p->prompts;
+        desc.item_rows = p->text + p->image;
+        desc.text_rows = p->text;
+    } else {
+        desc.shift = diti_modulation_at(p, 0, shift);
+        desc.scale = diti_modulation_at(p, 0, scale);
+        desc.rows_per_group = diti_modulation_share(p);
+    }
+    return diti_sublayer_norm(p, x, &desc, sublayer);
+}
+
+/* ---- the first layer ---- */
+
+DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_joined *joined,
+                                              uint32_t kinds, const diti_sublayer *sublayer, const char *name) {
+    diti_stripe stripe = diti_stripe_of(p, sublayer);
+    diti_linear_desc desc = DITI_ZERO;
+    desc.name = name;
+    x = diti_stripe_begin(p->graph, x, joined->layers, joined->count, &stripe, &desc);
+    if (desc.cut.rows) desc.kinds = kinds;
+    x = diti_linear_joined(p->graph, x, joined, &desc);
+    return diti_stripe_end(p->graph, &stripe, x, DITI_ACTIVATION_NONE, 0, name);
+}
+
+static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                        diti_tensor out) {
+    diti_stripe stripe = diti_stripe_of(p, sublayer);
+    diti_linear_desc desc = DITI_ZERO;
+    if (sublayer->qkv) return diti_sublayer_joined(p, h, sublayer->qkv, 3, sublayer, sublayer->in_name);
+    desc.bias = &sublayer->in->bias;
+    desc.activation = sublayer->activation;
+    desc.out = diti_group_count(stripe.in) == 1 ? out : 0;
+    desc.name = sublayer->in_name;
+    h = diti_stripe_begin(p->graph, h, sublayer->in, 1, &stripe, &desc);
+    h = diti_linear(p->graph, h, &sublayer->in->weight, &desc);
+    return diti_stripe_end(p->graph, &stripe, h, sublayer->activation, out, sublayer->in_name);
+}
+
+/* Text and image have weights of their own, and write to their rows of one tensor. */
+static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
+    diti_stripe stripe = diti_stripe_of(p, sublayer);
+    diti_element format =
+        diti_group_count(stripe.in) > 1 ? DITI_F32 : p->graph->activation; /* parts of a sum are F32 */
+    uint32_t i, columns = sublayer->qkv ? 3 * stripe.count : stripe.count;
+    diti_tensor all = diti_tensor_new(p->graph, format, diti_pass_all(p), columns, sublayer->in_name), own;
+    for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
+        const diti_joined *qkv = sublayer->qkv ? &sublayer->qkv[i] : NULL;
+        const diti_layer *layer = qkv ? NULL : &sublayer->in[i];
+        diti_linear_desc desc = DITI_ZERO;
+        desc.rows = diti_pass_rows(p, i);
+        desc.out = all;
+        desc.name = qkv && i == DITI_JOINT_TEXT ? "text_qkv" : sublayer->in_name;
+        if (qkv) {
+            own = diti_stripe_begin(p->graph, h, qkv->layers, qkv->count, &stripe, &desc);
+            if (desc.cut.rows) desc.kinds = 3;
+            diti_linear_joined(p->graph, own, qkv, &desc);
+        } else {
+            desc.bias = &layer->bias;
+            desc.activation = sublayer->activation;
+            own = diti_stripe_begin(p->graph, h, layer, 1, &stripe, &desc);
+            diti_linear(p->graph, own, &layer->weight, &desc);
+        }
+    }
+    return diti_stripe_end(p->graph, &stripe, all, sublayer->activation, 0, sublayer->in_name);
+}
+
+DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                          diti_tensor out) {
+    if (sublayer->streams == DITI_STREAMS_TWO) return diti_sublayer_in_two(p, h, sublayer);
+    return diti_sublayer_in_one(p, h, sublayer, out);
+}
+
+/* ---- heads ---- */
+
+/* RMS norm of each head of q and k, and rotation, in place. */
+static void diti_sublayer_post(const diti_pass *p, diti_tensor qkv, uint32_t width, const diti_sublayer *sublayer) {
+    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text, rows = text + p->image;
+    diti_qkv_desc post = DITI_ZERO;
+    if (!sublayer->norms && !p->cosines) return;
+    post.heads = 2 * width / sublayer->head_dim;
+    post.head_dim = sublayer->head_dim;
+    post.norm = sublayer->norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
+    post.eps = 1e-6f;
+    post.weight = sublayer->norms;
+    post.kinds = 2;
+    post.text_rows = sublayer->streams == DITI_STREAMS_TWO ? text : 0;
+    post.others = sublayer->streams == DITI_STREAMS_TWO;
+    post.cosines = p->cosines;
+    post.sines = p->sines;
+    post.tokens = rows;
+    post.name = "qkv_post";
+    diti_qkv_post(p->graph, diti_tensor_view(p->graph, qkv, 0, p->items * rows, 0, 2 * width), &post);
+}
+
+DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
+                                              diti_tensor out) {
+    uint32_t width = diti_stripe_of(p, sublayer).count;
+    diti_attend_desc desc = DITI_ZERO;
+    diti_sublayer_post(p, qkv, width, sublayer);
+    desc.items = p->items;
+    desc.heads = width / sublayer->head_dim;
+    desc.head_dim = sublayer->head_dim;
+    desc.text = p->model->traits.joint && sublayer->streams != DITI_STREAMS_IMAGE;
+    desc.int8 = p->model->int8_attention;
+    desc.out = out;
+    return diti_attend(p->graph, p->denoise, &desc, qkv);
+}
+
+DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sublayer *sublayer,
+                                              diti_tensor parts[DITI_BESIDE]) {
+    uint32_t i, rows = diti_pass_all(p), columns[DITI_BESIDE];
+    diti_tensor both;
+    columns[0] = diti_stripe_of(p, sublayer).count;
+    columns[1] = diti_stripe_of(p, sublayer->beside).count;
+    both = diti_tensor_new(p->graph, p->graph->activation, rows, columns[0] + columns[1], "attention_and_ff");
+    for (i = 0; i < DITI_BESIDE; i++)
+        parts[i] = diti_tensor_view(p->graph, both, 0, rows, i ? columns[0] : 0, columns[i]);
+    return both;
+}
+
+/* ---- the second layer ---- */
+
+static void diti_sublayer_add_one(const diti_pass *p, diti_tensor x, diti_modulator gate, const diti_sublayer *sublayer,
+                                  diti_tensor h) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.gate = diti_modulation_at(p, 0, gate);
+    desc.rows_per_gate = desc.gate ? diti_modulation_share(p) : 0;
+    desc.out = x;
+    desc.name = sublayer->out_name;
+    diti_stripe_add(p, h, sublayer->out, sublayer, &desc);
+    diti_stripe_sum(p, x);
+}
+
+static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modulator gate, const diti_sublayer *sublayer,
+                                  diti_tensor h) {
+    const diti_weight *reader = NULL;
+    uint32_t i, written = 0;
+    if (diti_reader_agrees(sublayer->out, DITI_JOINT_STREAMS, &reader)) h = diti_stripe_input(p, h, reader);
+    for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        if (!sublayer->out[i].weight.part_count) continue;
+        desc.gate = diti_modulation_at(p, i, gate);
+        desc.rows_per_gate = diti_pass_all(p) / p->prompts;
+        desc.rows = diti_pass_rows(p, i);
+        desc.out = x;
+        desc.name = sublayer->out_name;
+        diti_stripe_add(p, h, &sublayer->out[i], sublayer, &desc);
+        written++;
+    }
+    if (written + diti_pass_first(p) == DITI_JOINT_STREAMS) diti_stripe_sum(p, x);
+    for (i = 0; i < p->items && written + diti_pass_first(p) < DITI_JOINT_STREAMS; i++)
+        diti_stripe_sum(p, diti_pass_image(p, x, i));
+}
+
+static void diti_sublayer_add_image(const diti_pass *p, diti_tensor x, diti_modulator gate,
+                                    const diti_sublayer *sublayer, diti_tensor h) {
+    uint32_t i, columns = diti_stripe_of(p, sublayer).count;
+    h = diti_stripe_input(p, h, &sublayer->out->weight);
+    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        desc.gate = diti_modulation_item(p, i, gate);
+        desc.out = diti_pass_image(p, x, i);
+        desc.name = sublayer->out_name;
+        diti_stripe_add(p, diti_tensor_view(p->graph, h, i * p->image, p->image, 0, columns), sublayer->out, sublayer,
+                        &desc);
+        diti_stripe_sum(p, diti_pass_image(p, x, i));
+    }
+}
+
+DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
+                                    const diti_sublayer *sublayer, diti_tensor h) {
+    switch (sublayer->streams) {
+    case DITI_STREAMS_TWO: diti_sublayer_add_two(p, x, gate, sublayer, h); return;
+    case DITI_STREAMS_IMAGE: diti_sublayer_add_image(p, x, gate, sublayer, h); return;
+    default: diti_sublayer_add_one(p, x, gate, sublayer, h); return;
+    }
+}
+
+DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
+    return diti_layer_f32(p->graph, h, sublayer->in, DITI_ACTIVATION_NONE, 0, sublayer->in_name);
 }
 
 /* ==== src/model/attend.c ==== */
@@ -27505,7 +28108,7 @@ static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, con
     }
 }
 
-/* What is kept for the attention at hand, of its items. */
+/* The kept rows that the attention at hand reads, of its items. */
 static diti_stale_rows diti_stale_at(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_element format) {
     uint32_t kind = desc->text || !denoise->stretch.all_text ? 0 : 1, width = desc->heads * desc->head_dim, i;
@@ -27632,18 +28235,19 @@ DIT_INTERNAL uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t i
     return image * stretch->patch_rows + stretch->first - stretch->patch_first;
 }
 
-DIT_INTERNAL diti_tensor diti_stretch_patchify(diti_graph *graph, const diti_denoise *denoise, uint32_t channels,
-                                               uint32_t patch) {
+DIT_INTERNAL diti_tensor diti_stretch_patchify(const diti_pass *p) {
+    const diti_denoise *denoise = p->denoise;
     const diti_stretch *stretch = &denoise->stretch;
-    uint32_t area = patch * patch, height = stretch->patch_rows * area / denoise->width;
-    diti_tensor latent = diti_tensor_view(graph, denoise->latent, 0, denoise->batch * channels,
+    uint32_t patch = p->model->traits.patch, channels = p->model->traits.latent_channels, area = patch * patch;
+    diti_tensor latent = diti_tensor_view(p->graph, denoise->latent, 0, denoise->batch * channels,
                                           stretch->patch_first * area, stretch->patch_rows * area);
-    return diti_patchify(graph, latent, denoise->batch, channels, height, denoise->width, patch, denoise->input_scale);
+    return diti_patchify(p->graph, latent, denoise->batch, channels, stretch->patch_rows * area / denoise->width,
+                         denoise->width, patch, denoise->input_scale);
 }
 
-DIT_INTERNAL diti_tensor diti_stretch_table(diti_graph *graph, const diti_denoise *denoise, diti_tensor table,
-                                            const char *name) {
-    const diti_stretch *stretch = &denoise->stretch;
+DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor table, const char *name) {
+    diti_graph *graph = p->graph;
+    const diti_stretch *stretch = &p->denoise->stretch;
     uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, table)->columns;
     diti_tensor image = diti_tensor_view(graph, table, stretch->all_text + stretch->first, stretch->rows, 0, columns);
     diti_tensor both;
@@ -27655,6 +28259,38 @@ DIT_INTERNAL diti_tensor diti_stretch_table(diti_graph *graph, const diti_denois
               diti_tensor_view(graph, both, 0, stretch->text, 0, columns), name);
     diti_copy(graph, image, diti_tensor_view(graph, both, stretch->text, stretch->rows, 0, columns), name);
     return both;
+}
+
+/* ---- the family's functions ---- */
+
+DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
+                                           diti_denoise *denoise) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    denoise->family = diti_alloc_zero(&transformer->component.env, transformer->family->state_size);
+    if (denoise->family)
+        transformer->family->prepare(&p);
+    else
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+}
+
+DIT_INTERNAL diti_tensor diti_transformer_embed(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    return transformer->family->embed(&p);
+}
+
+DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise, uint32_t index, diti_tensor x) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    denoise->block = index;
+    diti_pass_enter(&p, index);
+    return transformer->family->block(&p, x);
+}
+
+DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise, diti_tensor x) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    return transformer->family->final(&p, x);
 }
 
 /* ---- stages: devices that have some of the blocks each ---- */
@@ -27680,20 +28316,20 @@ static uint32_t diti_stage_device(const diti_denoise *denoise, uint32_t layers, 
     return i == stages->index ? UINT32_MAX : stages->devices[i];
 }
 
-DIT_INTERNAL void diti_skip_leave(diti_graph *graph, diti_denoise *denoise, uint32_t layers, uint32_t index,
-                                  diti_tensor skip) {
-    uint32_t device = diti_stage_device(denoise, layers, layers - 1 - index);
-    denoise->arrivals[denoise->patch % 2].skips[index] = skip;
-    if (device != UINT32_MAX) diti_exchange_begin(graph, diti_payload(graph, skip), device, true);
+DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip) {
+    uint32_t layers = p->model->traits.layers, device = diti_stage_device(p->denoise, layers, layers - 1 - p->index);
+    p->denoise->arrivals[p->denoise->patch % 2].skips[p->index] = skip;
+    if (device != UINT32_MAX) diti_exchange_begin(p->graph, diti_payload(p->graph, skip), device, true);
 }
 
-DIT_INTERNAL diti_tensor diti_skip_take(diti_graph *graph, diti_denoise *denoise, uint32_t index) {
-    diti_arrival *arrival = &denoise->arrivals[denoise->patch % 2];
-    if (arrival->exchanges[index])
-        arrival->skips[index] =
-            diti_payload_take(graph, arrival->exchanges[index] - 1, arrival->skips[index], graph->activation);
-    arrival->exchanges[index] = 0;
-    return arrival->skips[index];
+DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p) {
+    diti_arrival *arrival = &p->denoise->arrivals[p->denoise->patch % 2];
+    uint32_t i = p->model->traits.layers - 1 - p->index;
+    if (arrival->exchanges[i])
+        arrival->skips[i] =
+            diti_payload_take(p->graph, arrival->exchanges[i] - 1, arrival->skips[i], p->graph->activation);
+    arrival->exchanges[i] = 0;
+    return arrival->skips[i];
 }
 
 /* Receives, in the order in which the stages before send it: skips by block, then the residual stream; for every row at
@@ -27727,7 +28363,7 @@ static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_gr
     diti_arrival *arrival = &denoise->arrivals[denoise->patch % 2];
     if (!stages || stages->index == 0) {
         memset(arrival, 0, sizeof *arrival);
-        return transformer->family->embed(transformer, graph, denoise);
+        return diti_transformer_embed(transformer, graph, denoise);
     }
     if (denoise->patch == 0) diti_stage_await(transformer, graph, denoise, 0);
     if (denoise->patch + 1 < denoise->patches) diti_stage_await(transformer, graph, denoise, denoise->patch + 1);
@@ -27747,14 +28383,15 @@ static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, dit
 }
 
 static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    diti_pass p;
     diti_stretch_begin(transformer, denoise, denoise->patch, &denoise->stretch);
     denoise->again = denoise->patch > 0;
-    transformer->family->begin(transformer, graph, denoise);
+    p = diti_pass_at(transformer, graph, denoise);
+    transformer->family->begin(&p);
 }
 
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
-    const diti_family *family = transformer->family;
     const diti_group *stages = diti_axes_stages(denoise->axes);
     uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, i, end;
     diti_tensor x;
@@ -27763,15 +28400,14 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     x = diti_stage_begin(transformer, graph, denoise);
     for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
          i++) {
-        denoise->block = i;
-        if (!(i < 64 && denoise->skipped >> i & 1)) x = family->block(transformer, graph, denoise, i, x);
+        if (!(i < 64 && denoise->skipped >> i & 1)) x = diti_transformer_block(transformer, graph, denoise, i, x);
     }
     diti_graph_scope(graph, NULL, 0);
     if (stages && stages->index + 1 < stages->count) {
         diti_exchange_begin(graph, diti_payload(graph, x), stages->devices[stages->index + 1], true);
         return 0;
     }
-    x = family->final(transformer, graph, denoise, x);
+    x = diti_transformer_final(transformer, graph, denoise, x);
     if (denoise->axes)
         x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->stretch.patch_rows, "rows");
     return diti_evaluate_pixels(transformer, graph, denoise, items, x);
@@ -27817,40 +28453,8 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
 }
 
 /* ==== src/model/joint.c ==== */
-
-/* What transformers with joint attention share (docs/models.md 3.3, 3.4). */
-
-DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t width, float eps) {
-    uint32_t copies = denoise->copies - denoise->first_copy;
-    joint->items = copies * denoise->batch;
-    joint->prompts = denoise->text_batch / denoise->copies * copies;
-    joint->text = denoise->stretch.text;
-    joint->image = denoise->stretch.rows;
-    joint->width = width;
-    joint->eps = eps;
-}
-
-DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream) {
-    diti_rows rows;
-    rows.of = joint->text + joint->image;
-    rows.first = stream == DITI_JOINT_IMAGE ? joint->text : 0;
-    rows.count = stream == DITI_JOINT_IMAGE ? joint->image : joint->text;
-    return rows;
-}
-
-/* The first stream that has rows at hand. */
-static uint32_t diti_joint_first(const diti_joint *joint) {
-    return joint->text ? (uint32_t)DITI_JOINT_TEXT : (uint32_t)DITI_JOINT_IMAGE;
-}
-
-static uint32_t diti_joint_all(const diti_joint *joint) { return joint->items * (joint->text + joint->image); }
-
-/* Rows of x that are an item's image. */
-static diti_tensor diti_joint_image(diti_graph *graph, const diti_joint *joint, diti_tensor x, uint32_t item) {
-    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
-    uint32_t first = item * (joint->text + joint->image) + joint->text;
-    return diti_tensor_view(graph, x, first, joint->image, 0, columns);
-}
+/* Transformers with joint attention (docs/models.md 3.3, 3.4): text and image have weights of their own, and a vector
+   of timestep and pooled text modulates both. */
 
 /* ---- loading ---- */
 
@@ -27865,11 +28469,11 @@ DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, u
     }
 }
 
-DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
-                                        const char *const *image, uint32_t count, uint32_t rows, uint32_t columns) {
+DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_joined_pair *out,
+                                       const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns) {
+    uint32_t i;
     memset(out, 0, sizeof *out);
-    if (text) diti_load_joined(loader, &out->streams[DITI_JOINT_TEXT], text, count, rows, columns, true);
-    diti_load_joined(loader, &out->streams[DITI_JOINT_IMAGE], image, count, rows, columns, true);
+    for (i = 0; i < DITI_JOINT_STREAMS; i++) diti_load_fused(loader, &out->streams[i], &names[i], rows, columns);
 }
 
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
@@ -27896,8 +28500,9 @@ DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor tim
     return diti_silu(graph, all, "conditioning_silu");
 }
 
-DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, const diti_denoise *denoise, diti_tensor active,
-                                             const diti_joined_pair *layers, uint32_t chunks) {
+DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active, const diti_joined_pair *layers,
+                                             uint32_t chunks) {
+    diti_graph *graph = p->graph;
     uint32_t i, rows, columns;
     diti_tensor all;
     if (diti_graph_failed(graph)) return 0;
@@ -27909,7 +28514,7 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, const diti_denoi
         uint32_t j, column = i * columns;
         for (j = 0; j < joined->count; j++) {
             uint32_t width = joined->layers[j].weight.rows;
-            diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active, &joined->layers[j],
+            diti_layer_spread(graph, diti_pass_tensor(p), active, &joined->layers[j],
                               diti_tensor_view(graph, all, 0, rows, column, width), "block_modulation");
             column += width;
         }
@@ -27917,222 +28522,61 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, const diti_denoi
     return all;
 }
 
-DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-                                           diti_tensor table, const char *name) {
-    uint32_t columns;
-    diti_tensor row = diti_select_row(graph, table, denoise->step, name);
-    if (diti_graph_failed(graph)) return 0;
-    columns = diti_tensor_get(graph, table)->columns / denoise->text_batch;
-    row = diti_tensor_reshape(graph, row, denoise->text_batch, columns);
-    return diti_tensor_view(graph, row, denoise->text_batch - joint->prompts, joint->prompts, 0, columns);
+/* This step's rows of a table [steps, prompts * columns]: those of the prompts that the pass evaluates. */
+static diti_tensor diti_joint_select(const diti_pass *p, diti_tensor table, const char *name) {
+    uint32_t prompts = p->denoise->text_batch, columns;
+    diti_tensor row = diti_select_row(p->graph, table, p->denoise->step, name);
+    if (diti_graph_failed(p->graph)) return 0;
+    columns = diti_tensor_get(p->graph, table)->columns / prompts;
+    row = diti_tensor_reshape(p->graph, row, prompts, columns);
+    return diti_tensor_view(p->graph, row, prompts - p->prompts, p->prompts, 0, columns);
 }
 
-/* F32 [prompts, D] of one stream. */
-static diti_tensor diti_joint_chunk(diti_graph *graph, const diti_joint *joint, const diti_modulation *modulation,
-                                    uint32_t stream, uint32_t chunk) {
-    return diti_tensor_view(graph, modulation->rows, 0, joint->prompts,
-                            (stream * modulation->chunks + chunk) * joint->width, joint->width);
-}
-
-/* F32 [1, D]: an image's. */
-static diti_tensor diti_joint_item_chunk(diti_graph *graph, const diti_joint *joint, const diti_modulation *modulation,
-                                         uint32_t item, uint32_t chunk) {
-    return diti_tensor_view(graph, modulation->rows, item / (joint->items / joint->prompts), 1,
-                            (modulation->chunks + chunk) * joint->width, joint->width);
-}
-
-/* ---- ops on the rows of both streams ---- */
-
-DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-                                          diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
-                                          diti_tensor positions) {
-    uint32_t i, columns = channels * size * size, first = denoise->text_batch - joint->prompts;
-    diti_tensor patches = diti_stretch_patchify(graph, denoise, channels, size);
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, diti_joint_all(joint), joint->width, "residual");
-    const diti_stretch *at = &denoise->stretch;
-    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, joint->width);
-    for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
-        uint32_t prompt = first + i / (joint->items / joint->prompts), item = i * (joint->text + joint->image);
-        uint32_t text_row = prompt * at->all_text + at->first_text,
-                 row = diti_stretch_first(denoise, i % denoise->batch);
-        diti_linear_desc desc = DITI_ZERO;
-        if (joint->text)
-            diti_add_rows(graph, diti_tensor_view(graph, text, text_row, joint->text, 0, joint->width), 0,
-                          diti_tensor_view(graph, x, item, joint->text, 0, joint->width), "text_embed");
-        desc.bias = &patch->bias;
-        desc.residual = positions;
-        desc.out = diti_joint_image(graph, joint, x, i);
-        desc.name = "patch_embed";
-        diti_linear(graph, diti_tensor_view(graph, patches, row, joint->image, 0, columns), &patch->weight, &desc);
-    }
-    return x;
-}
-
-/* The weight that stands for both where they are int8 of the same kind; else NULL. */
-static const diti_weight *diti_joint_reader(const diti_weight *const readers[DITI_JOINT_STREAMS]) {
-    if (!readers[0] || !readers[1] || readers[0]->type != readers[1]->type) return NULL;
-    return diti_type_is_i8(readers[0]->type) ? readers[0] : NULL;
-}
-
-DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *joint, diti_tensor x,
-                                         const diti_modulation *modulation, uint32_t first,
-                                         const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name) {
-    uint32_t rows = 2 * joint->prompts;
-    diti_tensor tables = diti_tensor_reshape(graph, modulation->rows, rows, modulation->chunks * joint->width);
-    diti_norm_desc desc = DITI_ZERO;
-    desc.eps = joint->eps;
-    desc.shift = diti_tensor_view(graph, tables, 0, rows, first * joint->width, joint->width);
-    desc.scale = diti_tensor_view(graph, tables, 0, rows, (first + 1) * joint->width, joint->width);
-    desc.rows_per_group = diti_joint_all(joint) / joint->prompts;
-    desc.item_rows = joint->text + joint->image;
-    desc.text_rows = joint->text;
-    desc.reader = diti_joint_reader(readers);
-    desc.name = name;
-    return diti_norm(graph, x, &desc);
-}
-
-DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
-                                               const diti_modulation *modulation, uint32_t first, const char *name) {
-    diti_tensor all = diti_tensor_new(graph, graph->activation, joint->items * joint->image, joint->width, name);
-    uint32_t i;
-    for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
-        diti_norm_desc desc = DITI_ZERO;
-        desc.eps = joint->eps;
-        desc.shift = diti_joint_item_chunk(graph, joint, modulation, i, first);
-        desc.scale = diti_joint_item_chunk(graph, joint, modulation, i, first + 1);
-        desc.out = diti_tensor_view(graph, all, i * joint->image, joint->image, 0, joint->width);
-        desc.name = name;
-        diti_norm(graph, diti_joint_image(graph, joint, x, i), &desc);
-    }
-    return all;
-}
-
-/* For a stripe, or for parts of its sum. */
-static diti_tensor diti_joint_made(diti_graph *graph, const diti_joint *joint, const diti_stripe *stripe,
-                                   uint32_t columns, const char *name) {
-    diti_element format = diti_group_count(stripe->in) > 1 ? DITI_F32 : graph->activation;
-    return diti_tensor_new(graph, format, diti_joint_all(joint), columns, name);
-}
-
-DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-                                        const diti_joined_pair *layers, const diti_stripe *heads) {
-    uint32_t i;
-    diti_tensor qkv = diti_joint_made(graph, joint, heads, 3 * heads->count, "qkv"), own;
-    for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
-        diti_linear_desc desc = DITI_ZERO;
-        desc.rows = diti_joint_rows(joint, i);
-        desc.out = qkv;
-        desc.name = i == DITI_JOINT_TEXT ? "text_qkv" : "qkv";
-        own = diti_stripe_begin(graph, h, layers->streams[i].layers, layers->streams[i].count, heads, &desc);
-        if (desc.cut.rows) desc.kinds = 3;
-        diti_linear_joined(graph, own, &layers->streams[i], &desc);
-    }
-    return diti_stripe_end(graph, heads, qkv, DITI_ACTIVATION_NONE, 0, "qkv");
-}
-
-/* h, quantized once where both layers are int8. */
-static diti_tensor diti_joint_input(diti_graph *graph, diti_tensor h, const diti_pair *layers,
-                                    const diti_stripe *stripe) {
-    const diti_weight *readers[DITI_JOINT_STREAMS], *reader;
-    uint32_t i;
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_stripe_reader(stripe, &layers->streams[i].weight);
-    reader = diti_joint_reader(readers);
-    if (diti_graph_failed(graph) || !reader || diti_tensor_get(graph, h)->format == DITI_I8) return h;
-    return diti_quantize(graph, h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
-}
-
-DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-                                          const diti_pair *layers, const diti_stripe *stripe,
-                                          diti_activation activation, const char *name) {
-    uint32_t i;
-    diti_tensor out = diti_joint_made(graph, joint, stripe, stripe->count, name), own;
-    h = diti_joint_input(graph, h, layers, stripe);
-    for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
-        diti_linear_desc desc = DITI_ZERO;
-        desc.bias = &layers->streams[i].bias;
-        desc.activation = activation;
-        desc.rows = diti_joint_rows(joint, i);
-        desc.out = out;
-        desc.name = name;
-        own = diti_stripe_begin(graph, h, &layers->streams[i], 1, stripe, &desc);
-        diti_linear(graph, own, &layers->streams[i].weight, &desc);
-    }
-    return diti_stripe_end(graph, stripe, out, activation, 0, name);
-}
-
-DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise, diti_tensor x,
-                                 diti_tensor h, const diti_pair *layers, const diti_stripe *stripe,
-                                 const diti_modulation *modulation, uint32_t chunk, const char *name) {
-    const diti_weight *readers[DITI_JOINT_STREAMS], *reader;
-    uint32_t i, written = 0;
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &layers->streams[i].weight;
-    reader = diti_joint_reader(readers);
-    if (reader) h = diti_stripe_input(graph, denoise, h, reader);
-    for (i = diti_joint_first(joint); i < DITI_JOINT_STREAMS; i++) {
-        diti_linear_desc desc = DITI_ZERO;
-        if (!layers->streams[i].weight.part_count) continue;
-        desc.gate = diti_joint_chunk(graph, joint, modulation, i, chunk);
-        desc.rows_per_gate = diti_joint_all(joint) / joint->prompts;
-        desc.rows = diti_joint_rows(joint, i);
-        desc.out = x;
-        desc.name = name;
-        diti_stripe_add(graph, denoise, h, &layers->streams[i], stripe, 1, &desc);
-        written++;
-    }
-    if (written + diti_joint_first(joint) == DITI_JOINT_STREAMS) diti_stripe_sum(graph, denoise, x);
-    for (i = 0; i < joint->items && written + diti_joint_first(joint) < DITI_JOINT_STREAMS; i++)
-        diti_stripe_sum(graph, denoise, diti_joint_image(graph, joint, x, i));
-}
-
-DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-                                       diti_tensor x, diti_tensor h, const diti_layer *layer, const diti_stripe *stripe,
-                                       const diti_modulation *modulation, uint32_t chunk, const char *name) {
-    uint32_t i;
-    h = diti_stripe_input(graph, denoise, h, &layer->weight);
-    for (i = 0; i < joint->items && !diti_graph_failed(graph); i++) {
-        diti_layer_add(graph, denoise, diti_joint_image(graph, joint, x, i),
-                       diti_tensor_view(graph, h, i * joint->image, joint->image, 0, stripe->count), layer, stripe,
-                       diti_joint_item_chunk(graph, joint, modulation, i, chunk), 0, name);
+DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
+                                     diti_joint_make *make) {
+    uint32_t steps = p->denoise->steps, prompts = p->denoise->text_batch, rows = steps * prompts;
+    uint32_t i, end, layers = p->model->traits.layers;
+    diti_tensor active = diti_tensor_reshape(p->graph, state->active, rows, p->width), table;
+    state->kept = rows * columns * sizeof(float) <= DITI_MODULATION_BYTES;
+    if (!state->kept) return;
+    for (diti_axes_blocks(p->denoise->axes, layers, &i, &end); i <= end; i++) {
+        uint32_t index = i < end ? i : layers;
+        diti_graph_scope(p->graph, index < layers ? "block" : NULL, index);
+        table = make(p, active, index);
+        columns = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, table)->columns;
+        state->all[index] = diti_tensor_reshape(p->graph, table, steps, prompts * (uint32_t)columns);
     }
 }
 
-DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-                                              diti_tensor qkv, const diti_heads *heads, diti_tensor out) {
-    uint32_t width = heads->count * heads->dim, text = heads->text ? joint->text : 0, rows = text + joint->image;
-    diti_attend_desc desc = DITI_ZERO;
-    diti_qkv_desc post = DITI_ZERO;
-    if (heads->weights || heads->cosines) {
-        post.heads = 2 * heads->count;
-        post.head_dim = heads->dim;
-        post.norm = heads->weights ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
-        post.eps = 1e-6f;
-        post.weight = heads->weights;
-        post.kinds = 2;
-        post.text_rows = heads->apart ? text : 0;
-        post.others = heads->apart;
-        post.cosines = heads->cosines;
-        post.sines = heads->sines;
-        post.tokens = rows;
-        post.name = "qkv_post";
-        diti_qkv_post(graph, diti_tensor_view(graph, qkv, 0, joint->items * rows, 0, 2 * width), &post);
-    }
-    desc.items = joint->items;
-    desc.heads = heads->count;
-    desc.head_dim = heads->dim;
-    desc.text = heads->text;
-    desc.int8 = heads->int8;
-    desc.out = out;
-    return diti_attend(graph, denoise, &desc, qkv);
+DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state) {
+    uint32_t i, end;
+    if (p->denoise->again) return;
+    if (!state->kept) state->step_active = diti_joint_select(p, state->active, "select_conditioning");
+    for (diti_axes_blocks(p->denoise->axes, p->model->traits.layers, &i, &end); i < end && state->kept; i++)
+        state->step[i] = diti_joint_select(p, state->all[i], "select_modulation");
+}
+
+DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
+                                       diti_joint_make *make) {
+    if (!state->kept) return make(p, state->step_active, index);
+    if (index == p->model->traits.layers) return diti_joint_select(p, state->all[index], "select_modulation");
+    return state->step[index];
 }
 
 #ifndef DIT_NO_PIXART
 
 /* ==== src/model/pixart.c ==== */
+/* PixArt-alpha and PixArt-Sigma: docs/models.md 3.2. Originals:
+   https://github.com/PixArt-alpha/PixArt-alpha/blob/master/diffusion/model/nets/PixArtMS.py
+   https://github.com/PixArt-alpha/PixArt-sigma/blob/master/diffusion/model/nets/PixArtMS.py
 
-/* PixArt-alpha and PixArt-Sigma (docs/models.md 3.2). D is the width of the residual stream; the text is attended by
-   every block, and one timestep embedding modulates all of them through small tables of their own. */
+   D is the width of the residual stream; the text is attended by every block, and one timestep embedding modulates all
+   of them through small tables of their own. */
 
 #define DITI_PIXART_ALPHA_TOKENS 120u
+#define DITI_PIXART_SIGMA_TOKENS 300u
+#define DITI_PIXART_ALPHA_SCALE 0.18215f /* of latents: alpha has Stable Diffusion's autoencoder, Sigma SDXL's */
+#define DITI_PIXART_SIGMA_SCALE 0.13025f
 #define DITI_PIXART_MAX_BLOCKS 64u
 
 /* ---- configuration ---- */
@@ -28174,15 +28618,11 @@ static const char *const diti_pixart_block_keys[][2] = {
     {"ff.net.2", "mlp.fc2"},
 };
 
-/* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
-static const char *diti_pixart_original_name(void *user, const char *name, char *out, size_t size) {
-    (void)user;
-    if (!diti_starts_with(name, "transformer_blocks.")) {
-        return diti_rename(diti_pixart_keys, DITI_COUNT(diti_pixart_keys), name, out, size);
-    }
-    return diti_rename_block("transformer_blocks.", "blocks.", diti_pixart_block_keys,
-                             DITI_COUNT(diti_pixart_block_keys), name, out, size);
-}
+static const diti_key_table diti_pixart_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "blocks.", diti_pixart_block_keys, DITI_COUNT(diti_pixart_block_keys)},
+    {NULL, NULL, diti_pixart_keys, DITI_COUNT(diti_pixart_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- weights ---- */
 
@@ -28194,6 +28634,7 @@ typedef struct diti_pixart_block {
     diti_layer text_out; /* [D, D] */
     diti_layer ff_in;    /* [4D, D] */
     diti_layer ff_out;   /* [D, 4D] */
+    diti_sublayer attention, cross, feed;
 } diti_pixart_block;
 
 typedef struct diti_pixart {
@@ -28206,38 +28647,12 @@ typedef struct diti_pixart {
     diti_weight tables;                     /* F32 [6 * blocks, D] */
     diti_weight final_table;                /* F32 [2, D] */
     diti_layer proj_out;                    /* [p * p * out_channels, D] */
+    diti_sublayer last;
     diti_pixart_block *blocks;
-    bool int8_attention;
 } diti_pixart;
 
 static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
     return (const diti_pixart *)(const void *)transformer;
-}
-
-static bool diti_pixart_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "t_block.1.weight") &&
-           diti_model_find(checkpoint, prefix, "y_embedder.y_proj.fc1.weight") &&
-           diti_model_find(checkpoint, prefix, "blocks.0.scale_shift_table");
-}
-
-static bool diti_pixart_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "adaln_single.linear.weight") &&
-           diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
-           diti_model_find(checkpoint, prefix, "transformer_blocks.0.scale_shift_table");
-}
-
-/* Video models share the names, but have a five-dimensional patch embedding or temporal blocks. */
-static bool diti_pixart_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    const diti_stored_tensor *patch;
-    if (diti_equal(name, "PixArtTransformer2DModel")) return true;
-    if (diti_equal(name, "Transformer2DModel")) {
-        return diti_equal(diti_json_string(config, "norm_type", ""), "ada_norm_single");
-    }
-    if (name[0] || diti_model_find(checkpoint, prefix, "temporal_transformer_blocks.0.scale_shift_table")) return false;
-    patch = diti_model_find(checkpoint, prefix, "x_embedder.proj.weight");
-    if (diti_pixart_is_original(checkpoint, prefix)) return patch && patch->rank == 4;
-    return diti_pixart_is_diffusers(checkpoint, prefix);
 }
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
@@ -28262,10 +28677,12 @@ static uint32_t diti_pixart_training_size(diti_loader *loader, const diti_pixart
 
 /* Everything but what only config.json knows, from the tensors. */
 static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_config *config, dit_error *err) {
-    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
-    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
-    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
-    config->caption = diti_loader_dimension(loader, "caption_projection.linear_1.weight", 1);
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_pixart_config, width), "pos_embed.proj.weight", 0},
+        {offsetof(diti_pixart_config, channels), "pos_embed.proj.weight", 1},
+        {offsetof(diti_pixart_config, patch), "pos_embed.proj.weight", 2},
+        {offsetof(diti_pixart_config, caption), "caption_projection.linear_1.weight", 1}};
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "transformer_blocks.", ".scale_shift_table");
     config->sized = diti_loader_find(loader, "adaln_single.emb.resolution_embedder.linear_1.weight") != NULL;
     if (!config->width || !config->channels || !config->patch || !config->caption || !config->blocks) {
@@ -28314,17 +28731,19 @@ static dit_result diti_pixart_check(const diti_pixart_config *config, diti_setti
     return DIT_OK;
 }
 
-static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *json, diti_pixart_config *config,
-                                          dit_error *err) {
+static dit_result diti_pixart_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                   dit_error *err) {
+    static const diti_size_key keys[] = {{offsetof(diti_pixart_config, channels), "in_channels", 1024},
+                                         {offsetof(diti_pixart_config, patch), "patch_size", 1024},
+                                         {offsetof(diti_pixart_config, out_channels), "out_channels", 1024},
+                                         {offsetof(diti_pixart_config, head_dim), "attention_head_dim", 1024}};
+    diti_pixart_config *config = &((diti_pixart *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_pixart_read_shapes(loader, config, err);
     double interpolation;
     if (result != DIT_OK) return result;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
-    config->channels = diti_setting_size(&settings, "in_channels", config->channels, 1024);
-    config->patch = diti_setting_size(&settings, "patch_size", config->patch, 1024);
-    config->out_channels = diti_setting_size(&settings, "out_channels", config->out_channels, 1024);
-    config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
     config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
     config->sized = diti_setting_bool(&settings, "use_additional_conditions", config->sized);
     config->sample_size = diti_setting_size(&settings, "sample_size", diti_pixart_training_size(loader, config), 4096);
@@ -28336,26 +28755,33 @@ static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *
 
 /* ---- loading ---- */
 
-static void diti_pixart_load_block(diti_loader *loader, diti_pixart_block *block, uint32_t index, uint32_t width) {
-    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const kv[] = {"attn2.to_k",
-                                                                                                "attn2.to_v"};
-    static const char *const fused_qkv[] = {"attn1.qkv"}, *const fused_kv[] = {"attn2.kv"};
-    bool original = loader->rename != NULL;
+/* Queries of the cross attention read the residual stream itself; keys and values are projected with the text. */
+static void diti_pixart_pair_layers(const diti_pixart_config *config, diti_pixart_block *block) {
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
+    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, config->width, config->head_dim);
+    block->cross.in = &block->text_q;
+    block->cross.in_name = "text_q";
+    block->cross.out_name = "text_out";
+    diti_sublayers_share_heads(&block->attention, &block->cross);
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->attention.eps = block->feed.eps = config->eps;
+}
+
+static void diti_pixart_load_block(diti_loader *loader, const diti_pixart_config *config, diti_pixart_block *block,
+                                   uint32_t index) {
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
+    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
+    uint32_t width = config->width;
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    if (original)
-        diti_load_joined(loader, &block->qkv, fused_qkv, 1, 3 * width, width, true);
-    else
-        diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
     diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
     diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
-    if (original)
-        diti_load_joined(loader, &block->text_kv, fused_kv, 1, 2 * width, width, true);
-    else
-        diti_load_joined(loader, &block->text_kv, kv, 2, width, width, true);
+    diti_load_fused(loader, &block->text_kv, &kv, width, width);
     diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
     diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
     diti_loader_scope(loader, "%s", "");
+    diti_pixart_pair_layers(config, block);
 }
 
 /* All blocks' tables in a row, so that one op can add the timestep to all of them. */
@@ -28385,12 +28811,13 @@ static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
     diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
     diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
     diti_pixart_load_tables(loader, model);
-    for (i = 0; i < config->blocks; i++) diti_pixart_load_block(loader, &model->blocks[i], i, width);
+    for (i = 0; i < config->blocks; i++) diti_pixart_load_block(loader, config, &model->blocks[i], i);
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
 
-/* What both of its pipelines are published with (docs/models.md 3.2); original files name none. */
+/* The scheduler that both of its pipelines are published with (docs/models.md 3.2); original files name none. */
 static const char diti_pixart_scheduler[] =
     "{\"_class_name\":\"DPMSolverMultistepScheduler\",\"beta_schedule\":\"linear\",\"beta_start\":0.0001,\"beta_end\":0.02}";
 
@@ -28398,8 +28825,9 @@ static void diti_pixart_set_traits(diti_pixart *model) {
     const diti_pixart_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     bool alpha = config->sized || (config->empty_rows && config->empty_rows <= DITI_PIXART_ALPHA_TOKENS);
-    traits->family = "pixart";
     traits->variant = alpha ? "alpha" : "sigma";
+    traits->latents.channels = 4;
+    traits->latents.scale = alpha ? DITI_PIXART_ALPHA_SCALE : DITI_PIXART_SIGMA_SCALE;
     traits->layers = config->blocks;
     traits->width = config->width;
     traits->heads = config->heads;
@@ -28407,70 +28835,27 @@ static void diti_pixart_set_traits(diti_pixart *model) {
     traits->out_channels = config->out_channels;
     traits->patch = config->patch;
     traits->default_size = config->sample_size;
-    traits->text_tokens = alpha ? DITI_PIXART_ALPHA_TOKENS : 300;
+    traits->text_tokens = alpha ? DITI_PIXART_ALPHA_TOKENS : DITI_PIXART_SIGMA_TOKENS;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 20;
     traits->default_guidance = 4.5f;
     traits->scheduler = diti_pixart_scheduler;
-    traits->wants_size = config->sized;
     traits->attends_padding = false; /* padding is masked in the encoder and in the cross attention */
 }
 
-static void diti_pixart_destroy(diti_transformer *transformer) {
-    diti_pixart *model = (diti_pixart *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->blocks);
-    diti_free(&env, model);
-}
-
-static dit_result diti_pixart_fill(diti_pixart *model, diti_loader *loader, dit_error *err) {
+static void diti_pixart_load(diti_component *component, diti_loader *loader) {
+    diti_pixart *model = (diti_pixart *)(void *)component;
     model->blocks =
-        (diti_pixart_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+        (diti_pixart_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
     diti_pixart_load_weights(loader, model);
     diti_pixart_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_pixart_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                   const diti_checkpoint *checkpoint, const char *prefix,
-                                   const diti_load_options *options, diti_transformer **out, dit_error *err) {
-    diti_pixart_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_pixart *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    if (!diti_pixart_is_diffusers(checkpoint, prefix)) loader.rename = diti_pixart_original_name;
-    result = diti_pixart_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_pixart *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_pixart_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->int8_attention = options && options->int8_attention;
-    result = diti_pixart_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_pixart_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_pixart_step { /* what an evaluation has besides */
-    uint32_t batch;
-    diti_tensor tables;     /* F32 [6 * blocks, D]: shift, scale, gate of the attention, then of the feed-forward */
-    diti_tensor final_rows; /* F32 [2, D]: shift, scale */
-} diti_pixart_step;
-
 typedef struct diti_pixart_state { /* what prepare leaves for the steps */
-    diti_pixart_step step;         /* the one at hand */
     diti_tensor sinusoids;         /* input F32 [steps, 256] */
     diti_tensor sizes;             /* input F32 [3, 256]: height, width, aspect ratio; 0: the model has none */
     diti_tensor positions;         /* input F32 [tokens, D] */
@@ -28478,7 +28863,11 @@ typedef struct diti_pixart_state { /* what prepare leaves for the steps */
     diti_tensor
         tables; /* F32 [steps, (6 * blocks + 2)D]: with every block's own table; 0: too large, added in a step */
     diti_tensor text[DITI_PIXART_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
+    diti_tensor step_tables;                  /* of the step at hand, F32 [6 * blocks, D]: six rows of every block */
+    diti_tensor step_final;                   /* F32 [2, D]: shift, scale */
 } diti_pixart_state;
+
+static diti_pixart_state *diti_pixart_at(const diti_denoise *denoise) { return (diti_pixart_state *)denoise->family; }
 
 /* Thirds of D: height, width, aspect ratio. */
 static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_graph *graph, diti_tensor sizes) {
@@ -28492,9 +28881,10 @@ static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_gra
 }
 
 /* Modulation of all steps (docs/models.md 3.2 steps 2, 3 and 6): F32 [steps, 8D]. */
-static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-                                          const diti_pixart_state *state) {
-    uint32_t i, steps = denoise->steps, width = model->config.width;
+static diti_tensor diti_pixart_modulation(const diti_pass *p, const diti_pixart_state *state) {
+    const diti_pixart *model = diti_pixart_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t i, steps = p->denoise->steps, width = p->width;
     diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
     diti_tensor time = diti_embed(graph, &model->time, state->sinusoids, 0);
     diti_tensor active, final_rows = diti_tensor_weight(graph, &model->final_table, 0);
@@ -28502,7 +28892,7 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
         time = diti_add_rows(graph, time, diti_pixart_size_embedding(model, graph, state->sizes), 0, "add_sizes");
     }
     active = diti_silu(graph, time, "modulation_silu");
-    diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active, &model->modulation,
+    diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation,
                       diti_tensor_view(graph, all, 0, steps, 0, 6 * width), "modulation");
     for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
         diti_add_rows(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
@@ -28514,9 +28904,10 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
 #define DITI_PIXART_TABLE_BYTES (64u << 20)
 
 /* The modulation of every block in every step; 0 where that is too much to keep, as with very many steps. */
-static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *graph, diti_tensor modulation,
-                                          uint32_t steps) {
-    uint32_t i, width = model->config.width, blocks = model->config.blocks;
+static diti_tensor diti_pixart_all_tables(const diti_pass *p, diti_tensor modulation) {
+    const diti_pixart *model = diti_pixart_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t i, steps = p->denoise->steps, width = p->width, blocks = model->config.blocks;
     uint64_t bytes = (uint64_t)steps * (6 * blocks + 2) * width * sizeof(float);
     diti_tensor all, shared, own, add;
     if (bytes > DITI_PIXART_TABLE_BYTES || bytes > graph->device->limits.storage_range) return 0;
@@ -28534,194 +28925,181 @@ static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *
     return all;
 }
 
-/* Heads of both attentions that are computed here. */
-static diti_stripe diti_pixart_heads(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-                                     const diti_pixart_block *block) {
-    const diti_weight *readers[2];
-    readers[0] = &block->out.weight;
-    readers[1] = &block->text_out.weight;
-    return diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, 2);
-}
-
 /* Caption projection, then keys and values of every block's cross attention. */
-static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-                                     diti_pixart_state *state) {
+static void diti_pixart_project_text(diti_pass *p, diti_pixart_state *state) {
+    const diti_pixart *model = diti_pixart_of(p->model);
     uint32_t i, end;
     diti_tensor y =
-        diti_layer_run(graph, denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
-    y = diti_layer_run(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
-    for (diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
-        const diti_pixart_block *block = &model->blocks[i];
-        diti_stripe heads;
-        diti_graph_scope(graph, "block", i);
-        heads = diti_pixart_heads(model, graph, denoise, block);
-        state->text[i] = diti_stripe_joined(graph, y, &block->text_kv, &heads, 2, "text_kv");
+        diti_layer_run(p->graph, p->denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, "caption_in");
+    y = diti_layer_run(p->graph, y, &model->caption_out, DITI_ACTIVATION_NONE, "caption_out");
+    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+        const diti_pixart_block *w = &model->blocks[i];
+        diti_pass_enter(p, i);
+        state->text[i] = diti_sublayer_joined(p, y, &w->text_kv, 2, &w->cross, "text_kv");
     }
-    diti_graph_scope(graph, NULL, 0);
+    diti_graph_scope(p->graph, NULL, 0);
 }
 
-static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_pixart *model = diti_pixart_of(transformer);
-    uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch);
-    diti_pixart_state *state = (diti_pixart_state *)diti_alloc_zero(&transformer->env, sizeof *state);
-    if (!state) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
-        return;
-    }
-    denoise->family = state;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
-    state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
-    if (model->config.sized) state->sizes = diti_tensor_input(graph, DITI_F32, 3, 256, "sizes");
-    state->modulation = diti_pixart_modulation(model, graph, denoise, state);
-    state->tables = diti_pixart_all_tables(model, graph, state->modulation, denoise->steps);
-    diti_pixart_project_text(model, graph, denoise, state);
+static void diti_pixart_prepare(diti_pass *p) {
+    const diti_pixart_config *config = &diti_pixart_of(p->model)->config;
+    const diti_denoise *denoise = p->denoise;
+    uint32_t tokens = denoise->height / config->patch * (denoise->width / config->patch);
+    diti_pixart_state *state = diti_pixart_at(denoise);
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->positions = diti_tensor_input(p->graph, DITI_F32, tokens, p->width, "positions");
+    if (config->sized) state->sizes = diti_tensor_input(p->graph, DITI_F32, 3, 256, "sizes");
+    state->modulation = diti_pixart_modulation(p, state);
+    state->tables = diti_pixart_all_tables(p, state->modulation);
+    diti_pixart_project_text(p, state);
 }
 
+/* The grid of the training is stretched over any other. */
 static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_plan *plan, const diti_denoise *denoise,
                                               diti_tensor positions, dit_error *err) {
     const diti_pixart_config *config = &model->config;
-    uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch;
-    uint32_t base = config->sample_size / config->patch;
-    return diti_write_positions(&model->base.env, plan, positions, rows, columns, (float)((double)rows / base),
-                                (float)((double)columns / base), config->interpolation, err);
+    double base = config->sample_size / config->patch;
+    diti_grid grid = {denoise->height / config->patch, denoise->width / config->patch, 1, 1, 1};
+    grid.divide_y = (float)(grid.rows / base);
+    grid.divide_x = (float)(grid.columns / base);
+    grid.interpolation = config->interpolation;
+    return diti_write_positions(plan, positions, &grid, err);
 }
 
 static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                            const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_pixart *model = diti_pixart_of(transformer);
     const diti_pixart_state *state = (const diti_pixart_state *)denoise->family;
-    float sizes[3];
+    const uint32_t *pixels = denoise->pixels;
+    float sizes[3]; /* height, width, aspect ratio */
     dit_result result = diti_pixart_write_positions(model, plan, denoise, state->positions, err);
     if (result == DIT_OK) {
-        result = diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+        result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
     }
     if (result != DIT_OK || !state->sizes) return result;
-    sizes[0] = denoise->resolution[0];
-    sizes[1] = denoise->resolution[1];
-    sizes[2] = denoise->aspect;
-    return diti_write_sinusoids(&transformer->env, plan, state->sizes, sizes, 3, 0, err);
+    sizes[0] = (float)pixels[0];
+    sizes[1] = (float)pixels[1];
+    sizes[2] = (float)pixels[0] / (float)pixels[1];
+    return diti_write_sinusoids(plan, state->sizes, denoise->micro ? denoise->micro : sizes, 3, 0, err);
 }
 
 /* ---- one evaluation ---- */
 
-static diti_pixart_state *diti_pixart_at(const diti_denoise *denoise) { return (diti_pixart_state *)denoise->family; }
-
 /* This step's rows: the timestep's modulation plus every block's own table. */
-static void diti_pixart_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_pixart *model = diti_pixart_of(transformer);
-    diti_pixart_state *state = diti_pixart_at(denoise);
-    diti_pixart_step *step = &state->step;
-    uint32_t i, width = model->config.width, rows = 6 * model->config.blocks;
-    diti_tensor row;
-    step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
-    if (denoise->again) return;
-    row = diti_select_row(graph, state->tables ? state->tables : state->modulation, denoise->step, "select_modulation");
+static void diti_pixart_begin(diti_pass *p) {
+    const diti_pixart *model = diti_pixart_of(p->model);
+    diti_graph *graph = p->graph;
+    diti_pixart_state *state = diti_pixart_at(p->denoise);
+    uint32_t i, width = p->width, rows = 6 * model->config.blocks;
+    diti_tensor row, from = state->tables ? state->tables : state->modulation;
+    if (p->denoise->again) return;
+    row = diti_select_row(graph, from, p->denoise->step, "select_modulation");
     if (state->tables) {
         row = diti_tensor_reshape(graph, row, rows + 2, width);
-        step->tables = diti_tensor_view(graph, row, 0, rows, 0, width);
-        step->final_rows = diti_tensor_view(graph, row, rows, 2, 0, width);
+        state->step_tables = diti_tensor_view(graph, row, 0, rows, 0, width);
+        state->step_final = diti_tensor_view(graph, row, rows, 2, 0, width);
         return;
     }
     row = diti_tensor_reshape(graph, row, 8, width);
-    step->final_rows = diti_tensor_view(graph, row, 6, 2, 0, width);
-    step->tables = diti_tensor_new(graph, DITI_F32, model->tables.rows, width, "block_modulation");
+    state->step_final = diti_tensor_view(graph, row, 6, 2, 0, width);
+    state->step_tables = diti_tensor_new(graph, DITI_F32, model->tables.rows, width, "block_modulation");
     row = diti_tensor_view(graph, row, 0, 6, 0, width);
     for (i = 0; i < model->tables.part_count; i++) {
         const diti_weight_part *part = &model->tables.parts[i];
-        diti_tensor out = diti_tensor_view(graph, step->tables, part->first_row, part->rows, 0, width);
+        diti_tensor out = diti_tensor_view(graph, state->step_tables, part->first_row, part->rows, 0, width);
         diti_add_rows(graph, diti_tensor_weight(graph, &model->tables, i), row, out, "block_modulation");
     }
 }
 
-/* LN(x) * (1 + scale) + shift with rows `row` (shift) and `row + 1` (scale) of table. */
-static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tensor table, uint32_t row, float eps,
-                                    const diti_weight *reader, const char *name) {
-    uint32_t width = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
-    diti_norm_desc desc = DITI_ZERO;
-    desc.eps = eps;
-    desc.reader = reader;
-    desc.shift = diti_tensor_view(graph, table, row, 1, 0, width);
-    desc.scale = diti_tensor_view(graph, table, row + 1, 1, 0, width);
-    desc.name = name;
-    return diti_norm(graph, x, &desc);
-}
-
-static diti_tensor diti_pixart_self_attention(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-                                              const diti_pixart_block *block, const diti_stripe *heads, diti_tensor h) {
-    diti_attend_desc desc = DITI_ZERO;
-    desc.items = diti_pixart_at(denoise)->step.batch;
-    desc.heads = heads->count / model->config.head_dim;
-    desc.head_dim = model->config.head_dim;
-    desc.int8 = model->int8_attention;
-    return diti_attend(graph, denoise, &desc, diti_stripe_joined(graph, h, &block->qkv, heads, 3, "qkv"));
-}
-
-/* Images that share a prompt are queries of one attention: text_batch items. */
-static diti_tensor diti_pixart_text_attention(const diti_pixart *model, diti_graph *graph, const diti_denoise *d,
-                                              const diti_pixart_block *block, const diti_stripe *heads, diti_tensor x,
+/* Pictures that share a prompt are queries of one attention. */
+static diti_tensor diti_pixart_text_attention(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
                                               diti_tensor text) {
-    const diti_pixart_config *config = &model->config;
-    uint32_t prompts = d->text_batch / d->copies, first = prompts * d->first_copy;
-    uint32_t width = heads->count, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
+    const diti_denoise *denoise = p->denoise;
+    uint32_t rows = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, text)->rows;
+    uint32_t width = diti_stripe_of(p, cross).count;
     diti_attention_desc desc = DITI_ZERO;
-    diti_tensor q = diti_stripe_run(graph, x, &block->text_q, heads, DITI_ACTIVATION_NONE, 0, "text_q");
-    desc.batch = d->text_batch - first;
-    desc.heads = width / config->head_dim;
-    desc.head_dim = config->head_dim;
-    desc.scale = 1.0f / sqrtf((float)config->head_dim);
-    desc.items = diti_tensor_view(graph, d->text_items, first, desc.batch, 0, DITI_ITEM_WORDS);
-    desc.most_keys = d->text_tokens;
+    desc.batch = p->prompts;
+    desc.heads = width / cross->head_dim;
+    desc.head_dim = cross->head_dim;
+    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
+    desc.items = diti_pass_last(p, denoise->text_items);
+    desc.most_keys = denoise->text_tokens;
     desc.name = "text_attention";
-    return diti_attention(graph, q, diti_tensor_view(graph, text, 0, rows, 0, width),
-                          diti_tensor_view(graph, text, 0, rows, width, width), &desc);
+    return diti_attention(p->graph, q, diti_tensor_view(p->graph, text, 0, rows, 0, width),
+                          diti_tensor_view(p->graph, text, 0, rows, width, width), &desc);
 }
 
-/* docs/models.md 3.2 step 5; x F32 [batch * rows, D] is changed in place. */
-static diti_tensor diti_pixart_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                         uint32_t index, diti_tensor x) {
-    const diti_pixart *model = diti_pixart_of(transformer);
-    const diti_pixart_block *block = &model->blocks[index];
-    diti_tensor tables = diti_pixart_at(denoise)->step.tables, gate1, gate2, h;
-    uint32_t width = model->config.width, first = 6 * index;
-    float eps = model->config.eps;
-    const diti_weight *feed_reader = &block->ff_out.weight;
-    diti_stripe heads, feed;
-    diti_graph_scope(graph, "block", index);
-    heads = diti_pixart_heads(model, graph, denoise, block);
-    feed = diti_stripe_feed(graph, denoise, &feed_reader, 1, block->ff_in.weight.rows);
-    gate1 = diti_tensor_view(graph, tables, first + 2, 1, 0, width);
-    gate2 = diti_tensor_view(graph, tables, first + 5, 1, 0, width);
-    h = diti_pixart_norm(graph, x, tables, first, eps, diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)),
-                         "norm1");
-    h = diti_pixart_self_attention(model, graph, denoise, block, &heads, h);
-    diti_layer_add(graph, denoise, x, h, &block->out, &heads, gate1, 0, "attention_out");
-    /* no norm, no gate */
-    h = diti_pixart_text_attention(model, graph, denoise, block, &heads, x, diti_pixart_at(denoise)->text[index]);
-    diti_layer_add(graph, denoise, x, h, &block->text_out, &heads, 0, 0, "text_out");
-    h = diti_pixart_norm(graph, x, tables, first + 3, eps, diti_stripe_reader(&feed, &block->ff_in.weight), "norm2");
-    h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
-    diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed, gate2, 0, "ff_out");
+/* PixArtBlock.forward, docs/models.md 3.2 step 5; x F32 [items * rows, D] is changed in place. The cross attention has
+   neither norm nor gate. */
+static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
+    const diti_pixart_block *w = &diti_pixart_of(p->model)->blocks[p->index];
+    const diti_pixart_state *state = diti_pixart_at(p->denoise);
+    diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width), h;
+    p->modulation.rows = diti_tensor_reshape(p->graph, rows, 1, 6 * p->width);
+    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_pixart_text_attention(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), state->text[p->index]);
+    diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
     return x;
 }
 
-static diti_tensor diti_pixart_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                     diti_tensor x) {
-    const diti_pixart *model = diti_pixart_of(transformer);
-    diti_tensor h = diti_pixart_norm(graph, x, diti_pixart_at(denoise)->step.final_rows, 0, 1e-6f,
-                                     &model->proj_out.weight, "norm_out");
-    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+static diti_tensor diti_pixart_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_pixart_of(p->model)->last;
+    p->modulation.rows = diti_tensor_reshape(p->graph, diti_pixart_at(p->denoise)->step_final, 1, 2 * p->width);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
-static diti_tensor diti_pixart_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_pixart *model = diti_pixart_of(transformer);
-    return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch,
-                            diti_pixart_at(denoise)->positions);
+static diti_tensor diti_pixart_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_pixart_of(p->model)->patch, diti_pixart_at(p->denoise)->positions);
 }
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_PIXART_ALPHA "PixArt-alpha/PixArt-XL-2-1024-MS"
+#define DITI_PIXART_SIGMA "PixArt-alpha/PixArt-Sigma-XL-2-1024-MS"
+static const diti_place diti_pixart_places[] = {
+    {"alpha", DIT_ROLE_TEXT_1, DITI_PIXART_ALPHA ": text_encoder/, or " DITI_T5_PLACE},
+    {"alpha", DIT_ROLE_TOKENIZER_1, DITI_PIXART_ALPHA ": tokenizer/"},
+    {"alpha", DIT_ROLE_VAE, DITI_PIXART_ALPHA ": vae/"},
+    {"alpha", DIT_ROLE_SCHEDULER, DITI_PIXART_ALPHA ": scheduler/"},
+    {"", DIT_ROLE_TEXT_1, DITI_PIXART_SIGMA ": text_encoder/, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_PIXART_SIGMA ": tokenizer/"},
+    {"", DIT_ROLE_VAE, DITI_PIXART_SIGMA ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_PIXART_SIGMA ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+/* Alpha's and Sigma's transformers may look alike: their pipelines tell. */
+static const diti_pipeline_class diti_pixart_pipelines[] = {
+    {"PixArtAlphaPipeline", "alpha", DITI_PIXART_ALPHA_TOKENS, DITI_PIXART_ALPHA_SCALE},
+    {"PixArtSigmaPipeline", "sigma", DITI_PIXART_SIGMA_TOKENS, DITI_PIXART_SIGMA_SCALE},
+    {NULL, NULL, 0, 0},
+};
 
 DIT_INTERNAL const diti_family *diti_pixart_family(void) {
     static const diti_family family = {
-        "pixart",          diti_pixart_recognise, diti_pixart_load,      diti_pixart_destroy, diti_pixart_prepare,
-        diti_pixart_begin, diti_pixart_embed,     diti_pixart_run_block, diti_pixart_final,   diti_pixart_write_inputs};
+        "pixart",
+        "PixArt",
+        {"PixArtTransformer2DModel",
+         "ada_norm_single",
+         {"adaln_single.linear.weight", "pos_embed.proj.weight", "transformer_blocks.0.scale_shift_table", NULL},
+         {"x_embedder.proj.weight", "t_block.1.weight", "y_embedder.y_proj.fc1.weight", "blocks.0.scale_shift_table"},
+         "temporal_transformer_blocks.0.scale_shift_table"},
+        {"transformer", "transformer", sizeof(diti_pixart), diti_pixart_read, diti_pixart_load, NULL},
+        diti_pixart_names,
+        {4, DITI_PIXART_ALPHA_SCALE, 0, false},
+        diti_pixart_pipelines,
+        {"T5", NULL, NULL},
+        diti_pixart_places,
+        sizeof(diti_pixart_state),
+        diti_pixart_prepare,
+        diti_pixart_begin,
+        diti_pixart_embed,
+        diti_pixart_run_block,
+        diti_pixart_final,
+        diti_pixart_write_inputs};
     return &family;
 }
 
@@ -28730,11 +29108,11 @@ DIT_INTERNAL const diti_family *diti_pixart_family(void) {
 #ifndef DIT_NO_DIT
 
 /* ==== src/model/dit.c ==== */
+/* DiT, class-conditional: docs/models.md 3.1. Original: https://github.com/facebookresearch/DiT/blob/main/models.py
 
-/* DiT, class-conditional (docs/models.md 3.1). D is the width of the residual stream. What it is conditioned on, the
-   timestep and the class, is one vector c, from which every block's own layer makes shifts, scales and gates. The
-   original code base and diffusers compute two things differently, an epsilon and the frequencies of the timestep; both
-   are what their files are run with. */
+   D is the width of the residual stream. The timestep and the class are one vector c, from which every block's own
+   layer makes shifts, scales and gates. The original code base and diffusers compute two things differently, an epsilon
+   and the frequencies of the timestep; both are what their files are run with. */
 
 #define DITI_DIT_MAX_BLOCKS 128u
 
@@ -28768,14 +29146,11 @@ static const char *const diti_dit_block_keys[][2] = {
     {"attn1.to_out.0", "attn.proj"},        {"ff.net.0.proj", "mlp.fc1"}, {"ff.net.2", "mlp.fc2"},
 };
 
-/* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
-static const char *diti_dit_original_name(void *user, const char *name, char *out, size_t size) {
-    const char *found = diti_rename(diti_dit_keys, DITI_COUNT(diti_dit_keys), name, out, size);
-    (void)user;
-    if (found) return found;
-    return diti_rename_block("transformer_blocks.", "blocks.", diti_dit_block_keys, DITI_COUNT(diti_dit_block_keys),
-                             name, out, size);
-}
+static const diti_key_table diti_dit_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "blocks.", diti_dit_block_keys, DITI_COUNT(diti_dit_block_keys)},
+    {NULL, NULL, diti_dit_keys, DITI_COUNT(diti_dit_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- weights ---- */
 
@@ -28785,6 +29160,7 @@ typedef struct diti_dit_block {
     diti_layer out;        /* [D, D] */
     diti_layer ff_in;      /* [4D, D] */
     diti_layer ff_out;     /* [D, 4D] */
+    diti_sublayer attention, feed;
 } diti_dit_block;
 
 typedef struct diti_dit {
@@ -28795,34 +29171,12 @@ typedef struct diti_dit {
     diti_weight classes;         /* [classes + 1, D]; the last row means none */
     diti_layer final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;         /* [p * p * out_channels, D] */
+    diti_sublayer last;
     diti_dit_block *blocks;
-    bool int8_attention;
 } diti_dit;
 
 static const diti_dit *diti_dit_of(const diti_transformer *transformer) {
     return (const diti_dit *)(const void *)transformer;
-}
-
-static bool diti_dit_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "x_embedder.proj.weight") &&
-           diti_model_find(checkpoint, prefix, "y_embedder.embedding_table.weight") &&
-           diti_model_find(checkpoint, prefix, "blocks.0.adaLN_modulation.1.weight");
-}
-
-static bool diti_dit_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
-           diti_model_find(checkpoint, prefix, DITI_DIT_CLASSES ".weight");
-}
-
-/* Video models share the names, but have a table of positions in time. */
-static bool diti_dit_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    if (diti_equal(name, "DiTTransformer2DModel")) return true;
-    if (diti_equal(name, "Transformer2DModel")) {
-        return diti_equal(diti_json_string(config, "norm_type", ""), "ada_norm_zero");
-    }
-    if (name[0] || diti_model_find(checkpoint, prefix, "temp_embed")) return false;
-    return diti_dit_is_original(checkpoint, prefix) || diti_dit_is_diffusers(checkpoint, prefix);
 }
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
@@ -28835,10 +29189,11 @@ static uint32_t diti_dit_training_size(diti_loader *loader, const diti_dit_confi
 }
 
 static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *config, dit_error *err) {
+    static const diti_shape_key keys[] = {{offsetof(diti_dit_config, width), "pos_embed.proj.weight", 0},
+                                          {offsetof(diti_dit_config, channels), "pos_embed.proj.weight", 1},
+                                          {offsetof(diti_dit_config, patch), "pos_embed.proj.weight", 2}};
     uint32_t classes = diti_loader_dimension(loader, DITI_DIT_CLASSES ".weight", 0);
-    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
-    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
-    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     if (!config->width || !config->channels || !config->patch || !config->blocks || classes < 2) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a DiT without %s: the file is incomplete",
@@ -28882,19 +29237,23 @@ static dit_result diti_dit_check(const diti_dit_config *config, diti_settings *s
     return DIT_OK;
 }
 
-static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *json, diti_dit_config *config,
-                                       dit_error *err) {
+static dit_result diti_dit_read(diti_component *component, diti_loader *loader, const diti_json *json, dit_error *err) {
+    static const diti_size_key keys[] = {{offsetof(diti_dit_config, heads), "num_attention_heads", 1024},
+                                         {offsetof(diti_dit_config, patch), "patch_size", 16},
+                                         {offsetof(diti_dit_config, out_channels), "out_channels", 1024},
+                                         {offsetof(diti_dit_config, classes), "num_embeds_ada_norm", 1u << 20},
+                                         {offsetof(diti_dit_config, sample_size), "sample_size", 4096}};
+    diti_dit_config *config = &((diti_dit *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_dit_read_shapes(loader, config, err);
     float eps;
     if (result != DIT_OK) return result;
+    config->original = loader->rename != NULL;
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
-    config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+    config->heads = config->width / config->head_dim;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
-    config->patch = diti_setting_size(&settings, "patch_size", config->patch, 16);
-    config->out_channels = diti_setting_size(&settings, "out_channels", config->out_channels, 1024);
-    config->classes = diti_setting_size(&settings, "num_embeds_ada_norm", config->classes, 1u << 20);
-    config->sample_size = diti_setting_size(&settings, "sample_size", diti_dit_training_size(loader, config), 4096);
+    config->sample_size = diti_dit_training_size(loader, config);
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
     config->frequency_shift = config->original ? 0 : 1;
     eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
     config->eps2 = config->original ? 1e-6f : eps;
@@ -28905,18 +29264,18 @@ static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *jso
 
 static void diti_dit_load_block(diti_loader *loader, const diti_dit_config *config, diti_dit_block *block,
                                 uint32_t index) {
-    static const char *const fused[] = {"attn1.qkv"}, *const three[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"};
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
     uint32_t width = config->width;
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
     diti_load_layer(loader, &block->modulation, 6 * width, width, 1, "norm1.linear");
-    if (config->original)
-        diti_load_joined(loader, &block->qkv, fused, 1, 3 * width, width, true);
-    else
-        diti_load_joined(loader, &block->qkv, three, 3, width, width, true);
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
     diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
     diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
     diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->feed.eps = config->eps2;
 }
 
 static void diti_dit_load_weights(diti_loader *loader, diti_dit *model) {
@@ -28929,6 +29288,7 @@ static void diti_dit_load_weights(diti_loader *loader, diti_dit *model) {
     for (i = 0; i < config->blocks; i++) diti_dit_load_block(loader, config, &model->blocks[i], i);
     diti_load_layer(loader, &model->final_modulation, 2 * width, width, 1, "proj_out_1");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out_2");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
 
 static const char *diti_dit_variant(const diti_dit_config *config) {
@@ -28954,7 +29314,6 @@ static void diti_dit_set_traits(diti_dit *model) {
     const diti_dit_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     bool learned = config->original && config->out_channels == 2 * config->channels;
-    traits->family = "dit";
     traits->variant = diti_dit_variant(config);
     traits->layers = config->blocks;
     traits->width = config->width;
@@ -28970,85 +29329,41 @@ static void diti_dit_set_traits(diti_dit *model) {
     traits->default_guidance = 4.0f;
 }
 
-static void diti_dit_destroy(diti_transformer *transformer) {
-    diti_dit *model = (diti_dit *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->blocks);
-    diti_free(&env, model);
-}
-
-static dit_result diti_dit_fill(diti_dit *model, diti_loader *loader, dit_error *err) {
-    model->blocks = (diti_dit_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+static void diti_dit_load(diti_component *component, diti_loader *loader) {
+    diti_dit *model = (diti_dit *)(void *)component;
+    model->blocks =
+        (diti_dit_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
     diti_dit_load_weights(loader, model);
     diti_dit_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_dit_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
-                                diti_transformer **out, dit_error *err) {
-    diti_dit_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_dit *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    read.original = !diti_dit_is_diffusers(checkpoint, prefix);
-    if (read.original) loader.rename = diti_dit_original_name;
-    result = diti_dit_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_dit *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_dit_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->int8_attention = options && options->int8_attention;
-    result = diti_dit_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_dit_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_dit_step { /* what an evaluation has besides */
-    uint32_t batch;
-    uint32_t classes;        /* the last ones */
-    uint32_t rows_per_class; /* of the residual stream */
-} diti_dit_step;
-
 typedef struct diti_dit_state { /* what prepare leaves for the steps */
-    diti_dit_step step;         /* the one at hand */
     diti_tensor sinusoids;      /* input F32 [steps * classes, 256] */
     diti_tensor positions;      /* input F32 [tokens, D] */
     diti_adaln adaln;           /* of the blocks, then of the final layer; an item for each of denoise->labels */
 } diti_dit_state;
 
-static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_dit *model = diti_dit_of(transformer);
+static diti_dit_state *diti_dit_at(const diti_denoise *denoise) { return (diti_dit_state *)denoise->family; }
+
+static void diti_dit_prepare(diti_pass *p) {
+    const diti_dit *model = diti_dit_of(p->model);
+    diti_graph *graph = p->graph;
+    const diti_denoise *denoise = p->denoise;
     uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch), i, end;
-    diti_dit_state *state = (diti_dit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+    diti_dit_state *state = diti_dit_at(denoise);
     diti_tensor c, classes;
-    if (!state) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
-        return;
-    }
-    denoise->family = state;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * denoise->text_batch, 256, "timesteps");
-    state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
+    state->positions = diti_tensor_input(graph, DITI_F32, tokens, p->width, "positions");
     c = diti_embed(graph, &model->time, state->sinusoids, 0);
     classes = diti_gather_rows(graph, &model->classes, denoise->labels, "class_embedding");
     c = diti_add_rows(graph, c, classes, 0, "add_class");
     diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
     diti_adaln_add(&state->adaln, &model->final_modulation);
-    state->adaln.group = denoise->axes ? &denoise->axes->tensor : NULL;
-    diti_adaln_prepare(graph, &state->adaln, c, denoise->text_batch);
+    diti_adaln_prepare(p, &state->adaln, c);
 }
 
 /* diffusers stretches the grid of the training over any other; the original's coordinates are integers. */
@@ -29056,106 +29371,77 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
                                         const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_dit *model = diti_dit_of(transformer);
     const diti_dit_state *state = (const diti_dit_state *)denoise->family;
-    uint32_t patch = model->config.patch, rows = denoise->height / patch, columns = denoise->width / patch;
+    uint32_t patch = model->config.patch;
     double base = model->config.sample_size / patch;
-    float divide_y = model->config.original ? 1.0f : (float)(rows / base);
-    float divide_x = model->config.original ? 1.0f : (float)(columns / base);
-    dit_result result =
-        diti_write_positions(&transformer->env, plan, state->positions, rows, columns, divide_y, divide_x, 1.0f, err);
+    diti_grid grid = {denoise->height / patch, denoise->width / patch, 1, 1, 1};
+    dit_result result;
+    if (!model->config.original) {
+        grid.divide_y = (float)(grid.rows / base);
+        grid.divide_x = (float)(grid.columns / base);
+    }
+    result = diti_write_positions(plan, state->positions, &grid, err);
     if (result != DIT_OK) return result;
-    return diti_adaln_write(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, denoise->text_batch,
-                            model->config.frequency_shift, err);
+    return diti_adaln_write(plan, state->sinusoids, denoise, timesteps, model->config.frequency_shift, err);
 }
 
 /* ---- one evaluation ---- */
 
-static diti_dit_state *diti_dit_at(const diti_denoise *denoise) { return (diti_dit_state *)denoise->family; }
+static void diti_dit_begin(diti_pass *p) { diti_adaln_select(p, &diti_dit_at(p->denoise)->adaln); }
 
-static void diti_dit_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    diti_dit_state *state = diti_dit_at(denoise);
-    diti_dit_step *step = &state->step;
-    (void)transformer;
-    step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
-    step->classes = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
-    step->rows_per_class = step->batch / step->classes * denoise->stretch.rows;
-    if (!denoise->again) diti_adaln_select(graph, &state->adaln, denoise->step);
+static diti_tensor diti_dit_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_dit_of(p->model)->patch, diti_dit_at(p->denoise)->positions);
 }
 
-/* Chunk `index` of D columns. */
-static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_state *state, diti_tensor modulation,
-                                  uint32_t width, uint32_t index) {
-    return diti_tensor_view(graph, modulation, state->adaln.items - state->step.classes, state->step.classes,
-                            index * width, width);
-}
-
-/* LN(x) * (1 + scale) + shift with the chunks `first` (shift) and `first + 1` (scale). */
-static diti_tensor diti_dit_norm(diti_graph *graph, const diti_dit_state *state, diti_tensor x, diti_tensor modulation,
-                                 uint32_t first, float eps, const diti_weight *reader, const char *name) {
-    uint32_t width = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
-    diti_norm_desc desc = DITI_ZERO;
-    desc.eps = eps;
-    desc.reader = reader;
-    desc.shift = diti_dit_chunk(graph, state, modulation, width, first);
-    desc.scale = diti_dit_chunk(graph, state, modulation, width, first + 1);
-    desc.rows_per_group = state->step.rows_per_class;
-    desc.name = name;
-    return diti_norm(graph, x, &desc);
-}
-
-static diti_tensor diti_dit_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_dit *model = diti_dit_of(transformer);
-    return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch,
-                            diti_dit_at(denoise)->positions);
-}
-
-/* docs/models.md 3.1 step 3; x F32 [batch * rows, D] is changed in place. */
-static diti_tensor diti_dit_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                      uint32_t index, diti_tensor x) {
-    const diti_dit *model = diti_dit_of(transformer);
-    const diti_dit_config *config = &model->config;
-    const diti_dit_block *block = &model->blocks[index];
-    const diti_dit_state *state = diti_dit_at(denoise);
-    uint32_t rows = state->step.rows_per_class;
-    const diti_weight *readers[2];
-    diti_attend_desc desc = DITI_ZERO;
-    diti_stripe heads, feed;
-    diti_tensor modulation, h;
-    diti_graph_scope(graph, "block", index);
-    readers[0] = &block->out.weight;
-    readers[1] = &block->ff_out.weight;
-    heads = diti_stripe_make(graph, denoise, config->width, config->head_dim, readers, 1);
-    feed = diti_stripe_feed(graph, denoise, readers + 1, 1, block->ff_in.weight.rows);
-    modulation = diti_adaln_get(graph, &state->adaln, index);
-    desc.items = state->step.batch;
-    desc.heads = heads.count / config->head_dim;
-    desc.head_dim = config->head_dim;
-    desc.int8 = model->int8_attention;
-    h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f,
-                      diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)), "norm1");
-    h = diti_attend(graph, denoise, &desc, diti_stripe_joined(graph, h, &block->qkv, &heads, 3, "qkv"));
-    diti_layer_add(graph, denoise, x, h, &block->out, &heads,
-                   diti_dit_chunk(graph, state, modulation, config->width, 2), rows, "attention_out");
-    h = diti_dit_norm(graph, state, x, modulation, 3, config->eps2, diti_stripe_reader(&feed, &block->ff_in.weight),
-                      "norm2");
-    h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
-    diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed,
-                   diti_dit_chunk(graph, state, modulation, config->width, 5), rows, "ff_out");
+/* DiTBlock.forward, docs/models.md 3.1 step 3; x F32 [items * rows, D] is changed in place. */
+static diti_tensor diti_dit_run_block(diti_pass *p, diti_tensor x) {
+    const diti_dit_block *w = &diti_dit_of(p->model)->blocks[p->index];
+    diti_tensor h;
+    p->modulation.rows = diti_pass_last(p, diti_adaln_get(p->graph, &diti_dit_at(p->denoise)->adaln, p->index));
+    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
     return x;
 }
 
-static diti_tensor diti_dit_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                  diti_tensor x) {
-    const diti_dit *model = diti_dit_of(transformer);
-    const diti_dit_state *state = diti_dit_at(denoise);
-    diti_tensor modulation = diti_adaln_last(graph, &state->adaln);
-    diti_tensor h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, &model->proj_out.weight, "norm_out");
-    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+static diti_tensor diti_dit_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_dit_of(p->model)->last;
+    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_dit_at(p->denoise)->adaln));
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
+/* ---- where parts of such models are ---- */
+
+static const diti_place diti_dit_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, "facebook/DiT-XL-2-256: transformer/"},
+    {"", DIT_ROLE_VAE, "stabilityai/sd-vae-ft-ema: diffusion_pytorch_model.safetensors"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+/* Video models share the names, but have a table of positions in time. */
 DIT_INTERNAL const diti_family *diti_dit_family(void) {
     static const diti_family family = {
-        "dit",          diti_dit_recognise, diti_dit_load,      diti_dit_destroy, diti_dit_prepare,
-        diti_dit_begin, diti_dit_embed,     diti_dit_run_block, diti_dit_final,   diti_dit_write_inputs};
+        "dit",
+        "DiT",
+        {"DiTTransformer2DModel",
+         "ada_norm_zero",
+         {"pos_embed.proj.weight", DITI_DIT_CLASSES ".weight", NULL, NULL},
+         {"x_embedder.proj.weight", "y_embedder.embedding_table.weight", "blocks.0.adaLN_modulation.1.weight", NULL},
+         "temp_embed"},
+        {"transformer", "transformer", sizeof(diti_dit), diti_dit_read, diti_dit_load, NULL},
+        diti_dit_names,
+        {4, 0.18215f, 0, false},
+        NULL,
+        {NULL, NULL, NULL},
+        diti_dit_places,
+        sizeof(diti_dit_state),
+        diti_dit_prepare,
+        diti_dit_begin,
+        diti_dit_embed,
+        diti_dit_run_block,
+        diti_dit_final,
+        diti_dit_write_inputs};
     return &family;
 }
 
@@ -29164,11 +29450,13 @@ DIT_INTERNAL const diti_family *diti_dit_family(void) {
 #ifndef DIT_NO_HUNYUANDIT
 
 /* ==== src/model/hunyuandit.c ==== */
+/* HunyuanDiT 1.0 to 1.2: docs/models.md 3.5. Original:
+   https://github.com/Tencent/HunyuanDiT/blob/main/hydit/modules/models.py
 
-/* HunyuanDiT 1.0 to 1.2 (docs/models.md 3.5). D is the width of the residual stream. Blocks of the second half also get
-   what their mirror images of the first half left (skips). The text of two encoders, BERT and mT5, is attended by every
-   block, with learned rows in place of padding; what is pooled of mT5's, the timestep and, before 1.2, sizes and a
-   style shift the first norm of every block. */
+   D is the width of the residual stream. Blocks of the second half also get what their mirror images of the first half
+   left (skips). The text of two encoders, BERT and mT5, is attended by every block, with learned rows in place of
+   padding; what is pooled of mT5's, the timestep and, before 1.2, sizes and a style shift the first norm of every
+   block. */
 
 #define DITI_HUNYUANDIT_MAX_BLOCKS 128u
 #define DITI_HUNYUANDIT_POOL_HEADS 8u
@@ -29223,15 +29511,11 @@ static const char *const diti_hunyuandit_block_keys[][2] = {
     {"skip_linear", "skip_linear"},
 };
 
-/* "blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn1.out_proj.bias" */
-static const char *diti_hunyuandit_original_name(void *user, const char *name, char *out, size_t size) {
-    (void)user;
-    if (!diti_starts_with(name, "blocks.")) {
-        return diti_rename(diti_hunyuandit_keys, DITI_COUNT(diti_hunyuandit_keys), name, out, size);
-    }
-    return diti_rename_block("blocks.", "blocks.", diti_hunyuandit_block_keys, DITI_COUNT(diti_hunyuandit_block_keys),
-                             name, out, size);
-}
+static const diti_key_table diti_hunyuandit_names[DITI_KEY_TABLES] = {
+    {"blocks.", "blocks.", diti_hunyuandit_block_keys, DITI_COUNT(diti_hunyuandit_block_keys)},
+    {NULL, NULL, diti_hunyuandit_keys, DITI_COUNT(diti_hunyuandit_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- weights ---- */
 
@@ -29251,6 +29535,7 @@ typedef struct diti_hunyuandit_block {
     diti_layer ff_out;    /* [D, inner] */
     diti_layer skip_norm; /* [2D] */
     diti_layer skip;      /* [D, 2D] */
+    diti_sublayer attention, text, feed, join;
 } diti_hunyuandit_block;
 
 typedef struct diti_hunyuandit_pooler {
@@ -29272,8 +29557,8 @@ typedef struct diti_hunyuandit {
     diti_hunyuandit_pooler pooler;
     diti_layer norm_out; /* [2D, D] */
     diti_layer proj_out; /* [p * p * out_channels, D] */
+    diti_sublayer last;
     diti_hunyuandit_block *blocks;
-    bool int8_attention;
 } diti_hunyuandit;
 
 static const diti_hunyuandit *diti_hunyuandit_of(const diti_transformer *transformer) {
@@ -29289,34 +29574,23 @@ static bool diti_hunyuandit_leaves_skip(const diti_hunyuandit_config *config, ui
     return block + 1 < config->blocks / 2;
 }
 
-static bool diti_hunyuandit_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "mlp_t5.0.weight") &&
-           diti_model_find(checkpoint, prefix, "blocks.0.default_modulation.1.weight");
-}
-
-static bool diti_hunyuandit_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    if (name[0]) return diti_equal(name, "HunyuanDiT2DModel");
-    return diti_hunyuandit_is_original(checkpoint, prefix) ||
-           (diti_model_find(checkpoint, prefix, "text_embedding_padding") &&
-            diti_model_find(checkpoint, prefix, "blocks.0.attn2.norm_q.weight"));
-}
-
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuandit_config *config, dit_error *err) {
     static const char positions[] = "time_extra_emb.pooler.positional_embedding";
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_hunyuandit_config, width), "pos_embed.proj.weight", 0},
+        {offsetof(diti_hunyuandit_config, channels), "pos_embed.proj.weight", 1},
+        {offsetof(diti_hunyuandit_config, patch), "pos_embed.proj.weight", 2},
+        {offsetof(diti_hunyuandit_config, head_dim), "blocks.0.attn1.norm_q.weight", 0},
+        {offsetof(diti_hunyuandit_config, inner), "blocks.0.ff.net.0.proj.weight", 0},
+        {offsetof(diti_hunyuandit_config, text), "text_embedding_padding", 1},
+        {offsetof(diti_hunyuandit_config, text2), positions, 1},
+        {offsetof(diti_hunyuandit_config, text2_tokens), positions, 0},
+        {offsetof(diti_hunyuandit_config, pooled), "time_extra_emb.pooler.c_proj.weight", 0}};
     uint32_t texts = diti_loader_dimension(loader, "text_embedding_padding", 0);
-    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
-    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
-    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "blocks.", ".norm1.linear.weight");
-    config->head_dim = diti_loader_dimension(loader, "blocks.0.attn1.norm_q.weight", 0);
-    config->inner = diti_loader_dimension(loader, "blocks.0.ff.net.0.proj.weight", 0);
-    config->text = diti_loader_dimension(loader, "text_embedding_padding", 1);
-    config->text2 = diti_loader_dimension(loader, positions, 1);
-    config->text2_tokens = diti_loader_dimension(loader, positions, 0);
-    config->pooled = diti_loader_dimension(loader, "time_extra_emb.pooler.c_proj.weight", 0);
     config->sized = diti_loader_find(loader, "time_extra_emb.style_embedder.weight") != NULL;
     if (!config->width || !config->channels || !config->patch || !config->blocks || !config->head_dim ||
         config->text2_tokens < 2 || texts < config->text2_tokens || !config->pooled || !config->inner) {
@@ -29366,18 +29640,23 @@ static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, di
     return DIT_OK;
 }
 
-static dit_result diti_hunyuandit_read_config(diti_loader *loader, const diti_json *json,
-                                              diti_hunyuandit_config *config, dit_error *err) {
+static dit_result diti_hunyuandit_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                       dit_error *err) {
+    static const diti_size_key keys[] = {{offsetof(diti_hunyuandit_config, heads), "num_attention_heads", 1024},
+                                         {offsetof(diti_hunyuandit_config, sample_size), "sample_size", 4096},
+                                         {offsetof(diti_hunyuandit_config, text_tokens), "text_len", 4096},
+                                         {offsetof(diti_hunyuandit_config, text2_tokens), "text_len_t5", 4096}};
+    diti_hunyuandit_config *config = &((diti_hunyuandit *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_hunyuandit_read_shapes(loader, config, err);
     if (result != DIT_OK) return result;
+    config->original = loader->rename != NULL;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".norm1.linear.weight");
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
-    config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+    config->heads = config->width / config->head_dim;
+    config->sample_size = 128;
     config->sized = diti_setting_bool(&settings, "use_style_cond_and_image_meta_size", config->sized);
-    config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
-    config->text_tokens = diti_setting_size(&settings, "text_len", config->text_tokens, 4096);
-    config->text2_tokens = diti_setting_size(&settings, "text_len_t5", config->text2_tokens, 4096);
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
     config->linspace = !config->original;
     return diti_hunyuandit_check(config, &settings, err);
 }
@@ -29395,10 +29674,26 @@ static void diti_hunyuandit_load_attention(diti_loader *loader, const diti_hunyu
     diti_load_layer(loader, &out->out, config->width, config->width, 1, full);
 }
 
+/* Keys and values of the attention to text are projected with the text. */
+static void diti_hunyuandit_pair_layers(const diti_hunyuandit_config *config, diti_hunyuandit_block *block) {
+    uint32_t width = config->width, head_dim = config->head_dim;
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->self.out, width, head_dim);
+    block->text = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->cross.out, width, head_dim);
+    block->text.in = &block->text_q;
+    block->text.norm_name = "norm2";
+    block->text.in_name = "text_q";
+    block->text.out_name = "text_out";
+    diti_sublayers_share_heads(&block->attention, &block->text);
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->feed.norm_name = "norm3";
+    block->join = diti_output_of(DITI_STREAMS_ONE, &block->skip);
+    block->join.norm_name = "skip_norm";
+}
+
 static void diti_hunyuandit_load_block(diti_loader *loader, const diti_hunyuandit_config *config,
                                        diti_hunyuandit_block *block, uint32_t index) {
-    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const fused_qkv[] = {"attn1.qkv"};
-    static const char *const kv[] = {"attn2.to_k", "attn2.to_v"}, *const fused_kv[] = {"attn2.kv"};
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
+    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
     uint32_t width = config->width;
     diti_loader_scope(loader, "blocks.%u.", (unsigned)index);
     if (diti_hunyuandit_takes_skip(config, index)) {
@@ -29407,22 +29702,17 @@ static void diti_hunyuandit_load_block(diti_loader *loader, const diti_hunyuandi
     }
     diti_load_norm(loader, &block->norm1, width, "norm1.norm");
     diti_load_layer(loader, &block->shift, width, width, 1, "norm1.linear");
-    if (config->original)
-        diti_load_joined(loader, &block->qkv, fused_qkv, 1, 3 * width, width, true);
-    else
-        diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
     diti_hunyuandit_load_attention(loader, config, &block->self, "attn1");
     diti_load_norm(loader, &block->norm2, width, "norm2");
     diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
-    if (config->original)
-        diti_load_joined(loader, &block->text_kv, fused_kv, 1, 2 * width, config->text, true);
-    else
-        diti_load_joined(loader, &block->text_kv, kv, 2, width, config->text, true);
+    diti_load_fused(loader, &block->text_kv, &kv, width, config->text);
     diti_hunyuandit_load_attention(loader, config, &block->cross, "attn2");
     diti_load_norm(loader, &block->norm3, width, "norm3");
     diti_load_layer(loader, &block->ff_in, config->inner, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, config->inner, 1, "ff.net.2");
     diti_loader_scope(loader, "%s", "");
+    diti_hunyuandit_pair_layers(config, block);
 }
 
 static void diti_hunyuandit_load_pooler(diti_loader *loader, const diti_hunyuandit_config *config,
@@ -29437,7 +29727,7 @@ static void diti_hunyuandit_load_pooler(diti_loader *loader, const diti_hunyuand
     diti_loader_scope(loader, "%s", "");
 }
 
-/* Of the extra embedder: pooled text, sinusoids of six sizes, style. */
+/* Columns that the extra embedder reads: pooled text, sinusoids of six sizes, style. */
 static uint32_t diti_hunyuandit_extra_columns(const diti_hunyuandit_config *config) {
     return config->pooled + (config->sized ? 6 * 256 + config->width : 0);
 }
@@ -29461,6 +29751,7 @@ static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *m
     for (i = 0; i < config->blocks; i++) diti_hunyuandit_load_block(loader, config, &model->blocks[i], i);
     diti_load_layer(loader, &model->norm_out, 2 * width, width, 1, "norm_out.linear");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
 
 #define DITI_HUNYUANDIT_SCHEDULER(beta_end)                                                                            \
@@ -29470,7 +29761,6 @@ static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *m
 static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
     const diti_hunyuandit_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->family = "hunyuandit";
     traits->variant = config->sized ? "1.1" : "1.2";
     traits->layers = config->blocks;
     traits->width = config->width;
@@ -29488,55 +29778,18 @@ static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
     traits->default_steps = config->original ? 100 : 50;
     traits->default_guidance = config->original ? 6.0f : 5.0f;
     traits->scheduler = config->sized ? DITI_HUNYUANDIT_SCHEDULER("0.03") : DITI_HUNYUANDIT_SCHEDULER("0.018");
-    traits->wants_size = config->sized;
     traits->attends_padding = true;
     traits->masks_padding = true;
     traits->skips = true;
 }
 
-static void diti_hunyuandit_destroy(diti_transformer *transformer) {
-    diti_hunyuandit *model = (diti_hunyuandit *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->blocks);
-    diti_free(&env, model);
-}
-
-static dit_result diti_hunyuandit_fill(diti_hunyuandit *model, diti_loader *loader, dit_error *err) {
+static void diti_hunyuandit_load(diti_component *component, diti_loader *loader) {
+    diti_hunyuandit *model = (diti_hunyuandit *)(void *)component;
     model->blocks =
-        (diti_hunyuandit_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+        (diti_hunyuandit_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
     diti_hunyuandit_load_weights(loader, model);
     diti_hunyuandit_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_hunyuandit_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                       const diti_checkpoint *checkpoint, const char *prefix,
-                                       const diti_load_options *options, diti_transformer **out, dit_error *err) {
-    diti_hunyuandit_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_hunyuandit *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    read.original = diti_hunyuandit_is_original(checkpoint, prefix);
-    if (read.original) loader.rename = diti_hunyuandit_original_name;
-    result = diti_hunyuandit_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_hunyuandit *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_hunyuandit_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->int8_attention = options && options->int8_attention;
-    result = diti_hunyuandit_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_hunyuandit_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- positions (docs/models.md 3.5): a grid of 512 pixels, into which that of the picture is fitted and centred ----
@@ -29587,22 +29840,19 @@ static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const dit
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_hunyuandit_step { /* what an evaluation has besides */
-    uint32_t batch;
-    uint32_t prompts;           /* the last ones */
-    uint32_t rows_per_prompt;   /* of the residual stream */
-    diti_tensor cosines, sines; /* of the rows at hand */
-} diti_hunyuandit_step;
-
 typedef struct diti_hunyuandit_state {            /* what prepare leaves for the steps */
-    diti_hunyuandit_step step;                    /* the one at hand */
     diti_tensor sinusoids;                        /* input F32 [steps * prompts, 256] */
     diti_tensor sizes;                            /* input F32 [6, 256]; 0: the model has none */
     diti_tensor cosines, sines;                   /* inputs F32 [tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines;         /* of the rows at hand */
     diti_tensor text_rows;                        /* input U32 [1, prompts * texts]: see diti_hunyuandit_context */
     diti_adaln adaln;                             /* of the blocks, then of the final layer; an item for each prompt */
     diti_tensor text[DITI_HUNYUANDIT_MAX_BLOCKS]; /* [prompts * texts, 2D]: k, normed, and v of the cross attention */
 } diti_hunyuandit_state;
+
+static diti_hunyuandit_state *diti_hunyuandit_at(const diti_denoise *denoise) {
+    return (diti_hunyuandit_state *)denoise->family;
+}
 
 /* Tokens of both encoders in one row: what a prompt is to the blocks. */
 static uint32_t diti_hunyuandit_texts(const diti_hunyuandit_config *config) {
@@ -29627,19 +29877,14 @@ static diti_tensor diti_hunyuandit_context(const diti_hunyuandit *model, diti_gr
     return diti_gather_tensor(graph, all, text_rows, "context");
 }
 
-/* Attention over equal batches. */
-static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti_tensor kv, uint32_t batch,
-                                          uint32_t heads, uint32_t head_dim, float scale, const char *name) {
-    uint32_t width = heads * head_dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
+/* Attention over equal batches; kv: keys and values side by side, or what is both. */
+static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti_tensor kv,
+                                          const diti_attention_desc *desc) {
+    uint32_t width = desc->heads * desc->head_dim;
+    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
     bool both = !diti_graph_failed(graph) && diti_tensor_get(graph, kv)->columns == 2 * width;
-    diti_attention_desc desc = DITI_ZERO;
-    desc.batch = batch;
-    desc.heads = heads;
-    desc.head_dim = head_dim;
-    desc.scale = scale;
-    desc.name = name;
     return diti_attention(graph, q, diti_tensor_view(graph, kv, 0, rows, 0, width),
-                          diti_tensor_view(graph, kv, 0, rows, both ? width : 0, width), &desc);
+                          diti_tensor_view(graph, kv, 0, rows, both ? width : 0, width), desc);
 }
 
 /* Attention pooling of mT5's rows, padding included: the mean asks, the mean and the rows answer. [prompts, pooled] */
@@ -29647,14 +29892,16 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
     const diti_hunyuandit_config *config = &model->config;
     const diti_hunyuandit_pooler *pooler = &model->pooler;
     uint32_t i, prompts = denoise->text_batch, tokens = config->text2_tokens, columns = config->text2;
-    uint32_t head = columns / DITI_HUNYUANDIT_POOL_HEADS;
+    diti_attention_desc desc = DITI_ZERO;
     diti_tensor text = diti_tensor_view(graph, denoise->text2, 0, prompts * tokens, 0, columns);
     diti_tensor positions = diti_tensor_weight(graph, &pooler->positions, 0);
     diti_tensor rows = diti_tensor_new(graph, DITI_F32, prompts * (tokens + 1), columns, "pooler_rows"), mean, kv, q;
     diti_linear_desc joined = DITI_ZERO;
-    /* Where every score is 0, attention is the mean. */
-    mean = diti_hunyuandit_attend(graph, diti_tensor_view(graph, text, 0, prompts, 0, columns), text, prompts,
-                                  DITI_HUNYUANDIT_POOL_HEADS, head, 0.0f, "text_mean");
+    desc.batch = prompts;
+    desc.heads = DITI_HUNYUANDIT_POOL_HEADS;
+    desc.head_dim = columns / DITI_HUNYUANDIT_POOL_HEADS;
+    desc.name = "text_mean"; /* with scale 0 every score is 0, and attention is the mean */
+    mean = diti_hunyuandit_attend(graph, diti_tensor_view(graph, text, 0, prompts, 0, columns), text, &desc);
     mean = diti_add_rows(graph, mean, diti_tensor_view(graph, positions, 0, 1, 0, columns), 0, "text_mean");
     for (i = 0; i < prompts && !diti_graph_failed(graph); i++) {
         uint32_t first = i * (tokens + 1);
@@ -29665,11 +29912,12 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
                       diti_tensor_view(graph, rows, first + 1, tokens, 0, columns), "pooler_rows");
     }
     joined.name = "pooler_kv";
-    q = diti_layer_run(graph, mean, &pooler->q, DITI_ACTIVATION_NONE, 0, false, "pooler_q");
+    q = diti_layer_run(graph, mean, &pooler->q, DITI_ACTIVATION_NONE, "pooler_q");
     kv = diti_linear_joined(graph, rows, &pooler->kv, &joined);
-    q = diti_hunyuandit_attend(graph, q, kv, prompts, DITI_HUNYUANDIT_POOL_HEADS, head, 1.0f / sqrtf((float)head),
-                               "pooler");
-    return diti_layer_run(graph, q, &pooler->out, DITI_ACTIVATION_NONE, 0, true, "pooler_out");
+    desc.scale = 1.0f / sqrtf((float)desc.head_dim);
+    desc.name = "pooler";
+    q = diti_hunyuandit_attend(graph, q, kv, &desc);
+    return diti_layer_f32(graph, q, &pooler->out, DITI_ACTIVATION_NONE, 0, "pooler_out");
 }
 
 /* docs/models.md 3.5 step 4: pooled text, sizes and style, embedded: F32 [prompts, D]. */
@@ -29690,62 +29938,49 @@ static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_grap
     return diti_embed(graph, &model->extra, all, 0);
 }
 
-/* Heads of both attentions that are computed here. */
-static diti_stripe diti_hunyuandit_stripe(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
-                                          const diti_hunyuandit_block *block) {
-    const diti_weight *readers[2];
-    readers[0] = &block->self.out.weight;
-    readers[1] = &block->cross.out.weight;
-    return diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, 2);
-}
-
-/* LayerNorm of each head of q or k, then rotation where cosines is not 0; in place. */
-static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *graph, diti_tensor x,
-                                  const diti_layer *norm, diti_tensor cosines, diti_tensor sines, const char *name) {
+/* LayerNorm of each head of q or k, in place, then rotation where the pass has one. */
+static void diti_hunyuandit_heads(const diti_pass *p, diti_tensor x, const diti_layer *norm, const char *name) {
     diti_qkv_desc desc = DITI_ZERO;
-    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
-    desc.heads = columns / model->config.head_dim;
-    desc.head_dim = model->config.head_dim;
+    uint32_t columns = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, x)->columns;
+    uint32_t head_dim = diti_hunyuandit_of(p->model)->config.head_dim;
+    desc.heads = columns / head_dim;
+    desc.head_dim = head_dim;
     desc.norm = DITI_QKV_LAYER;
     desc.eps = 1e-6f;
     desc.weight = &norm->weight;
     desc.bias = &norm->bias;
-    desc.cosines = cosines;
-    desc.sines = sines;
-    desc.tokens = cosines && !diti_graph_failed(graph) ? diti_tensor_get(graph, cosines)->rows : 0;
+    desc.cosines = p->cosines;
+    desc.sines = p->sines;
+    desc.tokens = p->cosines && !diti_graph_failed(p->graph) ? diti_tensor_get(p->graph, p->cosines)->rows : 0;
     desc.name = name;
-    diti_qkv_post(graph, x, &desc);
+    diti_qkv_post(p->graph, x, &desc);
 }
 
 /* Keys, normed, and values of every block's cross attention. */
-static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
-                                         diti_tensor context, diti_hunyuandit_state *state) {
-    uint32_t i, end, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, context)->rows;
-    diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
-    for (; i < end && !diti_graph_failed(graph); i++) {
-        const diti_hunyuandit_block *block = &model->blocks[i];
-        diti_stripe heads;
-        diti_graph_scope(graph, "block", i);
-        heads = diti_hunyuandit_stripe(model, graph, denoise, block);
-        state->text[i] = diti_stripe_joined(graph, context, &block->text_kv, &heads, 2, "text_kv");
-        diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, state->text[i], 0, rows, 0, heads.count),
-                              &block->cross.norm_k, 0, 0, "text_k");
+static void diti_hunyuandit_project_text(diti_pass *p, diti_tensor context, diti_hunyuandit_state *state) {
+    const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
+    uint32_t i, end, rows = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, context)->rows;
+    diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end);
+    for (; i < end && !diti_graph_failed(p->graph); i++) {
+        const diti_hunyuandit_block *w = &model->blocks[i];
+        diti_tensor keys;
+        diti_pass_enter(p, i);
+        state->text[i] = diti_sublayer_joined(p, context, &w->text_kv, 2, &w->text, "text_kv");
+        keys = diti_tensor_view(p->graph, state->text[i], 0, rows, 0, diti_stripe_of(p, &w->text).count);
+        diti_hunyuandit_heads(p, keys, &w->cross.norm_k, "text_k");
     }
-    diti_graph_scope(graph, NULL, 0);
+    diti_graph_scope(p->graph, NULL, 0);
 }
 
-static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
+static void diti_hunyuandit_prepare(diti_pass *p) {
+    const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
     const diti_hunyuandit_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
     uint32_t patch = config->patch, tokens = denoise->height / patch * (denoise->width / patch), i, end;
     uint32_t prompts = denoise->text_batch;
-    diti_hunyuandit_state *state = (diti_hunyuandit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+    diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
     diti_tensor c;
-    if (!state) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
-        return;
-    }
-    denoise->family = state;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * prompts, 256, "timesteps");
     if (config->sized) state->sizes = diti_tensor_input(graph, DITI_F32, 6, 256, "sizes");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
@@ -29756,10 +29991,8 @@ static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_gr
     diti_axes_blocks(denoise->axes, config->blocks, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].shift);
     diti_adaln_add(&state->adaln, &model->norm_out);
-    state->adaln.group = denoise->axes ? &denoise->axes->tensor : NULL;
-    diti_adaln_prepare(graph, &state->adaln, c, prompts);
-    diti_hunyuandit_project_text(model, graph, denoise,
-                                 diti_hunyuandit_context(model, graph, denoise, state->text_rows), state);
+    diti_adaln_prepare(p, &state->adaln, c);
+    diti_hunyuandit_project_text(p, diti_hunyuandit_context(model, graph, denoise, state->text_rows), state);
 }
 
 static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, diti_plan *plan,
@@ -29772,12 +30005,12 @@ static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, 
     dit_result result;
     diti_hunyuandit_fit(patch, denoise->height / patch, denoise->width / patch, &y, &x);
     count = (size_t)y.count * x.count * (model->config.head_dim / 2);
-    tables = (float *)diti_alloc_array(&model->base.env, 2 * count, sizeof *tables);
+    tables = (float *)diti_alloc_array(&model->base.component.env, 2 * count, sizeof *tables);
     if (!tables) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position tables");
     diti_hunyuandit_turn(&model->config, &y, &x, tables, tables + count);
     result = diti_plan_write(plan, state->cosines, tables, count * sizeof *tables, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, tables + count, count * sizeof *tables, err);
-    diti_free(&model->base.env, tables);
+    diti_free(&model->base.component.env, tables);
     return result;
 }
 
@@ -29792,7 +30025,7 @@ static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, 
                                                   const diti_denoise *denoise, diti_tensor text_rows, dit_error *err) {
     const diti_hunyuandit_config *config = &model->config;
     uint32_t prompts = denoise->text_batch, texts = diti_hunyuandit_texts(config), i;
-    uint32_t *rows = (uint32_t *)diti_alloc_array(&model->base.env, (size_t)prompts * texts, sizeof *rows);
+    uint32_t *rows = (uint32_t *)diti_alloc_array(&model->base.component.env, (size_t)prompts * texts, sizeof *rows);
     dit_result result;
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text's rows");
     for (i = 0; i < prompts; i++) {
@@ -29804,7 +30037,7 @@ static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, 
                                   texts + prompts * config->text_tokens + i * config->text2_tokens);
     }
     result = diti_plan_write(plan, text_rows, rows, (size_t)prompts * texts * sizeof *rows, err);
-    diti_free(&model->base.env, rows);
+    diti_free(&model->base.component.env, rows);
     return result;
 }
 
@@ -29812,110 +30045,80 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
                                                const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
     const diti_hunyuandit_state *state = (const diti_hunyuandit_state *)denoise->family;
-    uint32_t prompts = denoise->text_batch;
+    /* Height and width of the original and of the target, top and left of the crop: the original is the training's. */
+    float sizes[6] = {1024, 1024, 0, 0, 0, 0};
     dit_result result = diti_hunyuandit_write_positions(model, plan, denoise, state, err);
     if (result == DIT_OK) {
         result = diti_hunyuandit_write_text_rows(model, plan, denoise, state->text_rows, err);
     }
     if (result == DIT_OK) {
-        result =
-            diti_adaln_write(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, prompts, 0, err);
+        result = diti_adaln_write(plan, state->sinusoids, denoise, timesteps, 0, err);
     }
     if (result != DIT_OK || !state->sizes) return result;
-    return diti_write_sinusoids(&transformer->env, plan, state->sizes, denoise->sizes, 6, 0, err);
+    sizes[2] = (float)denoise->pixels[0];
+    sizes[3] = (float)denoise->pixels[1];
+    return diti_write_sinusoids(plan, state->sizes, denoise->micro ? denoise->micro : sizes, 6, 0, err);
 }
 
 /* ---- one evaluation ---- */
 
-static diti_hunyuandit_state *diti_hunyuandit_at(const diti_denoise *denoise) {
-    return (diti_hunyuandit_state *)denoise->family;
+static void diti_hunyuandit_begin(diti_pass *p) {
+    diti_hunyuandit_state *state = diti_hunyuandit_at(p->denoise);
+    state->here_cosines = diti_stretch_table(p, state->cosines, "cosines");
+    state->here_sines = diti_stretch_table(p, state->sines, "sines");
+    diti_adaln_select(p, &state->adaln);
 }
 
-static void diti_hunyuandit_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
-    diti_hunyuandit_step *step = &state->step;
-    uint32_t copies = denoise->copies - denoise->first_copy;
-    (void)transformer;
-    step->batch = copies * denoise->batch;
-    step->prompts = denoise->text_batch / denoise->copies * copies;
-    step->rows_per_prompt = step->batch / step->prompts * denoise->stretch.rows;
-    step->cosines = diti_stretch_table(graph, denoise, state->cosines, "cosines");
-    step->sines = diti_stretch_table(graph, denoise, state->sines, "sines");
-    if (!denoise->again) diti_adaln_select(graph, &state->adaln, denoise->step);
+static diti_tensor diti_hunyuandit_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_hunyuandit_of(p->model)->patch, 0);
 }
 
-static diti_tensor diti_hunyuandit_embed(const diti_transformer *transformer, diti_graph *graph,
-                                         diti_denoise *denoise) {
-    const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
-    return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch, 0);
-}
-
-/* Rows of the step's prompts, of a tensor that has them for all. */
-static diti_tensor diti_hunyuandit_last(diti_graph *graph, const diti_hunyuandit_state *state, diti_tensor all) {
-    uint32_t prompts = state->adaln.items, own = state->step.prompts, rows, columns;
-    if (diti_graph_failed(graph) || prompts == own) return all;
-    rows = diti_tensor_get(graph, all)->rows / prompts;
-    columns = diti_tensor_get(graph, all)->columns;
-    return diti_tensor_view(graph, all, (prompts - own) * rows, own * rows, 0, columns);
-}
-
-/* LN(x) * weight + bias (norm NULL: none), times 1 + scale, plus shift (0: none). */
-static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit_state *state, diti_tensor x,
-                                        const diti_layer *norm, diti_tensor scale, diti_tensor shift,
-                                        const diti_weight *reader, const char *name) {
+/* LN(x) * weight + bias, plus shift (0: none). */
+static diti_tensor diti_hunyuandit_norm(const diti_pass *p, diti_tensor x, const diti_layer *norm, diti_tensor shift,
+                                        const diti_sublayer *sublayer) {
     diti_norm_desc desc = DITI_ZERO;
-    desc.eps = 1e-6f;
-    desc.weight = norm ? &norm->weight : NULL;
-    desc.bias = norm ? &norm->bias : NULL;
-    desc.scale = scale;
+    desc.weight = &norm->weight;
+    desc.bias = &norm->bias;
     desc.shift = shift;
-    desc.rows_per_group = state->step.rows_per_prompt;
-    desc.reader = reader;
-    desc.name = name;
-    return diti_norm(graph, x, &desc);
+    desc.rows_per_group = p->items / p->prompts * p->image;
+    return diti_sublayer_norm(p, x, &desc, sublayer);
 }
 
-static diti_tensor diti_hunyuandit_self_attention(const diti_hunyuandit *model, diti_graph *graph,
-                                                  const diti_denoise *denoise, const diti_hunyuandit_block *block,
-                                                  const diti_stripe *heads, diti_tensor h) {
-    const diti_hunyuandit_step *step = &diti_hunyuandit_at(denoise)->step;
-    uint32_t width = heads->count, rows = step->batch * denoise->stretch.rows;
-    diti_attend_desc desc = DITI_ZERO;
-    h = diti_stripe_joined(graph, h, &block->qkv, heads, 3, "qkv");
-    diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, 0, width), &block->self.norm_q,
-                          step->cosines, step->sines, "q");
-    diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, width, width), &block->self.norm_k,
-                          step->cosines, step->sines, "k");
-    desc.items = step->batch;
-    desc.heads = width / model->config.head_dim;
-    desc.head_dim = model->config.head_dim;
-    desc.int8 = model->int8_attention;
-    return diti_attend(graph, denoise, &desc, h);
+/* Attention whose heads were normed and rotated here. */
+static diti_tensor diti_hunyuandit_self_attention(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor h) {
+    uint32_t width = diti_stripe_of(p, &w->attention).count, rows = p->items * p->image;
+    diti_pass done = *p;
+    done.cosines = done.sines = 0;
+    h = diti_sublayer_in(p, h, &w->attention, 0);
+    diti_hunyuandit_heads(p, diti_tensor_view(p->graph, h, 0, rows, 0, width), &w->self.norm_q, "q");
+    diti_hunyuandit_heads(p, diti_tensor_view(p->graph, h, 0, rows, width, width), &w->self.norm_k, "k");
+    return diti_sublayer_attend(&done, h, &w->attention, 0);
 }
 
-/* Images that share a prompt are queries of one attention. Of text, only k is normed and nothing rotated. */
-static diti_tensor diti_hunyuandit_text_attention(const diti_hunyuandit *model, diti_graph *graph,
-                                                  const diti_hunyuandit_state *state,
-                                                  const diti_hunyuandit_block *block, const diti_stripe *heads,
-                                                  diti_tensor h, diti_tensor text) {
-    const diti_hunyuandit_config *config = &model->config;
-    diti_tensor q = diti_stripe_run(graph, h, &block->text_q, heads, DITI_ACTIVATION_NONE, 0, "text_q");
-    diti_hunyuandit_heads(model, graph, q, &block->cross.norm_q, state->step.cosines, state->step.sines, "text_q");
-    text = diti_hunyuandit_last(graph, state, text);
-    return diti_hunyuandit_attend(graph, q, text, state->step.prompts, heads->count / config->head_dim,
-                                  config->head_dim, 1.0f / sqrtf((float)config->head_dim), "text_attention");
+/* Pictures that share a prompt are queries of one attention. Only k of the text is normed, and nothing of it rotated.
+ */
+static diti_tensor diti_hunyuandit_text_attention(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor h) {
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor q = diti_sublayer_in(p, h, &w->text, 0);
+    diti_hunyuandit_heads(p, q, &w->cross.norm_q, "text_q");
+    desc.batch = p->prompts;
+    desc.head_dim = w->text.head_dim;
+    desc.heads = diti_stripe_of(p, &w->text).count / desc.head_dim;
+    desc.scale = 1.0f / sqrtf((float)desc.head_dim);
+    desc.name = "text_attention";
+    return diti_hunyuandit_attend(p->graph, q, diti_pass_last(p, diti_hunyuandit_at(p->denoise)->text[p->index]),
+                                  &desc);
 }
 
-/* skip_linear(LN(x, skip)): the new residual stream, F32 [batch * rows, D]. */
-static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_denoise *denoise,
-                                        const diti_hunyuandit_block *block, diti_tensor x, diti_tensor skip) {
-    const diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
-    uint32_t width = block->skip.weight.rows, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
-    diti_tensor both = diti_tensor_new(graph, DITI_F32, rows, 2 * width, "skip");
-    diti_add_rows(graph, x, 0, diti_tensor_view(graph, both, 0, rows, 0, width), "skip");
-    diti_add_rows(graph, skip, 0, diti_tensor_view(graph, both, 0, rows, width, width), "skip");
-    both = diti_hunyuandit_norm(graph, state, both, &block->skip_norm, 0, 0, &block->skip.weight, "skip_norm");
-    return diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, both, &block->skip, 0, "residual");
+/* skip_linear(LN(x, skip)): the new residual stream, F32 [items * rows, D]. */
+static diti_tensor diti_hunyuandit_join(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor x,
+                                        diti_tensor skip) {
+    uint32_t width = p->width, rows = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, x)->rows;
+    diti_tensor both = diti_tensor_new(p->graph, DITI_F32, rows, 2 * width, "skip");
+    diti_add_rows(p->graph, x, 0, diti_tensor_view(p->graph, both, 0, rows, 0, width), "skip");
+    diti_add_rows(p->graph, skip, 0, diti_tensor_view(p->graph, both, 0, rows, width, width), "skip");
+    both = diti_hunyuandit_norm(p, both, &w->skip_norm, 0, &w->join);
+    return diti_layer_spread(p->graph, diti_pass_tensor(p), both, &w->skip, 0, "residual");
 }
 
 /* A copy of x, which later blocks change; in the format of activations, since there are many. */
@@ -29925,64 +30128,71 @@ static diti_tensor diti_hunyuandit_keep(diti_graph *graph, diti_tensor x) {
     return diti_elementwise(graph, x, &copy);
 }
 
-/* docs/models.md 3.5 step 5: x F32 [batch * rows, D] is changed in place, or replaced where a skip joins it. */
-static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer, diti_graph *graph,
-                                             diti_denoise *denoise, uint32_t index, diti_tensor x) {
-    const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
-    const diti_hunyuandit_config *config = &model->config;
-    const diti_hunyuandit_block *block = &model->blocks[index];
-    diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
-    const diti_weight *feed_reader = &block->ff_out.weight;
-    diti_stripe heads, feed;
-    diti_tensor shift, h;
-    diti_graph_scope(graph, "block", index);
-    heads = diti_hunyuandit_stripe(model, graph, denoise, block);
-    feed = diti_stripe_feed(graph, denoise, &feed_reader, 1, block->ff_in.weight.rows);
-    shift = diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, index));
-    if (diti_hunyuandit_takes_skip(config, index))
-        x = diti_hunyuandit_join(graph, denoise, block, x, diti_skip_take(graph, denoise, config->blocks - 1 - index));
-    h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift,
-                             diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)), "norm1");
-    h = diti_hunyuandit_self_attention(model, graph, denoise, block, &heads, h);
-    diti_layer_add(graph, denoise, x, h, &block->self.out, &heads, 0, 0, "attention_out");
-    h = diti_hunyuandit_norm(graph, state, x, &block->norm2, 0, 0, diti_stripe_reader(&heads, &block->text_q.weight),
-                             "norm2");
-    h = diti_hunyuandit_text_attention(model, graph, state, block, &heads, h, state->text[index]);
-    diti_layer_add(graph, denoise, x, h, &block->cross.out, &heads, 0, 0, "text_out");
-    h = diti_hunyuandit_norm(graph, state, x, &block->norm3, 0, 0, diti_stripe_reader(&feed, &block->ff_in.weight),
-                             "norm3");
-    h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
-    diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed, 0, 0, "ff_out");
-    if (diti_hunyuandit_leaves_skip(config, index))
-        diti_skip_leave(graph, denoise, config->blocks, index, diti_hunyuandit_keep(graph, x));
+/* HunYuanDiTBlock.forward, docs/models.md 3.5 step 5: x F32 [items * rows, D] is changed in place, or replaced where a
+   skip joins it. Nothing is gated. */
+static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
+    const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
+    const diti_hunyuandit_block *w = &model->blocks[p->index];
+    const diti_hunyuandit_state *state = diti_hunyuandit_at(p->denoise);
+    diti_tensor shift = diti_pass_last(p, diti_adaln_get(p->graph, &state->adaln, p->index)), h;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    if (diti_hunyuandit_takes_skip(&model->config, p->index)) x = diti_hunyuandit_join(p, w, x, diti_skip_take(p));
+    h = diti_hunyuandit_norm(p, x, &w->norm1, shift, &w->attention);
+    diti_sublayer_add(p, x, DITI_NO_GATE, &w->attention, diti_hunyuandit_self_attention(p, w, h));
+    h = diti_hunyuandit_norm(p, x, &w->norm2, 0, &w->text);
+    diti_sublayer_add(p, x, DITI_NO_GATE, &w->text, diti_hunyuandit_text_attention(p, w, h));
+    h = diti_hunyuandit_norm(p, x, &w->norm3, 0, &w->feed);
+    diti_sublayer_add(p, x, DITI_NO_GATE, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+    if (diti_hunyuandit_leaves_skip(&model->config, p->index)) diti_skip_leave(p, diti_hunyuandit_keep(p->graph, x));
     return x;
 }
 
-static diti_tensor diti_hunyuandit_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                         diti_tensor x) {
-    const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
-    const diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
-    uint32_t width = model->config.width, prompts = state->step.prompts;
-    diti_tensor rows = diti_hunyuandit_last(graph, state, diti_adaln_last(graph, &state->adaln));
-    diti_tensor first = diti_tensor_view(graph, rows, 0, prompts, 0, width),
-                second = diti_tensor_view(graph, rows, 0, prompts, width, width);
+/* The original's last layer has the shift's rows first, diffusers' the scale's. */
+static diti_tensor diti_hunyuandit_final(diti_pass *p, diti_tensor x) {
+    const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
+    const diti_sublayer *last = &model->last;
     bool original = model->config.original;
-    diti_tensor h = diti_hunyuandit_norm(graph, state, x, NULL, original ? second : first, original ? first : second,
-                                         &model->proj_out.weight, "norm_out");
-    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_hunyuandit_at(p->denoise)->adaln));
+    x = diti_modulate(p, x, original ? DITI_SHIFT : DITI_SCALE, original ? DITI_SCALE : DITI_SHIFT, last);
+    return diti_output(p, x, last);
 }
 
+/* ---- where parts of such models are ---- */
+
+#define DITI_HUNYUANDIT_REPOSITORY "Tencent-Hunyuan/HunyuanDiT-v1.2-Diffusers"
+static const diti_place diti_hunyuandit_places[] = {
+    {"", DIT_ROLE_TEXT_1, DITI_HUNYUANDIT_REPOSITORY ": text_encoder/"},
+    {"", DIT_ROLE_TEXT_2, DITI_HUNYUANDIT_REPOSITORY ": text_encoder_2/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_HUNYUANDIT_REPOSITORY ": tokenizer/"},
+    {"", DIT_ROLE_TOKENIZER_2, DITI_HUNYUANDIT_REPOSITORY ": tokenizer_2/"},
+    {"", DIT_ROLE_VAE, DITI_HUNYUANDIT_REPOSITORY ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_HUNYUANDIT_REPOSITORY ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
 DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
-    static const diti_family family = {"hunyuandit",
-                                       diti_hunyuandit_recognise,
-                                       diti_hunyuandit_load,
-                                       diti_hunyuandit_destroy,
-                                       diti_hunyuandit_prepare,
-                                       diti_hunyuandit_begin,
-                                       diti_hunyuandit_embed,
-                                       diti_hunyuandit_run_block,
-                                       diti_hunyuandit_final,
-                                       diti_hunyuandit_write_inputs};
+    static const diti_family family = {
+        "hunyuandit",
+        "HunyuanDiT",
+        {"HunyuanDiT2DModel",
+         NULL,
+         {"text_embedding_padding", "blocks.0.attn2.norm_q.weight", NULL, NULL},
+         {"mlp_t5.0.weight", "blocks.0.default_modulation.1.weight", NULL, NULL},
+         NULL},
+        {"transformer", "transformer", sizeof(diti_hunyuandit), diti_hunyuandit_read, diti_hunyuandit_load, NULL},
+        diti_hunyuandit_names,
+        {4, 0.13025f, 0, false},
+        NULL,
+        {"BERT", "mT5", NULL},
+        diti_hunyuandit_places,
+        sizeof(diti_hunyuandit_state),
+        diti_hunyuandit_prepare,
+        diti_hunyuandit_begin,
+        diti_hunyuandit_embed,
+        diti_hunyuandit_run_block,
+        diti_hunyuandit_final,
+        diti_hunyuandit_write_inputs};
     return &family;
 }
 
@@ -29991,9 +30201,11 @@ DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
 #ifndef DIT_NO_FLUX
 
 /* ==== src/model/flux.c ==== */
+/* FLUX.1: docs/models.md 3.4. Originals: https://github.com/black-forest-labs/flux/blob/main/src/flux/model.py and
+   https://github.com/black-forest-labs/flux/blob/main/src/flux/modules/layers.py
 
-/* FLUX.1 (docs/models.md 3.4): double blocks, in which text and image have weights of their own and attend each other,
-   then single blocks, in which they share all weights, and attention and feed-forward are one layer's input. */
+   In double blocks text and image have weights of their own and attend each other; in single blocks, which follow, they
+   share all weights, and attention and feed-forward are one layer's input. */
 
 #define DITI_FLUX_MAX_BLOCKS 256u /* of both kinds */
 #define DITI_FLUX_AXES 3u
@@ -30046,15 +30258,11 @@ static const char *const diti_flux_single_keys[][2] = {
     {"proj_out", "linear2"},
 };
 
-static const char *diti_flux_original_name(void *user, const char *name, char *out, size_t size) {
-    const char *stored = diti_rename_block("transformer_blocks.", "double_blocks.", diti_flux_double_keys,
-                                           DITI_COUNT(diti_flux_double_keys), name, out, size);
-    (void)user;
-    if (!stored)
-        stored = diti_rename_block("single_transformer_blocks.", "single_blocks.", diti_flux_single_keys,
-                                   DITI_COUNT(diti_flux_single_keys), name, out, size);
-    return stored ? stored : diti_rename(diti_flux_keys, DITI_COUNT(diti_flux_keys), name, out, size);
-}
+static const diti_key_table diti_flux_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_flux_double_keys, DITI_COUNT(diti_flux_double_keys)},
+    {"single_transformer_blocks.", "single_blocks.", diti_flux_single_keys, DITI_COUNT(diti_flux_single_keys)},
+    {NULL, NULL, diti_flux_keys, DITI_COUNT(diti_flux_keys)},
+};
 
 /* ---- weights ---- */
 
@@ -30065,6 +30273,7 @@ typedef struct diti_flux_double {
     diti_pair out;               /* [D, D] */
     diti_pair ff_in;             /* [4D, D] */
     diti_pair ff_out;            /* [D, 4D] */
+    diti_sublayer attention, feed;
 } diti_flux_double;
 
 typedef struct diti_flux_single {
@@ -30073,6 +30282,7 @@ typedef struct diti_flux_single {
     diti_layer ff_in;      /* [4D, D] */
     diti_weight norms;     /* F32 [2, head_dim]: q, k */
     diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
+    diti_sublayer attention, feed;
 } diti_flux_single;
 
 typedef struct diti_flux {
@@ -30084,29 +30294,11 @@ typedef struct diti_flux {
     diti_flux_single *singles;
     diti_joined final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;          /* [4 * channels, D] */
-    bool int8_attention;
+    diti_sublayer last;
 } diti_flux;
 
 static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
     return (const diti_flux *)(const void *)transformer;
-}
-
-static bool diti_flux_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "img_in.weight") &&
-           diti_model_find(checkpoint, prefix, "double_blocks.0.img_mod.lin.weight") &&
-           diti_model_find(checkpoint, prefix, "single_blocks.0.linear1.weight");
-}
-
-static bool diti_flux_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "x_embedder.weight") &&
-           diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight") &&
-           diti_model_find(checkpoint, prefix, "single_transformer_blocks.0.proj_mlp.weight");
-}
-
-static bool diti_flux_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    if (name[0]) return diti_equal(name, "FluxTransformer2DModel");
-    return diti_flux_is_original(checkpoint, prefix) || diti_flux_is_diffusers(checkpoint, prefix);
 }
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
@@ -30159,18 +30351,21 @@ static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_con
     return DIT_OK;
 }
 
-static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *json, diti_flux_config *config,
-                                        dit_error *err) {
+static dit_result diti_flux_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                 dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_flux_config, width), "x_embedder.weight", 0},
+        {offsetof(diti_flux_config, text), "context_embedder.weight", 1},
+        {offsetof(diti_flux_config, pooled), "time_text_embed.text_embedder.linear_1.weight", 1},
+        {offsetof(diti_flux_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_flux_config *config = &((diti_flux *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     dit_result result;
-    config->width = diti_loader_dimension(loader, "x_embedder.weight", 0);
-    config->text = diti_loader_dimension(loader, "context_embedder.weight", 1);
-    config->pooled = diti_loader_dimension(loader, "time_text_embed.text_embedder.linear_1.weight", 1);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
-    config->head_dim = diti_loader_dimension(loader, "transformer_blocks.0.attn.norm_q.weight", 0);
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
     config->channels = in / 4;
     result = diti_flux_check(loader, config, in, out, err);
@@ -30193,22 +30388,35 @@ static void diti_flux_load_double(diti_loader *loader, diti_flux_double *block, 
                                   uint32_t index) {
     static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
                                         "attn.norm_k.weight"};
-    static const char *const text[] = {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"};
-    static const char *const image[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    static const char *const fused_text[] = {"attn.added_qkv"}, *const fused_image[] = {"attn.qkv"};
-    static const char *const text_norm[] = {"norm1_context.linear"}, *const image_norm[] = {"norm1.linear"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const diti_fused modulation[DITI_JOINT_STREAMS] = {
+        {"norm1_context.linear", {"norm1_context.linear", NULL, NULL}, 1},
+        {"norm1.linear", {"norm1.linear", NULL, NULL}, 1}};
     uint32_t width = config->width;
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_joined_pair(loader, &block->modulation, text_norm, image_norm, 1, 6 * width, width);
-    if (loader->rename)
-        diti_load_joined_pair(loader, &block->qkv, fused_text, fused_image, 1, 3 * width, width);
-    else
-        diti_load_joined_pair(loader, &block->qkv, text, image, 3, width, width);
+    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
     diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
     diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
     diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
     diti_load_pair(loader, &block->ff_out, width, 4 * width, "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
+    block->attention =
+        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+}
+
+/* Attention and feed-forward read one norm, and stand side by side in what the last layer reads. */
+static void diti_flux_pair_single(diti_flux_single *block, const diti_flux_config *config) {
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
+    block->attention.beside = &block->feed;
+    block->attention.norm_name = "norm";
+    block->attention.out_name = "out";
 }
 
 static void diti_flux_load_single(diti_loader *loader, diti_flux_single *block, const diti_flux_config *config,
@@ -30230,6 +30438,7 @@ static void diti_flux_load_single(diti_loader *loader, diti_flux_single *block, 
     diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
     diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
     diti_loader_scope(loader, "%s", "");
+    diti_flux_pair_single(block, config);
 }
 
 static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
@@ -30245,12 +30454,12 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     for (i = 0; i < config->singles; i++) diti_flux_load_single(loader, &model->singles[i], config, i);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->family = "flux";
     traits->variant = config->guided ? "dev" : "schnell";
     traits->layers = config->doubles + config->singles;
     traits->single_layers = config->singles;
@@ -30276,122 +30485,53 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->joint = traits->planar = true;
 }
 
-static void diti_flux_destroy(diti_transformer *transformer) {
-    diti_flux *model = (diti_flux *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->doubles);
-    diti_free(&env, model->singles);
-    diti_free(&env, model);
-}
-
-static dit_result diti_flux_fill(diti_flux *model, diti_loader *loader, dit_error *err) {
-    const diti_env *env = &model->base.env;
-    model->doubles = (diti_flux_double *)diti_alloc_array(env, model->config.doubles, sizeof *model->doubles);
-    model->singles = (diti_flux_single *)diti_alloc_array(env, model->config.singles, sizeof *model->singles);
-    if (!model->doubles || !model->singles)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+static void diti_flux_load(diti_component *component, diti_loader *loader) {
+    diti_flux *model = (diti_flux *)(void *)component;
+    const diti_flux_config *config = &model->config;
+    model->doubles =
+        (diti_flux_double *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+    model->singles =
+        (diti_flux_single *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+    if (!model->doubles || !model->singles) return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_flux_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                 const diti_checkpoint *checkpoint, const char *prefix,
-                                 const diti_load_options *options, diti_transformer **out, dit_error *err) {
-    diti_flux_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_flux *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    if (!diti_flux_is_diffusers(checkpoint, prefix)) loader.rename = diti_flux_original_name;
-    result = diti_flux_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_flux *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_flux_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->int8_attention = options && options->int8_attention;
-    result = diti_flux_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_flux_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_flux_step { /* what an evaluation has besides */
-    diti_joint joint;
-    diti_tensor cosines, sines;               /* of the rows at hand */
-    diti_tensor active;                       /* F32 [prompts, D], where tables are not kept */
-    diti_tensor tables[DITI_FLUX_MAX_BLOCKS]; /* F32 [prompts, 12D or 3D], where they are */
-} diti_flux_step;
-
-typedef struct diti_flux_state {              /* what prepare leaves for the steps */
-    diti_flux_step step;                      /* the one at hand */
-    diti_tensor sinusoids, guidance;          /* inputs F32 [steps, 256], [1, 256] */
-    diti_tensor cosines, sines;               /* inputs F32 [text + image tokens, head_dim / 2] */
-    diti_tensor text;                         /* F32 [prompts * text tokens, D] */
-    diti_tensor active;                       /* F32 [steps, prompts * D]: what modulations are linear in */
-    bool kept;                                /* those of all steps are, below; else they are made in each step */
-    diti_tensor final_table;                  /* F32 [steps, prompts * 2D] */
-    diti_tensor tables[DITI_FLUX_MAX_BLOCKS]; /* F32 [steps, prompts * 12D], of single blocks 3D */
+typedef struct diti_flux_state {          /* what prepare leaves for the steps */
+    diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* of the rows at hand */
+    diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+    diti_joint_modulation modulation;
 } diti_flux_state;
 
-static diti_tensor diti_flux_final_modulation(const diti_flux *model, diti_graph *graph, diti_tensor active) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.out_f32 = true;
-    desc.name = "final_modulation";
-    return diti_linear_joined(graph, active, &model->final_modulation, &desc);
+static diti_flux_state *diti_flux_at(const diti_denoise *denoise) { return (diti_flux_state *)denoise->family; }
+
+/* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
+static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_flux *model = diti_flux_of(p->model);
+    uint32_t doubles = model->config.doubles;
+    diti_linear_desc last = DITI_ZERO;
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    if (index == doubles + model->config.singles)
+        return diti_linear_joined(p->graph, active, &model->final_modulation, &last);
+    if (index < doubles) return diti_joint_modulate(p, active, &model->doubles[index].modulation, 6);
+    return diti_layer_spread(p->graph, diti_pass_tensor(p), active, &model->singles[index - doubles].modulation, 0,
+                             "block_modulation");
 }
 
-/* Of block `index`, the single ones counted behind the double ones, for each row of active (F32 [rows, D]). */
-static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
-                                              diti_tensor active, uint32_t index) {
-    if (index < model->config.doubles)
-        return diti_joint_modulate(graph, denoise, active, &model->doubles[index].modulation, 6);
-    index -= model->config.doubles;
-    return diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active,
-                             &model->singles[index].modulation, 0, "block_modulation");
-}
-
-/* All modulations of all steps, where that is not too much to keep. */
-static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
-                                  diti_flux_state *state) {
+static void diti_flux_prepare(diti_pass *p) {
+    const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_config *config = &model->config;
-    uint32_t steps = denoise->steps, prompts = denoise->text_batch;
-    uint32_t i, end, rows = steps * prompts, width = config->width;
-    uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * width;
-    diti_tensor active = diti_tensor_reshape(graph, state->active, rows, width), table;
-    state->kept = rows * columns * sizeof(float) <= DITI_MODULATION_BYTES;
-    if (!state->kept) return;
-    diti_axes_blocks(denoise->axes, config->doubles + config->singles, &i, &end);
-    for (; i < end; i++) {
-        diti_graph_scope(graph, "block", i);
-        table = diti_flux_block_modulation(model, graph, denoise, active, i);
-        state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * (i < config->doubles ? 12 : 3) * width);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    table = diti_flux_final_modulation(model, graph, active);
-    state->final_table = diti_tensor_reshape(graph, table, steps, prompts * 2 * width);
-}
-
-static void diti_flux_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_flux *model = diti_flux_of(transformer);
-    const diti_flux_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
     uint32_t tokens = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
+    uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
-    diti_flux_state *state = (diti_flux_state *)diti_alloc_zero(&transformer->env, sizeof *state);
-    if (!state) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
-        return;
-    }
-    denoise->family = state;
+    diti_flux_state *state = diti_flux_at(denoise);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
@@ -30401,10 +30541,10 @@ static void diti_flux_prepare(const diti_transformer *transformer, diti_graph *g
         pooled = diti_add_rows(graph, pooled, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
     }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->active = diti_joint_condition(graph, time, pooled);
-    diti_flux_keep_tables(model, graph, denoise, state);
+    state->modulation.active = diti_joint_condition(graph, time, pooled);
+    diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
-    state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
 }
 
 /* Angles of a token at (0, y, x), those of all axes in a row; base 10000, in float64 as diffusers has it. */
@@ -30425,7 +30565,8 @@ static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *p
     uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
     uint32_t tokens = denoise->text_tokens + denoise->height / 2 * columns, position[DITI_FLUX_AXES] = {0, 0, 0};
     size_t count = (size_t)tokens * half;
-    float *cosines = (float *)diti_alloc_array(&model->base.env, count, 2 * sizeof(float)), *sines = cosines + count;
+    float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
+          *sines = cosines + count;
     dit_result result;
     if (!cosines) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the rotations");
     for (token = 0; token < tokens; token++) {
@@ -30436,7 +30577,7 @@ static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *p
     }
     result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
-    diti_free(&model->base.env, cosines);
+    diti_free(&model->base.component.env, cosines);
     return result;
 }
 
@@ -30446,166 +30587,101 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     const diti_flux_state *state = (const diti_flux_state *)denoise->family;
     float guidance = denoise->guidance * 1000.0f;
     dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
-    if (result == DIT_OK)
-        result = diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
     if (result != DIT_OK || !state->guidance) return result;
-    return diti_write_sinusoids(&transformer->env, plan, state->guidance, &guidance, 1, 0, err);
+    return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
 }
 
 /* ---- one evaluation ---- */
 
-static diti_flux_state *diti_flux_at(const diti_denoise *denoise) { return (diti_flux_state *)denoise->family; }
-
-static void diti_flux_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_flux *model = diti_flux_of(transformer);
-    diti_flux_state *state = diti_flux_at(denoise);
-    diti_flux_step *step = &state->step;
-    uint32_t i, end;
-    diti_joint_begin(&step->joint, denoise, model->config.width, 1e-6f);
-    step->cosines = diti_stretch_table(graph, denoise, state->cosines, "cosines");
-    step->sines = diti_stretch_table(graph, denoise, state->sines, "sines");
-    if (denoise->again) return;
-    if (!state->kept)
-        step->active = diti_joint_select(graph, &step->joint, denoise, state->active, "select_conditioning");
-    diti_axes_blocks(denoise->axes, model->config.doubles + model->config.singles, &i, &end);
-    for (; i < end && state->kept; i++)
-        step->tables[i] = diti_joint_select(graph, &step->joint, denoise, state->tables[i], "select_modulation");
+static void diti_flux_begin(diti_pass *p) {
+    diti_flux_state *state = diti_flux_at(p->denoise);
+    state->here_cosines = diti_stretch_table(p, state->cosines, "cosines");
+    state->here_sines = diti_stretch_table(p, state->sines, "sines");
+    diti_joint_begin(p, &state->modulation);
 }
 
-static diti_tensor diti_flux_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_flux *model = diti_flux_of(transformer);
-    const diti_flux_state *state = diti_flux_at(denoise);
-    return diti_joint_embed(graph, &state->step.joint, denoise, state->text, &model->patch, model->config.channels, 2,
-                            0);
+static diti_tensor diti_flux_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_flux_at(p->denoise)->text, &diti_flux_of(p->model)->patch, 0);
 }
 
-/* This step's modulation of a block. */
-static void diti_flux_modulation(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
-                                 diti_modulation *out) {
-    const diti_flux_state *state = diti_flux_at(denoise);
-    out->rows = state->step.tables[index];
-    out->chunks = index < model->config.doubles ? 6 : 3;
-    if (!state->kept) out->rows = diti_flux_block_modulation(model, graph, denoise, state->step.active, index);
+/* DoubleStreamBlock.forward, docs/models.md 3.4 step 4; x F32 [items * (text + image), D] is changed in place. */
+static void diti_flux_run_double(const diti_pass *p, const diti_flux_double *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
 }
 
-static void diti_flux_heads(const diti_flux *model, const diti_flux_step *step, const diti_stripe *stripe,
-                            const diti_weight *norms, bool apart, diti_heads *out) {
-    out->count = stripe->count / model->config.head_dim;
-    out->dim = model->config.head_dim;
-    out->text = true;
-    out->apart = apart;
-    out->weights = norms;
-    out->cosines = step->cosines;
-    out->sines = step->sines;
-    out->int8 = model->int8_attention;
+/* SingleStreamBlock.forward, docs/models.md 3.4 step 5: x + gate * out(attention(h), gelu(ff_in(h))). */
+static void diti_flux_run_single(const diti_pass *p, const diti_flux_single *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
+    both = diti_sublayer_beside(p, &w->attention, parts);
+    diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, parts[0]);
+    diti_sublayer_in(p, h, &w->feed, parts[1]);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
 }
 
-/* docs/models.md 3.4 step 4; x F32 [items * (text + image), D] is changed in place. */
-static void diti_flux_run_double(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
-                                 diti_tensor x) {
-    const diti_flux_double *block = &model->doubles[index];
-    const diti_flux_state *state = diti_flux_at(denoise);
-    const diti_joint *joint = &state->step.joint;
-    const diti_weight *readers[DITI_JOINT_STREAMS];
-    diti_stripe stripe;
-    diti_modulation m;
-    diti_heads heads;
-    diti_tensor h;
-    uint32_t i;
-    diti_graph_scope(graph, "block", index);
-    diti_flux_modulation(model, graph, denoise, index, &m);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->out.streams[i].weight;
-    stripe = diti_stripe_make(graph, denoise, joint->width, model->config.head_dim, readers, 2);
-    diti_flux_heads(model, &state->step, &stripe, &block->norms, true, &heads);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++)
-        readers[i] = diti_stripe_reader(&stripe, diti_joined_reader(&block->qkv.streams[i]));
-    h = diti_joint_norm(graph, joint, x, &m, 0, readers, "norm1");
-    h = diti_joint_qkv(graph, joint, h, &block->qkv, &stripe);
-    h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
-    diti_joint_add(graph, joint, denoise, x, h, &block->out, &stripe, &m, 2, "attention_out");
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_out.streams[i].weight;
-    stripe = diti_stripe_feed(graph, denoise, readers, 2, block->ff_in.streams[DITI_JOINT_IMAGE].weight.rows);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_stripe_reader(&stripe, &block->ff_in.streams[i].weight);
-    h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
-    h = diti_joint_layer(graph, joint, h, &block->ff_in, &stripe, DITI_ACTIVATION_GELU_TANH, "ff_in");
-    diti_joint_add(graph, joint, denoise, x, h, &block->ff_out, &stripe, &m, 5, "ff_out");
-}
-
-/* LN(x) * (1 + scale) + shift, all rows of a prompt alike. */
-static diti_tensor diti_flux_norm(diti_graph *graph, const diti_joint *joint, const diti_flux_single *block,
-                                  const diti_stripe *stripe, const diti_modulation *m, diti_tensor x) {
-    const diti_weight *reader = diti_stripe_reader(stripe, diti_joined_reader(&block->qkv));
-    diti_norm_desc desc = DITI_ZERO;
-    desc.eps = joint->eps;
-    desc.shift = diti_tensor_view(graph, m->rows, 0, joint->prompts, 0, joint->width);
-    desc.scale = diti_tensor_view(graph, m->rows, 0, joint->prompts, joint->width, joint->width);
-    desc.rows_per_group = joint->items / joint->prompts * (joint->text + joint->image);
-    desc.reader = reader && reader->type == block->ff_in.weight.type ? reader : NULL;
-    desc.name = "norm";
-    return diti_norm(graph, x, &desc);
-}
-
-/* docs/models.md 3.4 step 5. Attention and feed-forward write side by side. */
-static void diti_flux_run_single(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
-                                 diti_tensor x) {
-    const diti_flux_single *block = &model->singles[index];
-    const diti_flux_state *state = diti_flux_at(denoise);
-    const diti_joint *joint = &state->step.joint;
-    uint32_t width = joint->width, rows = joint->items * (joint->text + joint->image);
-    const diti_weight *reader = &block->out.weight;
-    diti_stripe stripes[2]; /* heads, columns of the feed-forward */
-    diti_linear_desc out = DITI_ZERO;
-    diti_modulation m;
-    diti_heads heads;
-    diti_tensor h, both;
-    diti_graph_scope(graph, "single block", index);
-    diti_flux_modulation(model, graph, denoise, model->config.doubles + index, &m);
-    stripes[0] = diti_stripe_make(graph, denoise, width, model->config.head_dim, &reader, 1);
-    stripes[1] = diti_stripe_feed(graph, denoise, &reader, 1, block->ff_in.weight.rows);
-    diti_flux_heads(model, &state->step, &stripes[0], &block->norms, false, &heads);
-    h = diti_flux_norm(graph, joint, block, stripes, &m, x);
-    both = diti_tensor_new(graph, graph->activation, rows, stripes[0].count + stripes[1].count, "attention_and_ff");
-    diti_joint_attention(graph, joint, denoise, diti_stripe_joined(graph, h, &block->qkv, stripes, 3, "qkv"), &heads,
-                         diti_tensor_view(graph, both, 0, rows, 0, stripes[0].count));
-    diti_stripe_run(graph, h, &block->ff_in, &stripes[1], DITI_ACTIVATION_GELU_TANH,
-                    diti_tensor_view(graph, both, 0, rows, stripes[0].count, stripes[1].count), "ff_in");
-    out.gate = diti_tensor_view(graph, m.rows, 0, joint->prompts, 2 * width, width);
-    out.rows_per_gate = joint->items / joint->prompts * (joint->text + joint->image);
-    out.out = x;
-    out.name = "out";
-    diti_stripe_add(graph, denoise, both, &block->out, stripes, 2, &out);
-    diti_stripe_sum(graph, denoise, x);
-}
-
-static diti_tensor diti_flux_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                       uint32_t index, diti_tensor x) {
-    const diti_flux *model = diti_flux_of(transformer);
+static diti_tensor diti_flux_run_block(diti_pass *p, diti_tensor x) {
+    const diti_flux *model = diti_flux_of(p->model);
+    const diti_flux_state *state = diti_flux_at(p->denoise);
     uint32_t doubles = model->config.doubles;
-    if (index < doubles)
-        diti_flux_run_double(model, graph, denoise, index, x);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_flux_modulation);
+    p->modulation.chunks = p->index < doubles ? 6 : 3;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    if (p->index < doubles)
+        diti_flux_run_double(p, &model->doubles[p->index], x);
     else
-        diti_flux_run_single(model, graph, denoise, index - doubles, x);
+        diti_flux_run_single(p, &model->singles[p->index - doubles], x);
     return x;
 }
 
-static diti_tensor diti_flux_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                   diti_tensor x) {
-    const diti_flux *model = diti_flux_of(transformer);
-    const diti_flux_state *state = diti_flux_at(denoise);
-    diti_modulation m = DITI_ZERO;
-    diti_tensor h;
-    if (state->kept)
-        m.rows = diti_joint_select(graph, &state->step.joint, denoise, state->final_table, "select_modulation");
-    else
-        m.rows = diti_flux_final_modulation(model, graph, state->step.active);
-    h = diti_joint_norm_image(graph, &state->step.joint, x, &m, 0, "norm_out");
-    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+static diti_tensor diti_flux_final(diti_pass *p, diti_tensor x) {
+    const diti_flux *model = diti_flux_of(p->model);
+    uint32_t layers = p->model->traits.layers;
+    p->modulation.rows = diti_joint_at(p, &diti_flux_at(p->denoise)->modulation, layers, diti_flux_modulation);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_FLUX_TEXTS "comfyanonymous/flux_text_encoders"
+#define DITI_FLUX_SCHNELL "black-forest-labs/FLUX.1-schnell"
+static const diti_place diti_flux_places[] = {
+    {"", DIT_ROLE_TEXT_1, DITI_FLUX_TEXTS ": clip_l.safetensors"},
+    {"", DIT_ROLE_TEXT_2, DITI_FLUX_TEXTS ": t5xxl_fp16.safetensors, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_VAE, DITI_FLUX_SCHNELL ": ae.safetensors"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_FLUX_SCHNELL ": tokenizer/"},
+    {"", DIT_ROLE_TOKENIZER_2, DITI_FLUX_SCHNELL ": tokenizer_2/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_FLUX_SCHNELL ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
 
 DIT_INTERNAL const diti_family *diti_flux_family(void) {
     static const diti_family family = {
-        "flux",          diti_flux_recognise, diti_flux_load,      diti_flux_destroy, diti_flux_prepare,
-        diti_flux_begin, diti_flux_embed,     diti_flux_run_block, diti_flux_final,   diti_flux_write_inputs};
+        "flux",
+        "FLUX.1",
+        {"FluxTransformer2DModel",
+         NULL,
+         {"x_embedder.weight", "transformer_blocks.0.norm1_context.linear.weight",
+          "single_transformer_blocks.0.proj_mlp.weight", NULL},
+         {"img_in.weight", "double_blocks.0.img_mod.lin.weight", "single_blocks.0.linear1.weight", NULL},
+         NULL},
+        {"transformer", "transformer", sizeof(diti_flux), diti_flux_read, diti_flux_load, NULL},
+        diti_flux_names,
+        {16, 0.3611f, 0.1159f, true},
+        NULL,
+        {"CLIP-L", "T5", NULL},
+        diti_flux_places,
+        sizeof(diti_flux_state),
+        diti_flux_prepare,
+        diti_flux_begin,
+        diti_flux_embed,
+        diti_flux_run_block,
+        diti_flux_final,
+        diti_flux_write_inputs};
     return &family;
 }
 
@@ -30614,10 +30690,12 @@ DIT_INTERNAL const diti_family *diti_flux_family(void) {
 #ifndef DIT_NO_SD3
 
 /* ==== src/model/sd3.c ==== */
+/* Stable Diffusion 3 and 3.5: docs/models.md 3.3. Originals:
+   https://github.com/Stability-AI/sd3-ref/blob/master/mmdit.py and
+   https://github.com/Stability-AI/sd3.5/blob/main/mmditx.py
 
-/* Stable Diffusion 3 and 3.5 (docs/models.md 3.3): every block has weights of its own for text and image, which attend
-   each other; in some blocks of 3.5-medium the image attends itself as well. The last block leaves the text as it is.
- */
+   Every block has weights of its own for text and image, which attend each other; in some blocks of 3.5-medium the
+   image attends itself as well. The last block leaves the text as it is. */
 
 #define DITI_SD3_MAX_BLOCKS 64u
 
@@ -30667,12 +30745,11 @@ static const char *const diti_sd3_block_keys[][2] = {
     {"ff_context.net.2", "context_block.mlp.fc2"},
 };
 
-static const char *diti_sd3_original_name(void *user, const char *name, char *out, size_t size) {
-    const char *stored = diti_rename_block("transformer_blocks.", "joint_blocks.", diti_sd3_block_keys,
-                                           DITI_COUNT(diti_sd3_block_keys), name, out, size);
-    (void)user;
-    return stored ? stored : diti_rename(diti_sd3_keys, DITI_COUNT(diti_sd3_keys), name, out, size);
-}
+static const diti_key_table diti_sd3_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "joint_blocks.", diti_sd3_block_keys, DITI_COUNT(diti_sd3_block_keys)},
+    {NULL, NULL, diti_sd3_keys, DITI_COUNT(diti_sd3_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- weights ---- */
 
@@ -30686,6 +30763,7 @@ typedef struct diti_sd3_block {
     diti_layer image_out;        /* [D, D] */
     diti_pair ff_in;             /* [4D, D] */
     diti_pair ff_out;            /* [D, 4D] */
+    diti_sublayer attention, image, feed;
 } diti_sd3_block;
 
 typedef struct diti_sd3 {
@@ -30697,29 +30775,11 @@ typedef struct diti_sd3 {
     diti_sd3_block *blocks;
     diti_joined final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;          /* [p * p * C, D] */
-    bool int8_attention;
+    diti_sublayer last;
 } diti_sd3;
 
 static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
     return (const diti_sd3 *)(const void *)transformer;
-}
-
-static bool diti_sd3_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "x_embedder.proj.weight") &&
-           diti_model_find(checkpoint, prefix, "joint_blocks.0.x_block.attn.qkv.weight") &&
-           diti_model_find(checkpoint, prefix, "joint_blocks.0.context_block.adaLN_modulation.1.weight");
-}
-
-static bool diti_sd3_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "pos_embed.pos_embed") &&
-           diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
-           diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight");
-}
-
-static bool diti_sd3_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    if (name[0]) return diti_equal(name, "SD3Transformer2DModel");
-    return diti_sd3_is_original(checkpoint, prefix) || diti_sd3_is_diffusers(checkpoint, prefix);
 }
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
@@ -30734,16 +30794,18 @@ static void diti_sd3_read_dual(diti_loader *loader, diti_sd3_config *config) {
 }
 
 static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_sd3_config, width), "pos_embed.proj.weight", 0},
+        {offsetof(diti_sd3_config, channels), "pos_embed.proj.weight", 1},
+        {offsetof(diti_sd3_config, patch), "pos_embed.proj.weight", 2},
+        {offsetof(diti_sd3_config, text), "context_embedder.weight", 1},
+        {offsetof(diti_sd3_config, pooled), "time_text_embed.text_embedder.linear_1.weight", 1},
+        {offsetof(diti_sd3_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
     uint32_t positions = diti_loader_dimension(loader, "pos_embed.pos_embed", 1), out;
-    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
-    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
-    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
-    config->text = diti_loader_dimension(loader, "context_embedder.weight", 1);
-    config->pooled = diti_loader_dimension(loader, "time_text_embed.text_embedder.linear_1.weight", 1);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->table = (uint32_t)lround(sqrt((double)positions));
     if (config->table * config->table != positions) config->table = 0;
-    config->head_dim = diti_loader_dimension(loader, "transformer_blocks.0.attn.norm_q.weight", 0);
     config->normed = config->head_dim > 0;
     if (!config->normed) config->head_dim = 64; /* as published */
     out = diti_loader_dimension(loader, "proj_out.weight", 0);
@@ -30774,9 +30836,9 @@ static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_confi
     return DIT_OK;
 }
 
-static dit_result diti_sd3_read_config(diti_loader *loader, const diti_json *json, diti_sd3_config *config,
-                                       dit_error *err) {
+static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, const diti_json *json, dit_error *err) {
     static const char blocks[] = "transformer_blocks.", last[] = ".norm1.linear.weight";
+    diti_sd3_config *config = &((diti_sd3 *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t head_dim;
     diti_sd3_read_shapes(loader, config);
@@ -30809,31 +30871,42 @@ static void diti_sd3_load_attention(diti_loader *loader, diti_sd3_block *block, 
                                     bool last) {
     static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
                                         "attn.norm_k.weight"};
-    static const char *const text[] = {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"};
-    static const char *const image[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    static const char *const fused_text[] = {"attn.added_qkv"}, *const fused_image[] = {"attn.qkv"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
     uint32_t width = config->width;
-    if (loader->rename)
-        diti_load_joined_pair(loader, &block->qkv, fused_text, fused_image, 1, 3 * width, width);
-    else
-        diti_load_joined_pair(loader, &block->qkv, text, image, 3, width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
     if (config->normed) diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
     diti_load_pair(loader, &block->out, width, width, last ? NULL : "attn.to_add_out", "attn.to_out.0");
 }
 
 static void diti_sd3_load_image_attention(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config) {
     static const char *const norms[] = {"attn2.norm_q.weight", "attn2.norm_k.weight"};
-    static const char *const image[] = {"attn2.to_q", "attn2.to_k", "attn2.to_v"}, *const fused[] = {"attn2.qkv"};
+    static const diti_fused qkv = {"attn2.qkv", {"attn2.to_q", "attn2.to_k", "attn2.to_v"}, 3};
     uint32_t width = config->width;
-    if (loader->rename)
-        diti_load_joined(loader, &block->image_qkv, fused, 1, 3 * width, width, true);
-    else
-        diti_load_joined(loader, &block->image_qkv, image, 3, width, width, true);
+    diti_load_fused(loader, &block->image_qkv, &qkv, width, width);
     if (config->normed) diti_load_vectors(loader, &block->image_norms, norms, 2, config->head_dim);
     diti_load_layer(loader, &block->image_out, width, width, 1, "attn2.to_out.0");
 }
 
 static bool diti_sd3_is_dual(const diti_sd3_config *config, uint32_t index) { return config->dual >> index & 1; }
+
+/* In the last block the feed-forward is the image's alone. */
+static void diti_sd3_pair_layers(diti_sd3_block *block, const diti_sd3_config *config, bool dual, bool last) {
+    const diti_layer *in = block->ff_in.streams, *out = block->ff_out.streams;
+    uint32_t width = config->width, head_dim = config->head_dim;
+    block->attention = diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, head_dim);
+    if (config->normed) block->attention.norms = &block->norms;
+    block->feed = last ? diti_feed_of(DITI_STREAMS_IMAGE, &in[DITI_JOINT_IMAGE], &out[DITI_JOINT_IMAGE])
+                       : diti_feed_of(DITI_STREAMS_TWO, in, out);
+    if (!dual) return;
+    block->image = diti_attention_of(DITI_STREAMS_IMAGE, &block->image_qkv, &block->image_out, width, head_dim);
+    if (config->normed) block->image.norms = &block->image_norms;
+    block->image.norm_name = "image_norm";
+    block->image.in_name = "image_qkv";
+    block->image.out_name = "image_attention_out";
+    diti_sublayers_share_heads(&block->attention, &block->image);
+}
 
 static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
                                 uint32_t index) {
@@ -30847,6 +30920,7 @@ static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, cons
     diti_load_pair(loader, &block->ff_in, 4 * width, width, last ? NULL : "ff_context.net.0.proj", "ff.net.0.proj");
     diti_load_pair(loader, &block->ff_out, width, 4 * width, last ? NULL : "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
+    diti_sd3_pair_layers(block, config, dual, last);
 }
 
 static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
@@ -30861,12 +30935,12 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
     for (i = 0; i < config->blocks; i++) diti_sd3_load_block(loader, &model->blocks[i], config, i);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 static void diti_sd3_set_traits(diti_sd3 *model) {
     const diti_sd3_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->family = "sd3";
     traits->variant = config->dual ? "3.5-medium" : config->normed ? "3.5-large" : "3-medium";
     traits->layers = config->blocks;
     traits->skips_blocks = true;
@@ -30889,108 +30963,50 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->joint = true;
 }
 
-static void diti_sd3_destroy(diti_transformer *transformer) {
-    diti_sd3 *model = (diti_sd3 *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->blocks);
-    diti_free(&env, model);
-}
-
-static dit_result diti_sd3_fill(diti_sd3 *model, diti_loader *loader, dit_error *err) {
-    model->blocks = (diti_sd3_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+static void diti_sd3_load(diti_component *component, diti_loader *loader) {
+    diti_sd3 *model = (diti_sd3 *)(void *)component;
+    model->blocks =
+        (diti_sd3_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
     diti_sd3_load_weights(loader, model);
     /* a table that others compute is counted by nobody */
     diti_loader_discount(loader, &model->positions, 0, (uint64_t)model->positions.rows * model->positions.columns);
     diti_sd3_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_sd3_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
-                                diti_transformer **out, dit_error *err) {
-    diti_sd3_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_sd3 *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    if (!diti_sd3_is_diffusers(checkpoint, prefix)) loader.rename = diti_sd3_original_name;
-    result = diti_sd3_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_sd3 *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_sd3_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->int8_attention = options && options->int8_attention;
-    result = diti_sd3_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_sd3_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_sd3_step { /* what an evaluation has besides */
-    diti_joint joint;
-    diti_tensor active;                      /* F32 [prompts, D], where tables are not kept */
-    diti_tensor tables[DITI_SD3_MAX_BLOCKS]; /* F32 [prompts, 2 * chunks * D], where they are */
-} diti_sd3_step;
-
-typedef struct diti_sd3_state {              /* what prepare leaves for the steps */
-    diti_sd3_step step;                      /* the one at hand */
-    diti_tensor sinusoids, ids;              /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
-    diti_tensor positions;                   /* F32 [tokens, D] */
-    diti_tensor text;                        /* F32 [prompts * text tokens, D] */
-    diti_tensor active;                      /* F32 [steps, prompts * D]: what modulations are linear in */
-    bool kept;                               /* those of all steps are, below; else they are made in each step */
-    diti_tensor final_table;                 /* F32 [steps, prompts * 2D] */
-    diti_tensor tables[DITI_SD3_MAX_BLOCKS]; /* F32 [steps, prompts * 2 * chunks * D] */
+typedef struct diti_sd3_state { /* what prepare leaves for the steps */
+    diti_tensor sinusoids, ids; /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
+    diti_tensor positions;      /* F32 [tokens, D] */
+    diti_tensor text;           /* F32 [prompts * text tokens, D] */
+    diti_joint_modulation modulation;
 } diti_sd3_state;
+
+static diti_sd3_state *diti_sd3_at(const diti_denoise *denoise) { return (diti_sd3_state *)denoise->family; }
 
 static uint32_t diti_sd3_chunks(const diti_sd3_config *config, uint32_t index) {
     return diti_sd3_is_dual(config, index) ? 9 : 6;
 }
 
-static diti_tensor diti_sd3_final_modulation(const diti_sd3 *model, diti_graph *graph, diti_tensor active) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.out_f32 = true;
-    desc.name = "final_modulation";
-    return diti_linear_joined(graph, active, &model->final_modulation, &desc);
+/* F32 [rows, 2 * chunks * D], of the last norm [rows, 2D]. */
+static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_sd3 *model = diti_sd3_of(p->model);
+    diti_linear_desc last = DITI_ZERO;
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    if (index == model->config.blocks) return diti_linear_joined(p->graph, active, &model->final_modulation, &last);
+    return diti_joint_modulate(p, active, &model->blocks[index].modulation, diti_sd3_chunks(&model->config, index));
 }
 
-/* All modulations of all steps, where that is not too much to keep. */
-static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise,
-                                 diti_sd3_state *state) {
+static void diti_sd3_prepare(diti_pass *p) {
+    const diti_sd3 *model = diti_sd3_of(p->model);
     const diti_sd3_config *config = &model->config;
-    uint32_t steps = denoise->steps, prompts = denoise->text_batch;
-    uint32_t i, end, rows = steps * prompts, width = config->width, chunks = 2;
-    diti_tensor active = diti_tensor_reshape(graph, state->active, rows, width), table;
-    for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
-    state->kept = (uint64_t)rows * chunks * width * sizeof(float) <= DITI_MODULATION_BYTES;
-    if (!state->kept) return;
-    for (diti_axes_blocks(denoise->axes, config->blocks, &i, &end); i < end; i++) {
-        chunks = diti_sd3_chunks(config, i);
-        diti_graph_scope(graph, "block", i);
-        table = diti_joint_modulate(graph, denoise, active, &model->blocks[i].modulation, chunks);
-        state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * 2 * chunks * width);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    table = diti_sd3_final_modulation(model, graph, active);
-    state->final_table = diti_tensor_reshape(graph, table, steps, prompts * 2 * width);
-}
-
-static void diti_sd3_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_sd3 *model = diti_sd3_of(transformer);
-    const diti_sd3_config *config = &model->config;
-    uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch, i, chunks = 2;
+    diti_sd3_state *state = diti_sd3_at(denoise);
     diti_tensor text, time;
-    diti_sd3_state *state;
     if (rows > config->table || columns > config->table) {
         diti_graph_fail(
             graph, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -30998,20 +31014,15 @@ static void diti_sd3_prepare(const diti_transformer *transformer, diti_graph *gr
             (unsigned)config->table, (unsigned)config->table, (unsigned)columns, (unsigned)rows);
         return;
     }
-    state = (diti_sd3_state *)diti_alloc_zero(&transformer->env, sizeof *state);
-    if (!state) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
-        return;
-    }
-    denoise->family = state;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->ids = diti_tensor_input(graph, DITI_U32, 1, rows * columns, "position ids");
     state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->active = diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0));
-    diti_sd3_keep_tables(model, graph, denoise, state);
+    state->modulation.active = diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0));
+    for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
+    diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
-    state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
 }
 
 /* The middle of the position table. */
@@ -31020,12 +31031,12 @@ static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, con
     uint32_t rows = denoise->height / model->config.patch, columns = denoise->width / model->config.patch;
     uint32_t table = model->config.table, top = (table - rows) / 2, left = (table - columns) / 2, i;
     size_t count = (size_t)rows * columns;
-    uint32_t *values = (uint32_t *)diti_alloc_array(&model->base.env, count, sizeof *values);
+    uint32_t *values = (uint32_t *)diti_alloc_array(&model->base.component.env, count, sizeof *values);
     dit_result result;
     if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the positions");
     for (i = 0; i < rows * columns; i++) values[i] = (top + i / columns) * table + left + i % columns;
     result = diti_plan_write(plan, ids, values, count * sizeof *values, err);
-    diti_free(&model->base.env, values);
+    diti_free(&model->base.component.env, values);
     return result;
 }
 
@@ -31034,133 +31045,95 @@ static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, dit
     const diti_sd3_state *state = (const diti_sd3_state *)denoise->family;
     dit_result result = diti_sd3_write_ids(diti_sd3_of(transformer), plan, denoise, state->ids, err);
     if (result != DIT_OK) return result;
-    return diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
 }
 
 /* ---- one evaluation ---- */
 
-static diti_sd3_state *diti_sd3_at(const diti_denoise *denoise) { return (diti_sd3_state *)denoise->family; }
+static void diti_sd3_begin(diti_pass *p) { diti_joint_begin(p, &diti_sd3_at(p->denoise)->modulation); }
 
-static void diti_sd3_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_sd3_config *config = &diti_sd3_of(transformer)->config;
-    diti_sd3_state *state = diti_sd3_at(denoise);
-    diti_sd3_step *step = &state->step;
-    uint32_t i, end;
-    diti_joint_begin(&step->joint, denoise, config->width, 1e-6f);
-    if (denoise->again) return;
-    if (!state->kept)
-        step->active = diti_joint_select(graph, &step->joint, denoise, state->active, "select_conditioning");
-    diti_axes_blocks(denoise->axes, config->blocks, &i, &end);
-    for (; i < end && state->kept; i++)
-        step->tables[i] = diti_joint_select(graph, &step->joint, denoise, state->tables[i], "select_modulation");
+static diti_tensor diti_sd3_embed(diti_pass *p) {
+    const diti_sd3_state *state = diti_sd3_at(p->denoise);
+    return diti_patch_embed(p, state->text, &diti_sd3_of(p->model)->patch, state->positions);
 }
 
-static diti_tensor diti_sd3_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_sd3 *model = diti_sd3_of(transformer);
-    const diti_sd3_state *state = diti_sd3_at(denoise);
-    return diti_joint_embed(graph, &state->step.joint, denoise, state->text, &model->patch, model->config.channels,
-                            model->config.patch, state->positions);
-}
-
-/* This step's modulation of a block: shift, scale and gate of the attention, of the feed-forward, and of the image's
-   own attention where it has one. */
-static void diti_sd3_modulation(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
-                                diti_modulation *out) {
-    const diti_sd3_state *state = diti_sd3_at(denoise);
-    out->rows = state->step.tables[index];
-    out->chunks = diti_sd3_chunks(&model->config, index);
-    if (!state->kept)
-        out->rows =
-            diti_joint_modulate(graph, denoise, state->step.active, &model->blocks[index].modulation, out->chunks);
-}
-
-static void diti_sd3_heads(const diti_sd3 *model, const diti_stripe *stripe, const diti_weight *norms, bool text,
-                           diti_heads *out) {
-    memset(out, 0, sizeof *out);
-    out->count = stripe->count / model->config.head_dim;
-    out->dim = model->config.head_dim;
-    out->text = out->apart = text;
-    out->weights = model->config.normed ? norms : NULL;
-    out->int8 = model->int8_attention;
-}
-
-/* Attention of text and image, and in dual blocks of the image alone; both of the same x. */
-static void diti_sd3_attend(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
-                            const diti_modulation *m, diti_tensor x) {
-    const diti_sd3_block *block = &model->blocks[index];
-    const diti_joint *joint = &diti_sd3_at(denoise)->step.joint;
-    bool dual = diti_sd3_is_dual(&model->config, index);
-    const diti_weight *readers[DITI_JOINT_STREAMS + 1];
-    diti_heads heads;
-    diti_stripe stripe;
-    diti_tensor h, image = dual ? diti_joint_norm_image(graph, joint, x, m, 6, "image_norm") : 0;
-    uint32_t i;
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->out.streams[DITI_JOINT_IMAGE - i].weight;
-    readers[i] = &block->image_out.weight;
-    stripe = diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, dual ? 3 : 2);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++)
-        readers[i] = diti_stripe_reader(&stripe, diti_joined_reader(&block->qkv.streams[i]));
-    diti_sd3_heads(model, &stripe, &block->norms, true, &heads);
-    h = diti_joint_norm(graph, joint, x, m, 0, readers, "norm1");
-    h = diti_joint_qkv(graph, joint, h, &block->qkv, &stripe);
-    h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
-    diti_joint_add(graph, joint, denoise, x, h, &block->out, &stripe, m, 2, "attention_out");
-    if (!dual) return;
-    diti_sd3_heads(model, &stripe, &block->image_norms, false, &heads);
-    image = diti_stripe_joined(graph, image, &block->image_qkv, &stripe, 3, "image_qkv");
-    image = diti_joint_attention(graph, joint, denoise, image, &heads, 0);
-    diti_joint_add_image(graph, joint, denoise, x, image, &block->image_out, &stripe, m, 8, "image_attention_out");
-}
-
-/* docs/models.md 3.3 step 4; x F32 [items * (text + image), D] is changed in place. */
-static diti_tensor diti_sd3_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                      uint32_t index, diti_tensor x) {
-    const diti_sd3 *model = diti_sd3_of(transformer);
-    const diti_sd3_block *block = &model->blocks[index];
-    const diti_joint *joint = &diti_sd3_at(denoise)->step.joint;
-    const diti_weight *readers[DITI_JOINT_STREAMS];
-    diti_modulation m;
-    diti_stripe feed;
-    diti_tensor h;
-    uint32_t i;
-    diti_graph_scope(graph, "block", index);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_out.streams[DITI_JOINT_IMAGE - i].weight;
-    feed = diti_stripe_feed(graph, denoise, readers, 2, block->ff_in.streams[DITI_JOINT_IMAGE].weight.rows);
-    diti_sd3_modulation(model, graph, denoise, index, &m);
-    diti_sd3_attend(model, graph, denoise, index, &m, x);
-    if (index + 1 == model->config.blocks) {
-        h = diti_joint_norm_image(graph, joint, x, &m, 3, "norm2");
-        h = diti_stripe_run(graph, h, &block->ff_in.streams[DITI_JOINT_IMAGE], &feed, DITI_ACTIVATION_GELU_TANH, 0,
-                            "ff_in");
-        diti_joint_add_image(graph, joint, denoise, x, h, &block->ff_out.streams[DITI_JOINT_IMAGE], &feed, &m, 5,
-                             "ff_out");
-        return x;
+/* JointBlock.forward (JointTransformerBlock in diffusers), docs/models.md 3.3 step 4; x F32 [items * (text + image), D]
+   is changed in place. In dual blocks the image attends itself as well; both attentions read the same x. */
+static diti_tensor diti_sd3_run_block(diti_pass *p, diti_tensor x) {
+    const diti_sd3 *model = diti_sd3_of(p->model);
+    const diti_sd3_block *w = &model->blocks[p->index];
+    bool dual = diti_sd3_is_dual(&model->config, p->index);
+    diti_tensor h, image = 0;
+    p->modulation.rows = diti_joint_at(p, &diti_sd3_at(p->denoise)->modulation, p->index, diti_sd3_modulation);
+    p->modulation.chunks = diti_sd3_chunks(&model->config, p->index);
+    if (dual) image = diti_modulate(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, &w->image);
+    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    if (dual) {
+        image = diti_sublayer_attend(p, diti_sublayer_in(p, image, &w->image, 0), &w->image, 0);
+        diti_sublayer_add(p, x, DITI_GATE_MSA2, &w->image, image);
     }
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_stripe_reader(&feed, &block->ff_in.streams[i].weight);
-    h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
-    h = diti_joint_layer(graph, joint, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, "ff_in");
-    diti_joint_add(graph, joint, denoise, x, h, &block->ff_out, &feed, &m, 5, "ff_out");
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
     return x;
 }
 
-static diti_tensor diti_sd3_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                  diti_tensor x) {
-    const diti_sd3 *model = diti_sd3_of(transformer);
-    const diti_sd3_state *state = diti_sd3_at(denoise);
-    diti_modulation m = DITI_ZERO;
-    diti_tensor h;
-    if (state->kept)
-        m.rows = diti_joint_select(graph, &state->step.joint, denoise, state->final_table, "select_modulation");
-    else
-        m.rows = diti_sd3_final_modulation(model, graph, state->step.active);
-    h = diti_joint_norm_image(graph, &state->step.joint, x, &m, 0, "norm_out");
-    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+static diti_tensor diti_sd3_final(diti_pass *p, diti_tensor x) {
+    const diti_sd3 *model = diti_sd3_of(p->model);
+    uint32_t layers = model->config.blocks;
+    p->modulation.rows = diti_joint_at(p, &diti_sd3_at(p->denoise)->modulation, layers, diti_sd3_modulation);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_SD3_MEDIUM "stabilityai/stable-diffusion-3-medium-diffusers"
+#define DITI_SD3_FILES "stabilityai/stable-diffusion-3-medium"
+#define DITI_SD35_LARGE "stabilityai/stable-diffusion-3.5-large"
+static const diti_place diti_sd3_places[] = {
+    {"3-", DIT_ROLE_TEXT_1, DITI_SD3_FILES ": text_encoders/clip_l.safetensors"},
+    {"3-", DIT_ROLE_TEXT_2, DITI_SD3_FILES ": text_encoders/clip_g.safetensors"},
+    {"3-", DIT_ROLE_TEXT_3, DITI_SD3_FILES ": text_encoders/t5xxl_fp16.safetensors, or " DITI_T5_PLACE},
+    {"3-", DIT_ROLE_VAE, DITI_SD3_MEDIUM ": vae/"},
+    {"3-", DIT_ROLE_TOKENIZER_1, DITI_SD3_MEDIUM ": tokenizer/"},
+    {"3-", DIT_ROLE_TOKENIZER_2, DITI_SD3_MEDIUM ": tokenizer_2/"},
+    {"3-", DIT_ROLE_TOKENIZER_3, DITI_SD3_MEDIUM ": tokenizer_3/"},
+    {"3-", DIT_ROLE_SCHEDULER, DITI_SD3_MEDIUM ": scheduler/"},
+    {"", DIT_ROLE_TEXT_1, DITI_SD35_LARGE ": text_encoders/clip_l.safetensors"},
+    {"", DIT_ROLE_TEXT_2, DITI_SD35_LARGE ": text_encoders/clip_g.safetensors"},
+    {"", DIT_ROLE_TEXT_3, DITI_SD35_LARGE ": text_encoders/t5xxl_fp16.safetensors, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_VAE, DITI_SD35_LARGE ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_SD35_LARGE ": tokenizer/"},
+    {"", DIT_ROLE_TOKENIZER_2, DITI_SD35_LARGE ": tokenizer_2/"},
+    {"", DIT_ROLE_TOKENIZER_3, DITI_SD35_LARGE ": tokenizer_3/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_SD35_LARGE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
 
 DIT_INTERNAL const diti_family *diti_sd3_family(void) {
     static const diti_family family = {
-        "sd3",          diti_sd3_recognise, diti_sd3_load,      diti_sd3_destroy, diti_sd3_prepare,
-        diti_sd3_begin, diti_sd3_embed,     diti_sd3_run_block, diti_sd3_final,   diti_sd3_write_inputs};
+        "sd3",
+        "SD3",
+        {"SD3Transformer2DModel",
+         NULL,
+         {"pos_embed.pos_embed", "pos_embed.proj.weight", "transformer_blocks.0.norm1_context.linear.weight", NULL},
+         {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",
+          "joint_blocks.0.context_block.adaLN_modulation.1.weight", NULL},
+         NULL},
+        {"transformer", "transformer", sizeof(diti_sd3), diti_sd3_read, diti_sd3_load, NULL},
+        diti_sd3_names,
+        {16, 1.5305f, 0.0609f, true},
+        NULL,
+        {"CLIP-L", "CLIP-G", "T5"},
+        diti_sd3_places,
+        sizeof(diti_sd3_state),
+        diti_sd3_prepare,
+        diti_sd3_begin,
+        diti_sd3_embed,
+        diti_sd3_run_block,
+        diti_sd3_final,
+        diti_sd3_write_inputs};
     return &family;
 }
 
@@ -31168,58 +31141,90 @@ DIT_INTERNAL const diti_family *diti_sd3_family(void) {
 
 /* ==== src/model/registry.c ==== */
 
-#define DITI_FAMILIES 5u
+DIT_INTERNAL const diti_family *diti_pixart_family(void);
+DIT_INTERNAL const diti_family *diti_dit_family(void);
+DIT_INTERNAL const diti_family *diti_flux_family(void);
+DIT_INTERNAL const diti_family *diti_sd3_family(void);
+DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
 
-static const diti_family *diti_family_at(size_t index) { /* NULL: it was left out of this build */
-    switch (index) {
+typedef struct diti_family_row {
+    const diti_family *(*family)(void); /* NULL: it was left out of this build */
+    const char *title, *left_out_by;
+} diti_family_row;
+
+/* The families, in the order in which a file is shown to them. A new one is a row here, and a line above. */
+static const diti_family_row diti_families[] = {
 #ifndef DIT_NO_PIXART
-    case 0: return diti_pixart_family();
+    {diti_pixart_family, "PixArt", NULL},
+#else
+    {NULL, "PixArt", "DIT_NO_PIXART"},
 #endif
 #ifndef DIT_NO_DIT
-    case 1: return diti_dit_family();
+    {diti_dit_family, "DiT", NULL},
+#else
+    {NULL, "DiT", "DIT_NO_DIT"},
 #endif
 #ifndef DIT_NO_FLUX
-    case 2: return diti_flux_family();
+    {diti_flux_family, "FLUX.1", NULL},
+#else
+    {NULL, "FLUX.1", "DIT_NO_FLUX"},
 #endif
 #ifndef DIT_NO_SD3
-    case 3: return diti_sd3_family();
+    {diti_sd3_family, "SD3", NULL},
+#else
+    {NULL, "SD3", "DIT_NO_SD3"},
 #endif
 #ifndef DIT_NO_HUNYUANDIT
-    case 4: return diti_hunyuandit_family();
+    {diti_hunyuandit_family, "HunyuanDiT", NULL},
+#else
+    {NULL, "HunyuanDiT", "DIT_NO_HUNYUANDIT"},
 #endif
-    default: return NULL;
+};
+#define DITI_FAMILIES DITI_COUNT(diti_families)
+
+static const diti_family *diti_family_at(size_t index) { /* NULL: it was left out of this build */
+    return diti_families[index].family ? diti_families[index].family() : NULL;
+}
+
+DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]) {
+    size_t i, used = 0;
+    out[0] = 0;
+    for (i = 0; i < DITI_FAMILIES; i++) {
+        const diti_family_row *row = &diti_families[i];
+        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "; %s left %s out of this build",
+                                        row->left_out_by, row->title))
+            continue;
+        used += strlen(out + used);
     }
+    return out;
 }
 
-DIT_INTERNAL const char *diti_families_left_out(void) {
-    return ""
-#ifdef DIT_NO_PIXART
-           "; DIT_NO_PIXART left PixArt out of this build"
-#endif
-#ifdef DIT_NO_DIT
-           "; DIT_NO_DIT left DiT out of this build"
-#endif
-#ifdef DIT_NO_FLUX
-           "; DIT_NO_FLUX left FLUX.1 out of this build"
-#endif
-#ifdef DIT_NO_SD3
-           "; DIT_NO_SD3 left SD3 out of this build"
-#endif
-#ifdef DIT_NO_HUNYUANDIT
-           "; DIT_NO_HUNYUANDIT left HunyuanDiT out of this build"
-#endif
-        ;
+/* ---- which family a file is of ---- */
+
+/* Every tensor of a list is there, with so many dimensions at most. */
+static bool diti_family_has(const diti_checkpoint *checkpoint, const char *prefix,
+                            const char *const names[DITI_SIGNATURE], uint32_t most) {
+    size_t i;
+    for (i = 0; i < DITI_SIGNATURE && names[i]; i++) {
+        const diti_stored_tensor *tensor = diti_model_find(checkpoint, prefix, names[i]);
+        if (!tensor || tensor->rank > most) return false;
+    }
+    return true;
 }
 
-/* What an unknown model looks like: its class, else one of its tensors. */
-static dit_result diti_family_fail(const diti_json *config, const diti_checkpoint *checkpoint, dit_error *err) {
-    const diti_stored_tensor *first = diti_checkpoint_count(checkpoint) ? diti_checkpoint_tensor(checkpoint, 0) : NULL;
-    const char *name = diti_json_string(config, "_class_name", NULL);
-    const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
-    if (!name) name = first ? first->name : "none";
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s%s",
-                     diti_checkpoint_name(checkpoint), what, name, diti_families_left_out());
+static bool diti_family_is_diffusers(const diti_family *family, const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_family_has(checkpoint, prefix, family->signature.diffusers, UINT32_MAX);
+}
+
+static bool diti_family_recognises(const diti_family *family, const diti_json *config,
+                                   const diti_checkpoint *checkpoint, const char *prefix) {
+    const diti_signature *s = &family->signature;
+    const char *name = diti_json_string(config, "_class_name", "");
+    if (diti_equal(name, s->class_name)) return true;
+    if (s->norm_type && diti_equal(name, "Transformer2DModel"))
+        return diti_equal(diti_json_string(config, "norm_type", ""), s->norm_type);
+    if (name[0] || (s->video && diti_model_find(checkpoint, prefix, s->video))) return false;
+    return diti_family_has(checkpoint, prefix, s->original, 4) || diti_family_is_diffusers(family, checkpoint, prefix);
 }
 
 static const diti_family *diti_family_find(const diti_json *config, const diti_checkpoint *checkpoint,
@@ -31227,17 +31232,19 @@ static const diti_family *diti_family_find(const diti_json *config, const diti_c
     size_t i;
     for (i = 0; i < DITI_FAMILIES; i++) {
         const diti_family *family = diti_family_at(i);
-        if (family && family->recognise(config, checkpoint, prefix)) return family;
+        if (family && diti_family_recognises(family, config, checkpoint, prefix)) return family;
     }
     return NULL;
 }
 
 /* Original files of several families, whole pipelines among them, have names behind this. */
+static const char diti_family_original[] = "model.diffusion_model.";
+
 static const char *diti_family_prefix(const diti_checkpoint *checkpoint, const char *prefix) {
-    static const char original[] = "model.diffusion_model.";
     uint32_t i, count = diti_checkpoint_count(checkpoint);
     for (i = 0; (!prefix || !prefix[0]) && i < count; i++) {
-        if (diti_starts_with(diti_checkpoint_tensor(checkpoint, i)->name, original)) return original;
+        if (diti_starts_with(diti_checkpoint_tensor(checkpoint, i)->name, diti_family_original))
+            return diti_family_original;
     }
     return prefix ? prefix : "";
 }
@@ -31247,13 +31254,83 @@ DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_che
     return diti_family_find(config, checkpoint, diti_family_prefix(checkpoint, prefix)) != NULL;
 }
 
+/* An unknown model is told by its class, else by one of its tensors. */
+static dit_result diti_family_fail(const diti_json *config, const diti_checkpoint *checkpoint, dit_error *err) {
+    const diti_stored_tensor *first = diti_checkpoint_count(checkpoint) ? diti_checkpoint_tensor(checkpoint, 0) : NULL;
+    const char *name = diti_json_string(config, "_class_name", NULL);
+    const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
+    char known[DITI_FAMILIES_TEXT], left_out[DITI_FAMILIES_TEXT];
+    size_t i, used = 0;
+    known[0] = 0;
+    for (i = 0; i < DITI_FAMILIES; i++) {
+        diti_format(known + used, sizeof known - used, "%s%s", i ? ", " : "", diti_families[i].title);
+        used += strlen(known + used);
+    }
+    if (!name) name = first ? first->name : "none";
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: not a transformer that dit.h knows (%s): %s %.200s%s",
+                     diti_checkpoint_name(checkpoint), known, what, name, diti_families_left_out(left_out));
+}
+
+/* ---- what families say of other parts ---- */
+
+DIT_INTERNAL const diti_pipeline_class *diti_families_pipeline(const char *class_name) {
+    size_t i;
+    for (i = 0; i < DITI_FAMILIES; i++) {
+        const diti_family *family = diti_family_at(i);
+        const diti_pipeline_class *pipeline = family ? family->pipelines : NULL;
+        for (; pipeline && pipeline->class_name; pipeline++)
+            if (diti_equal(pipeline->class_name, class_name)) return pipeline;
+    }
+    return NULL;
+}
+
+DIT_INTERNAL const char *diti_family_place(const diti_family *family, const char *variant, dit_role role) {
+    const diti_place *place = family->places;
+    for (; place && place->variant; place++)
+        if (place->role == role && diti_starts_with(variant, place->variant)) return place->place;
+    return NULL;
+}
+
+DIT_INTERNAL const diti_latents *diti_families_latents(const diti_checkpoint *checkpoint) {
+    const diti_family *family = diti_family_find(NULL, checkpoint, diti_family_original);
+    return family ? &family->latents : NULL;
+}
+
+DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transformer, float scale) {
+    const diti_latents *own = &transformer->family->latents;
+    size_t i;
+    for (i = 0; i < DITI_FAMILIES && own->only; i++) {
+        const diti_family *family = diti_family_at(i);
+        if (!family || family == transformer->family || !family->latents.only) continue;
+        if (family->latents.channels == own->channels && fabsf(family->latents.scale - scale) <= 1e-4f)
+            return family->title;
+    }
+    return NULL;
+}
+
+/* ---- loading ---- */
+
+static dit_result diti_family_load(const diti_family *family, const diti_component_source *from, diti_transformer **out,
+                                   dit_error *err) {
+    diti_component *component;
+    dit_result result = diti_component_load(&family->kind, from, &component, err);
+    if (result != DIT_OK) return result;
+    *out = (diti_transformer *)(void *)component;
+    (*out)->family = family;
+    (*out)->int8_attention = from->options->int8_attention;
+    (*out)->traits.family = family->name;
+    if ((*out)->traits.latents.scale == 0) (*out)->traits.latents = family->latents;
+    return result;
+}
+
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
                                               dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the transformer's config.json", err);
-    const diti_family *family;
+    diti_component_source from = DITI_ZERO;
     diti_load_options own = DITI_ZERO;
+    const diti_family *family;
     bool wide = false;
     dit_result result;
     if (options) own = *options;
@@ -31262,16 +31339,22 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     diti_setting_text(&settings, "_class_name", NULL);
     diti_setting_text(&settings, "norm_type", NULL);
     if (settings.result != DIT_OK) return settings.result;
-    prefix = diti_family_prefix(checkpoint, prefix);
-    family = diti_family_find(config, checkpoint, prefix);
+    from.device = device;
+    from.env = env;
+    from.config = config;
+    from.checkpoint = checkpoint;
+    from.prefix = diti_family_prefix(checkpoint, prefix);
+    from.options = &own;
+    family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
-    result = family->load(device, env, config, checkpoint, prefix, &own, out, err);
+    if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
+    result = diti_family_load(family, &from, out, err);
     own.wide = NULL;
-    return wide ? family->load(device, env, config, checkpoint, prefix, &own, out, err) : result;
+    return wide ? diti_family_load(family, &from, out, err) : result;
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
-    if (transformer) transformer->family->destroy(transformer);
+    if (transformer) diti_component_free(&transformer->component);
 }
 
 /* ==== src/vae/vae.h ==== */
@@ -31295,8 +31378,8 @@ DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, 
 DIT_INTERNAL void diti_vae_destroy(diti_vae *vae);
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
-/* A scale that was only assumed becomes that of the transformer's family. */
-DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant);
+/* A scale and a shift that were only assumed become these, where the latents have so many channels. */
+DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift);
 /* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
    side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
    by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
@@ -31361,15 +31444,16 @@ typedef struct diti_tiny_half {
 } diti_tiny_half;
 
 struct diti_vae {
-    diti_device *device;
-    diti_env env;
+    diti_component base;
     diti_vae_traits traits;
-    diti_weights weights;
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
+    uint32_t ldm_levels;          /* of the decoder, where LDM's names count them from the other end */
     diti_tiny_half tiny_decoder, tiny_encoder;
+    uint32_t tiny_pixels, tiny_moments; /* channels that the decoder and the encoder give; 0: it has none */
+    const char *tiny_file;              /* for messages while it is loaded */
 };
 
 /* ---- strips (strip.c): a picture, or the lines of it that one of several devices has. Tensors that a 3x3 convolution
@@ -31393,12 +31477,16 @@ DIT_INTERNAL void diti_strip_end(diti_graph *graph, size_t begun);
 DIT_INTERNAL diti_tensor diti_strip_conv(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x,
                                          const diti_layer *layer, diti_conv_desc *desc, bool roomy);
 
-/* Both finish the loader. Rows [pixels, C] in, to be decoded with room; F32 rows out. */
-DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+/* The parts of loading (diti_component_kind) of either autoencoder. */
+DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader);
+DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err);
+DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
+DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader);
+DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err);
+/* Rows [pixels, C] in, to be decoded with room; F32 rows out. */
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
 DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
-DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
-DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err);
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
 #endif
@@ -31555,12 +31643,12 @@ static const char *diti_kl_ldm_name(void *user, const char *name, char *out, siz
     return diti_kl_replace_all(pairs, DITI_COUNT(pairs), name, out, size);
 }
 
-static void diti_kl_choose_names(diti_loader *loader, uint32_t *levels) {
-    *levels = diti_loader_count(loader, "decoder.up.", ".block.0.conv1.weight");
+static void diti_kl_choose_names(diti_vae *vae, diti_loader *loader) {
+    vae->ldm_levels = diti_loader_count(loader, "decoder.up.", ".block.0.conv1.weight");
     if (diti_loader_find(loader, "decoder.mid.block_1.conv1.weight") ||
         diti_loader_find(loader, "encoder.mid.block_1.conv1.weight")) {
         loader->rename = diti_kl_ldm_name;
-        loader->user = levels;
+        loader->user = &vae->ldm_levels;
     } else if (diti_loader_find(loader, "decoder.mid_block.attentions.0.query.weight") ||
                diti_loader_find(loader, "encoder.mid_block.attentions.0.query.weight")) {
         loader->rename = diti_kl_old_name;
@@ -31616,7 +31704,7 @@ static uint32_t diti_kl_load_level(diti_loader *loader, diti_kl_level *level, ui
     return channels;
 }
 
-static uint32_t diti_kl_load_levels(diti_loader *loader, const diti_env *env, diti_kl_half *half, uint32_t channels,
+static uint32_t diti_kl_load_levels(diti_loader *loader, diti_vae *vae, diti_kl_half *half, uint32_t channels,
                                     const char *blocks, const char *sampler) {
     uint32_t i, count = diti_loader_count(loader, blocks, ".resnets.0.conv1.weight");
     if (!count || count > DITI_KL_MAX_LEVELS) {
@@ -31624,11 +31712,8 @@ static uint32_t diti_kl_load_levels(diti_loader *loader, const diti_env *env, di
                   diti_checkpoint_name(loader->checkpoint), (unsigned)count, DITI_KL_MAX_LEVELS);
         return channels;
     }
-    half->levels = (diti_kl_level *)diti_alloc_array(env, count, sizeof *half->levels);
-    if (!half->levels) {
-        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
-        return channels;
-    }
+    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
+    if (!half->levels) return channels;
     half->level_count = count;
     for (i = 0; i < count && !loader->error.result; i++) {
         diti_loader_scope(loader, "%s%u.", blocks, (unsigned)i);
@@ -31648,7 +31733,7 @@ static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
     }
     diti_load_layer(loader, &half->conv_in, channels, 9 * latent, 3, "decoder.conv_in");
     diti_kl_load_mid(loader, half, channels, "decoder");
-    channels = diti_kl_load_levels(loader, &vae->env, half, channels, "decoder.up_blocks.", "upsamplers.0.conv");
+    channels = diti_kl_load_levels(loader, vae, half, channels, "decoder.up_blocks.", "upsamplers.0.conv");
     diti_load_norm(loader, &half->norm_out, channels, "decoder.conv_norm_out");
     diti_load_layer(loader, &half->conv_out, 3, 9 * channels, 3, "decoder.conv_out");
 }
@@ -31659,7 +31744,7 @@ static void diti_kl_load_encoder(diti_loader *loader, diti_vae *vae) {
     uint32_t channels = diti_loader_dimension(loader, "encoder.conv_in.weight", 0);
     half->present = true;
     diti_load_layer(loader, &half->conv_in, channels, 27, 3, "encoder.conv_in");
-    channels = diti_kl_load_levels(loader, &vae->env, half, channels, "encoder.down_blocks.", "downsamplers.0.conv");
+    channels = diti_kl_load_levels(loader, vae, half, channels, "encoder.down_blocks.", "downsamplers.0.conv");
     diti_kl_load_mid(loader, half, channels, "encoder");
     diti_load_norm(loader, &half->norm_out, channels, "encoder.conv_norm_out");
     diti_load_layer(loader, &half->conv_out, moments, 9 * channels, 3, "encoder.conv_out");
@@ -31683,10 +31768,12 @@ static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
     return groups;
 }
 
-static dit_result diti_kl_read_config(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
+DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderKL");
-    uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
+    uint32_t latent;
+    diti_kl_choose_names(vae, loader);
+    latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
     if (settings.result != DIT_OK) return settings.result;
     if (!diti_equal(name, "AutoencoderKL") || !latent) {
@@ -31747,27 +31834,19 @@ static uint32_t diti_kl_factor(const diti_kl_half *half) {
     return factor;
 }
 
-static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
-    dit_result result;
+DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader) {
     if (diti_loader_find(loader, "decoder.conv_in.weight")) diti_kl_load_decoder(loader, vae);
     if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_kl_load_encoder(loader, vae);
     vae->traits.has_decoder = vae->decoder.present;
     vae->traits.has_encoder = vae->encoder.present;
-    result = diti_loader_finish(loader, &vae->weights, err);
-    if (result == DIT_OK) result = diti_kl_check_levels(vae, json, err);
-    if (result != DIT_OK) return result; /* the halves may be incomplete */
-    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
-    result = diti_kl_check_groups(vae, &vae->decoder, err);
-    if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->encoder, err);
-    return result;
 }
 
-DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
-    uint32_t ldm_levels;
-    dit_result result;
-    diti_kl_choose_names(loader, &ldm_levels);
-    result = diti_kl_read_config(vae, loader, config, err);
-    return result == DIT_OK ? diti_kl_fill(vae, loader, config, err) : result;
+DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err) {
+    dit_result result = diti_kl_check_levels(vae, config, err);
+    if (result != DIT_OK) return result;
+    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
+    result = diti_kl_check_groups(vae, &vae->decoder, err);
+    return result == DIT_OK ? diti_kl_check_groups(vae, &vae->encoder, err) : result;
 }
 
 /* ---- computing ---- */
@@ -32005,11 +32084,9 @@ static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tin
     const char *scope = diti_tiny_scope(loader, decoder, &first);
     char name[64];
     if (!scope) return 0;
-    half->layers = (diti_tiny_layer *)diti_alloc_array(&vae->env, DITI_TINY_MAX_LAYERS, sizeof *half->layers);
-    if (!half->layers) {
-        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
-        return 0;
-    }
+    half->layers =
+        (diti_tiny_layer *)diti_component_array(&vae->base, loader, DITI_TINY_MAX_LAYERS, sizeof *half->layers);
+    if (!half->layers) return 0;
     diti_loader_scope(loader, "%s", scope);
     for (number = first; number < DITI_TINY_MAX_LAYERS && !loader->error.result; number++) {
         diti_tiny_layer *layer = &half->layers[half->count];
@@ -32045,27 +32122,28 @@ static uint32_t diti_tiny_latent(const diti_tiny_half *half, uint32_t given) {
     return half->count ? half->layers[0].convs[0].weight.columns / 9 : given;
 }
 
-DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err) {
-    uint32_t first, latent = 0, pixels = 3, moments;
+DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader) {
+    uint32_t first, latent = 0;
     const char *scope = diti_tiny_scope(loader, true, &first);
     char name[64];
-    dit_result result;
     diti_format(name, sizeof name, "%s%u.weight", scope ? scope : "", (unsigned)first);
+    vae->tiny_pixels = 3;
+    vae->tiny_file = diti_checkpoint_name(loader->checkpoint);
     if (scope) latent = diti_loader_dimension(loader, name, 1);
-    if (scope) pixels = diti_tiny_load_half(vae, loader, &vae->tiny_decoder, true, latent);
-    moments = diti_tiny_load_half(vae, loader, &vae->tiny_encoder, false, 3);
-    result = diti_loader_finish(loader, &vae->weights, err);
-    if (result != DIT_OK) return result;
+    if (scope) vae->tiny_pixels = diti_tiny_load_half(vae, loader, &vae->tiny_decoder, true, latent);
+    vae->tiny_moments = diti_tiny_load_half(vae, loader, &vae->tiny_encoder, false, 3);
+}
+
+DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err) {
+    uint32_t pixels = vae->tiny_pixels, moments = vae->tiny_moments;
     vae->traits.latent_channels = diti_tiny_latent(&vae->tiny_decoder, moments);
     vae->traits.has_decoder = vae->tiny_decoder.count != 0;
     vae->traits.has_encoder = vae->tiny_encoder.count != 0;
-    vae->traits.factor = diti_tiny_factor(scope ? &vae->tiny_decoder : &vae->tiny_encoder);
-    vae->traits.tiny = true;
+    vae->traits.factor = diti_tiny_factor(vae->traits.has_decoder ? &vae->tiny_decoder : &vae->tiny_encoder);
     if (pixels == 3 && (!moments || moments == vae->traits.latent_channels)) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: a tiny autoencoder between %u channels of pixels, not 3, and %u or %u of latents",
-                     diti_checkpoint_name(loader->checkpoint), (unsigned)pixels, (unsigned)vae->traits.latent_channels,
-                     (unsigned)moments);
+                     vae->tiny_file, (unsigned)pixels, (unsigned)vae->traits.latent_channels, (unsigned)moments);
 }
 
 /* x with room that is filled. roomy: so has the result. */
@@ -32154,94 +32232,74 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
     loader->prefix = given;
 }
 
-typedef struct diti_vae_scale {
-    const char *family, *variant; /* variant NULL: all */
-    uint32_t channels;
-    float scale, shift;
-} diti_vae_scale;
-
-DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant) {
-    static const diti_vae_scale scales[] = {{"pixart", "sigma", 4, 0.13025f, 0},
-                                            {"hunyuan", NULL, 4, 0.13025f, 0},
-                                            {"sd3", NULL, 16, 1.5305f, 0.0609f},
-                                            {"", NULL, 16, 0.3611f, 0.1159f},
-                                            {"", NULL, 0, 0.18215f, 0}};
-    size_t i;
-    if (!vae->traits.assumed) return;
-    for (i = 0; i < DITI_COUNT(scales); i++) {
-        const diti_vae_scale *row = &scales[i];
-        if (!diti_starts_with(family, row->family) || (row->variant && !diti_equal(variant, row->variant))) continue;
-        if (row->channels && row->channels != vae->traits.latent_channels) continue;
-        vae->traits.scale = row->scale;
-        vae->traits.shift = row->shift;
-        return;
-    }
+DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
+    if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
+    vae->traits.scale = scale;
+    vae->traits.shift = shift;
 }
 
-/* Where no config.json says them, by what else the file holds; a transformer may still say better. */
-static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, const diti_checkpoint *checkpoint,
-                                      dit_error *err) {
+/* Where no config.json says them, those that most autoencoders of as many channels have; a transformer may still say
+   better. */
+static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
-    bool sd3 = diti_checkpoint_find(checkpoint, "model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight") != NULL;
     double scale = diti_setting_number(&settings, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0, 0, 1e6);
     vae->traits.assumed = scale == 0.0;
     vae->traits.scale = (float)scale;
     vae->traits.shift = (float)diti_setting_number(&settings, "shift_factor", 0.0, -1e6, 1e6);
-    diti_vae_belongs_to(vae, sd3 ? "sd3" : "", "");
+    diti_vae_belongs_to(vae, vae->traits.latent_channels, 0.18215f, 0);
+    diti_vae_belongs_to(vae, 16, 0.3611f, 0.1159f);
     return settings.result;
 }
 
-static dit_result diti_vae_fill(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+static dit_result diti_vae_read(diti_component *component, diti_loader *loader, const diti_json *config,
+                                dit_error *err) {
+    diti_vae *vae = (diti_vae *)(void *)component;
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
-    bool tiny;
-    dit_result result;
     if (settings.result != DIT_OK) return settings.result;
     diti_vae_choose_prefix(loader);
-    tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
-    result = tiny ? diti_tiny_load(vae, loader, err) : diti_kl_load(vae, loader, config, err);
-    return result == DIT_OK ? diti_vae_read_scale(vae, config, loader->checkpoint, err) : result;
+    vae->traits.tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
+    return vae->traits.tiny ? DIT_OK : diti_kl_read(vae, loader, config, err);
+}
+
+static void diti_vae_load_weights(diti_component *component, diti_loader *loader) {
+    diti_vae *vae = (diti_vae *)(void *)component;
+    if (vae->traits.tiny)
+        diti_tiny_load(vae, loader);
+    else
+        diti_kl_load(vae, loader);
+}
+
+static dit_result diti_vae_check(diti_component *component, const diti_json *config, dit_error *err) {
+    diti_vae *vae = (diti_vae *)(void *)component;
+    dit_result result = vae->traits.tiny ? diti_tiny_check(vae, err) : diti_kl_check(vae, config, err);
+    return result == DIT_OK ? diti_vae_read_scale(vae, config, err) : result;
 }
 
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
                                       const diti_checkpoint *checkpoint, const char *prefix,
                                       const diti_load_options *options, diti_vae **out, dit_error *err) {
+    static const diti_component_kind kind = {"autoencoder",         "vae",         sizeof(diti_vae), diti_vae_read,
+                                             diti_vae_load_weights, diti_vae_check};
     diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
-    diti_loader loader;
+    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL};
+    diti_component *component;
     dit_result result;
-    diti_vae *vae = (diti_vae *)diti_alloc_zero(env, sizeof *vae);
-    *out = NULL;
-    if (!vae) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
-    vae->device = device;
-    vae->env = *env;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", options ? options->progress : NULL);
     if (options) plain = *options;
     plain.types = NULL;
     plain.type_count = 0;
-    diti_loader_rules(&loader, "vae", &plain);
-    result = diti_vae_fill(vae, &loader, config, err);
-    if (result != DIT_OK)
-        diti_vae_destroy(vae);
-    else
-        *out = vae;
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_vae *)(void *)component;
     return result;
 }
 
 DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
-    diti_env env;
-    if (!vae) return;
-    env = vae->env;
-    diti_weights_free(vae->device, &env, &vae->weights);
-    diti_free(&env, vae->decoder.levels);
-    diti_free(&env, vae->encoder.levels);
-    diti_free(&env, vae->tiny_decoder.layers);
-    diti_free(&env, vae->tiny_encoder.layers);
-    diti_free(&env, vae);
+    if (vae) diti_component_free(&vae->base);
 }
 
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
 
-DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->weights; }
+DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
 
 /* ---- tiles ---- */
 
@@ -37065,9 +37123,8 @@ struct dit_model {
     diti_transformer *transformer;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
-    bool fixed_text;              /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
-    uint32_t pipeline_tokens;     /* text tokens that the pipeline's class stands for; 0: the transformer's */
-    const char *pipeline_variant; /* static; NULL: the transformer's guess */
+    bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
+    const diti_pipeline_class *pipeline; /* of model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
     diti_vae *tae;        /* for previews; NULL: vae */
     diti_json *scheduler; /* parsed scheduler_config.json or NULL */
@@ -38832,7 +38889,7 @@ static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
     encoder->text = model->texts[DITI_TEXT_SECOND].tokens ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
     text = &model->texts[encoder->text];
     encoder->row = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_CLIP_TOKENS : 0;
-    if (!model->fixed_text && model->pipeline_tokens) text->tokens = model->pipeline_tokens;
+    if (!model->fixed_text && model->pipeline) text->tokens = model->pipeline->text_tokens;
     encoder->tokens = text->tokens - encoder->row;
     if (encoder->text == DITI_TEXT_SECOND || !encoder->limit || encoder->limit >= encoder->tokens) return;
     encoder->tokens = encoder->limit;
@@ -39073,6 +39130,15 @@ static dit_result diti_model_load_encoders(dit_model *model, const dit_model_des
     return result;
 }
 
+/* Latents of the transformer, else of the one in the autoencoder's own file. */
+static void diti_model_assume_scale(dit_model *model, const diti_checkpoint *checkpoint) {
+    const diti_latents *latents =
+        model->transformer ? &model->transformer->traits.latents : diti_families_latents(checkpoint);
+    float scale = latents ? latents->scale : 0;
+    if (model->pipeline && model->pipeline->latent_scale > 0) scale = model->pipeline->latent_scale;
+    if (latents) diti_vae_belongs_to(model->vae, latents->channels, scale, latents->shift);
+}
+
 static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_VAE, "vae", DITI_ENCODER_NONE};
     diti_load_options options = diti_model_options(model, desc, DITI_PART_VAE, DIT_ROLE_VAE);
@@ -39082,9 +39148,7 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
         result = diti_vae_load(diti_model_device(model, DIT_ROLE_VAE), &model->env, part.config, part.checkpoint,
                                part.prefix, &options, &model->vae, err);
         result = diti_model_name_config(&part, result, err);
-        if (model->vae && model->transformer)
-            diti_vae_belongs_to(model->vae, model->transformer->traits.family,
-                                model->pipeline_variant ? model->pipeline_variant : model->transformer->traits.variant);
+        if (model->vae) diti_model_assume_scale(model, part.checkpoint);
     }
     diti_json_free(&model->env, part.config);
     return result;
@@ -39122,7 +39186,7 @@ static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_de
                                   &model->scheduler, err);
 }
 
-/* What only the pipeline's class tells: PixArt's alpha and Sigma transformers may look alike (docs/models.md 3.2). */
+/* The pipeline's class may tell what the transformer alone does not. */
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     dit_result result = diti_model_locate_json(model, desc, DIT_ROLE_NONE, "", "model_index.json", &model->index, err);
     diti_settings settings;
@@ -39134,13 +39198,7 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
     labels = diti_setting(&settings, "id2label");
     if (labels && labels->kind != DITI_JSON_OBJECT)
         diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "id2label", "not an object of names of classes");
-    if (diti_equal(name, "PixArtAlphaPipeline")) {
-        model->pipeline_tokens = 120;
-        model->pipeline_variant = "alpha";
-    } else if (diti_equal(name, "PixArtSigmaPipeline")) {
-        model->pipeline_tokens = 300;
-        model->pipeline_variant = "sigma";
-    }
+    model->pipeline = diti_families_pipeline(name);
     return settings.result;
 }
 
@@ -39150,10 +39208,11 @@ DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model) {
 
 static void diti_model_describe_transformer(dit_model *model) {
     const diti_model_traits *traits = &model->transformer->traits;
-    uint32_t factor = diti_model_factor(model);
+    const diti_family *family = model->transformer->family;
+    uint32_t factor = diti_model_factor(model), i;
     diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
     diti_format(model->info.variant, sizeof model->info.variant, "%s",
-                model->pipeline_variant ? model->pipeline_variant : traits->variant);
+                model->pipeline ? model->pipeline->variant : traits->variant);
     model->info.default_width = model->info.default_height = traits->default_size * factor;
     model->info.size_multiple = traits->patch * factor;
     if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
@@ -39165,7 +39224,10 @@ static void diti_model_describe_transformer(dit_model *model) {
     model->info.heads = traits->heads;
     model->info.patch = traits->patch;
     model->info.class_count = traits->class_count;
-    model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->weights.parameters;
+    for (i = 0; i < DITI_ENCODERS; i++) model->info.encoders[i] = family->encoders[i];
+    for (i = 0; i < DITI_COUNT(model->info.places); i++)
+        model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
+    model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
 }
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
@@ -39217,17 +39279,15 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
 }
 
-/* The autoencoders of SD3 and FLUX.1 differ in nothing but weights and the scale that their config.json states
+/* Autoencoders of two families may differ in nothing but weights and the scale that their config.json states
    (docs/models.md 4.1). */
 static dit_result diti_model_check_scale(const dit_model *model, dit_error *err) {
-    const char *family = model->transformer->traits.family, *other = "SD3";
-    float foreign = 1.5305f;
-    if (!model->vae || !(diti_equal(family, "sd3") || diti_equal(family, "flux"))) return DIT_OK;
-    if (diti_equal(family, "sd3")) foreign = 0.3611f, other = "FLUX.1";
-    if (fabsf(diti_vae_get_traits(model->vae)->scale - foreign) > 1e-4f) return DIT_OK;
+    float scale = model->vae ? diti_vae_get_traits(model->vae)->scale : 0;
+    const char *other = model->vae ? diti_families_foreign(model->transformer, scale) : NULL;
+    if (!other) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "the VAE is that of %s (scaling_factor %.4f); a model of family %s wants its own", other,
-                     (double)foreign, family);
+                     (double)scale, model->transformer->traits.family);
 }
 
 /* Parts that were trained together agree in their sizes; say which do not. */
@@ -39362,7 +39422,7 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
     int part;
     for (part = 0; part < DITI_PARTS; part++) parts[part] = NULL;
     if (model->transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
-        parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
+        parts[DITI_PART_TRANSFORMER] = &model->transformer->component.weights;
     for (part = 0; part < (int)DITI_ENCODERS; part++) {
         if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
@@ -39409,6 +39469,7 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 }
 
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    char left_out[DITI_FAMILIES_TEXT];
     dit_result result;
     if (desc->weight_budget || desc->release_text_encoders) {
         result = diti_model_measure(model, desc, err);
@@ -39427,7 +39488,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (!model->transformer && !model->encoders[0].kind && !model->vae) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s holds no transformer, text encoder or VAE that dit knows%s",
-                         desc->source.path ? desc->source.path : "the source", diti_families_left_out());
+                         desc->source.path ? desc->source.path : "the source", diti_families_left_out(left_out));
     }
     result = diti_model_check_used(model, desc, err);
     return result == DIT_OK ? diti_model_describe(model, err) : result;
@@ -41442,7 +41503,6 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
 }
 
 static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
-    const diti_family *family = job->model->transformer->family;
     const diti_job_request *request = &job->request;
     diti_denoise *denoise = &job->program.denoise;
     if (!request->shape.starts) diti_copy(graph, job->program.noise, job->program.latent, "start from noise");
@@ -41452,17 +41512,13 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;
     diti_emit_conditions(job, graph);
-    denoise->resolution[0] = (float)request->shape.height;
-    denoise->resolution[1] = (float)request->shape.width;
-    denoise->aspect = (float)request->shape.height / (float)request->shape.width;
-    denoise->sizes[0] = denoise->sizes[1] = 1024; /* the original picture, as HunyuanDiT's pipeline has it */
-    denoise->sizes[2] = denoise->resolution[0];
-    denoise->sizes[3] = denoise->resolution[1];
+    denoise->pixels[0] = request->shape.height;
+    denoise->pixels[1] = request->shape.width;
     denoise->latent = job->program.latent;
     denoise->step = job->program.step;
     denoise->axes = job->assignment.share_total > 1 ? &job->assignment.axes : NULL;
     denoise->variance = request->shape.learned;
-    family->prepare(job->model->transformer, graph, denoise);
+    diti_transformer_prepare(job->model->transformer, graph, denoise);
     diti_patches_begin(job, graph);
 }
 
@@ -42107,7 +42163,7 @@ DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *progra
 
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
     const diti_model_traits *traits = &model->transformer->traits;
-    const diti_weights *weights = &model->transformer->weights;
+    const diti_weights *weights = &model->transformer->component.weights;
     memset(out, 0, sizeof *out);
     out->layers = traits->layers;
     out->hidden = traits->width;
@@ -42445,7 +42501,7 @@ static double diti_auto_stream(const diti_device *device) { return 1e15 / (doubl
 
 /* What of a device's memory a share of the transformer may fill; the first one holds the rest of the pipeline. */
 static double diti_auto_memory(const dit_model *model, diti_device *device) {
-    const diti_weights *weights = &model->transformer->weights; /* what of them is there counts as free */
+    const diti_weights *weights = &model->transformer->component.weights; /* what of them is there counts as free */
     double used, own = (double)diti_replicas_bytes(weights->replicas, device);
     if (device == model->device) own += (double)weights->bytes;
     diti_lock(&device->lock);
@@ -42953,7 +43009,8 @@ DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) {
 static bool diti_resume_has_weights(const dit_job *job) {
     const uint32_t *degree = job->request.shape.split.degree;
     if (diti_device_check(job->model->device, NULL) >= 0) return true;
-    if (job->model->transformer->weights.streamed && !job->model->stream) return true; /* all come from the file */
+    if (job->model->transformer->component.weights.streamed && !job->model->stream)
+        return true; /* all come from the file */
     if (job->request.shape.split.shard) return false;
     return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
 }
@@ -43788,7 +43845,8 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
     if (!model || !count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_weights: model and count must be given");
     room = *count;
-    if (model->transformer) diti_weight_infos(&model->transformer->weights, DIT_ROLE_TRANSFORMER, out, room, &found);
+    if (model->transformer)
+        diti_weight_infos(&model->transformer->component.weights, DIT_ROLE_TRANSFORMER, out, room, &found);
     for (i = 0; i < DITI_ENCODERS; i++)
         if (diti_encoder_weights(&model->encoders[i]))
             diti_weight_infos(diti_encoder_weights(&model->encoders[i]), (dit_role)(DIT_ROLE_TEXT_1 + (int)i), out,

@@ -55,20 +55,34 @@ static void append_source(text *out, const char *name, const char *source) {
     }
 }
 
+/* "defined(DIT_NO_SPLIT) || ..." of every switch in ORDER, a line each. */
+static text switches;
+
+static void find_switches(const char *order) {
+    static const char begin[] = "\n#ifndef ";
+    char term[256];
+    for (order = strstr(order, begin); order; order = strstr(order + 1, begin)) {
+        const char *name = order + sizeof begin - 1;
+        snprintf(term, sizeof term, "defined(%.*s)", (int)strcspn(name, "\r\n"), name);
+        if (switches.size && strstr(switches.data, term)) continue;
+        append_string(&switches, switches.size ? " || \\\n     " : "    (");
+        append_string(&switches, term);
+    }
+    append_string(&switches, ")\n");
+}
+
 static void append_api(text *out, const char *name, const char *api) {
     (void)name;
     append_string(out, api);
+    append_string(out, "\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n"
+                       "#define DIT_IMPLEMENTED\n"
+                       "#ifndef DIT_INTERNAL /* tests that call internal functions define it as extern */\n"
+                       "#define DIT_INTERNAL static\n"
+                       "#endif\n"
+                       "#if defined(__GNUC__) && \\\n");
+    append_string(out, switches.data);
     append_string(
-        out, "\n#if defined(DIT_IMPLEMENTATION) && !defined(DIT_IMPLEMENTED)\n"
-             "#define DIT_IMPLEMENTED\n"
-             "#ifndef DIT_INTERNAL /* tests that call internal functions define it as extern */\n"
-             "#define DIT_INTERNAL static\n"
-             "#endif\n"
-             "#if defined(__GNUC__) && \\\n"
-             "    (defined(DIT_NO_SPLIT) || defined(DIT_NO_TRACE) || defined(DIT_NO_TUNE) || \\\n"
-             "     defined(DIT_NO_PYTORCH) || defined(DIT_NO_PIXART) || defined(DIT_NO_DIT) || \\\n"
-             "     defined(DIT_NO_SD3) || defined(DIT_NO_FLUX) || defined(DIT_NO_HUNYUANDIT))\n"
-             "/* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */\n"
+        out, "/* Functions that served what is left out remain, without a use. gcc says so at the end of the file. */\n"
              "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"
              "#endif\n");
 }
@@ -137,6 +151,7 @@ int main(int argc, char **argv) {
     if (!slash) die("ORDER needs a folder", argv[1]);
     *slash = 0;
     order = read_file(argv[1]);
+    find_switches(order.data);
     header = amalgamate(folder, order.data);
     if (holds(argv[2], &header)) return 0;
     file = fopen(argv[2], "wb");

@@ -63,6 +63,19 @@ prose() { # sentences of comments and pages; tools/prose-exempt lists what is st
     # shellcheck disable=SC2046
     $work/tool prose tools/prose-exempt $(cat $work/written) ./*.md
 }
+families() { # the file of each begins with its section and its original, and no other file's code has its name
+    names=$(sed -n 's/^    {diti_\([a-z0-9]*\)_family, .*/\1/p' src/model/registry.c)
+    for name in $names; do
+        file=src/model/$name.c
+        head -n 3 "$file" | grep -q 'models[.]md 3[.]' || { echo "$file: no section that defines it in its first lines"; return 1; }
+        head -n 4 "$file" | grep -q 'https://' || { echo "$file: no address of the original in its first lines"; return 1; }
+        for other in src/*/*.[ch] examples/*.[ch] examples/*/*.[ch]; do
+            [ "$other" = "$file" ] || sed 's#/\*.*##' "$other" | grep -n "\"$name\"" | sed "s#^#$other:#"
+        done
+    done >$work/named
+    echo "note: $(echo "$names" | wc -w) families"
+    [ "$(echo "$names" | wc -w)" -ge 5 ] && ! cat $work/named | grep .
+}
 top_level() { # the list of docs/architecture.md 1
     git ls-files 2>/dev/null | sed 's#/.*##' | sort -u >$work/top
     [ -s $work/top ] || { echo "note: no repository here, nothing to compare"; return 0; }
@@ -78,6 +91,7 @@ top_level() { # the list of docs/architecture.md 1
 check 'cited pages, sections, steps and links exist' pages
 check 'files and functions that docs/ names exist' $work/tool names src docs/*.md README.md CONTRIBUTING.md
 check 'sentences begin with their subject' prose
+check 'families are named by their own files alone' families
 check 'the top level is what docs/architecture.md lists' top_level
 [ "${1:-}" != pages ] || {
     echo "check pages: $passed passed, $failed failed"

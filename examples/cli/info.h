@@ -25,113 +25,28 @@ static const dit_role weight_roles[] = {DIT_ROLE_TEXT_1,      DIT_ROLE_TEXT_2, D
                                         DIT_ROLE_TRANSFORMER, DIT_ROLE_VAE,    DIT_ROLE_TAE};
 enum { WEIGHT_ROLES = sizeof weight_roles / sizeof weight_roles[0] };
 
-/* What a family's text encoders are, in the order of their roles. */
-typedef struct family_texts {
-    const char *family, *names[3];
-} family_texts;
-
-static const family_texts texts_of[] = {
-    {"pixart", {"T5", NULL, NULL}},
-    {"flux", {"CLIP-L", "T5", NULL}},
-    {"sd3", {"CLIP-L", "CLIP-G", "T5"}},
-    {"hunyuandit", {"BERT", "mT5", NULL}},
-};
-
-static const char *text_name(const char *family, int index) {
+static const char *text_name(const dit_model_info *info, int index) {
     static const char *const plain[] = {"text encoder", "text encoder 2", "text encoder 3"};
-    size_t i;
-    for (i = 0; i < sizeof texts_of / sizeof texts_of[0]; i++) {
-        if (strcmp(texts_of[i].family, family) == 0 && texts_of[i].names[index]) return texts_of[i].names[index];
-    }
-    return plain[index];
+    return info->encoders[index] ? info->encoders[index] : plain[index];
 }
 
-static const char *role_name(const char *family, dit_role role) {
+static const char *role_name(const dit_model_info *info, dit_role role) {
     static char name[64];
     switch (role) {
     case DIT_ROLE_TRANSFORMER: return "transformer";
-    case DIT_ROLE_TEXT_1: return text_name(family, 0);
-    case DIT_ROLE_TEXT_2: return text_name(family, 1);
-    case DIT_ROLE_TEXT_3: return text_name(family, 2);
+    case DIT_ROLE_TEXT_1: return text_name(info, 0);
+    case DIT_ROLE_TEXT_2: return text_name(info, 1);
+    case DIT_ROLE_TEXT_3: return text_name(info, 2);
     case DIT_ROLE_VAE: return "autoencoder";
     case DIT_ROLE_TAE: return "tiny autoencoder";
     case DIT_ROLE_SCHEDULER: return "scheduler";
     case DIT_ROLE_TOKENIZER_1:
     case DIT_ROLE_TOKENIZER_2:
     case DIT_ROLE_TOKENIZER_3:
-        snprintf(name, sizeof name, "tokenizer of %s", text_name(family, (int)role - DIT_ROLE_TOKENIZER_1));
+        snprintf(name, sizeof name, "tokenizer of %s", text_name(info, (int)role - DIT_ROLE_TOKENIZER_1));
         return name;
     default: return "part";
     }
-}
-
-/* ---- Where missing parts usually are: repositories on Hugging Face, and files in them ---- */
-
-typedef struct part_place {
-    const char *family, *variant; /* variant: how it begins; "": all others */
-    dit_role role;
-    const char *place;
-} part_place;
-
-#define DIT_VAE "stabilityai/sd-vae-ft-ema: diffusion_pytorch_model.safetensors"
-#define ALPHA "PixArt-alpha/PixArt-XL-2-1024-MS"
-#define SIGMA "PixArt-alpha/PixArt-Sigma-XL-2-1024-MS"
-#define T5_GGUF "city96/t5-v1_1-xxl-encoder-gguf: t5-v1_1-xxl-encoder-Q8_0.gguf"
-#define TEXTS "comfyanonymous/flux_text_encoders"
-#define SD3 "stabilityai/stable-diffusion-3-medium-diffusers"
-#define SD3_FILES "stabilityai/stable-diffusion-3-medium"
-#define SD35 "stabilityai/stable-diffusion-3.5-large"
-#define HUNYUAN "Tencent-Hunyuan/HunyuanDiT-v1.2-Diffusers"
-static const part_place places[] = {
-    {"dit", "", DIT_ROLE_TRANSFORMER, "facebook/DiT-XL-2-256: transformer/"},
-    {"dit", "", DIT_ROLE_VAE, DIT_VAE},
-    {"pixart", "alpha", DIT_ROLE_TEXT_1, ALPHA ": text_encoder/, or " T5_GGUF},
-    {"pixart", "alpha", DIT_ROLE_TOKENIZER_1, ALPHA ": tokenizer/"},
-    {"pixart", "alpha", DIT_ROLE_VAE, ALPHA ": vae/"},
-    {"pixart", "alpha", DIT_ROLE_SCHEDULER, ALPHA ": scheduler/"},
-    {"pixart", "", DIT_ROLE_TEXT_1, SIGMA ": text_encoder/, or " T5_GGUF},
-    {"pixart", "", DIT_ROLE_TOKENIZER_1, SIGMA ": tokenizer/"},
-    {"pixart", "", DIT_ROLE_VAE, SIGMA ": vae/"},
-    {"pixart", "", DIT_ROLE_SCHEDULER, SIGMA ": scheduler/"},
-    {"flux", "", DIT_ROLE_TEXT_1, TEXTS ": clip_l.safetensors"},
-    {"flux", "", DIT_ROLE_TEXT_2, TEXTS ": t5xxl_fp16.safetensors, or " T5_GGUF},
-    {"flux", "", DIT_ROLE_VAE, "black-forest-labs/FLUX.1-schnell: ae.safetensors"},
-    {"flux", "", DIT_ROLE_TOKENIZER_1, "black-forest-labs/FLUX.1-schnell: tokenizer/"},
-    {"flux", "", DIT_ROLE_TOKENIZER_2, "black-forest-labs/FLUX.1-schnell: tokenizer_2/"},
-    {"flux", "", DIT_ROLE_SCHEDULER, "black-forest-labs/FLUX.1-schnell: scheduler/"},
-    {"sd3", "3-", DIT_ROLE_TEXT_1, SD3_FILES ": text_encoders/clip_l.safetensors"},
-    {"sd3", "3-", DIT_ROLE_TEXT_2, SD3_FILES ": text_encoders/clip_g.safetensors"},
-    {"sd3", "3-", DIT_ROLE_TEXT_3, SD3_FILES ": text_encoders/t5xxl_fp16.safetensors, or " T5_GGUF},
-    {"sd3", "3-", DIT_ROLE_VAE, SD3 ": vae/"},
-    {"sd3", "3-", DIT_ROLE_TOKENIZER_1, SD3 ": tokenizer/"},
-    {"sd3", "3-", DIT_ROLE_TOKENIZER_2, SD3 ": tokenizer_2/"},
-    {"sd3", "3-", DIT_ROLE_TOKENIZER_3, SD3 ": tokenizer_3/"},
-    {"sd3", "3-", DIT_ROLE_SCHEDULER, SD3 ": scheduler/"},
-    {"sd3", "", DIT_ROLE_TEXT_1, SD35 ": text_encoders/clip_l.safetensors"},
-    {"sd3", "", DIT_ROLE_TEXT_2, SD35 ": text_encoders/clip_g.safetensors"},
-    {"sd3", "", DIT_ROLE_TEXT_3, SD35 ": text_encoders/t5xxl_fp16.safetensors, or " T5_GGUF},
-    {"sd3", "", DIT_ROLE_VAE, SD35 ": vae/"},
-    {"sd3", "", DIT_ROLE_TOKENIZER_1, SD35 ": tokenizer/"},
-    {"sd3", "", DIT_ROLE_TOKENIZER_2, SD35 ": tokenizer_2/"},
-    {"sd3", "", DIT_ROLE_TOKENIZER_3, SD35 ": tokenizer_3/"},
-    {"sd3", "", DIT_ROLE_SCHEDULER, SD35 ": scheduler/"},
-    {"hunyuandit", "", DIT_ROLE_TEXT_1, HUNYUAN ": text_encoder/"},
-    {"hunyuandit", "", DIT_ROLE_TEXT_2, HUNYUAN ": text_encoder_2/"},
-    {"hunyuandit", "", DIT_ROLE_TOKENIZER_1, HUNYUAN ": tokenizer/"},
-    {"hunyuandit", "", DIT_ROLE_TOKENIZER_2, HUNYUAN ": tokenizer_2/"},
-    {"hunyuandit", "", DIT_ROLE_VAE, HUNYUAN ": vae/"},
-    {"hunyuandit", "", DIT_ROLE_SCHEDULER, HUNYUAN ": scheduler/"},
-};
-
-static const char *usual_place(const dit_model_info *info, dit_role role) {
-    size_t i;
-    for (i = 0; i < sizeof places / sizeof places[0]; i++) {
-        const part_place *p = &places[i];
-        if (p->role == role && strcmp(p->family, info->family) == 0 &&
-            strncmp(p->variant, info->variant, strlen(p->variant)) == 0)
-            return p->place;
-    }
-    return NULL;
 }
 
 /* "missing: autoencoder: REPOSITORY: FILE", a line each. */
@@ -141,8 +56,8 @@ static void tell_missing(const dit_model_info *info) {
     for (role = 0; role < 32; role++) {
         const char *place;
         if (!(info->missing & 1u << role)) continue;
-        place = usual_place(info, (dit_role)role);
-        printf("missing: %s%s%s\n", role_name(info->family, (dit_role)role), place ? ", usually from " : "",
+        place = role < (int)(sizeof info->places / sizeof info->places[0]) ? info->places[role] : NULL;
+        printf("missing: %s%s%s\n", role_name(info, (dit_role)role), place ? ", usually from " : "",
                place ? place : "");
     }
     if (info->absent_bytes)
@@ -197,7 +112,7 @@ static void tell_weights(const dit_model_info *info, const weight_table *table) 
         dit_role role = weight_roles[i];
         uint64_t bytes = role_bytes(table, role);
         if (!info->parameters[role]) continue;
-        printf("%-17s%16s%12s  ", role_name(info->family, role), grouped(info->parameters[role]), sized(bytes));
+        printf("%-17s%16s%12s  ", role_name(info, role), grouped(info->parameters[role]), sized(bytes));
         tell_types(table, role);
         printf("\n");
         all += bytes;

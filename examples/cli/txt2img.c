@@ -428,7 +428,7 @@ static int complain_missing(const app *a) {
     const char *what, *flag = "--model with its whole folder";
     int role = DIT_ROLE_TRANSFORMER, text;
     while (!(a->info.missing & 1u << role)) role++;
-    what = role_name(a->info.family, (dit_role)role);
+    what = role_name(&a->info, (dit_role)role);
     if (role == DIT_ROLE_TRANSFORMER) flag = "--diffusion-model FILE";
     if (role == DIT_ROLE_VAE) flag = "--vae FILE";
     text = role >= DIT_ROLE_TEXT_1 && role <= DIT_ROLE_TEXT_3 ? role - DIT_ROLE_TEXT_1 : -1;
@@ -485,7 +485,7 @@ static bool add_tokenizers(app *a) {
         for (i = 0; i < sizeof bundled / sizeof bundled[0]; i++) {
             char *path = a->tokenizer_paths[i / 2];
             if (!(a->info.missing & 1u << role) || path[0] ||
-                strcmp(role_name(a->info.family, (dit_role)role), bundled[i][0]) != 0)
+                strcmp(role_name(&a->info, (dit_role)role), bundled[i][0]) != 0)
                 continue;
             if (find_bundled(bundled[i][1], path))
                 a->parts[a->part_count++].source.path = path;

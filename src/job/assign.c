@@ -3,7 +3,7 @@
 
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out) {
     const diti_model_traits *traits = &model->transformer->traits;
-    const diti_weights *weights = &model->transformer->weights;
+    const diti_weights *weights = &model->transformer->component.weights;
     memset(out, 0, sizeof *out);
     out->layers = traits->layers;
     out->hidden = traits->width;

@@ -116,7 +116,7 @@ static void diti_encoders_place_t5(dit_model *model, diti_encoder *encoder) {
     encoder->text = model->texts[DITI_TEXT_SECOND].tokens ? DITI_TEXT_SECOND : DITI_TEXT_FIRST;
     text = &model->texts[encoder->text];
     encoder->row = diti_model_encoder(model, DITI_ENCODER_CLIP_G) ? DITI_CLIP_TOKENS : 0;
-    if (!model->fixed_text && model->pipeline_tokens) text->tokens = model->pipeline_tokens;
+    if (!model->fixed_text && model->pipeline) text->tokens = model->pipeline->text_tokens;
     encoder->tokens = text->tokens - encoder->row;
     if (encoder->text == DITI_TEXT_SECOND || !encoder->limit || encoder->limit >= encoder->tokens) return;
     encoder->tokens = encoder->limit;

@@ -265,7 +265,8 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
     if (!model || !count)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_weights: model and count must be given");
     room = *count;
-    if (model->transformer) diti_weight_infos(&model->transformer->weights, DIT_ROLE_TRANSFORMER, out, room, &found);
+    if (model->transformer)
+        diti_weight_infos(&model->transformer->component.weights, DIT_ROLE_TRANSFORMER, out, room, &found);
     for (i = 0; i < DITI_ENCODERS; i++)
         if (diti_encoder_weights(&model->encoders[i]))
             diti_weight_infos(diti_encoder_weights(&model->encoders[i]), (dit_role)(DIT_ROLE_TEXT_1 + (int)i), out,

@@ -70,9 +70,8 @@ struct dit_model {
     diti_transformer *transformer;
     diti_encoder encoders[DITI_ENCODERS];
     diti_text_shape texts[DITI_TEXTS];
-    bool fixed_text;              /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
-    uint32_t pipeline_tokens;     /* text tokens that the pipeline's class stands for; 0: the transformer's */
-    const char *pipeline_variant; /* static; NULL: the transformer's guess */
+    bool fixed_text; /* every prompt has as many rows as another: see diti_model_traits.attends_padding */
+    const diti_pipeline_class *pipeline; /* of model_index.json; NULL: it tells no more than the transformer */
     diti_vae *vae;
     diti_vae *tae;        /* for previews; NULL: vae */
     diti_json *scheduler; /* parsed scheduler_config.json or NULL */

@@ -114,6 +114,15 @@ static dit_result diti_model_load_encoders(dit_model *model, const dit_model_des
     return result;
 }
 
+/* Latents of the transformer, else of the one in the autoencoder's own file. */
+static void diti_model_assume_scale(dit_model *model, const diti_checkpoint *checkpoint) {
+    const diti_latents *latents =
+        model->transformer ? &model->transformer->traits.latents : diti_families_latents(checkpoint);
+    float scale = latents ? latents->scale : 0;
+    if (model->pipeline && model->pipeline->latent_scale > 0) scale = model->pipeline->latent_scale;
+    if (latents) diti_vae_belongs_to(model->vae, latents->channels, scale, latents->shift);
+}
+
 static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     static const diti_model_want want = {DIT_ROLE_VAE, "vae", DITI_ENCODER_NONE};
     diti_load_options options = diti_model_options(model, desc, DITI_PART_VAE, DIT_ROLE_VAE);
@@ -123,9 +132,7 @@ static dit_result diti_model_load_vae(dit_model *model, const dit_model_desc *de
         result = diti_vae_load(diti_model_device(model, DIT_ROLE_VAE), &model->env, part.config, part.checkpoint,
                                part.prefix, &options, &model->vae, err);
         result = diti_model_name_config(&part, result, err);
-        if (model->vae && model->transformer)
-            diti_vae_belongs_to(model->vae, model->transformer->traits.family,
-                                model->pipeline_variant ? model->pipeline_variant : model->transformer->traits.variant);
+        if (model->vae) diti_model_assume_scale(model, part.checkpoint);
     }
     diti_json_free(&model->env, part.config);
     return result;
@@ -163,7 +170,7 @@ static dit_result diti_model_load_scheduler(dit_model *model, const dit_model_de
                                   &model->scheduler, err);
 }
 
-/* What only the pipeline's class tells: PixArt's alpha and Sigma transformers may look alike (docs/models.md 3.2). */
+/* The pipeline's class may tell what the transformer alone does not. */
 static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     dit_result result = diti_model_locate_json(model, desc, DIT_ROLE_NONE, "", "model_index.json", &model->index, err);
     diti_settings settings;
@@ -175,13 +182,7 @@ static dit_result diti_model_read_index(dit_model *model, const dit_model_desc *
     labels = diti_setting(&settings, "id2label");
     if (labels && labels->kind != DITI_JSON_OBJECT)
         diti_settings_refuse(&settings, DIT_ERROR_BAD_FILE, "id2label", "not an object of names of classes");
-    if (diti_equal(name, "PixArtAlphaPipeline")) {
-        model->pipeline_tokens = 120;
-        model->pipeline_variant = "alpha";
-    } else if (diti_equal(name, "PixArtSigmaPipeline")) {
-        model->pipeline_tokens = 300;
-        model->pipeline_variant = "sigma";
-    }
+    model->pipeline = diti_families_pipeline(name);
     return settings.result;
 }
 
@@ -191,10 +192,11 @@ DIT_INTERNAL uint32_t diti_model_factor(const dit_model *model) {
 
 static void diti_model_describe_transformer(dit_model *model) {
     const diti_model_traits *traits = &model->transformer->traits;
-    uint32_t factor = diti_model_factor(model);
+    const diti_family *family = model->transformer->family;
+    uint32_t factor = diti_model_factor(model), i;
     diti_format(model->info.family, sizeof model->info.family, "%s", traits->family);
     diti_format(model->info.variant, sizeof model->info.variant, "%s",
-                model->pipeline_variant ? model->pipeline_variant : traits->variant);
+                model->pipeline ? model->pipeline->variant : traits->variant);
     model->info.default_width = model->info.default_height = traits->default_size * factor;
     model->info.size_multiple = traits->patch * factor;
     if (model->info.default_steps == 0) model->info.default_steps = traits->default_steps;
@@ -206,7 +208,10 @@ static void diti_model_describe_transformer(dit_model *model) {
     model->info.heads = traits->heads;
     model->info.patch = traits->patch;
     model->info.class_count = traits->class_count;
-    model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->weights.parameters;
+    for (i = 0; i < DITI_ENCODERS; i++) model->info.encoders[i] = family->encoders[i];
+    for (i = 0; i < DITI_COUNT(model->info.places); i++)
+        model->info.places[i] = diti_family_place(family, model->info.variant, (dit_role)i);
+    model->info.parameters[DIT_ROLE_TRANSFORMER] = model->transformer->component.weights.parameters;
 }
 
 /* The sampler that the scheduler's file stands for; empty when that file asks for something unknown, which a job then
@@ -258,17 +263,15 @@ static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     return model->transformer ? diti_model_describe_sampler(model, err) : DIT_OK;
 }
 
-/* The autoencoders of SD3 and FLUX.1 differ in nothing but weights and the scale that their config.json states
+/* Autoencoders of two families may differ in nothing but weights and the scale that their config.json states
    (docs/models.md 4.1). */
 static dit_result diti_model_check_scale(const dit_model *model, dit_error *err) {
-    const char *family = model->transformer->traits.family, *other = "SD3";
-    float foreign = 1.5305f;
-    if (!model->vae || !(diti_equal(family, "sd3") || diti_equal(family, "flux"))) return DIT_OK;
-    if (diti_equal(family, "sd3")) foreign = 0.3611f, other = "FLUX.1";
-    if (fabsf(diti_vae_get_traits(model->vae)->scale - foreign) > 1e-4f) return DIT_OK;
+    float scale = model->vae ? diti_vae_get_traits(model->vae)->scale : 0;
+    const char *other = model->vae ? diti_families_foreign(model->transformer, scale) : NULL;
+    if (!other) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "the VAE is that of %s (scaling_factor %.4f); a model of family %s wants its own", other,
-                     (double)foreign, family);
+                     (double)scale, model->transformer->traits.family);
 }
 
 /* Parts that were trained together agree in their sizes; say which do not. */
@@ -403,7 +406,7 @@ static void diti_model_loaded(const dit_model *model, const diti_weights *parts[
     int part;
     for (part = 0; part < DITI_PARTS; part++) parts[part] = NULL;
     if (model->transformer && diti_model_wants(model, DIT_ROLE_TRANSFORMER))
-        parts[DITI_PART_TRANSFORMER] = &model->transformer->weights;
+        parts[DITI_PART_TRANSFORMER] = &model->transformer->component.weights;
     for (part = 0; part < (int)DITI_ENCODERS; part++) {
         if (diti_model_wants(model, (dit_role)(DIT_ROLE_TEXT_1 + part)))
             parts[DITI_PART_TEXT + part] = diti_encoder_weights(&model->encoders[part]);
@@ -450,6 +453,7 @@ static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *d
 }
 
 static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *desc, dit_error *err) {
+    char left_out[DITI_FAMILIES_TEXT];
     dit_result result;
     if (desc->weight_budget || desc->release_text_encoders) {
         result = diti_model_measure(model, desc, err);
@@ -468,7 +472,7 @@ static dit_result diti_model_load_parts(dit_model *model, const dit_model_desc *
     if (!model->transformer && !model->encoders[0].kind && !model->vae) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "%s holds no transformer, text encoder or VAE that dit knows%s",
-                         desc->source.path ? desc->source.path : "the source", diti_families_left_out());
+                         desc->source.path ? desc->source.path : "the source", diti_families_left_out(left_out));
     }
     result = diti_model_check_used(model, desc, err);
     return result == DIT_OK ? diti_model_describe(model, err) : result;

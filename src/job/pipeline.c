@@ -126,7 +126,6 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
 }
 
 static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
-    const diti_family *family = job->model->transformer->family;
     const diti_job_request *request = &job->request;
     diti_denoise *denoise = &job->program.denoise;
     if (!request->shape.starts) diti_copy(graph, job->program.noise, job->program.latent, "start from noise");
@@ -136,17 +135,13 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;
     diti_emit_conditions(job, graph);
-    denoise->resolution[0] = (float)request->shape.height;
-    denoise->resolution[1] = (float)request->shape.width;
-    denoise->aspect = (float)request->shape.height / (float)request->shape.width;
-    denoise->sizes[0] = denoise->sizes[1] = 1024; /* the original picture, as HunyuanDiT's pipeline has it */
-    denoise->sizes[2] = denoise->resolution[0];
-    denoise->sizes[3] = denoise->resolution[1];
+    denoise->pixels[0] = request->shape.height;
+    denoise->pixels[1] = request->shape.width;
     denoise->latent = job->program.latent;
     denoise->step = job->program.step;
     denoise->axes = job->assignment.share_total > 1 ? &job->assignment.axes : NULL;
     denoise->variance = request->shape.learned;
-    family->prepare(job->model->transformer, graph, denoise);
+    diti_transformer_prepare(job->model->transformer, graph, denoise);
     diti_patches_begin(job, graph);
 }
 

@@ -174,7 +174,8 @@ DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) {
 static bool diti_resume_has_weights(const dit_job *job) {
     const uint32_t *degree = job->request.shape.split.degree;
     if (diti_device_check(job->model->device, NULL) >= 0) return true;
-    if (job->model->transformer->weights.streamed && !job->model->stream) return true; /* all come from the file */
+    if (job->model->transformer->component.weights.streamed && !job->model->stream)
+        return true; /* all come from the file */
     if (job->request.shape.split.shard) return false;
     return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
 }

@@ -159,7 +159,7 @@ static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, con
     }
 }
 
-/* What is kept for the attention at hand, of its items. */
+/* The kept rows that the attention at hand reads, of its items. */
 static diti_stale_rows diti_stale_at(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_element format) {
     uint32_t kind = desc->text || !denoise->stretch.all_text ? 0 : 1, width = desc->heads * desc->head_dim, i;

@@ -7,16 +7,6 @@ DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *ch
     return diti_checkpoint_find(checkpoint, full);
 }
 
-DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
-                                           size_t count, const char *name, char *out, size_t size) {
-    size_t skip = strlen(before), start;
-    const char *rest = strncmp(name, before, skip) == 0 ? strchr(name + skip, '.') : NULL;
-    if (!rest || !diti_format(out, size, "%s%.*s.", after, (int)(rest - name - (ptrdiff_t)skip), name + skip))
-        return NULL;
-    start = strlen(out);
-    return diti_rename(pairs, count, rest + 1, out + start, size - start) ? out : NULL;
-}
-
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out) {
     uint32_t row, i, half = dim / 2;
     for (i = 0; i < half; i++) {
@@ -40,17 +30,17 @@ static void diti_position_row(double position, uint32_t dim, float *out) {
     }
 }
 
-DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
-                                      float divide_x, float interpolation, float *out) {
+DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out) {
     uint32_t x, y, half = dim / 2; /* the horizontal half comes first */
-    size_t line = (size_t)grid_width * dim;
-    for (x = 0; x < grid_width; x++) {
-        diti_position_row((double)((float)x / divide_x / interpolation), half, out + (size_t)x * dim);
+    size_t line = (size_t)grid->columns * dim;
+    for (x = 0; x < grid->columns; x++) {
+        double place = (double)((float)x / grid->divide_x / grid->interpolation);
+        diti_position_row(place, half, out + (size_t)x * dim);
     }
-    for (y = 0; y < grid_height; y++) {
+    for (y = 0; y < grid->rows; y++) {
         float *first = out + y * line + half;
-        diti_position_row((double)((float)y / divide_y / interpolation), half, first);
-        for (x = 0; x < grid_width; x++) {
+        diti_position_row((double)((float)y / grid->divide_y / grid->interpolation), half, first);
+        for (x = 0; x < grid->columns; x++) {
             float *token = out + y * line + (size_t)x * dim;
             if (y > 0) memcpy(token, out + (size_t)x * dim, half * sizeof(float));
             if (x > 0) memcpy(token + half, first, half * sizeof(float));
@@ -70,12 +60,13 @@ DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, ui
 }
 
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out) {
-    diti_tensor h = diti_layer_run(graph, x, &embedder->in, DITI_ACTIVATION_SILU, 0, true, "embed_in");
-    return diti_layer_run(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, true, "embed_out");
+    diti_tensor h = diti_layer_f32(graph, x, &embedder->in, DITI_ACTIVATION_SILU, 0, "embed_in");
+    return diti_layer_f32(graph, h, &embedder->out, DITI_ACTIVATION_NONE, out, "embed_out");
 }
 
-DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
-                                             const float *values, uint32_t count, uint32_t shift, dit_error *err) {
+DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
+                                             uint32_t shift, dit_error *err) {
+    const diti_env *env = &plan->device->env;
     float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
     dit_result result;
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
@@ -85,27 +76,36 @@ DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *pla
     return result;
 }
 
-DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
-                                             uint32_t columns, float divide_y, float divide_x, float interpolation,
+DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid,
                                              dit_error *err) {
+    const diti_env *env = &plan->device->env;
     uint32_t dim = plan->tensors[input].columns;
-    size_t count = (size_t)rows * columns * dim;
+    size_t count = (size_t)grid->rows * grid->columns * dim;
     float *table = (float *)diti_alloc_array(env, count, sizeof(float));
     dit_result result;
     if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position table");
-    diti_position_table(rows, columns, dim, divide_y, divide_x, interpolation, table);
+    diti_position_table(grid, dim, table);
     result = diti_plan_write(plan, input, table, count * sizeof(float), err);
     diti_free(env, table);
     return result;
 }
 
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                        diti_activation activation, diti_tensor out, bool out_f32, const char *name) {
+                                        diti_activation activation, const char *name) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.bias = &layer->bias;
+    desc.activation = activation;
+    desc.name = name;
+    return diti_linear(graph, x, &layer->weight, &desc);
+}
+
+DIT_INTERNAL diti_tensor diti_layer_f32(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                        diti_activation activation, diti_tensor out, const char *name) {
     diti_linear_desc desc = DITI_ZERO;
     desc.bias = &layer->bias;
     desc.activation = activation;
     desc.out = out;
-    desc.out_f32 = out_f32;
+    desc.out_f32 = true;
     desc.name = name;
     return diti_linear(graph, x, &layer->weight, &desc);
 }
@@ -150,19 +150,25 @@ static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, 
     return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
 }
 
-DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items) {
-    diti_tensor active = diti_silu(graph, c, "modulation_silu");
+DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
+    uint32_t items = p->denoise->text_batch;
+    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
     diti_tensor_info info;
-    if (diti_graph_failed(graph)) return;
-    info = *diti_tensor_get(graph, c);
+    if (diti_graph_failed(p->graph)) return;
+    info = *diti_tensor_get(p->graph, c);
     adaln->items = items;
-    adaln->active = diti_tensor_reshape(graph, active, info.rows / items, items * info.columns);
-    adaln->table = diti_adaln_table(graph, adaln, active, info.rows / items);
+    adaln->group = diti_pass_tensor(p);
+    adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
+    adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
 }
 
-DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step) {
-    diti_tensor row = diti_select_row(graph, adaln->table ? adaln->table : adaln->active, step, "select_modulation");
-    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
+DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
+    diti_graph *graph = p->graph;
+    diti_tensor table = adaln->table ? adaln->table : adaln->active, row;
+    uint32_t columns;
+    if (p->denoise->again) return;
+    row = diti_select_row(graph, table, p->denoise->step, "select_modulation");
+    columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
     adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
 }
 
@@ -178,35 +184,40 @@ DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *ad
     return diti_adaln_get(graph, adaln, adaln->first + adaln->count - 1);
 }
 
-DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
-                                         const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
-                                         dit_error *err) {
-    uint32_t i, count = steps * items;
+DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+                                         const float *timesteps, uint32_t shift, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t i, count = denoise->steps * denoise->text_batch;
     float *repeated = (float *)diti_alloc_array(env, count, sizeof *repeated);
     dit_result result;
     if (!repeated) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timesteps");
-    for (i = 0; i < count; i++) repeated[i] = timesteps[i / items];
-    result = diti_write_sinusoids(env, plan, input, repeated, count, shift, err);
+    for (i = 0; i < count; i++) repeated[i] = timesteps[i / denoise->text_batch];
+    result = diti_write_sinusoids(plan, input, repeated, count, shift, err);
     diti_free(env, repeated);
     return result;
 }
 
-DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
-                                          uint32_t channels, uint32_t patch, diti_tensor positions) {
-    const diti_stretch *stretch = &denoise->stretch;
-    uint32_t i, batch = (denoise->copies - denoise->first_copy) * denoise->batch;
-    uint32_t columns = channels * patch * patch, width = layer->weight.rows;
-    diti_tensor patches = diti_stretch_patchify(graph, denoise, channels, patch);
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, batch * stretch->rows, width, "residual");
-    if (positions) positions = diti_tensor_view(graph, positions, stretch->first, stretch->rows, 0, width);
-    for (i = 0; i < batch && !diti_graph_failed(graph); i++) {
-        uint32_t first = diti_stretch_first(denoise, i % denoise->batch);
+DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
+                                          diti_tensor positions) {
+    diti_graph *graph = p->graph;
+    const diti_stretch *at = &p->denoise->stretch;
+    uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
+    diti_tensor patches = diti_stretch_patchify(p);
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
+    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
+    for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
+        uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
+        uint32_t text_row = prompt * at->all_text + at->first_text,
+                 row = diti_stretch_first(p->denoise, i % p->denoise->batch);
         diti_linear_desc desc = DITI_ZERO;
+        if (p->text)
+            diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
+                          diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
         desc.bias = &layer->bias;
         desc.residual = positions;
-        desc.out = diti_tensor_view(graph, x, i * stretch->rows, stretch->rows, 0, width);
+        desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
         desc.name = "patch_embed";
-        diti_linear(graph, diti_tensor_view(graph, patches, first, stretch->rows, 0, columns), &layer->weight, &desc);
+        diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
     }
     return x;
 }

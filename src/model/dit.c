@@ -1,9 +1,9 @@
-#include "model/model.h"
+/* DiT, class-conditional: docs/models.md 3.1. Original: https://github.com/facebookresearch/DiT/blob/main/models.py
 
-/* DiT, class-conditional (docs/models.md 3.1). D is the width of the residual stream. What it is conditioned on, the
-   timestep and the class, is one vector c, from which every block's own layer makes shifts, scales and gates. The
-   original code base and diffusers compute two things differently, an epsilon and the frequencies of the timestep; both
-   are what their files are run with. */
+   D is the width of the residual stream. The timestep and the class are one vector c, from which every block's own
+   layer makes shifts, scales and gates. The original code base and diffusers compute two things differently, an epsilon
+   and the frequencies of the timestep; both are what their files are run with. */
+#include "model/model.h"
 
 #define DITI_DIT_MAX_BLOCKS 128u
 
@@ -37,14 +37,11 @@ static const char *const diti_dit_block_keys[][2] = {
     {"attn1.to_out.0", "attn.proj"},        {"ff.net.0.proj", "mlp.fc1"}, {"ff.net.2", "mlp.fc2"},
 };
 
-/* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
-static const char *diti_dit_original_name(void *user, const char *name, char *out, size_t size) {
-    const char *found = diti_rename(diti_dit_keys, DITI_COUNT(diti_dit_keys), name, out, size);
-    (void)user;
-    if (found) return found;
-    return diti_rename_block("transformer_blocks.", "blocks.", diti_dit_block_keys, DITI_COUNT(diti_dit_block_keys),
-                             name, out, size);
-}
+static const diti_key_table diti_dit_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "blocks.", diti_dit_block_keys, DITI_COUNT(diti_dit_block_keys)},
+    {NULL, NULL, diti_dit_keys, DITI_COUNT(diti_dit_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- weights ---- */
 
@@ -54,6 +51,7 @@ typedef struct diti_dit_block {
     diti_layer out;        /* [D, D] */
     diti_layer ff_in;      /* [4D, D] */
     diti_layer ff_out;     /* [D, 4D] */
+    diti_sublayer attention, feed;
 } diti_dit_block;
 
 typedef struct diti_dit {
@@ -64,34 +62,12 @@ typedef struct diti_dit {
     diti_weight classes;         /* [classes + 1, D]; the last row means none */
     diti_layer final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;         /* [p * p * out_channels, D] */
+    diti_sublayer last;
     diti_dit_block *blocks;
-    bool int8_attention;
 } diti_dit;
 
 static const diti_dit *diti_dit_of(const diti_transformer *transformer) {
     return (const diti_dit *)(const void *)transformer;
-}
-
-static bool diti_dit_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "x_embedder.proj.weight") &&
-           diti_model_find(checkpoint, prefix, "y_embedder.embedding_table.weight") &&
-           diti_model_find(checkpoint, prefix, "blocks.0.adaLN_modulation.1.weight");
-}
-
-static bool diti_dit_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
-           diti_model_find(checkpoint, prefix, DITI_DIT_CLASSES ".weight");
-}
-
-/* Video models share the names, but have a table of positions in time. */
-static bool diti_dit_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    if (diti_equal(name, "DiTTransformer2DModel")) return true;
-    if (diti_equal(name, "Transformer2DModel")) {
-        return diti_equal(diti_json_string(config, "norm_type", ""), "ada_norm_zero");
-    }
-    if (name[0] || diti_model_find(checkpoint, prefix, "temp_embed")) return false;
-    return diti_dit_is_original(checkpoint, prefix) || diti_dit_is_diffusers(checkpoint, prefix);
 }
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
@@ -104,10 +80,11 @@ static uint32_t diti_dit_training_size(diti_loader *loader, const diti_dit_confi
 }
 
 static dit_result diti_dit_read_shapes(diti_loader *loader, diti_dit_config *config, dit_error *err) {
+    static const diti_shape_key keys[] = {{offsetof(diti_dit_config, width), "pos_embed.proj.weight", 0},
+                                          {offsetof(diti_dit_config, channels), "pos_embed.proj.weight", 1},
+                                          {offsetof(diti_dit_config, patch), "pos_embed.proj.weight", 2}};
     uint32_t classes = diti_loader_dimension(loader, DITI_DIT_CLASSES ".weight", 0);
-    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
-    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
-    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     if (!config->width || !config->channels || !config->patch || !config->blocks || classes < 2) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: a DiT without %s: the file is incomplete",
@@ -151,19 +128,23 @@ static dit_result diti_dit_check(const diti_dit_config *config, diti_settings *s
     return DIT_OK;
 }
 
-static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *json, diti_dit_config *config,
-                                       dit_error *err) {
+static dit_result diti_dit_read(diti_component *component, diti_loader *loader, const diti_json *json, dit_error *err) {
+    static const diti_size_key keys[] = {{offsetof(diti_dit_config, heads), "num_attention_heads", 1024},
+                                         {offsetof(diti_dit_config, patch), "patch_size", 16},
+                                         {offsetof(diti_dit_config, out_channels), "out_channels", 1024},
+                                         {offsetof(diti_dit_config, classes), "num_embeds_ada_norm", 1u << 20},
+                                         {offsetof(diti_dit_config, sample_size), "sample_size", 4096}};
+    diti_dit_config *config = &((diti_dit *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_dit_read_shapes(loader, config, err);
     float eps;
     if (result != DIT_OK) return result;
+    config->original = loader->rename != NULL;
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
-    config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+    config->heads = config->width / config->head_dim;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".norm1.linear.weight");
-    config->patch = diti_setting_size(&settings, "patch_size", config->patch, 16);
-    config->out_channels = diti_setting_size(&settings, "out_channels", config->out_channels, 1024);
-    config->classes = diti_setting_size(&settings, "num_embeds_ada_norm", config->classes, 1u << 20);
-    config->sample_size = diti_setting_size(&settings, "sample_size", diti_dit_training_size(loader, config), 4096);
+    config->sample_size = diti_dit_training_size(loader, config);
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
     config->frequency_shift = config->original ? 0 : 1;
     eps = (float)diti_setting_number(&settings, "norm_eps", 1e-5, 0, 1);
     config->eps2 = config->original ? 1e-6f : eps;
@@ -174,18 +155,18 @@ static dit_result diti_dit_read_config(diti_loader *loader, const diti_json *jso
 
 static void diti_dit_load_block(diti_loader *loader, const diti_dit_config *config, diti_dit_block *block,
                                 uint32_t index) {
-    static const char *const fused[] = {"attn1.qkv"}, *const three[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"};
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
     uint32_t width = config->width;
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
     diti_load_layer(loader, &block->modulation, 6 * width, width, 1, "norm1.linear");
-    if (config->original)
-        diti_load_joined(loader, &block->qkv, fused, 1, 3 * width, width, true);
-    else
-        diti_load_joined(loader, &block->qkv, three, 3, width, width, true);
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
     diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
     diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
     diti_loader_scope(loader, "%s", "");
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, width, config->head_dim);
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->feed.eps = config->eps2;
 }
 
 static void diti_dit_load_weights(diti_loader *loader, diti_dit *model) {
@@ -198,6 +179,7 @@ static void diti_dit_load_weights(diti_loader *loader, diti_dit *model) {
     for (i = 0; i < config->blocks; i++) diti_dit_load_block(loader, config, &model->blocks[i], i);
     diti_load_layer(loader, &model->final_modulation, 2 * width, width, 1, "proj_out_1");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out_2");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
 
 static const char *diti_dit_variant(const diti_dit_config *config) {
@@ -223,7 +205,6 @@ static void diti_dit_set_traits(diti_dit *model) {
     const diti_dit_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     bool learned = config->original && config->out_channels == 2 * config->channels;
-    traits->family = "dit";
     traits->variant = diti_dit_variant(config);
     traits->layers = config->blocks;
     traits->width = config->width;
@@ -239,85 +220,41 @@ static void diti_dit_set_traits(diti_dit *model) {
     traits->default_guidance = 4.0f;
 }
 
-static void diti_dit_destroy(diti_transformer *transformer) {
-    diti_dit *model = (diti_dit *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->blocks);
-    diti_free(&env, model);
-}
-
-static dit_result diti_dit_fill(diti_dit *model, diti_loader *loader, dit_error *err) {
-    model->blocks = (diti_dit_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+static void diti_dit_load(diti_component *component, diti_loader *loader) {
+    diti_dit *model = (diti_dit *)(void *)component;
+    model->blocks =
+        (diti_dit_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
     diti_dit_load_weights(loader, model);
     diti_dit_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_dit_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
-                                diti_transformer **out, dit_error *err) {
-    diti_dit_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_dit *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    read.original = !diti_dit_is_diffusers(checkpoint, prefix);
-    if (read.original) loader.rename = diti_dit_original_name;
-    result = diti_dit_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_dit *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_dit_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->int8_attention = options && options->int8_attention;
-    result = diti_dit_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_dit_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_dit_step { /* what an evaluation has besides */
-    uint32_t batch;
-    uint32_t classes;        /* the last ones */
-    uint32_t rows_per_class; /* of the residual stream */
-} diti_dit_step;
-
 typedef struct diti_dit_state { /* what prepare leaves for the steps */
-    diti_dit_step step;         /* the one at hand */
     diti_tensor sinusoids;      /* input F32 [steps * classes, 256] */
     diti_tensor positions;      /* input F32 [tokens, D] */
     diti_adaln adaln;           /* of the blocks, then of the final layer; an item for each of denoise->labels */
 } diti_dit_state;
 
-static void diti_dit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_dit *model = diti_dit_of(transformer);
+static diti_dit_state *diti_dit_at(const diti_denoise *denoise) { return (diti_dit_state *)denoise->family; }
+
+static void diti_dit_prepare(diti_pass *p) {
+    const diti_dit *model = diti_dit_of(p->model);
+    diti_graph *graph = p->graph;
+    const diti_denoise *denoise = p->denoise;
     uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch), i, end;
-    diti_dit_state *state = (diti_dit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+    diti_dit_state *state = diti_dit_at(denoise);
     diti_tensor c, classes;
-    if (!state) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
-        return;
-    }
-    denoise->family = state;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * denoise->text_batch, 256, "timesteps");
-    state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
+    state->positions = diti_tensor_input(graph, DITI_F32, tokens, p->width, "positions");
     c = diti_embed(graph, &model->time, state->sinusoids, 0);
     classes = diti_gather_rows(graph, &model->classes, denoise->labels, "class_embedding");
     c = diti_add_rows(graph, c, classes, 0, "add_class");
     diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].modulation);
     diti_adaln_add(&state->adaln, &model->final_modulation);
-    state->adaln.group = denoise->axes ? &denoise->axes->tensor : NULL;
-    diti_adaln_prepare(graph, &state->adaln, c, denoise->text_batch);
+    diti_adaln_prepare(p, &state->adaln, c);
 }
 
 /* diffusers stretches the grid of the training over any other; the original's coordinates are integers. */
@@ -325,105 +262,76 @@ static dit_result diti_dit_write_inputs(const diti_transformer *transformer, dit
                                         const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_dit *model = diti_dit_of(transformer);
     const diti_dit_state *state = (const diti_dit_state *)denoise->family;
-    uint32_t patch = model->config.patch, rows = denoise->height / patch, columns = denoise->width / patch;
+    uint32_t patch = model->config.patch;
     double base = model->config.sample_size / patch;
-    float divide_y = model->config.original ? 1.0f : (float)(rows / base);
-    float divide_x = model->config.original ? 1.0f : (float)(columns / base);
-    dit_result result =
-        diti_write_positions(&transformer->env, plan, state->positions, rows, columns, divide_y, divide_x, 1.0f, err);
+    diti_grid grid = {denoise->height / patch, denoise->width / patch, 1, 1, 1};
+    dit_result result;
+    if (!model->config.original) {
+        grid.divide_y = (float)(grid.rows / base);
+        grid.divide_x = (float)(grid.columns / base);
+    }
+    result = diti_write_positions(plan, state->positions, &grid, err);
     if (result != DIT_OK) return result;
-    return diti_adaln_write(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, denoise->text_batch,
-                            model->config.frequency_shift, err);
+    return diti_adaln_write(plan, state->sinusoids, denoise, timesteps, model->config.frequency_shift, err);
 }
 
 /* ---- one evaluation ---- */
 
-static diti_dit_state *diti_dit_at(const diti_denoise *denoise) { return (diti_dit_state *)denoise->family; }
+static void diti_dit_begin(diti_pass *p) { diti_adaln_select(p, &diti_dit_at(p->denoise)->adaln); }
 
-static void diti_dit_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    diti_dit_state *state = diti_dit_at(denoise);
-    diti_dit_step *step = &state->step;
-    (void)transformer;
-    step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
-    step->classes = denoise->text_batch / denoise->copies * (denoise->copies - denoise->first_copy);
-    step->rows_per_class = step->batch / step->classes * denoise->stretch.rows;
-    if (!denoise->again) diti_adaln_select(graph, &state->adaln, denoise->step);
+static diti_tensor diti_dit_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_dit_of(p->model)->patch, diti_dit_at(p->denoise)->positions);
 }
 
-/* Chunk `index` of D columns. */
-static diti_tensor diti_dit_chunk(diti_graph *graph, const diti_dit_state *state, diti_tensor modulation,
-                                  uint32_t width, uint32_t index) {
-    return diti_tensor_view(graph, modulation, state->adaln.items - state->step.classes, state->step.classes,
-                            index * width, width);
-}
-
-/* LN(x) * (1 + scale) + shift with the chunks `first` (shift) and `first + 1` (scale). */
-static diti_tensor diti_dit_norm(diti_graph *graph, const diti_dit_state *state, diti_tensor x, diti_tensor modulation,
-                                 uint32_t first, float eps, const diti_weight *reader, const char *name) {
-    uint32_t width = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
-    diti_norm_desc desc = DITI_ZERO;
-    desc.eps = eps;
-    desc.reader = reader;
-    desc.shift = diti_dit_chunk(graph, state, modulation, width, first);
-    desc.scale = diti_dit_chunk(graph, state, modulation, width, first + 1);
-    desc.rows_per_group = state->step.rows_per_class;
-    desc.name = name;
-    return diti_norm(graph, x, &desc);
-}
-
-static diti_tensor diti_dit_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_dit *model = diti_dit_of(transformer);
-    return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch,
-                            diti_dit_at(denoise)->positions);
-}
-
-/* docs/models.md 3.1 step 3; x F32 [batch * rows, D] is changed in place. */
-static diti_tensor diti_dit_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                      uint32_t index, diti_tensor x) {
-    const diti_dit *model = diti_dit_of(transformer);
-    const diti_dit_config *config = &model->config;
-    const diti_dit_block *block = &model->blocks[index];
-    const diti_dit_state *state = diti_dit_at(denoise);
-    uint32_t rows = state->step.rows_per_class;
-    const diti_weight *readers[2];
-    diti_attend_desc desc = DITI_ZERO;
-    diti_stripe heads, feed;
-    diti_tensor modulation, h;
-    diti_graph_scope(graph, "block", index);
-    readers[0] = &block->out.weight;
-    readers[1] = &block->ff_out.weight;
-    heads = diti_stripe_make(graph, denoise, config->width, config->head_dim, readers, 1);
-    feed = diti_stripe_feed(graph, denoise, readers + 1, 1, block->ff_in.weight.rows);
-    modulation = diti_adaln_get(graph, &state->adaln, index);
-    desc.items = state->step.batch;
-    desc.heads = heads.count / config->head_dim;
-    desc.head_dim = config->head_dim;
-    desc.int8 = model->int8_attention;
-    h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f,
-                      diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)), "norm1");
-    h = diti_attend(graph, denoise, &desc, diti_stripe_joined(graph, h, &block->qkv, &heads, 3, "qkv"));
-    diti_layer_add(graph, denoise, x, h, &block->out, &heads,
-                   diti_dit_chunk(graph, state, modulation, config->width, 2), rows, "attention_out");
-    h = diti_dit_norm(graph, state, x, modulation, 3, config->eps2, diti_stripe_reader(&feed, &block->ff_in.weight),
-                      "norm2");
-    h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
-    diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed,
-                   diti_dit_chunk(graph, state, modulation, config->width, 5), rows, "ff_out");
+/* DiTBlock.forward, docs/models.md 3.1 step 3; x F32 [items * rows, D] is changed in place. */
+static diti_tensor diti_dit_run_block(diti_pass *p, diti_tensor x) {
+    const diti_dit_block *w = &diti_dit_of(p->model)->blocks[p->index];
+    diti_tensor h;
+    p->modulation.rows = diti_pass_last(p, diti_adaln_get(p->graph, &diti_dit_at(p->denoise)->adaln, p->index));
+    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
     return x;
 }
 
-static diti_tensor diti_dit_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                  diti_tensor x) {
-    const diti_dit *model = diti_dit_of(transformer);
-    const diti_dit_state *state = diti_dit_at(denoise);
-    diti_tensor modulation = diti_adaln_last(graph, &state->adaln);
-    diti_tensor h = diti_dit_norm(graph, state, x, modulation, 0, 1e-6f, &model->proj_out.weight, "norm_out");
-    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+static diti_tensor diti_dit_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_dit_of(p->model)->last;
+    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_dit_at(p->denoise)->adaln));
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
+/* ---- where parts of such models are ---- */
+
+static const diti_place diti_dit_places[] = {
+    {"", DIT_ROLE_TRANSFORMER, "facebook/DiT-XL-2-256: transformer/"},
+    {"", DIT_ROLE_VAE, "stabilityai/sd-vae-ft-ema: diffusion_pytorch_model.safetensors"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+/* Video models share the names, but have a table of positions in time. */
 DIT_INTERNAL const diti_family *diti_dit_family(void) {
     static const diti_family family = {
-        "dit",          diti_dit_recognise, diti_dit_load,      diti_dit_destroy, diti_dit_prepare,
-        diti_dit_begin, diti_dit_embed,     diti_dit_run_block, diti_dit_final,   diti_dit_write_inputs};
+        "dit",
+        "DiT",
+        {"DiTTransformer2DModel",
+         "ada_norm_zero",
+         {"pos_embed.proj.weight", DITI_DIT_CLASSES ".weight", NULL, NULL},
+         {"x_embedder.proj.weight", "y_embedder.embedding_table.weight", "blocks.0.adaLN_modulation.1.weight", NULL},
+         "temp_embed"},
+        {"transformer", "transformer", sizeof(diti_dit), diti_dit_read, diti_dit_load, NULL},
+        diti_dit_names,
+        {4, 0.18215f, 0, false},
+        NULL,
+        {NULL, NULL, NULL},
+        diti_dit_places,
+        sizeof(diti_dit_state),
+        diti_dit_prepare,
+        diti_dit_begin,
+        diti_dit_embed,
+        diti_dit_run_block,
+        diti_dit_final,
+        diti_dit_write_inputs};
     return &family;
 }

@@ -33,18 +33,19 @@ DIT_INTERNAL uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t i
     return image * stretch->patch_rows + stretch->first - stretch->patch_first;
 }
 
-DIT_INTERNAL diti_tensor diti_stretch_patchify(diti_graph *graph, const diti_denoise *denoise, uint32_t channels,
-                                               uint32_t patch) {
+DIT_INTERNAL diti_tensor diti_stretch_patchify(const diti_pass *p) {
+    const diti_denoise *denoise = p->denoise;
     const diti_stretch *stretch = &denoise->stretch;
-    uint32_t area = patch * patch, height = stretch->patch_rows * area / denoise->width;
-    diti_tensor latent = diti_tensor_view(graph, denoise->latent, 0, denoise->batch * channels,
+    uint32_t patch = p->model->traits.patch, channels = p->model->traits.latent_channels, area = patch * patch;
+    diti_tensor latent = diti_tensor_view(p->graph, denoise->latent, 0, denoise->batch * channels,
                                           stretch->patch_first * area, stretch->patch_rows * area);
-    return diti_patchify(graph, latent, denoise->batch, channels, height, denoise->width, patch, denoise->input_scale);
+    return diti_patchify(p->graph, latent, denoise->batch, channels, stretch->patch_rows * area / denoise->width,
+                         denoise->width, patch, denoise->input_scale);
 }
 
-DIT_INTERNAL diti_tensor diti_stretch_table(diti_graph *graph, const diti_denoise *denoise, diti_tensor table,
-                                            const char *name) {
-    const diti_stretch *stretch = &denoise->stretch;
+DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor table, const char *name) {
+    diti_graph *graph = p->graph;
+    const diti_stretch *stretch = &p->denoise->stretch;
     uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, table)->columns;
     diti_tensor image = diti_tensor_view(graph, table, stretch->all_text + stretch->first, stretch->rows, 0, columns);
     diti_tensor both;
@@ -56,6 +57,38 @@ DIT_INTERNAL diti_tensor diti_stretch_table(diti_graph *graph, const diti_denois
               diti_tensor_view(graph, both, 0, stretch->text, 0, columns), name);
     diti_copy(graph, image, diti_tensor_view(graph, both, stretch->text, stretch->rows, 0, columns), name);
     return both;
+}
+
+/* ---- the family's functions ---- */
+
+DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
+                                           diti_denoise *denoise) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    denoise->family = diti_alloc_zero(&transformer->component.env, transformer->family->state_size);
+    if (denoise->family)
+        transformer->family->prepare(&p);
+    else
+        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+}
+
+DIT_INTERNAL diti_tensor diti_transformer_embed(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    return transformer->family->embed(&p);
+}
+
+DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise, uint32_t index, diti_tensor x) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    denoise->block = index;
+    diti_pass_enter(&p, index);
+    return transformer->family->block(&p, x);
+}
+
+DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise, diti_tensor x) {
+    diti_pass p = diti_pass_at(transformer, graph, denoise);
+    return transformer->family->final(&p, x);
 }
 
 /* ---- stages: devices that have some of the blocks each ---- */
@@ -81,20 +114,20 @@ static uint32_t diti_stage_device(const diti_denoise *denoise, uint32_t layers, 
     return i == stages->index ? UINT32_MAX : stages->devices[i];
 }
 
-DIT_INTERNAL void diti_skip_leave(diti_graph *graph, diti_denoise *denoise, uint32_t layers, uint32_t index,
-                                  diti_tensor skip) {
-    uint32_t device = diti_stage_device(denoise, layers, layers - 1 - index);
-    denoise->arrivals[denoise->patch % 2].skips[index] = skip;
-    if (device != UINT32_MAX) diti_exchange_begin(graph, diti_payload(graph, skip), device, true);
+DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip) {
+    uint32_t layers = p->model->traits.layers, device = diti_stage_device(p->denoise, layers, layers - 1 - p->index);
+    p->denoise->arrivals[p->denoise->patch % 2].skips[p->index] = skip;
+    if (device != UINT32_MAX) diti_exchange_begin(p->graph, diti_payload(p->graph, skip), device, true);
 }
 
-DIT_INTERNAL diti_tensor diti_skip_take(diti_graph *graph, diti_denoise *denoise, uint32_t index) {
-    diti_arrival *arrival = &denoise->arrivals[denoise->patch % 2];
-    if (arrival->exchanges[index])
-        arrival->skips[index] =
-            diti_payload_take(graph, arrival->exchanges[index] - 1, arrival->skips[index], graph->activation);
-    arrival->exchanges[index] = 0;
-    return arrival->skips[index];
+DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p) {
+    diti_arrival *arrival = &p->denoise->arrivals[p->denoise->patch % 2];
+    uint32_t i = p->model->traits.layers - 1 - p->index;
+    if (arrival->exchanges[i])
+        arrival->skips[i] =
+            diti_payload_take(p->graph, arrival->exchanges[i] - 1, arrival->skips[i], p->graph->activation);
+    arrival->exchanges[i] = 0;
+    return arrival->skips[i];
 }
 
 /* Receives, in the order in which the stages before send it: skips by block, then the residual stream; for every row at
@@ -128,7 +161,7 @@ static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_gr
     diti_arrival *arrival = &denoise->arrivals[denoise->patch % 2];
     if (!stages || stages->index == 0) {
         memset(arrival, 0, sizeof *arrival);
-        return transformer->family->embed(transformer, graph, denoise);
+        return diti_transformer_embed(transformer, graph, denoise);
     }
     if (denoise->patch == 0) diti_stage_await(transformer, graph, denoise, 0);
     if (denoise->patch + 1 < denoise->patches) diti_stage_await(transformer, graph, denoise, denoise->patch + 1);
@@ -148,14 +181,15 @@ static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, dit
 }
 
 static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    diti_pass p;
     diti_stretch_begin(transformer, denoise, denoise->patch, &denoise->stretch);
     denoise->again = denoise->patch > 0;
-    transformer->family->begin(transformer, graph, denoise);
+    p = diti_pass_at(transformer, graph, denoise);
+    transformer->family->begin(&p);
 }
 
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
-    const diti_family *family = transformer->family;
     const diti_group *stages = diti_axes_stages(denoise->axes);
     uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, i, end;
     diti_tensor x;
@@ -164,15 +198,14 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     x = diti_stage_begin(transformer, graph, denoise);
     for (diti_axes_blocks(denoise->axes, transformer->traits.layers, &i, &end); i < end && !diti_graph_failed(graph);
          i++) {
-        denoise->block = i;
-        if (!(i < 64 && denoise->skipped >> i & 1)) x = family->block(transformer, graph, denoise, i, x);
+        if (!(i < 64 && denoise->skipped >> i & 1)) x = diti_transformer_block(transformer, graph, denoise, i, x);
     }
     diti_graph_scope(graph, NULL, 0);
     if (stages && stages->index + 1 < stages->count) {
         diti_exchange_begin(graph, diti_payload(graph, x), stages->devices[stages->index + 1], true);
         return 0;
     }
-    x = family->final(transformer, graph, denoise, x);
+    x = diti_transformer_final(transformer, graph, denoise, x);
     if (denoise->axes)
         x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->stretch.patch_rows, "rows");
     return diti_evaluate_pixels(transformer, graph, denoise, items, x);

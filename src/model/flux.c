@@ -1,7 +1,9 @@
-#include "model/model.h"
+/* FLUX.1: docs/models.md 3.4. Originals: https://github.com/black-forest-labs/flux/blob/main/src/flux/model.py and
+   https://github.com/black-forest-labs/flux/blob/main/src/flux/modules/layers.py
 
-/* FLUX.1 (docs/models.md 3.4): double blocks, in which text and image have weights of their own and attend each other,
-   then single blocks, in which they share all weights, and attention and feed-forward are one layer's input. */
+   In double blocks text and image have weights of their own and attend each other; in single blocks, which follow, they
+   share all weights, and attention and feed-forward are one layer's input. */
+#include "model/model.h"
 
 #define DITI_FLUX_MAX_BLOCKS 256u /* of both kinds */
 #define DITI_FLUX_AXES 3u
@@ -54,15 +56,11 @@ static const char *const diti_flux_single_keys[][2] = {
     {"proj_out", "linear2"},
 };
 
-static const char *diti_flux_original_name(void *user, const char *name, char *out, size_t size) {
-    const char *stored = diti_rename_block("transformer_blocks.", "double_blocks.", diti_flux_double_keys,
-                                           DITI_COUNT(diti_flux_double_keys), name, out, size);
-    (void)user;
-    if (!stored)
-        stored = diti_rename_block("single_transformer_blocks.", "single_blocks.", diti_flux_single_keys,
-                                   DITI_COUNT(diti_flux_single_keys), name, out, size);
-    return stored ? stored : diti_rename(diti_flux_keys, DITI_COUNT(diti_flux_keys), name, out, size);
-}
+static const diti_key_table diti_flux_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "double_blocks.", diti_flux_double_keys, DITI_COUNT(diti_flux_double_keys)},
+    {"single_transformer_blocks.", "single_blocks.", diti_flux_single_keys, DITI_COUNT(diti_flux_single_keys)},
+    {NULL, NULL, diti_flux_keys, DITI_COUNT(diti_flux_keys)},
+};
 
 /* ---- weights ---- */
 
@@ -73,6 +71,7 @@ typedef struct diti_flux_double {
     diti_pair out;               /* [D, D] */
     diti_pair ff_in;             /* [4D, D] */
     diti_pair ff_out;            /* [D, 4D] */
+    diti_sublayer attention, feed;
 } diti_flux_double;
 
 typedef struct diti_flux_single {
@@ -81,6 +80,7 @@ typedef struct diti_flux_single {
     diti_layer ff_in;      /* [4D, D] */
     diti_weight norms;     /* F32 [2, head_dim]: q, k */
     diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
+    diti_sublayer attention, feed;
 } diti_flux_single;
 
 typedef struct diti_flux {
@@ -92,29 +92,11 @@ typedef struct diti_flux {
     diti_flux_single *singles;
     diti_joined final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;          /* [4 * channels, D] */
-    bool int8_attention;
+    diti_sublayer last;
 } diti_flux;
 
 static const diti_flux *diti_flux_of(const diti_transformer *transformer) {
     return (const diti_flux *)(const void *)transformer;
-}
-
-static bool diti_flux_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "img_in.weight") &&
-           diti_model_find(checkpoint, prefix, "double_blocks.0.img_mod.lin.weight") &&
-           diti_model_find(checkpoint, prefix, "single_blocks.0.linear1.weight");
-}
-
-static bool diti_flux_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "x_embedder.weight") &&
-           diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight") &&
-           diti_model_find(checkpoint, prefix, "single_transformer_blocks.0.proj_mlp.weight");
-}
-
-static bool diti_flux_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    if (name[0]) return diti_equal(name, "FluxTransformer2DModel");
-    return diti_flux_is_original(checkpoint, prefix) || diti_flux_is_diffusers(checkpoint, prefix);
 }
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
@@ -167,18 +149,21 @@ static dit_result diti_flux_check(const diti_loader *loader, const diti_flux_con
     return DIT_OK;
 }
 
-static dit_result diti_flux_read_config(diti_loader *loader, const diti_json *json, diti_flux_config *config,
-                                        dit_error *err) {
+static dit_result diti_flux_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                 dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_flux_config, width), "x_embedder.weight", 0},
+        {offsetof(diti_flux_config, text), "context_embedder.weight", 1},
+        {offsetof(diti_flux_config, pooled), "time_text_embed.text_embedder.linear_1.weight", 1},
+        {offsetof(diti_flux_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
+    diti_flux_config *config = &((diti_flux *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t in = diti_loader_dimension(loader, "x_embedder.weight", 1);
     uint32_t out = diti_loader_dimension(loader, "proj_out.weight", 0);
     dit_result result;
-    config->width = diti_loader_dimension(loader, "x_embedder.weight", 0);
-    config->text = diti_loader_dimension(loader, "context_embedder.weight", 1);
-    config->pooled = diti_loader_dimension(loader, "time_text_embed.text_embedder.linear_1.weight", 1);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->doubles = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->singles = diti_loader_count(loader, "single_transformer_blocks.", ".norm.linear.weight");
-    config->head_dim = diti_loader_dimension(loader, "transformer_blocks.0.attn.norm_q.weight", 0);
     config->guided = diti_loader_find(loader, "time_text_embed.guidance_embedder.linear_1.weight") != NULL;
     config->channels = in / 4;
     result = diti_flux_check(loader, config, in, out, err);
@@ -201,22 +186,35 @@ static void diti_flux_load_double(diti_loader *loader, diti_flux_double *block, 
                                   uint32_t index) {
     static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
                                         "attn.norm_k.weight"};
-    static const char *const text[] = {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"};
-    static const char *const image[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    static const char *const fused_text[] = {"attn.added_qkv"}, *const fused_image[] = {"attn.qkv"};
-    static const char *const text_norm[] = {"norm1_context.linear"}, *const image_norm[] = {"norm1.linear"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
+    static const diti_fused modulation[DITI_JOINT_STREAMS] = {
+        {"norm1_context.linear", {"norm1_context.linear", NULL, NULL}, 1},
+        {"norm1.linear", {"norm1.linear", NULL, NULL}, 1}};
     uint32_t width = config->width;
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    diti_load_joined_pair(loader, &block->modulation, text_norm, image_norm, 1, 6 * width, width);
-    if (loader->rename)
-        diti_load_joined_pair(loader, &block->qkv, fused_text, fused_image, 1, 3 * width, width);
-    else
-        diti_load_joined_pair(loader, &block->qkv, text, image, 3, width, width);
+    diti_load_fused_pair(loader, &block->modulation, modulation, 6 * width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
     diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
     diti_load_pair(loader, &block->out, width, width, "attn.to_add_out", "attn.to_out.0");
     diti_load_pair(loader, &block->ff_in, 4 * width, width, "ff_context.net.0.proj", "ff.net.0.proj");
     diti_load_pair(loader, &block->ff_out, width, 4 * width, "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
+    block->attention =
+        diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_TWO, block->ff_in.streams, block->ff_out.streams);
+}
+
+/* Attention and feed-forward read one norm, and stand side by side in what the last layer reads. */
+static void diti_flux_pair_single(diti_flux_single *block, const diti_flux_config *config) {
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
+    block->attention.norms = &block->norms;
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->out);
+    block->attention.beside = &block->feed;
+    block->attention.norm_name = "norm";
+    block->attention.out_name = "out";
 }
 
 static void diti_flux_load_single(diti_loader *loader, diti_flux_single *block, const diti_flux_config *config,
@@ -238,6 +236,7 @@ static void diti_flux_load_single(diti_loader *loader, diti_flux_single *block, 
     diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
     diti_load_layer(loader, &block->out, width, 5 * width, 1, "proj_out");
     diti_loader_scope(loader, "%s", "");
+    diti_flux_pair_single(block, config);
 }
 
 static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
@@ -253,12 +252,12 @@ static void diti_flux_load_weights(diti_loader *loader, diti_flux *model) {
     for (i = 0; i < config->singles; i++) diti_flux_load_single(loader, &model->singles[i], config, i);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, 4 * config->channels, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 static void diti_flux_set_traits(diti_flux *model) {
     const diti_flux_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->family = "flux";
     traits->variant = config->guided ? "dev" : "schnell";
     traits->layers = config->doubles + config->singles;
     traits->single_layers = config->singles;
@@ -284,122 +283,53 @@ static void diti_flux_set_traits(diti_flux *model) {
     traits->joint = traits->planar = true;
 }
 
-static void diti_flux_destroy(diti_transformer *transformer) {
-    diti_flux *model = (diti_flux *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->doubles);
-    diti_free(&env, model->singles);
-    diti_free(&env, model);
-}
-
-static dit_result diti_flux_fill(diti_flux *model, diti_loader *loader, dit_error *err) {
-    const diti_env *env = &model->base.env;
-    model->doubles = (diti_flux_double *)diti_alloc_array(env, model->config.doubles, sizeof *model->doubles);
-    model->singles = (diti_flux_single *)diti_alloc_array(env, model->config.singles, sizeof *model->singles);
-    if (!model->doubles || !model->singles)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+static void diti_flux_load(diti_component *component, diti_loader *loader) {
+    diti_flux *model = (diti_flux *)(void *)component;
+    const diti_flux_config *config = &model->config;
+    model->doubles =
+        (diti_flux_double *)diti_component_array(component, loader, config->doubles, sizeof *model->doubles);
+    model->singles =
+        (diti_flux_single *)diti_component_array(component, loader, config->singles, sizeof *model->singles);
+    if (!model->doubles || !model->singles) return;
     diti_flux_load_weights(loader, model);
     diti_flux_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_flux_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                 const diti_checkpoint *checkpoint, const char *prefix,
-                                 const diti_load_options *options, diti_transformer **out, dit_error *err) {
-    diti_flux_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_flux *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    if (!diti_flux_is_diffusers(checkpoint, prefix)) loader.rename = diti_flux_original_name;
-    result = diti_flux_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_flux *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_flux_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->int8_attention = options && options->int8_attention;
-    result = diti_flux_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_flux_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_flux_step { /* what an evaluation has besides */
-    diti_joint joint;
-    diti_tensor cosines, sines;               /* of the rows at hand */
-    diti_tensor active;                       /* F32 [prompts, D], where tables are not kept */
-    diti_tensor tables[DITI_FLUX_MAX_BLOCKS]; /* F32 [prompts, 12D or 3D], where they are */
-} diti_flux_step;
-
-typedef struct diti_flux_state {              /* what prepare leaves for the steps */
-    diti_flux_step step;                      /* the one at hand */
-    diti_tensor sinusoids, guidance;          /* inputs F32 [steps, 256], [1, 256] */
-    diti_tensor cosines, sines;               /* inputs F32 [text + image tokens, head_dim / 2] */
-    diti_tensor text;                         /* F32 [prompts * text tokens, D] */
-    diti_tensor active;                       /* F32 [steps, prompts * D]: what modulations are linear in */
-    bool kept;                                /* those of all steps are, below; else they are made in each step */
-    diti_tensor final_table;                  /* F32 [steps, prompts * 2D] */
-    diti_tensor tables[DITI_FLUX_MAX_BLOCKS]; /* F32 [steps, prompts * 12D], of single blocks 3D */
+typedef struct diti_flux_state {          /* what prepare leaves for the steps */
+    diti_tensor sinusoids, guidance;      /* inputs F32 [steps, 256], [1, 256] */
+    diti_tensor cosines, sines;           /* inputs F32 [text + image tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines; /* of the rows at hand */
+    diti_tensor text;                     /* F32 [prompts * text tokens, D] */
+    diti_joint_modulation modulation;
 } diti_flux_state;
 
-static diti_tensor diti_flux_final_modulation(const diti_flux *model, diti_graph *graph, diti_tensor active) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.out_f32 = true;
-    desc.name = "final_modulation";
-    return diti_linear_joined(graph, active, &model->final_modulation, &desc);
+static diti_flux_state *diti_flux_at(const diti_denoise *denoise) { return (diti_flux_state *)denoise->family; }
+
+/* F32 [rows, 12D] of double blocks, [rows, 3D] of single ones, of the last norm [rows, 2D]. */
+static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_flux *model = diti_flux_of(p->model);
+    uint32_t doubles = model->config.doubles;
+    diti_linear_desc last = DITI_ZERO;
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    if (index == doubles + model->config.singles)
+        return diti_linear_joined(p->graph, active, &model->final_modulation, &last);
+    if (index < doubles) return diti_joint_modulate(p, active, &model->doubles[index].modulation, 6);
+    return diti_layer_spread(p->graph, diti_pass_tensor(p), active, &model->singles[index - doubles].modulation, 0,
+                             "block_modulation");
 }
 
-/* Of block `index`, the single ones counted behind the double ones, for each row of active (F32 [rows, D]). */
-static diti_tensor diti_flux_block_modulation(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
-                                              diti_tensor active, uint32_t index) {
-    if (index < model->config.doubles)
-        return diti_joint_modulate(graph, denoise, active, &model->doubles[index].modulation, 6);
-    index -= model->config.doubles;
-    return diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active,
-                             &model->singles[index].modulation, 0, "block_modulation");
-}
-
-/* All modulations of all steps, where that is not too much to keep. */
-static void diti_flux_keep_tables(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise,
-                                  diti_flux_state *state) {
+static void diti_flux_prepare(diti_pass *p) {
+    const diti_flux *model = diti_flux_of(p->model);
     const diti_flux_config *config = &model->config;
-    uint32_t steps = denoise->steps, prompts = denoise->text_batch;
-    uint32_t i, end, rows = steps * prompts, width = config->width;
-    uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * width;
-    diti_tensor active = diti_tensor_reshape(graph, state->active, rows, width), table;
-    state->kept = rows * columns * sizeof(float) <= DITI_MODULATION_BYTES;
-    if (!state->kept) return;
-    diti_axes_blocks(denoise->axes, config->doubles + config->singles, &i, &end);
-    for (; i < end; i++) {
-        diti_graph_scope(graph, "block", i);
-        table = diti_flux_block_modulation(model, graph, denoise, active, i);
-        state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * (i < config->doubles ? 12 : 3) * width);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    table = diti_flux_final_modulation(model, graph, active);
-    state->final_table = diti_tensor_reshape(graph, table, steps, prompts * 2 * width);
-}
-
-static void diti_flux_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_flux *model = diti_flux_of(transformer);
-    const diti_flux_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
     uint32_t tokens = denoise->text_tokens + denoise->height / 2 * (denoise->width / 2);
+    uint64_t columns = (uint64_t)(12 * config->doubles + 3 * config->singles + 2) * config->width;
     diti_tensor text, time, pooled;
-    diti_flux_state *state = (diti_flux_state *)diti_alloc_zero(&transformer->env, sizeof *state);
-    if (!state) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
-        return;
-    }
-    denoise->family = state;
+    diti_flux_state *state = diti_flux_at(denoise);
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
     state->sines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "sines");
@@ -409,10 +339,10 @@ static void diti_flux_prepare(const diti_transformer *transformer, diti_graph *g
         pooled = diti_add_rows(graph, pooled, diti_embed(graph, &model->guidance, state->guidance, 0), 0, "guidance");
     }
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->active = diti_joint_condition(graph, time, pooled);
-    diti_flux_keep_tables(model, graph, denoise, state);
+    state->modulation.active = diti_joint_condition(graph, time, pooled);
+    diti_joint_prepare(p, &state->modulation, columns, diti_flux_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
-    state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
 }
 
 /* Angles of a token at (0, y, x), those of all axes in a row; base 10000, in float64 as diffusers has it. */
@@ -433,7 +363,8 @@ static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *p
     uint32_t half = model->config.head_dim / 2, columns = denoise->width / 2, token;
     uint32_t tokens = denoise->text_tokens + denoise->height / 2 * columns, position[DITI_FLUX_AXES] = {0, 0, 0};
     size_t count = (size_t)tokens * half;
-    float *cosines = (float *)diti_alloc_array(&model->base.env, count, 2 * sizeof(float)), *sines = cosines + count;
+    float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
+          *sines = cosines + count;
     dit_result result;
     if (!cosines) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the rotations");
     for (token = 0; token < tokens; token++) {
@@ -444,7 +375,7 @@ static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *p
     }
     result = diti_plan_write(plan, state->cosines, cosines, count * sizeof(float), err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, sines, count * sizeof(float), err);
-    diti_free(&model->base.env, cosines);
+    diti_free(&model->base.component.env, cosines);
     return result;
 }
 
@@ -454,165 +385,100 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
     const diti_flux_state *state = (const diti_flux_state *)denoise->family;
     float guidance = denoise->guidance * 1000.0f;
     dit_result result = diti_flux_write_rotations(model, plan, denoise, state, err);
-    if (result == DIT_OK)
-        result = diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    if (result == DIT_OK) result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
     if (result != DIT_OK || !state->guidance) return result;
-    return diti_write_sinusoids(&transformer->env, plan, state->guidance, &guidance, 1, 0, err);
+    return diti_write_sinusoids(plan, state->guidance, &guidance, 1, 0, err);
 }
 
 /* ---- one evaluation ---- */
 
-static diti_flux_state *diti_flux_at(const diti_denoise *denoise) { return (diti_flux_state *)denoise->family; }
-
-static void diti_flux_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_flux *model = diti_flux_of(transformer);
-    diti_flux_state *state = diti_flux_at(denoise);
-    diti_flux_step *step = &state->step;
-    uint32_t i, end;
-    diti_joint_begin(&step->joint, denoise, model->config.width, 1e-6f);
-    step->cosines = diti_stretch_table(graph, denoise, state->cosines, "cosines");
-    step->sines = diti_stretch_table(graph, denoise, state->sines, "sines");
-    if (denoise->again) return;
-    if (!state->kept)
-        step->active = diti_joint_select(graph, &step->joint, denoise, state->active, "select_conditioning");
-    diti_axes_blocks(denoise->axes, model->config.doubles + model->config.singles, &i, &end);
-    for (; i < end && state->kept; i++)
-        step->tables[i] = diti_joint_select(graph, &step->joint, denoise, state->tables[i], "select_modulation");
+static void diti_flux_begin(diti_pass *p) {
+    diti_flux_state *state = diti_flux_at(p->denoise);
+    state->here_cosines = diti_stretch_table(p, state->cosines, "cosines");
+    state->here_sines = diti_stretch_table(p, state->sines, "sines");
+    diti_joint_begin(p, &state->modulation);
 }
 
-static diti_tensor diti_flux_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_flux *model = diti_flux_of(transformer);
-    const diti_flux_state *state = diti_flux_at(denoise);
-    return diti_joint_embed(graph, &state->step.joint, denoise, state->text, &model->patch, model->config.channels, 2,
-                            0);
+static diti_tensor diti_flux_embed(diti_pass *p) {
+    return diti_patch_embed(p, diti_flux_at(p->denoise)->text, &diti_flux_of(p->model)->patch, 0);
 }
 
-/* This step's modulation of a block. */
-static void diti_flux_modulation(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
-                                 diti_modulation *out) {
-    const diti_flux_state *state = diti_flux_at(denoise);
-    out->rows = state->step.tables[index];
-    out->chunks = index < model->config.doubles ? 6 : 3;
-    if (!state->kept) out->rows = diti_flux_block_modulation(model, graph, denoise, state->step.active, index);
+/* DoubleStreamBlock.forward, docs/models.md 3.4 step 4; x F32 [items * (text + image), D] is changed in place. */
+static void diti_flux_run_double(const diti_pass *p, const diti_flux_double *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
 }
 
-static void diti_flux_heads(const diti_flux *model, const diti_flux_step *step, const diti_stripe *stripe,
-                            const diti_weight *norms, bool apart, diti_heads *out) {
-    out->count = stripe->count / model->config.head_dim;
-    out->dim = model->config.head_dim;
-    out->text = true;
-    out->apart = apart;
-    out->weights = norms;
-    out->cosines = step->cosines;
-    out->sines = step->sines;
-    out->int8 = model->int8_attention;
+/* SingleStreamBlock.forward, docs/models.md 3.4 step 5: x + gate * out(attention(h), gelu(ff_in(h))). */
+static void diti_flux_run_single(const diti_pass *p, const diti_flux_single *w, diti_tensor x) {
+    diti_tensor h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention), both, parts[DITI_BESIDE];
+    both = diti_sublayer_beside(p, &w->attention, parts);
+    diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, parts[0]);
+    diti_sublayer_in(p, h, &w->feed, parts[1]);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, both);
 }
 
-/* docs/models.md 3.4 step 4; x F32 [items * (text + image), D] is changed in place. */
-static void diti_flux_run_double(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
-                                 diti_tensor x) {
-    const diti_flux_double *block = &model->doubles[index];
-    const diti_flux_state *state = diti_flux_at(denoise);
-    const diti_joint *joint = &state->step.joint;
-    const diti_weight *readers[DITI_JOINT_STREAMS];
-    diti_stripe stripe;
-    diti_modulation m;
-    diti_heads heads;
-    diti_tensor h;
-    uint32_t i;
-    diti_graph_scope(graph, "block", index);
-    diti_flux_modulation(model, graph, denoise, index, &m);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->out.streams[i].weight;
-    stripe = diti_stripe_make(graph, denoise, joint->width, model->config.head_dim, readers, 2);
-    diti_flux_heads(model, &state->step, &stripe, &block->norms, true, &heads);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++)
-        readers[i] = diti_stripe_reader(&stripe, diti_joined_reader(&block->qkv.streams[i]));
-    h = diti_joint_norm(graph, joint, x, &m, 0, readers, "norm1");
-    h = diti_joint_qkv(graph, joint, h, &block->qkv, &stripe);
-    h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
-    diti_joint_add(graph, joint, denoise, x, h, &block->out, &stripe, &m, 2, "attention_out");
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_out.streams[i].weight;
-    stripe = diti_stripe_feed(graph, denoise, readers, 2, block->ff_in.streams[DITI_JOINT_IMAGE].weight.rows);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_stripe_reader(&stripe, &block->ff_in.streams[i].weight);
-    h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
-    h = diti_joint_layer(graph, joint, h, &block->ff_in, &stripe, DITI_ACTIVATION_GELU_TANH, "ff_in");
-    diti_joint_add(graph, joint, denoise, x, h, &block->ff_out, &stripe, &m, 5, "ff_out");
-}
-
-/* LN(x) * (1 + scale) + shift, all rows of a prompt alike. */
-static diti_tensor diti_flux_norm(diti_graph *graph, const diti_joint *joint, const diti_flux_single *block,
-                                  const diti_stripe *stripe, const diti_modulation *m, diti_tensor x) {
-    const diti_weight *reader = diti_stripe_reader(stripe, diti_joined_reader(&block->qkv));
-    diti_norm_desc desc = DITI_ZERO;
-    desc.eps = joint->eps;
-    desc.shift = diti_tensor_view(graph, m->rows, 0, joint->prompts, 0, joint->width);
-    desc.scale = diti_tensor_view(graph, m->rows, 0, joint->prompts, joint->width, joint->width);
-    desc.rows_per_group = joint->items / joint->prompts * (joint->text + joint->image);
-    desc.reader = reader && reader->type == block->ff_in.weight.type ? reader : NULL;
-    desc.name = "norm";
-    return diti_norm(graph, x, &desc);
-}
-
-/* docs/models.md 3.4 step 5. Attention and feed-forward write side by side. */
-static void diti_flux_run_single(const diti_flux *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
-                                 diti_tensor x) {
-    const diti_flux_single *block = &model->singles[index];
-    const diti_flux_state *state = diti_flux_at(denoise);
-    const diti_joint *joint = &state->step.joint;
-    uint32_t width = joint->width, rows = joint->items * (joint->text + joint->image);
-    const diti_weight *reader = &block->out.weight;
-    diti_stripe stripes[2]; /* heads, columns of the feed-forward */
-    diti_linear_desc out = DITI_ZERO;
-    diti_modulation m;
-    diti_heads heads;
-    diti_tensor h, both;
-    diti_graph_scope(graph, "single block", index);
-    diti_flux_modulation(model, graph, denoise, model->config.doubles + index, &m);
-    stripes[0] = diti_stripe_make(graph, denoise, width, model->config.head_dim, &reader, 1);
-    stripes[1] = diti_stripe_feed(graph, denoise, &reader, 1, block->ff_in.weight.rows);
-    diti_flux_heads(model, &state->step, &stripes[0], &block->norms, false, &heads);
-    h = diti_flux_norm(graph, joint, block, stripes, &m, x);
-    both = diti_tensor_new(graph, graph->activation, rows, stripes[0].count + stripes[1].count, "attention_and_ff");
-    diti_joint_attention(graph, joint, denoise, diti_stripe_joined(graph, h, &block->qkv, stripes, 3, "qkv"), &heads,
-                         diti_tensor_view(graph, both, 0, rows, 0, stripes[0].count));
-    diti_stripe_run(graph, h, &block->ff_in, &stripes[1], DITI_ACTIVATION_GELU_TANH,
-                    diti_tensor_view(graph, both, 0, rows, stripes[0].count, stripes[1].count), "ff_in");
-    out.gate = diti_tensor_view(graph, m.rows, 0, joint->prompts, 2 * width, width);
-    out.rows_per_gate = joint->items / joint->prompts * (joint->text + joint->image);
-    out.out = x;
-    out.name = "out";
-    diti_stripe_add(graph, denoise, both, &block->out, stripes, 2, &out);
-    diti_stripe_sum(graph, denoise, x);
-}
-
-static diti_tensor diti_flux_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                       uint32_t index, diti_tensor x) {
-    const diti_flux *model = diti_flux_of(transformer);
+static diti_tensor diti_flux_run_block(diti_pass *p, diti_tensor x) {
+    const diti_flux *model = diti_flux_of(p->model);
+    const diti_flux_state *state = diti_flux_at(p->denoise);
     uint32_t doubles = model->config.doubles;
-    if (index < doubles)
-        diti_flux_run_double(model, graph, denoise, index, x);
+    p->modulation.rows = diti_joint_at(p, &state->modulation, p->index, diti_flux_modulation);
+    p->modulation.chunks = p->index < doubles ? 6 : 3;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    if (p->index < doubles)
+        diti_flux_run_double(p, &model->doubles[p->index], x);
     else
-        diti_flux_run_single(model, graph, denoise, index - doubles, x);
+        diti_flux_run_single(p, &model->singles[p->index - doubles], x);
     return x;
 }
 
-static diti_tensor diti_flux_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                   diti_tensor x) {
-    const diti_flux *model = diti_flux_of(transformer);
-    const diti_flux_state *state = diti_flux_at(denoise);
-    diti_modulation m = DITI_ZERO;
-    diti_tensor h;
-    if (state->kept)
-        m.rows = diti_joint_select(graph, &state->step.joint, denoise, state->final_table, "select_modulation");
-    else
-        m.rows = diti_flux_final_modulation(model, graph, state->step.active);
-    h = diti_joint_norm_image(graph, &state->step.joint, x, &m, 0, "norm_out");
-    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+static diti_tensor diti_flux_final(diti_pass *p, diti_tensor x) {
+    const diti_flux *model = diti_flux_of(p->model);
+    uint32_t layers = p->model->traits.layers;
+    p->modulation.rows = diti_joint_at(p, &diti_flux_at(p->denoise)->modulation, layers, diti_flux_modulation);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_FLUX_TEXTS "comfyanonymous/flux_text_encoders"
+#define DITI_FLUX_SCHNELL "black-forest-labs/FLUX.1-schnell"
+static const diti_place diti_flux_places[] = {
+    {"", DIT_ROLE_TEXT_1, DITI_FLUX_TEXTS ": clip_l.safetensors"},
+    {"", DIT_ROLE_TEXT_2, DITI_FLUX_TEXTS ": t5xxl_fp16.safetensors, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_VAE, DITI_FLUX_SCHNELL ": ae.safetensors"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_FLUX_SCHNELL ": tokenizer/"},
+    {"", DIT_ROLE_TOKENIZER_2, DITI_FLUX_SCHNELL ": tokenizer_2/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_FLUX_SCHNELL ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
 
 DIT_INTERNAL const diti_family *diti_flux_family(void) {
     static const diti_family family = {
-        "flux",          diti_flux_recognise, diti_flux_load,      diti_flux_destroy, diti_flux_prepare,
-        diti_flux_begin, diti_flux_embed,     diti_flux_run_block, diti_flux_final,   diti_flux_write_inputs};
+        "flux",
+        "FLUX.1",
+        {"FluxTransformer2DModel",
+         NULL,
+         {"x_embedder.weight", "transformer_blocks.0.norm1_context.linear.weight",
+          "single_transformer_blocks.0.proj_mlp.weight", NULL},
+         {"img_in.weight", "double_blocks.0.img_mod.lin.weight", "single_blocks.0.linear1.weight", NULL},
+         NULL},
+        {"transformer", "transformer", sizeof(diti_flux), diti_flux_read, diti_flux_load, NULL},
+        diti_flux_names,
+        {16, 0.3611f, 0.1159f, true},
+        NULL,
+        {"CLIP-L", "T5", NULL},
+        diti_flux_places,
+        sizeof(diti_flux_state),
+        diti_flux_prepare,
+        diti_flux_begin,
+        diti_flux_embed,
+        diti_flux_run_block,
+        diti_flux_final,
+        diti_flux_write_inputs};
     return &family;
 }

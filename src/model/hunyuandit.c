@@ -1,9 +1,11 @@
-#include "model/model.h"
+/* HunyuanDiT 1.0 to 1.2: docs/models.md 3.5. Original:
+   https://github.com/Tencent/HunyuanDiT/blob/main/hydit/modules/models.py
 
-/* HunyuanDiT 1.0 to 1.2 (docs/models.md 3.5). D is the width of the residual stream. Blocks of the second half also get
-   what their mirror images of the first half left (skips). The text of two encoders, BERT and mT5, is attended by every
-   block, with learned rows in place of padding; what is pooled of mT5's, the timestep and, before 1.2, sizes and a
-   style shift the first norm of every block. */
+   D is the width of the residual stream. Blocks of the second half also get what their mirror images of the first half
+   left (skips). The text of two encoders, BERT and mT5, is attended by every block, with learned rows in place of
+   padding; what is pooled of mT5's, the timestep and, before 1.2, sizes and a style shift the first norm of every
+   block. */
+#include "model/model.h"
 
 #define DITI_HUNYUANDIT_MAX_BLOCKS 128u
 #define DITI_HUNYUANDIT_POOL_HEADS 8u
@@ -58,15 +60,11 @@ static const char *const diti_hunyuandit_block_keys[][2] = {
     {"skip_linear", "skip_linear"},
 };
 
-/* "blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn1.out_proj.bias" */
-static const char *diti_hunyuandit_original_name(void *user, const char *name, char *out, size_t size) {
-    (void)user;
-    if (!diti_starts_with(name, "blocks.")) {
-        return diti_rename(diti_hunyuandit_keys, DITI_COUNT(diti_hunyuandit_keys), name, out, size);
-    }
-    return diti_rename_block("blocks.", "blocks.", diti_hunyuandit_block_keys, DITI_COUNT(diti_hunyuandit_block_keys),
-                             name, out, size);
-}
+static const diti_key_table diti_hunyuandit_names[DITI_KEY_TABLES] = {
+    {"blocks.", "blocks.", diti_hunyuandit_block_keys, DITI_COUNT(diti_hunyuandit_block_keys)},
+    {NULL, NULL, diti_hunyuandit_keys, DITI_COUNT(diti_hunyuandit_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- weights ---- */
 
@@ -86,6 +84,7 @@ typedef struct diti_hunyuandit_block {
     diti_layer ff_out;    /* [D, inner] */
     diti_layer skip_norm; /* [2D] */
     diti_layer skip;      /* [D, 2D] */
+    diti_sublayer attention, text, feed, join;
 } diti_hunyuandit_block;
 
 typedef struct diti_hunyuandit_pooler {
@@ -107,8 +106,8 @@ typedef struct diti_hunyuandit {
     diti_hunyuandit_pooler pooler;
     diti_layer norm_out; /* [2D, D] */
     diti_layer proj_out; /* [p * p * out_channels, D] */
+    diti_sublayer last;
     diti_hunyuandit_block *blocks;
-    bool int8_attention;
 } diti_hunyuandit;
 
 static const diti_hunyuandit *diti_hunyuandit_of(const diti_transformer *transformer) {
@@ -124,34 +123,23 @@ static bool diti_hunyuandit_leaves_skip(const diti_hunyuandit_config *config, ui
     return block + 1 < config->blocks / 2;
 }
 
-static bool diti_hunyuandit_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "mlp_t5.0.weight") &&
-           diti_model_find(checkpoint, prefix, "blocks.0.default_modulation.1.weight");
-}
-
-static bool diti_hunyuandit_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    if (name[0]) return diti_equal(name, "HunyuanDiT2DModel");
-    return diti_hunyuandit_is_original(checkpoint, prefix) ||
-           (diti_model_find(checkpoint, prefix, "text_embedding_padding") &&
-            diti_model_find(checkpoint, prefix, "blocks.0.attn2.norm_q.weight"));
-}
-
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
 
 static dit_result diti_hunyuandit_read_shapes(diti_loader *loader, diti_hunyuandit_config *config, dit_error *err) {
     static const char positions[] = "time_extra_emb.pooler.positional_embedding";
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_hunyuandit_config, width), "pos_embed.proj.weight", 0},
+        {offsetof(diti_hunyuandit_config, channels), "pos_embed.proj.weight", 1},
+        {offsetof(diti_hunyuandit_config, patch), "pos_embed.proj.weight", 2},
+        {offsetof(diti_hunyuandit_config, head_dim), "blocks.0.attn1.norm_q.weight", 0},
+        {offsetof(diti_hunyuandit_config, inner), "blocks.0.ff.net.0.proj.weight", 0},
+        {offsetof(diti_hunyuandit_config, text), "text_embedding_padding", 1},
+        {offsetof(diti_hunyuandit_config, text2), positions, 1},
+        {offsetof(diti_hunyuandit_config, text2_tokens), positions, 0},
+        {offsetof(diti_hunyuandit_config, pooled), "time_extra_emb.pooler.c_proj.weight", 0}};
     uint32_t texts = diti_loader_dimension(loader, "text_embedding_padding", 0);
-    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
-    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
-    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "blocks.", ".norm1.linear.weight");
-    config->head_dim = diti_loader_dimension(loader, "blocks.0.attn1.norm_q.weight", 0);
-    config->inner = diti_loader_dimension(loader, "blocks.0.ff.net.0.proj.weight", 0);
-    config->text = diti_loader_dimension(loader, "text_embedding_padding", 1);
-    config->text2 = diti_loader_dimension(loader, positions, 1);
-    config->text2_tokens = diti_loader_dimension(loader, positions, 0);
-    config->pooled = diti_loader_dimension(loader, "time_extra_emb.pooler.c_proj.weight", 0);
     config->sized = diti_loader_find(loader, "time_extra_emb.style_embedder.weight") != NULL;
     if (!config->width || !config->channels || !config->patch || !config->blocks || !config->head_dim ||
         config->text2_tokens < 2 || texts < config->text2_tokens || !config->pooled || !config->inner) {
@@ -201,18 +189,23 @@ static dit_result diti_hunyuandit_check(const diti_hunyuandit_config *config, di
     return DIT_OK;
 }
 
-static dit_result diti_hunyuandit_read_config(diti_loader *loader, const diti_json *json,
-                                              diti_hunyuandit_config *config, dit_error *err) {
+static dit_result diti_hunyuandit_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                       dit_error *err) {
+    static const diti_size_key keys[] = {{offsetof(diti_hunyuandit_config, heads), "num_attention_heads", 1024},
+                                         {offsetof(diti_hunyuandit_config, sample_size), "sample_size", 4096},
+                                         {offsetof(diti_hunyuandit_config, text_tokens), "text_len", 4096},
+                                         {offsetof(diti_hunyuandit_config, text2_tokens), "text_len_t5", 4096}};
+    diti_hunyuandit_config *config = &((diti_hunyuandit *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_hunyuandit_read_shapes(loader, config, err);
     if (result != DIT_OK) return result;
+    config->original = loader->rename != NULL;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "blocks.", ".norm1.linear.weight");
     config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
-    config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
+    config->heads = config->width / config->head_dim;
+    config->sample_size = 128;
     config->sized = diti_setting_bool(&settings, "use_style_cond_and_image_meta_size", config->sized);
-    config->sample_size = diti_setting_size(&settings, "sample_size", 128, 4096);
-    config->text_tokens = diti_setting_size(&settings, "text_len", config->text_tokens, 4096);
-    config->text2_tokens = diti_setting_size(&settings, "text_len_t5", config->text2_tokens, 4096);
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
     config->linspace = !config->original;
     return diti_hunyuandit_check(config, &settings, err);
 }
@@ -230,10 +223,26 @@ static void diti_hunyuandit_load_attention(diti_loader *loader, const diti_hunyu
     diti_load_layer(loader, &out->out, config->width, config->width, 1, full);
 }
 
+/* Keys and values of the attention to text are projected with the text. */
+static void diti_hunyuandit_pair_layers(const diti_hunyuandit_config *config, diti_hunyuandit_block *block) {
+    uint32_t width = config->width, head_dim = config->head_dim;
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->self.out, width, head_dim);
+    block->text = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->cross.out, width, head_dim);
+    block->text.in = &block->text_q;
+    block->text.norm_name = "norm2";
+    block->text.in_name = "text_q";
+    block->text.out_name = "text_out";
+    diti_sublayers_share_heads(&block->attention, &block->text);
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->feed.norm_name = "norm3";
+    block->join = diti_output_of(DITI_STREAMS_ONE, &block->skip);
+    block->join.norm_name = "skip_norm";
+}
+
 static void diti_hunyuandit_load_block(diti_loader *loader, const diti_hunyuandit_config *config,
                                        diti_hunyuandit_block *block, uint32_t index) {
-    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const fused_qkv[] = {"attn1.qkv"};
-    static const char *const kv[] = {"attn2.to_k", "attn2.to_v"}, *const fused_kv[] = {"attn2.kv"};
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
+    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
     uint32_t width = config->width;
     diti_loader_scope(loader, "blocks.%u.", (unsigned)index);
     if (diti_hunyuandit_takes_skip(config, index)) {
@@ -242,22 +251,17 @@ static void diti_hunyuandit_load_block(diti_loader *loader, const diti_hunyuandi
     }
     diti_load_norm(loader, &block->norm1, width, "norm1.norm");
     diti_load_layer(loader, &block->shift, width, width, 1, "norm1.linear");
-    if (config->original)
-        diti_load_joined(loader, &block->qkv, fused_qkv, 1, 3 * width, width, true);
-    else
-        diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
     diti_hunyuandit_load_attention(loader, config, &block->self, "attn1");
     diti_load_norm(loader, &block->norm2, width, "norm2");
     diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
-    if (config->original)
-        diti_load_joined(loader, &block->text_kv, fused_kv, 1, 2 * width, config->text, true);
-    else
-        diti_load_joined(loader, &block->text_kv, kv, 2, width, config->text, true);
+    diti_load_fused(loader, &block->text_kv, &kv, width, config->text);
     diti_hunyuandit_load_attention(loader, config, &block->cross, "attn2");
     diti_load_norm(loader, &block->norm3, width, "norm3");
     diti_load_layer(loader, &block->ff_in, config->inner, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, config->inner, 1, "ff.net.2");
     diti_loader_scope(loader, "%s", "");
+    diti_hunyuandit_pair_layers(config, block);
 }
 
 static void diti_hunyuandit_load_pooler(diti_loader *loader, const diti_hunyuandit_config *config,
@@ -272,7 +276,7 @@ static void diti_hunyuandit_load_pooler(diti_loader *loader, const diti_hunyuand
     diti_loader_scope(loader, "%s", "");
 }
 
-/* Of the extra embedder: pooled text, sinusoids of six sizes, style. */
+/* Columns that the extra embedder reads: pooled text, sinusoids of six sizes, style. */
 static uint32_t diti_hunyuandit_extra_columns(const diti_hunyuandit_config *config) {
     return config->pooled + (config->sized ? 6 * 256 + config->width : 0);
 }
@@ -296,6 +300,7 @@ static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *m
     for (i = 0; i < config->blocks; i++) diti_hunyuandit_load_block(loader, config, &model->blocks[i], i);
     diti_load_layer(loader, &model->norm_out, 2 * width, width, 1, "norm_out.linear");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
 
 #define DITI_HUNYUANDIT_SCHEDULER(beta_end)                                                                            \
@@ -305,7 +310,6 @@ static void diti_hunyuandit_load_weights(diti_loader *loader, diti_hunyuandit *m
 static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
     const diti_hunyuandit_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->family = "hunyuandit";
     traits->variant = config->sized ? "1.1" : "1.2";
     traits->layers = config->blocks;
     traits->width = config->width;
@@ -323,55 +327,18 @@ static void diti_hunyuandit_set_traits(diti_hunyuandit *model) {
     traits->default_steps = config->original ? 100 : 50;
     traits->default_guidance = config->original ? 6.0f : 5.0f;
     traits->scheduler = config->sized ? DITI_HUNYUANDIT_SCHEDULER("0.03") : DITI_HUNYUANDIT_SCHEDULER("0.018");
-    traits->wants_size = config->sized;
     traits->attends_padding = true;
     traits->masks_padding = true;
     traits->skips = true;
 }
 
-static void diti_hunyuandit_destroy(diti_transformer *transformer) {
-    diti_hunyuandit *model = (diti_hunyuandit *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->blocks);
-    diti_free(&env, model);
-}
-
-static dit_result diti_hunyuandit_fill(diti_hunyuandit *model, diti_loader *loader, dit_error *err) {
+static void diti_hunyuandit_load(diti_component *component, diti_loader *loader) {
+    diti_hunyuandit *model = (diti_hunyuandit *)(void *)component;
     model->blocks =
-        (diti_hunyuandit_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+        (diti_hunyuandit_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
     diti_hunyuandit_load_weights(loader, model);
     diti_hunyuandit_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_hunyuandit_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                       const diti_checkpoint *checkpoint, const char *prefix,
-                                       const diti_load_options *options, diti_transformer **out, dit_error *err) {
-    diti_hunyuandit_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_hunyuandit *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    read.original = diti_hunyuandit_is_original(checkpoint, prefix);
-    if (read.original) loader.rename = diti_hunyuandit_original_name;
-    result = diti_hunyuandit_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_hunyuandit *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_hunyuandit_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->int8_attention = options && options->int8_attention;
-    result = diti_hunyuandit_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_hunyuandit_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- positions (docs/models.md 3.5): a grid of 512 pixels, into which that of the picture is fitted and centred ----
@@ -422,22 +389,19 @@ static void diti_hunyuandit_turn(const diti_hunyuandit_config *config, const dit
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_hunyuandit_step { /* what an evaluation has besides */
-    uint32_t batch;
-    uint32_t prompts;           /* the last ones */
-    uint32_t rows_per_prompt;   /* of the residual stream */
-    diti_tensor cosines, sines; /* of the rows at hand */
-} diti_hunyuandit_step;
-
 typedef struct diti_hunyuandit_state {            /* what prepare leaves for the steps */
-    diti_hunyuandit_step step;                    /* the one at hand */
     diti_tensor sinusoids;                        /* input F32 [steps * prompts, 256] */
     diti_tensor sizes;                            /* input F32 [6, 256]; 0: the model has none */
     diti_tensor cosines, sines;                   /* inputs F32 [tokens, head_dim / 2] */
+    diti_tensor here_cosines, here_sines;         /* of the rows at hand */
     diti_tensor text_rows;                        /* input U32 [1, prompts * texts]: see diti_hunyuandit_context */
     diti_adaln adaln;                             /* of the blocks, then of the final layer; an item for each prompt */
     diti_tensor text[DITI_HUNYUANDIT_MAX_BLOCKS]; /* [prompts * texts, 2D]: k, normed, and v of the cross attention */
 } diti_hunyuandit_state;
+
+static diti_hunyuandit_state *diti_hunyuandit_at(const diti_denoise *denoise) {
+    return (diti_hunyuandit_state *)denoise->family;
+}
 
 /* Tokens of both encoders in one row: what a prompt is to the blocks. */
 static uint32_t diti_hunyuandit_texts(const diti_hunyuandit_config *config) {
@@ -462,19 +426,14 @@ static diti_tensor diti_hunyuandit_context(const diti_hunyuandit *model, diti_gr
     return diti_gather_tensor(graph, all, text_rows, "context");
 }
 
-/* Attention over equal batches. */
-static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti_tensor kv, uint32_t batch,
-                                          uint32_t heads, uint32_t head_dim, float scale, const char *name) {
-    uint32_t width = heads * head_dim, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
+/* Attention over equal batches; kv: keys and values side by side, or what is both. */
+static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti_tensor kv,
+                                          const diti_attention_desc *desc) {
+    uint32_t width = desc->heads * desc->head_dim;
+    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
     bool both = !diti_graph_failed(graph) && diti_tensor_get(graph, kv)->columns == 2 * width;
-    diti_attention_desc desc = DITI_ZERO;
-    desc.batch = batch;
-    desc.heads = heads;
-    desc.head_dim = head_dim;
-    desc.scale = scale;
-    desc.name = name;
     return diti_attention(graph, q, diti_tensor_view(graph, kv, 0, rows, 0, width),
-                          diti_tensor_view(graph, kv, 0, rows, both ? width : 0, width), &desc);
+                          diti_tensor_view(graph, kv, 0, rows, both ? width : 0, width), desc);
 }
 
 /* Attention pooling of mT5's rows, padding included: the mean asks, the mean and the rows answer. [prompts, pooled] */
@@ -482,14 +441,16 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
     const diti_hunyuandit_config *config = &model->config;
     const diti_hunyuandit_pooler *pooler = &model->pooler;
     uint32_t i, prompts = denoise->text_batch, tokens = config->text2_tokens, columns = config->text2;
-    uint32_t head = columns / DITI_HUNYUANDIT_POOL_HEADS;
+    diti_attention_desc desc = DITI_ZERO;
     diti_tensor text = diti_tensor_view(graph, denoise->text2, 0, prompts * tokens, 0, columns);
     diti_tensor positions = diti_tensor_weight(graph, &pooler->positions, 0);
     diti_tensor rows = diti_tensor_new(graph, DITI_F32, prompts * (tokens + 1), columns, "pooler_rows"), mean, kv, q;
     diti_linear_desc joined = DITI_ZERO;
-    /* Where every score is 0, attention is the mean. */
-    mean = diti_hunyuandit_attend(graph, diti_tensor_view(graph, text, 0, prompts, 0, columns), text, prompts,
-                                  DITI_HUNYUANDIT_POOL_HEADS, head, 0.0f, "text_mean");
+    desc.batch = prompts;
+    desc.heads = DITI_HUNYUANDIT_POOL_HEADS;
+    desc.head_dim = columns / DITI_HUNYUANDIT_POOL_HEADS;
+    desc.name = "text_mean"; /* with scale 0 every score is 0, and attention is the mean */
+    mean = diti_hunyuandit_attend(graph, diti_tensor_view(graph, text, 0, prompts, 0, columns), text, &desc);
     mean = diti_add_rows(graph, mean, diti_tensor_view(graph, positions, 0, 1, 0, columns), 0, "text_mean");
     for (i = 0; i < prompts && !diti_graph_failed(graph); i++) {
         uint32_t first = i * (tokens + 1);
@@ -500,11 +461,12 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
                       diti_tensor_view(graph, rows, first + 1, tokens, 0, columns), "pooler_rows");
     }
     joined.name = "pooler_kv";
-    q = diti_layer_run(graph, mean, &pooler->q, DITI_ACTIVATION_NONE, 0, false, "pooler_q");
+    q = diti_layer_run(graph, mean, &pooler->q, DITI_ACTIVATION_NONE, "pooler_q");
     kv = diti_linear_joined(graph, rows, &pooler->kv, &joined);
-    q = diti_hunyuandit_attend(graph, q, kv, prompts, DITI_HUNYUANDIT_POOL_HEADS, head, 1.0f / sqrtf((float)head),
-                               "pooler");
-    return diti_layer_run(graph, q, &pooler->out, DITI_ACTIVATION_NONE, 0, true, "pooler_out");
+    desc.scale = 1.0f / sqrtf((float)desc.head_dim);
+    desc.name = "pooler";
+    q = diti_hunyuandit_attend(graph, q, kv, &desc);
+    return diti_layer_f32(graph, q, &pooler->out, DITI_ACTIVATION_NONE, 0, "pooler_out");
 }
 
 /* docs/models.md 3.5 step 4: pooled text, sizes and style, embedded: F32 [prompts, D]. */
@@ -525,62 +487,49 @@ static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_grap
     return diti_embed(graph, &model->extra, all, 0);
 }
 
-/* Heads of both attentions that are computed here. */
-static diti_stripe diti_hunyuandit_stripe(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
-                                          const diti_hunyuandit_block *block) {
-    const diti_weight *readers[2];
-    readers[0] = &block->self.out.weight;
-    readers[1] = &block->cross.out.weight;
-    return diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, 2);
-}
-
-/* LayerNorm of each head of q or k, then rotation where cosines is not 0; in place. */
-static void diti_hunyuandit_heads(const diti_hunyuandit *model, diti_graph *graph, diti_tensor x,
-                                  const diti_layer *norm, diti_tensor cosines, diti_tensor sines, const char *name) {
+/* LayerNorm of each head of q or k, in place, then rotation where the pass has one. */
+static void diti_hunyuandit_heads(const diti_pass *p, diti_tensor x, const diti_layer *norm, const char *name) {
     diti_qkv_desc desc = DITI_ZERO;
-    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
-    desc.heads = columns / model->config.head_dim;
-    desc.head_dim = model->config.head_dim;
+    uint32_t columns = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, x)->columns;
+    uint32_t head_dim = diti_hunyuandit_of(p->model)->config.head_dim;
+    desc.heads = columns / head_dim;
+    desc.head_dim = head_dim;
     desc.norm = DITI_QKV_LAYER;
     desc.eps = 1e-6f;
     desc.weight = &norm->weight;
     desc.bias = &norm->bias;
-    desc.cosines = cosines;
-    desc.sines = sines;
-    desc.tokens = cosines && !diti_graph_failed(graph) ? diti_tensor_get(graph, cosines)->rows : 0;
+    desc.cosines = p->cosines;
+    desc.sines = p->sines;
+    desc.tokens = p->cosines && !diti_graph_failed(p->graph) ? diti_tensor_get(p->graph, p->cosines)->rows : 0;
     desc.name = name;
-    diti_qkv_post(graph, x, &desc);
+    diti_qkv_post(p->graph, x, &desc);
 }
 
 /* Keys, normed, and values of every block's cross attention. */
-static void diti_hunyuandit_project_text(const diti_hunyuandit *model, diti_graph *graph, const diti_denoise *denoise,
-                                         diti_tensor context, diti_hunyuandit_state *state) {
-    uint32_t i, end, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, context)->rows;
-    diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end);
-    for (; i < end && !diti_graph_failed(graph); i++) {
-        const diti_hunyuandit_block *block = &model->blocks[i];
-        diti_stripe heads;
-        diti_graph_scope(graph, "block", i);
-        heads = diti_hunyuandit_stripe(model, graph, denoise, block);
-        state->text[i] = diti_stripe_joined(graph, context, &block->text_kv, &heads, 2, "text_kv");
-        diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, state->text[i], 0, rows, 0, heads.count),
-                              &block->cross.norm_k, 0, 0, "text_k");
+static void diti_hunyuandit_project_text(diti_pass *p, diti_tensor context, diti_hunyuandit_state *state) {
+    const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
+    uint32_t i, end, rows = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, context)->rows;
+    diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end);
+    for (; i < end && !diti_graph_failed(p->graph); i++) {
+        const diti_hunyuandit_block *w = &model->blocks[i];
+        diti_tensor keys;
+        diti_pass_enter(p, i);
+        state->text[i] = diti_sublayer_joined(p, context, &w->text_kv, 2, &w->text, "text_kv");
+        keys = diti_tensor_view(p->graph, state->text[i], 0, rows, 0, diti_stripe_of(p, &w->text).count);
+        diti_hunyuandit_heads(p, keys, &w->cross.norm_k, "text_k");
     }
-    diti_graph_scope(graph, NULL, 0);
+    diti_graph_scope(p->graph, NULL, 0);
 }
 
-static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
+static void diti_hunyuandit_prepare(diti_pass *p) {
+    const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
     const diti_hunyuandit_config *config = &model->config;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
     uint32_t patch = config->patch, tokens = denoise->height / patch * (denoise->width / patch), i, end;
     uint32_t prompts = denoise->text_batch;
-    diti_hunyuandit_state *state = (diti_hunyuandit_state *)diti_alloc_zero(&transformer->env, sizeof *state);
+    diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
     diti_tensor c;
-    if (!state) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
-        return;
-    }
-    denoise->family = state;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps * prompts, 256, "timesteps");
     if (config->sized) state->sizes = diti_tensor_input(graph, DITI_F32, 6, 256, "sizes");
     state->cosines = diti_tensor_input(graph, DITI_F32, tokens, config->head_dim / 2, "cosines");
@@ -591,10 +540,8 @@ static void diti_hunyuandit_prepare(const diti_transformer *transformer, diti_gr
     diti_axes_blocks(denoise->axes, config->blocks, &i, &end);
     for (state->adaln.first = i; i < end; i++) diti_adaln_add(&state->adaln, &model->blocks[i].shift);
     diti_adaln_add(&state->adaln, &model->norm_out);
-    state->adaln.group = denoise->axes ? &denoise->axes->tensor : NULL;
-    diti_adaln_prepare(graph, &state->adaln, c, prompts);
-    diti_hunyuandit_project_text(model, graph, denoise,
-                                 diti_hunyuandit_context(model, graph, denoise, state->text_rows), state);
+    diti_adaln_prepare(p, &state->adaln, c);
+    diti_hunyuandit_project_text(p, diti_hunyuandit_context(model, graph, denoise, state->text_rows), state);
 }
 
 static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, diti_plan *plan,
@@ -607,12 +554,12 @@ static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, 
     dit_result result;
     diti_hunyuandit_fit(patch, denoise->height / patch, denoise->width / patch, &y, &x);
     count = (size_t)y.count * x.count * (model->config.head_dim / 2);
-    tables = (float *)diti_alloc_array(&model->base.env, 2 * count, sizeof *tables);
+    tables = (float *)diti_alloc_array(&model->base.component.env, 2 * count, sizeof *tables);
     if (!tables) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position tables");
     diti_hunyuandit_turn(&model->config, &y, &x, tables, tables + count);
     result = diti_plan_write(plan, state->cosines, tables, count * sizeof *tables, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, tables + count, count * sizeof *tables, err);
-    diti_free(&model->base.env, tables);
+    diti_free(&model->base.component.env, tables);
     return result;
 }
 
@@ -627,7 +574,7 @@ static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, 
                                                   const diti_denoise *denoise, diti_tensor text_rows, dit_error *err) {
     const diti_hunyuandit_config *config = &model->config;
     uint32_t prompts = denoise->text_batch, texts = diti_hunyuandit_texts(config), i;
-    uint32_t *rows = (uint32_t *)diti_alloc_array(&model->base.env, (size_t)prompts * texts, sizeof *rows);
+    uint32_t *rows = (uint32_t *)diti_alloc_array(&model->base.component.env, (size_t)prompts * texts, sizeof *rows);
     dit_result result;
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text's rows");
     for (i = 0; i < prompts; i++) {
@@ -639,7 +586,7 @@ static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, 
                                   texts + prompts * config->text_tokens + i * config->text2_tokens);
     }
     result = diti_plan_write(plan, text_rows, rows, (size_t)prompts * texts * sizeof *rows, err);
-    diti_free(&model->base.env, rows);
+    diti_free(&model->base.component.env, rows);
     return result;
 }
 
@@ -647,110 +594,80 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
                                                const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
     const diti_hunyuandit_state *state = (const diti_hunyuandit_state *)denoise->family;
-    uint32_t prompts = denoise->text_batch;
+    /* Height and width of the original and of the target, top and left of the crop: the original is the training's. */
+    float sizes[6] = {1024, 1024, 0, 0, 0, 0};
     dit_result result = diti_hunyuandit_write_positions(model, plan, denoise, state, err);
     if (result == DIT_OK) {
         result = diti_hunyuandit_write_text_rows(model, plan, denoise, state->text_rows, err);
     }
     if (result == DIT_OK) {
-        result =
-            diti_adaln_write(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, prompts, 0, err);
+        result = diti_adaln_write(plan, state->sinusoids, denoise, timesteps, 0, err);
     }
     if (result != DIT_OK || !state->sizes) return result;
-    return diti_write_sinusoids(&transformer->env, plan, state->sizes, denoise->sizes, 6, 0, err);
+    sizes[2] = (float)denoise->pixels[0];
+    sizes[3] = (float)denoise->pixels[1];
+    return diti_write_sinusoids(plan, state->sizes, denoise->micro ? denoise->micro : sizes, 6, 0, err);
 }
 
 /* ---- one evaluation ---- */
 
-static diti_hunyuandit_state *diti_hunyuandit_at(const diti_denoise *denoise) {
-    return (diti_hunyuandit_state *)denoise->family;
+static void diti_hunyuandit_begin(diti_pass *p) {
+    diti_hunyuandit_state *state = diti_hunyuandit_at(p->denoise);
+    state->here_cosines = diti_stretch_table(p, state->cosines, "cosines");
+    state->here_sines = diti_stretch_table(p, state->sines, "sines");
+    diti_adaln_select(p, &state->adaln);
 }
 
-static void diti_hunyuandit_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
-    diti_hunyuandit_step *step = &state->step;
-    uint32_t copies = denoise->copies - denoise->first_copy;
-    (void)transformer;
-    step->batch = copies * denoise->batch;
-    step->prompts = denoise->text_batch / denoise->copies * copies;
-    step->rows_per_prompt = step->batch / step->prompts * denoise->stretch.rows;
-    step->cosines = diti_stretch_table(graph, denoise, state->cosines, "cosines");
-    step->sines = diti_stretch_table(graph, denoise, state->sines, "sines");
-    if (!denoise->again) diti_adaln_select(graph, &state->adaln, denoise->step);
+static diti_tensor diti_hunyuandit_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_hunyuandit_of(p->model)->patch, 0);
 }
 
-static diti_tensor diti_hunyuandit_embed(const diti_transformer *transformer, diti_graph *graph,
-                                         diti_denoise *denoise) {
-    const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
-    return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch, 0);
-}
-
-/* Rows of the step's prompts, of a tensor that has them for all. */
-static diti_tensor diti_hunyuandit_last(diti_graph *graph, const diti_hunyuandit_state *state, diti_tensor all) {
-    uint32_t prompts = state->adaln.items, own = state->step.prompts, rows, columns;
-    if (diti_graph_failed(graph) || prompts == own) return all;
-    rows = diti_tensor_get(graph, all)->rows / prompts;
-    columns = diti_tensor_get(graph, all)->columns;
-    return diti_tensor_view(graph, all, (prompts - own) * rows, own * rows, 0, columns);
-}
-
-/* LN(x) * weight + bias (norm NULL: none), times 1 + scale, plus shift (0: none). */
-static diti_tensor diti_hunyuandit_norm(diti_graph *graph, const diti_hunyuandit_state *state, diti_tensor x,
-                                        const diti_layer *norm, diti_tensor scale, diti_tensor shift,
-                                        const diti_weight *reader, const char *name) {
+/* LN(x) * weight + bias, plus shift (0: none). */
+static diti_tensor diti_hunyuandit_norm(const diti_pass *p, diti_tensor x, const diti_layer *norm, diti_tensor shift,
+                                        const diti_sublayer *sublayer) {
     diti_norm_desc desc = DITI_ZERO;
-    desc.eps = 1e-6f;
-    desc.weight = norm ? &norm->weight : NULL;
-    desc.bias = norm ? &norm->bias : NULL;
-    desc.scale = scale;
+    desc.weight = &norm->weight;
+    desc.bias = &norm->bias;
     desc.shift = shift;
-    desc.rows_per_group = state->step.rows_per_prompt;
-    desc.reader = reader;
-    desc.name = name;
-    return diti_norm(graph, x, &desc);
+    desc.rows_per_group = p->items / p->prompts * p->image;
+    return diti_sublayer_norm(p, x, &desc, sublayer);
 }
 
-static diti_tensor diti_hunyuandit_self_attention(const diti_hunyuandit *model, diti_graph *graph,
-                                                  const diti_denoise *denoise, const diti_hunyuandit_block *block,
-                                                  const diti_stripe *heads, diti_tensor h) {
-    const diti_hunyuandit_step *step = &diti_hunyuandit_at(denoise)->step;
-    uint32_t width = heads->count, rows = step->batch * denoise->stretch.rows;
-    diti_attend_desc desc = DITI_ZERO;
-    h = diti_stripe_joined(graph, h, &block->qkv, heads, 3, "qkv");
-    diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, 0, width), &block->self.norm_q,
-                          step->cosines, step->sines, "q");
-    diti_hunyuandit_heads(model, graph, diti_tensor_view(graph, h, 0, rows, width, width), &block->self.norm_k,
-                          step->cosines, step->sines, "k");
-    desc.items = step->batch;
-    desc.heads = width / model->config.head_dim;
-    desc.head_dim = model->config.head_dim;
-    desc.int8 = model->int8_attention;
-    return diti_attend(graph, denoise, &desc, h);
+/* Attention whose heads were normed and rotated here. */
+static diti_tensor diti_hunyuandit_self_attention(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor h) {
+    uint32_t width = diti_stripe_of(p, &w->attention).count, rows = p->items * p->image;
+    diti_pass done = *p;
+    done.cosines = done.sines = 0;
+    h = diti_sublayer_in(p, h, &w->attention, 0);
+    diti_hunyuandit_heads(p, diti_tensor_view(p->graph, h, 0, rows, 0, width), &w->self.norm_q, "q");
+    diti_hunyuandit_heads(p, diti_tensor_view(p->graph, h, 0, rows, width, width), &w->self.norm_k, "k");
+    return diti_sublayer_attend(&done, h, &w->attention, 0);
 }
 
-/* Images that share a prompt are queries of one attention. Of text, only k is normed and nothing rotated. */
-static diti_tensor diti_hunyuandit_text_attention(const diti_hunyuandit *model, diti_graph *graph,
-                                                  const diti_hunyuandit_state *state,
-                                                  const diti_hunyuandit_block *block, const diti_stripe *heads,
-                                                  diti_tensor h, diti_tensor text) {
-    const diti_hunyuandit_config *config = &model->config;
-    diti_tensor q = diti_stripe_run(graph, h, &block->text_q, heads, DITI_ACTIVATION_NONE, 0, "text_q");
-    diti_hunyuandit_heads(model, graph, q, &block->cross.norm_q, state->step.cosines, state->step.sines, "text_q");
-    text = diti_hunyuandit_last(graph, state, text);
-    return diti_hunyuandit_attend(graph, q, text, state->step.prompts, heads->count / config->head_dim,
-                                  config->head_dim, 1.0f / sqrtf((float)config->head_dim), "text_attention");
+/* Pictures that share a prompt are queries of one attention. Only k of the text is normed, and nothing of it rotated.
+ */
+static diti_tensor diti_hunyuandit_text_attention(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor h) {
+    diti_attention_desc desc = DITI_ZERO;
+    diti_tensor q = diti_sublayer_in(p, h, &w->text, 0);
+    diti_hunyuandit_heads(p, q, &w->cross.norm_q, "text_q");
+    desc.batch = p->prompts;
+    desc.head_dim = w->text.head_dim;
+    desc.heads = diti_stripe_of(p, &w->text).count / desc.head_dim;
+    desc.scale = 1.0f / sqrtf((float)desc.head_dim);
+    desc.name = "text_attention";
+    return diti_hunyuandit_attend(p->graph, q, diti_pass_last(p, diti_hunyuandit_at(p->denoise)->text[p->index]),
+                                  &desc);
 }
 
-/* skip_linear(LN(x, skip)): the new residual stream, F32 [batch * rows, D]. */
-static diti_tensor diti_hunyuandit_join(diti_graph *graph, const diti_denoise *denoise,
-                                        const diti_hunyuandit_block *block, diti_tensor x, diti_tensor skip) {
-    const diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
-    uint32_t width = block->skip.weight.rows, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
-    diti_tensor both = diti_tensor_new(graph, DITI_F32, rows, 2 * width, "skip");
-    diti_add_rows(graph, x, 0, diti_tensor_view(graph, both, 0, rows, 0, width), "skip");
-    diti_add_rows(graph, skip, 0, diti_tensor_view(graph, both, 0, rows, width, width), "skip");
-    both = diti_hunyuandit_norm(graph, state, both, &block->skip_norm, 0, 0, &block->skip.weight, "skip_norm");
-    return diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, both, &block->skip, 0, "residual");
+/* skip_linear(LN(x, skip)): the new residual stream, F32 [items * rows, D]. */
+static diti_tensor diti_hunyuandit_join(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor x,
+                                        diti_tensor skip) {
+    uint32_t width = p->width, rows = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, x)->rows;
+    diti_tensor both = diti_tensor_new(p->graph, DITI_F32, rows, 2 * width, "skip");
+    diti_add_rows(p->graph, x, 0, diti_tensor_view(p->graph, both, 0, rows, 0, width), "skip");
+    diti_add_rows(p->graph, skip, 0, diti_tensor_view(p->graph, both, 0, rows, width, width), "skip");
+    both = diti_hunyuandit_norm(p, both, &w->skip_norm, 0, &w->join);
+    return diti_layer_spread(p->graph, diti_pass_tensor(p), both, &w->skip, 0, "residual");
 }
 
 /* A copy of x, which later blocks change; in the format of activations, since there are many. */
@@ -760,63 +677,70 @@ static diti_tensor diti_hunyuandit_keep(diti_graph *graph, diti_tensor x) {
     return diti_elementwise(graph, x, &copy);
 }
 
-/* docs/models.md 3.5 step 5: x F32 [batch * rows, D] is changed in place, or replaced where a skip joins it. */
-static diti_tensor diti_hunyuandit_run_block(const diti_transformer *transformer, diti_graph *graph,
-                                             diti_denoise *denoise, uint32_t index, diti_tensor x) {
-    const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
-    const diti_hunyuandit_config *config = &model->config;
-    const diti_hunyuandit_block *block = &model->blocks[index];
-    diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
-    const diti_weight *feed_reader = &block->ff_out.weight;
-    diti_stripe heads, feed;
-    diti_tensor shift, h;
-    diti_graph_scope(graph, "block", index);
-    heads = diti_hunyuandit_stripe(model, graph, denoise, block);
-    feed = diti_stripe_feed(graph, denoise, &feed_reader, 1, block->ff_in.weight.rows);
-    shift = diti_hunyuandit_last(graph, state, diti_adaln_get(graph, &state->adaln, index));
-    if (diti_hunyuandit_takes_skip(config, index))
-        x = diti_hunyuandit_join(graph, denoise, block, x, diti_skip_take(graph, denoise, config->blocks - 1 - index));
-    h = diti_hunyuandit_norm(graph, state, x, &block->norm1, 0, shift,
-                             diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)), "norm1");
-    h = diti_hunyuandit_self_attention(model, graph, denoise, block, &heads, h);
-    diti_layer_add(graph, denoise, x, h, &block->self.out, &heads, 0, 0, "attention_out");
-    h = diti_hunyuandit_norm(graph, state, x, &block->norm2, 0, 0, diti_stripe_reader(&heads, &block->text_q.weight),
-                             "norm2");
-    h = diti_hunyuandit_text_attention(model, graph, state, block, &heads, h, state->text[index]);
-    diti_layer_add(graph, denoise, x, h, &block->cross.out, &heads, 0, 0, "text_out");
-    h = diti_hunyuandit_norm(graph, state, x, &block->norm3, 0, 0, diti_stripe_reader(&feed, &block->ff_in.weight),
-                             "norm3");
-    h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
-    diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed, 0, 0, "ff_out");
-    if (diti_hunyuandit_leaves_skip(config, index))
-        diti_skip_leave(graph, denoise, config->blocks, index, diti_hunyuandit_keep(graph, x));
+/* HunYuanDiTBlock.forward, docs/models.md 3.5 step 5: x F32 [items * rows, D] is changed in place, or replaced where a
+   skip joins it. Nothing is gated. */
+static diti_tensor diti_hunyuandit_run_block(diti_pass *p, diti_tensor x) {
+    const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
+    const diti_hunyuandit_block *w = &model->blocks[p->index];
+    const diti_hunyuandit_state *state = diti_hunyuandit_at(p->denoise);
+    diti_tensor shift = diti_pass_last(p, diti_adaln_get(p->graph, &state->adaln, p->index)), h;
+    p->cosines = state->here_cosines;
+    p->sines = state->here_sines;
+    if (diti_hunyuandit_takes_skip(&model->config, p->index)) x = diti_hunyuandit_join(p, w, x, diti_skip_take(p));
+    h = diti_hunyuandit_norm(p, x, &w->norm1, shift, &w->attention);
+    diti_sublayer_add(p, x, DITI_NO_GATE, &w->attention, diti_hunyuandit_self_attention(p, w, h));
+    h = diti_hunyuandit_norm(p, x, &w->norm2, 0, &w->text);
+    diti_sublayer_add(p, x, DITI_NO_GATE, &w->text, diti_hunyuandit_text_attention(p, w, h));
+    h = diti_hunyuandit_norm(p, x, &w->norm3, 0, &w->feed);
+    diti_sublayer_add(p, x, DITI_NO_GATE, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
+    if (diti_hunyuandit_leaves_skip(&model->config, p->index)) diti_skip_leave(p, diti_hunyuandit_keep(p->graph, x));
     return x;
 }
 
-static diti_tensor diti_hunyuandit_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                         diti_tensor x) {
-    const diti_hunyuandit *model = diti_hunyuandit_of(transformer);
-    const diti_hunyuandit_state *state = diti_hunyuandit_at(denoise);
-    uint32_t width = model->config.width, prompts = state->step.prompts;
-    diti_tensor rows = diti_hunyuandit_last(graph, state, diti_adaln_last(graph, &state->adaln));
-    diti_tensor first = diti_tensor_view(graph, rows, 0, prompts, 0, width),
-                second = diti_tensor_view(graph, rows, 0, prompts, width, width);
+/* The original's last layer has the shift's rows first, diffusers' the scale's. */
+static diti_tensor diti_hunyuandit_final(diti_pass *p, diti_tensor x) {
+    const diti_hunyuandit *model = diti_hunyuandit_of(p->model);
+    const diti_sublayer *last = &model->last;
     bool original = model->config.original;
-    diti_tensor h = diti_hunyuandit_norm(graph, state, x, NULL, original ? second : first, original ? first : second,
-                                         &model->proj_out.weight, "norm_out");
-    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+    p->modulation.rows = diti_pass_last(p, diti_adaln_last(p->graph, &diti_hunyuandit_at(p->denoise)->adaln));
+    x = diti_modulate(p, x, original ? DITI_SHIFT : DITI_SCALE, original ? DITI_SCALE : DITI_SHIFT, last);
+    return diti_output(p, x, last);
 }
 
+/* ---- where parts of such models are ---- */
+
+#define DITI_HUNYUANDIT_REPOSITORY "Tencent-Hunyuan/HunyuanDiT-v1.2-Diffusers"
+static const diti_place diti_hunyuandit_places[] = {
+    {"", DIT_ROLE_TEXT_1, DITI_HUNYUANDIT_REPOSITORY ": text_encoder/"},
+    {"", DIT_ROLE_TEXT_2, DITI_HUNYUANDIT_REPOSITORY ": text_encoder_2/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_HUNYUANDIT_REPOSITORY ": tokenizer/"},
+    {"", DIT_ROLE_TOKENIZER_2, DITI_HUNYUANDIT_REPOSITORY ": tokenizer_2/"},
+    {"", DIT_ROLE_VAE, DITI_HUNYUANDIT_REPOSITORY ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_HUNYUANDIT_REPOSITORY ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
 DIT_INTERNAL const diti_family *diti_hunyuandit_family(void) {
-    static const diti_family family = {"hunyuandit",
-                                       diti_hunyuandit_recognise,
-                                       diti_hunyuandit_load,
-                                       diti_hunyuandit_destroy,
-                                       diti_hunyuandit_prepare,
-                                       diti_hunyuandit_begin,
-                                       diti_hunyuandit_embed,
-                                       diti_hunyuandit_run_block,
-                                       diti_hunyuandit_final,
-                                       diti_hunyuandit_write_inputs};
+    static const diti_family family = {
+        "hunyuandit",
+        "HunyuanDiT",
+        {"HunyuanDiT2DModel",
+         NULL,
+         {"text_embedding_padding", "blocks.0.attn2.norm_q.weight", NULL, NULL},
+         {"mlp_t5.0.weight", "blocks.0.default_modulation.1.weight", NULL, NULL},
+         NULL},
+        {"transformer", "transformer", sizeof(diti_hunyuandit), diti_hunyuandit_read, diti_hunyuandit_load, NULL},
+        diti_hunyuandit_names,
+        {4, 0.13025f, 0, false},
+        NULL,
+        {"BERT", "mT5", NULL},
+        diti_hunyuandit_places,
+        sizeof(diti_hunyuandit_state),
+        diti_hunyuandit_prepare,
+        diti_hunyuandit_begin,
+        diti_hunyuandit_embed,
+        diti_hunyuandit_run_block,
+        diti_hunyuandit_final,
+        diti_hunyuandit_write_inputs};
     return &family;
 }

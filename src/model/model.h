@@ -4,6 +4,7 @@
 #define DITI_MODEL_H
 #include "graph/ops.h"
 #include "graph/plan.h"
+#include "weights/component.h"
 #include "io/io.h"
 
 /* Text encoders that families are made for. */
@@ -16,9 +17,18 @@ typedef enum diti_encoder_kind {
 } diti_encoder_kind;
 #define DITI_ENCODERS 3u /* that one model has at most */
 
-/* What a family tells the job. */
+/* The latents of a model, where no config.json of an autoencoder tells: latent = (z - shift) * scale (docs/models.md
+   4.1). */
+typedef struct diti_latents {
+    uint32_t channels;
+    float scale, shift;
+    bool only; /* no other family's autoencoder with as many channels will do */
+} diti_latents;
+
+/* A family tells the job these. */
 typedef struct diti_model_traits {
     const char *family, *variant; /* "pixart", "sigma": a guess from the transformer alone */
+    diti_latents latents;         /* all zero: the family's */
     uint32_t layers;              /* blocks */
     uint32_t single_layers;       /* of them, those in which text and image share their weights (FLUX) */
     uint32_t width, heads;        /* D, attention heads */
@@ -38,8 +48,7 @@ typedef struct diti_model_traits {
     uint32_t guided_channels; /* the first so many are guided; 0: all */
     const char *scheduler;    /* the scheduler_config.json of models that come without; NULL: unknown */
     bool uniform_sigmas;      /* its steps are equal before the shift, from 1 to 1 / steps */
-    bool wants_size;          /* resolution and aspect below are used */
-    bool wants_guidance;      /* guidance below is an input (distilled models) */
+    bool wants_guidance;      /* diti_denoise.guidance is an input (distilled models) */
     float default_distilled;  /* its usual value */
     bool attends_padding; /* every prompt is padded to text_tokens, and the padding is read as well: prompt i is rows
                              [i * text_tokens, (i + 1) * text_tokens) of the text; likewise of text2 */
@@ -50,9 +59,10 @@ typedef struct diti_model_traits {
     bool skips;           /* block i < layers / 2 - 1 leaves its result for block layers - 1 - i (diti_skip_leave) */
 } diti_model_traits;
 
-/* Devices among which evaluations are divided, along each axis of their mesh. Those of `sequence` divide rows: its
-   member r * (members of ulysses) + u is number u of a ulysses group and number r of a ring. Those of `tensor` are a
-   grid: member a * (members of tensor_in) + b is number a of a tensor_out and number b of a tensor_in. */
+/* Devices among which evaluations are divided, along each axis of their mesh. The devices of `sequence` divide rows:
+   its member r * (members of ulysses) + u is number u of a ulysses group and number r of a ring. The devices of
+   `tensor` are a grid: member a * (members of tensor_in) + b is number a of a tensor_out and number b of a tensor_in.
+ */
 typedef struct diti_axes {
     diti_group tensor, ulysses, ring, sequence, pipefusion, layers;
     diti_group tensor_out, tensor_in; /* divide rows and columns of the first matrix of a pair */
@@ -74,7 +84,7 @@ typedef struct diti_stale {
     bool int8; /* in kept are the keys as int8 rows with a scale each, here their values */
     diti_tensor values[2][DITI_MAX_BLOCKS];
 } diti_stale;
-/* What comes of a patch from the devices that have earlier blocks, or is left by blocks here for later ones. */
+/* A patch comes from the devices that have earlier blocks, or is left by blocks here for later ones. */
 typedef struct diti_arrival {
     diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
@@ -88,8 +98,9 @@ typedef struct diti_denoise {
     uint32_t steps;                   /* rows of the timestep tables */
     uint32_t text_batch, text_tokens; /* prompts: copies (images share one) or copies * batch; tokens that one of them
                                          has at most */
-    float resolution[2], aspect;      /* micro-conditions: pixels (height, width), and height / width */
-    float sizes[6];     /* HunyuanDiT's: height and width of the original and of the target, top and left of the crop */
+    uint32_t pixels[2];               /* the picture's height and width */
+    const float *micro; /* host, for write_inputs: sizes that a model is conditioned on, in its family's order; NULL:
+                           what its pipelines say for a picture of these pixels */
     diti_tensor latent; /* state, planar F32 [batch * C, height * width] */
     diti_tensor input_scale;        /* F32 [1, 1], or 0 */
     diti_tensor text;               /* F32 or activation format [rows, text_columns]: the prompts' tokens, of
@@ -103,7 +114,7 @@ typedef struct diti_denoise {
     float guidance;           /* distilled guidance; read by write_inputs */
     diti_tensor step;         /* U32 [1, 1] state: which row of the tables */
     uint32_t first_copy;      /* the step leaves branches before it out, and predicts for the others alone */
-    uint64_t skipped;         /* SD3: the step leaves these blocks out (bit i: block i), for skip-layer guidance */
+    uint64_t skipped;         /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
     const diti_axes *axes;    /* NULL: all is computed here */
     uint32_t patch, patches;  /* strips of whole rows of tokens that are evaluated one after the other, the text with
                                  the first of them; patches 0: all at once */
@@ -117,34 +128,95 @@ typedef struct diti_denoise {
 } diti_denoise;
 
 typedef struct diti_transformer diti_transformer;
+
+/* --- a forward pass: what every op of a block needs besides its operands (sublayer.c) --- */
+/* The rows that modulate a sublayer, by the names that DiT's original gave them, in the order in which weights hold
+   them: attention's, the feed-forward's, and those of a second attention (SD3.5-medium). A model's last norm has the
+   first two alone. */
+typedef enum diti_modulator {
+    DITI_SHIFT_MSA,
+    DITI_SCALE_MSA,
+    DITI_GATE_MSA,
+    DITI_SHIFT_MLP,
+    DITI_SCALE_MLP,
+    DITI_GATE_MLP,
+    DITI_SHIFT_MSA2,
+    DITI_SCALE_MSA2,
+    DITI_GATE_MSA2,
+    DITI_NO_GATE,
+    DITI_SHIFT = DITI_SHIFT_MSA,
+    DITI_SCALE = DITI_SCALE_MSA
+} diti_modulator;
+typedef struct diti_modulation {
+    diti_tensor rows; /* F32 [groups, chunks * D], a group for each prompt or one for all; of joint attention [prompts,
+                       * 2 chunks * D], text's chunks before the image's */
+    uint32_t chunks;  /* of a stream; 0: the image's stand alone */
+} diti_modulation;
+typedef struct diti_pass {
+    const diti_transformer *model;
+    diti_graph *graph;
+    diti_denoise *denoise;
+    uint32_t index;             /* of the block */
+    uint32_t width;             /* D */
+    uint32_t items, prompts;    /* pictures of all branches; items / prompts of them share a prompt */
+    uint32_t text, image;       /* rows of an item that are at hand: of a joint text, then of the image */
+    diti_modulation modulation; /* of the block */
+    diti_tensor cosines, sines; /* F32 [text + image, head_dim / 2] rotate queries and keys; 0: nothing does */
+} diti_pass;
+
+/* How a family's files are told from others': by a class in config.json, or by tensors that each of them has. */
+#define DITI_SIGNATURE 4u
+typedef struct diti_signature {
+    const char *class_name, *norm_type; /* norm_type: with diffusers' older class Transformer2DModel; NULL: none */
+    const char *diffusers[DITI_SIGNATURE], *original[DITI_SIGNATURE]; /* by the names of either code base */
+    const char *video; /* a tensor that tells video models with the same names; NULL: none. Others have a patch
+                          embedding of five dimensions */
+} diti_signature;
+/* A pipeline's class in model_index.json tells more than its transformer does. */
+typedef struct diti_pipeline_class {
+    const char *class_name, *variant; /* NULL: the end of a list */
+    uint32_t text_tokens;
+    float latent_scale;
+} diti_pipeline_class;
+
+/* Where a part of a family's models usually is: a repository on Hugging Face, and a folder or file in it. */
+typedef struct diti_place {
+    const char *variant; /* how it begins; "": all others. NULL: the end of a list */
+    dit_role role;
+    const char *place;
+} diti_place;
+
+/* An encoder that several families have. */
+#define DITI_T5_PLACE "city96/t5-v1_1-xxl-encoder-gguf: t5-v1_1-xxl-encoder-Q8_0.gguf"
+
 typedef struct diti_family {
-    const char *name;
-    /* true when config (may be NULL) or the tensors under prefix are this family's. */
-    bool (*recognise)(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix);
-    /* What config (may be NULL) does not say comes from shapes. */
-    dit_result (*load)(diti_device *device, const diti_env *env, const diti_json *config,
-                       const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
-                       diti_transformer **out, dit_error *err);
-    void (*destroy)(diti_transformer *transformer);
-    void (*prepare)(const diti_transformer *transformer, diti_graph *graph,
-                    diti_denoise *denoise); /* once per image: modulation of all steps, text projections */
-    /* One evaluation on the rows of denoise->stretch: what depends on the timestep, the residual stream F32 [items *
-       (text + image rows), D], blocks, and the prediction's rows F32 [items * image rows, p * p * out_channels]. */
-    void (*begin)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise);
-    diti_tensor (*embed)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise);
-    diti_tensor (*block)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise, uint32_t index,
-                         diti_tensor x);
-    diti_tensor (*final)(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise, diti_tensor x);
+    const char *name, *title; /* "sd3", "SD3" */
+    diti_signature signature;
+    diti_component_kind kind;   /* of the family's own struct, which begins with a diti_transformer. Its load sets the
+                                   traits */
+    const diti_key_table *keys; /* names of original files */
+    diti_latents latents;
+    const diti_pipeline_class *pipelines; /* NULL: none tells more */
+    const char *encoders[DITI_ENCODERS];  /* kinds of its text encoders, for people */
+    const diti_place *places;
+    size_t state_size;             /* what prepare leaves for the steps in denoise->family, zero at first */
+    void (*prepare)(diti_pass *p); /* once per picture: modulation of all steps, text projections */
+    /* An evaluation on the rows of denoise->stretch: begin emits what depends on the timestep, embed the residual
+       stream F32 [items * (text + image), D], block changes it, final makes the prediction's rows F32 [items * image, p
+       * p * out_channels]. */
+    void (*begin)(diti_pass *p);
+    diti_tensor (*embed)(diti_pass *p);
+    diti_tensor (*block)(diti_pass *p, diti_tensor x);
+    diti_tensor (*final)(diti_pass *p, diti_tensor x);
     /* Host inputs that prepare declared; timesteps: one for each of denoise->steps. */
     dit_result (*write_inputs)(const diti_transformer *transformer, diti_plan *plan, const diti_denoise *denoise,
                                const float *timesteps, dit_error *err);
 } diti_family;
 struct diti_transformer { /* first member of every family's own struct */
+    diti_component component;
     const diti_family *family;
     diti_model_traits traits;
-    diti_device *device; /* NULL after a dry run */
-    diti_env env;
-    diti_weights weights;
+    bool int8_attention;
 };
 /* Finds the family; the error names what the file looks like. */
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
@@ -152,8 +224,17 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
                                               const diti_load_options *options, diti_transformer **out, dit_error *err);
 DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_checkpoint *checkpoint,
                                          const char *prefix);
-/* What a message about an unknown model says of families that this build lacks: "; DIT_NO_FLUX left ..." for each. */
-DIT_INTERNAL const char *diti_families_left_out(void);
+/* A message about an unknown model tells families that this build lacks: "; DIT_NO_FLUX left FLUX.1 out of ...". */
+#define DITI_FAMILIES_TEXT 512u
+DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]);
+/* The pipeline of any family that a class in model_index.json names; NULL: it tells nothing. */
+DIT_INTERNAL const diti_pipeline_class *diti_families_pipeline(const char *class_name);
+/* Where that part of such a model usually is; NULL: nobody knows. */
+DIT_INTERNAL const char *diti_family_place(const diti_family *family, const char *variant, dit_role role);
+/* Latents of the family whose transformer is in a file of several parts; NULL: there is none. */
+DIT_INTERNAL const diti_latents *diti_families_latents(const diti_checkpoint *checkpoint);
+/* The title of another family, whose autoencoder has that scale, where the transformer wants its own; NULL: none. */
+DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transformer, float scale);
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer); /* NULL is fine */
 /* The blocks that are computed here: [*first, *end). */
 DIT_INTERNAL void diti_axes_blocks(const diti_axes *axes, uint32_t layers, uint32_t *first, uint32_t *end);
@@ -162,7 +243,17 @@ DIT_INTERNAL const diti_group *diti_axes_stages(const diti_axes *axes);
 /* A patch's pixels in every plane: their number, and the first. */
 DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer, const diti_denoise *denoise,
                                              uint32_t patch, uint32_t patches, uint32_t *first);
-/* Of patch denoise->patch alone, those before it having been done: planar, of the strip; 0 on stages before the last.
+/* Each family's function of the same name; diti_transformer_prepare makes its state, too. */
+DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
+                                           diti_denoise *denoise);
+DIT_INTERNAL diti_tensor diti_transformer_embed(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise);
+DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise, uint32_t index, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
+                                                diti_denoise *denoise, diti_tensor x);
+/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the strip; 0 on stages
+ * before the last.
  */
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise);
@@ -174,17 +265,16 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
 /* The tensor prefix + name, NULL when absent. */
 DIT_INTERNAL const diti_stored_tensor *diti_model_find(const diti_checkpoint *checkpoint, const char *prefix,
                                                        const char *name);
-/* diti_rename behind the number of a block: "BEFORE3.NAME" -> "AFTER3.RENAMED". NULL as well where name does not begin
-   with before. */
-DIT_INTERNAL const char *diti_rename_block(const char *before, const char *after, const char *const (*pairs)[2],
-                                           size_t count, const char *name, char *out, size_t size);
 /* docs/models.md 2.1: rows [count, dim] of scaled timesteps, cosines first, in float32 as the references round. dim is
    even. shift: 1 where the last frequency is exactly 1/10000, else 0. */
 DIT_INTERNAL void diti_sinusoid(const float *timesteps, uint32_t count, uint32_t dim, uint32_t shift, float *out);
-/* docs/models.md 2.4: rows [gh * gw, dim]. A token's coordinate is y / divide_y / interpolation in float32, as the
- * references round. dim is a multiple of 4. */
-DIT_INTERNAL void diti_position_table(uint32_t grid_height, uint32_t grid_width, uint32_t dim, float divide_y,
-                                      float divide_x, float interpolation, float *out);
+/* docs/models.md 2.4: rows [rows * columns, dim] of sines and cosines. A token's coordinate is y / divide_y /
+   interpolation in float32, as the references round. dim is a multiple of 4. */
+typedef struct diti_grid {
+    uint32_t rows, columns;
+    float divide_y, divide_x, interpolation;
+} diti_grid;
+DIT_INTERNAL void diti_position_table(const diti_grid *grid, uint32_t dim, float *out);
 
 /* Sinusoids -> linear -> silu -> linear (docs/models.md 2.2): NAME.linear_1 [width, columns], NAME.linear_2 [rows,
  * width].
@@ -197,55 +287,111 @@ DIT_INTERNAL void diti_load_embedder(diti_loader *loader, diti_embedder *out, ui
 /* F32 [rows of x, rows], written to out where it is not 0. */
 DIT_INTERNAL diti_tensor diti_embed(diti_graph *graph, const diti_embedder *embedder, diti_tensor x, diti_tensor out);
 /* Sinusoids of values as an input's content, F32 [count, 256]. shift: docs/models.md 2.1. */
-DIT_INTERNAL dit_result diti_write_sinusoids(const diti_env *env, diti_plan *plan, diti_tensor input,
-                                             const float *values, uint32_t count, uint32_t shift, dit_error *err);
+DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input, const float *values, uint32_t count,
+                                             uint32_t shift, dit_error *err);
 /* The position table of a grid as an input's content, F32 [rows * columns, D]: see diti_position_table. */
-DIT_INTERNAL dit_result diti_write_positions(const diti_env *env, diti_plan *plan, diti_tensor input, uint32_t rows,
-                                             uint32_t columns, float divide_y, float divide_x, float interpolation,
-                                             dit_error *err);
-/* A layer on x; out and out_f32 as in diti_linear_desc. */
+DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input, const diti_grid *grid, dit_error *err);
+/* activation(layer(x)) in the format of activations. */
 DIT_INTERNAL diti_tensor diti_layer_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                        diti_activation activation, diti_tensor out, bool out_f32, const char *name);
+                                        diti_activation activation, const char *name);
+/* activation(layer(x)) as F32, written to out where it is not 0. */
+DIT_INTERNAL diti_tensor diti_layer_f32(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                        diti_activation activation, diti_tensor out, const char *name);
+
+/* --- the pass --- */
+DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise);
+/* The ops that follow are of that block. */
+DIT_INTERNAL void diti_pass_enter(diti_pass *p, uint32_t index);
+/* The devices of a tensor split; NULL: there are none. */
+DIT_INTERNAL const diti_group *diti_pass_tensor(const diti_pass *p);
+/* A tensor has as many rows for each of denoise->text_batch prompts: those of the prompts that the pass evaluates. */
+DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all);
+/* Every item, a picture of a branch, is a run of rows in every tensor: its text's where text and image attend each
+   other (docs/models.md 3.3, 3.4), then its image's. */
+enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
+/* The rows of an item that a stream has: rows for diti_linear_desc. */
+DIT_INTERNAL diti_rows diti_pass_rows(const diti_pass *p, uint32_t stream);
+
+/* --- sublayers (sublayer.c): attention and feed-forward, each two layers with heads or an activation between them.
+   Pairs are fixed when a model is loaded. The ops below know from a pair which columns a device computes, whether the
+   norm before it writes int8, and which rows it is about. --- */
+typedef enum diti_streams {
+    DITI_STREAMS_ONE,  /* all rows have the same weights */
+    DITI_STREAMS_TWO,  /* layers are pairs, text's and the image's; text's second one may be missing */
+    DITI_STREAMS_IMAGE /* image rows alone are meant of a residual stream that has text, too */
+} diti_streams;
+typedef struct diti_sublayer {
+    diti_streams streams;
+    const diti_joined *qkv; /* first layer: queries, keys, values; or */
+    const diti_layer *in;   /* one layer and an activation */
+    diti_activation activation;
+    const diti_layer *out;         /* second layer */
+    uint32_t columns;              /* between the two, heads' or a feed-forward's; 0: there is no second one */
+    uint32_t head_dim;             /* 0: a feed-forward */
+    const diti_weight *norms;      /* RMS norms of each head of q and k, F32 [2, head_dim], text's first where it
+                                      has some of its own, [4, head_dim]; NULL: none */
+    const diti_weight *readers[3]; /* all that reads such columns, or shares their heads: devices part columns */
+    uint32_t reader_count;         /* where all types of these allow it */
+    const struct diti_sublayer
+        *beside; /* reads the same norm, and stands beside this one in the second layer's input */
+    float eps;   /* of the norm before it */
+    const char *norm_name, *in_name, *out_name; /* of ops */
+} diti_sublayer;
+/* Attention of heads of head_dim channels, width in all. With two streams qkv and out are arrays of two. */
+DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_joined *qkv, const diti_layer *out,
+                                             uint32_t width, uint32_t head_dim);
+/* A feed-forward: out(gelu(in(x))). */
+DIT_INTERNAL diti_sublayer diti_feed_of(diti_streams streams, const diti_layer *in, const diti_layer *out);
+/* The last layer, which has no second one. */
+DIT_INTERNAL diti_sublayer diti_output_of(diti_streams streams, const diti_layer *in);
+/* Devices have the same heads of both. */
+DIT_INTERNAL void diti_sublayers_share_heads(diti_sublayer *a, diti_sublayer *b);
+/* LN(x) * (1 + scale) + shift, for the sublayer to read: the pass's modulation. For the image alone [items * image, D].
+ */
+DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                       const diti_sublayer *sublayer);
+/* Any other norm for it; eps, reader and name are the sublayer's. */
+DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, diti_norm_desc *desc,
+                                            const diti_sublayer *sublayer);
+/* The first layer: q, k and v of this device's heads, side by side, or activation(in(h)); out or a new tensor. */
+DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                          diti_tensor out);
+/* The columns of the sublayer's heads of each of `kinds` that joined has side by side (keys and values of a text). */
+DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_joined *joined,
+                                              uint32_t kinds, const diti_sublayer *sublayer, const char *name);
+/* Norm of q and k, rotation, then attention of every item to itself: out or a new tensor. */
+DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
+                                              diti_tensor out);
+/* Room for the columns of a sublayer and of the one beside it; parts: of either. */
+#define DITI_BESIDE 2u
+DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sublayer *sublayer,
+                                              diti_tensor parts[DITI_BESIDE]);
+/* x += gate * out(h), in place. */
+DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
+                                    const diti_sublayer *sublayer, diti_tensor h);
+/* in(h) of the last layer, F32. */
+DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer);
+
 /* --- matrices that devices divide (tensor.c) --- */
-/* Those of so many columns between two layers, heads' or a feed-forward's, that this device computes; it alone: all. */
+/* The columns between the two layers of a sublayer that this device computes; it alone: all. */
 typedef struct diti_stripe {
     uint32_t first, count, all;
     const diti_group *in; /* devices that divide what these are made of; NULL: this one has it all */
 } diti_stripe;
-/* Stripes of whole steps (heads) that the types of readers, which read columns, allow. */
-DIT_INTERNAL diti_stripe diti_stripe_make(diti_graph *graph, const diti_denoise *denoise, uint32_t all, uint32_t step,
-                                          const diti_weight *const *readers, uint32_t reader_count);
-DIT_INTERNAL diti_stripe diti_stripe_feed(diti_graph *graph, const diti_denoise *denoise,
-                                          const diti_weight *const *readers, uint32_t reader_count, uint32_t all);
-DIT_INTERNAL void diti_stripe_rows(diti_linear_desc *desc, const diti_stripe *stripe); /* that make these columns */
-/* For a norm whose result is read to make a stripe: where devices divide that, each quantizes its columns later. */
-DIT_INTERNAL const diti_weight *diti_stripe_reader(const diti_stripe *stripe, const diti_weight *reader);
+DIT_INTERNAL diti_stripe diti_stripe_of(const diti_pass *p, const diti_sublayer *sublayer);
 /* Before a product that makes a stripe by any of layers, which read the same: what this device reads of x, and desc
    becomes that of its part of the sum, in F32 where there are others. Behind it, of x, that part: the whole. */
 DIT_INTERNAL diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
                                            const diti_stripe *stripe, diti_linear_desc *desc);
 DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *stripe, diti_tensor x,
                                          diti_activation activation, diti_tensor out, const char *name);
-/* activation(layer(x)), and all of joined: the stripe's columns, of each of `kinds` that joined has side by side. */
-DIT_INTERNAL diti_tensor diti_stripe_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                         const diti_stripe *stripe, diti_activation activation, diti_tensor out,
-                                         const char *name);
-DIT_INTERNAL diti_tensor diti_stripe_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                            const diti_stripe *stripe, uint32_t kinds, const char *name);
 /* h, which has stripes of whole rows, quantized where reader wants that. */
-DIT_INTERNAL diti_tensor diti_stripe_input(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
-                                           const diti_weight *reader);
-/* This device's part of desc->out += gate * layer(h); h has the columns of the stripes, which stand side by side. What
-   of desc->out was written must go through diti_stripe_sum. */
-DIT_INTERNAL void diti_stripe_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
-                                  const diti_layer *layer, const diti_stripe *stripes, uint32_t stripe_count,
-                                  diti_linear_desc *desc);
-DIT_INTERNAL void diti_stripe_sum(diti_graph *graph, const diti_denoise *denoise, diti_tensor x);
-/* x += gate * layer(h), in place, h the stripe's columns. gate F32 [groups, columns] or 0: none; so many rows share one
-   of its rows, 0: all. */
-DIT_INTERNAL void diti_layer_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor x, diti_tensor h,
-                                 const diti_layer *layer, const diti_stripe *stripe, diti_tensor gate,
-                                 uint32_t rows_per_gate, const char *name);
+DIT_INTERNAL diti_tensor diti_stripe_input(const diti_pass *p, diti_tensor h, const diti_weight *reader);
+/* This device's part of desc->out += gate * layer(h); h has the columns of the sublayer and of those beside it. All
+   that was written of desc->out must go through diti_stripe_sum. */
+DIT_INTERNAL void diti_stripe_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                  const diti_sublayer *sublayer, diti_linear_desc *desc);
+DIT_INTERNAL void diti_stripe_sum(const diti_pass *p, diti_tensor x);
 /* layer(x), F32: every member of the group makes some columns, which then go to all. */
 DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
                                            const diti_layer *layer, diti_tensor out, const char *name);
@@ -254,9 +400,9 @@ DIT_INTERNAL diti_tensor diti_add_rows(diti_graph *graph, diti_tensor x, diti_te
                                        const char *name);
 /* silu(x), F32: what modulations are linear in. */
 DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char *name);
-/* What layers make of silu(c), of which there is one vector for each of `items` conditions in every step: shifts,
-   scales, gates. For all steps at once in prepare, so that weights are read once per picture; in the steps where the
-   table would be too large. */
+/* Layers make shifts, scales and gates of silu(c), of which there is one vector for each of `items` conditions in every
+   step. They do so for all steps at once in prepare, so that weights are read once per picture, or in each step where
+   the table would be too large. */
 #define DITI_ADALN_LAYERS 130u
 typedef struct diti_adaln {
     const diti_layer *layers[DITI_ADALN_LAYERS];
@@ -267,16 +413,15 @@ typedef struct diti_adaln {
     diti_tensor row;                       /* of the step at hand, [items, columns] or [items, D] */
 } diti_adaln;
 DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer);
-/* c F32 [steps * items, D]: a step's items one after the other. */
-DIT_INTERNAL void diti_adaln_prepare(diti_graph *graph, diti_adaln *adaln, diti_tensor c, uint32_t items);
-DIT_INTERNAL void diti_adaln_select(diti_graph *graph, diti_adaln *adaln, diti_tensor step);
-/* What layer `index` makes of it, F32 [items, its rows]. */
+/* c F32 [steps * text_batch, D]: a step's conditions one after the other. */
+DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c);
+DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln);
+/* The rows of layer `index`, F32 [items, its rows]. */
 DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index);
 DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln);
 /* Sinusoids of all timesteps, each once per item, as an input's content, F32 [steps * items, 256]. */
-DIT_INTERNAL dit_result diti_adaln_write(const diti_env *env, diti_plan *plan, diti_tensor input,
-                                         const float *timesteps, uint32_t steps, uint32_t items, uint32_t shift,
-                                         dit_error *err);
+DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+                                         const float *timesteps, uint32_t shift, dit_error *err);
 /* Attention of every item to itself, over the rows of all devices: qkv [items * rows at hand, 3 * heads * head_dim], q,
    k, v side by side, to [items * rows at hand, heads * head_dim]. */
 typedef struct diti_attend_desc {
@@ -287,44 +432,22 @@ typedef struct diti_attend_desc {
 } diti_attend_desc;
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv);
-/* What block `index` leaves for block layers - 1 - index, wherever that is computed, [items * rows at hand, D] in the
-   format of activations; there, what it has left. */
-DIT_INTERNAL void diti_skip_leave(diti_graph *graph, diti_denoise *denoise, uint32_t layers, uint32_t index,
-                                  diti_tensor skip);
-DIT_INTERNAL diti_tensor diti_skip_take(diti_graph *graph, diti_denoise *denoise, uint32_t index);
+/* A block leaves a tensor [items * image, D] in the format of activations for block layers - 1 - index, wherever that
+   is computed, which takes it. */
+DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
+DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
-DIT_INTERNAL diti_tensor diti_stretch_table(diti_graph *graph, const diti_denoise *denoise, diti_tensor table,
-                                            const char *name);
+DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor table, const char *name);
 /* The latent's patches of the rows that the devices of a sequence divide: [batch * rows, columns], and the row at which
    an image's own ones begin. */
-DIT_INTERNAL diti_tensor diti_stretch_patchify(diti_graph *graph, const diti_denoise *denoise, uint32_t channels,
-                                               uint32_t patch);
+DIT_INTERNAL diti_tensor diti_stretch_patchify(const diti_pass *p);
 DIT_INTERNAL uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t image);
-/* The latent's patches, projected, plus positions (F32 [all tokens, D], 0: none): the residual stream, F32 [copies *
-   batch * rows at hand, D]. All branches have the same ones. */
-DIT_INTERNAL diti_tensor diti_patch_embed(diti_graph *graph, const diti_denoise *denoise, const diti_layer *layer,
-                                          uint32_t channels, uint32_t patch, diti_tensor positions);
+/* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
+   tokens, D], 0: none), behind their text (F32 [prompts * all text tokens, D], 0: none). */
+DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
+                                          diti_tensor positions);
 
-/* --- joint attention (joint.c): text and image have weights of their own and attend each other
-   (docs/models.md 3.3, 3.4). Every item, an image of a branch, is a stretch of rows, its text's, then its image's, in
-   every tensor: nothing is ever put together. --- */
-enum { DITI_JOINT_TEXT, DITI_JOINT_IMAGE, DITI_JOINT_STREAMS };
-typedef struct diti_joint {
-    uint32_t items, prompts; /* items / prompts images after each other share a prompt, and so their modulation */
-    uint32_t text, image;    /* rows of an item that are at hand */
-    uint32_t width;          /* D */
-    float eps;
-} diti_joint;
-/* The evaluation that denoise asks for: branches from `denoise->first_copy` on. */
-DIT_INTERNAL void diti_joint_begin(diti_joint *joint, const diti_denoise *denoise, uint32_t width, float eps);
-/* What an item of a kind of row has: rows for diti_linear_desc. */
-DIT_INTERNAL diti_rows diti_joint_rows(const diti_joint *joint, uint32_t stream);
-/* Modulation of a block, F32 [prompts, 2 * chunks * D]: text's chunks (shift, scale, gate, …), then the image's. With
-   chunks 0 the image's alone. */
-typedef struct diti_modulation {
-    diti_tensor rows;
-    uint32_t chunks;
-} diti_modulation;
+/* --- joint attention (joint.c) --- */
 typedef struct diti_pair { /* the same layer for text and image; text may be missing */
     diti_layer streams[DITI_JOINT_STREAMS];
 } diti_pair;
@@ -334,64 +457,33 @@ typedef struct diti_joined_pair {
 /* silu(time[step] + pooled[prompt]), F32 [steps, prompts * D], of time [steps, D] and pooled [prompts, D]. */
 DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled);
 /* A block's modulation for each row of active (F32 [rows, D]): [rows, 2 * chunks * D]. */
-DIT_INTERNAL diti_tensor diti_joint_modulate(diti_graph *graph, const diti_denoise *denoise, diti_tensor active,
-                                             const diti_joined_pair *layers, uint32_t chunks);
-/* This step's rows, those of the prompts that joint has, of a table [steps, prompts * columns]. */
-DIT_INTERNAL diti_tensor diti_joint_select(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-                                           diti_tensor table, const char *name);
-/* Patches, projected, plus positions (0: none), behind their text (F32 [prompts * text, D]): the residual stream, F32
-   [items * (text + image), D]. */
-DIT_INTERNAL diti_tensor diti_joint_embed(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-                                          diti_tensor text, const diti_layer *patch, uint32_t channels, uint32_t size,
-                                          diti_tensor positions);
-/* LN(x) * (1 + scale) + shift, of text and image; modulation's chunks first (shift) and first + 1. readers: what alone
-   reads the result. */
-DIT_INTERNAL diti_tensor diti_joint_norm(diti_graph *graph, const diti_joint *joint, diti_tensor x,
-                                         const diti_modulation *modulation, uint32_t first,
-                                         const diti_weight *const readers[DITI_JOINT_STREAMS], const char *name);
-/* The same of image rows alone, one item's behind the other's: [items * image, D]. */
-DIT_INTERNAL diti_tensor diti_joint_norm_image(diti_graph *graph, const diti_joint *joint, diti_tensor x,
-                                               const diti_modulation *modulation, uint32_t first, const char *name);
-/* The columns of heads of q, k, v. */
-DIT_INTERNAL diti_tensor diti_joint_qkv(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-                                        const diti_joined_pair *layers, const diti_stripe *heads);
-/* activation(layer(h)), the stripe's columns. */
-DIT_INTERNAL diti_tensor diti_joint_layer(diti_graph *graph, const diti_joint *joint, diti_tensor h,
-                                          const diti_pair *layers, const diti_stripe *stripe,
-                                          diti_activation activation, const char *name);
-/* x += gate * layer(h), in place, h the stripe's columns; the gate is modulation's chunk. */
-DIT_INTERNAL void diti_joint_add(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise, diti_tensor x,
-                                 diti_tensor h, const diti_pair *layers, const diti_stripe *stripe,
-                                 const diti_modulation *modulation, uint32_t chunk, const char *name);
-/* The same for image rows alone, h [items * image, columns]. */
-DIT_INTERNAL void diti_joint_add_image(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-                                       diti_tensor x, diti_tensor h, const diti_layer *layer, const diti_stripe *stripe,
-                                       const diti_modulation *modulation, uint32_t chunk, const char *name);
-/* Per-head RMS norm of q and k (weights: F32 [2, head_dim], apart [4, head_dim]; none: no norm), rotation (cosines
-   0: none; of the rows at hand), attention of every item to itself: out or a new tensor. qkv [items * rows, 3D]; text:
-   rows of an item are its text's, then its image's; apart: and have weights of their own. */
-typedef struct diti_heads {
-    uint32_t count, dim;
-    bool text, apart;
-    const diti_weight *weights;
-    diti_tensor cosines, sines;
-    bool int8;
-} diti_heads;
-DIT_INTERNAL diti_tensor diti_joint_attention(diti_graph *graph, const diti_joint *joint, const diti_denoise *denoise,
-                                              diti_tensor qkv, const diti_heads *heads, diti_tensor out);
+DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active, const diti_joined_pair *layers,
+                                             uint32_t chunks);
+/* Modulations of all blocks and of the last norm, which counts as block `layers`: for all steps at once, where that is
+   not too much to keep, else made in each step. */
+typedef struct diti_joint_modulation {
+    diti_tensor active;                   /* F32 [steps, prompts * D]: what modulations are linear in */
+    bool kept;                            /* those of all steps are, in `all` */
+    diti_tensor all[DITI_MAX_BLOCKS + 1]; /* F32 [steps, prompts * columns] */
+    diti_tensor step_active;              /* of the step at hand: F32 [prompts, D], where none are kept */
+    diti_tensor step[DITI_MAX_BLOCKS];    /* F32 [prompts, columns], where they are */
+} diti_joint_modulation;
+/* A block's for each row of active (F32 [rows, D]): F32 [rows, columns]. */
+typedef diti_tensor diti_joint_make(const diti_pass *p, diti_tensor active, uint32_t index);
+/* In prepare, with state->active set. columns: of all modulations together. */
+DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *state, uint64_t columns,
+                                     diti_joint_make *make);
+DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state); /* of a step */
+DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
+                                       diti_joint_make *make);
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
 DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
                                         bool swapped);
-/* The same layer of text and image; more than one name: matrices side by side (q, k, v). text NULL: there is none. */
-DIT_INTERNAL void diti_load_joined_pair(diti_loader *loader, diti_joined_pair *out, const char *const *text,
-                                        const char *const *image, uint32_t count, uint32_t rows, uint32_t columns);
+/* Matrices that text and image both have, by names of either (diti_load_fused). */
+DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_joined_pair *out,
+                                       const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns);
+/* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
                                  const char *image);
 #define DITI_MODULATION_BYTES ((uint64_t)384 << 20) /* of all blocks and steps together, that are made beforehand */
-
-DIT_INTERNAL const diti_family *diti_dit_family(void);
-DIT_INTERNAL const diti_family *diti_pixart_family(void);
-DIT_INTERNAL const diti_family *diti_flux_family(void);
-DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
-DIT_INTERNAL const diti_family *diti_sd3_family(void);
 #endif

@@ -1,9 +1,15 @@
+/* PixArt-alpha and PixArt-Sigma: docs/models.md 3.2. Originals:
+   https://github.com/PixArt-alpha/PixArt-alpha/blob/master/diffusion/model/nets/PixArtMS.py
+   https://github.com/PixArt-alpha/PixArt-sigma/blob/master/diffusion/model/nets/PixArtMS.py
+
+   D is the width of the residual stream; the text is attended by every block, and one timestep embedding modulates all
+   of them through small tables of their own. */
 #include "model/model.h"
 
-/* PixArt-alpha and PixArt-Sigma (docs/models.md 3.2). D is the width of the residual stream; the text is attended by
-   every block, and one timestep embedding modulates all of them through small tables of their own. */
-
 #define DITI_PIXART_ALPHA_TOKENS 120u
+#define DITI_PIXART_SIGMA_TOKENS 300u
+#define DITI_PIXART_ALPHA_SCALE 0.18215f /* of latents: alpha has Stable Diffusion's autoencoder, Sigma SDXL's */
+#define DITI_PIXART_SIGMA_SCALE 0.13025f
 #define DITI_PIXART_MAX_BLOCKS 64u
 
 /* ---- configuration ---- */
@@ -45,15 +51,11 @@ static const char *const diti_pixart_block_keys[][2] = {
     {"ff.net.2", "mlp.fc2"},
 };
 
-/* "transformer_blocks.3.attn1.to_out.0.bias" -> "blocks.3.attn.proj.bias" */
-static const char *diti_pixart_original_name(void *user, const char *name, char *out, size_t size) {
-    (void)user;
-    if (!diti_starts_with(name, "transformer_blocks.")) {
-        return diti_rename(diti_pixart_keys, DITI_COUNT(diti_pixart_keys), name, out, size);
-    }
-    return diti_rename_block("transformer_blocks.", "blocks.", diti_pixart_block_keys,
-                             DITI_COUNT(diti_pixart_block_keys), name, out, size);
-}
+static const diti_key_table diti_pixart_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "blocks.", diti_pixart_block_keys, DITI_COUNT(diti_pixart_block_keys)},
+    {NULL, NULL, diti_pixart_keys, DITI_COUNT(diti_pixart_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- weights ---- */
 
@@ -65,6 +67,7 @@ typedef struct diti_pixart_block {
     diti_layer text_out; /* [D, D] */
     diti_layer ff_in;    /* [4D, D] */
     diti_layer ff_out;   /* [D, 4D] */
+    diti_sublayer attention, cross, feed;
 } diti_pixart_block;
 
 typedef struct diti_pixart {
@@ -77,38 +80,12 @@ typedef struct diti_pixart {
     diti_weight tables;                     /* F32 [6 * blocks, D] */
     diti_weight final_table;                /* F32 [2, D] */
     diti_layer proj_out;                    /* [p * p * out_channels, D] */
+    diti_sublayer last;
     diti_pixart_block *blocks;
-    bool int8_attention;
 } diti_pixart;
 
 static const diti_pixart *diti_pixart_of(const diti_transformer *transformer) {
     return (const diti_pixart *)(const void *)transformer;
-}
-
-static bool diti_pixart_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "t_block.1.weight") &&
-           diti_model_find(checkpoint, prefix, "y_embedder.y_proj.fc1.weight") &&
-           diti_model_find(checkpoint, prefix, "blocks.0.scale_shift_table");
-}
-
-static bool diti_pixart_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "adaln_single.linear.weight") &&
-           diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
-           diti_model_find(checkpoint, prefix, "transformer_blocks.0.scale_shift_table");
-}
-
-/* Video models share the names, but have a five-dimensional patch embedding or temporal blocks. */
-static bool diti_pixart_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    const diti_stored_tensor *patch;
-    if (diti_equal(name, "PixArtTransformer2DModel")) return true;
-    if (diti_equal(name, "Transformer2DModel")) {
-        return diti_equal(diti_json_string(config, "norm_type", ""), "ada_norm_single");
-    }
-    if (name[0] || diti_model_find(checkpoint, prefix, "temporal_transformer_blocks.0.scale_shift_table")) return false;
-    patch = diti_model_find(checkpoint, prefix, "x_embedder.proj.weight");
-    if (diti_pixart_is_original(checkpoint, prefix)) return patch && patch->rank == 4;
-    return diti_pixart_is_diffusers(checkpoint, prefix);
 }
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
@@ -133,10 +110,12 @@ static uint32_t diti_pixart_training_size(diti_loader *loader, const diti_pixart
 
 /* Everything but what only config.json knows, from the tensors. */
 static dit_result diti_pixart_read_shapes(diti_loader *loader, diti_pixart_config *config, dit_error *err) {
-    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
-    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
-    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
-    config->caption = diti_loader_dimension(loader, "caption_projection.linear_1.weight", 1);
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_pixart_config, width), "pos_embed.proj.weight", 0},
+        {offsetof(diti_pixart_config, channels), "pos_embed.proj.weight", 1},
+        {offsetof(diti_pixart_config, patch), "pos_embed.proj.weight", 2},
+        {offsetof(diti_pixart_config, caption), "caption_projection.linear_1.weight", 1}};
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "transformer_blocks.", ".scale_shift_table");
     config->sized = diti_loader_find(loader, "adaln_single.emb.resolution_embedder.linear_1.weight") != NULL;
     if (!config->width || !config->channels || !config->patch || !config->caption || !config->blocks) {
@@ -185,17 +164,19 @@ static dit_result diti_pixart_check(const diti_pixart_config *config, diti_setti
     return DIT_OK;
 }
 
-static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *json, diti_pixart_config *config,
-                                          dit_error *err) {
+static dit_result diti_pixart_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                   dit_error *err) {
+    static const diti_size_key keys[] = {{offsetof(diti_pixart_config, channels), "in_channels", 1024},
+                                         {offsetof(diti_pixart_config, patch), "patch_size", 1024},
+                                         {offsetof(diti_pixart_config, out_channels), "out_channels", 1024},
+                                         {offsetof(diti_pixart_config, head_dim), "attention_head_dim", 1024}};
+    diti_pixart_config *config = &((diti_pixart *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     dit_result result = diti_pixart_read_shapes(loader, config, err);
     double interpolation;
     if (result != DIT_OK) return result;
     config->blocks = diti_loader_layers(loader, &settings, "num_layers", "transformer_blocks.", ".scale_shift_table");
-    config->channels = diti_setting_size(&settings, "in_channels", config->channels, 1024);
-    config->patch = diti_setting_size(&settings, "patch_size", config->patch, 1024);
-    config->out_channels = diti_setting_size(&settings, "out_channels", config->out_channels, 1024);
-    config->head_dim = diti_setting_size(&settings, "attention_head_dim", config->head_dim, 1024);
+    diti_read_sizes(&settings, config, keys, DITI_COUNT(keys));
     config->heads = diti_setting_size(&settings, "num_attention_heads", config->width / config->head_dim, 1024);
     config->sized = diti_setting_bool(&settings, "use_additional_conditions", config->sized);
     config->sample_size = diti_setting_size(&settings, "sample_size", diti_pixart_training_size(loader, config), 4096);
@@ -207,26 +188,33 @@ static dit_result diti_pixart_read_config(diti_loader *loader, const diti_json *
 
 /* ---- loading ---- */
 
-static void diti_pixart_load_block(diti_loader *loader, diti_pixart_block *block, uint32_t index, uint32_t width) {
-    static const char *const qkv[] = {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, *const kv[] = {"attn2.to_k",
-                                                                                                "attn2.to_v"};
-    static const char *const fused_qkv[] = {"attn1.qkv"}, *const fused_kv[] = {"attn2.kv"};
-    bool original = loader->rename != NULL;
+/* Queries of the cross attention read the residual stream itself; keys and values are projected with the text. */
+static void diti_pixart_pair_layers(const diti_pixart_config *config, diti_pixart_block *block) {
+    block->attention = diti_attention_of(DITI_STREAMS_ONE, &block->qkv, &block->out, config->width, config->head_dim);
+    block->cross = diti_attention_of(DITI_STREAMS_ONE, NULL, &block->text_out, config->width, config->head_dim);
+    block->cross.in = &block->text_q;
+    block->cross.in_name = "text_q";
+    block->cross.out_name = "text_out";
+    diti_sublayers_share_heads(&block->attention, &block->cross);
+    block->feed = diti_feed_of(DITI_STREAMS_ONE, &block->ff_in, &block->ff_out);
+    block->attention.eps = block->feed.eps = config->eps;
+}
+
+static void diti_pixart_load_block(diti_loader *loader, const diti_pixart_config *config, diti_pixart_block *block,
+                                   uint32_t index) {
+    static const diti_fused qkv = {"attn1.qkv", {"attn1.to_q", "attn1.to_k", "attn1.to_v"}, 3};
+    static const diti_fused kv = {"attn2.kv", {"attn2.to_k", "attn2.to_v", NULL}, 2};
+    uint32_t width = config->width;
     diti_loader_scope(loader, "transformer_blocks.%u.", (unsigned)index);
-    if (original)
-        diti_load_joined(loader, &block->qkv, fused_qkv, 1, 3 * width, width, true);
-    else
-        diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+    diti_load_fused(loader, &block->qkv, &qkv, width, width);
     diti_load_layer(loader, &block->out, width, width, 1, "attn1.to_out.0");
     diti_load_layer(loader, &block->text_q, width, width, 1, "attn2.to_q");
-    if (original)
-        diti_load_joined(loader, &block->text_kv, fused_kv, 1, 2 * width, width, true);
-    else
-        diti_load_joined(loader, &block->text_kv, kv, 2, width, width, true);
+    diti_load_fused(loader, &block->text_kv, &kv, width, width);
     diti_load_layer(loader, &block->text_out, width, width, 1, "attn2.to_out.0");
     diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "ff.net.0.proj");
     diti_load_layer(loader, &block->ff_out, width, 4 * width, 1, "ff.net.2");
     diti_loader_scope(loader, "%s", "");
+    diti_pixart_pair_layers(config, block);
 }
 
 /* All blocks' tables in a row, so that one op can add the timestep to all of them. */
@@ -256,12 +244,13 @@ static void diti_pixart_load_weights(diti_loader *loader, diti_pixart *model) {
     diti_load_layer(loader, &model->caption_in, width, config->caption, 1, "caption_projection.linear_1");
     diti_load_layer(loader, &model->caption_out, width, width, 1, "caption_projection.linear_2");
     diti_pixart_load_tables(loader, model);
-    for (i = 0; i < config->blocks; i++) diti_pixart_load_block(loader, &model->blocks[i], i, width);
+    for (i = 0; i < config->blocks; i++) diti_pixart_load_block(loader, config, &model->blocks[i], i);
     diti_load_vector(loader, &model->final_table, 2, width, "scale_shift_table");
     diti_load_layer(loader, &model->proj_out, config->out_channels * area, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_ONE, &model->proj_out);
 }
 
-/* What both of its pipelines are published with (docs/models.md 3.2); original files name none. */
+/* The scheduler that both of its pipelines are published with (docs/models.md 3.2); original files name none. */
 static const char diti_pixart_scheduler[] =
     "{\"_class_name\":\"DPMSolverMultistepScheduler\",\"beta_schedule\":\"linear\",\"beta_start\":0.0001,\"beta_end\":0.02}";
 
@@ -269,8 +258,9 @@ static void diti_pixart_set_traits(diti_pixart *model) {
     const diti_pixart_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
     bool alpha = config->sized || (config->empty_rows && config->empty_rows <= DITI_PIXART_ALPHA_TOKENS);
-    traits->family = "pixart";
     traits->variant = alpha ? "alpha" : "sigma";
+    traits->latents.channels = 4;
+    traits->latents.scale = alpha ? DITI_PIXART_ALPHA_SCALE : DITI_PIXART_SIGMA_SCALE;
     traits->layers = config->blocks;
     traits->width = config->width;
     traits->heads = config->heads;
@@ -278,70 +268,27 @@ static void diti_pixart_set_traits(diti_pixart *model) {
     traits->out_channels = config->out_channels;
     traits->patch = config->patch;
     traits->default_size = config->sample_size;
-    traits->text_tokens = alpha ? DITI_PIXART_ALPHA_TOKENS : 300;
+    traits->text_tokens = alpha ? DITI_PIXART_ALPHA_TOKENS : DITI_PIXART_SIGMA_TOKENS;
     traits->text_columns = config->caption;
     traits->encoders[0] = DITI_ENCODER_T5;
     traits->default_steps = 20;
     traits->default_guidance = 4.5f;
     traits->scheduler = diti_pixart_scheduler;
-    traits->wants_size = config->sized;
     traits->attends_padding = false; /* padding is masked in the encoder and in the cross attention */
 }
 
-static void diti_pixart_destroy(diti_transformer *transformer) {
-    diti_pixart *model = (diti_pixart *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->blocks);
-    diti_free(&env, model);
-}
-
-static dit_result diti_pixart_fill(diti_pixart *model, diti_loader *loader, dit_error *err) {
+static void diti_pixart_load(diti_component *component, diti_loader *loader) {
+    diti_pixart *model = (diti_pixart *)(void *)component;
     model->blocks =
-        (diti_pixart_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+        (diti_pixart_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
     diti_pixart_load_weights(loader, model);
     diti_pixart_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_pixart_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                   const diti_checkpoint *checkpoint, const char *prefix,
-                                   const diti_load_options *options, diti_transformer **out, dit_error *err) {
-    diti_pixart_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_pixart *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    if (!diti_pixart_is_diffusers(checkpoint, prefix)) loader.rename = diti_pixart_original_name;
-    result = diti_pixart_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_pixart *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_pixart_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->int8_attention = options && options->int8_attention;
-    result = diti_pixart_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_pixart_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_pixart_step { /* what an evaluation has besides */
-    uint32_t batch;
-    diti_tensor tables;     /* F32 [6 * blocks, D]: shift, scale, gate of the attention, then of the feed-forward */
-    diti_tensor final_rows; /* F32 [2, D]: shift, scale */
-} diti_pixart_step;
-
 typedef struct diti_pixart_state { /* what prepare leaves for the steps */
-    diti_pixart_step step;         /* the one at hand */
     diti_tensor sinusoids;         /* input F32 [steps, 256] */
     diti_tensor sizes;             /* input F32 [3, 256]: height, width, aspect ratio; 0: the model has none */
     diti_tensor positions;         /* input F32 [tokens, D] */
@@ -349,7 +296,11 @@ typedef struct diti_pixart_state { /* what prepare leaves for the steps */
     diti_tensor
         tables; /* F32 [steps, (6 * blocks + 2)D]: with every block's own table; 0: too large, added in a step */
     diti_tensor text[DITI_PIXART_MAX_BLOCKS]; /* [text rows, 2D]: k and v of the cross attention */
+    diti_tensor step_tables;                  /* of the step at hand, F32 [6 * blocks, D]: six rows of every block */
+    diti_tensor step_final;                   /* F32 [2, D]: shift, scale */
 } diti_pixart_state;
+
+static diti_pixart_state *diti_pixart_at(const diti_denoise *denoise) { return (diti_pixart_state *)denoise->family; }
 
 /* Thirds of D: height, width, aspect ratio. */
 static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_graph *graph, diti_tensor sizes) {
@@ -363,9 +314,10 @@ static diti_tensor diti_pixart_size_embedding(const diti_pixart *model, diti_gra
 }
 
 /* Modulation of all steps (docs/models.md 3.2 steps 2, 3 and 6): F32 [steps, 8D]. */
-static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-                                          const diti_pixart_state *state) {
-    uint32_t i, steps = denoise->steps, width = model->config.width;
+static diti_tensor diti_pixart_modulation(const diti_pass *p, const diti_pixart_state *state) {
+    const diti_pixart *model = diti_pixart_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t i, steps = p->denoise->steps, width = p->width;
     diti_tensor all = diti_tensor_new(graph, DITI_F32, steps, 8 * width, "modulation");
     diti_tensor time = diti_embed(graph, &model->time, state->sinusoids, 0);
     diti_tensor active, final_rows = diti_tensor_weight(graph, &model->final_table, 0);
@@ -373,7 +325,7 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
         time = diti_add_rows(graph, time, diti_pixart_size_embedding(model, graph, state->sizes), 0, "add_sizes");
     }
     active = diti_silu(graph, time, "modulation_silu");
-    diti_layer_spread(graph, denoise->axes ? &denoise->axes->tensor : NULL, active, &model->modulation,
+    diti_layer_spread(graph, diti_pass_tensor(p), active, &model->modulation,
                       diti_tensor_view(graph, all, 0, steps, 0, 6 * width), "modulation");
     for (i = 0; i < 2; i++) { /* from the embedding itself, neither activated nor projected */
         diti_add_rows(graph, time, diti_tensor_view(graph, final_rows, i, 1, 0, width),
@@ -385,9 +337,10 @@ static diti_tensor diti_pixart_modulation(const diti_pixart *model, diti_graph *
 #define DITI_PIXART_TABLE_BYTES (64u << 20)
 
 /* The modulation of every block in every step; 0 where that is too much to keep, as with very many steps. */
-static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *graph, diti_tensor modulation,
-                                          uint32_t steps) {
-    uint32_t i, width = model->config.width, blocks = model->config.blocks;
+static diti_tensor diti_pixart_all_tables(const diti_pass *p, diti_tensor modulation) {
+    const diti_pixart *model = diti_pixart_of(p->model);
+    diti_graph *graph = p->graph;
+    uint32_t i, steps = p->denoise->steps, width = p->width, blocks = model->config.blocks;
     uint64_t bytes = (uint64_t)steps * (6 * blocks + 2) * width * sizeof(float);
     diti_tensor all, shared, own, add;
     if (bytes > DITI_PIXART_TABLE_BYTES || bytes > graph->device->limits.storage_range) return 0;
@@ -405,193 +358,180 @@ static diti_tensor diti_pixart_all_tables(const diti_pixart *model, diti_graph *
     return all;
 }
 
-/* Heads of both attentions that are computed here. */
-static diti_stripe diti_pixart_heads(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-                                     const diti_pixart_block *block) {
-    const diti_weight *readers[2];
-    readers[0] = &block->out.weight;
-    readers[1] = &block->text_out.weight;
-    return diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, 2);
-}
-
 /* Caption projection, then keys and values of every block's cross attention. */
-static void diti_pixart_project_text(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-                                     diti_pixart_state *state) {
+static void diti_pixart_project_text(diti_pass *p, diti_pixart_state *state) {
+    const diti_pixart *model = diti_pixart_of(p->model);
     uint32_t i, end;
     diti_tensor y =
-        diti_layer_run(graph, denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, 0, false, "caption_in");
-    y = diti_layer_run(graph, y, &model->caption_out, DITI_ACTIVATION_NONE, 0, false, "caption_out");
-    for (diti_axes_blocks(denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
-        const diti_pixart_block *block = &model->blocks[i];
-        diti_stripe heads;
-        diti_graph_scope(graph, "block", i);
-        heads = diti_pixart_heads(model, graph, denoise, block);
-        state->text[i] = diti_stripe_joined(graph, y, &block->text_kv, &heads, 2, "text_kv");
+        diti_layer_run(p->graph, p->denoise->text, &model->caption_in, DITI_ACTIVATION_GELU_TANH, "caption_in");
+    y = diti_layer_run(p->graph, y, &model->caption_out, DITI_ACTIVATION_NONE, "caption_out");
+    for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
+        const diti_pixart_block *w = &model->blocks[i];
+        diti_pass_enter(p, i);
+        state->text[i] = diti_sublayer_joined(p, y, &w->text_kv, 2, &w->cross, "text_kv");
     }
-    diti_graph_scope(graph, NULL, 0);
+    diti_graph_scope(p->graph, NULL, 0);
 }
 
-static void diti_pixart_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_pixart *model = diti_pixart_of(transformer);
-    uint32_t patch = model->config.patch, tokens = denoise->height / patch * (denoise->width / patch);
-    diti_pixart_state *state = (diti_pixart_state *)diti_alloc_zero(&transformer->env, sizeof *state);
-    if (!state) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
-        return;
-    }
-    denoise->family = state;
-    state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
-    state->positions = diti_tensor_input(graph, DITI_F32, tokens, model->config.width, "positions");
-    if (model->config.sized) state->sizes = diti_tensor_input(graph, DITI_F32, 3, 256, "sizes");
-    state->modulation = diti_pixart_modulation(model, graph, denoise, state);
-    state->tables = diti_pixart_all_tables(model, graph, state->modulation, denoise->steps);
-    diti_pixart_project_text(model, graph, denoise, state);
+static void diti_pixart_prepare(diti_pass *p) {
+    const diti_pixart_config *config = &diti_pixart_of(p->model)->config;
+    const diti_denoise *denoise = p->denoise;
+    uint32_t tokens = denoise->height / config->patch * (denoise->width / config->patch);
+    diti_pixart_state *state = diti_pixart_at(denoise);
+    state->sinusoids = diti_tensor_input(p->graph, DITI_F32, denoise->steps, 256, "timesteps");
+    state->positions = diti_tensor_input(p->graph, DITI_F32, tokens, p->width, "positions");
+    if (config->sized) state->sizes = diti_tensor_input(p->graph, DITI_F32, 3, 256, "sizes");
+    state->modulation = diti_pixart_modulation(p, state);
+    state->tables = diti_pixart_all_tables(p, state->modulation);
+    diti_pixart_project_text(p, state);
 }
 
+/* The grid of the training is stretched over any other. */
 static dit_result diti_pixart_write_positions(const diti_pixart *model, diti_plan *plan, const diti_denoise *denoise,
                                               diti_tensor positions, dit_error *err) {
     const diti_pixart_config *config = &model->config;
-    uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch;
-    uint32_t base = config->sample_size / config->patch;
-    return diti_write_positions(&model->base.env, plan, positions, rows, columns, (float)((double)rows / base),
-                                (float)((double)columns / base), config->interpolation, err);
+    double base = config->sample_size / config->patch;
+    diti_grid grid = {denoise->height / config->patch, denoise->width / config->patch, 1, 1, 1};
+    grid.divide_y = (float)(grid.rows / base);
+    grid.divide_x = (float)(grid.columns / base);
+    grid.interpolation = config->interpolation;
+    return diti_write_positions(plan, positions, &grid, err);
 }
 
 static dit_result diti_pixart_write_inputs(const diti_transformer *transformer, diti_plan *plan,
                                            const diti_denoise *denoise, const float *timesteps, dit_error *err) {
     const diti_pixart *model = diti_pixart_of(transformer);
     const diti_pixart_state *state = (const diti_pixart_state *)denoise->family;
-    float sizes[3];
+    const uint32_t *pixels = denoise->pixels;
+    float sizes[3]; /* height, width, aspect ratio */
     dit_result result = diti_pixart_write_positions(model, plan, denoise, state->positions, err);
     if (result == DIT_OK) {
-        result = diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+        result = diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
     }
     if (result != DIT_OK || !state->sizes) return result;
-    sizes[0] = denoise->resolution[0];
-    sizes[1] = denoise->resolution[1];
-    sizes[2] = denoise->aspect;
-    return diti_write_sinusoids(&transformer->env, plan, state->sizes, sizes, 3, 0, err);
+    sizes[0] = (float)pixels[0];
+    sizes[1] = (float)pixels[1];
+    sizes[2] = (float)pixels[0] / (float)pixels[1];
+    return diti_write_sinusoids(plan, state->sizes, denoise->micro ? denoise->micro : sizes, 3, 0, err);
 }
 
 /* ---- one evaluation ---- */
 
-static diti_pixart_state *diti_pixart_at(const diti_denoise *denoise) { return (diti_pixart_state *)denoise->family; }
-
 /* This step's rows: the timestep's modulation plus every block's own table. */
-static void diti_pixart_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_pixart *model = diti_pixart_of(transformer);
-    diti_pixart_state *state = diti_pixart_at(denoise);
-    diti_pixart_step *step = &state->step;
-    uint32_t i, width = model->config.width, rows = 6 * model->config.blocks;
-    diti_tensor row;
-    step->batch = (denoise->copies - denoise->first_copy) * denoise->batch;
-    if (denoise->again) return;
-    row = diti_select_row(graph, state->tables ? state->tables : state->modulation, denoise->step, "select_modulation");
+static void diti_pixart_begin(diti_pass *p) {
+    const diti_pixart *model = diti_pixart_of(p->model);
+    diti_graph *graph = p->graph;
+    diti_pixart_state *state = diti_pixart_at(p->denoise);
+    uint32_t i, width = p->width, rows = 6 * model->config.blocks;
+    diti_tensor row, from = state->tables ? state->tables : state->modulation;
+    if (p->denoise->again) return;
+    row = diti_select_row(graph, from, p->denoise->step, "select_modulation");
     if (state->tables) {
         row = diti_tensor_reshape(graph, row, rows + 2, width);
-        step->tables = diti_tensor_view(graph, row, 0, rows, 0, width);
-        step->final_rows = diti_tensor_view(graph, row, rows, 2, 0, width);
+        state->step_tables = diti_tensor_view(graph, row, 0, rows, 0, width);
+        state->step_final = diti_tensor_view(graph, row, rows, 2, 0, width);
         return;
     }
     row = diti_tensor_reshape(graph, row, 8, width);
-    step->final_rows = diti_tensor_view(graph, row, 6, 2, 0, width);
-    step->tables = diti_tensor_new(graph, DITI_F32, model->tables.rows, width, "block_modulation");
+    state->step_final = diti_tensor_view(graph, row, 6, 2, 0, width);
+    state->step_tables = diti_tensor_new(graph, DITI_F32, model->tables.rows, width, "block_modulation");
     row = diti_tensor_view(graph, row, 0, 6, 0, width);
     for (i = 0; i < model->tables.part_count; i++) {
         const diti_weight_part *part = &model->tables.parts[i];
-        diti_tensor out = diti_tensor_view(graph, step->tables, part->first_row, part->rows, 0, width);
+        diti_tensor out = diti_tensor_view(graph, state->step_tables, part->first_row, part->rows, 0, width);
         diti_add_rows(graph, diti_tensor_weight(graph, &model->tables, i), row, out, "block_modulation");
     }
 }
 
-/* LN(x) * (1 + scale) + shift with rows `row` (shift) and `row + 1` (scale) of table. */
-static diti_tensor diti_pixart_norm(diti_graph *graph, diti_tensor x, diti_tensor table, uint32_t row, float eps,
-                                    const diti_weight *reader, const char *name) {
-    uint32_t width = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
-    diti_norm_desc desc = DITI_ZERO;
-    desc.eps = eps;
-    desc.reader = reader;
-    desc.shift = diti_tensor_view(graph, table, row, 1, 0, width);
-    desc.scale = diti_tensor_view(graph, table, row + 1, 1, 0, width);
-    desc.name = name;
-    return diti_norm(graph, x, &desc);
-}
-
-static diti_tensor diti_pixart_self_attention(const diti_pixart *model, diti_graph *graph, const diti_denoise *denoise,
-                                              const diti_pixart_block *block, const diti_stripe *heads, diti_tensor h) {
-    diti_attend_desc desc = DITI_ZERO;
-    desc.items = diti_pixart_at(denoise)->step.batch;
-    desc.heads = heads->count / model->config.head_dim;
-    desc.head_dim = model->config.head_dim;
-    desc.int8 = model->int8_attention;
-    return diti_attend(graph, denoise, &desc, diti_stripe_joined(graph, h, &block->qkv, heads, 3, "qkv"));
-}
-
-/* Images that share a prompt are queries of one attention: text_batch items. */
-static diti_tensor diti_pixart_text_attention(const diti_pixart *model, diti_graph *graph, const diti_denoise *d,
-                                              const diti_pixart_block *block, const diti_stripe *heads, diti_tensor x,
+/* Pictures that share a prompt are queries of one attention. */
+static diti_tensor diti_pixart_text_attention(const diti_pass *p, const diti_sublayer *cross, diti_tensor q,
                                               diti_tensor text) {
-    const diti_pixart_config *config = &model->config;
-    uint32_t prompts = d->text_batch / d->copies, first = prompts * d->first_copy;
-    uint32_t width = heads->count, rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, text)->rows;
+    const diti_denoise *denoise = p->denoise;
+    uint32_t rows = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, text)->rows;
+    uint32_t width = diti_stripe_of(p, cross).count;
     diti_attention_desc desc = DITI_ZERO;
-    diti_tensor q = diti_stripe_run(graph, x, &block->text_q, heads, DITI_ACTIVATION_NONE, 0, "text_q");
-    desc.batch = d->text_batch - first;
-    desc.heads = width / config->head_dim;
-    desc.head_dim = config->head_dim;
-    desc.scale = 1.0f / sqrtf((float)config->head_dim);
-    desc.items = diti_tensor_view(graph, d->text_items, first, desc.batch, 0, DITI_ITEM_WORDS);
-    desc.most_keys = d->text_tokens;
+    desc.batch = p->prompts;
+    desc.heads = width / cross->head_dim;
+    desc.head_dim = cross->head_dim;
+    desc.scale = 1.0f / sqrtf((float)cross->head_dim);
+    desc.items = diti_pass_last(p, denoise->text_items);
+    desc.most_keys = denoise->text_tokens;
     desc.name = "text_attention";
-    return diti_attention(graph, q, diti_tensor_view(graph, text, 0, rows, 0, width),
-                          diti_tensor_view(graph, text, 0, rows, width, width), &desc);
+    return diti_attention(p->graph, q, diti_tensor_view(p->graph, text, 0, rows, 0, width),
+                          diti_tensor_view(p->graph, text, 0, rows, width, width), &desc);
 }
 
-/* docs/models.md 3.2 step 5; x F32 [batch * rows, D] is changed in place. */
-static diti_tensor diti_pixart_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                         uint32_t index, diti_tensor x) {
-    const diti_pixart *model = diti_pixart_of(transformer);
-    const diti_pixart_block *block = &model->blocks[index];
-    diti_tensor tables = diti_pixart_at(denoise)->step.tables, gate1, gate2, h;
-    uint32_t width = model->config.width, first = 6 * index;
-    float eps = model->config.eps;
-    const diti_weight *feed_reader = &block->ff_out.weight;
-    diti_stripe heads, feed;
-    diti_graph_scope(graph, "block", index);
-    heads = diti_pixart_heads(model, graph, denoise, block);
-    feed = diti_stripe_feed(graph, denoise, &feed_reader, 1, block->ff_in.weight.rows);
-    gate1 = diti_tensor_view(graph, tables, first + 2, 1, 0, width);
-    gate2 = diti_tensor_view(graph, tables, first + 5, 1, 0, width);
-    h = diti_pixart_norm(graph, x, tables, first, eps, diti_stripe_reader(&heads, diti_joined_reader(&block->qkv)),
-                         "norm1");
-    h = diti_pixart_self_attention(model, graph, denoise, block, &heads, h);
-    diti_layer_add(graph, denoise, x, h, &block->out, &heads, gate1, 0, "attention_out");
-    /* no norm, no gate */
-    h = diti_pixart_text_attention(model, graph, denoise, block, &heads, x, diti_pixart_at(denoise)->text[index]);
-    diti_layer_add(graph, denoise, x, h, &block->text_out, &heads, 0, 0, "text_out");
-    h = diti_pixart_norm(graph, x, tables, first + 3, eps, diti_stripe_reader(&feed, &block->ff_in.weight), "norm2");
-    h = diti_stripe_run(graph, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, 0, "ff_in");
-    diti_layer_add(graph, denoise, x, h, &block->ff_out, &feed, gate2, 0, "ff_out");
+/* PixArtBlock.forward, docs/models.md 3.2 step 5; x F32 [items * rows, D] is changed in place. The cross attention has
+   neither norm nor gate. */
+static diti_tensor diti_pixart_run_block(diti_pass *p, diti_tensor x) {
+    const diti_pixart_block *w = &diti_pixart_of(p->model)->blocks[p->index];
+    const diti_pixart_state *state = diti_pixart_at(p->denoise);
+    diti_tensor rows = diti_tensor_view(p->graph, state->step_tables, 6 * p->index, 6, 0, p->width), h;
+    p->modulation.rows = diti_tensor_reshape(p->graph, rows, 1, 6 * p->width);
+    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    h = diti_pixart_text_attention(p, &w->cross, diti_sublayer_in(p, x, &w->cross, 0), state->text[p->index]);
+    diti_sublayer_add(p, x, DITI_NO_GATE, &w->cross, h);
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
     return x;
 }
 
-static diti_tensor diti_pixart_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                     diti_tensor x) {
-    const diti_pixart *model = diti_pixart_of(transformer);
-    diti_tensor h = diti_pixart_norm(graph, x, diti_pixart_at(denoise)->step.final_rows, 0, 1e-6f,
-                                     &model->proj_out.weight, "norm_out");
-    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+static diti_tensor diti_pixart_final(diti_pass *p, diti_tensor x) {
+    const diti_sublayer *last = &diti_pixart_of(p->model)->last;
+    p->modulation.rows = diti_tensor_reshape(p->graph, diti_pixart_at(p->denoise)->step_final, 1, 2 * p->width);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, last), last);
 }
 
-static diti_tensor diti_pixart_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_pixart *model = diti_pixart_of(transformer);
-    return diti_patch_embed(graph, denoise, &model->patch, model->config.channels, model->config.patch,
-                            diti_pixart_at(denoise)->positions);
+static diti_tensor diti_pixart_embed(diti_pass *p) {
+    return diti_patch_embed(p, 0, &diti_pixart_of(p->model)->patch, diti_pixart_at(p->denoise)->positions);
 }
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_PIXART_ALPHA "PixArt-alpha/PixArt-XL-2-1024-MS"
+#define DITI_PIXART_SIGMA "PixArt-alpha/PixArt-Sigma-XL-2-1024-MS"
+static const diti_place diti_pixart_places[] = {
+    {"alpha", DIT_ROLE_TEXT_1, DITI_PIXART_ALPHA ": text_encoder/, or " DITI_T5_PLACE},
+    {"alpha", DIT_ROLE_TOKENIZER_1, DITI_PIXART_ALPHA ": tokenizer/"},
+    {"alpha", DIT_ROLE_VAE, DITI_PIXART_ALPHA ": vae/"},
+    {"alpha", DIT_ROLE_SCHEDULER, DITI_PIXART_ALPHA ": scheduler/"},
+    {"", DIT_ROLE_TEXT_1, DITI_PIXART_SIGMA ": text_encoder/, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_PIXART_SIGMA ": tokenizer/"},
+    {"", DIT_ROLE_VAE, DITI_PIXART_SIGMA ": vae/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_PIXART_SIGMA ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
+
+/* Alpha's and Sigma's transformers may look alike: their pipelines tell. */
+static const diti_pipeline_class diti_pixart_pipelines[] = {
+    {"PixArtAlphaPipeline", "alpha", DITI_PIXART_ALPHA_TOKENS, DITI_PIXART_ALPHA_SCALE},
+    {"PixArtSigmaPipeline", "sigma", DITI_PIXART_SIGMA_TOKENS, DITI_PIXART_SIGMA_SCALE},
+    {NULL, NULL, 0, 0},
+};
 
 DIT_INTERNAL const diti_family *diti_pixart_family(void) {
     static const diti_family family = {
-        "pixart",          diti_pixart_recognise, diti_pixart_load,      diti_pixart_destroy, diti_pixart_prepare,
-        diti_pixart_begin, diti_pixart_embed,     diti_pixart_run_block, diti_pixart_final,   diti_pixart_write_inputs};
+        "pixart",
+        "PixArt",
+        {"PixArtTransformer2DModel",
+         "ada_norm_single",
+         {"adaln_single.linear.weight", "pos_embed.proj.weight", "transformer_blocks.0.scale_shift_table", NULL},
+         {"x_embedder.proj.weight", "t_block.1.weight", "y_embedder.y_proj.fc1.weight", "blocks.0.scale_shift_table"},
+         "temporal_transformer_blocks.0.scale_shift_table"},
+        {"transformer", "transformer", sizeof(diti_pixart), diti_pixart_read, diti_pixart_load, NULL},
+        diti_pixart_names,
+        {4, DITI_PIXART_ALPHA_SCALE, 0, false},
+        diti_pixart_pipelines,
+        {"T5", NULL, NULL},
+        diti_pixart_places,
+        sizeof(diti_pixart_state),
+        diti_pixart_prepare,
+        diti_pixart_begin,
+        diti_pixart_embed,
+        diti_pixart_run_block,
+        diti_pixart_final,
+        diti_pixart_write_inputs};
     return &family;
 }

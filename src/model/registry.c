@@ -1,57 +1,89 @@
 #include "model/model.h"
 
-#define DITI_FAMILIES 5u
+DIT_INTERNAL const diti_family *diti_pixart_family(void);
+DIT_INTERNAL const diti_family *diti_dit_family(void);
+DIT_INTERNAL const diti_family *diti_flux_family(void);
+DIT_INTERNAL const diti_family *diti_sd3_family(void);
+DIT_INTERNAL const diti_family *diti_hunyuandit_family(void);
 
-static const diti_family *diti_family_at(size_t index) { /* NULL: it was left out of this build */
-    switch (index) {
+typedef struct diti_family_row {
+    const diti_family *(*family)(void); /* NULL: it was left out of this build */
+    const char *title, *left_out_by;
+} diti_family_row;
+
+/* The families, in the order in which a file is shown to them. A new one is a row here, and a line above. */
+static const diti_family_row diti_families[] = {
 #ifndef DIT_NO_PIXART
-    case 0: return diti_pixart_family();
+    {diti_pixart_family, "PixArt", NULL},
+#else
+    {NULL, "PixArt", "DIT_NO_PIXART"},
 #endif
 #ifndef DIT_NO_DIT
-    case 1: return diti_dit_family();
+    {diti_dit_family, "DiT", NULL},
+#else
+    {NULL, "DiT", "DIT_NO_DIT"},
 #endif
 #ifndef DIT_NO_FLUX
-    case 2: return diti_flux_family();
+    {diti_flux_family, "FLUX.1", NULL},
+#else
+    {NULL, "FLUX.1", "DIT_NO_FLUX"},
 #endif
 #ifndef DIT_NO_SD3
-    case 3: return diti_sd3_family();
+    {diti_sd3_family, "SD3", NULL},
+#else
+    {NULL, "SD3", "DIT_NO_SD3"},
 #endif
 #ifndef DIT_NO_HUNYUANDIT
-    case 4: return diti_hunyuandit_family();
+    {diti_hunyuandit_family, "HunyuanDiT", NULL},
+#else
+    {NULL, "HunyuanDiT", "DIT_NO_HUNYUANDIT"},
 #endif
-    default: return NULL;
+};
+#define DITI_FAMILIES DITI_COUNT(diti_families)
+
+static const diti_family *diti_family_at(size_t index) { /* NULL: it was left out of this build */
+    return diti_families[index].family ? diti_families[index].family() : NULL;
+}
+
+DIT_INTERNAL const char *diti_families_left_out(char out[DITI_FAMILIES_TEXT]) {
+    size_t i, used = 0;
+    out[0] = 0;
+    for (i = 0; i < DITI_FAMILIES; i++) {
+        const diti_family_row *row = &diti_families[i];
+        if (row->family || !diti_format(out + used, DITI_FAMILIES_TEXT - used, "; %s left %s out of this build",
+                                        row->left_out_by, row->title))
+            continue;
+        used += strlen(out + used);
     }
+    return out;
 }
 
-DIT_INTERNAL const char *diti_families_left_out(void) {
-    return ""
-#ifdef DIT_NO_PIXART
-           "; DIT_NO_PIXART left PixArt out of this build"
-#endif
-#ifdef DIT_NO_DIT
-           "; DIT_NO_DIT left DiT out of this build"
-#endif
-#ifdef DIT_NO_FLUX
-           "; DIT_NO_FLUX left FLUX.1 out of this build"
-#endif
-#ifdef DIT_NO_SD3
-           "; DIT_NO_SD3 left SD3 out of this build"
-#endif
-#ifdef DIT_NO_HUNYUANDIT
-           "; DIT_NO_HUNYUANDIT left HunyuanDiT out of this build"
-#endif
-        ;
+/* ---- which family a file is of ---- */
+
+/* Every tensor of a list is there, with so many dimensions at most. */
+static bool diti_family_has(const diti_checkpoint *checkpoint, const char *prefix,
+                            const char *const names[DITI_SIGNATURE], uint32_t most) {
+    size_t i;
+    for (i = 0; i < DITI_SIGNATURE && names[i]; i++) {
+        const diti_stored_tensor *tensor = diti_model_find(checkpoint, prefix, names[i]);
+        if (!tensor || tensor->rank > most) return false;
+    }
+    return true;
 }
 
-/* What an unknown model looks like: its class, else one of its tensors. */
-static dit_result diti_family_fail(const diti_json *config, const diti_checkpoint *checkpoint, dit_error *err) {
-    const diti_stored_tensor *first = diti_checkpoint_count(checkpoint) ? diti_checkpoint_tensor(checkpoint, 0) : NULL;
-    const char *name = diti_json_string(config, "_class_name", NULL);
-    const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
-    if (!name) name = first ? first->name : "none";
-    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
-                     "%s: not a transformer that dit.h knows (PixArt, DiT, FLUX.1, SD3, HunyuanDiT): %s %.200s%s",
-                     diti_checkpoint_name(checkpoint), what, name, diti_families_left_out());
+static bool diti_family_is_diffusers(const diti_family *family, const diti_checkpoint *checkpoint, const char *prefix) {
+    return diti_family_has(checkpoint, prefix, family->signature.diffusers, UINT32_MAX);
+}
+
+static bool diti_family_recognises(const diti_family *family, const diti_json *config,
+                                   const diti_checkpoint *checkpoint, const char *prefix) {
+    const diti_signature *s = &family->signature;
+    const char *name = diti_json_string(config, "_class_name", "");
+    if (diti_equal(name, s->class_name)) return true;
+    if (s->norm_type && diti_equal(name, "Transformer2DModel"))
+        return diti_equal(diti_json_string(config, "norm_type", ""), s->norm_type);
+    if (name[0] || (s->video && diti_model_find(checkpoint, prefix, s->video))) return false;
+    return diti_family_has(checkpoint, prefix, s->original, 4) || diti_family_is_diffusers(family, checkpoint, prefix);
 }
 
 static const diti_family *diti_family_find(const diti_json *config, const diti_checkpoint *checkpoint,
@@ -59,17 +91,19 @@ static const diti_family *diti_family_find(const diti_json *config, const diti_c
     size_t i;
     for (i = 0; i < DITI_FAMILIES; i++) {
         const diti_family *family = diti_family_at(i);
-        if (family && family->recognise(config, checkpoint, prefix)) return family;
+        if (family && diti_family_recognises(family, config, checkpoint, prefix)) return family;
     }
     return NULL;
 }
 
 /* Original files of several families, whole pipelines among them, have names behind this. */
+static const char diti_family_original[] = "model.diffusion_model.";
+
 static const char *diti_family_prefix(const diti_checkpoint *checkpoint, const char *prefix) {
-    static const char original[] = "model.diffusion_model.";
     uint32_t i, count = diti_checkpoint_count(checkpoint);
     for (i = 0; (!prefix || !prefix[0]) && i < count; i++) {
-        if (diti_starts_with(diti_checkpoint_tensor(checkpoint, i)->name, original)) return original;
+        if (diti_starts_with(diti_checkpoint_tensor(checkpoint, i)->name, diti_family_original))
+            return diti_family_original;
     }
     return prefix ? prefix : "";
 }
@@ -79,13 +113,83 @@ DIT_INTERNAL bool diti_transformer_known(const diti_json *config, const diti_che
     return diti_family_find(config, checkpoint, diti_family_prefix(checkpoint, prefix)) != NULL;
 }
 
+/* An unknown model is told by its class, else by one of its tensors. */
+static dit_result diti_family_fail(const diti_json *config, const diti_checkpoint *checkpoint, dit_error *err) {
+    const diti_stored_tensor *first = diti_checkpoint_count(checkpoint) ? diti_checkpoint_tensor(checkpoint, 0) : NULL;
+    const char *name = diti_json_string(config, "_class_name", NULL);
+    const char *what = name ? "its config.json says" : "it has no config.json; a tensor of it is";
+    char known[DITI_FAMILIES_TEXT], left_out[DITI_FAMILIES_TEXT];
+    size_t i, used = 0;
+    known[0] = 0;
+    for (i = 0; i < DITI_FAMILIES; i++) {
+        diti_format(known + used, sizeof known - used, "%s%s", i ? ", " : "", diti_families[i].title);
+        used += strlen(known + used);
+    }
+    if (!name) name = first ? first->name : "none";
+    return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL, "%s: not a transformer that dit.h knows (%s): %s %.200s%s",
+                     diti_checkpoint_name(checkpoint), known, what, name, diti_families_left_out(left_out));
+}
+
+/* ---- what families say of other parts ---- */
+
+DIT_INTERNAL const diti_pipeline_class *diti_families_pipeline(const char *class_name) {
+    size_t i;
+    for (i = 0; i < DITI_FAMILIES; i++) {
+        const diti_family *family = diti_family_at(i);
+        const diti_pipeline_class *pipeline = family ? family->pipelines : NULL;
+        for (; pipeline && pipeline->class_name; pipeline++)
+            if (diti_equal(pipeline->class_name, class_name)) return pipeline;
+    }
+    return NULL;
+}
+
+DIT_INTERNAL const char *diti_family_place(const diti_family *family, const char *variant, dit_role role) {
+    const diti_place *place = family->places;
+    for (; place && place->variant; place++)
+        if (place->role == role && diti_starts_with(variant, place->variant)) return place->place;
+    return NULL;
+}
+
+DIT_INTERNAL const diti_latents *diti_families_latents(const diti_checkpoint *checkpoint) {
+    const diti_family *family = diti_family_find(NULL, checkpoint, diti_family_original);
+    return family ? &family->latents : NULL;
+}
+
+DIT_INTERNAL const char *diti_families_foreign(const diti_transformer *transformer, float scale) {
+    const diti_latents *own = &transformer->family->latents;
+    size_t i;
+    for (i = 0; i < DITI_FAMILIES && own->only; i++) {
+        const diti_family *family = diti_family_at(i);
+        if (!family || family == transformer->family || !family->latents.only) continue;
+        if (family->latents.channels == own->channels && fabsf(family->latents.scale - scale) <= 1e-4f)
+            return family->title;
+    }
+    return NULL;
+}
+
+/* ---- loading ---- */
+
+static dit_result diti_family_load(const diti_family *family, const diti_component_source *from, diti_transformer **out,
+                                   dit_error *err) {
+    diti_component *component;
+    dit_result result = diti_component_load(&family->kind, from, &component, err);
+    if (result != DIT_OK) return result;
+    *out = (diti_transformer *)(void *)component;
+    (*out)->family = family;
+    (*out)->int8_attention = from->options->int8_attention;
+    (*out)->traits.family = family->name;
+    if ((*out)->traits.latents.scale == 0) (*out)->traits.latents = family->latents;
+    return result;
+}
+
 DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_env *env, const diti_json *config,
                                               const diti_checkpoint *checkpoint, const char *prefix,
                                               const diti_load_options *options, diti_transformer **out,
                                               dit_error *err) {
     diti_settings settings = diti_settings_of(config, "the transformer's config.json", err);
-    const diti_family *family;
+    diti_component_source from = DITI_ZERO;
     diti_load_options own = DITI_ZERO;
+    const diti_family *family;
     bool wide = false;
     dit_result result;
     if (options) own = *options;
@@ -94,14 +198,20 @@ DIT_INTERNAL dit_result diti_transformer_load(diti_device *device, const diti_en
     diti_setting_text(&settings, "_class_name", NULL);
     diti_setting_text(&settings, "norm_type", NULL);
     if (settings.result != DIT_OK) return settings.result;
-    prefix = diti_family_prefix(checkpoint, prefix);
-    family = diti_family_find(config, checkpoint, prefix);
+    from.device = device;
+    from.env = env;
+    from.config = config;
+    from.checkpoint = checkpoint;
+    from.prefix = diti_family_prefix(checkpoint, prefix);
+    from.options = &own;
+    family = diti_family_find(config, checkpoint, from.prefix);
     if (!family) return diti_family_fail(config, checkpoint, err);
-    result = family->load(device, env, config, checkpoint, prefix, &own, out, err);
+    if (!diti_family_is_diffusers(family, checkpoint, from.prefix)) from.keys = family->keys;
+    result = diti_family_load(family, &from, out, err);
     own.wide = NULL;
-    return wide ? family->load(device, env, config, checkpoint, prefix, &own, out, err) : result;
+    return wide ? diti_family_load(family, &from, out, err) : result;
 }
 
 DIT_INTERNAL void diti_transformer_destroy(diti_transformer *transformer) {
-    if (transformer) transformer->family->destroy(transformer);
+    if (transformer) diti_component_free(&transformer->component);
 }

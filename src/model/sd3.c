@@ -1,8 +1,10 @@
-#include "model/model.h"
+/* Stable Diffusion 3 and 3.5: docs/models.md 3.3. Originals:
+   https://github.com/Stability-AI/sd3-ref/blob/master/mmdit.py and
+   https://github.com/Stability-AI/sd3.5/blob/main/mmditx.py
 
-/* Stable Diffusion 3 and 3.5 (docs/models.md 3.3): every block has weights of its own for text and image, which attend
-   each other; in some blocks of 3.5-medium the image attends itself as well. The last block leaves the text as it is.
- */
+   Every block has weights of its own for text and image, which attend each other; in some blocks of 3.5-medium the
+   image attends itself as well. The last block leaves the text as it is. */
+#include "model/model.h"
 
 #define DITI_SD3_MAX_BLOCKS 64u
 
@@ -52,12 +54,11 @@ static const char *const diti_sd3_block_keys[][2] = {
     {"ff_context.net.2", "context_block.mlp.fc2"},
 };
 
-static const char *diti_sd3_original_name(void *user, const char *name, char *out, size_t size) {
-    const char *stored = diti_rename_block("transformer_blocks.", "joint_blocks.", diti_sd3_block_keys,
-                                           DITI_COUNT(diti_sd3_block_keys), name, out, size);
-    (void)user;
-    return stored ? stored : diti_rename(diti_sd3_keys, DITI_COUNT(diti_sd3_keys), name, out, size);
-}
+static const diti_key_table diti_sd3_names[DITI_KEY_TABLES] = {
+    {"transformer_blocks.", "joint_blocks.", diti_sd3_block_keys, DITI_COUNT(diti_sd3_block_keys)},
+    {NULL, NULL, diti_sd3_keys, DITI_COUNT(diti_sd3_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- weights ---- */
 
@@ -71,6 +72,7 @@ typedef struct diti_sd3_block {
     diti_layer image_out;        /* [D, D] */
     diti_pair ff_in;             /* [4D, D] */
     diti_pair ff_out;            /* [D, 4D] */
+    diti_sublayer attention, image, feed;
 } diti_sd3_block;
 
 typedef struct diti_sd3 {
@@ -82,29 +84,11 @@ typedef struct diti_sd3 {
     diti_sd3_block *blocks;
     diti_joined final_modulation; /* [2D, D]: shift, scale */
     diti_layer proj_out;          /* [p * p * C, D] */
-    bool int8_attention;
+    diti_sublayer last;
 } diti_sd3;
 
 static const diti_sd3 *diti_sd3_of(const diti_transformer *transformer) {
     return (const diti_sd3 *)(const void *)transformer;
-}
-
-static bool diti_sd3_is_original(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "x_embedder.proj.weight") &&
-           diti_model_find(checkpoint, prefix, "joint_blocks.0.x_block.attn.qkv.weight") &&
-           diti_model_find(checkpoint, prefix, "joint_blocks.0.context_block.adaLN_modulation.1.weight");
-}
-
-static bool diti_sd3_is_diffusers(const diti_checkpoint *checkpoint, const char *prefix) {
-    return diti_model_find(checkpoint, prefix, "pos_embed.pos_embed") &&
-           diti_model_find(checkpoint, prefix, "pos_embed.proj.weight") &&
-           diti_model_find(checkpoint, prefix, "transformer_blocks.0.norm1_context.linear.weight");
-}
-
-static bool diti_sd3_recognise(const diti_json *config, const diti_checkpoint *checkpoint, const char *prefix) {
-    const char *name = diti_json_string(config, "_class_name", "");
-    if (name[0]) return diti_equal(name, "SD3Transformer2DModel");
-    return diti_sd3_is_original(checkpoint, prefix) || diti_sd3_is_diffusers(checkpoint, prefix);
 }
 
 /* ---- reading the configuration: what config.json does not say comes from shapes ---- */
@@ -119,16 +103,18 @@ static void diti_sd3_read_dual(diti_loader *loader, diti_sd3_config *config) {
 }
 
 static void diti_sd3_read_shapes(diti_loader *loader, diti_sd3_config *config) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_sd3_config, width), "pos_embed.proj.weight", 0},
+        {offsetof(diti_sd3_config, channels), "pos_embed.proj.weight", 1},
+        {offsetof(diti_sd3_config, patch), "pos_embed.proj.weight", 2},
+        {offsetof(diti_sd3_config, text), "context_embedder.weight", 1},
+        {offsetof(diti_sd3_config, pooled), "time_text_embed.text_embedder.linear_1.weight", 1},
+        {offsetof(diti_sd3_config, head_dim), "transformer_blocks.0.attn.norm_q.weight", 0}};
     uint32_t positions = diti_loader_dimension(loader, "pos_embed.pos_embed", 1), out;
-    config->width = diti_loader_dimension(loader, "pos_embed.proj.weight", 0);
-    config->channels = diti_loader_dimension(loader, "pos_embed.proj.weight", 1);
-    config->patch = diti_loader_dimension(loader, "pos_embed.proj.weight", 2);
-    config->text = diti_loader_dimension(loader, "context_embedder.weight", 1);
-    config->pooled = diti_loader_dimension(loader, "time_text_embed.text_embedder.linear_1.weight", 1);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks = diti_loader_count(loader, "transformer_blocks.", ".norm1.linear.weight");
     config->table = (uint32_t)lround(sqrt((double)positions));
     if (config->table * config->table != positions) config->table = 0;
-    config->head_dim = diti_loader_dimension(loader, "transformer_blocks.0.attn.norm_q.weight", 0);
     config->normed = config->head_dim > 0;
     if (!config->normed) config->head_dim = 64; /* as published */
     out = diti_loader_dimension(loader, "proj_out.weight", 0);
@@ -159,9 +145,9 @@ static dit_result diti_sd3_check(const diti_loader *loader, const diti_sd3_confi
     return DIT_OK;
 }
 
-static dit_result diti_sd3_read_config(diti_loader *loader, const diti_json *json, diti_sd3_config *config,
-                                       dit_error *err) {
+static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, const diti_json *json, dit_error *err) {
     static const char blocks[] = "transformer_blocks.", last[] = ".norm1.linear.weight";
+    diti_sd3_config *config = &((diti_sd3 *)(void *)component)->config;
     diti_settings settings = diti_settings_of(json, "the transformer's config.json", err);
     uint32_t head_dim;
     diti_sd3_read_shapes(loader, config);
@@ -194,31 +180,42 @@ static void diti_sd3_load_attention(diti_loader *loader, diti_sd3_block *block, 
                                     bool last) {
     static const char *const norms[] = {"attn.norm_added_q.weight", "attn.norm_added_k.weight", "attn.norm_q.weight",
                                         "attn.norm_k.weight"};
-    static const char *const text[] = {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"};
-    static const char *const image[] = {"attn.to_q", "attn.to_k", "attn.to_v"};
-    static const char *const fused_text[] = {"attn.added_qkv"}, *const fused_image[] = {"attn.qkv"};
+    static const diti_fused qkv[DITI_JOINT_STREAMS] = {
+        {"attn.added_qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, 3},
+        {"attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, 3}};
     uint32_t width = config->width;
-    if (loader->rename)
-        diti_load_joined_pair(loader, &block->qkv, fused_text, fused_image, 1, 3 * width, width);
-    else
-        diti_load_joined_pair(loader, &block->qkv, text, image, 3, width, width);
+    diti_load_fused_pair(loader, &block->qkv, qkv, width, width);
     if (config->normed) diti_load_vectors(loader, &block->norms, norms, 4, config->head_dim);
     diti_load_pair(loader, &block->out, width, width, last ? NULL : "attn.to_add_out", "attn.to_out.0");
 }
 
 static void diti_sd3_load_image_attention(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config) {
     static const char *const norms[] = {"attn2.norm_q.weight", "attn2.norm_k.weight"};
-    static const char *const image[] = {"attn2.to_q", "attn2.to_k", "attn2.to_v"}, *const fused[] = {"attn2.qkv"};
+    static const diti_fused qkv = {"attn2.qkv", {"attn2.to_q", "attn2.to_k", "attn2.to_v"}, 3};
     uint32_t width = config->width;
-    if (loader->rename)
-        diti_load_joined(loader, &block->image_qkv, fused, 1, 3 * width, width, true);
-    else
-        diti_load_joined(loader, &block->image_qkv, image, 3, width, width, true);
+    diti_load_fused(loader, &block->image_qkv, &qkv, width, width);
     if (config->normed) diti_load_vectors(loader, &block->image_norms, norms, 2, config->head_dim);
     diti_load_layer(loader, &block->image_out, width, width, 1, "attn2.to_out.0");
 }
 
 static bool diti_sd3_is_dual(const diti_sd3_config *config, uint32_t index) { return config->dual >> index & 1; }
+
+/* In the last block the feed-forward is the image's alone. */
+static void diti_sd3_pair_layers(diti_sd3_block *block, const diti_sd3_config *config, bool dual, bool last) {
+    const diti_layer *in = block->ff_in.streams, *out = block->ff_out.streams;
+    uint32_t width = config->width, head_dim = config->head_dim;
+    block->attention = diti_attention_of(DITI_STREAMS_TWO, block->qkv.streams, block->out.streams, width, head_dim);
+    if (config->normed) block->attention.norms = &block->norms;
+    block->feed = last ? diti_feed_of(DITI_STREAMS_IMAGE, &in[DITI_JOINT_IMAGE], &out[DITI_JOINT_IMAGE])
+                       : diti_feed_of(DITI_STREAMS_TWO, in, out);
+    if (!dual) return;
+    block->image = diti_attention_of(DITI_STREAMS_IMAGE, &block->image_qkv, &block->image_out, width, head_dim);
+    if (config->normed) block->image.norms = &block->image_norms;
+    block->image.norm_name = "image_norm";
+    block->image.in_name = "image_qkv";
+    block->image.out_name = "image_attention_out";
+    diti_sublayers_share_heads(&block->attention, &block->image);
+}
 
 static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
                                 uint32_t index) {
@@ -232,6 +229,7 @@ static void diti_sd3_load_block(diti_loader *loader, diti_sd3_block *block, cons
     diti_load_pair(loader, &block->ff_in, 4 * width, width, last ? NULL : "ff_context.net.0.proj", "ff.net.0.proj");
     diti_load_pair(loader, &block->ff_out, width, 4 * width, last ? NULL : "ff_context.net.2", "ff.net.2");
     diti_loader_scope(loader, "%s", "");
+    diti_sd3_pair_layers(block, config, dual, last);
 }
 
 static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
@@ -246,12 +244,12 @@ static void diti_sd3_load_weights(diti_loader *loader, diti_sd3 *model) {
     for (i = 0; i < config->blocks; i++) diti_sd3_load_block(loader, &model->blocks[i], config, i);
     diti_load_shift_scale(loader, &model->final_modulation, width, "norm_out.linear", loader->rename == NULL);
     diti_load_layer(loader, &model->proj_out, config->channels * area, width, 1, "proj_out");
+    model->last = diti_output_of(DITI_STREAMS_IMAGE, &model->proj_out);
 }
 
 static void diti_sd3_set_traits(diti_sd3 *model) {
     const diti_sd3_config *config = &model->config;
     diti_model_traits *traits = &model->base.traits;
-    traits->family = "sd3";
     traits->variant = config->dual ? "3.5-medium" : config->normed ? "3.5-large" : "3-medium";
     traits->layers = config->blocks;
     traits->skips_blocks = true;
@@ -274,108 +272,50 @@ static void diti_sd3_set_traits(diti_sd3 *model) {
     traits->joint = true;
 }
 
-static void diti_sd3_destroy(diti_transformer *transformer) {
-    diti_sd3 *model = (diti_sd3 *)(void *)transformer;
-    diti_env env = transformer->env;
-    diti_weights_free(transformer->device, &env, &transformer->weights);
-    diti_free(&env, model->blocks);
-    diti_free(&env, model);
-}
-
-static dit_result diti_sd3_fill(diti_sd3 *model, diti_loader *loader, dit_error *err) {
-    model->blocks = (diti_sd3_block *)diti_alloc_array(&model->base.env, model->config.blocks, sizeof *model->blocks);
-    if (!model->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
+static void diti_sd3_load(diti_component *component, diti_loader *loader) {
+    diti_sd3 *model = (diti_sd3 *)(void *)component;
+    model->blocks =
+        (diti_sd3_block *)diti_component_array(component, loader, model->config.blocks, sizeof *model->blocks);
+    if (!model->blocks) return;
     diti_sd3_load_weights(loader, model);
     /* a table that others compute is counted by nobody */
     diti_loader_discount(loader, &model->positions, 0, (uint64_t)model->positions.rows * model->positions.columns);
     diti_sd3_set_traits(model);
-    return diti_loader_finish(loader, &model->base.weights, err);
-}
-
-static dit_result diti_sd3_load(diti_device *device, const diti_env *env, const diti_json *config,
-                                const diti_checkpoint *checkpoint, const char *prefix, const diti_load_options *options,
-                                diti_transformer **out, dit_error *err) {
-    diti_sd3_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_sd3 *model;
-    dit_result result;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "transformer", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "transformer", options);
-    if (!diti_sd3_is_diffusers(checkpoint, prefix)) loader.rename = diti_sd3_original_name;
-    result = diti_sd3_read_config(&loader, config, &read, err);
-    if (result != DIT_OK) return result;
-    model = (diti_sd3 *)diti_alloc_zero(env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer");
-    model->base.family = diti_sd3_family();
-    model->base.device = device;
-    model->base.env = *env;
-    model->config = read;
-    model->int8_attention = options && options->int8_attention;
-    result = diti_sd3_fill(model, &loader, err);
-    if (result != DIT_OK)
-        diti_sd3_destroy(&model->base);
-    else
-        *out = &model->base;
-    return result;
 }
 
 /* ---- once per picture: everything that does not depend on the latent ---- */
 
-typedef struct diti_sd3_step { /* what an evaluation has besides */
-    diti_joint joint;
-    diti_tensor active;                      /* F32 [prompts, D], where tables are not kept */
-    diti_tensor tables[DITI_SD3_MAX_BLOCKS]; /* F32 [prompts, 2 * chunks * D], where they are */
-} diti_sd3_step;
-
-typedef struct diti_sd3_state {              /* what prepare leaves for the steps */
-    diti_sd3_step step;                      /* the one at hand */
-    diti_tensor sinusoids, ids;              /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
-    diti_tensor positions;                   /* F32 [tokens, D] */
-    diti_tensor text;                        /* F32 [prompts * text tokens, D] */
-    diti_tensor active;                      /* F32 [steps, prompts * D]: what modulations are linear in */
-    bool kept;                               /* those of all steps are, below; else they are made in each step */
-    diti_tensor final_table;                 /* F32 [steps, prompts * 2D] */
-    diti_tensor tables[DITI_SD3_MAX_BLOCKS]; /* F32 [steps, prompts * 2 * chunks * D] */
+typedef struct diti_sd3_state { /* what prepare leaves for the steps */
+    diti_tensor sinusoids, ids; /* inputs F32 [steps, 256]; U32 [1, tokens]: rows of the position table */
+    diti_tensor positions;      /* F32 [tokens, D] */
+    diti_tensor text;           /* F32 [prompts * text tokens, D] */
+    diti_joint_modulation modulation;
 } diti_sd3_state;
+
+static diti_sd3_state *diti_sd3_at(const diti_denoise *denoise) { return (diti_sd3_state *)denoise->family; }
 
 static uint32_t diti_sd3_chunks(const diti_sd3_config *config, uint32_t index) {
     return diti_sd3_is_dual(config, index) ? 9 : 6;
 }
 
-static diti_tensor diti_sd3_final_modulation(const diti_sd3 *model, diti_graph *graph, diti_tensor active) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.out_f32 = true;
-    desc.name = "final_modulation";
-    return diti_linear_joined(graph, active, &model->final_modulation, &desc);
+/* F32 [rows, 2 * chunks * D], of the last norm [rows, 2D]. */
+static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, uint32_t index) {
+    const diti_sd3 *model = diti_sd3_of(p->model);
+    diti_linear_desc last = DITI_ZERO;
+    last.out_f32 = true;
+    last.name = "final_modulation";
+    if (index == model->config.blocks) return diti_linear_joined(p->graph, active, &model->final_modulation, &last);
+    return diti_joint_modulate(p, active, &model->blocks[index].modulation, diti_sd3_chunks(&model->config, index));
 }
 
-/* All modulations of all steps, where that is not too much to keep. */
-static void diti_sd3_keep_tables(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise,
-                                 diti_sd3_state *state) {
+static void diti_sd3_prepare(diti_pass *p) {
+    const diti_sd3 *model = diti_sd3_of(p->model);
     const diti_sd3_config *config = &model->config;
-    uint32_t steps = denoise->steps, prompts = denoise->text_batch;
-    uint32_t i, end, rows = steps * prompts, width = config->width, chunks = 2;
-    diti_tensor active = diti_tensor_reshape(graph, state->active, rows, width), table;
-    for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
-    state->kept = (uint64_t)rows * chunks * width * sizeof(float) <= DITI_MODULATION_BYTES;
-    if (!state->kept) return;
-    for (diti_axes_blocks(denoise->axes, config->blocks, &i, &end); i < end; i++) {
-        chunks = diti_sd3_chunks(config, i);
-        diti_graph_scope(graph, "block", i);
-        table = diti_joint_modulate(graph, denoise, active, &model->blocks[i].modulation, chunks);
-        state->tables[i] = diti_tensor_reshape(graph, table, steps, prompts * 2 * chunks * width);
-    }
-    diti_graph_scope(graph, NULL, 0);
-    table = diti_sd3_final_modulation(model, graph, active);
-    state->final_table = diti_tensor_reshape(graph, table, steps, prompts * 2 * width);
-}
-
-static void diti_sd3_prepare(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_sd3 *model = diti_sd3_of(transformer);
-    const diti_sd3_config *config = &model->config;
-    uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch;
+    const diti_denoise *denoise = p->denoise;
+    diti_graph *graph = p->graph;
+    uint32_t rows = denoise->height / config->patch, columns = denoise->width / config->patch, i, chunks = 2;
+    diti_sd3_state *state = diti_sd3_at(denoise);
     diti_tensor text, time;
-    diti_sd3_state *state;
     if (rows > config->table || columns > config->table) {
         diti_graph_fail(
             graph, DIT_ERROR_UNSUPPORTED_MODEL,
@@ -383,20 +323,15 @@ static void diti_sd3_prepare(const diti_transformer *transformer, diti_graph *gr
             (unsigned)config->table, (unsigned)config->table, (unsigned)columns, (unsigned)rows);
         return;
     }
-    state = (diti_sd3_state *)diti_alloc_zero(&transformer->env, sizeof *state);
-    if (!state) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
-        return;
-    }
-    denoise->family = state;
     state->sinusoids = diti_tensor_input(graph, DITI_F32, denoise->steps, 256, "timesteps");
     state->ids = diti_tensor_input(graph, DITI_U32, 1, rows * columns, "position ids");
     state->positions = diti_gather_rows(graph, &model->positions, state->ids, "positions");
     time = diti_embed(graph, &model->time, state->sinusoids, 0);
-    state->active = diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0));
-    diti_sd3_keep_tables(model, graph, denoise, state);
+    state->modulation.active = diti_joint_condition(graph, time, diti_embed(graph, &model->pooled, denoise->pooled, 0));
+    for (i = 0; i < config->blocks; i++) chunks += 2 * diti_sd3_chunks(config, i);
+    diti_joint_prepare(p, &state->modulation, (uint64_t)chunks * config->width, diti_sd3_modulation);
     text = diti_tensor_view(graph, denoise->text, 0, denoise->text_batch * denoise->text_tokens, 0, config->text);
-    state->text = diti_layer_run(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, true, "context");
+    state->text = diti_layer_f32(graph, text, &model->text, DITI_ACTIVATION_NONE, 0, "context");
 }
 
 /* The middle of the position table. */
@@ -405,12 +340,12 @@ static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, con
     uint32_t rows = denoise->height / model->config.patch, columns = denoise->width / model->config.patch;
     uint32_t table = model->config.table, top = (table - rows) / 2, left = (table - columns) / 2, i;
     size_t count = (size_t)rows * columns;
-    uint32_t *values = (uint32_t *)diti_alloc_array(&model->base.env, count, sizeof *values);
+    uint32_t *values = (uint32_t *)diti_alloc_array(&model->base.component.env, count, sizeof *values);
     dit_result result;
     if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the positions");
     for (i = 0; i < rows * columns; i++) values[i] = (top + i / columns) * table + left + i % columns;
     result = diti_plan_write(plan, ids, values, count * sizeof *values, err);
-    diti_free(&model->base.env, values);
+    diti_free(&model->base.component.env, values);
     return result;
 }
 
@@ -419,132 +354,94 @@ static dit_result diti_sd3_write_inputs(const diti_transformer *transformer, dit
     const diti_sd3_state *state = (const diti_sd3_state *)denoise->family;
     dit_result result = diti_sd3_write_ids(diti_sd3_of(transformer), plan, denoise, state->ids, err);
     if (result != DIT_OK) return result;
-    return diti_write_sinusoids(&transformer->env, plan, state->sinusoids, timesteps, denoise->steps, 0, err);
+    return diti_write_sinusoids(plan, state->sinusoids, timesteps, denoise->steps, 0, err);
 }
 
 /* ---- one evaluation ---- */
 
-static diti_sd3_state *diti_sd3_at(const diti_denoise *denoise) { return (diti_sd3_state *)denoise->family; }
+static void diti_sd3_begin(diti_pass *p) { diti_joint_begin(p, &diti_sd3_at(p->denoise)->modulation); }
 
-static void diti_sd3_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_sd3_config *config = &diti_sd3_of(transformer)->config;
-    diti_sd3_state *state = diti_sd3_at(denoise);
-    diti_sd3_step *step = &state->step;
-    uint32_t i, end;
-    diti_joint_begin(&step->joint, denoise, config->width, 1e-6f);
-    if (denoise->again) return;
-    if (!state->kept)
-        step->active = diti_joint_select(graph, &step->joint, denoise, state->active, "select_conditioning");
-    diti_axes_blocks(denoise->axes, config->blocks, &i, &end);
-    for (; i < end && state->kept; i++)
-        step->tables[i] = diti_joint_select(graph, &step->joint, denoise, state->tables[i], "select_modulation");
+static diti_tensor diti_sd3_embed(diti_pass *p) {
+    const diti_sd3_state *state = diti_sd3_at(p->denoise);
+    return diti_patch_embed(p, state->text, &diti_sd3_of(p->model)->patch, state->positions);
 }
 
-static diti_tensor diti_sd3_embed(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
-    const diti_sd3 *model = diti_sd3_of(transformer);
-    const diti_sd3_state *state = diti_sd3_at(denoise);
-    return diti_joint_embed(graph, &state->step.joint, denoise, state->text, &model->patch, model->config.channels,
-                            model->config.patch, state->positions);
-}
-
-/* This step's modulation of a block: shift, scale and gate of the attention, of the feed-forward, and of the image's
-   own attention where it has one. */
-static void diti_sd3_modulation(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
-                                diti_modulation *out) {
-    const diti_sd3_state *state = diti_sd3_at(denoise);
-    out->rows = state->step.tables[index];
-    out->chunks = diti_sd3_chunks(&model->config, index);
-    if (!state->kept)
-        out->rows =
-            diti_joint_modulate(graph, denoise, state->step.active, &model->blocks[index].modulation, out->chunks);
-}
-
-static void diti_sd3_heads(const diti_sd3 *model, const diti_stripe *stripe, const diti_weight *norms, bool text,
-                           diti_heads *out) {
-    memset(out, 0, sizeof *out);
-    out->count = stripe->count / model->config.head_dim;
-    out->dim = model->config.head_dim;
-    out->text = out->apart = text;
-    out->weights = model->config.normed ? norms : NULL;
-    out->int8 = model->int8_attention;
-}
-
-/* Attention of text and image, and in dual blocks of the image alone; both of the same x. */
-static void diti_sd3_attend(const diti_sd3 *model, diti_graph *graph, const diti_denoise *denoise, uint32_t index,
-                            const diti_modulation *m, diti_tensor x) {
-    const diti_sd3_block *block = &model->blocks[index];
-    const diti_joint *joint = &diti_sd3_at(denoise)->step.joint;
-    bool dual = diti_sd3_is_dual(&model->config, index);
-    const diti_weight *readers[DITI_JOINT_STREAMS + 1];
-    diti_heads heads;
-    diti_stripe stripe;
-    diti_tensor h, image = dual ? diti_joint_norm_image(graph, joint, x, m, 6, "image_norm") : 0;
-    uint32_t i;
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->out.streams[DITI_JOINT_IMAGE - i].weight;
-    readers[i] = &block->image_out.weight;
-    stripe = diti_stripe_make(graph, denoise, model->config.width, model->config.head_dim, readers, dual ? 3 : 2);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++)
-        readers[i] = diti_stripe_reader(&stripe, diti_joined_reader(&block->qkv.streams[i]));
-    diti_sd3_heads(model, &stripe, &block->norms, true, &heads);
-    h = diti_joint_norm(graph, joint, x, m, 0, readers, "norm1");
-    h = diti_joint_qkv(graph, joint, h, &block->qkv, &stripe);
-    h = diti_joint_attention(graph, joint, denoise, h, &heads, 0);
-    diti_joint_add(graph, joint, denoise, x, h, &block->out, &stripe, m, 2, "attention_out");
-    if (!dual) return;
-    diti_sd3_heads(model, &stripe, &block->image_norms, false, &heads);
-    image = diti_stripe_joined(graph, image, &block->image_qkv, &stripe, 3, "image_qkv");
-    image = diti_joint_attention(graph, joint, denoise, image, &heads, 0);
-    diti_joint_add_image(graph, joint, denoise, x, image, &block->image_out, &stripe, m, 8, "image_attention_out");
-}
-
-/* docs/models.md 3.3 step 4; x F32 [items * (text + image), D] is changed in place. */
-static diti_tensor diti_sd3_run_block(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                      uint32_t index, diti_tensor x) {
-    const diti_sd3 *model = diti_sd3_of(transformer);
-    const diti_sd3_block *block = &model->blocks[index];
-    const diti_joint *joint = &diti_sd3_at(denoise)->step.joint;
-    const diti_weight *readers[DITI_JOINT_STREAMS];
-    diti_modulation m;
-    diti_stripe feed;
-    diti_tensor h;
-    uint32_t i;
-    diti_graph_scope(graph, "block", index);
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = &block->ff_out.streams[DITI_JOINT_IMAGE - i].weight;
-    feed = diti_stripe_feed(graph, denoise, readers, 2, block->ff_in.streams[DITI_JOINT_IMAGE].weight.rows);
-    diti_sd3_modulation(model, graph, denoise, index, &m);
-    diti_sd3_attend(model, graph, denoise, index, &m, x);
-    if (index + 1 == model->config.blocks) {
-        h = diti_joint_norm_image(graph, joint, x, &m, 3, "norm2");
-        h = diti_stripe_run(graph, h, &block->ff_in.streams[DITI_JOINT_IMAGE], &feed, DITI_ACTIVATION_GELU_TANH, 0,
-                            "ff_in");
-        diti_joint_add_image(graph, joint, denoise, x, h, &block->ff_out.streams[DITI_JOINT_IMAGE], &feed, &m, 5,
-                             "ff_out");
-        return x;
+/* JointBlock.forward (JointTransformerBlock in diffusers), docs/models.md 3.3 step 4; x F32 [items * (text + image), D]
+   is changed in place. In dual blocks the image attends itself as well; both attentions read the same x. */
+static diti_tensor diti_sd3_run_block(diti_pass *p, diti_tensor x) {
+    const diti_sd3 *model = diti_sd3_of(p->model);
+    const diti_sd3_block *w = &model->blocks[p->index];
+    bool dual = diti_sd3_is_dual(&model->config, p->index);
+    diti_tensor h, image = 0;
+    p->modulation.rows = diti_joint_at(p, &diti_sd3_at(p->denoise)->modulation, p->index, diti_sd3_modulation);
+    p->modulation.chunks = diti_sd3_chunks(&model->config, p->index);
+    if (dual) image = diti_modulate(p, x, DITI_SHIFT_MSA2, DITI_SCALE_MSA2, &w->image);
+    h = diti_modulate(p, x, DITI_SHIFT_MSA, DITI_SCALE_MSA, &w->attention);
+    h = diti_sublayer_attend(p, diti_sublayer_in(p, h, &w->attention, 0), &w->attention, 0);
+    diti_sublayer_add(p, x, DITI_GATE_MSA, &w->attention, h);
+    if (dual) {
+        image = diti_sublayer_attend(p, diti_sublayer_in(p, image, &w->image, 0), &w->image, 0);
+        diti_sublayer_add(p, x, DITI_GATE_MSA2, &w->image, image);
     }
-    for (i = 0; i < DITI_JOINT_STREAMS; i++) readers[i] = diti_stripe_reader(&feed, &block->ff_in.streams[i].weight);
-    h = diti_joint_norm(graph, joint, x, &m, 3, readers, "norm2");
-    h = diti_joint_layer(graph, joint, h, &block->ff_in, &feed, DITI_ACTIVATION_GELU_TANH, "ff_in");
-    diti_joint_add(graph, joint, denoise, x, h, &block->ff_out, &feed, &m, 5, "ff_out");
+    h = diti_modulate(p, x, DITI_SHIFT_MLP, DITI_SCALE_MLP, &w->feed);
+    diti_sublayer_add(p, x, DITI_GATE_MLP, &w->feed, diti_sublayer_in(p, h, &w->feed, 0));
     return x;
 }
 
-static diti_tensor diti_sd3_final(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise,
-                                  diti_tensor x) {
-    const diti_sd3 *model = diti_sd3_of(transformer);
-    const diti_sd3_state *state = diti_sd3_at(denoise);
-    diti_modulation m = DITI_ZERO;
-    diti_tensor h;
-    if (state->kept)
-        m.rows = diti_joint_select(graph, &state->step.joint, denoise, state->final_table, "select_modulation");
-    else
-        m.rows = diti_sd3_final_modulation(model, graph, state->step.active);
-    h = diti_joint_norm_image(graph, &state->step.joint, x, &m, 0, "norm_out");
-    return diti_layer_run(graph, h, &model->proj_out, DITI_ACTIVATION_NONE, 0, true, "proj_out");
+static diti_tensor diti_sd3_final(diti_pass *p, diti_tensor x) {
+    const diti_sd3 *model = diti_sd3_of(p->model);
+    uint32_t layers = model->config.blocks;
+    p->modulation.rows = diti_joint_at(p, &diti_sd3_at(p->denoise)->modulation, layers, diti_sd3_modulation);
+    return diti_output(p, diti_modulate(p, x, DITI_SHIFT, DITI_SCALE, &model->last), &model->last);
 }
+
+/* ---- where parts of such models are ---- */
+
+#define DITI_SD3_MEDIUM "stabilityai/stable-diffusion-3-medium-diffusers"
+#define DITI_SD3_FILES "stabilityai/stable-diffusion-3-medium"
+#define DITI_SD35_LARGE "stabilityai/stable-diffusion-3.5-large"
+static const diti_place diti_sd3_places[] = {
+    {"3-", DIT_ROLE_TEXT_1, DITI_SD3_FILES ": text_encoders/clip_l.safetensors"},
+    {"3-", DIT_ROLE_TEXT_2, DITI_SD3_FILES ": text_encoders/clip_g.safetensors"},
+    {"3-", DIT_ROLE_TEXT_3, DITI_SD3_FILES ": text_encoders/t5xxl_fp16.safetensors, or " DITI_T5_PLACE},
+    {"3-", DIT_ROLE_VAE, DITI_SD3_MEDIUM ": vae/"},
+    {"3-", DIT_ROLE_TOKENIZER_1, DITI_SD3_MEDIUM ": tokenizer/"},
+    {"3-", DIT_ROLE_TOKENIZER_2, DITI_SD3_MEDIUM ": tokenizer_2/"},
+    {"3-", DIT_ROLE_TOKENIZER_3, DITI_SD3_MEDIUM ": tokenizer_3/"},
+    {"3-", DIT_ROLE_SCHEDULER, DITI_SD3_MEDIUM ": scheduler/"},
+    {"", DIT_ROLE_TEXT_1, DITI_SD35_LARGE ": text_encoders/clip_l.safetensors"},
+    {"", DIT_ROLE_TEXT_2, DITI_SD35_LARGE ": text_encoders/clip_g.safetensors"},
+    {"", DIT_ROLE_TEXT_3, DITI_SD35_LARGE ": text_encoders/t5xxl_fp16.safetensors, or " DITI_T5_PLACE},
+    {"", DIT_ROLE_VAE, DITI_SD35_LARGE ": vae/"},
+    {"", DIT_ROLE_TOKENIZER_1, DITI_SD35_LARGE ": tokenizer/"},
+    {"", DIT_ROLE_TOKENIZER_2, DITI_SD35_LARGE ": tokenizer_2/"},
+    {"", DIT_ROLE_TOKENIZER_3, DITI_SD35_LARGE ": tokenizer_3/"},
+    {"", DIT_ROLE_SCHEDULER, DITI_SD35_LARGE ": scheduler/"},
+    {NULL, DIT_ROLE_NONE, NULL},
+};
 
 DIT_INTERNAL const diti_family *diti_sd3_family(void) {
     static const diti_family family = {
-        "sd3",          diti_sd3_recognise, diti_sd3_load,      diti_sd3_destroy, diti_sd3_prepare,
-        diti_sd3_begin, diti_sd3_embed,     diti_sd3_run_block, diti_sd3_final,   diti_sd3_write_inputs};
+        "sd3",
+        "SD3",
+        {"SD3Transformer2DModel",
+         NULL,
+         {"pos_embed.pos_embed", "pos_embed.proj.weight", "transformer_blocks.0.norm1_context.linear.weight", NULL},
+         {"x_embedder.proj.weight", "joint_blocks.0.x_block.attn.qkv.weight",
+          "joint_blocks.0.context_block.adaLN_modulation.1.weight", NULL},
+         NULL},
+        {"transformer", "transformer", sizeof(diti_sd3), diti_sd3_read, diti_sd3_load, NULL},
+        diti_sd3_names,
+        {16, 1.5305f, 0.0609f, true},
+        NULL,
+        {"CLIP-L", "CLIP-G", "T5"},
+        diti_sd3_places,
+        sizeof(diti_sd3_state),
+        diti_sd3_prepare,
+        diti_sd3_begin,
+        diti_sd3_embed,
+        diti_sd3_run_block,
+        diti_sd3_final,
+        diti_sd3_write_inputs};
     return &family;
 }

@@ -1,7 +1,7 @@
 /* Matrices divided among devices (docs/parallel.md 1.1, TP): of every pair of layers around attention or an
    activation the first one's rows, and so heads or columns of the feed-forward, and the same columns of the second one.
    Each device adds its part to the residual stream, the first one bias and stream besides, and the sum of these, in
-   F32, becomes everyone's stream. Of n rows in total that sum sends 2 (N - 1) / N * n * D * 4 bytes per device of N
+   F32, becomes everyone's stream. The sum of n rows in total sends 2 (N - 1) / N * n * D * 4 bytes per device of N
    that have as many rows each, else 4 D ((n - r) + (N - 1) r) from a device whose rows are r: twice a block, three
    times where a block attends a text of its own. HunyuanDiT's skips, layers for themselves, send (N - 1) / N * n * D *
    4, the columns that each has made. int8 layers send 4 (N - 1) n bytes more, the largest of each row.
@@ -13,12 +13,12 @@
    s) + (A - 1) s), s = n / A, and then go to the B - 1 that lack them, 4 (B - 1) n D / B. */
 #include "model/model.h"
 
-static const diti_group *diti_tensor_group(const diti_denoise *denoise) {
-    return denoise->axes ? &denoise->axes->tensor_out : NULL;
+static const diti_group *diti_tensor_group(const diti_pass *p) {
+    return p->denoise->axes ? &p->denoise->axes->tensor_out : NULL;
 }
 
-static const diti_group *diti_tensor_inputs(const diti_denoise *denoise) {
-    return denoise->axes ? &denoise->axes->tensor_in : NULL;
+static const diti_group *diti_tensor_inputs(const diti_pass *p) {
+    return p->denoise->axes ? &p->denoise->axes->tensor_in : NULL;
 }
 
 static uint32_t diti_stripe_common(uint32_t a, uint32_t b) { /* least common multiple */
@@ -31,45 +31,38 @@ static uint32_t diti_stripe_common(uint32_t a, uint32_t b) { /* least common mul
     return a / x * b;
 }
 
-DIT_INTERNAL diti_stripe diti_stripe_make(diti_graph *graph, const diti_denoise *denoise, uint32_t all, uint32_t step,
-                                          const diti_weight *const *readers, uint32_t reader_count) {
-    const diti_group *group = diti_tensor_group(denoise);
-    uint32_t i, count = diti_group_count(group), unit = step, end;
+/* Heads stay whole; columns of a feed-forward are parted in whole vectors where that goes. */
+static uint32_t diti_stripe_step(const diti_sublayer *sublayer, uint32_t members) {
+    if (sublayer->head_dim) return sublayer->head_dim;
+    return sublayer->columns % 16 == 0 && sublayer->columns / 16 >= members ? 16 : 4;
+}
+
+DIT_INTERNAL diti_stripe diti_stripe_of(const diti_pass *p, const diti_sublayer *sublayer) {
+    const diti_group *group = diti_tensor_group(p);
+    const diti_weight *first = sublayer->readers[0];
+    uint32_t i, count = diti_group_count(group), unit = diti_stripe_step(sublayer, count), all = sublayer->columns, end;
     diti_stripe stripe;
     stripe.first = 0;
     stripe.count = stripe.all = all;
-    stripe.in = diti_tensor_inputs(denoise);
-    if (readers[0]->rows / 4 < diti_group_count(stripe.in))
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "split tensor%ux%u: %.100s has %u rows, too few to divide",
-                        count, stripe.in->count, readers[0]->name ? readers[0]->name : "a matrix", readers[0]->rows);
+    stripe.in = diti_tensor_inputs(p);
+    if (first->rows / 4 < diti_group_count(stripe.in))
+        diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
+                        "split tensor%ux%u: %.100s has %u rows, too few to divide", count, stripe.in->count,
+                        first->name ? first->name : "a matrix", first->rows);
     if (count == 1) return stripe;
-    for (i = 0; i < reader_count; i++)
-        if (readers[i]->part_count) unit = diti_stripe_common(unit, diti_weight_unit(readers[i]));
+    for (i = 0; i < sublayer->reader_count; i++)
+        if (sublayer->readers[i]->part_count) unit = diti_stripe_common(unit, diti_weight_unit(sublayer->readers[i]));
     if (all / unit < count) {
-        diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
+        diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "split tensor%u: %.100s: its %u columns can be parted every %u only, as its type %s groups "
                         "them, which is not enough for %u devices",
-                        count, readers[0]->name ? readers[0]->name : "a matrix", all, unit,
-                        diti_type_name(readers[0]->type), count);
+                        count, first->name ? first->name : "a matrix", all, unit, diti_type_name(first->type), count);
         return stripe;
     }
     stripe.first = unit * diti_group_first(group, group->index, all / unit);
     end = group->index + 1 == count ? all : unit * diti_group_first(group, group->index + 1, all / unit);
     stripe.count = end - stripe.first;
     return stripe;
-}
-
-/* Columns of a feed-forward, in whole vectors where that goes. */
-DIT_INTERNAL diti_stripe diti_stripe_feed(diti_graph *graph, const diti_denoise *denoise,
-                                          const diti_weight *const *readers, uint32_t reader_count, uint32_t all) {
-    uint32_t step = all % 16 == 0 && all / 16 >= diti_group_count(diti_tensor_group(denoise)) ? 16 : 4;
-    return diti_stripe_make(graph, denoise, all, step, readers, reader_count);
-}
-
-DIT_INTERNAL void diti_stripe_rows(diti_linear_desc *desc, const diti_stripe *stripe) {
-    if (stripe->count == stripe->all) return;
-    desc->cut.row = stripe->first;
-    desc->cut.rows = stripe->count;
 }
 
 /* The columns of x that are multiplied here: of layers [rows, columns of x] the same, between their groups. */
@@ -100,13 +93,12 @@ static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const dit
     return diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, end - first);
 }
 
-DIT_INTERNAL const diti_weight *diti_stripe_reader(const diti_stripe *stripe, const diti_weight *reader) {
-    return diti_group_count(stripe->in) > 1 ? NULL : reader;
-}
-
 DIT_INTERNAL diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
                                            const diti_stripe *stripe, diti_linear_desc *desc) {
-    diti_stripe_rows(desc, stripe);
+    if (stripe->count != stripe->all) {
+        desc->cut.row = stripe->first;
+        desc->cut.rows = stripe->count;
+    }
     if (diti_graph_failed(graph) || diti_group_count(stripe->in) == 1) return x;
     desc->unbiased = stripe->in->index > 0; /* one of them adds it */
     desc->activation = DITI_ACTIVATION_NONE;
@@ -126,91 +118,55 @@ DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *s
     return diti_elementwise(graph, x, &desc);
 }
 
-DIT_INTERNAL diti_tensor diti_stripe_run(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                         const diti_stripe *stripe, diti_activation activation, diti_tensor out,
-                                         const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.bias = &layer->bias;
-    desc.activation = activation;
-    desc.out = diti_group_count(stripe->in) == 1 ? out : 0;
-    desc.name = name;
-    x = diti_stripe_begin(graph, x, layer, 1, stripe, &desc);
-    x = diti_linear(graph, x, &layer->weight, &desc);
-    return diti_stripe_end(graph, stripe, x, activation, out, name);
-}
-
-DIT_INTERNAL diti_tensor diti_stripe_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                            const diti_stripe *stripe, uint32_t kinds, const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.name = name;
-    x = diti_stripe_begin(graph, x, joined->layers, joined->count, stripe, &desc);
-    if (desc.cut.rows) desc.kinds = kinds;
-    x = diti_linear_joined(graph, x, joined, &desc);
-    return diti_stripe_end(graph, stripe, x, DITI_ACTIVATION_NONE, 0, name);
-}
-
-DIT_INTERNAL diti_tensor diti_stripe_input(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
-                                           const diti_weight *reader) {
-    if (diti_graph_failed(graph) || !diti_type_is_i8(reader->type) || diti_tensor_get(graph, h)->format == DITI_I8)
+DIT_INTERNAL diti_tensor diti_stripe_input(const diti_pass *p, diti_tensor h, const diti_weight *reader) {
+    if (diti_graph_failed(p->graph) || !diti_type_is_i8(reader->type) ||
+        diti_tensor_get(p->graph, h)->format == DITI_I8)
         return h;
-    return diti_quantize_shared(graph, diti_tensor_group(denoise), h, reader->type == DIT_TYPE_I8_ROW_ROTATED,
-                                "quantize");
+    return diti_quantize_shared(p->graph, diti_tensor_group(p), h, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
 }
 
 /* The columns of x, as wide as the residual stream, that this device makes; of one row of it, too. */
-static diti_tensor diti_stripe_made(diti_graph *graph, const diti_denoise *denoise, diti_tensor x) {
-    const diti_group *in = diti_tensor_inputs(denoise);
+static diti_tensor diti_stripe_made(const diti_pass *p, diti_tensor x) {
+    const diti_group *in = diti_tensor_inputs(p);
     diti_tensor_info info;
     uint32_t first, end;
-    if (!x || diti_graph_failed(graph) || diti_group_count(in) == 1) return x;
-    info = *diti_tensor_get(graph, x);
+    if (!x || diti_graph_failed(p->graph) || diti_group_count(in) == 1) return x;
+    info = *diti_tensor_get(p->graph, x);
     first = diti_group_column(in, in->index, info.columns);
     end = diti_group_column(in, in->index + 1, info.columns);
-    return diti_tensor_view(graph, x, 0, info.rows, first, end - first);
+    return diti_tensor_view(p->graph, x, 0, info.rows, first, end - first);
 }
 
 /* Rows of weight that make them. */
-static void diti_stripe_makes(const diti_denoise *denoise, const diti_weight *weight, diti_cut *cut) {
-    const diti_group *in = diti_tensor_inputs(denoise);
+static void diti_stripe_makes(const diti_pass *p, const diti_weight *weight, diti_cut *cut) {
+    const diti_group *in = diti_tensor_inputs(p);
     if (diti_group_count(in) == 1) return;
     cut->row = diti_group_column(in, in->index, weight->rows);
     cut->rows = diti_group_column(in, in->index + 1, weight->rows) - cut->row;
 }
 
-DIT_INTERNAL void diti_stripe_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor h,
-                                  const diti_layer *layer, const diti_stripe *stripes, uint32_t stripe_count,
-                                  diti_linear_desc *desc) {
-    const diti_group *group = diti_tensor_group(denoise);
+DIT_INTERNAL void diti_stripe_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                  const diti_sublayer *sublayer, diti_linear_desc *desc) {
+    const diti_group *group = diti_tensor_group(p);
     uint32_t i, column = 0;
     bool leads = diti_group_count(group) == 1 || group->index == 0;
     desc->bias = leads ? &layer->bias : NULL;
-    desc->out = diti_stripe_made(graph, denoise, desc->out);
-    desc->gate = diti_stripe_made(graph, denoise, desc->gate);
-    diti_stripe_makes(denoise, &layer->weight, &desc->cut);
+    desc->out = diti_stripe_made(p, desc->out);
+    desc->gate = diti_stripe_made(p, desc->gate);
+    diti_stripe_makes(p, &layer->weight, &desc->cut);
     desc->residual = leads ? desc->out : 0;
-    for (i = 0; i < stripe_count && diti_group_count(group) > 1; i++) {
-        desc->cut.columns[i].first = column + stripes[i].first;
-        desc->cut.columns[i].count = stripes[i].count;
-        column += stripes[i].all;
+    for (i = 0; sublayer && diti_group_count(group) > 1; sublayer = sublayer->beside, i++) {
+        diti_stripe stripe = diti_stripe_of(p, sublayer);
+        desc->cut.columns[i].first = column + stripe.first;
+        desc->cut.columns[i].count = stripe.count;
+        column += stripe.all;
     }
-    diti_linear(graph, diti_stripe_input(graph, denoise, h, &layer->weight), &layer->weight, desc);
+    diti_linear(p->graph, diti_stripe_input(p, h, &layer->weight), &layer->weight, desc);
 }
 
-DIT_INTERNAL void diti_stripe_sum(diti_graph *graph, const diti_denoise *denoise, diti_tensor x) {
-    diti_all_reduce(graph, diti_tensor_group(denoise), diti_stripe_made(graph, denoise, x), "sum over devices");
-    diti_gather_columns(graph, diti_tensor_inputs(denoise), x);
-}
-
-DIT_INTERNAL void diti_layer_add(diti_graph *graph, const diti_denoise *denoise, diti_tensor x, diti_tensor h,
-                                 const diti_layer *layer, const diti_stripe *stripe, diti_tensor gate,
-                                 uint32_t rows_per_gate, const char *name) {
-    diti_linear_desc desc = DITI_ZERO;
-    desc.gate = gate;
-    desc.rows_per_gate = rows_per_gate;
-    desc.out = x;
-    desc.name = name;
-    diti_stripe_add(graph, denoise, h, layer, stripe, 1, &desc);
-    diti_stripe_sum(graph, denoise, x);
+DIT_INTERNAL void diti_stripe_sum(const diti_pass *p, diti_tensor x) {
+    diti_all_reduce(p->graph, diti_tensor_group(p), diti_stripe_made(p, x), "sum over devices");
+    diti_gather_columns(p->graph, diti_tensor_inputs(p), x);
 }
 
 DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
@@ -218,7 +174,7 @@ DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *
     uint32_t columns = layer->weight.rows, first, end;
     diti_linear_desc desc = DITI_ZERO;
     if (diti_graph_failed(graph) || diti_group_count(group) == 1 || columns / 4 < group->count)
-        return diti_layer_run(graph, x, layer, DITI_ACTIVATION_NONE, out, true, name);
+        return diti_layer_f32(graph, x, layer, DITI_ACTIVATION_NONE, out, name);
     if (!out) out = diti_tensor_new(graph, DITI_F32, diti_tensor_get(graph, x)->rows, columns, name);
     first = diti_group_column(group, group->index, columns);
     end = diti_group_column(group, group->index + 1, columns);

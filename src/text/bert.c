@@ -14,11 +14,9 @@ typedef struct diti_bert_config {
 } diti_bert_config;
 
 struct diti_bert {
-    diti_device *device;
-    diti_env env;
+    diti_component base;
     diti_bert_config config;
     diti_encoder_traits traits;
-    diti_weights weights;
     diti_weight embedding;      /* [vocabulary, d] */
     diti_weight position, kind; /* [positions, d], [token types, d]: only type 0 is used */
     diti_layer norm;            /* [d] */
@@ -27,10 +25,12 @@ struct diti_bert {
 
 /* ---- configuration: sizes from shapes, the rest from config.json ---- */
 
-static const char *diti_bert_prefixed(void *user, const char *name, char *out, size_t size) {
-    (void)user;
-    return diti_format(out, size, "bert.%s", name) ? out : NULL;
-}
+/* Files of whole models have a prefix. */
+static const diti_key_table diti_bert_prefixed[DITI_KEY_TABLES] = {
+    {NULL, "bert.", NULL, 0},
+    {NULL, NULL, NULL, 0},
+    {NULL, NULL, NULL, 0},
+};
 
 static dit_result diti_bert_check_config(diti_settings *settings, dit_error *err) {
     const char *activation = diti_setting_text(settings, "hidden_act", "gelu");
@@ -48,12 +48,14 @@ static dit_result diti_bert_check_config(diti_settings *settings, dit_error *err
 
 static dit_result diti_bert_read_config(diti_loader *loader, const diti_json *json, diti_bert_config *config,
                                         dit_error *err) {
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_bert_config, vocabulary), "embeddings.word_embeddings.weight", 0},
+        {offsetof(diti_bert_config, columns), "embeddings.word_embeddings.weight", 1},
+        {offsetof(diti_bert_config, positions), "embeddings.position_embeddings.weight", 0},
+        {offsetof(diti_bert_config, kinds), "embeddings.token_type_embeddings.weight", 0},
+        {offsetof(diti_bert_config, hidden), "encoder.layer.0.intermediate.dense.weight", 0}};
     diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
-    config->vocabulary = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 0);
-    config->columns = diti_loader_dimension(loader, "embeddings.word_embeddings.weight", 1);
-    config->positions = diti_loader_dimension(loader, "embeddings.position_embeddings.weight", 0);
-    config->kinds = diti_loader_dimension(loader, "embeddings.token_type_embeddings.weight", 0);
-    config->hidden = diti_loader_dimension(loader, "encoder.layer.0.intermediate.dense.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     config->blocks =
         diti_loader_layers(loader, &settings, "num_hidden_layers", "encoder.layer.", ".intermediate.dense.weight");
     config->eps = (float)diti_setting_number(&settings, "layer_norm_eps", 1e-12, 1e-30, 1);
@@ -78,6 +80,13 @@ static dit_result diti_bert_check(const diti_loader *loader, const diti_bert_con
     return DIT_OK;
 }
 
+static dit_result diti_bert_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                 dit_error *err) {
+    diti_bert_config *config = &((diti_bert *)(void *)component)->config;
+    dit_result result = diti_bert_read_config(loader, json, config, err);
+    return result == DIT_OK ? diti_bert_check(loader, config, err) : result;
+}
+
 /* ---- loading ---- */
 
 static void diti_bert_load_block(diti_loader *loader, diti_bert *bert, uint32_t index) {
@@ -94,11 +103,12 @@ static void diti_bert_load_block(diti_loader *loader, diti_bert *bert, uint32_t 
     diti_loader_scope(loader, "%s", "");
 }
 
-static dit_result diti_bert_fill(diti_bert *bert, diti_loader *loader, dit_error *err) {
+static void diti_bert_load_all(diti_component *component, diti_loader *loader) {
+    diti_bert *bert = (diti_bert *)(void *)component;
     const diti_bert_config *config = &bert->config;
     uint32_t d = config->columns, i;
-    bert->blocks = (diti_bert_block *)diti_alloc_array(&bert->env, config->blocks, sizeof *bert->blocks);
-    if (!bert->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    bert->blocks = (diti_bert_block *)diti_component_array(component, loader, config->blocks, sizeof *bert->blocks);
+    if (!bert->blocks) return;
     bert->traits.columns = d;
     bert->traits.vocabulary = config->vocabulary;
     bert->traits.positions = config->positions;
@@ -108,43 +118,24 @@ static dit_result diti_bert_fill(diti_bert *bert, diti_loader *loader, dit_error
     diti_load_vector(loader, &bert->kind, config->kinds, d, "embeddings.token_type_embeddings.weight");
     diti_load_norm(loader, &bert->norm, d, "embeddings.LayerNorm");
     for (i = 0; i < config->blocks; i++) diti_bert_load_block(loader, bert, i);
-    return diti_loader_finish(loader, &bert->weights, err);
 }
 
 DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env, const diti_json *config,
                                        const diti_checkpoint *checkpoint, const char *prefix,
                                        const diti_load_options *options, diti_bert **out, dit_error *err) {
-    diti_bert_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_bert *bert;
+    static const diti_component_kind kind = {"text encoder", "text_encoder",     sizeof(diti_bert),
+                                             diti_bert_read, diti_bert_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component *component;
     dit_result result;
-    *out = NULL;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "text_encoder", options);
-    if (!diti_loader_find(&loader, "embeddings.LayerNorm.weight")) loader.rename = diti_bert_prefixed;
-    result = diti_bert_read_config(&loader, config, &read, err);
-    if (result == DIT_OK) result = diti_bert_check(&loader, &read, err);
-    if (result != DIT_OK) return result;
-    bert = (diti_bert *)diti_alloc_zero(env, sizeof *bert);
-    if (!bert) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
-    bert->device = device;
-    bert->env = *env;
-    bert->config = read;
-    result = diti_bert_fill(bert, &loader, err);
-    if (result != DIT_OK)
-        diti_bert_destroy(bert);
-    else
-        *out = bert;
+    if (!diti_component_has(&from, "embeddings.LayerNorm.weight")) from.keys = diti_bert_prefixed;
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_bert *)(void *)component;
     return result;
 }
 
 DIT_INTERNAL void diti_bert_destroy(diti_bert *bert) {
-    diti_env env;
-    if (!bert) return;
-    env = bert->env;
-    diti_weights_free(bert->device, &env, &bert->weights);
-    diti_free(&env, bert->blocks);
-    diti_free(&env, bert);
+    if (bert) diti_component_free(&bert->base);
 }
 
 /* ---- the graph: every norm's output is the next sum's input, and so F32 ---- */
@@ -248,7 +239,7 @@ static void diti_bert_type_destroy(void *self) { diti_bert_destroy((diti_bert *)
 
 static const diti_encoder_traits *diti_bert_type_traits(const void *self) { return &((const diti_bert *)self)->traits; }
 
-static const diti_weights *diti_bert_type_weights(const void *self) { return &((const diti_bert *)self)->weights; }
+static const diti_weights *diti_bert_type_weights(const void *self) { return &((const diti_bert *)self)->base.weights; }
 
 static diti_tensor diti_bert_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
     return diti_bert_encode((const diti_bert *)self, graph, use);

@@ -22,11 +22,9 @@ typedef struct diti_clip_config {
 } diti_clip_config;
 
 struct diti_clip {
-    diti_device *device;
-    diti_env env;
+    diti_component base;
     diti_clip_config config;
     diti_encoder_traits traits;
-    diti_weights weights;
     diti_weight embedding;  /* [vocabulary, d] */
     diti_weight position;   /* [positions, d] */
     diti_layer final_norm;  /* [d] */
@@ -52,22 +50,12 @@ static const char *const diti_clip_open_block_keys[][2] = {
     {"mlp.fc2", "mlp.c_proj"},
 };
 
-/* "text_model.encoder.layers.3.mlp.fc1.weight" -> "transformer.resblocks.3.mlp.c_fc.weight" */
-static const char *diti_clip_open_name(void *user, const char *name, char *out, size_t size) {
-    static const char block[] = "text_model.encoder.layers.";
-    const char *number = name + sizeof block - 1, *rest;
-    size_t used;
-    (void)user;
-    if (!diti_starts_with(name, block)) {
-        return diti_rename(diti_clip_open_keys, DITI_COUNT(diti_clip_open_keys), name, out, size);
-    }
-    rest = strchr(number, '.');
-    if (!rest || !diti_format(out, size, "transformer.resblocks.%.*s.", (int)(rest - number), number)) return NULL;
-    used = strlen(out);
-    rest = diti_rename(diti_clip_open_block_keys, DITI_COUNT(diti_clip_open_block_keys), rest + 1, out + used,
-                       size - used);
-    return rest ? out : NULL;
-}
+static const diti_key_table diti_clip_open_names[DITI_KEY_TABLES] = {
+    {"text_model.encoder.layers.", "transformer.resblocks.", diti_clip_open_block_keys,
+     DITI_COUNT(diti_clip_open_block_keys)},
+    {NULL, NULL, diti_clip_open_keys, DITI_COUNT(diti_clip_open_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- configuration: sizes from shapes, the rest from config.json or by size ---- */
 
@@ -85,13 +73,14 @@ static dit_result diti_clip_read_activation(diti_settings *settings, diti_clip_c
 }
 
 static void diti_clip_read_sizes(diti_loader *loader, diti_clip_config *config) {
-    static const char projection[] = "text_projection.weight";
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_clip_config, vocabulary), "text_model.embeddings.token_embedding.weight", 0},
+        {offsetof(diti_clip_config, columns), "text_model.embeddings.token_embedding.weight", 1},
+        {offsetof(diti_clip_config, positions), "text_model.embeddings.position_embedding.weight", 0},
+        {offsetof(diti_clip_config, hidden), "text_model.encoder.layers.0.mlp.fc1.weight", 0}};
     bool open = loader->rename != NULL;
-    config->vocabulary = diti_loader_dimension(loader, "text_model.embeddings.token_embedding.weight", 0);
-    config->columns = diti_loader_dimension(loader, "text_model.embeddings.token_embedding.weight", 1);
-    config->positions = diti_loader_dimension(loader, "text_model.embeddings.position_embedding.weight", 0);
-    config->hidden = diti_loader_dimension(loader, "text_model.encoder.layers.0.mlp.fc1.weight", 0);
-    config->projected = diti_loader_dimension(loader, projection, open ? 1 : 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
+    config->projected = diti_loader_dimension(loader, "text_projection.weight", open ? 1 : 0);
 }
 
 static dit_result diti_clip_read_config(diti_loader *loader, const diti_json *json, diti_clip_config *config,
@@ -124,6 +113,13 @@ static dit_result diti_clip_check(const diti_loader *loader, const diti_clip_con
                          (unsigned)config->columns, (unsigned)config->heads);
     }
     return DIT_OK;
+}
+
+static dit_result diti_clip_read(diti_component *component, diti_loader *loader, const diti_json *json,
+                                 dit_error *err) {
+    diti_clip_config *config = &((diti_clip *)(void *)component)->config;
+    dit_result result = diti_clip_read_config(loader, json, config, err);
+    return result == DIT_OK ? diti_clip_check(loader, config, err) : result;
 }
 
 /* ---- loading ---- */
@@ -162,53 +158,35 @@ static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
         diti_load_linear(loader, &clip->projection, config->projected, d, "text_projection.weight");
 }
 
-static dit_result diti_clip_fill(diti_clip *clip, diti_loader *loader, dit_error *err) {
+static void diti_clip_load_all(diti_component *component, diti_loader *loader) {
+    diti_clip *clip = (diti_clip *)(void *)component;
     const diti_clip_config *config = &clip->config;
-    clip->blocks = (diti_clip_block *)diti_alloc_array(&clip->env, config->blocks, sizeof *clip->blocks);
-    if (!clip->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    clip->blocks = (diti_clip_block *)diti_component_array(component, loader, config->blocks, sizeof *clip->blocks);
+    if (!clip->blocks) return;
     clip->traits.columns = config->columns;
     clip->traits.projected = config->projected;
     clip->traits.vocabulary = config->vocabulary;
     clip->traits.positions = config->positions;
     clip->traits.layers = config->blocks;
     diti_clip_load_weights(loader, clip);
-    return diti_loader_finish(loader, &clip->weights, err);
 }
 
 DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env, const diti_json *config,
                                        const diti_checkpoint *checkpoint, const char *prefix,
                                        const diti_load_options *options, diti_clip **out, dit_error *err) {
-    diti_clip_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_clip *clip;
+    static const diti_component_kind kind = {"text encoder", "text_encoder",     sizeof(diti_clip),
+                                             diti_clip_read, diti_clip_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component *component;
     dit_result result;
-    *out = NULL;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "text_encoder", options);
-    if (!diti_loader_find(&loader, "text_model.final_layer_norm.weight")) loader.rename = diti_clip_open_name;
-    result = diti_clip_read_config(&loader, config, &read, err);
-    if (result == DIT_OK) result = diti_clip_check(&loader, &read, err);
-    if (result != DIT_OK) return result;
-    clip = (diti_clip *)diti_alloc_zero(env, sizeof *clip);
-    if (!clip) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
-    clip->device = device;
-    clip->env = *env;
-    clip->config = read;
-    result = diti_clip_fill(clip, &loader, err);
-    if (result != DIT_OK)
-        diti_clip_destroy(clip);
-    else
-        *out = clip;
+    if (!diti_component_has(&from, "text_model.final_layer_norm.weight")) from.keys = diti_clip_open_names;
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_clip *)(void *)component;
     return result;
 }
 
 DIT_INTERNAL void diti_clip_destroy(diti_clip *clip) {
-    diti_env env;
-    if (!clip) return;
-    env = clip->env;
-    diti_weights_free(clip->device, &env, &clip->weights);
-    diti_free(&env, clip->blocks);
-    diti_free(&env, clip);
+    if (clip) diti_component_free(&clip->base);
 }
 
 /* ---- the graph ---- */
@@ -362,26 +340,26 @@ static uint32_t diti_clip_end(const diti_clip *clip, const int32_t *ids, uint32_
 static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                        dit_error *err) {
     uint32_t width = 2 * use->tokens - 1, count = clip->config.heads * width, i;
-    float *mask = (float *)diti_alloc_array(&clip->env, count, sizeof *mask);
+    float *mask = (float *)diti_alloc_array(&clip->base.env, count, sizeof *mask);
     dit_result result;
     if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the text encoder's mask");
     for (i = 0; i < count; i++)
         mask[i] = i % width < use->tokens ? 0.0f : DITI_CLIP_MASKED; /* key - query + tokens - 1 */
     result = diti_plan_write(plan, use->inputs[DITI_CLIP_CAUSAL], mask, count * sizeof *mask, err);
-    diti_free(&clip->env, mask);
+    diti_free(&clip->base.env, mask);
     return result;
 }
 
 DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan *plan, const diti_encoder_use *use,
                                                const int32_t *ids, dit_error *err) {
-    uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->env, use->batch, sizeof *rows);
+    uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->base.env, use->batch, sizeof *rows);
     dit_result result;
     uint32_t i;
     if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u prompts", use->batch);
     for (i = 0; i < use->batch; i++)
         rows[i] = i * use->tokens + diti_clip_end(clip, ids + (size_t)i * use->tokens, use->tokens);
     result = diti_plan_write(plan, use->inputs[DITI_CLIP_ENDS], rows, use->batch * sizeof *rows, err);
-    diti_free(&clip->env, rows);
+    diti_free(&clip->base.env, rows);
     return result == DIT_OK ? diti_clip_write_mask(clip, plan, use, err) : result;
 }
 
@@ -400,7 +378,7 @@ static void diti_clip_type_destroy(void *self) { diti_clip_destroy((diti_clip *)
 
 static const diti_encoder_traits *diti_clip_type_traits(const void *self) { return &((const diti_clip *)self)->traits; }
 
-static const diti_weights *diti_clip_type_weights(const void *self) { return &((const diti_clip *)self)->weights; }
+static const diti_weights *diti_clip_type_weights(const void *self) { return &((const diti_clip *)self)->base.weights; }
 
 static diti_tensor diti_clip_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
     return diti_clip_encode((const diti_clip *)self, graph, use);

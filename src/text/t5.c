@@ -20,11 +20,9 @@ typedef struct diti_t5_config {
 } diti_t5_config;
 
 struct diti_t5 {
-    diti_device *device;
-    diti_env env;
+    diti_component base;
     diti_t5_config config;
     diti_encoder_traits traits;
-    diti_weights weights;
     diti_weight embedding;  /* [vocabulary, d] */
     diti_weight final_norm; /* [d] */
     diti_t5_block *blocks;
@@ -44,22 +42,11 @@ static const char *const diti_t5_llama_block_keys[][2] = {
     {"layer.1.DenseReluDense.wi_1", "ffn_up"}, {"layer.1.DenseReluDense.wo", "ffn_down"},
 };
 
-/* "encoder.block.3.layer.0.SelfAttention.q.weight" -> "enc.blk.3.attn_q.weight" */
-static const char *diti_t5_llama_name(void *user, const char *name, char *out, size_t size) {
-    static const char block[] = "encoder.block.";
-    const char *number = name + sizeof block - 1, *rest;
-    size_t used;
-    (void)user;
-    if (!diti_starts_with(name, block)) {
-        return diti_rename(diti_t5_llama_keys, DITI_COUNT(diti_t5_llama_keys), name, out, size);
-    }
-    rest = strchr(number, '.');
-    if (!rest || !diti_format(out, size, "enc.blk.%.*s.", (int)(rest - number), number)) return NULL;
-    used = strlen(out);
-    rest =
-        diti_rename(diti_t5_llama_block_keys, DITI_COUNT(diti_t5_llama_block_keys), rest + 1, out + used, size - used);
-    return rest ? out : NULL;
-}
+static const diti_key_table diti_t5_llama_names[DITI_KEY_TABLES] = {
+    {"encoder.block.", "enc.blk.", diti_t5_llama_block_keys, DITI_COUNT(diti_t5_llama_block_keys)},
+    {NULL, NULL, diti_t5_llama_keys, DITI_COUNT(diti_t5_llama_keys)},
+    {NULL, NULL, NULL, 0},
+};
 
 /* ---- configuration: sizes from shapes, the rest from config.json or GGUF metadata ---- */
 
@@ -80,13 +67,15 @@ static dit_result diti_t5_read_config(diti_loader *loader, const diti_json *json
                                       dit_error *err) {
     static const char q[] = "encoder.block.0.layer.0.SelfAttention.q.weight";
     static const char bias[] = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+    static const diti_shape_key keys[] = {
+        {offsetof(diti_t5_config, columns), q, 1},
+        {offsetof(diti_t5_config, inner), q, 0},
+        {offsetof(diti_t5_config, buckets), bias, 0},
+        {offsetof(diti_t5_config, heads), bias, 1},
+        {offsetof(diti_t5_config, hidden), "encoder.block.0.layer.1.DenseReluDense.wi_0.weight", 0},
+        {offsetof(diti_t5_config, vocabulary), "shared.weight", 0}};
     diti_settings settings = diti_settings_of(json, "the text encoder's config.json", err);
-    config->columns = diti_loader_dimension(loader, q, 1);
-    config->inner = diti_loader_dimension(loader, q, 0);
-    config->buckets = diti_loader_dimension(loader, bias, 0);
-    config->heads = diti_loader_dimension(loader, bias, 1);
-    config->hidden = diti_loader_dimension(loader, "encoder.block.0.layer.1.DenseReluDense.wi_0.weight", 0);
-    config->vocabulary = diti_loader_dimension(loader, "shared.weight", 0);
+    diti_read_shapes(loader, config, keys, DITI_COUNT(keys));
     if (!config->vocabulary) config->vocabulary = diti_loader_dimension(loader, "encoder.embed_tokens.weight", 0);
     config->blocks =
         diti_loader_layers(loader, &settings, "num_layers", "encoder.block.", ".layer.0.SelfAttention.q.weight");
@@ -116,6 +105,12 @@ static dit_result diti_t5_check(const diti_loader *loader, diti_t5_config *confi
     return DIT_OK;
 }
 
+static dit_result diti_t5_read(diti_component *component, diti_loader *loader, const diti_json *json, dit_error *err) {
+    diti_t5_config *config = &((diti_t5 *)(void *)component)->config;
+    dit_result result = diti_t5_read_config(loader, json, config, err);
+    return result == DIT_OK ? diti_t5_check(loader, config, err) : result;
+}
+
 /* ---- loading ---- */
 
 static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *block) {
@@ -124,12 +119,8 @@ static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *
     uint64_t count = (uint64_t)t5->config.buckets * t5->config.heads;
     if (!tensor || loader->error.result) return;
     diti_loader_use(loader, tensor);
-    block->bias = (float *)diti_alloc_array(&t5->env, (size_t)count, sizeof(float));
-    if (!block->bias) {
-        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
-        return;
-    }
-    if (loader->env->headers_only) return;
+    block->bias = (float *)diti_component_array(&t5->base, loader, (size_t)count, sizeof(float));
+    if (!block->bias || loader->env->headers_only) return;
     diti_checkpoint_read_float(loader->checkpoint, tensor, block->bias, count, &loader->error);
 }
 
@@ -160,52 +151,32 @@ static void diti_t5_load_weights(diti_loader *loader, diti_t5 *t5) {
     diti_load_vector(loader, &t5->final_norm, 1, config->columns, "encoder.final_layer_norm.weight");
 }
 
-static dit_result diti_t5_fill(diti_t5 *t5, diti_loader *loader, dit_error *err) {
-    t5->blocks = (diti_t5_block *)diti_alloc_array(&t5->env, t5->config.blocks, sizeof *t5->blocks);
-    if (!t5->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+static void diti_t5_load_all(diti_component *component, diti_loader *loader) {
+    diti_t5 *t5 = (diti_t5 *)(void *)component;
+    t5->blocks = (diti_t5_block *)diti_component_array(component, loader, t5->config.blocks, sizeof *t5->blocks);
+    if (!t5->blocks) return;
     t5->traits.columns = t5->config.columns;
     t5->traits.vocabulary = t5->config.vocabulary;
     t5->traits.layers = t5->config.blocks;
     diti_t5_load_weights(loader, t5);
-    return diti_loader_finish(loader, &t5->weights, err);
 }
 
 DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, const diti_json *config,
                                      const diti_checkpoint *checkpoint, const char *prefix,
                                      const diti_load_options *options, diti_t5 **out, dit_error *err) {
-    diti_t5_config read = DITI_ZERO;
-    diti_loader loader;
-    diti_t5 *t5;
+    static const diti_component_kind kind = {"text encoder", "text_encoder",   sizeof(diti_t5),
+                                             diti_t5_read,   diti_t5_load_all, NULL};
+    diti_component_source from = {device, env, config, checkpoint, prefix, options, NULL};
+    diti_component *component;
     dit_result result;
-    *out = NULL;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "text encoder", options ? options->progress : NULL);
-    diti_loader_rules(&loader, "text_encoder", options);
-    if (!diti_loader_find(&loader, "encoder.final_layer_norm.weight")) loader.rename = diti_t5_llama_name;
-    result = diti_t5_read_config(&loader, config, &read, err);
-    if (result == DIT_OK) result = diti_t5_check(&loader, &read, err);
-    if (result != DIT_OK) return result;
-    t5 = (diti_t5 *)diti_alloc_zero(env, sizeof *t5);
-    if (!t5) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
-    t5->device = device;
-    t5->env = *env;
-    t5->config = read;
-    result = diti_t5_fill(t5, &loader, err);
-    if (result != DIT_OK)
-        diti_t5_destroy(t5);
-    else
-        *out = t5;
+    if (!diti_component_has(&from, "encoder.final_layer_norm.weight")) from.keys = diti_t5_llama_names;
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_t5 *)(void *)component;
     return result;
 }
 
 DIT_INTERNAL void diti_t5_destroy(diti_t5 *t5) {
-    diti_env env;
-    uint32_t i;
-    if (!t5) return;
-    env = t5->env;
-    diti_weights_free(t5->device, &env, &t5->weights);
-    for (i = 0; t5->blocks && i < t5->config.blocks; i++) diti_free(&env, t5->blocks[i].bias);
-    diti_free(&env, t5->blocks);
-    diti_free(&env, t5);
+    if (t5) diti_component_free(&t5->base);
 }
 
 /* ---- relative positions ---- */
@@ -234,7 +205,7 @@ static void diti_t5_fill_table(const diti_t5_config *config, const float *bias, 
 DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan, const diti_encoder_use *use,
                                              dit_error *err) {
     size_t count = (size_t)t5->config.heads * (2 * (size_t)use->tokens - 1);
-    float *table = (float *)diti_alloc_array(&t5->env, count, sizeof(float));
+    float *table = (float *)diti_alloc_array(&t5->base.env, count, sizeof(float));
     dit_result result = DIT_OK;
     uint32_t i;
     if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
@@ -243,7 +214,7 @@ DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan,
         diti_t5_fill_table(&t5->config, t5->blocks[i].bias, use->tokens, table);
         result = diti_plan_write(plan, use->inputs[i], table, count * sizeof(float), err);
     }
-    diti_free(&t5->env, table);
+    diti_free(&t5->base.env, table);
     return result;
 }
 
@@ -353,7 +324,7 @@ static void diti_t5_type_destroy(void *self) { diti_t5_destroy((diti_t5 *)self);
 
 static const diti_encoder_traits *diti_t5_type_traits(const void *self) { return &((const diti_t5 *)self)->traits; }
 
-static const diti_weights *diti_t5_type_weights(const void *self) { return &((const diti_t5 *)self)->weights; }
+static const diti_weights *diti_t5_type_weights(const void *self) { return &((const diti_t5 *)self)->base.weights; }
 
 static diti_tensor diti_t5_type_encode(const void *self, diti_graph *graph, diti_encoder_use *use) {
     return diti_t5_encode((const diti_t5 *)self, graph, use);

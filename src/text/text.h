@@ -5,6 +5,7 @@
 #include "graph/plan.h"
 #include "io/io.h"
 #include "text/tokenizer.h"
+#include "weights/component.h"
 
 /* --- a text encoder, whatever its kind --- */
 typedef struct diti_encoder_traits {

@@ -65,12 +65,12 @@ static const char *diti_kl_ldm_name(void *user, const char *name, char *out, siz
     return diti_kl_replace_all(pairs, DITI_COUNT(pairs), name, out, size);
 }
 
-static void diti_kl_choose_names(diti_loader *loader, uint32_t *levels) {
-    *levels = diti_loader_count(loader, "decoder.up.", ".block.0.conv1.weight");
+static void diti_kl_choose_names(diti_vae *vae, diti_loader *loader) {
+    vae->ldm_levels = diti_loader_count(loader, "decoder.up.", ".block.0.conv1.weight");
     if (diti_loader_find(loader, "decoder.mid.block_1.conv1.weight") ||
         diti_loader_find(loader, "encoder.mid.block_1.conv1.weight")) {
         loader->rename = diti_kl_ldm_name;
-        loader->user = levels;
+        loader->user = &vae->ldm_levels;
     } else if (diti_loader_find(loader, "decoder.mid_block.attentions.0.query.weight") ||
                diti_loader_find(loader, "encoder.mid_block.attentions.0.query.weight")) {
         loader->rename = diti_kl_old_name;
@@ -126,7 +126,7 @@ static uint32_t diti_kl_load_level(diti_loader *loader, diti_kl_level *level, ui
     return channels;
 }
 
-static uint32_t diti_kl_load_levels(diti_loader *loader, const diti_env *env, diti_kl_half *half, uint32_t channels,
+static uint32_t diti_kl_load_levels(diti_loader *loader, diti_vae *vae, diti_kl_half *half, uint32_t channels,
                                     const char *blocks, const char *sampler) {
     uint32_t i, count = diti_loader_count(loader, blocks, ".resnets.0.conv1.weight");
     if (!count || count > DITI_KL_MAX_LEVELS) {
@@ -134,11 +134,8 @@ static uint32_t diti_kl_load_levels(diti_loader *loader, const diti_env *env, di
                   diti_checkpoint_name(loader->checkpoint), (unsigned)count, DITI_KL_MAX_LEVELS);
         return channels;
     }
-    half->levels = (diti_kl_level *)diti_alloc_array(env, count, sizeof *half->levels);
-    if (!half->levels) {
-        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
-        return channels;
-    }
+    half->levels = (diti_kl_level *)diti_component_array(&vae->base, loader, count, sizeof *half->levels);
+    if (!half->levels) return channels;
     half->level_count = count;
     for (i = 0; i < count && !loader->error.result; i++) {
         diti_loader_scope(loader, "%s%u.", blocks, (unsigned)i);
@@ -158,7 +155,7 @@ static void diti_kl_load_decoder(diti_loader *loader, diti_vae *vae) {
     }
     diti_load_layer(loader, &half->conv_in, channels, 9 * latent, 3, "decoder.conv_in");
     diti_kl_load_mid(loader, half, channels, "decoder");
-    channels = diti_kl_load_levels(loader, &vae->env, half, channels, "decoder.up_blocks.", "upsamplers.0.conv");
+    channels = diti_kl_load_levels(loader, vae, half, channels, "decoder.up_blocks.", "upsamplers.0.conv");
     diti_load_norm(loader, &half->norm_out, channels, "decoder.conv_norm_out");
     diti_load_layer(loader, &half->conv_out, 3, 9 * channels, 3, "decoder.conv_out");
 }
@@ -169,7 +166,7 @@ static void diti_kl_load_encoder(diti_loader *loader, diti_vae *vae) {
     uint32_t channels = diti_loader_dimension(loader, "encoder.conv_in.weight", 0);
     half->present = true;
     diti_load_layer(loader, &half->conv_in, channels, 27, 3, "encoder.conv_in");
-    channels = diti_kl_load_levels(loader, &vae->env, half, channels, "encoder.down_blocks.", "downsamplers.0.conv");
+    channels = diti_kl_load_levels(loader, vae, half, channels, "encoder.down_blocks.", "downsamplers.0.conv");
     diti_kl_load_mid(loader, half, channels, "encoder");
     diti_load_norm(loader, &half->norm_out, channels, "encoder.conv_norm_out");
     diti_load_layer(loader, &half->conv_out, moments, 9 * channels, 3, "encoder.conv_out");
@@ -193,10 +190,12 @@ static uint32_t diti_kl_groups(diti_loader *loader, uint32_t latent) {
     return groups;
 }
 
-static dit_result diti_kl_read_config(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
+DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderKL");
-    uint32_t latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
+    uint32_t latent;
+    diti_kl_choose_names(vae, loader);
+    latent = diti_loader_dimension(loader, "decoder.conv_in.weight", 1);
     if (!latent) latent = diti_loader_dimension(loader, "encoder.conv_out.weight", 0) / 2;
     if (settings.result != DIT_OK) return settings.result;
     if (!diti_equal(name, "AutoencoderKL") || !latent) {
@@ -257,27 +256,19 @@ static uint32_t diti_kl_factor(const diti_kl_half *half) {
     return factor;
 }
 
-static dit_result diti_kl_fill(diti_vae *vae, diti_loader *loader, const diti_json *json, dit_error *err) {
-    dit_result result;
+DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader) {
     if (diti_loader_find(loader, "decoder.conv_in.weight")) diti_kl_load_decoder(loader, vae);
     if (diti_loader_find(loader, "encoder.conv_in.weight")) diti_kl_load_encoder(loader, vae);
     vae->traits.has_decoder = vae->decoder.present;
     vae->traits.has_encoder = vae->encoder.present;
-    result = diti_loader_finish(loader, &vae->weights, err);
-    if (result == DIT_OK) result = diti_kl_check_levels(vae, json, err);
-    if (result != DIT_OK) return result; /* the halves may be incomplete */
-    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
-    result = diti_kl_check_groups(vae, &vae->decoder, err);
-    if (result == DIT_OK) result = diti_kl_check_groups(vae, &vae->encoder, err);
-    return result;
 }
 
-DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
-    uint32_t ldm_levels;
-    dit_result result;
-    diti_kl_choose_names(loader, &ldm_levels);
-    result = diti_kl_read_config(vae, loader, config, err);
-    return result == DIT_OK ? diti_kl_fill(vae, loader, config, err) : result;
+DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err) {
+    dit_result result = diti_kl_check_levels(vae, config, err);
+    if (result != DIT_OK) return result;
+    vae->traits.factor = diti_kl_factor(vae->decoder.present ? &vae->decoder : &vae->encoder);
+    result = diti_kl_check_groups(vae, &vae->decoder, err);
+    return result == DIT_OK ? diti_kl_check_groups(vae, &vae->encoder, err) : result;
 }
 
 /* ---- computing ---- */

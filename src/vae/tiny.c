@@ -70,11 +70,9 @@ static uint32_t diti_tiny_load_half(diti_vae *vae, diti_loader *loader, diti_tin
     const char *scope = diti_tiny_scope(loader, decoder, &first);
     char name[64];
     if (!scope) return 0;
-    half->layers = (diti_tiny_layer *)diti_alloc_array(&vae->env, DITI_TINY_MAX_LAYERS, sizeof *half->layers);
-    if (!half->layers) {
-        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
-        return 0;
-    }
+    half->layers =
+        (diti_tiny_layer *)diti_component_array(&vae->base, loader, DITI_TINY_MAX_LAYERS, sizeof *half->layers);
+    if (!half->layers) return 0;
     diti_loader_scope(loader, "%s", scope);
     for (number = first; number < DITI_TINY_MAX_LAYERS && !loader->error.result; number++) {
         diti_tiny_layer *layer = &half->layers[half->count];
@@ -110,27 +108,28 @@ static uint32_t diti_tiny_latent(const diti_tiny_half *half, uint32_t given) {
     return half->count ? half->layers[0].convs[0].weight.columns / 9 : given;
 }
 
-DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err) {
-    uint32_t first, latent = 0, pixels = 3, moments;
+DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader) {
+    uint32_t first, latent = 0;
     const char *scope = diti_tiny_scope(loader, true, &first);
     char name[64];
-    dit_result result;
     diti_format(name, sizeof name, "%s%u.weight", scope ? scope : "", (unsigned)first);
+    vae->tiny_pixels = 3;
+    vae->tiny_file = diti_checkpoint_name(loader->checkpoint);
     if (scope) latent = diti_loader_dimension(loader, name, 1);
-    if (scope) pixels = diti_tiny_load_half(vae, loader, &vae->tiny_decoder, true, latent);
-    moments = diti_tiny_load_half(vae, loader, &vae->tiny_encoder, false, 3);
-    result = diti_loader_finish(loader, &vae->weights, err);
-    if (result != DIT_OK) return result;
+    if (scope) vae->tiny_pixels = diti_tiny_load_half(vae, loader, &vae->tiny_decoder, true, latent);
+    vae->tiny_moments = diti_tiny_load_half(vae, loader, &vae->tiny_encoder, false, 3);
+}
+
+DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err) {
+    uint32_t pixels = vae->tiny_pixels, moments = vae->tiny_moments;
     vae->traits.latent_channels = diti_tiny_latent(&vae->tiny_decoder, moments);
     vae->traits.has_decoder = vae->tiny_decoder.count != 0;
     vae->traits.has_encoder = vae->tiny_encoder.count != 0;
-    vae->traits.factor = diti_tiny_factor(scope ? &vae->tiny_decoder : &vae->tiny_encoder);
-    vae->traits.tiny = true;
+    vae->traits.factor = diti_tiny_factor(vae->traits.has_decoder ? &vae->tiny_decoder : &vae->tiny_encoder);
     if (pixels == 3 && (!moments || moments == vae->traits.latent_channels)) return DIT_OK;
     return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                      "%s: a tiny autoencoder between %u channels of pixels, not 3, and %u or %u of latents",
-                     diti_checkpoint_name(loader->checkpoint), (unsigned)pixels, (unsigned)vae->traits.latent_channels,
-                     (unsigned)moments);
+                     vae->tiny_file, (unsigned)pixels, (unsigned)vae->traits.latent_channels, (unsigned)moments);
 }
 
 /* x with room that is filled. roomy: so has the result. */

@@ -18,94 +18,74 @@ static void diti_vae_choose_prefix(diti_loader *loader) {
     loader->prefix = given;
 }
 
-typedef struct diti_vae_scale {
-    const char *family, *variant; /* variant NULL: all */
-    uint32_t channels;
-    float scale, shift;
-} diti_vae_scale;
-
-DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant) {
-    static const diti_vae_scale scales[] = {{"pixart", "sigma", 4, 0.13025f, 0},
-                                            {"hunyuan", NULL, 4, 0.13025f, 0},
-                                            {"sd3", NULL, 16, 1.5305f, 0.0609f},
-                                            {"", NULL, 16, 0.3611f, 0.1159f},
-                                            {"", NULL, 0, 0.18215f, 0}};
-    size_t i;
-    if (!vae->traits.assumed) return;
-    for (i = 0; i < DITI_COUNT(scales); i++) {
-        const diti_vae_scale *row = &scales[i];
-        if (!diti_starts_with(family, row->family) || (row->variant && !diti_equal(variant, row->variant))) continue;
-        if (row->channels && row->channels != vae->traits.latent_channels) continue;
-        vae->traits.scale = row->scale;
-        vae->traits.shift = row->shift;
-        return;
-    }
+DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift) {
+    if (!vae->traits.assumed || channels != vae->traits.latent_channels) return;
+    vae->traits.scale = scale;
+    vae->traits.shift = shift;
 }
 
-/* Where no config.json says them, by what else the file holds; a transformer may still say better. */
-static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, const diti_checkpoint *checkpoint,
-                                      dit_error *err) {
+/* Where no config.json says them, those that most autoencoders of as many channels have; a transformer may still say
+   better. */
+static dit_result diti_vae_read_scale(diti_vae *vae, const diti_json *json, dit_error *err) {
     diti_settings settings = diti_settings_of(json, "the autoencoder's config.json", err);
-    bool sd3 = diti_checkpoint_find(checkpoint, "model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight") != NULL;
     double scale = diti_setting_number(&settings, "scaling_factor", vae->traits.tiny ? 1.0 : 0.0, 0, 1e6);
     vae->traits.assumed = scale == 0.0;
     vae->traits.scale = (float)scale;
     vae->traits.shift = (float)diti_setting_number(&settings, "shift_factor", 0.0, -1e6, 1e6);
-    diti_vae_belongs_to(vae, sd3 ? "sd3" : "", "");
+    diti_vae_belongs_to(vae, vae->traits.latent_channels, 0.18215f, 0);
+    diti_vae_belongs_to(vae, 16, 0.3611f, 0.1159f);
     return settings.result;
 }
 
-static dit_result diti_vae_fill(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err) {
+static dit_result diti_vae_read(diti_component *component, diti_loader *loader, const diti_json *config,
+                                dit_error *err) {
+    diti_vae *vae = (diti_vae *)(void *)component;
     diti_settings settings = diti_settings_of(config, "the autoencoder's config.json", err);
     const char *name = diti_setting_text(&settings, "_class_name", "AutoencoderTiny");
-    bool tiny;
-    dit_result result;
     if (settings.result != DIT_OK) return settings.result;
     diti_vae_choose_prefix(loader);
-    tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
-    result = tiny ? diti_tiny_load(vae, loader, err) : diti_kl_load(vae, loader, config, err);
-    return result == DIT_OK ? diti_vae_read_scale(vae, config, loader->checkpoint, err) : result;
+    vae->traits.tiny = diti_tiny_is(loader) && diti_equal(name, "AutoencoderTiny");
+    return vae->traits.tiny ? DIT_OK : diti_kl_read(vae, loader, config, err);
+}
+
+static void diti_vae_load_weights(diti_component *component, diti_loader *loader) {
+    diti_vae *vae = (diti_vae *)(void *)component;
+    if (vae->traits.tiny)
+        diti_tiny_load(vae, loader);
+    else
+        diti_kl_load(vae, loader);
+}
+
+static dit_result diti_vae_check(diti_component *component, const diti_json *config, dit_error *err) {
+    diti_vae *vae = (diti_vae *)(void *)component;
+    dit_result result = vae->traits.tiny ? diti_tiny_check(vae, err) : diti_kl_check(vae, config, err);
+    return result == DIT_OK ? diti_vae_read_scale(vae, config, err) : result;
 }
 
 DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, const diti_json *config,
                                       const diti_checkpoint *checkpoint, const char *prefix,
                                       const diti_load_options *options, diti_vae **out, dit_error *err) {
+    static const diti_component_kind kind = {"autoencoder",         "vae",         sizeof(diti_vae), diti_vae_read,
+                                             diti_vae_load_weights, diti_vae_check};
     diti_load_options plain = DITI_ZERO; /* rules about types are for transformers and text encoders */
-    diti_loader loader;
+    diti_component_source from = {device, env, config, checkpoint, prefix, &plain, NULL};
+    diti_component *component;
     dit_result result;
-    diti_vae *vae = (diti_vae *)diti_alloc_zero(env, sizeof *vae);
-    *out = NULL;
-    if (!vae) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the autoencoder");
-    vae->device = device;
-    vae->env = *env;
-    diti_loader_begin(&loader, device, env, checkpoint, prefix, "autoencoder", options ? options->progress : NULL);
     if (options) plain = *options;
     plain.types = NULL;
     plain.type_count = 0;
-    diti_loader_rules(&loader, "vae", &plain);
-    result = diti_vae_fill(vae, &loader, config, err);
-    if (result != DIT_OK)
-        diti_vae_destroy(vae);
-    else
-        *out = vae;
+    result = diti_component_load(&kind, &from, &component, err);
+    *out = (diti_vae *)(void *)component;
     return result;
 }
 
 DIT_INTERNAL void diti_vae_destroy(diti_vae *vae) {
-    diti_env env;
-    if (!vae) return;
-    env = vae->env;
-    diti_weights_free(vae->device, &env, &vae->weights);
-    diti_free(&env, vae->decoder.levels);
-    diti_free(&env, vae->encoder.levels);
-    diti_free(&env, vae->tiny_decoder.layers);
-    diti_free(&env, vae->tiny_encoder.layers);
-    diti_free(&env, vae);
+    if (vae) diti_component_free(&vae->base);
 }
 
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae) { return &vae->traits; }
 
-DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->weights; }
+DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae) { return &vae->base.weights; }
 
 /* ---- tiles ---- */
 

@@ -3,6 +3,7 @@
 #define DITI_VAE_H
 #include "graph/ops.h"
 #include "io/io.h"
+#include "weights/component.h"
 
 typedef struct diti_vae diti_vae;
 typedef struct diti_vae_traits {
@@ -20,8 +21,8 @@ DIT_INTERNAL dit_result diti_vae_load(diti_device *device, const diti_env *env, 
 DIT_INTERNAL void diti_vae_destroy(diti_vae *vae);
 DIT_INTERNAL const diti_vae_traits *diti_vae_get_traits(const diti_vae *vae);
 DIT_INTERNAL const diti_weights *diti_vae_weights(const diti_vae *vae);
-/* A scale that was only assumed becomes that of the transformer's family. */
-DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, const char *family, const char *variant);
+/* A scale and a shift that were only assumed become these, where the latents have so many channels. */
+DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float scale, float shift);
 /* latent planar F32 [C, h * w] as the sampler leaves it -> rows [factor^2 * h * w, 3] F32 in about -1..1. tile: longest
    side, in latent elements, of what is decoded at a time (at least DITI_VAE_LEAST_TILE); 0: all at once. Tiles overlap
    by a quarter and fade into each other; AutoencoderKL normalises each on its own, so results differ a little.
@@ -86,15 +87,16 @@ typedef struct diti_tiny_half {
 } diti_tiny_half;
 
 struct diti_vae {
-    diti_device *device;
-    diti_env env;
+    diti_component base;
     diti_vae_traits traits;
-    diti_weights weights;
     uint32_t groups;
     bool wide; /* residuals in F32 whatever the activation format */
     diti_kl_half decoder, encoder;
     diti_layer post_quant, quant; /* 1x1; no parts where the model has none */
+    uint32_t ldm_levels;          /* of the decoder, where LDM's names count them from the other end */
     diti_tiny_half tiny_decoder, tiny_encoder;
+    uint32_t tiny_pixels, tiny_moments; /* channels that the decoder and the encoder give; 0: it has none */
+    const char *tiny_file;              /* for messages while it is loaded */
 };
 
 /* ---- strips (strip.c): a picture, or the lines of it that one of several devices has. Tensors that a 3x3 convolution
@@ -118,12 +120,16 @@ DIT_INTERNAL void diti_strip_end(diti_graph *graph, size_t begun);
 DIT_INTERNAL diti_tensor diti_strip_conv(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x,
                                          const diti_layer *layer, diti_conv_desc *desc, bool roomy);
 
-/* Both finish the loader. Rows [pixels, C] in, to be decoded with room; F32 rows out. */
-DIT_INTERNAL dit_result diti_kl_load(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+/* The parts of loading (diti_component_kind) of either autoencoder. */
+DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
+DIT_INTERNAL void diti_kl_load(diti_vae *vae, diti_loader *loader);
+DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, dit_error *err);
+DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
+DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader);
+DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err);
+/* Rows [pixels, C] in, to be decoded with room; F32 rows out. */
 DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
 DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
-DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
-DIT_INTERNAL dit_result diti_tiny_load(diti_vae *vae, diti_loader *loader, dit_error *err);
 DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
 DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
 #endif

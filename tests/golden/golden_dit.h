@@ -55,7 +55,7 @@ static inline void golden_dit_parts(golden_dit_case *c) {
     const diti_dit_config *config = &c->model->config;
     diti_denoise *d = &c->base.denoise;
     const diti_transformer *model = &c->model->base;
-    diti_tensor x = diti_dit_embed(model, graph, d);
+    diti_tensor x = diti_transformer_embed(model, graph, d);
     char rest[64];
     uint32_t i;
     if (!c->original) golden_case_expect(&c->base, "mid.pos_embed", x, GOLDEN_BLOCK);
@@ -64,14 +64,14 @@ static inline void golden_dit_parts(golden_dit_case *c) {
                            GOLDEN_BLOCK);
     for (i = 0; i < config->blocks; i++) {
         if (!golden_dit_recorded(c, i, &x)) continue;
-        diti_dit_run_block(model, graph, d, i, x);
+        diti_transformer_block(model, graph, d, i, x);
         diti_format(rest, sizeof rest, golden_dit_name(c, "mid.transformer_blocks.%u", "mid.blocks.%u"), i);
         golden_case_expect(&c->base, rest, x, GOLDEN_BLOCK);
     }
     if (golden_dit_recorded(c, i, &x) &&
         golden_case_has(&c->base, golden_dit_name(c, "mid.proj_out_2", "mid.final_layer"))) {
         golden_case_expect(&c->base, golden_dit_name(c, "mid.proj_out_2", "mid.final_layer"),
-                           diti_dit_final(model, graph, d, x), GOLDEN_BLOCK);
+                           diti_transformer_final(model, graph, d, x), GOLDEN_BLOCK);
     }
 }
 
@@ -109,11 +109,10 @@ static inline void golden_dit_guided(golden_dit_case *c, diti_tensor out) {
 }
 
 static inline void golden_run_dit_item(golden *g, const golden_folder *folder, golden_dit_case *c, bool guided) {
-    const diti_family *family = c->model->base.family;
     golden_graph_begin(&c->base.m, g, folder);
     c->base.denoise.variance = true;
     golden_dit_inputs(c);
-    family->prepare(&c->model->base, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_prepare(&c->model->base, &c->base.m.graph, &c->base.denoise);
     diti_graph_segment(&c->base.m.graph, "step", true);
     diti_transformer_begin(&c->model->base, &c->base.m.graph, &c->base.denoise);
     if (guided) {

@@ -22,14 +22,14 @@ static inline void golden_flux_doubles(golden_joint_case *c, const diti_transfor
     const diti_flux_config *config = &diti_flux_of(model)->config;
     char before[2][64], after[2][64];
     uint32_t i, j;
-    diti_tensor x = diti_flux_embed(model, graph, &c->base.denoise);
+    diti_tensor x = diti_transformer_embed(model, graph, &c->base.denoise);
     golden_joint_expect(c, "mid.context_embedder", x, DITI_JOINT_TEXT);
     golden_joint_expect(c, "mid.x_embedder", x, DITI_JOINT_IMAGE);
     diti_format(before[0], sizeof before[0], "mid.context_embedder");
     diti_format(before[1], sizeof before[1], "mid.x_embedder");
     for (i = 0; i < config->doubles; i++) {
         if (golden_case_has(&c->base, before[0])) x = golden_joint_recorded(c, before[0], before[1]);
-        diti_flux_run_block(model, graph, &c->base.denoise, i, x);
+        diti_transformer_block(model, graph, &c->base.denoise, i, x);
         for (j = 0; j < DITI_JOINT_STREAMS; j++) {
             golden_flux_name(original, i, j, after[j], sizeof after[j]);
             golden_joint_expect(c, after[j], x, j);
@@ -49,12 +49,12 @@ static inline void golden_flux_singles(golden_joint_case *c, const diti_transfor
     golden_flux_name(original, config->doubles - 1, DITI_JOINT_IMAGE, image, sizeof image);
     x = golden_joint_recorded(c, text, image);
     for (i = 0; i < config->singles; i++) {
-        diti_flux_run_block(model, graph, &c->base.denoise, config->doubles + i, x);
+        diti_transformer_block(model, graph, &c->base.denoise, config->doubles + i, x);
         diti_format(name, sizeof name, format, i);
         golden_case_expect(&c->base, name, x, c->tolerance);
         x = golden_case_recorded(&c->base, name, rows, c->joint.width);
     }
-    golden_case_expect(&c->base, "out", diti_flux_final(model, graph, &c->base.denoise, x), c->tolerance);
+    golden_case_expect(&c->base, "out", diti_transformer_final(model, graph, &c->base.denoise, x), c->tolerance);
 }
 
 /* Recorded are patches, columns (c, dy, dx); wanted are planes. */
@@ -73,21 +73,20 @@ static inline void golden_flux_whole(golden_joint_case *c, const diti_transforme
 
 static inline void golden_run_flux_item(golden *g, const golden_folder *folder, golden_joint_case *c,
                                         const diti_transformer *model) {
-    const diti_family *family = model->family;
     bool original = diti_checkpoint_find(folder->golden, "case0.mid.double_blocks.0.0") != NULL;
     diti_flux_state *state, kept;
     float timesteps[16];
     golden_graph_begin(&c->base.m, g, folder);
     golden_joint_inputs(c, &model->traits, "in.latents", timesteps, 1000);
-    family->prepare(model, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_prepare(model, &c->base.m.graph, &c->base.denoise);
     diti_graph_segment(&c->base.m.graph, "step", true);
     if (c->mode == GOLDEN_ALONE && !diti_graph_failed(&c->base.m.graph)) {
         diti_transformer_begin(model, &c->base.m.graph, &c->base.denoise);
         state = diti_flux_at(&c->base.denoise);
         kept = *state;
-        c->joint = state->step.joint;
-        state->step.active = golden_joint_active(c);
-        state->kept = !state->step.active;
+        c->joint = diti_pass_at(model, &c->base.m.graph, &c->base.denoise);
+        state->modulation.step_active = golden_joint_active(c);
+        state->modulation.kept = !state->modulation.step_active;
         golden_flux_doubles(c, model, original);
         golden_flux_singles(c, model, original);
         *state = kept;

@@ -14,6 +14,7 @@ typedef struct golden_hunyuandit_case {
     golden_case base;
     const diti_hunyuandit *model;
     uint32_t lengths[2];
+    float micro[6];
 } golden_hunyuandit_case;
 
 static inline diti_tensor golden_hunyuandit_text(golden_hunyuandit_case *c, const char *text, const char *mask,
@@ -42,7 +43,8 @@ static inline void golden_hunyuandit_inputs(golden_hunyuandit_case *c) {
     d->step = golden_give_u32(&c->base.m, 0);
     if (config->sized) {
         float *sizes = golden_case_rows(&c->base, "in.image_meta_size", 1, 6);
-        memcpy(d->sizes, sizes, sizeof d->sizes);
+        memcpy(c->micro, sizes, sizeof c->micro);
+        d->micro = c->micro;
         free(sizes);
     }
 }
@@ -97,14 +99,14 @@ static inline void golden_hunyuandit_parts(golden_hunyuandit_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_hunyuandit_config *config = &c->model->config;
     diti_denoise *d = &c->base.denoise;
-    diti_tensor x = diti_hunyuandit_embed(&c->model->base, graph, d);
+    diti_tensor x = diti_transformer_embed(&c->model->base, graph, d);
     char rest[64];
     uint32_t i;
     golden_case_expect(&c->base, "mid.pos_embed", x, GOLDEN_BLOCK);
     for (i = 0; i < config->blocks; i++) {
         if (diti_hunyuandit_takes_skip(config, i))
             d->arrivals[0].skips[config->blocks - 1 - i] = golden_hunyuandit_recorded(c, config->blocks - i);
-        x = diti_hunyuandit_run_block(&c->model->base, graph, d, i, golden_hunyuandit_recorded(c, i));
+        x = diti_transformer_block(&c->model->base, graph, d, i, golden_hunyuandit_recorded(c, i));
         diti_format(rest, sizeof rest, "mid.blocks.%u", i);
         golden_case_expect(&c->base, rest, x, GOLDEN_BLOCK);
     }
@@ -113,12 +115,11 @@ static inline void golden_hunyuandit_parts(golden_hunyuandit_case *c) {
 /* compared: the recorded output; with the older convention of positions parts are not recorded. */
 static inline void golden_run_hunyuandit_item(golden *g, const golden_folder *folder, golden_hunyuandit_case *c,
                                               const char *compared) {
-    const diti_family *family = c->model->base.family;
     bool parts = diti_equal(compared, "out");
     golden_graph_begin(&c->base.m, g, folder);
     c->base.denoise.variance = true;
     golden_hunyuandit_inputs(c);
-    family->prepare(&c->model->base, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_prepare(&c->model->base, &c->base.m.graph, &c->base.denoise);
     if (parts) golden_hunyuandit_conditions(c);
     diti_graph_segment(&c->base.m.graph, "step", true);
     diti_transformer_begin(&c->model->base, &c->base.m.graph, &c->base.denoise);

@@ -17,7 +17,7 @@ enum {
 typedef struct golden_joint_case {
     golden_case base;
     uint32_t items, mode;
-    diti_joint joint;
+    diti_pass joint;
     double tolerance; /* of parts: those of conditioning that is not recorded take over its error */
 } golden_joint_case;
 
@@ -62,12 +62,12 @@ static inline void golden_joint_inputs(golden_joint_case *c, const diti_model_tr
 
 /* A recorded residual stream: text, then image; text NULL: it is not recorded, as behind SD3's last block. */
 static inline diti_tensor golden_joint_recorded(golden_joint_case *c, const char *text, const char *image) {
-    const diti_joint *joint = &c->joint;
+    const diti_pass *joint = &c->joint;
     diti_graph *graph = &c->base.m.graph;
     diti_tensor x = diti_tensor_new(graph, DITI_F32, joint->text + joint->image, joint->width, "recorded");
     uint32_t i;
     for (i = 0; i < DITI_JOINT_STREAMS; i++) {
-        diti_rows rows = diti_joint_rows(joint, i);
+        diti_rows rows = diti_pass_rows(joint, i);
         const char *name = i == DITI_JOINT_TEXT ? text : image;
         diti_tensor part = diti_tensor_view(graph, x, rows.first, rows.count, 0, joint->width);
         if (name) diti_add_rows(graph, golden_case_recorded(&c->base, name, rows.count, joint->width), 0, part, "give");
@@ -87,7 +87,7 @@ static inline diti_tensor golden_joint_active(golden_joint_case *c) {
 
 /* One of a stream's rows against a recorded tensor, which may be missing. */
 static inline void golden_joint_expect(golden_joint_case *c, const char *rest, diti_tensor x, uint32_t stream) {
-    diti_rows rows = diti_joint_rows(&c->joint, stream);
+    diti_rows rows = diti_pass_rows(&c->joint, stream);
     diti_tensor view = diti_tensor_view(&c->base.m.graph, x, rows.first, rows.count, 0, c->joint.width);
     if (golden_case_has(&c->base, rest)) golden_case_expect(&c->base, rest, view, c->tolerance);
 }

@@ -270,7 +270,7 @@ static inline void golden_case_run(golden_case *c, const diti_transformer *model
     if (golden_require(c->m.g, result == DIT_OK, "case%u [%u] is planned %s", c->index, c->item, err.message))
         golden_graph_run(&c->m);
     golden_graph_end(&c->m);
-    diti_free(&model->env, c->denoise.family);
+    diti_free(&model->component.env, c->denoise.family);
 }
 
 /* Loads the folder's transformer and runs its cases, as long as `run` finds one. instead: a configuration for folders

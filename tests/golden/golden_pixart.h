@@ -14,6 +14,7 @@ static inline bool golden_is_pixart(const golden_folder *folder) {
 typedef struct golden_pixart_case {
     golden_case base;
     const diti_pixart *model;
+    float micro[3];
 } golden_pixart_case;
 
 /* Text, its length, the timestep and the latent of the item. */
@@ -36,9 +37,9 @@ static inline void golden_pixart_inputs(golden_pixart_case *c) {
     if (config->sized) {
         float *size = golden_case_rows(&c->base, "in.resolution", 1, 2),
               *aspect = golden_case_rows(&c->base, "in.aspect_ratio", 1, 1);
-        d->resolution[0] = size[0];
-        d->resolution[1] = size[1];
-        d->aspect = aspect[0];
+        memcpy(c->micro, size, 2 * sizeof *size);
+        c->micro[2] = aspect[0];
+        d->micro = c->micro;
         free(size);
         free(aspect);
     }
@@ -65,14 +66,14 @@ static inline void golden_pixart_parts(golden_pixart_case *c) {
     diti_tensor x;
     char rest[64];
     uint32_t i;
-    golden_case_expect(&c->base, "mid.pos_embed", diti_pixart_embed(model, graph, d), GOLDEN_BLOCK);
+    golden_case_expect(&c->base, "mid.pos_embed", diti_transformer_embed(model, graph, d), GOLDEN_BLOCK);
     for (i = 0; i < c->model->config.blocks; i++) {
         x = golden_pixart_recorded(c, i);
-        diti_pixart_run_block(model, graph, d, i, x);
+        diti_transformer_block(model, graph, d, i, x);
         diti_format(rest, sizeof rest, "mid.transformer_blocks.%u", i);
         golden_case_expect(&c->base, rest, x, GOLDEN_BLOCK);
     }
-    x = diti_pixart_final(model, graph, d, golden_pixart_recorded(c, i));
+    x = diti_transformer_final(model, graph, d, golden_pixart_recorded(c, i));
     golden_case_expect(&c->base, "mid.proj_out", x, GOLDEN_BLOCK);
 }
 
@@ -88,10 +89,9 @@ static inline void golden_pixart_whole(golden_pixart_case *c) {
 }
 
 static inline void golden_run_pixart_item(golden *g, const golden_folder *folder, golden_pixart_case *c) {
-    const diti_family *family = c->model->base.family;
     golden_graph_begin(&c->base.m, g, folder);
     golden_pixart_inputs(c);
-    family->prepare(&c->model->base, &c->base.m.graph, &c->base.denoise);
+    diti_transformer_prepare(&c->model->base, &c->base.m.graph, &c->base.denoise);
     golden_pixart_modulation(c);
     diti_graph_segment(&c->base.m.graph, "step", true);
     diti_transformer_begin(&c->model->base, &c->base.m.graph, &c->base.denoise);

@@ -54,7 +54,7 @@ static bool flux_open(flux *f, real_file *file, dit_type type) {
     d->text = diti_tensor_state(&f->graph, DITI_F32, 512, f->model->traits.text_columns, "text");
     d->pooled = diti_tensor_state(&f->graph, DITI_F32, 1, f->model->traits.pooled_columns, "pooled");
     d->step = diti_tensor_state(&f->graph, DITI_U32, 1, 1, "step");
-    f->model->family->prepare(f->model, &f->graph, d);
+    diti_transformer_prepare(f->model, &f->graph, d);
     diti_graph_segment(&f->graph, "step", true);
     diti_transformer_step(f->model, &f->graph, d);
     if (!CHECK_MESSAGE(!diti_graph_failed(&f->graph), "%s", f->graph.error.message)) return false;

@@ -392,7 +392,7 @@ static void test_kept_refused(void) {
         context->env.allocator = fussy;
         dit_model_load(context, &desc, &model, &err);
         CHECK_MESSAGE((model != NULL) == !keep, "%s", err.message);
-        if (model) refused = (size_t)model->transformer->weights.streamed->bytes;
+        if (model) refused = (size_t)model->transformer->component.weights.streamed->bytes;
         dit_model_destroy(model);
         context->env.allocator = usual;
         model = NULL;

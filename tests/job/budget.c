@@ -232,7 +232,7 @@ static bool joint_open(picture *p, const char *path, uint32_t copies, diti_trans
     d->text = diti_tensor_state(&p->graph, DITI_F32, copies * 7, (*model)->traits.text_columns, "text");
     d->pooled = diti_tensor_state(&p->graph, DITI_F32, copies, (*model)->traits.pooled_columns, "pooled");
     d->step = diti_tensor_state(&p->graph, DITI_U32, 1, 1, "step");
-    (*model)->family->prepare(*model, &p->graph, d);
+    diti_transformer_prepare(*model, &p->graph, d);
     diti_graph_segment(&p->graph, "step", true);
     diti_transformer_step(*model, &p->graph, d);
     return CHECK_MESSAGE(!diti_graph_failed(&p->graph), "%s", p->graph.error.message);

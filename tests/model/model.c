@@ -120,7 +120,7 @@ static void component_free(component *c) {
 
 static const diti_weights *component_weights(const component *c) {
     if (c->t5) return diti_t5_type()->weights(c->t5);
-    return c->vae ? diti_vae_weights(c->vae) : &c->transformer->weights;
+    return c->vae ? diti_vae_weights(c->vae) : &c->transformer->component.weights;
 }
 
 /* --- wrong files --- */
@@ -497,12 +497,13 @@ static void test_out_of_memory(void) {
 
 static void test_tables(void) {
     static const char *const pairs[][2] = {{"a", "x"}, {"a.b", "y"}, {"ab", "z"}};
+    static const diti_grid grid = {2, 3, 0.5f, 1.0f, 2.0f};
     float t[2] = {0, 1}, sinusoid[2 * 256], table[2 * 3 * 8];
     char name[16];
     diti_sinusoid(t, 2, 256, 0, sinusoid);
     CHECK(sinusoid[0] == 1 && sinusoid[127] == 1 && sinusoid[128] == 0 && sinusoid[255] == 0);
     CHECK(fabsf(sinusoid[256] - cosf(1)) < 1e-6f && fabsf(sinusoid[256 + 128] - sinf(1)) < 1e-6f);
-    diti_position_table(2, 3, 8, 0.5f, 1.0f, 2.0f, table); /* y: 0, 1; x: 0, 0.5, 1 */
+    diti_position_table(&grid, 8, table); /* y: 0, 1; x: 0, 0.5, 1 */
     CHECK(table[0] == 0 && table[2] == 1 && table[4] == 0 && table[6] == 1);
     CHECK(fabsf(table[2 * 8] - sinf(1)) < 1e-6f && table[2 * 8 + 4] == 0); /* (0, 2): horizontal first */
     CHECK(table[3 * 8] == 0 && fabsf(table[3 * 8 + 4] - sinf(1)) < 1e-6f); /* (1, 0) */
@@ -518,9 +519,11 @@ static void test_tables(void) {
 static void test_names(void) {
     uint32_t levels = 4;
     char name[256];
-    CHECK(diti_equal(diti_hunyuandit_original_name(NULL, "blocks.12.norm2.weight", name, sizeof name),
-                     "blocks.12.norm3.weight"));
-    CHECK(diti_equal(diti_hunyuandit_original_name(NULL, "time_extra_emb.pooler.k_proj.bias", name, sizeof name),
+    CHECK(diti_equal(
+        diti_rename_by_tables((void *)(uintptr_t)diti_hunyuandit_names, "blocks.12.norm2.weight", name, sizeof name),
+        "blocks.12.norm3.weight"));
+    CHECK(diti_equal(diti_rename_by_tables((void *)(uintptr_t)diti_hunyuandit_names,
+                                           "time_extra_emb.pooler.k_proj.bias", name, sizeof name),
                      "pooler.k_proj.bias"));
     CHECK(diti_equal(diti_kl_old_name(NULL, "encoder.mid_block.attentions.0.to_out.0.bias", name, sizeof name),
                      "encoder.mid_block.attentions.0.proj_attn.bias"));
@@ -532,13 +535,16 @@ static void test_names(void) {
                      "encoder.down.2.downsample.conv.weight"));
     CHECK(!diti_kl_ldm_name(&levels, "decoder.up_blocks.4.resnets.2.conv1.bias", name, sizeof name));
     CHECK(!diti_kl_ldm_name(&levels, "decoder.up_blocks.0.resnets.2.conv1.bias", name, 12));
-    CHECK(diti_equal(diti_t5_llama_name(NULL, "encoder.block.11.layer.1.DenseReluDense.wi_1.weight", name, sizeof name),
+    CHECK(diti_equal(diti_rename_by_tables((void *)(uintptr_t)diti_t5_llama_names,
+                                           "encoder.block.11.layer.1.DenseReluDense.wi_1.weight", name, sizeof name),
                      "enc.blk.11.ffn_up.weight"));
-    CHECK(!diti_t5_llama_name(NULL, "encoder.block.11.layer.2.x", name, sizeof name));
-    CHECK(diti_equal(diti_pixart_original_name(NULL, "transformer_blocks.27.attn2.kv.bias", name, sizeof name),
+    CHECK(!diti_rename_by_tables((void *)(uintptr_t)diti_t5_llama_names, "encoder.block.11.layer.2.x", name,
+                                 sizeof name));
+    CHECK(diti_equal(diti_rename_by_tables((void *)(uintptr_t)diti_pixart_names, "transformer_blocks.27.attn2.kv.bias",
+                                           name, sizeof name),
                      "blocks.27.cross_attn.kv_linear.bias"));
-    CHECK(!diti_pixart_original_name(NULL, "transformer_blocks.", name, sizeof name));
-    CHECK(!diti_pixart_original_name(NULL, "transformer_blocks.27.attn2.kv.bias", name, 9));
+    CHECK(!diti_rename_by_tables((void *)(uintptr_t)diti_pixart_names, "transformer_blocks.", name, sizeof name));
+    CHECK(!diti_rename_by_tables((void *)(uintptr_t)diti_pixart_names, "transformer_blocks.27.attn2.kv.bias", name, 9));
 }
 
 /* --- computing: the outputs of all three components, as bytes --- */
@@ -632,14 +638,13 @@ static void run_pixart(diti_device *device, const diti_transformer *model, uint3
     d.steps = 3;
     d.text_batch = texts;
     d.text_tokens = TEXT_TOKENS;
-    d.resolution[0] = 64;
-    d.resolution[1] = 96;
-    d.aspect = 64.0f / 96.0f;
+    d.pixels[0] = 64;
+    d.pixels[1] = 96;
     latent = d.latent = diti_tensor_input(&graph, DITI_F32, 4 * batch, pixels, "latent");
     d.text = diti_tensor_input(&graph, DITI_F32, texts * TEXT_TOKENS, 64, "text");
     d.text_items = diti_tensor_input(&graph, DITI_U32, texts, DITI_ITEM_WORDS, "items");
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
-    model->family->prepare(model, &graph, &d);
+    diti_transformer_prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
     kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * batch * 4, pixels);
     if (plan_of(&graph, &plan)) {
@@ -669,7 +674,7 @@ static void run_pixart(diti_device *device, const diti_transformer *model, uint3
         finish(plan, kept, out, (size_t)2 * batch * 4 * pixels * sizeof *out);
     }
     diti_plan_destroy(plan);
-    diti_free(&model->env, d.family);
+    diti_free(&model->component.env, d.family);
 }
 
 /* Text and image attend each other: the second of two steps. */
@@ -693,7 +698,7 @@ static void run_joint(diti_device *device, const diti_transformer *model, float 
     d.text = diti_tensor_input(&graph, DITI_F32, 2 * TOKENS, model->traits.text_columns, "text");
     d.pooled = diti_tensor_input(&graph, DITI_F32, 2, model->traits.pooled_columns, "pooled");
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
-    model->family->prepare(model, &graph, &d);
+    diti_transformer_prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
     kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * 16, pixels);
     if (plan_of(&graph, &plan)) {
@@ -705,7 +710,7 @@ static void run_joint(diti_device *device, const diti_transformer *model, float 
         finish(plan, kept, out, JOINT_VALUES * sizeof *out);
     }
     diti_plan_destroy(plan);
-    diti_free(&model->env, d.family);
+    diti_free(&model->component.env, d.family);
 }
 
 static void run_vae(diti_device *device, const diti_vae *vae, outputs *out) {
@@ -895,7 +900,7 @@ static void run_hunyuan(diti_device *device, const diti_transformer *model, uint
     d.text = diti_tensor_input(&graph, DITI_F32, texts * traits->text_tokens, traits->text_columns, "text");
     d.text2 = diti_tensor_input(&graph, DITI_F32, texts * traits->text2_tokens, traits->text2_columns, "text2");
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
-    model->family->prepare(model, &graph, &d);
+    diti_transformer_prepare(model, &graph, &d);
     diti_graph_segment(&graph, "step", true);
     kept = keep(&graph, diti_transformer_step(model, &graph, &d), 2 * batch * 4, pixels);
     if (plan_of(&graph, &plan)) {
@@ -916,7 +921,7 @@ static void run_hunyuan(diti_device *device, const diti_transformer *model, uint
         finish(plan, kept, out, (size_t)2 * batch * 4 * pixels * sizeof *out);
     }
     diti_plan_destroy(plan);
-    diti_free(&model->env, d.family);
+    diti_free(&model->component.env, d.family);
 }
 
 static void test_hunyuan_batches(diti_device *device) {

@@ -505,7 +505,7 @@ static void check_auto(maker *m, dit_job_desc *desc, const outcome *one) {
 /* Where the weights fill no device whole, auto divides them. */
 static void check_auto_memory(maker *m) {
     dit_job_desc desc = request(m, "auto", 32, 1);
-    VkDeviceSize limits[2], bytes = m->model->transformer->weights.bytes;
+    VkDeviceSize limits[2], bytes = m->model->transformer->component.weights.bytes;
     dit_memory memory;
     uint32_t i;
     for (i = 0; i < 2; i++) {

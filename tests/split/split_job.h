@@ -213,7 +213,7 @@ static inline void tell_devices(const dit_job *job, outcome *out) {
     size_t k;
     for (i = 0; i < job->share_count; i++) {
         const dit_job *share = job->shares[i];
-        out->weights[i] = diti_replicas_bytes(job->model->transformer->weights.replicas, share->device);
+        out->weights[i] = diti_replicas_bytes(job->model->transformer->component.weights.replicas, share->device);
         out->in_step += out->step[i] =
             diti_plan_exchange_bytes(share->program.plan, share->program.step_segment, UINT32_MAX);
         for (k = 0; k < share->program.plan->block_count; k++) out->own[i] += share->program.plan->blocks[k].size;

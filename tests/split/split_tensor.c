@@ -125,7 +125,7 @@ static void check_split(const setup *s, const char *split, uint32_t members, dou
     uint32_t steps, i;
     uint64_t all, own;
     if (CHECK_MESSAGE(open_model(s) == DIT_OK, "%s", err.message)) {
-        const diti_weights *weights = &at.model->transformer->weights;
+        const diti_weights *weights = &at.model->transformer->component.weights;
         all = weights->bytes + (weights->streamed ? weights->streamed->bytes : 0);
         for (steps = 1; steps <= (full ? 3 : 1); steps += 2) {
             double tolerance = s->type ? INT8_TOLERANCE : steps == 1 ? CALL_TOLERANCE : LATENT_TOLERANCE;

@@ -372,11 +372,12 @@ static inline void stale_embed(const stale_model *m, const stale_request *r, con
                                stale_branch *branch, uint64_t first, uint64_t end, bool text) {
     const uint64_t width = m->width, pixels = 4 * (uint64_t)r->columns * r->rows;
     float *table = (float *)malloc((size_t)(pixels / 4 * width) * sizeof *table);
+    const diti_grid grid = {(uint32_t)r->rows, (uint32_t)r->columns, (float)(r->rows / 8.0), (float)(r->columns / 8.0),
+                            1};
     double in[64];
     uint64_t row, i, c;
     if (!m->joint) /* sample_size 16 */
-        diti_position_table(r->rows, r->columns, (uint32_t)width, (float)(r->rows / 8.0), (float)(r->columns / 8.0), 1,
-                            table);
+        diti_position_table(&grid, (uint32_t)width, table);
     for (row = first; row < end; row++) {
         const uint64_t y = row / r->columns, x = row % r->columns;
         const float *position = table + row * width;

@@ -215,7 +215,7 @@ static void evaluate(diti_device *device, const diti_transformer *model, uint32_
     d.latent = diti_tensor_input(&graph, DITI_F32, 4, 64, "latent");
     d.labels = diti_tensor_input(&graph, DITI_U32, 1, 2, "labels");
     d.step = diti_tensor_input(&graph, DITI_U32, 1, 1, "step");
-    model->family->prepare(model, &graph, &d);
+    diti_transformer_prepare(model, &graph, &d);
     *kept = d.family && ((const diti_dit_state *)d.family)->adaln.table != 0;
     diti_graph_segment(&graph, "step", true);
     copy.out = diti_tensor_state(&graph, DITI_F32, 8, 64, "kept");
@@ -230,7 +230,7 @@ static void evaluate(diti_device *device, const diti_transformer *model, uint32_
     }
     diti_plan_destroy(plan);
     diti_graph_free(&graph);
-    diti_free(&model->env, d.family);
+    diti_free(&model->component.env, d.family);
     free(times);
 }
 

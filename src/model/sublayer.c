@@ -1,0 +1,390 @@
+/* Sublayers: attention and feed-forward, each of them two layers with heads or an activation between. A family fixes
+   the pairs when it loads; the ops here know from a pair which columns this device computes (tensor.c), whether the
+   norm before it may write int8, and which rows it is about. */
+#include "model/model.h"
+
+DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
+    diti_pass p = DITI_ZERO;
+    uint32_t branches = denoise->copies - denoise->first_copy;
+    p.model = transformer;
+    p.graph = graph;
+    p.denoise = denoise;
+    p.width = transformer->traits.width;
+    p.items = branches * denoise->batch;
+    p.prompts = denoise->text_batch / denoise->copies * branches;
+    p.text = denoise->stretch.text;
+    p.image = denoise->stretch.rows;
+    return p;
+}
+
+DIT_INTERNAL const diti_group *diti_pass_tensor(const diti_pass *p) {
+    return p->denoise->axes ? &p->denoise->axes->tensor : NULL;
+}
+
+DIT_INTERNAL void diti_pass_enter(diti_pass *p, uint32_t index) {
+    const diti_model_traits *traits = &p->model->traits;
+    uint32_t others = traits->layers - traits->single_layers;
+    p->index = index;
+    if (index < others)
+        diti_graph_scope(p->graph, "block", index);
+    else
+        diti_graph_scope(p->graph, "single block", index - others);
+}
+
+DIT_INTERNAL diti_tensor diti_pass_last(const diti_pass *p, diti_tensor all) {
+    uint32_t prompts = p->denoise->text_batch, rows, columns;
+    if (diti_graph_failed(p->graph) || prompts == p->prompts) return all;
+    rows = diti_tensor_get(p->graph, all)->rows / prompts;
+    columns = diti_tensor_get(p->graph, all)->columns;
+    return diti_tensor_view(p->graph, all, (prompts - p->prompts) * rows, p->prompts * rows, 0, columns);
+}
+
+/* ---- pairs of layers, fixed when a model is loaded ---- */
+
+static diti_sublayer diti_sublayer_make(diti_streams streams, const diti_layer *out) {
+    diti_sublayer sublayer = DITI_ZERO;
+    uint32_t i, count = streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
+    sublayer.streams = streams;
+    sublayer.out = out;
+    sublayer.eps = 1e-6f;
+    for (i = count; i-- > 0;) sublayer.readers[sublayer.reader_count++] = &out[i].weight; /* the image's first */
+    return sublayer;
+}
+
+DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_joined *qkv, const diti_layer *out,
+                                             uint32_t width, uint32_t head_dim) {
+    diti_sublayer sublayer = diti_sublayer_make(streams, out);
+    sublayer.qkv = qkv;
+    sublayer.columns = width;
+    sublayer.head_dim = head_dim;
+    sublayer.norm_name = "norm1";
+    sublayer.in_name = "qkv";
+    sublayer.out_name = "attention_out";
+    return sublayer;
+}
+
+DIT_INTERNAL diti_sublayer diti_feed_of(diti_streams streams, const diti_layer *in, const diti_layer *out) {
+    diti_sublayer sublayer = diti_sublayer_make(streams, out);
+    sublayer.in = in;
+    sublayer.columns = in[streams == DITI_STREAMS_TWO ? DITI_JOINT_IMAGE : 0].weight.rows;
+    sublayer.activation = DITI_ACTIVATION_GELU_TANH;
+    sublayer.norm_name = "norm2";
+    sublayer.in_name = "ff_in";
+    sublayer.out_name = "ff_out";
+    return sublayer;
+}
+
+DIT_INTERNAL diti_sublayer diti_output_of(diti_streams streams, const diti_layer *in) {
+    diti_sublayer sublayer = DITI_ZERO;
+    sublayer.streams = streams;
+    sublayer.in = in;
+    sublayer.eps = 1e-6f;
+    sublayer.norm_name = "norm_out";
+    sublayer.in_name = "proj_out";
+    return sublayer;
+}
+
+DIT_INTERNAL void diti_sublayers_share_heads(diti_sublayer *a, diti_sublayer *b) {
+    uint32_t i, count = b->reader_count;
+    for (i = 0; i < count; i++) a->readers[a->reader_count++] = b->readers[i];
+    memcpy(b->readers, a->readers, sizeof b->readers);
+    b->reader_count = a->reader_count;
+}
+
+/* ---- rows of an item, and what modulates them ---- */
+
+DIT_INTERNAL diti_rows diti_pass_rows(const diti_pass *p, uint32_t stream) {
+    diti_rows rows;
+    rows.of = p->text + p->image;
+    rows.first = stream == DITI_JOINT_IMAGE ? p->text : 0;
+    rows.count = stream == DITI_JOINT_IMAGE ? p->image : p->text;
+    return rows;
+}
+
+/* The first stream that has rows at hand. */
+static uint32_t diti_pass_first(const diti_pass *p) {
+    return p->text ? (uint32_t)DITI_JOINT_TEXT : (uint32_t)DITI_JOINT_IMAGE;
+}
+
+static uint32_t diti_pass_all(const diti_pass *p) { return p->items * (p->text + p->image); }
+
+/* Rows of x that are an item's image. */
+static diti_tensor diti_pass_image(const diti_pass *p, diti_tensor x, uint32_t item) {
+    uint32_t columns = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, x)->columns;
+    return diti_tensor_view(p->graph, x, item * (p->text + p->image) + p->text, p->image, 0, columns);
+}
+
+static uint32_t diti_modulation_groups(const diti_pass *p) {
+    return diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, p->modulation.rows)->rows;
+}
+
+/* Rows of the residual stream that share a row of the modulation; 0: all do. */
+static uint32_t diti_modulation_share(const diti_pass *p) {
+    return diti_modulation_groups(p) == 1 ? 0 : diti_pass_all(p) / p->prompts;
+}
+
+/* A stream's, F32 [groups, D]. */
+static diti_tensor diti_modulation_at(const diti_pass *p, uint32_t stream, diti_modulator which) {
+    const diti_modulation *m = &p->modulation;
+    if (which == DITI_NO_GATE) return 0;
+    return diti_tensor_view(p->graph, m->rows, 0, diti_modulation_groups(p),
+                            (stream * m->chunks + (uint32_t)which) * p->width, p->width);
+}
+
+/* Both streams', F32 [2 * prompts, D]: a prompt's text row, then its image row. */
+static diti_tensor diti_modulation_both(const diti_pass *p, diti_modulator which) {
+    const diti_modulation *m = &p->modulation;
+    uint32_t rows = 2 * p->prompts;
+    diti_tensor tables = diti_tensor_reshape(p->graph, m->rows, rows, m->chunks * p->width);
+    return diti_tensor_view(p->graph, tables, 0, rows, (uint32_t)which * p->width, p->width);
+}
+
+/* An item's image, F32 [1, D]. Where text has no modulation, the image's stands alone. */
+static diti_tensor diti_modulation_item(const diti_pass *p, uint32_t item, diti_modulator which) {
+    const diti_modulation *m = &p->modulation;
+    uint32_t stream = m->chunks ? (uint32_t)DITI_JOINT_IMAGE : 0;
+    return diti_tensor_view(p->graph, m->rows, item / (p->items / p->prompts), 1,
+                            (stream * m->chunks + (uint32_t)which) * p->width, p->width);
+}
+
+/* ---- the norm before a sublayer ---- */
+
+/* One of some layers, if it is int8 and all others are of its type. */
+static bool diti_reader_agrees(const diti_layer *layers, uint32_t count, const diti_weight **reader) {
+    uint32_t i;
+    for (i = 0; i < count; i++) {
+        if (!*reader) *reader = &layers[i].weight;
+        if (layers[i].weight.type != (*reader)->type || !diti_type_is_i8((*reader)->type)) return false;
+    }
+    return true;
+}
+
+/* The int8 weight that stands for all first layers of a sublayer: they alone read the norm before it, which then writes
+   int8. NULL where they are of other types, or where each device quantizes its own columns later. */
+static const diti_weight *diti_sublayer_reader(const diti_pass *p, const diti_sublayer *sublayer) {
+    const diti_weight *reader = NULL;
+    uint32_t i, streams = sublayer->streams == DITI_STREAMS_TWO ? DITI_JOINT_STREAMS : 1;
+    if (sublayer->columns && p->denoise->axes && diti_group_count(&p->denoise->axes->tensor_in) > 1) return NULL;
+    for (; sublayer; sublayer = sublayer->beside) {
+        for (i = 0; i < streams; i++) {
+            const diti_layer *layers = sublayer->qkv ? sublayer->qkv[i].layers : &sublayer->in[i];
+            if (!diti_reader_agrees(layers, sublayer->qkv ? sublayer->qkv[i].count : 1, &reader)) return NULL;
+        }
+    }
+    return reader;
+}
+
+DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, diti_norm_desc *desc,
+                                            const diti_sublayer *sublayer) {
+    desc->eps = sublayer->eps;
+    desc->reader = diti_sublayer_reader(p, sublayer);
+    desc->name = sublayer->norm_name;
+    return diti_norm(p->graph, x, desc);
+}
+
+/* The image's rows alone, one item's behind the other's: [items * image, D]. */
+static diti_tensor diti_modulate_image(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                       const diti_sublayer *sublayer) {
+    diti_tensor all =
+        diti_tensor_new(p->graph, p->graph->activation, p->items * p->image, p->width, sublayer->norm_name);
+    uint32_t i;
+    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
+        diti_norm_desc desc = DITI_ZERO;
+        desc.eps = sublayer->eps;
+        desc.shift = diti_modulation_item(p, i, shift);
+        desc.scale = diti_modulation_item(p, i, scale);
+        desc.out = diti_tensor_view(p->graph, all, i * p->image, p->image, 0, p->width);
+        desc.name = sublayer->norm_name;
+        diti_norm(p->graph, diti_pass_image(p, x, i), &desc);
+    }
+    return all;
+}
+
+DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_modulator shift, diti_modulator scale,
+                                       const diti_sublayer *sublayer) {
+    diti_norm_desc desc = DITI_ZERO;
+    if (sublayer->streams == DITI_STREAMS_IMAGE) return diti_modulate_image(p, x, shift, scale, sublayer);
+    if (sublayer->streams == DITI_STREAMS_TWO) {
+        desc.shift = diti_modulation_both(p, shift);
+        desc.scale = diti_modulation_both(p, scale);
+        desc.rows_per_group = diti_pass_all(p) / p->prompts;
+        desc.item_rows = p->text + p->image;
+        desc.text_rows = p->text;
+    } else {
+        desc.shift = diti_modulation_at(p, 0, shift);
+        desc.scale = diti_modulation_at(p, 0, scale);
+        desc.rows_per_group = diti_modulation_share(p);
+    }
+    return diti_sublayer_norm(p, x, &desc, sublayer);
+}
+
+/* ---- the first layer ---- */
+
+DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_joined *joined,
+                                              uint32_t kinds, const diti_sublayer *sublayer, const char *name) {
+    diti_stripe stripe = diti_stripe_of(p, sublayer);
+    diti_linear_desc desc = DITI_ZERO;
+    desc.name = name;
+    x = diti_stripe_begin(p->graph, x, joined->layers, joined->count, &stripe, &desc);
+    if (desc.cut.rows) desc.kinds = kinds;
+    x = diti_linear_joined(p->graph, x, joined, &desc);
+    return diti_stripe_end(p->graph, &stripe, x, DITI_ACTIVATION_NONE, 0, name);
+}
+
+static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                        diti_tensor out) {
+    diti_stripe stripe = diti_stripe_of(p, sublayer);
+    diti_linear_desc desc = DITI_ZERO;
+    if (sublayer->qkv) return diti_sublayer_joined(p, h, sublayer->qkv, 3, sublayer, sublayer->in_name);
+    desc.bias = &sublayer->in->bias;
+    desc.activation = sublayer->activation;
+    desc.out = diti_group_count(stripe.in) == 1 ? out : 0;
+    desc.name = sublayer->in_name;
+    h = diti_stripe_begin(p->graph, h, sublayer->in, 1, &stripe, &desc);
+    h = diti_linear(p->graph, h, &sublayer->in->weight, &desc);
+    return diti_stripe_end(p->graph, &stripe, h, sublayer->activation, out, sublayer->in_name);
+}
+
+/* Text and image have weights of their own, and write to their rows of one tensor. */
+static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
+    diti_stripe stripe = diti_stripe_of(p, sublayer);
+    diti_element format =
+        diti_group_count(stripe.in) > 1 ? DITI_F32 : p->graph->activation; /* parts of a sum are F32 */
+    uint32_t i, columns = sublayer->qkv ? 3 * stripe.count : stripe.count;
+    diti_tensor all = diti_tensor_new(p->graph, format, diti_pass_all(p), columns, sublayer->in_name), own;
+    for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
+        const diti_joined *qkv = sublayer->qkv ? &sublayer->qkv[i] : NULL;
+        const diti_layer *layer = qkv ? NULL : &sublayer->in[i];
+        diti_linear_desc desc = DITI_ZERO;
+        desc.rows = diti_pass_rows(p, i);
+        desc.out = all;
+        desc.name = qkv && i == DITI_JOINT_TEXT ? "text_qkv" : sublayer->in_name;
+        if (qkv) {
+            own = diti_stripe_begin(p->graph, h, qkv->layers, qkv->count, &stripe, &desc);
+            if (desc.cut.rows) desc.kinds = 3;
+            diti_linear_joined(p->graph, own, qkv, &desc);
+        } else {
+            desc.bias = &layer->bias;
+            desc.activation = sublayer->activation;
+            own = diti_stripe_begin(p->graph, h, layer, 1, &stripe, &desc);
+            diti_linear(p->graph, own, &layer->weight, &desc);
+        }
+    }
+    return diti_stripe_end(p->graph, &stripe, all, sublayer->activation, 0, sublayer->in_name);
+}
+
+DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
+                                          diti_tensor out) {
+    if (sublayer->streams == DITI_STREAMS_TWO) return diti_sublayer_in_two(p, h, sublayer);
+    return diti_sublayer_in_one(p, h, sublayer, out);
+}
+
+/* ---- heads ---- */
+
+/* RMS norm of each head of q and k, and rotation, in place. */
+static void diti_sublayer_post(const diti_pass *p, diti_tensor qkv, uint32_t width, const diti_sublayer *sublayer) {
+    uint32_t text = sublayer->streams == DITI_STREAMS_IMAGE ? 0 : p->text, rows = text + p->image;
+    diti_qkv_desc post = DITI_ZERO;
+    if (!sublayer->norms && !p->cosines) return;
+    post.heads = 2 * width / sublayer->head_dim;
+    post.head_dim = sublayer->head_dim;
+    post.norm = sublayer->norms ? DITI_QKV_RMS : DITI_QKV_NO_NORM;
+    post.eps = 1e-6f;
+    post.weight = sublayer->norms;
+    post.kinds = 2;
+    post.text_rows = sublayer->streams == DITI_STREAMS_TWO ? text : 0;
+    post.others = sublayer->streams == DITI_STREAMS_TWO;
+    post.cosines = p->cosines;
+    post.sines = p->sines;
+    post.tokens = rows;
+    post.name = "qkv_post";
+    diti_qkv_post(p->graph, diti_tensor_view(p->graph, qkv, 0, p->items * rows, 0, 2 * width), &post);
+}
+
+DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
+                                              diti_tensor out) {
+    uint32_t width = diti_stripe_of(p, sublayer).count;
+    diti_attend_desc desc = DITI_ZERO;
+    diti_sublayer_post(p, qkv, width, sublayer);
+    desc.items = p->items;
+    desc.heads = width / sublayer->head_dim;
+    desc.head_dim = sublayer->head_dim;
+    desc.text = p->model->traits.joint && sublayer->streams != DITI_STREAMS_IMAGE;
+    desc.int8 = p->model->int8_attention;
+    desc.out = out;
+    return diti_attend(p->graph, p->denoise, &desc, qkv);
+}
+
+DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sublayer *sublayer,
+                                              diti_tensor parts[DITI_BESIDE]) {
+    uint32_t i, rows = diti_pass_all(p), columns[DITI_BESIDE];
+    diti_tensor both;
+    columns[0] = diti_stripe_of(p, sublayer).count;
+    columns[1] = diti_stripe_of(p, sublayer->beside).count;
+    both = diti_tensor_new(p->graph, p->graph->activation, rows, columns[0] + columns[1], "attention_and_ff");
+    for (i = 0; i < DITI_BESIDE; i++)
+        parts[i] = diti_tensor_view(p->graph, both, 0, rows, i ? columns[0] : 0, columns[i]);
+    return both;
+}
+
+/* ---- the second layer ---- */
+
+static void diti_sublayer_add_one(const diti_pass *p, diti_tensor x, diti_modulator gate, const diti_sublayer *sublayer,
+                                  diti_tensor h) {
+    diti_linear_desc desc = DITI_ZERO;
+    desc.gate = diti_modulation_at(p, 0, gate);
+    desc.rows_per_gate = desc.gate ? diti_modulation_share(p) : 0;
+    desc.out = x;
+    desc.name = sublayer->out_name;
+    diti_stripe_add(p, h, sublayer->out, sublayer, &desc);
+    diti_stripe_sum(p, x);
+}
+
+static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modulator gate, const diti_sublayer *sublayer,
+                                  diti_tensor h) {
+    const diti_weight *reader = NULL;
+    uint32_t i, written = 0;
+    if (diti_reader_agrees(sublayer->out, DITI_JOINT_STREAMS, &reader)) h = diti_stripe_input(p, h, reader);
+    for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        if (!sublayer->out[i].weight.part_count) continue;
+        desc.gate = diti_modulation_at(p, i, gate);
+        desc.rows_per_gate = diti_pass_all(p) / p->prompts;
+        desc.rows = diti_pass_rows(p, i);
+        desc.out = x;
+        desc.name = sublayer->out_name;
+        diti_stripe_add(p, h, &sublayer->out[i], sublayer, &desc);
+        written++;
+    }
+    if (written + diti_pass_first(p) == DITI_JOINT_STREAMS) diti_stripe_sum(p, x);
+    for (i = 0; i < p->items && written + diti_pass_first(p) < DITI_JOINT_STREAMS; i++)
+        diti_stripe_sum(p, diti_pass_image(p, x, i));
+}
+
+static void diti_sublayer_add_image(const diti_pass *p, diti_tensor x, diti_modulator gate,
+                                    const diti_sublayer *sublayer, diti_tensor h) {
+    uint32_t i, columns = diti_stripe_of(p, sublayer).count;
+    h = diti_stripe_input(p, h, &sublayer->out->weight);
+    for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
+        diti_linear_desc desc = DITI_ZERO;
+        desc.gate = diti_modulation_item(p, i, gate);
+        desc.out = diti_pass_image(p, x, i);
+        desc.name = sublayer->out_name;
+        diti_stripe_add(p, diti_tensor_view(p->graph, h, i * p->image, p->image, 0, columns), sublayer->out, sublayer,
+                        &desc);
+        diti_stripe_sum(p, diti_pass_image(p, x, i));
+    }
+}
+
+DIT_INTERNAL void diti_sublayer_add(const diti_pass *p, diti_tensor x, diti_modulator gate,
+                                    const diti_sublayer *sublayer, diti_tensor h) {
+    switch (sublayer->streams) {
+    case DITI_STREAMS_TWO: diti_sublayer_add_two(p, x, gate, sublayer, h); return;
+    case DITI_STREAMS_IMAGE: diti_sublayer_add_image(p, x, gate, sublayer, h); return;
+    default: diti_sublayer_add_one(p, x, gate, sublayer, h); return;
+    }
+}
+
+DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
+    return diti_layer_f32(p->graph, h, sublayer->in, DITI_ACTIVATION_NONE, 0, sublayer->in_name);
+}

@@ -1,0 +1,126 @@
+#include "weights/component.h"
+
+/* ---- names ---- */
+
+static const char *diti_rename_by(const diti_key_table *table, const char *name, char *out, size_t size) {
+    size_t skip = table->before ? strlen(table->before) : 0, used = 0;
+    const char *rest = name;
+    if (!table->pairs) return table->after && diti_format(out, size, "%s%s", table->after, name) ? out : NULL;
+    if (table->before) {
+        rest = strncmp(name, table->before, skip) == 0 ? strchr(name + skip, '.') : NULL;
+        if (!rest ||
+            !diti_format(out, size, "%s%.*s.", table->after, (int)(rest - name - (ptrdiff_t)skip), name + skip))
+            return NULL;
+        used = strlen(out);
+        rest++;
+    }
+    return diti_rename(table->pairs, table->count, rest, out + used, size - used) ? out : NULL;
+}
+
+DIT_INTERNAL const char *diti_rename_by_tables(void *user, const char *name, char *out, size_t size) {
+    const diti_key_table *tables = (const diti_key_table *)user;
+    const char *stored = NULL;
+    uint32_t i;
+    for (i = 0; i < DITI_KEY_TABLES && !stored; i++) stored = diti_rename_by(&tables[i], name, out, size);
+    return stored;
+}
+
+/* ---- sizes ---- */
+
+static uint32_t *diti_config_member(void *config, size_t member) {
+    return (uint32_t *)(void *)((char *)config + member);
+}
+
+DIT_INTERNAL void diti_read_shapes(diti_loader *loader, void *config, const diti_shape_key *keys, size_t count) {
+    size_t i;
+    for (i = 0; i < count; i++)
+        *diti_config_member(config, keys[i].member) = diti_loader_dimension(loader, keys[i].tensor, keys[i].index);
+}
+
+DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const diti_size_key *keys, size_t count) {
+    size_t i;
+    for (i = 0; i < count; i++) {
+        uint32_t *member = diti_config_member(config, keys[i].member);
+        *member = diti_setting_size(settings, keys[i].key, *member, keys[i].most);
+    }
+}
+
+/* ---- loading ---- */
+
+DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_joined *out, const diti_fused *names, uint32_t rows,
+                                  uint32_t columns) {
+    if (loader->rename)
+        diti_load_joined(loader, out, &names->fused, 1, names->count * rows, columns, true);
+    else
+        diti_load_joined(loader, out, names->names, names->count, rows, columns, true);
+}
+
+typedef struct diti_component_block {
+    struct diti_component_block *next;
+    double aligned; /* what is behind */
+} diti_component_block;
+
+DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *loader, size_t count, size_t size) {
+    diti_component_block *array = NULL;
+    if (size && count <= (SIZE_MAX - sizeof *array) / size)
+        array = (diti_component_block *)diti_alloc_zero(&component->env, sizeof *array + count * size);
+    if (!array) {
+        if (loader->error.result == DIT_OK)
+            diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the %s", loader->what);
+        return NULL;
+    }
+    array->next = component->arrays;
+    component->arrays = array;
+    return array + 1;
+}
+
+DIT_INTERNAL bool diti_component_has(const diti_component_source *from, const char *name) {
+    char full[320];
+    return diti_format(full, sizeof full, "%s%s", from->prefix ? from->prefix : "", name) &&
+           diti_checkpoint_find(from->checkpoint, full);
+}
+
+static dit_result diti_component_fill(const diti_component_kind *kind, const diti_component_source *from,
+                                      diti_component *component, dit_error *err) {
+    diti_loader loader;
+    dit_result result;
+    diti_loader_begin(&loader, from->device, &component->env, from->checkpoint, from->prefix, kind->what,
+                      from->options ? from->options->progress : NULL);
+    diti_loader_rules(&loader, kind->role, from->options);
+    loader.rename = from->keys ? diti_rename_by_tables : NULL;
+    loader.user = (void *)(uintptr_t)from->keys;
+    result = kind->read(component, &loader, from->config, err);
+    if (result != DIT_OK) return result;
+    kind->load(component, &loader);
+    result = diti_loader_finish(&loader, &component->weights, err);
+    return result == DIT_OK && kind->check ? kind->check(component, from->config, err) : result;
+}
+
+DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
+                                            diti_component **out, dit_error *err) {
+    diti_component *component = (diti_component *)diti_alloc_zero(from->env, kind->size);
+    dit_result result;
+    *out = NULL;
+    if (!component) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the %s", kind->what);
+    component->device = from->device;
+    component->env = *from->env;
+    result = diti_component_fill(kind, from, component, err);
+    if (result != DIT_OK)
+        diti_component_free(component);
+    else
+        *out = component;
+    return result;
+}
+
+DIT_INTERNAL void diti_component_free(diti_component *component) {
+    diti_component_block *array, *next;
+    diti_env env;
+    if (!component) return;
+    env = component->env;
+    diti_weights_free(component->device, &env, &component->weights);
+    for (array = component->arrays; array; array = next) {
+        next = array->next;
+        diti_free(&env, array);
+    }
+    diti_free(&env, component);
+}
