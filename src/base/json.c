@@ -256,7 +256,7 @@ static dit_result diti_json_refuse_duplicates(diti_json_parser *parser, const di
     size_t size = 4;
     while (size / 2 < object->count) size *= 2;
     if (!diti_json_reserve_set(parser, size)) {
-        return diti_fail(parser->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", parser->what);
+        return diti_fail_memory(parser->err, "%s", parser->what);
     }
     for (child = object->first; child; child = child->next) {
         size_t slot = (size_t)diti_hash(child->key, child->key_length) & (size - 1);
@@ -363,7 +363,7 @@ DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, s
     parser.size = size;
     parser.what = what;
     parser.err = err;
-    if (!diti_json_reserve(&parser)) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", what);
+    if (!diti_json_reserve(&parser)) return diti_fail_memory(err, "%s", what);
     result = diti_json_document(&parser);
     diti_free(env, (void *)parser.set);
     if (result < 0)

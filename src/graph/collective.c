@@ -26,8 +26,7 @@ DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, u
 }
 
 static diti_tensor diti_group_rows(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t rows) {
-    return diti_tensor_view(graph, x, first, rows, 0,
-                            diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns);
+    return diti_tensor_view(graph, x, first, rows, 0, diti_tensor_columns(graph, x));
 }
 
 /* Ends what has begun from exchange `first` on. */

@@ -15,7 +15,7 @@ static void diti_exchange_note(diti_graph *graph, diti_exchange_event_kind kind,
     diti_exchange_event *event;
     if (!diti_grow(&graph->device->env, (void **)&graph->events, &graph->event_capacity, graph->event_count,
                    sizeof *graph->events)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        diti_graph_fail_memory(graph, "exchanges");
         return;
     }
     event = &graph->events[graph->event_count++];
@@ -37,7 +37,7 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
                                diti_tensor_get(graph, tensor)->name);
     if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,
                    sizeof *graph->exchanges))
-        return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        return diti_graph_fail_memory(graph, "exchanges");
     exchange = &graph->exchanges[graph->exchange_count];
     memset(exchange, 0, sizeof *exchange);
     exchange->tensor = tensor;

@@ -43,7 +43,7 @@ DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void
     }
     all = (info->rows - 1) * pitch_bytes + row_bytes;
     pitched = (unsigned char *)diti_alloc(&plan->device->env, all);
-    if (!pitched) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read tensor %s", info->name);
+    if (!pitched) return diti_fail_memory(err, "reading tensor %s", info->name);
     result = diti_buffer_read(plan->device, &plan->blocks[info->block].buffer, info->offset + info->first * element,
                               pitched, all, err);
     for (row = 0; row < info->rows && result >= 0; row++)

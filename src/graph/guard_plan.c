@@ -25,7 +25,7 @@ DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_err
     plan->guard_run++;
     plan->guard_step = step;
     all = (uint32_t *)diti_alloc_zero(&plan->device->env, words * sizeof *all);
-    if (!all) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the guards");
+    if (!all) return diti_fail_memory(err, "the guards");
     for (i = 1; i < tensor->rows; i++) diti_guard_fill(plan->guard_records, i, all + i * tensor->columns);
     all[offsetof(diti_health, step) / sizeof *all] = step;
     all[DITI_RECORD_RUN] = plan->guard_run;

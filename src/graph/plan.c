@@ -208,7 +208,7 @@ static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph,
     uint32_t i;
     work.plan = plan;
     work.distinct = (uint32_t *)diti_alloc_array(&plan->device->env, plan->dispatch_count + 1, sizeof *work.distinct);
-    if (!work.distinct) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    if (!work.distinct) return diti_fail_memory(err, "the plan");
     for (i = 0; i < plan->dispatch_count; i++) {
         if (diti_plan_find_distinct(&work, i) == work.count) work.distinct[work.count++] = i;
     }
@@ -287,7 +287,7 @@ DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *
         return graph->error.result;
     }
     plan = (diti_plan *)diti_alloc_zero(&graph->device->env, sizeof *plan);
-    if (!plan) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    if (!plan) return diti_fail_memory(err, "the plan");
     plan->device = graph->device;
     result = diti_plan_build(plan, graph, progress, err);
     if (result != DIT_OK) {

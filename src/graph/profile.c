@@ -33,19 +33,18 @@ DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err) {
     if (!trace) return DIT_OK;
     profile = (diti_profile *)diti_alloc_zero(env, sizeof *profile);
     plan->profile = profile;
-    if (!profile) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    if (!profile) return diti_fail_memory(err, "a traced plan");
     profile->ops = !trace->light && plan->device->limits.timestamp_bits;
     diti_lock(&trace->lock);
     profile->id = ++trace->plans;
     diti_unlock(&trace->lock);
     profile->slices = (diti_profile_slice *)diti_alloc_array(env, plan->slice_count + 1, sizeof *profile->slices);
-    if (!profile->slices) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    if (!profile->slices) return diti_fail_memory(err, "a traced plan");
     largest = diti_profile_lay_out(plan, profile);
     profile->ticks = (uint64_t *)diti_alloc_array(env, largest, sizeof *profile->ticks);
     profile->flights =
         (diti_profile_flight *)diti_alloc_array(env, profile->flight_capacity + 1, sizeof *profile->flights);
-    if (!profile->ticks || !profile->flights)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    if (!profile->ticks || !profile->flights) return diti_fail_memory(err, "a traced plan");
     return DIT_OK;
 }
 

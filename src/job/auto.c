@@ -96,7 +96,7 @@ static dit_result diti_auto_choose(const dit_model *model, const dit_context *co
     bool alone = context->peers->all == context->device_count;
     diti_split_cost best;
     dit_result result = DIT_OK;
-    if (!q) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose a split");
+    if (!q) return diti_fail_memory(err, "choosing a split");
     diti_job_split_shape(model, request, &q->shape);
     diti_split_own_system(&q->system);
     q->system.element = request->shape.int8_payload ? 1 : context->device->rung >= DITI_RUNG_FP16 ? 2 : 4;

@@ -39,7 +39,7 @@ static dit_result diti_blob_read_rows(const diti_env *env, const unsigned char *
         size_t size = (size_t)text->tokens * text->columns * sizeof *text->rows;
         if (!size) continue;
         text->rows = (float *)diti_alloc(env, size);
-        if (!text->rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a prompt blob");
+        if (!text->rows) return diti_fail_memory(err, "a prompt blob");
         memcpy(text->rows, bytes, size);
         bytes += size;
     }

@@ -68,7 +68,7 @@ static dit_result diti_inspection_begin(diti_inspection *inspection, const dit_c
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "%s: ctx is NULL; only a dry run's model works without a context", function);
     inspection->job = (dit_job *)diti_alloc_zero(&desc->model->env, sizeof *inspection->job);
-    if (!inspection->job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
+    if (!inspection->job) return diti_fail_memory(err, "the question");
     return diti_inspection_plan(inspection, ctx, desc, err);
 }
 
@@ -212,7 +212,7 @@ static dit_result diti_inspection_tell(const diti_inspection *inspection, const 
     uint64_t *live = (uint64_t *)diti_alloc_array(env, ops + 1, sizeof *live);
     uint32_t *starts = (uint32_t *)diti_alloc_array(env, ops + 1 + graph->tensor_count, sizeof *starts);
     dit_result result = DIT_OK;
-    if (!live || !starts) result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
+    if (!live || !starts) result = diti_fail_memory(err, "the question");
     if (result == DIT_OK) {
         bool on = true;
         diti_inspection_live(graph, live);

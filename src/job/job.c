@@ -59,7 +59,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     if (result < 0) return result;
     *out = NULL;
     job = (dit_job *)diti_alloc_zero(&ctx->env, sizeof *job);
-    if (!job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    if (!job) return diti_fail_memory(err, "the job");
     job->env = ctx->env;
     job->context = ctx;
     job->device = ctx->device;
@@ -152,7 +152,7 @@ static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, 
 static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
     diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
     dit_result result;
-    if (!before) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    if (!before) return diti_fail_memory(err, "the job");
     *before = job->program;
     result = diti_job_plan_again(job, before, err);
     diti_program_destroy(job->device, result == DIT_OK ? before : &job->program);

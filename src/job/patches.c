@@ -139,7 +139,7 @@ static void diti_patches_select(const dit_job *job, diti_graph *graph, diti_step
 static void diti_patches_solve(const dit_job *job, diti_graph *graph, const diti_patching *p,
                                const diti_solver_desc *whole, uint32_t patch) {
     diti_solver_desc solver = *whole;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, job->program.latent)->rows;
+    uint32_t rows = diti_tensor_rows(graph, job->program.latent);
     diti_patches_join(job, graph, p, patch);
     solver.x = diti_patches_view(job, graph, whole->x, 0, rows, patch, p->count);
     solver.h1 = diti_patches_view(job, graph, whole->h1, 0, rows, patch, p->count);

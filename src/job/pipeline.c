@@ -341,7 +341,7 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
     float *values = (float *)diti_alloc_array(&job->env, (size_t)count * (columns + 2), sizeof *values);
     float *timesteps = values, *scales, *table;
     dit_result result;
-    if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the schedule");
+    if (!values) return diti_fail_memory(err, "the schedule");
     scales = values + count;
     table = scales + count;
     for (i = 0; i < count; i++) {

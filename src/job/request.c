@@ -192,7 +192,7 @@ static dit_result diti_request_floats(const diti_env *env, const dit_tensor *inp
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be F32, F16 or BF16", input->name);
     }
     *out = (float *)diti_alloc_array(env, count, sizeof(float));
-    if (!*out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for input %s", input->name);
+    if (!*out) return diti_fail_memory(err, "input %s", input->name);
     diti_type_to_float(type, input->data, have, *out);
     return DIT_OK;
 }
@@ -274,7 +274,7 @@ static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *
                          "the prompt embedding has %u tokens, the model takes %u, padding among them", text->tokens,
                          tokens);
     rows = (float *)diti_alloc_array(env, (size_t)tokens * columns, sizeof *rows);
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embedding");
+    if (!rows) return diti_fail_memory(err, "the prompt embedding");
     memcpy(rows, text->rows, (size_t)(text->tokens < tokens ? text->tokens : tokens) * columns * sizeof *rows);
     diti_free(env, text->rows);
     text->rows = rows;
@@ -447,7 +447,7 @@ static dit_result diti_request_noise(const dit_model *model, const diti_env *env
     if (out->shape.stochastic)
         out->step_noise = (float *)diti_alloc_array(env, all * out->shape.steps, sizeof *out->step_noise);
     if (!drawn || !out->noise || (before && !out->start_noise) || (out->shape.stochastic && !out->step_noise))
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the noise");
+        result = diti_fail_memory(err, "the noise");
     for (image = 0; image < out->shape.image_count && result >= 0; image++) {
         diti_request_draw(out, out->seed + image, draws, drawn, per_image);
         if (before) memcpy(out->start_noise + image * per_image, drawn, per_image * sizeof *drawn);

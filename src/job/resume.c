@@ -83,7 +83,7 @@ DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progres
     uint32_t axis;
     if (!job->request.shape.resumes) return DIT_OK;
     whole = (dit_job *)diti_alloc_zero(&job->env, sizeof *whole);
-    if (!whole) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    if (!whole) return diti_fail_memory(err, "the job");
     whole->env = job->env;
     whole->context = job->context;
     whole->device = job->context->devices[1];
@@ -104,7 +104,7 @@ DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err) {
     if (!job->request.shape.resumes) return DIT_OK;
     keep->bytes = (size_t)diti_keep_bytes(job);
     keep->states = (unsigned char *)diti_alloc(&job->env, keep->bytes);
-    if (!keep->states) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for resume_on_loss");
+    if (!keep->states) return diti_fail_memory(err, "resume_on_loss");
     result =
         diti_buffer_create(job->device, 2 * keep->bytes, DITI_MEMORY_READBACK, "resume_on_loss", &keep->buffer, err);
     return result < 0 ? result : diti_keep_record(job, err);

@@ -720,7 +720,7 @@ static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, s
     dit_result result = diti_read_need(height, width * 4, &row_pitch, size, err);
     if (result < 0) return result;
     pixels = (uint8_t *)diti_alloc(&job->env, width * height * 4);
-    if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
+    if (!pixels) return diti_fail_memory(err, "reading the picture");
     result = diti_plan_read(job->program.plan, rgba, pixels, width * height * 4, err);
     if (result >= 0 && job->request.shape.swap) diti_read_unswap(pixels, width * height);
     for (y = 0; y < height && result >= 0; y++) memcpy(dst + y * row_pitch, pixels + y * width * 4, width * 4);
@@ -735,7 +735,7 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
     float *planes;
     if (result < 0) return result;
     planes = (float *)diti_alloc(&job->env, pixels * 3 * sizeof *planes);
-    if (!planes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
+    if (!planes) return diti_fail_memory(err, "reading the picture");
     result = diti_plan_read(job->program.plan, job->program.rgb[image], planes, pixels * 3 * sizeof *planes, err);
     for (y = 0; y < height && result >= 0; y++) {
         for (x = 0; x < width; x++) {

@@ -41,7 +41,7 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
     dit_job *share = (dit_job *)diti_alloc_zero(&job->env, sizeof *share);
     dit_error why = DITI_ZERO;
     dit_result result;
-    if (!share) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    if (!share) return diti_fail_memory(err, "the job");
     job->shares[job->share_count++] = share;
     share->env = job->env;
     share->context = job->context;

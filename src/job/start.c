@@ -191,7 +191,7 @@ static dit_result diti_start_write_pixels(dit_job *job, dit_error *err) {
     dit_result result;
     if (!image->rgba) return DIT_OK;
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
-    if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for init_image");
+    if (!pixels) return diti_fail_memory(err, "init_image");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
     result = diti_plan_write(job->program.plan, job->program.start_rgba, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
@@ -215,7 +215,7 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
     size_t area = (size_t)width * height;
     float *mask = (float *)diti_alloc_array(&job->env, area * planes, sizeof *mask);
     dit_result result;
-    if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the mask");
+    if (!mask) return diti_fail_memory(err, "the mask");
     for (y = 0; y < height; y++) {
         for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
     }

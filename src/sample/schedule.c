@@ -390,9 +390,7 @@ DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_
     }
     if (sampling->spacing == DITI_SPACING_RESPACED) return diti_intervals_respaced(sampling, out, err);
     alphas = (float *)diti_alloc_array(env, sampling->train_steps, sizeof(float));
-    if (!alphas)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a schedule of %u training steps",
-                         sampling->train_steps);
+    if (!alphas) return diti_fail_memory(err, "a schedule of %u training steps", sampling->train_steps);
     diti_cumulative_alphas(sampling, alphas);
     result = diti_intervals_betas(sampling, alphas, out, err);
     diti_free(env, alphas);

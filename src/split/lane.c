@@ -79,7 +79,7 @@ DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_de
     dit_result result = DIT_OK;
     uint32_t i;
     *out = NULL;
-    if (!lane) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+    if (!lane) return diti_fail_memory(err, "copies between devices");
     lane->env = *env;
     lane->transport = desc->transport;
     lane->from = desc->from;
@@ -209,7 +209,7 @@ static dit_result diti_lane_add_chunk(diti_lane *lane, uint32_t index, uint64_t 
     diti_lane_side *side = &lane->sides[index];
     diti_lane_chunk *chunk;
     if (!diti_grow(&lane->env, (void **)&side->chunks, &side->chunk_capacity, side->chunk_count, sizeof *side->chunks))
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+        return diti_fail_memory(err, "copies between devices");
     chunk = &side->chunks[side->chunk_count++];
     chunk->from = from;
     chunk->bytes = to - from;
@@ -238,7 +238,7 @@ DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, uint32_t index, const dit
     if (!bytes) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "an exchange of %s has no bytes", copy->name);
     if (!diti_lane_grow_turns(lane, side->copy_count + 1) ||
         !diti_grow(&lane->env, (void **)&side->copies, &side->copy_capacity, side->copy_count, sizeof *side->copies))
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+        return diti_fail_memory(err, "copies between devices");
     if (whole.pitch == whole.row_bytes || whole.rows == 1) {
         whole.row_bytes = bytes;
         whole.rows = 1;

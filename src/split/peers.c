@@ -77,7 +77,7 @@ static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_
     uint32_t i;
     *agrees = false;
     test.bytes = (unsigned char *)diti_alloc(&peers->env, 2 * DITI_PEERS_TEST_BYTES);
-    if (!test.bytes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a transport's self-test");
+    if (!test.bytes) return diti_fail_memory(err, "a transport's self-test");
     test.limit_us = peers->limit_us < DITI_PEERS_TEST_US ? peers->limit_us : DITI_PEERS_TEST_US;
     desc.transport = transport;
     desc.bridged = bridged;
@@ -196,7 +196,7 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     *out = NULL;
     if (result < 0) return result;
     peers = (diti_peers *)diti_alloc_zero(env, sizeof *peers);
-    if (!peers) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a set of devices");
+    if (!peers) return diti_fail_memory(err, "a set of devices");
     peers->env = *env;
     peers->devices = devices;
     peers->count = peers->all = count;

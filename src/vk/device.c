@@ -196,7 +196,7 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
     uint32_t i, count = 0;
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(&device->env, count, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+    if (!list) return diti_fail_memory(err, "a list of %u device extensions", count);
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
     for (i = 0; i < count; i++) {
         if (diti_equal(list[i].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) device->has_memory_budget = true;
@@ -599,7 +599,7 @@ DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, co
     *out = NULL;
     if (result < 0) return result;
     device = (diti_device *)diti_alloc_zero(env, sizeof *device);
-    if (!device) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a device");
+    if (!device) return diti_fail_memory(err, "a device");
     device->env = *env;
     diti_device_settle_in(device, desc, place);
     result = diti_device_start(device, desc, err);

@@ -109,7 +109,7 @@ DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_
     *count = 0;
     if (vr < 0) return diti_fail_vk(err, vr, "vkEnumeratePhysicalDevices: %s", diti_vk_name(vr));
     list = (diti_candidate *)diti_alloc_array(env, found ? found : 1, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u Vulkan devices", found);
+    if (!list) return diti_fail_memory(err, "a list of %u Vulkan devices", found);
     for (i = 0; i < found && result >= 0; i++) result = diti_candidate_fill(env, vk, physical[i], &list[i], err);
     if (result < 0) {
         diti_free(env, list);

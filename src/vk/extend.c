@@ -93,7 +93,7 @@ static dit_result diti_extend_find_shares(const diti_env *env, const diti_vk_api
     uint32_t i, share, count = 0;
     if (vk->EnumerateDeviceExtensionProperties(gpu, NULL, &count, NULL) < 0) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(env, count + 1, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+    if (!list) return diti_fail_memory(err, "a list of %u device extensions", count);
     if (vk->EnumerateDeviceExtensionProperties(gpu, NULL, &count, list) < 0) count = 0;
     for (share = 0; share < DITI_SHARES; share++)
         for (i = 0; i < count; i++)

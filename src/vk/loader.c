@@ -97,7 +97,7 @@ static dit_result diti_instance_has_portability(const diti_env *env, const diti_
     *found = false;
     if (vk->EnumerateInstanceExtensionProperties(NULL, &count, NULL) < 0 || !count) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(env, count, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u instance extensions", count);
+    if (!list) return diti_fail_memory(err, "a list of %u instance extensions", count);
     if (vk->EnumerateInstanceExtensionProperties(NULL, &count, list) < 0) count = 0;
     for (i = 0; i < count; i++) {
         if (diti_equal(list[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) *found = true;

@@ -182,7 +182,7 @@ static dit_result diti_shared_by_pages(diti_device *a, diti_device *b, diti_shar
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no pages of the host suit both devices");
     size = (size + align - 1) / align * align;
     out->pages = diti_alloc(&a->env, (size_t)(size + align));
-    if (!out->pages) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for shared pages");
+    if (!out->pages) return diti_fail_memory(err, "shared pages");
     pages = (unsigned char *)out->pages + (align - (uintptr_t)out->pages % align) % align;
     result = diti_shared_import_pages(a, pages, size, &need[0], &out->buffers[0], err);
     return result < 0 ? result : diti_shared_import_pages(b, pages, size, &need[1], &out->buffers[1], err);

@@ -45,7 +45,7 @@ DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize byte
     diti_stage *stage = (diti_stage *)diti_alloc_zero(&device->env, sizeof *stage);
     dit_result result;
     *out = NULL;
-    if (!stage) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a staging ring");
+    if (!stage) return diti_fail_memory(err, "a staging ring");
     stage->device = device;
     stage->bytes = bytes;
     stage->queue = queue;
@@ -150,7 +150,7 @@ DIT_INTERNAL uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDevic
     region.dstOffset = offset;
     region.size = size;
     stage->device->vk.CmdCopyBuffer(buffer->commands, buffer->buffer.buffer, target, 1, &region);
-    buffer->used = (buffer->used + size + 15u) & ~(VkDeviceSize)15u;
+    buffer->used = diti_align_up(buffer->used + size, 16);
     if (buffer->used > stage->bytes) buffer->used = stage->bytes;
     return buffer->value;
 }

@@ -5,7 +5,7 @@ DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint3
                                           dit_error *err) {
     diti_trace *trace = (diti_trace *)diti_alloc_zero(env, sizeof *trace);
     *out = trace;
-    if (!trace) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a trace");
+    if (!trace) return diti_fail_memory(err, "a trace");
     trace->env = *env;
     trace->light = light;
     trace->limit = limit;

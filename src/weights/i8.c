@@ -9,7 +9,7 @@ DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t colum
 }
 
 static dit_result diti_i8_no_memory(const diti_stored_tensor *tensor, dit_error *err) {
-    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tensor %.200s", tensor->name);
+    return diti_fail_memory(err, "tensor %.200s", tensor->name);
 }
 
 static void diti_i8_put_scale(unsigned char *row, uint32_t columns, float scale) {

@@ -28,7 +28,7 @@ DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *
     diti_stream *stream = (diti_stream *)diti_alloc_zero(env, sizeof *stream);
     dit_result result = DIT_OK;
     *out = NULL;
-    if (!stream) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to stream weights");
+    if (!stream) return diti_fail_memory(err, "streamed weights");
     stream->env = *env;
     stream->device = device;
     stream->slot_bytes = slot_bytes;
