@@ -204,8 +204,7 @@ static void diti_json_keep_number(diti_json_parser *parser, diti_json *node, siz
 
 static dit_result diti_json_parse_number(diti_json_parser *parser, diti_json *node) {
     size_t start = parser->at;
-    dit_result result = diti_json_scan_number(parser);
-    if (result < 0) return result;
+    DITI_TRY(diti_json_scan_number(parser));
     if (parser->at - start > DITI_JSON_MAX_NUMBER) return diti_json_fail(parser, "a number is too long");
     diti_json_keep_number(parser, node, start);
     node->number = diti_parse_double(node->text);
@@ -270,10 +269,8 @@ static dit_result diti_json_refuse_duplicates(diti_json_parser *parser, const di
 }
 
 static dit_result diti_json_parse_key(diti_json_parser *parser, diti_json *child) {
-    dit_result result;
     if (diti_json_peek(parser) != '"') return diti_json_fail(parser, "expected a name in quotes");
-    result = diti_json_parse_string(parser, &child->key, &child->key_length);
-    if (result < 0) return result;
+    DITI_TRY(diti_json_parse_string(parser, &child->key, &child->key_length));
     diti_json_skip_space(parser);
     if (!diti_json_accept(parser, ":")) return diti_json_fail(parser, "expected ':'");
     diti_json_skip_space(parser);
@@ -333,10 +330,8 @@ static dit_result diti_json_value(diti_json_parser *parser, diti_json *node, int
 
 static dit_result diti_json_document(diti_json_parser *parser) {
     diti_json *root = diti_json_new_node(parser);
-    dit_result result;
     diti_json_skip_space(parser);
-    result = diti_json_value(parser, root, 0);
-    if (result < 0) return result;
+    DITI_TRY(diti_json_value(parser, root, 0));
     diti_json_skip_space(parser);
     return parser->at == parser->size ? DIT_OK : diti_json_fail(parser, "something follows the document");
 }

@@ -254,11 +254,9 @@ DIT_INTERNAL void diti_plan_begin_stream(diti_plan *plan, bool recorded) {
 
 DIT_INTERNAL dit_result diti_plan_prepare_stream(diti_plan *plan, dit_error *err) {
     diti_buffer *marks = &plan->frames.marks;
-    dit_result result;
     if (!plan->streaming.stream || marks->buffer) return DIT_OK;
-    result = diti_stream_make_mirrors(&plan->streaming, err);
-    if (result >= 0) result = diti_buffer_create(plan->device, 16, DITI_MEMORY_READBACK, "frames", marks, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_stream_make_mirrors(&plan->streaming, err));
+    DITI_TRY(diti_buffer_create(plan->device, 16, DITI_MEMORY_READBACK, "frames", marks, err));
     memset(marks->block.mapped, 0, 16);
     diti_buffer_flush(plan->device, marks);
     return DIT_OK;

@@ -150,8 +150,8 @@ DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdi
 
 DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err) {
     uint64_t value;
-    dit_result result = diti_guard_write(plan, step, err);
-    return result < 0 ? result : diti_plan_submit_commands(plan, plan->restore, &value, err);
+    DITI_TRY(diti_guard_write(plan, step, err));
+    return diti_plan_submit_commands(plan, plan->restore, &value, err);
 }
 
 DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err) {

@@ -23,9 +23,8 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
 }
 
 static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
-    dit_result result = diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK,
-                                           "guards", &plan->report, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK, "guards",
+                                &plan->report, err));
     plan->counters.allocations++;
     memset(plan->report.block.mapped, 0, (size_t)plan->report.size); /* it may hold another plan's report */
     diti_buffer_flush(plan->device, &plan->report);

@@ -405,9 +405,8 @@ DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err)
 
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
     const diti_env *env = &plan->device->env;
-    dit_result result = diti_plan_make_batches(plan, graph, err);
     uint32_t i;
-    if (result < 0) return result;
+    DITI_TRY(diti_plan_make_batches(plan, graph, err));
     plan->source_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_us);
     plan->source_cut_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_cut_us);
     plan->source_measured = (bool *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_measured);

@@ -33,9 +33,8 @@ static double diti_auto_memory(const dit_model *model, diti_device *device) {
 static dit_result diti_auto_box(const dit_model *model, const dit_context *context, diti_split_box *box,
                                 dit_error *err) {
     const diti_split_links *links = &context->peers->links;
-    dit_result result = diti_peers_measure(context->peers, err);
     uint32_t i;
-    if (result < 0) return result;
+    DITI_TRY(diti_peers_measure(context->peers, err));
     box->count = context->device_count;
     for (i = 0; i < box->count; i++) {
         box->devices[i].rate = diti_auto_rate(context->devices[i]);

@@ -119,14 +119,11 @@ static dit_result diti_context_open_device(dit_context *context, const dit_conte
                                            dit_error *err) {
     diti_device **out = &context->devices[place->ordinal];
     uint32_t i;
-    dit_result result;
     place->dropped = 0;
-    result = place->count > 1 ? diti_device_open_beside(desc, &context->env, place, out, err)
-                              : diti_device_open(desc, &context->env, out, err);
-    if (result < 0) return result;
+    DITI_TRY(place->count > 1 ? diti_device_open_beside(desc, &context->env, place, out, err)
+                              : diti_device_open(desc, &context->env, out, err));
     context->device_count++;
-    result = diti_context_prove(context, desc, place, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_context_prove(context, desc, place, err));
     (*out)->tune = desc->tune;
     for (i = 0; i < place->ordinal; i++) {
         if (context->devices[i]->queue == (*out)->queue && !(*out)->joined)

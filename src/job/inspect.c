@@ -44,13 +44,11 @@ static void diti_inspection_free(diti_inspection *inspection) {
 static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_context *ctx, const dit_job_desc *desc,
                                        dit_error *err) {
     dit_job *job = inspection->job;
-    dit_result result;
     job->env = desc->model->env;
     job->model = desc->model;
     job->target = desc->target;
-    result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
-    if (result >= 0) result = diti_job_divide(job, ctx, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, &job->request, err));
+    DITI_TRY(diti_job_divide(job, ctx, err));
     if (!ctx) diti_job_imaginary_device(desc->model, &inspection->imaginary);
     diti_graph_init(&inspection->graph, ctx ? ctx->device : &inspection->imaginary);
     diti_job_emit(job, &inspection->graph);

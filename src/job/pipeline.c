@@ -375,11 +375,11 @@ static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
 }
 
 static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
-    dit_result result = diti_inputs_text(job, err);
-    if (result >= 0) result = diti_inputs_schedule(job, err);
-    if (result >= 0) result = diti_inputs_noise(job, err);
-    if (result >= 0 && job->request.start) result = diti_start_write(job, err);
-    return result < 0 ? result : diti_guard_write(job->program.plan, job->begins_at, err);
+    DITI_TRY(diti_inputs_text(job, err));
+    DITI_TRY(diti_inputs_schedule(job, err));
+    DITI_TRY(diti_inputs_noise(job, err));
+    if (job->request.start) DITI_TRY(diti_start_write(job, err));
+    return diti_guard_write(job->program.plan, job->begins_at, err);
 }
 
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {

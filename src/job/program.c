@@ -16,9 +16,8 @@ DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer
     const diti_device *device = job->device;
     VkCommandBufferAllocateInfo allocate;
     VkCommandBufferBeginInfo begin;
-    dit_result result = job->program.command_pool ? DIT_OK : diti_job_create_pool(job, err);
     VkResult vk;
-    if (result < 0) return result;
+    DITI_TRY(job->program.command_pool ? DIT_OK : diti_job_create_pool(job, err));
     memset(&allocate, 0, sizeof allocate);
     memset(&begin, 0, sizeof begin);
     allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;

@@ -86,12 +86,9 @@ static dit_result diti_request_size(const dit_model *model, const dit_job_desc *
                                     dit_error *err) {
     const dit_model_info *info = &model->info;
     uint32_t factor = diti_model_factor(model);
-    dit_result result =
-        diti_request_side("width", desc->width, info->default_width, info->size_multiple, &out->shape.width, err);
-    if (result >= 0)
-        result = diti_request_side("height", desc->height, info->default_height, info->size_multiple,
-                                   &out->shape.height, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_request_side("width", desc->width, info->default_width, info->size_multiple, &out->shape.width, err));
+    DITI_TRY(
+        diti_request_side("height", desc->height, info->default_height, info->size_multiple, &out->shape.height, err));
     out->latent_width = out->shape.width / factor;
     out->latent_height = out->shape.height / factor;
     out->shape.steps = desc->steps ? desc->steps : info->default_steps;
@@ -472,7 +469,6 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
                                         diti_job_request *out, dit_error *err) {
     diti_schedule_request wanted;
     uint32_t patch = model->transformer->traits.patch, i;
-    dit_result result;
     memset(&wanted, 0, sizeof wanted);
     wanted.steps = out->shape.steps;
     wanted.sampler = desc->sampler;
@@ -482,8 +478,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
     wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch);
-    result = diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err));
     out->shape.steps = out->schedule.count;
     out->shape.stochastic = out->schedule.draws;
     out->shape.corrects = out->schedule.corrects;
@@ -571,8 +566,7 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     const char *why;
     char name[DITI_SPLIT_NAME];
     uint32_t axis;
-    dit_result result = diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err));
     diti_request_take_plan(&plan, &out->shape);
     if (diti_split_ranks(split) == 1) return diti_job_check_patches(model, out, err);
     why = diti_job_unsplit(model, out);
@@ -582,8 +576,8 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     }
     diti_job_split_shape(model, out, &shape);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print_plan(&plan, name), why);
-    result = diti_split_check_plan(&plan, &shape, err);
-    return result < 0 ? result : diti_job_check_patches(model, out, err);
+    DITI_TRY(diti_split_check_plan(&plan, &shape, err));
+    return diti_job_check_patches(model, out, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,

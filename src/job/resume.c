@@ -100,14 +100,13 @@ DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progres
 
 DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err) {
     diti_job_keep *keep = &job->keep;
-    dit_result result;
     if (!job->request.shape.resumes) return DIT_OK;
     keep->bytes = (size_t)diti_keep_bytes(job);
     keep->states = (unsigned char *)diti_alloc(&job->env, keep->bytes);
     if (!keep->states) return diti_fail_memory(err, "resume_on_loss");
-    result =
-        diti_buffer_create(job->device, 2 * keep->bytes, DITI_MEMORY_READBACK, "resume_on_loss", &keep->buffer, err);
-    return result < 0 ? result : diti_keep_record(job, err);
+    DITI_TRY(
+        diti_buffer_create(job->device, 2 * keep->bytes, DITI_MEMORY_READBACK, "resume_on_loss", &keep->buffer, err));
+    return diti_keep_record(job, err);
 }
 
 DIT_INTERNAL void diti_keep_destroy(dit_job *job) {
@@ -143,10 +142,8 @@ DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
 
 DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
     uint32_t steps = diti_keep_steps(job, segment, job->run.cursor.repeat), place = steps % 2;
-    dit_result result;
     if (!diti_keep_wants(job, segment)) return DIT_OK;
-    result = diti_plan_submit_commands(job->program.plan, job->program.keep_copies[place], value, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_plan_submit_commands(job->program.plan, job->program.keep_copies[place], value, err));
     job->keep.values[place] = *value;
     job->keep.steps[place] = steps;
     return DIT_OK;
@@ -206,9 +203,8 @@ static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split 
 /* A share begins its steps with the states, and the number of those that are over. */
 static dit_result diti_resume_write_states(dit_job *share, const diti_job_keep *keep, dit_error *err) {
     VkDeviceSize bytes = keep->bytes + sizeof(uint32_t);
-    dit_result result = diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err);
-    if (result >= 0) result = diti_job_allocate_commands(share, &share->program.states_copy, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err));
+    DITI_TRY(diti_job_allocate_commands(share, &share->program.states_copy, err));
     memcpy(share->states.block.mapped, keep->states, keep->bytes);
     memcpy((unsigned char *)share->states.block.mapped + keep->bytes, &keep->step, sizeof keep->step);
     diti_buffer_flush(share->device, &share->states);

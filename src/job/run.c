@@ -254,12 +254,10 @@ static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
    soon as a report says so. One that is just being written is read at the next call. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
     diti_verdict verdict;
-    dit_result result;
     if (!diti_job_must_repeat(job) || !diti_guard_raise(job->program.plan, &verdict) || !verdict.record) return DIT_OK;
     job->run.restores = diti_run_may_repeat(job, verdict.segment);
-    result = diti_run_weigh(job, &verdict, err);
-    if (result >= 0) result = diti_guard_write(job->program.plan, job->run.restores ? verdict.step : 0, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_run_weigh(job, &verdict, err));
+    DITI_TRY(diti_guard_write(job->program.plan, job->run.restores ? verdict.step : 0, err));
     diti_run_go_back(job, &verdict, job->run.restores ? verdict.segment : 0, job->run.restores ? verdict.step : 0);
     job->run.all_submitted = false;
     return DIT_OK;
@@ -304,8 +302,7 @@ static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
 /* Drops what the GPU has finished from the ring. */
 static dit_result diti_run_poll(dit_job *job, dit_error *err) {
     uint64_t done = 0;
-    dit_result result = diti_timeline_value(job->device, diti_plan_timeline(job->program.plan), &done, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_timeline_value(job->device, diti_plan_timeline(job->program.plan), &done, err));
     diti_plan_learn(job->program.plan);
     diti_plan_free_retired(job->program.plan, false);
     diti_guard_read(job->program.plan, &job->run.health);

@@ -14,11 +14,9 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
     char name[DITI_SPLIT_NAME];
     bool folded;
-    dit_result result;
     job->shares[0] = job;
     job->share_count = 1;
-    result = diti_job_choose(job->model, context, &job->request, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_job_choose(job->model, context, &job->request, err));
     total = diti_split_ranks(&job->request.shape.split);
     diti_split_print(&job->request.shape.split, name);
     if (total > all)

@@ -294,8 +294,7 @@ DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t index, uint32_t segm
 DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice,
                                          uint64_t *value, dit_error *err) {
     diti_mesh_member *member = &mesh->members[index];
-    dit_result result = diti_plan_submit_after(member->plan, segment, slice, &member->next, value, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_plan_submit_after(member->plan, segment, slice, &member->next, value, err));
     memset(&member->next, 0, sizeof member->next);
     member->arrived = false;
     diti_mesh_meet(member, slice + 1);
@@ -380,8 +379,7 @@ DIT_INTERNAL dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *
     uint64_t now = diti_clock_us(), moves, passed_us = now - mesh->watched_us;
     bool busy;
     uint32_t i;
-    dit_result result = diti_mesh_moves(mesh, &moves, &busy, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_mesh_moves(mesh, &moves, &busy, err));
     mesh->still_us += passed_us < 1000000u ? passed_us : 1000000u;
     if (moved || busy || moves != mesh->moves) mesh->still_us = 0;
     mesh->watched_us = now;

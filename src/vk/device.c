@@ -279,27 +279,22 @@ static void diti_device_guess(diti_device *device, const char *overrides) {
 /* Everything that is known once the physical device, the queue family and the features are. */
 static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     bool quirks = diti_override_number(desc->overrides, "quirks", 1) != 0;
-    dit_result result;
     device->has_fp16 = device->features.has[DITI_FEATURE_FP16];
     device->has_dot = device->features.has[DITI_FEATURE_DOT];
     device->unverified = diti_override_number(desc->overrides, "unverified", 0) != 0;
     diti_memory_find(device);
     diti_device_properties(device);
     diti_device_timestamps(device, desc->overrides);
-    result = diti_device_cores(device, &device->limits, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_cores(device, &device->limits, err));
     diti_device_override(device, desc->overrides);
     device->validated = diti_device_is_validated(device);
-    result = diti_device_extensions(device, err);
-    if (result >= 0)
-        result =
-            diti_coop_find(&device->env, &device->vk, device->physical, &device->features, quirks, &device->coop, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_extensions(device, err));
+    DITI_TRY(
+        diti_coop_find(&device->env, &device->vk, device->physical, &device->features, quirks, &device->coop, err));
     if (!diti_override_number(desc->overrides, "int8_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_S8);
     if (!diti_override_number(desc->overrides, "half_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_F16);
     diti_memory_init(device, desc->device_memory_limit);
-    result = diti_device_rung(device, desc->overrides, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_rung(device, desc->overrides, err));
     diti_device_proof_key(device, desc->overrides);
     diti_device_settle(device, desc->overrides, device->dropped);
     diti_class_describe(device, device->dropped);
@@ -395,18 +390,14 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
 
 static dit_result diti_device_open_own(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     VkResult vr;
-    dit_result result =
-        device->shares_instance ? DIT_OK : diti_instance_create(&device->env, &device->vk, &device->instance, err);
-    if (result < 0) return result;
+    DITI_TRY(device->shares_instance ? DIT_OK
+                                     : diti_instance_create(&device->env, &device->vk, &device->instance, err));
     device->owns_instance = true;
-    result = diti_instance_functions(&device->vk, device->instance, err);
-    if (result >= 0) result = diti_device_select(device, desc->devices, err);
-    if (result >= 0)
-        result = diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err);
-    if (result >= 0) result = diti_device_describe(device, desc, err);
-    if (result < 0) return result;
-    result = diti_device_transfer_family(device, desc->overrides, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_instance_functions(&device->vk, device->instance, err));
+    DITI_TRY(diti_device_select(device, desc->devices, err));
+    DITI_TRY(diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err));
+    DITI_TRY(diti_device_describe(device, desc, err));
+    DITI_TRY(diti_device_transfer_family(device, desc->overrides, err));
     if (device->has_peers && (device->unverified || diti_override_is(desc->overrides, "transport", "group")))
         diti_device_group_find(device);
     if (device->first && diti_device_group_join(device, device->first))
@@ -426,8 +417,7 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
         return diti_fail_vk(err, vr, "vkCreateDevice on %s: %s", device->info.name, diti_vk_name(vr));
     }
     device->owns_device = true;
-    result = diti_device_functions(&device->vk, device->device, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_functions(&device->vk, device->device, err));
     device->vk.GetDeviceQueue(device->device, device->queue_family, 0, &device->queue);
     if (device->transfer_family != device->queue_family)
         device->vk.GetDeviceQueue(device->device, device->transfer_family, 0, &device->transfer_queue);

@@ -51,7 +51,6 @@ static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api 
                                          dit_error *err) {
     const VkPhysicalDeviceLimits *limits = &properties->limits;
     diti_features features = DITI_ZERO;
-    dit_result result;
     out->reason[0] = 0;
     diti_format(out->info.rung, sizeof out->info.rung, "none");
     if (properties->apiVersion < VK_API_VERSION_1_2) {
@@ -59,8 +58,7 @@ static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api 
                     VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));
         return DIT_OK;
     }
-    result = diti_features_supported(env, vk, out->physical, &features, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_features_supported(env, vk, out->physical, &features, err));
     if (!features.has[DITI_FEATURE_TIMELINE]) {
         diti_format(out->reason, sizeof out->reason, "it has no timeline semaphores");
     } else if (!diti_candidate_queue(vk, out->physical, &out->queue_family)) {

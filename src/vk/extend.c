@@ -263,8 +263,7 @@ static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, 
     VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
     uint32_t i, count;
     diti_candidate candidate;
-    dit_result result = diti_candidate_fill(env, vk, gpu, &candidate, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_candidate_fill(env, vk, gpu, &candidate, err));
     if (candidate.reason[0]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", candidate.info.name,
                          candidate.reason);
@@ -287,14 +286,12 @@ static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance
     diti_env env;
     const VkBaseInStructure *at;
     uint32_t i;
-    dit_result result = diti_env_init(&env, NULL, NULL, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_env_init(&env, NULL, NULL, err));
     vk.GetInstanceProcAddr = gipa;
-    result = diti_instance_functions(&vk, instance, err);
-    if (result >= 0) result = diti_extend_check(&env, &vk, gpu, app, err);
-    if (result >= 0) result = diti_features_supported(&env, &vk, gpu, out, err);
-    if (result >= 0) result = diti_extend_find_shares(&env, &vk, gpu, shares, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_instance_functions(&vk, instance, err));
+    DITI_TRY(diti_extend_check(&env, &vk, gpu, app, err));
+    DITI_TRY(diti_features_supported(&env, &vk, gpu, out, err));
+    DITI_TRY(diti_extend_find_shares(&env, &vk, gpu, shares, err));
     memset(&enabled, 0, sizeof enabled);
     for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) diti_features_get(at, &enabled);
     for (i = 0; i < DITI_FEATURES; i++) out->has[i] = out->has[i] && !enabled.has[i];
@@ -306,20 +303,17 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
                                      dit_error *err) {
     diti_extend extend = DITI_ZERO;
     VkDeviceCreateInfo made;
-    dit_result result;
     if (!gipa || !instance || !gpu || !app || !size || (memory && !out)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: an argument is NULL");
     }
     if ((uintptr_t)memory % 8) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: memory is not aligned to 8 bytes");
     }
-    result = diti_extend_missing(gipa, instance, gpu, app, &extend.missing, &extend.shares, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_extend_missing(gipa, instance, gpu, app, &extend.missing, &extend.shares, err));
     extend.memory = (unsigned char *)memory;
     extend.room = *size;
     extend.tail = &extend.first;
-    result = diti_extend_chain(&extend, app, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_extend_chain(&extend, app, err));
     diti_extend_rest(&extend, app, &made);
     *size = extend.used;
     if (!memory) return DIT_OK;

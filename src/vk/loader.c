@@ -112,9 +112,8 @@ DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *v
     VkInstanceCreateInfo info = DITI_ZERO;
     VkResult vr;
     bool portable;
-    dit_result result = diti_global_functions(vk, err);
-    if (result >= 0) result = diti_instance_has_portability(env, vk, &portable, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_global_functions(vk, err));
+    DITI_TRY(diti_instance_has_portability(env, vk, &portable, err));
     application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
     application.pEngineName = "dit.h";
     application.engineVersion = DIT_VERSION;

@@ -175,7 +175,6 @@ static dit_result diti_shared_by_pages(diti_device *a, diti_device *b, diti_shar
                                        const VkMemoryRequirements *need, dit_error *err) {
     VkDeviceSize align = diti_shared_alignment(a), other = diti_shared_alignment(b), size = need[0].size;
     unsigned char *pages;
-    dit_result result;
     if (other > align) align = other;
     if (need[1].size > size) size = need[1].size;
     if (align == 0 || align > 1u << 20)
@@ -184,18 +183,17 @@ static dit_result diti_shared_by_pages(diti_device *a, diti_device *b, diti_shar
     out->pages = diti_alloc(&a->env, (size_t)(size + align));
     if (!out->pages) return diti_fail_memory(err, "shared pages");
     pages = (unsigned char *)out->pages + (align - (uintptr_t)out->pages % align) % align;
-    result = diti_shared_import_pages(a, pages, size, &need[0], &out->buffers[0], err);
-    return result < 0 ? result : diti_shared_import_pages(b, pages, size, &need[1], &out->buffers[1], err);
+    DITI_TRY(diti_shared_import_pages(a, pages, size, &need[0], &out->buffers[0], err));
+    return diti_shared_import_pages(b, pages, size, &need[1], &out->buffers[1], err);
 }
 
 /* --- between members of a device group: on the receiving one --- */
 
 static dit_result diti_shared_by_group(diti_device *a, diti_device *b, diti_shared *out,
                                        const VkMemoryRequirements *need, dit_error *err) {
-    dit_result result =
-        diti_shared_allocate(b, DITI_SHARE_GROUP, need[1].size, need[0].memoryTypeBits & need[1].memoryTypeBits, NULL,
-                             &out->buffers[1], err);
-    return result < 0 ? result : diti_device_group_bind(a, &out->buffers[0], b, out->buffers[1].block.memory, err);
+    DITI_TRY(diti_shared_allocate(b, DITI_SHARE_GROUP, need[1].size, need[0].memoryTypeBits & need[1].memoryTypeBits,
+                                  NULL, &out->buffers[1], err));
+    return diti_device_group_bind(a, &out->buffers[0], b, out->buffers[1].block.memory, err);
 }
 
 /* --- all --- */
@@ -282,9 +280,8 @@ DIT_INTERNAL dit_result diti_timeline_create_shared(diti_device *signals, diti_d
     VkSemaphoreGetFdInfoKHR from = DITI_ZERO;
     VkImportSemaphoreFdInfoKHR to = DITI_ZERO;
     VkResult vr;
-    dit_result result = diti_timeline_make(signals, true, &out[0], err);
-    if (result >= 0) result = diti_timeline_make(waits, false, &out[1], err);
-    if (result < 0) return result;
+    DITI_TRY(diti_timeline_make(signals, true, &out[0], err));
+    DITI_TRY(diti_timeline_make(waits, false, &out[1], err));
     from.sType = VK_STRUCTURE_TYPE_SEMAPHORE_GET_FD_INFO_KHR;
     from.semaphore = out[0];
     from.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT;

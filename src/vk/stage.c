@@ -6,9 +6,7 @@ static dit_result diti_stage_make_buffer(diti_stage *stage, diti_stage_buffer *b
     diti_device *device = stage->device;
     VkCommandBufferAllocateInfo info = DITI_ZERO;
     VkResult vr;
-    dit_result result =
-        diti_buffer_create(device, stage->bytes, DITI_MEMORY_UPLOAD, "a staging buffer", &buffer->buffer, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_buffer_create(device, stage->bytes, DITI_MEMORY_UPLOAD, "a staging buffer", &buffer->buffer, err));
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
     info.commandPool = stage->pool;
     info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
@@ -159,7 +157,6 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
     diti_stage_buffer *buffer = &stage->buffers[stage->current];
     uint64_t value = buffer->value;
     diti_submission submission = DITI_ZERO;
-    dit_result result;
     VkResult vr;
     if (!buffer->open) return DIT_OK;
     buffer->open = false;
@@ -173,8 +170,7 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
     submission.signal = stage->timeline;
     submission.signal_value = value;
     buffer->scope = diti_trace_open(stage->device->trace, DITI_LANE_COPY, "to device");
-    result = diti_submit_after(stage->device, &submission, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_submit_after(stage->device, &submission, err));
     buffer->value = stage->submitted = value;
     stage->current = (stage->current + 1) % DITI_STAGE_BUFFERS;
     return DIT_OK;

@@ -119,10 +119,8 @@ static dit_result diti_transfer_to_device(diti_device *device, diti_buffer *buff
 /* Waiting alone does not make the device's writes visible to the host: a barrier to the host does, on any path. */
 static dit_result diti_transfer_from_device(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
                                             VkDeviceSize size, dit_error *err) {
-    dit_result result;
     if (!buffer->block.mapped) return diti_transfer_read(device, buffer, offset, (unsigned char *)data, size, err);
-    result = diti_run_now(device, diti_transfer_to_host, NULL, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_run_now(device, diti_transfer_to_host, NULL, err));
     diti_buffer_invalidate(device, buffer);
     memcpy(data, (const unsigned char *)buffer->block.mapped + offset, (size_t)size);
     return DIT_OK;
