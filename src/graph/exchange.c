@@ -80,13 +80,6 @@ DIT_INTERNAL void diti_exchange_widen(diti_graph *graph) {
     }
 }
 
-DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
-    uint32_t sent = diti_exchange_begin(graph, from, peer, true),
-             received = diti_exchange_begin(graph, to, peer, false);
-    diti_exchange_end(graph, sent);
-    diti_exchange_end(graph, received);
-}
-
 DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor) {
     uint32_t elements = tensor->format == DITI_I8 ? tensor->pitch : tensor->columns; /* int8 rows end in their scale */
     return (uint64_t)elements * diti_element_size(tensor->format);

@@ -231,6 +231,7 @@ typedef struct diti_prompts {         /* what the host writes for them */
 typedef struct diti_assignment {
     uint32_t share, share_total;     /* the number of this share, and how many there are */
     bool folded;                     /* every device has two stages (diti_job_folds) */
+    diti_group all;                  /* all shares */
     diti_axes axes;                  /* who divide every evaluation */
     diti_group guidance;             /* who evaluate other branches of the same rows */
     uint32_t first_branch, branches; /* of guidance that are evaluated here */

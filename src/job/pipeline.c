@@ -30,7 +30,7 @@ static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) 
         diti_assignment share;
         diti_assign(&job->request.shape, job->assignment.folded, i, job->assignment.share_total, &share);
         rows = diti_emit_share_rows(job, &share, text, &first);
-        diti_exchange_begin(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i, true);
+        diti_send(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i);
     }
     rows = diti_emit_share_rows(job, &job->assignment, text, &first);
     job->program.text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
@@ -40,7 +40,7 @@ static void diti_emit_receive_text(dit_job *job, diti_graph *graph, uint32_t tex
     uint32_t first, rows = diti_emit_share_rows(job, &job->assignment, text, &first);
     job->program.text.texts[text] =
         diti_tensor_new(graph, DITI_F32, rows, job->model->texts[text].columns, "text from the first share");
-    diti_exchange_begin(graph, job->program.text.texts[text], 0, false);
+    diti_receive_by_end(graph, job->program.text.texts[text], 0);
 }
 
 static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
