@@ -89,7 +89,7 @@ static dit_result diti_fetch_missing(diti_fetch *fetch, const diti_plan *plan, d
     diti_unlock(&replicas->lock);
     most = fetch->most > DITI_REPLICA_PIECE ? fetch->most : DITI_REPLICA_PIECE;
     if (result >= 0 && replicas->count > fetch->first) {
-        diti_trace_scope scope = diti_trace_open(replicas->home->trace, DITI_LANE_LOAD, "weights to a device");
+        diti_trace_scope scope = diti_trace_open(replicas->home->trace, DITI_TRACK_LOAD, "weights to a device");
         copy.device = fetch->device;
         copy.read = (unsigned char *)diti_alloc_array(&replicas->env, 2, (size_t)most);
         copy.picked = copy.read + most;

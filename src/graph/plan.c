@@ -248,7 +248,7 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
 }
 
 static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "memory and slices");
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "memory and slices");
     dit_result result = diti_plan_assign_memory(graph, plan, err);
     if (result >= 0) {
         diti_plan_take(plan, graph);
@@ -265,7 +265,7 @@ static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_
     dit_result result = diti_plan_place(plan, graph, err);
     diti_trace_scope scope;
     if (result < 0) return result;
-    scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "compile pipelines");
+    scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "compile pipelines");
     result = diti_plan_create_pipelines(plan, graph, progress, err);
     diti_trace_close(&scope, 0);
     if (result != DIT_OK) return result;

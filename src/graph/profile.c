@@ -130,7 +130,7 @@ DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64
 static void diti_profile_describe(const diti_plan *plan, const diti_profile_flight *flight, diti_trace_event *event) {
     const diti_plan_slice *slice = &plan->slices[flight->slice];
     const diti_segment *segment = &plan->segments[slice->segment];
-    event->lane = DITI_LANE_GPU;
+    event->lane = DITI_TRACK_GPU;
     event->device = (uint8_t)plan->device->ordinal;
     event->plan = plan->profile->id;
     event->slice = flight->slice - segment->first;

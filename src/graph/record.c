@@ -193,7 +193,7 @@ DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *er
 }
 
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_RECORD, "record");
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_RECORD, "record");
     dit_result result = diti_record_create_pool(plan, &plan->commands, err);
     uint32_t set;
     size_t i;
@@ -285,7 +285,7 @@ static void diti_record_submitted(diti_plan *plan, uint32_t slice) {
 /* submission: with what it waits for, or zero. */
 static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, diti_submission *submission,
                                      dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_SUBMIT, "submit");
     dit_result result;
     submission->commands = &commands;
     submission->count = commands ? 1 : 0;

@@ -78,7 +78,7 @@ static void diti_assign_grid(const diti_job_shape *shape, diti_axes *axes) {
 
 DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t share, uint32_t total,
                               diti_assignment *out) {
-    uint32_t branches = shape->guided ? 2u : 1u, i;
+    uint32_t branches = diti_job_branches(shape), i;
     diti_axes *axes = &out->axes;
     memset(out, 0, sizeof *out);
     out->share = share;

@@ -49,7 +49,7 @@ static dit_result diti_auto_box(const dit_model *model, const dit_context *conte
 }
 
 /* Every process must choose the same without asking the others: as if all devices were alike. */
-static void diti_auto_imagine(const dit_context *context, diti_split_box *box) {
+static void diti_auto_assume_equal(const dit_context *context, diti_split_box *box) {
     uint32_t i;
     box->count = context->peers->all;
     for (i = 0; i < box->count; i++) {
@@ -104,7 +104,7 @@ static dit_result diti_auto_choose(const dit_model *model, const dit_context *co
     if (alone)
         result = diti_auto_box(model, context, &q->box, err);
     else
-        diti_auto_imagine(context, &q->box);
+        diti_auto_assume_equal(context, &q->box);
     if (result >= 0) {
         diti_auto_best(model, request, q, q->box.count, &best);
         request->shape.split = best.split;

@@ -17,6 +17,12 @@ static bool diti_guidance_on(const diti_job_request *request, uint32_t step) {
     return step >= floor((double)guidance->first * steps) && step < floor((double)guidance->last * steps);
 }
 
+DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape) { return shape->guided ? 2u : 1u; }
+
+DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape) {
+    return DITI_COEFFICIENTS + 2u * shape->image_count;
+}
+
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step) {
     if (!request->shape.guided) return DITI_STEP_USUAL;
     if (!diti_guidance_on(request, step)) return DITI_STEP_ALONE;

@@ -59,7 +59,7 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
 }
 
 static void diti_job_ops(dit_job *job, diti_graph *graph) {
-    diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_LANE_PLAN, "ops");
+    diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
     diti_free(&job->env, job->program.denoise.family);
     memset(&job->program.text, 0, sizeof job->program.text);
     memset(&job->program.denoise, 0, sizeof job->program.denoise);

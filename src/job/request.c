@@ -323,7 +323,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
 }
 
 /* Of what a dry run lacks: without encoders a text is as if it were given, without tokenizers as long as can be. */
-static void diti_request_imagine_text(const dit_model *model, uint32_t branch, diti_job_request *out) {
+static void diti_request_estimate_text(const dit_model *model, uint32_t branch, diti_job_request *out) {
     const uint32_t encoders = 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3;
     uint32_t i;
     for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
@@ -351,7 +351,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     out->shape.encodes[branch] = !embeds && !blob;
     if (!model->device && out->shape.encodes[branch] &&
         (diti_encoders_missing(model) || diti_encoders_left_out(model))) {
-        diti_request_imagine_text(model, branch, out);
+        diti_request_estimate_text(model, branch, out);
         return DIT_OK;
     }
     if (result >= 0 && out->shape.encodes[branch]) {
@@ -367,14 +367,14 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     return DIT_OK;
 }
 
-static void diti_request_count_rows(uint32_t tokens, uint32_t copies, diti_job_request *out) {
+static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job_request *out) {
     uint32_t encoded = 0, given = 0, encodes = 0, branch;
-    for (branch = 0; branch < copies; branch++) {
+    for (branch = 0; branch < branches; branch++) {
         encodes += out->shape.encodes[branch] ? 1u : 0u;
         *(out->shape.encodes[branch] ? &encoded : &given) += out->lengths[DITI_TEXT_FIRST][branch];
     }
     if (encodes) out->shape.encoded_rows = diti_conditioning_rows(encoded, encodes * tokens);
-    if (encodes < copies) out->shape.given_rows = diti_conditioning_rows(given, (copies - encodes) * tokens);
+    if (encodes < branches) out->shape.given_rows = diti_conditioning_rows(given, (branches - encodes) * tokens);
 }
 
 /* Layers of CLIP count where its states are used, not its pooled output alone. */
@@ -400,7 +400,7 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
 
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
-    uint32_t copies = out->shape.guided ? 2u : 1u, branch;
+    uint32_t branches = diti_job_branches(&out->shape), branch;
     dit_result result = diti_request_clip_skip(model, desc, out, err);
     if (result < 0) return result;
     if (model->transformer->traits.class_count) return diti_job_request_classes(model, desc, out, err);
@@ -408,9 +408,9 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model is prompted by text; class_labels must be NULL");
     result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
-    for (branch = 0; branch < copies && result >= 0; branch++)
-        result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
-    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, copies, out);
+    for (branch = 0; branch < branches && result >= 0; branch++)
+        result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
+    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
     return result;
 }
 

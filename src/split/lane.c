@@ -21,7 +21,8 @@ static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t ch
 /* --- making --- */
 
 static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit_error *err) {
-    static const diti_share shares[] = {DITI_SHARE_GROUP, DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+    static const diti_memory_sharing shares[] = {DITI_SHARING_GROUP, DITI_SHARING_FD, DITI_SHARING_DMA_BUF,
+                                                 DITI_SHARING_HOST};
     static const diti_memory_kind kinds[DITI_LANE_SIDES] = {DITI_MEMORY_READBACK, DITI_MEMORY_UPLOAD};
     dit_result result = DIT_OK;
     uint32_t side;
@@ -354,7 +355,7 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
         slot->name = copy->name;
         slot->bytes = chunk->bytes;
         slot->whole = copy->row_bytes * copy->rows;
-        slot->scope = diti_trace_open(lane->trace, DITI_LANE_PEER, NULL);
+        slot->scope = diti_trace_open(lane->trace, DITI_TRACK_PEER, NULL);
         if (diti_lane_gave_away(lane, slot)) result = diti_lane_make_slot(lane, slot, err);
         if (result < 0) return result;
     } else if (slot->whole != copy->row_bytes * copy->rows) {

@@ -99,7 +99,8 @@ static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_
 
 static bool diti_peers_offers(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
                               const char *overrides) {
-    static const diti_share shares[] = {DITI_SHARE_GROUP, DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+    static const diti_memory_sharing shares[] = {DITI_SHARING_GROUP, DITI_SHARING_FD, DITI_SHARING_DMA_BUF,
+                                                 DITI_SHARING_HOST};
     char wanted[16];
     if (diti_override_text(overrides, "transport", wanted, sizeof wanted) &&
         !diti_equal(wanted, diti_transport_name(transport)))

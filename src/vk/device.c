@@ -155,7 +155,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
 }
 
 /* Beside each other only: of no use to a device that is alone. */
-static const char *const diti_share_extensions[DITI_SHARES] = {
+static const char *const diti_share_extensions[DITI_SHARINGS] = {
     "VK_KHR_external_memory_fd", "VK_EXT_external_memory_dma_buf", "VK_EXT_external_memory_host",
     "VK_KHR_external_semaphore_fd"};
 
@@ -163,7 +163,7 @@ DIT_INTERNAL const char *diti_share_extension(uint32_t share) { return diti_shar
 
 static void diti_device_share(diti_device *device, const char *extension) {
     uint32_t i;
-    for (i = 0; i < DITI_SHARES; i++)
+    for (i = 0; i < DITI_SHARINGS; i++)
         if (device->has_peers && diti_equal(extension, diti_share_extensions[i])) device->shares[i] = true;
 }
 
@@ -359,7 +359,7 @@ static VkResult diti_device_create(diti_device *device) {
     info.pQueueCreateInfos = queues;
     if (device->has_portability_subset) /* must be enabled where it exists */
         chain.extensions[chain.extension_count++] = DITI_PORTABILITY_SUBSET;
-    for (i = 0; i < DITI_SHARES; i++)
+    for (i = 0; i < DITI_SHARINGS; i++)
         if (device->shares[i]) chain.extensions[chain.extension_count++] = diti_share_extensions[i];
     info.ppEnabledExtensionNames = chain.extensions;
     info.enabledExtensionCount = chain.extension_count;

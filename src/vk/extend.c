@@ -83,7 +83,7 @@ static size_t diti_extend_size_of(VkStructureType type) {
 
 /* Extensions that devices need to share memory with others, and that this one has. */
 typedef struct diti_extend_shares {
-    const char *names[DITI_SHARES];
+    const char *names[DITI_SHARINGS];
     uint32_t count;
 } diti_extend_shares;
 
@@ -95,7 +95,7 @@ static dit_result diti_extend_find_shares(const diti_env *env, const diti_vk_api
     list = (VkExtensionProperties *)diti_alloc_array(env, count + 1, sizeof *list);
     if (!list) return diti_fail_memory(err, "a list of %u device extensions", count);
     if (vk->EnumerateDeviceExtensionProperties(gpu, NULL, &count, list) < 0) count = 0;
-    for (share = 0; share < DITI_SHARES; share++)
+    for (share = 0; share < DITI_SHARINGS; share++)
         for (i = 0; i < count; i++)
             if (diti_equal(list[i].extensionName, diti_share_extension(share)))
                 out->names[out->count++] = diti_share_extension(share);
@@ -173,7 +173,7 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
 /* The application's extensions, those of the missing features and those for sharing, if there are any of the latter. */
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
     diti_feature_chain chain;
-    const char *added[(int)DITI_SHARES + (int)DITI_FEATURES];
+    const char *added[(int)DITI_SHARINGS + (int)DITI_FEATURES];
     uint32_t i, j, count;
     diti_features_chain(&extend->missing, &chain);
     for (i = 0; i < extend->shares.count; i++) added[i] = extend->shares.names[i];

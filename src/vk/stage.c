@@ -169,7 +169,7 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
     submission.count = 1;
     submission.signal = stage->timeline;
     submission.signal_value = value;
-    buffer->scope = diti_trace_open(stage->device->trace, DITI_LANE_COPY, "to device");
+    buffer->scope = diti_trace_open(stage->device->trace, DITI_TRACK_COPY, "to device");
     DITI_TRY(diti_submit_after(stage->device, &submission, err));
     buffer->value = stage->submitted = value;
     stage->current = (stage->current + 1) % DITI_STAGE_BUFFERS;

@@ -132,7 +132,7 @@ DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buff
     diti_trace_scope scope;
     if (result >= 0) result = diti_device_check(device, err);
     if (result < 0 || !size) return result;
-    scope = diti_trace_open(device->trace, DITI_LANE_COPY, "to device");
+    scope = diti_trace_open(device->trace, DITI_TRACK_COPY, "to device");
     result = diti_transfer_to_device(device, buffer, offset, data, size, err);
     diti_trace_close(&scope, (double)size);
     return result;
@@ -143,7 +143,7 @@ DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffe
     dit_result result = diti_transfer_check(buffer, offset, size, err);
     diti_trace_scope scope;
     if (result < 0 || !size) return result;
-    scope = diti_trace_open(device->trace, DITI_LANE_COPY, "from device");
+    scope = diti_trace_open(device->trace, DITI_TRACK_COPY, "from device");
     result = diti_transfer_from_device(device, buffer, offset, data, size, err);
     diti_trace_close(&scope, (double)size);
     return result;

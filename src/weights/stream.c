@@ -310,7 +310,7 @@ static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, b
     }
     if (result != DIT_OK || *bytes == 0) return result == DIT_OK ? DIT_WORKING : result;
     before = *bytes;
-    scope = diti_trace_open(stream->device->trace, DITI_LANE_LOAD, "stream weights");
+    scope = diti_trace_open(stream->device->trace, DITI_TRACK_LOAD, "stream weights");
     result = diti_slot_fill(stream, slot, wait || hurry, bytes, err);
     diti_trace_close(&scope, (double)(before - *bytes));
     if (result < 0) slot->client = NULL;
