@@ -98,7 +98,7 @@ static dit_result diti_bert_fill(diti_bert *bert, diti_loader *loader, dit_error
     const diti_bert_config *config = &bert->config;
     uint32_t d = config->columns, i;
     bert->blocks = (diti_bert_block *)diti_alloc_array(&bert->env, config->blocks, sizeof *bert->blocks);
-    if (!bert->blocks) return diti_fail_memory(err, "the text encoder");
+    if (!bert->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
     bert->traits.columns = d;
     bert->traits.vocabulary = config->vocabulary;
     bert->traits.positions = config->positions;
@@ -126,7 +126,7 @@ DIT_INTERNAL dit_result diti_bert_load(diti_device *device, const diti_env *env,
     if (result == DIT_OK) result = diti_bert_check(&loader, &read, err);
     if (result != DIT_OK) return result;
     bert = (diti_bert *)diti_alloc_zero(env, sizeof *bert);
-    if (!bert) return diti_fail_memory(err, "the text encoder");
+    if (!bert) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
     bert->device = device;
     bert->env = *env;
     bert->config = read;

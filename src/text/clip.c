@@ -165,7 +165,7 @@ static void diti_clip_load_weights(diti_loader *loader, diti_clip *clip) {
 static dit_result diti_clip_fill(diti_clip *clip, diti_loader *loader, dit_error *err) {
     const diti_clip_config *config = &clip->config;
     clip->blocks = (diti_clip_block *)diti_alloc_array(&clip->env, config->blocks, sizeof *clip->blocks);
-    if (!clip->blocks) return diti_fail_memory(err, "the text encoder");
+    if (!clip->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
     clip->traits.columns = config->columns;
     clip->traits.projected = config->projected;
     clip->traits.vocabulary = config->vocabulary;
@@ -190,7 +190,7 @@ DIT_INTERNAL dit_result diti_clip_load(diti_device *device, const diti_env *env,
     if (result == DIT_OK) result = diti_clip_check(&loader, &read, err);
     if (result != DIT_OK) return result;
     clip = (diti_clip *)diti_alloc_zero(env, sizeof *clip);
-    if (!clip) return diti_fail_memory(err, "the text encoder");
+    if (!clip) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
     clip->device = device;
     clip->env = *env;
     clip->config = read;
@@ -364,7 +364,7 @@ static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, c
     uint32_t width = 2 * use->tokens - 1, count = clip->config.heads * width, i;
     float *mask = (float *)diti_alloc_array(&clip->env, count, sizeof *mask);
     dit_result result;
-    if (!mask) return diti_fail_memory(err, "the text encoder's mask");
+    if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the text encoder's mask");
     for (i = 0; i < count; i++)
         mask[i] = i % width < use->tokens ? 0.0f : DITI_CLIP_MASKED; /* key - query + tokens - 1 */
     result = diti_plan_write(plan, use->inputs[DITI_CLIP_CAUSAL], mask, count * sizeof *mask, err);
@@ -377,7 +377,7 @@ DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan 
     uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->env, use->batch, sizeof *rows);
     dit_result result;
     uint32_t i;
-    if (!rows) return diti_fail_memory(err, "%u prompts", use->batch);
+    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u prompts", use->batch);
     for (i = 0; i < use->batch; i++)
         rows[i] = i * use->tokens + diti_clip_end(clip, ids + (size_t)i * use->tokens, use->tokens);
     result = diti_plan_write(plan, use->inputs[DITI_CLIP_ENDS], rows, use->batch * sizeof *rows, err);

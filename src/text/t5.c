@@ -126,7 +126,7 @@ static void diti_t5_load_table(diti_loader *loader, diti_t5 *t5, diti_t5_block *
     diti_loader_use(loader, tensor);
     block->bias = (float *)diti_alloc_array(&t5->env, (size_t)count, sizeof(float));
     if (!block->bias) {
-        diti_fail_memory(&loader->error, "the text encoder");
+        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
         return;
     }
     if (loader->env->headers_only) return;
@@ -162,7 +162,7 @@ static void diti_t5_load_weights(diti_loader *loader, diti_t5 *t5) {
 
 static dit_result diti_t5_fill(diti_t5 *t5, diti_loader *loader, dit_error *err) {
     t5->blocks = (diti_t5_block *)diti_alloc_array(&t5->env, t5->config.blocks, sizeof *t5->blocks);
-    if (!t5->blocks) return diti_fail_memory(err, "the text encoder");
+    if (!t5->blocks) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
     t5->traits.columns = t5->config.columns;
     t5->traits.vocabulary = t5->config.vocabulary;
     t5->traits.layers = t5->config.blocks;
@@ -185,7 +185,7 @@ DIT_INTERNAL dit_result diti_t5_load(diti_device *device, const diti_env *env, c
     if (result == DIT_OK) result = diti_t5_check(&loader, &read, err);
     if (result != DIT_OK) return result;
     t5 = (diti_t5 *)diti_alloc_zero(env, sizeof *t5);
-    if (!t5) return diti_fail_memory(err, "the text encoder");
+    if (!t5) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
     t5->device = device;
     t5->env = *env;
     t5->config = read;
@@ -237,7 +237,7 @@ DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan,
     float *table = (float *)diti_alloc_array(&t5->env, count, sizeof(float));
     dit_result result = DIT_OK;
     uint32_t i;
-    if (!table) return diti_fail_memory(err, "the text encoder");
+    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
     for (i = 0; i < t5->config.blocks && result == DIT_OK; i++) {
         if (!t5->blocks[i].bias) continue;
         diti_t5_fill_table(&t5->config, t5->blocks[i].bias, use->tokens, table);
