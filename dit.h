@@ -31,8 +31,8 @@
        if (dit_job_record(job, cmd, 2000) == DIT_WORKING) return;        // outside a render pass; not finished yet
        if (dit_job_output(job, 0, 0, &out) == DIT_OK) show(out.view);    // a VkImage in the layout you asked for
 
-   examples/minimal.c is the first one as a program, examples/cli/txt2img.c a full command line tool. After dit_job_record
-   the state that you had bound is gone: read "In an engine" below.
+   examples/minimal.c is the first one as a program, examples/cli/txt2img.c a full command line tool. After
+   dit_job_record the state that you had bound is gone: read "In an engine" below.
 
    ---- dit does not ------------------------------------------------------------------------------------------------
 
@@ -1285,6 +1285,15 @@ typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, D
 /* --- errors and logging --- */
 /* Fills err (may be NULL) with a formatted one-line message and returns result, so that `return diti_fail(...)` reads
  * well. */
+/* DIT_ERROR_OUT_OF_HOST_MEMORY: "no host memory for" and what the format says. */
+DIT_INTERNAL dit_result diti_fail_memory(dit_error *err, const char *format, ...) DITI_PRINTF(2, 3);
+/* Returns from the calling function with the result of call where that is an error: less than 0, so that DIT_WORKING
+   and DIT_CANCELLED go on. */
+#define DITI_TRY(call)                                                                                                 \
+    do {                                                                                                               \
+        dit_result diti_try = (call);                                                                                  \
+        if (diti_try < 0) return diti_try;                                                                             \
+    } while (0)
 DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) DITI_PRINTF(3, 4);
 /* Does so for a Vulkan call: keeps vk in err and maps it to a dit_result (memory, device lost, else DIT_ERROR_VULKAN).
  */
@@ -1413,6 +1422,15 @@ DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char 
     return result;
 }
 
+DIT_INTERNAL dit_result diti_fail_memory(dit_error *err, const char *format, ...) {
+    char what[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %s", what);
+}
+
 static dit_result diti_result_from_vk(VkResult vk) {
     switch (vk) {
     case VK_ERROR_OUT_OF_HOST_MEMORY: return DIT_ERROR_OUT_OF_HOST_MEMORY;
@@ -1463,7 +1481,7 @@ DIT_API const char *dit_result_string(dit_result r) {
 
 DIT_API uint32_t dit_version(void) { return DIT_VERSION; }
 
-/* ==== src/base/memory.c ==== */
+/* ==== src/base/alloc.c ==== */
 
 /* A hook's free wants the size back, so each allocation is preceded by one aligned header that keeps it. */
 #define DITI_MEMORY_ALIGN 64u
@@ -1969,8 +1987,7 @@ static void diti_json_keep_number(diti_json_parser *parser, diti_json *node, siz
 
 static dit_result diti_json_parse_number(diti_json_parser *parser, diti_json *node) {
     size_t start = parser->at;
-    dit_result result = diti_json_scan_number(parser);
-    if (result < 0) return result;
+    DITI_TRY(diti_json_scan_number(parser));
     if (parser->at - start > DITI_JSON_MAX_NUMBER) return diti_json_fail(parser, "a number is too long");
     diti_json_keep_number(parser, node, start);
     node->number = diti_parse_double(node->text);
@@ -2021,7 +2038,7 @@ static dit_result diti_json_refuse_duplicates(diti_json_parser *parser, const di
     size_t size = 4;
     while (size / 2 < object->count) size *= 2;
     if (!diti_json_reserve_set(parser, size)) {
-        return diti_fail(parser->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", parser->what);
+        return diti_fail_memory(parser->err, "%s", parser->what);
     }
     for (child = object->first; child; child = child->next) {
         size_t slot = (size_t)diti_hash(child->key, child->key_length) & (size - 1);
@@ -2035,10 +2052,8 @@ static dit_result diti_json_refuse_duplicates(diti_json_parser *parser, const di
 }
 
 static dit_result diti_json_parse_key(diti_json_parser *parser, diti_json *child) {
-    dit_result result;
     if (diti_json_peek(parser) != '"') return diti_json_fail(parser, "expected a name in quotes");
-    result = diti_json_parse_string(parser, &child->key, &child->key_length);
-    if (result < 0) return result;
+    DITI_TRY(diti_json_parse_string(parser, &child->key, &child->key_length));
     diti_json_skip_space(parser);
     if (!diti_json_accept(parser, ":")) return diti_json_fail(parser, "expected ':'");
     diti_json_skip_space(parser);
@@ -2098,10 +2113,8 @@ static dit_result diti_json_value(diti_json_parser *parser, diti_json *node, int
 
 static dit_result diti_json_document(diti_json_parser *parser) {
     diti_json *root = diti_json_new_node(parser);
-    dit_result result;
     diti_json_skip_space(parser);
-    result = diti_json_value(parser, root, 0);
-    if (result < 0) return result;
+    DITI_TRY(diti_json_value(parser, root, 0));
     diti_json_skip_space(parser);
     return parser->at == parser->size ? DIT_OK : diti_json_fail(parser, "something follows the document");
 }
@@ -2128,7 +2141,7 @@ DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, s
     parser.size = size;
     parser.what = what;
     parser.err = err;
-    if (!diti_json_reserve(&parser)) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", what);
+    if (!diti_json_reserve(&parser)) return diti_fail_memory(err, "%s", what);
     result = diti_json_document(&parser);
     diti_free(env, (void *)parser.set);
     if (result < 0)
@@ -2953,9 +2966,7 @@ static int64_t diti_read_path(const diti_file *file, uint64_t offset, void *out,
 
 /* --- opening --- */
 
-DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err) {
-    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", name);
-}
+DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err) { return diti_fail_memory(err, "%s", name); }
 
 static dit_result diti_file_attach(diti_file *file, const dit_source *source, bool *absent, dit_error *err) {
     if (source->data) {
@@ -3417,8 +3428,7 @@ static bool diti_file_is_old_pytorch(const diti_file *file, const unsigned char 
 static dit_result diti_file_recognise(const diti_file *file, diti_file_kind *out, dit_error *err) {
     unsigned char head[9] = DITI_ZERO;
     size_t have = diti_file_size(file) < sizeof head ? (size_t)diti_file_size(file) : sizeof head, i = 0;
-    dit_result result = diti_file_read(file, 0, head, have, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_file_read(file, 0, head, have, err));
     *out = DITI_FILE_SAFETENSORS;
     if (have == sizeof head && head[8] == '{' && !head[6] && !head[7]) return DIT_OK;
     if (have >= 4 && memcmp(head, "GGUF", 4) == 0) {
@@ -3514,7 +3524,6 @@ static bool diti_shard_is_open(const diti_shard_list *list, const char *shard) {
 
 static dit_result diti_open_shard(diti_checkpoint *checkpoint, const diti_siblings *siblings, diti_shard_list *list,
                                   const diti_json *entry, dit_error *err) {
-    dit_result result;
     if (entry->kind != DITI_JSON_STRING || strlen(entry->text) != entry->text_length ||
         (!diti_ends_with(entry->text, ".safetensors") && !diti_ends_with(entry->text, ".bin"))) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its shard '%s' is not a .safetensors or .bin file",
@@ -3524,8 +3533,7 @@ static dit_result diti_open_shard(diti_checkpoint *checkpoint, const diti_siblin
     if (!diti_grow(&checkpoint->env, (void **)&list->shards, &list->capacity, list->count, sizeof *list->shards)) {
         return diti_no_memory(diti_checkpoint_name(checkpoint), err);
     }
-    result = diti_open_sibling(checkpoint, siblings, entry->text, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_open_sibling(checkpoint, siblings, entry->text, err));
     list->shards[list->count++] = entry->text;
     return diti_ends_with(entry->text, ".bin") ? diti_pytorch_parse(checkpoint, err)
                                                : diti_safetensors_parse(checkpoint, err);
@@ -3613,14 +3621,12 @@ static dit_result diti_open_split(diti_checkpoint *checkpoint, const diti_siblin
     const char *slash = strrchr(siblings->first, '/');
     char name[512];
     uint32_t own_number, own_count;
-    dit_result result;
     if (!diti_format(name, sizeof name, "%.*s-%05u-of-%05u.gguf", (int)stem, slash ? slash + 1 : siblings->first,
                      (unsigned)number + 1, (unsigned)count)) {
         return diti_fail(err, DIT_ERROR_IO, "%s: its name is too long", siblings->first);
     }
-    result = diti_open_sibling(checkpoint, siblings, name, err);
-    if (result >= 0) result = diti_gguf_parse(checkpoint, &own_number, &own_count, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_open_sibling(checkpoint, siblings, name, err));
+    DITI_TRY(diti_gguf_parse(checkpoint, &own_number, &own_count, err));
     if (own_number == number && own_count == count) return DIT_OK;
     return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: calls itself part %u of %u", name, (unsigned)own_number + 1,
                      (unsigned)own_count);
@@ -3645,15 +3651,13 @@ static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_sibling
 /* --- opening --- */
 
 static dit_result diti_open_single(diti_checkpoint *checkpoint, diti_file_kind kind, dit_error *err) {
-    dit_result result =
-        kind == DITI_FILE_PYTORCH ? diti_pytorch_parse(checkpoint, err) : diti_safetensors_parse(checkpoint, err);
-    return result < 0 ? result : diti_index_tensors(checkpoint, err);
+    DITI_TRY(kind == DITI_FILE_PYTORCH ? diti_pytorch_parse(checkpoint, err) : diti_safetensors_parse(checkpoint, err));
+    return diti_index_tensors(checkpoint, err);
 }
 
 static dit_result diti_open_contents(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
     diti_file_kind kind;
-    dit_result result = diti_file_recognise(checkpoint->files[0], &kind, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_file_recognise(checkpoint->files[0], &kind, err));
     switch (kind) {
     case DITI_FILE_GGUF: return diti_open_gguf(checkpoint, siblings, err);
     case DITI_FILE_INDEX: return diti_open_index(checkpoint, siblings, err);
@@ -3821,8 +3825,7 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
 
 DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                              uint64_t offset, void *out, size_t size, dit_error *err) {
-    dit_result result = diti_refuse_type(checkpoint, tensor, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_refuse_type(checkpoint, tensor, err));
     if (offset > tensor->size || size > tensor->size - offset) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading past the end of tensor '%s'",
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name);
@@ -3956,7 +3959,6 @@ static dit_result diti_safetensors_tensor(const diti_safetensors *file, const di
     const char *dtype = diti_json_string(entry, "dtype", NULL);
     const diti_format_type *type;
     uint64_t begin = 0, end = 0;
-    dit_result result;
     if (strlen(entry->key) != entry->key_length) return diti_safetensors_fail(file, entry->key, "NUL byte in the name");
     if (!dtype) return diti_safetensors_fail(file, entry->key, "has no dtype");
     type = diti_safetensors_find_type(dtype);
@@ -3966,12 +3968,10 @@ static dit_result diti_safetensors_tensor(const diti_safetensors *file, const di
     }
     tensor.name = diti_checkpoint_keep_text(file->checkpoint, entry->key, entry->key_length);
     if (!tensor.name) return diti_no_memory(file->name, file->err);
-    result = diti_safetensors_shape(file, entry, &tensor);
-    if (result >= 0) result = diti_safetensors_range(file, entry, tensor.name, &begin, &end);
-    if (result < 0) return result;
+    DITI_TRY(diti_safetensors_shape(file, entry, &tensor));
+    DITI_TRY(diti_safetensors_range(file, entry, tensor.name, &begin, &end));
     tensor.offset = begin;
-    result = diti_checkpoint_add(file->checkpoint, &tensor, type, file->err);
-    if (result < 0) return result;
+    DITI_TRY(diti_checkpoint_add(file->checkpoint, &tensor, type, file->err));
     return tensor.size == end - begin ? DIT_OK
                                       : diti_safetensors_fail(file, tensor.name, "size does not match its shape");
 }
@@ -4158,8 +4158,7 @@ static dit_result diti_gguf_take_u32(diti_gguf *gguf, uint32_t *out) {
 static dit_result diti_gguf_take_text(diti_gguf *gguf, diti_text *out) {
     uint64_t length;
     char *text;
-    dit_result result = diti_gguf_take_number(gguf, 8, &length);
-    if (result < 0) return result;
+    DITI_TRY(diti_gguf_take_number(gguf, 8, &length));
     if (length > gguf->size - gguf->at) return diti_gguf_fail(gguf, "a text is longer than the file");
     text = (char *)diti_checkpoint_keep(gguf->checkpoint, (size_t)length + 1);
     if (!text) return diti_no_memory(gguf->name, gguf->err);
@@ -4171,8 +4170,7 @@ static dit_result diti_gguf_take_text(diti_gguf *gguf, diti_text *out) {
 
 static dit_result diti_gguf_take_name(diti_gguf *gguf, const char **out) {
     diti_text text;
-    dit_result result = diti_gguf_take_text(gguf, &text);
-    if (result < 0) return result;
+    DITI_TRY(diti_gguf_take_text(gguf, &text));
     *out = gguf->subject = text.text;
     if (strlen(text.text) != text.length) return diti_gguf_fail(gguf, "NUL byte in the name");
     return DIT_OK;
@@ -4211,8 +4209,7 @@ static dit_result diti_gguf_number(diti_gguf *gguf, diti_meta *meta) {
     char text[48];
     uint64_t raw;
     void *data;
-    dit_result result = diti_gguf_take_number(gguf, diti_gguf_value_bytes[meta->type], &raw);
-    if (result < 0) return result;
+    DITI_TRY(diti_gguf_take_number(gguf, diti_gguf_value_bytes[meta->type], &raw));
     diti_gguf_print(meta->type, raw, text, sizeof text);
     data = diti_checkpoint_keep(gguf->checkpoint, sizeof raw);
     meta->text = diti_checkpoint_keep_text(gguf->checkpoint, text, strlen(text));
@@ -4250,9 +4247,8 @@ static dit_result diti_gguf_number_array(diti_gguf *gguf, diti_meta *meta) {
 }
 
 static dit_result diti_gguf_array(diti_gguf *gguf, diti_meta *meta) {
-    dit_result result = diti_gguf_take_u32(gguf, &meta->type);
-    if (result >= 0) result = diti_gguf_take_number(gguf, 8, &meta->count);
-    if (result < 0) return result;
+    DITI_TRY(diti_gguf_take_u32(gguf, &meta->type));
+    DITI_TRY(diti_gguf_take_number(gguf, 8, &meta->count));
     meta->array = true;
     if (meta->type == DITI_GGUF_STRING) return diti_gguf_text_array(gguf, meta);
     if (meta->type > DITI_GGUF_F64 || meta->type == DITI_GGUF_ARRAY) {
@@ -4354,13 +4350,11 @@ static dit_result diti_gguf_tensor(diti_gguf *gguf, uint64_t alignment) {
     diti_stored_tensor tensor = DITI_ZERO;
     const diti_format_type *type;
     uint32_t id;
-    dit_result result;
     gguf->subject = "tensor list";
-    result = diti_gguf_take_name(gguf, &tensor.name);
-    if (result >= 0) result = diti_gguf_shape(gguf, &tensor);
-    if (result >= 0) result = diti_gguf_take_u32(gguf, &id);
-    if (result >= 0) result = diti_gguf_take_number(gguf, 8, &tensor.offset);
-    if (result < 0) return result;
+    DITI_TRY(diti_gguf_take_name(gguf, &tensor.name));
+    DITI_TRY(diti_gguf_shape(gguf, &tensor));
+    DITI_TRY(diti_gguf_take_u32(gguf, &id));
+    DITI_TRY(diti_gguf_take_number(gguf, 8, &tensor.offset));
     type = diti_gguf_find_type(id);
     if (!type) {
         return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': unknown type number %lu", gguf->name,
@@ -4370,9 +4364,8 @@ static dit_result diti_gguf_tensor(diti_gguf *gguf, uint64_t alignment) {
         return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': offset %llu is not aligned to %llu",
                          gguf->name, tensor.name, (unsigned long long)tensor.offset, (unsigned long long)alignment);
     }
-    result = diti_checkpoint_add(gguf->checkpoint, &tensor, type, gguf->err);
-    return result < 0 ? result
-                      : diti_gguf_original_shape(gguf, &gguf->checkpoint->tensors[gguf->checkpoint->tensor_count - 1]);
+    DITI_TRY(diti_checkpoint_add(gguf->checkpoint, &tensor, type, gguf->err));
+    return diti_gguf_original_shape(gguf, &gguf->checkpoint->tensors[gguf->checkpoint->tensor_count - 1]);
 }
 
 static dit_result diti_gguf_tensors(diti_gguf *gguf, uint64_t count) {
@@ -4615,14 +4608,12 @@ static dit_result diti_zip_compare(const diti_zip_reader *reader, const diti_zip
 static dit_result diti_zip_locate(diti_zip_reader *reader, const diti_zip_record *record, diti_zip_entry *entry) {
     unsigned char header[DITI_ZIP_LOCAL_SIZE];
     uint64_t end;
-    dit_result result;
     if (record->local < reader->used || record->local > reader->directory ||
         reader->directory - record->local < DITI_ZIP_LOCAL_SIZE)
         return diti_fail(reader->err, DIT_ERROR_BAD_FILE,
                          "%s: entry '%s' of the zip archive lies outside it or in another entry", reader->name,
                          entry->name);
-    result = diti_file_read(reader->file, record->local, header, sizeof header, reader->err);
-    if (result < 0) return result;
+    DITI_TRY(diti_file_read(reader->file, record->local, header, sizeof header, reader->err));
     entry->size = record->size;
     entry->offset = record->local + DITI_ZIP_LOCAL_SIZE + diti_little(header + 26, 2) + diti_little(header + 28, 2);
     if (diti_little(header, 4) != DITI_ZIP_LOCAL || diti_little(header + 26, 2) != record->name_length ||
@@ -4901,8 +4892,7 @@ static dit_result diti_pickle_integer(diti_pickle_machine *machine, int bytes, b
 
 static dit_result diti_pickle_long(diti_pickle_machine *machine) {
     uint64_t bytes = 0;
-    dit_result result = diti_pickle_take_number(machine, 1, &bytes);
-    if (result < 0) return result;
+    DITI_TRY(diti_pickle_take_number(machine, 1, &bytes));
     if (bytes > 8) return diti_pickle_fail(machine, "a number of more than 64 bits");
     return diti_pickle_integer(machine, (int)bytes, true);
 }
@@ -4910,8 +4900,7 @@ static dit_result diti_pickle_long(diti_pickle_machine *machine) {
 static dit_result diti_pickle_text(diti_pickle_machine *machine) {
     diti_pickle_value value = DITI_ZERO;
     uint64_t size = 0;
-    dit_result result = diti_pickle_take_number(machine, 4, &size);
-    if (result < 0) return result;
+    DITI_TRY(diti_pickle_take_number(machine, 4, &size));
     value.kind = DITI_PICKLE_TEXT;
     value.count = (uint32_t)size;
     value.text = (const char *)diti_pickle_bytes(machine, (size_t)size);
@@ -4956,8 +4945,7 @@ static dit_result diti_pickle_short_tuple(diti_pickle_machine *machine, size_t c
 
 static dit_result diti_pickle_put(diti_pickle_machine *machine, int bytes) {
     uint64_t number = 0;
-    dit_result result = diti_pickle_take_number(machine, bytes, &number);
-    if (result < 0) return result;
+    DITI_TRY(diti_pickle_take_number(machine, bytes, &number));
     if (!diti_pickle_top(machine, 0) || number > machine->memo_count)
         return diti_pickle_fail(machine, "nothing to remember, or its number is out of order");
     if (number == machine->memo_count) {
@@ -4972,8 +4960,7 @@ static dit_result diti_pickle_put(diti_pickle_machine *machine, int bytes) {
 
 static dit_result diti_pickle_get(diti_pickle_machine *machine, int bytes) {
     uint64_t number = 0;
-    dit_result result = diti_pickle_take_number(machine, bytes, &number);
-    if (result < 0) return result;
+    DITI_TRY(diti_pickle_take_number(machine, bytes, &number));
     if (number >= machine->memo_count) return diti_pickle_fail(machine, "it refers to what it has not remembered");
     return diti_pickle_push_index(machine, machine->memo[number]);
 }
@@ -5481,18 +5468,16 @@ static dit_result diti_pytorch_add(const diti_pytorch *torch, const diti_pickle_
     diti_pytorch_storage storage = DITI_ZERO;
     const diti_format_type *format;
     uint64_t strides[DITI_COUNT(tensor.shape)] = DITI_ZERO;
-    dit_result result;
     tensor.name = diti_checkpoint_keep_text(torch->checkpoint, name, strlen(name));
     if (!tensor.name) return diti_no_memory(torch->name, torch->err);
-    result = diti_pytorch_read_storage(torch, name, &base, &storage);
-    if (result >= 0) result = diti_pytorch_shape(torch, &size, &stride, &tensor, strides);
-    if (result < 0) return result;
+    DITI_TRY(diti_pytorch_read_storage(torch, name, &base, &storage));
+    DITI_TRY(diti_pytorch_shape(torch, &size, &stride, &tensor, strides));
     if (value->number && (type.kind != DITI_PICKLE_GLOBAL || type.number != DITI_PICKLE_TYPE || storage.type))
         return diti_pytorch_fail(torch, name, "its type is not told as torch.save does");
     format = diti_safetensors_find_type(value->number && type.text ? type.text : storage.type ? storage.type : "");
     if (!format) return diti_pytorch_fail(torch, name, "has no type");
-    result = diti_pytorch_place(torch, &storage, &offset, strides, format, &tensor);
-    return result < 0 ? result : diti_checkpoint_add(torch->checkpoint, &tensor, format, torch->err);
+    DITI_TRY(diti_pytorch_place(torch, &storage, &offset, strides, format, &tensor));
+    return diti_checkpoint_add(torch->checkpoint, &tensor, format, torch->err);
 }
 
 /* --- which dictionary, and the names in it --- */
@@ -5613,11 +5598,9 @@ static void diti_pytorch_drop_module(diti_checkpoint *checkpoint, size_t first) 
 static dit_result diti_pytorch_tensors(diti_pytorch *torch) {
     const diti_pickle_value *weights = diti_pytorch_weights(torch);
     size_t first = torch->checkpoint->tensor_count;
-    dit_result result;
     if (weights->kind != DITI_PICKLE_DICTIONARY)
         return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: holds no dictionary of tensors", torch->name);
-    result = diti_pytorch_walk_all(torch, weights);
-    if (result < 0) return result;
+    DITI_TRY(diti_pytorch_walk_all(torch, weights));
     if (torch->checkpoint->tensor_count == first)
         return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: holds no tensor in a dictionary", torch->name);
     diti_pytorch_drop_module(torch->checkpoint, first);
@@ -6245,19 +6228,19 @@ typedef struct diti_buffer {
 
 /* --- traces: what happened when, for dit_trace_write. One for a context; every device points to it, NULL: none is
    kept. Times are nanoseconds since the trace began. --- */
-typedef enum diti_trace_lane { /* rows of the picture that a viewer draws; those from GPU on belong to a device */
-                               DITI_LANE_APPLICATION,
-                               DITI_LANE_LOAD,
-                               DITI_LANE_PLAN,
-                               DITI_LANE_RECORD,
-                               DITI_LANE_SUBMIT,
-                               DITI_LANE_WAIT,
-                               DITI_LANE_COPY, /* between host and device */
-                               DITI_LANE_PEER, /* between devices */
-                               DITI_LANE_GPU,
-                               DITI_LANE_GPU_APPLICATION, /* what ranges of the application enclose */
-                               DITI_LANES
-} diti_trace_lane;
+typedef enum diti_trace_track { /* rows of the picture that a viewer draws; those from GPU on belong to a device */
+                                DITI_TRACK_APPLICATION,
+                                DITI_TRACK_LOAD,
+                                DITI_TRACK_PLAN,
+                                DITI_TRACK_RECORD,
+                                DITI_TRACK_SUBMIT,
+                                DITI_TRACK_WAIT,
+                                DITI_TRACK_COPY, /* between host and device */
+                                DITI_TRACK_PEER, /* between devices */
+                                DITI_TRACK_GPU,
+                                DITI_TRACK_GPU_APPLICATION, /* what ranges of the application enclose */
+                                DITI_TRACKS
+} diti_trace_track;
 typedef enum diti_trace_kind {
     DITI_TRACE_SPAN,    /* name or text, and bytes where there are any */
     DITI_TRACE_MARK,    /* text, at begin_ns */
@@ -6310,7 +6293,7 @@ typedef struct diti_trace {
     diti_trace_chunk *first, *last;
     uint32_t count; /* of events in the chunks */
     uint64_t dropped;
-    uint64_t rows[DITI_LANES]; /* a bit for each row in use now */
+    uint64_t rows[DITI_TRACKS]; /* a bit for each row in use now */
     diti_trace_range ranges[DITI_TRACE_RANGES];
     uint64_t range_count, submitted; /* so far */
     uint32_t plans;
@@ -6338,14 +6321,14 @@ typedef struct diti_speed {
 #define DITI_MAX_DEVICES 16u /* of a context */
 
 /* How two devices can have memory in common (peer.c). */
-typedef enum diti_share {
-    DITI_SHARE_FD,       /* one driver's opaque file descriptor */
-    DITI_SHARE_DMA_BUF,  /* the system's */
-    DITI_SHARE_HOST,     /* pages of the host */
-    DITI_SHARE_TIMELINE, /* no memory: timelines, by one driver's opaque file descriptor */
-    DITI_SHARES,
-    DITI_SHARE_GROUP = DITI_SHARES /* another member's memory in a device group: needs no extension */
-} diti_share;
+typedef enum diti_memory_sharing {
+    DITI_SHARING_FD,       /* one driver's opaque file descriptor */
+    DITI_SHARING_DMA_BUF,  /* the system's */
+    DITI_SHARING_HOST,     /* pages of the host */
+    DITI_SHARING_TIMELINE, /* no memory: timelines, by one driver's opaque file descriptor */
+    DITI_SHARINGS,
+    DITI_SHARING_GROUP = DITI_SHARINGS /* another member's memory in a device group: needs no extension */
+} diti_memory_sharing;
 
 typedef struct diti_tuned { /* as it lies in the cache blob */
     uint64_t shapes;        /* hash of a class of shapes, with rung and kernel */
@@ -6385,33 +6368,33 @@ typedef struct diti_device {
     VkPhysicalDevice group[DITI_MAX_DEVICES];
     struct diti_device *first; /* of the context's devices; NULL: this is it */
     uint8_t driver_uuid[16];
-    bool shares[DITI_SHARES]; /* ways to have memory in common with another device that are enabled */
-    bool unified;             /* every heap is device local: host buffers count against memory_limit too */
-    bool maps_device_memory;  /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
-    bool is_cpu;              /* a software driver: gets its own tile choices */
-    bool software;            /* it is one, whatever an override makes of is_cpu */
-    bool has_dot;             /* shaderIntegerDotProduct is enabled */
-    bool dot;                 /* it is used, after overrides and the self-test */
-    bool unguarded;           /* test override: nothing is done again because fp16 overflowed */
-    bool has_fp16;            /* shaderFloat16 and 16-bit storage are enabled */
-    bool rounds_halves;       /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
-    uint32_t team;            /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
-    bool states_team;         /* its pipelines state that size: other subgroups may have another one */
-    bool broadcasts;          /* threads of compute shaders can read what another one of their subgroup has */
-    bool decodes;             /* products of few rows decode packed weights themselves, unless overridden */
-    bool half_products;       /* gemm_half is used where no matrix fits, after the self-test */
-    bool coop_convolutions;   /* convolutions use matrices, after the self-test */
-    bool small_tiles;         /* products on matrices have small tiles: a quirk */
-    bool coop_i8;             /* products of int8 rows use coop, after overrides and the self-test */
-    uint32_t coop_attention;  /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
-                                 (attention_coop.comp), 0: without such matrices */
-    bool coop_attention_khr;  /* attention_coop.comp proved itself: for heads that 2 does not take, too */
-    bool coop_attention_i8;   /* its queries and keys may be int8 */
-    bool half_attention;      /* without matrices, attention_half.comp, after the self-test */
-    bool dot_attention;       /* int8 queries and keys by the integer dot product, after the self-test */
-    bool unverified;          /* override: also what has never run on any driver that dit was tested with */
-    uint32_t api_version;     /* which Vulkan both the device and its instance have */
-    diti_features features;   /* enabled */
+    bool shares[DITI_SHARINGS]; /* ways to have memory in common with another device that are enabled */
+    bool unified;               /* every heap is device local: host buffers count against memory_limit too */
+    bool maps_device_memory;    /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
+    bool is_cpu;                /* a software driver: gets its own tile choices */
+    bool software;              /* it is one, whatever an override makes of is_cpu */
+    bool has_dot;               /* shaderIntegerDotProduct is enabled */
+    bool dot;                   /* it is used, after overrides and the self-test */
+    bool unguarded;             /* test override: nothing is done again because fp16 overflowed */
+    bool has_fp16;              /* shaderFloat16 and 16-bit storage are enabled */
+    bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
+    uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
+    bool states_team;           /* its pipelines state that size: other subgroups may have another one */
+    bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
+    bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
+    bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
+    bool coop_convolutions;     /* convolutions use matrices, after the self-test */
+    bool small_tiles;           /* products on matrices have small tiles: a quirk */
+    bool coop_i8;               /* products of int8 rows use coop, after overrides and the self-test */
+    uint32_t coop_attention; /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
+                                (attention_coop.comp), 0: without such matrices */
+    bool coop_attention_khr; /* attention_coop.comp proved itself: for heads that 2 does not take, too */
+    bool coop_attention_i8;  /* its queries and keys may be int8 */
+    bool half_attention;     /* without matrices, attention_half.comp, after the self-test */
+    bool dot_attention;      /* int8 queries and keys by the integer dot product, after the self-test */
+    bool unverified;         /* override: also what has never run on any driver that dit was tested with */
+    uint32_t api_version;    /* which Vulkan both the device and its instance have */
+    diti_features features;  /* enabled */
     diti_coop coop;
     bool has_memory_budget, has_portability_subset;
     bool validated; /* a validation layer watches: what it cannot see to be right is ordered by barriers */
@@ -6667,11 +6650,11 @@ DIT_INTERNAL dit_result diti_device_group_bind(diti_device *device, const diti_b
 /* --- memory in common (peer.c): for copies, and never on the host --- */
 typedef struct diti_shared {
     diti_buffer buffers[2]; /* on either device; only buffer and size are of use */
-    void *pages;            /* DITI_SHARE_HOST: what was allocated */
+    void *pages;            /* DITI_SHARING_HOST: what was allocated */
 } diti_shared;
 /* Whether both drivers say so, the first device being the one that exports. */
-DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share);
-DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
+DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_memory_sharing share);
+DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_memory_sharing share, VkDeviceSize size,
                                            diti_shared *out, dit_error *err);
 /* Timelines that one device signals and another one waits for. */
 DIT_INTERNAL bool diti_timeline_shareable(const diti_device *signals, const diti_device *waits);
@@ -6767,7 +6750,7 @@ DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events); /* could 
 /* Takes all events out of the trace, for diti_trace_free_chunks. */
 DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *dropped);
 DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks);
-DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name);
+DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_track lane, const char *name);
 DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes);
 /* The same of one that was opened without a name. */
 DIT_INTERNAL void diti_trace_close_as(const diti_trace_scope *scope, const char *text, double bytes);
@@ -7075,7 +7058,7 @@ static dit_result diti_instance_has_portability(const diti_env *env, const diti_
     *found = false;
     if (vk->EnumerateInstanceExtensionProperties(NULL, &count, NULL) < 0 || !count) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(env, count, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u instance extensions", count);
+    if (!list) return diti_fail_memory(err, "a list of %u instance extensions", count);
     if (vk->EnumerateInstanceExtensionProperties(NULL, &count, list) < 0) count = 0;
     for (i = 0; i < count; i++) {
         if (diti_equal(list[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) *found = true;
@@ -7090,9 +7073,8 @@ DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *v
     VkInstanceCreateInfo info = DITI_ZERO;
     VkResult vr;
     bool portable;
-    dit_result result = diti_global_functions(vk, err);
-    if (result >= 0) result = diti_instance_has_portability(env, vk, &portable, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_global_functions(vk, err));
+    DITI_TRY(diti_instance_has_portability(env, vk, &portable, err));
     application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
     application.pEngineName = "dit.h";
     application.engineVersion = DIT_VERSION;
@@ -7323,7 +7305,7 @@ static dit_result diti_features_extensions(const diti_env *env, const diti_vk_ap
     for (s = 0; s < DITI_STRUCTURES; s++) has[s] = !diti_feature_structures[s].extension;
     if (vk->EnumerateDeviceExtensionProperties(physical, NULL, &count, NULL) < 0) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(env, count + 1u, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+    if (!list) return diti_fail_memory(err, "a list of %u device extensions", count);
     if (vk->EnumerateDeviceExtensionProperties(physical, NULL, &count, list) < 0) count = 0;
     for (i = 0; i < count; i++) {
         for (s = 0; s < DITI_STRUCTURES; s++) {
@@ -7422,7 +7404,7 @@ DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, diti_limits
     uint32_t count = 0;
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) count = 0;
     list = (VkExtensionProperties *)diti_alloc_array(&device->env, count + 1, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device's extensions");
+    if (!list) return diti_fail_memory(err, "the device's extensions");
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
     out->cores = diti_cores_of_list(device, list, count, out);
     diti_free(&device->env, list);
@@ -7641,7 +7623,7 @@ static dit_result diti_coop_list(const diti_env *env, const diti_vk_api *vk, VkP
     if (size % sizeof(void *)) size += sizeof(void *) - size % sizeof(void *);
     if (!list || list(physical, &count, NULL) < 0 || !count) return DIT_OK;
     memory = (unsigned char *)diti_alloc_zero(env, (size_t)count * size);
-    if (!memory) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u matrix shapes", count);
+    if (!memory) return diti_fail_memory(err, "a list of %u matrix shapes", count);
     for (i = 0; i < count; i++) {
         all = (diti_vk_coop_property *)(void *)(memory + i * size);
         all->type = (VkStructureType)(flexible ? DITI_STYPE_COOP_FLEXIBLE : DITI_STYPE_COOP_PROPERTIES);
@@ -7772,7 +7754,6 @@ static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api 
                                          dit_error *err) {
     const VkPhysicalDeviceLimits *limits = &properties->limits;
     diti_features features = DITI_ZERO;
-    dit_result result;
     out->reason[0] = 0;
     diti_format(out->info.rung, sizeof out->info.rung, "none");
     if (properties->apiVersion < VK_API_VERSION_1_2) {
@@ -7780,8 +7761,7 @@ static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api 
                     VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));
         return DIT_OK;
     }
-    result = diti_features_supported(env, vk, out->physical, &features, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_features_supported(env, vk, out->physical, &features, err));
     if (!features.has[DITI_FEATURE_TIMELINE]) {
         diti_format(out->reason, sizeof out->reason, "it has no timeline semaphores");
     } else if (!diti_candidate_queue(vk, out->physical, &out->queue_family)) {
@@ -7830,7 +7810,7 @@ DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_
     *count = 0;
     if (vr < 0) return diti_fail_vk(err, vr, "vkEnumeratePhysicalDevices: %s", diti_vk_name(vr));
     list = (diti_candidate *)diti_alloc_array(env, found ? found : 1, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u Vulkan devices", found);
+    if (!list) return diti_fail_memory(err, "a list of %u Vulkan devices", found);
     for (i = 0; i < found && result >= 0; i++) result = diti_candidate_fill(env, vk, physical[i], &list[i], err);
     if (result < 0) {
         diti_free(env, list);
@@ -8062,8 +8042,7 @@ DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *o
 
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err) {
     VkResult vr;
-    dit_result result = diti_device_check(device, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_check(device, err));
     vr = device->vk.GetSemaphoreCounterValue(device->device, timeline, out);
     return vr < 0 ? diti_device_fail(device, vr, "vkGetSemaphoreCounterValue", err) : DIT_OK;
 }
@@ -8341,7 +8320,7 @@ DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint3
                                           dit_error *err) {
     diti_trace *trace = (diti_trace *)diti_alloc_zero(env, sizeof *trace);
     *out = trace;
-    if (!trace) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a trace");
+    if (!trace) return diti_fail_memory(err, "a trace");
     trace->env = *env;
     trace->light = light;
     trace->limit = limit;
@@ -8455,10 +8434,11 @@ static bool diti_trace_take_row(diti_trace *trace, uint32_t lane, uint8_t *out) 
     return row < DITI_TRACE_ROWS;
 }
 
-DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name) {
+DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_track lane, const char *name) {
     diti_trace_scope scope = DITI_ZERO;
     if (!trace) return scope;
-    if (trace->light && lane != DITI_LANE_APPLICATION && lane != DITI_LANE_COPY && lane != DITI_LANE_PEER) return scope;
+    if (trace->light && lane != DITI_TRACK_APPLICATION && lane != DITI_TRACK_COPY && lane != DITI_TRACK_PEER)
+        return scope;
     scope.name = name;
     scope.lane = (uint8_t)lane;
     diti_lock(&trace->lock);
@@ -8519,7 +8499,7 @@ DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text) {
     while (slot < DITI_TRACE_RANGES && trace->ranges[slot].id) slot++;
     if (slot == DITI_TRACE_RANGES) {
         trace->dropped++;
-    } else if (diti_trace_take_row(trace, DITI_LANE_APPLICATION, &range.row)) {
+    } else if (diti_trace_take_row(trace, DITI_TRACK_APPLICATION, &range.row)) {
         range.id = ++trace->range_count * DITI_TRACE_RANGES + slot;
         range.first = trace->submitted + 1;
         range.begin_ns = diti_trace_time(trace); /* behind the end of whatever had the row */
@@ -8532,7 +8512,7 @@ DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text) {
 static void diti_trace_add_range(diti_trace *trace, const diti_trace_range *range, uint64_t end_ns) {
     diti_trace_event event = DITI_ZERO;
     event.kind = DITI_TRACE_SPAN;
-    event.lane = DITI_LANE_APPLICATION;
+    event.lane = DITI_TRACK_APPLICATION;
     event.row = range->row;
     event.begin_ns = range->begin_ns;
     event.end_ns = end_ns;
@@ -8543,7 +8523,7 @@ static void diti_trace_add_range(diti_trace *trace, const diti_trace_range *rang
 static void diti_trace_add_device_range(diti_trace *trace, const diti_trace_range *range) {
     diti_trace_event event = DITI_ZERO;
     event.kind = DITI_TRACE_RANGE;
-    event.lane = DITI_LANE_GPU_APPLICATION;
+    event.lane = DITI_TRACK_GPU_APPLICATION;
     event.row = range->row;
     event.device = range->device;
     event.begin_ns = range->device_begin_ns;
@@ -8568,7 +8548,7 @@ DIT_INTERNAL void diti_trace_end(diti_trace *trace, uint64_t range) {
     if (range && place->id == range && place->open) {
         place->open = false;
         place->last = trace->submitted;
-        trace->rows[DITI_LANE_APPLICATION] &= ~((uint64_t)1 << place->row);
+        trace->rows[DITI_TRACK_APPLICATION] &= ~((uint64_t)1 << place->row);
         ended = *place;
         complete = diti_trace_range_complete(place);
         if (complete) place->id = 0;
@@ -8651,7 +8631,7 @@ DIT_INTERNAL void diti_trace_add(diti_trace *trace, const diti_trace_event *even
 
 DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events) { (void)trace, (void)events; }
 
-DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name) {
+DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_track lane, const char *name) {
     (void)trace, (void)lane, (void)name;
     diti_trace_scope scope = DITI_ZERO;
     return scope;
@@ -8788,7 +8768,7 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
     info.semaphoreCount = 1;
     info.pSemaphores = &timeline;
     info.pValues = &value;
-    scope = diti_trace_open(device->trace, DITI_LANE_WAIT, "wait");
+    scope = diti_trace_open(device->trace, DITI_TRACK_WAIT, "wait");
     vr = timeout_ns == UINT64_MAX ? diti_timeline_wait_on(device, &info)
                                   : device->vk.WaitSemaphores(device->device, &info, timeout_ns);
     diti_trace_close(&scope, 0);
@@ -9125,11 +9105,9 @@ DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer) {
 
 static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_buffer *out, dit_error *err) {
     VkMemoryRequirements need;
-    dit_result result;
     VkResult vr;
     device->vk.GetBufferMemoryRequirements(device->device, out->buffer, &need);
-    result = diti_block_create(device, &need, out->kind, what, out, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_block_create(device, &need, out->kind, what, out, err));
     if (!out->block.mapped) diti_atomic_store(&device->stages, 1);
     vr = device->vk.BindBufferMemory(device->device, out->buffer, out->block.memory, out->block.offset);
     return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory", err) : DIT_OK;
@@ -9330,10 +9308,8 @@ static dit_result diti_transfer_to_device(diti_device *device, diti_buffer *buff
 /* Waiting alone does not make the device's writes visible to the host: a barrier to the host does, on any path. */
 static dit_result diti_transfer_from_device(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
                                             VkDeviceSize size, dit_error *err) {
-    dit_result result;
     if (!buffer->block.mapped) return diti_transfer_read(device, buffer, offset, (unsigned char *)data, size, err);
-    result = diti_run_now(device, diti_transfer_to_host, NULL, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_run_now(device, diti_transfer_to_host, NULL, err));
     diti_buffer_invalidate(device, buffer);
     memcpy(data, (const unsigned char *)buffer->block.mapped + offset, (size_t)size);
     return DIT_OK;
@@ -9345,7 +9321,7 @@ DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buff
     diti_trace_scope scope;
     if (result >= 0) result = diti_device_check(device, err);
     if (result < 0 || !size) return result;
-    scope = diti_trace_open(device->trace, DITI_LANE_COPY, "to device");
+    scope = diti_trace_open(device->trace, DITI_TRACK_COPY, "to device");
     result = diti_transfer_to_device(device, buffer, offset, data, size, err);
     diti_trace_close(&scope, (double)size);
     return result;
@@ -9356,7 +9332,7 @@ DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffe
     dit_result result = diti_transfer_check(buffer, offset, size, err);
     diti_trace_scope scope;
     if (result < 0 || !size) return result;
-    scope = diti_trace_open(device->trace, DITI_LANE_COPY, "from device");
+    scope = diti_trace_open(device->trace, DITI_TRACK_COPY, "from device");
     result = diti_transfer_from_device(device, buffer, offset, data, size, err);
     diti_trace_close(&scope, (double)size);
     return result;
@@ -9370,9 +9346,7 @@ static dit_result diti_stage_make_buffer(diti_stage *stage, diti_stage_buffer *b
     diti_device *device = stage->device;
     VkCommandBufferAllocateInfo info = DITI_ZERO;
     VkResult vr;
-    dit_result result =
-        diti_buffer_create(device, stage->bytes, DITI_MEMORY_UPLOAD, "a staging buffer", &buffer->buffer, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_buffer_create(device, stage->bytes, DITI_MEMORY_UPLOAD, "a staging buffer", &buffer->buffer, err));
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
     info.commandPool = stage->pool;
     info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
@@ -9409,7 +9383,7 @@ DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize byte
     diti_stage *stage = (diti_stage *)diti_alloc_zero(&device->env, sizeof *stage);
     dit_result result;
     *out = NULL;
-    if (!stage) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a staging ring");
+    if (!stage) return diti_fail_memory(err, "a staging ring");
     stage->device = device;
     stage->bytes = bytes;
     stage->queue = queue;
@@ -9514,7 +9488,7 @@ DIT_INTERNAL uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDevic
     region.dstOffset = offset;
     region.size = size;
     stage->device->vk.CmdCopyBuffer(buffer->commands, buffer->buffer.buffer, target, 1, &region);
-    buffer->used = (buffer->used + size + 15u) & ~(VkDeviceSize)15u;
+    buffer->used = diti_align_up(buffer->used + size, 16);
     if (buffer->used > stage->bytes) buffer->used = stage->bytes;
     return buffer->value;
 }
@@ -9523,7 +9497,6 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
     diti_stage_buffer *buffer = &stage->buffers[stage->current];
     uint64_t value = buffer->value;
     diti_submission submission = DITI_ZERO;
-    dit_result result;
     VkResult vr;
     if (!buffer->open) return DIT_OK;
     buffer->open = false;
@@ -9536,9 +9509,8 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
     submission.count = 1;
     submission.signal = stage->timeline;
     submission.signal_value = value;
-    buffer->scope = diti_trace_open(stage->device->trace, DITI_LANE_COPY, "to device");
-    result = diti_submit_after(stage->device, &submission, err);
-    if (result < 0) return result;
+    buffer->scope = diti_trace_open(stage->device->trace, DITI_TRACK_COPY, "to device");
+    DITI_TRY(diti_submit_after(stage->device, &submission, err));
     buffer->value = stage->submitted = value;
     stage->current = (stage->current + 1) % DITI_STAGE_BUFFERS;
     return DIT_OK;
@@ -9634,10 +9606,10 @@ static void diti_share_close(int fd) { close(fd); }
 static void diti_share_close(int fd) { (void)fd; }
 #endif
 
-static VkExternalMemoryHandleTypeFlagBits diti_share_handle(diti_share share) {
+static VkExternalMemoryHandleTypeFlagBits diti_share_handle(diti_memory_sharing share) {
     switch (share) {
-    case DITI_SHARE_DMA_BUF: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
-    case DITI_SHARE_HOST: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+    case DITI_SHARING_DMA_BUF: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
+    case DITI_SHARING_HOST: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
     default: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
     }
 }
@@ -9650,7 +9622,8 @@ static bool diti_share_same_driver(const diti_device *a, const diti_device *b) {
 
 static const VkBufferUsageFlags diti_share_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
 
-static bool diti_share_has(const diti_device *device, diti_share share, VkExternalMemoryFeatureFlags features) {
+static bool diti_share_has(const diti_device *device, diti_memory_sharing share,
+                           VkExternalMemoryFeatureFlags features) {
     VkPhysicalDeviceExternalBufferInfo info = DITI_ZERO;
     VkExternalBufferProperties properties = DITI_ZERO;
     PFN_vkGetPhysicalDeviceExternalBufferProperties ask =
@@ -9666,24 +9639,24 @@ static bool diti_share_has(const diti_device *device, diti_share share, VkExtern
            (properties.externalMemoryProperties.compatibleHandleTypes & (VkFlags)info.handleType);
 }
 
-DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share) {
+DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_memory_sharing share) {
     VkExternalMemoryFeatureFlags imports = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
     VkExternalMemoryFeatureFlags export_too = VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
-    if (share == DITI_SHARE_HOST) export_too = imports;
-    if (share == DITI_SHARE_GROUP) return diti_device_group_reaches(a, b);
-    if (share == DITI_SHARE_FD && !diti_share_same_driver(a, b)) return false;
+    if (share == DITI_SHARING_HOST) export_too = imports;
+    if (share == DITI_SHARING_GROUP) return diti_device_group_reaches(a, b);
+    if (share == DITI_SHARING_FD && !diti_share_same_driver(a, b)) return false;
     return diti_share_has(a, share, export_too) && diti_share_has(b, share, imports);
 }
 
-static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDeviceSize size, diti_buffer *out,
-                                     VkMemoryRequirements *need, dit_error *err) {
+static dit_result diti_shared_buffer(diti_device *device, diti_memory_sharing share, VkDeviceSize size,
+                                     diti_buffer *out, VkMemoryRequirements *need, dit_error *err) {
     VkExternalMemoryBufferCreateInfo external = DITI_ZERO;
     VkBufferCreateInfo info = DITI_ZERO;
     VkResult vr;
     external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO;
     external.handleTypes = (VkFlags)diti_share_handle(share);
     info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
-    info.pNext = share == DITI_SHARE_GROUP ? NULL : &external;
+    info.pNext = share == DITI_SHARING_GROUP ? NULL : &external;
     info.size = size;
     info.usage = diti_share_usage;
     vr = device->vk.CreateBuffer(device->device, &info, device->callbacks, &out->buffer);
@@ -9697,14 +9670,14 @@ static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDe
 }
 
 /* pNext: where the memory comes from, or that it is to be exported. */
-static dit_result diti_shared_allocate(diti_device *device, diti_share share, VkDeviceSize size, uint32_t types,
-                                       const void *pNext, diti_buffer *out, dit_error *err) {
+static dit_result diti_shared_allocate(diti_device *device, diti_memory_sharing share, VkDeviceSize size,
+                                       uint32_t types, const void *pNext, diti_buffer *out, dit_error *err) {
     VkMemoryDedicatedAllocateInfo dedicated = DITI_ZERO;
     VkMemoryAllocateFlagsInfo mask;
     VkMemoryAllocateInfo info = DITI_ZERO;
-    bool dedicates = share == DITI_SHARE_FD || share == DITI_SHARE_DMA_BUF; /* else it has two buffers, or pages */
+    bool dedicates = share == DITI_SHARING_FD || share == DITI_SHARING_DMA_BUF; /* else it has two buffers, or pages */
     VkResult vr;
-    if (!diti_memory_type(device, types, share == DITI_SHARE_HOST ? DITI_MEMORY_UPLOAD : DITI_MEMORY_DEVICE,
+    if (!diti_memory_type(device, types, share == DITI_SHARING_HOST ? DITI_MEMORY_UPLOAD : DITI_MEMORY_DEVICE,
                           &info.memoryTypeIndex))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "%s has no memory type for shared memory",
                          device->info.name);
@@ -9725,7 +9698,7 @@ static dit_result diti_shared_allocate(diti_device *device, diti_share share, Vk
 
 /* --- by file descriptor --- */
 
-static dit_result diti_shared_export(diti_device *device, const diti_buffer *from, diti_share share, int *fd,
+static dit_result diti_shared_export(diti_device *device, const diti_buffer *from, diti_memory_sharing share, int *fd,
                                      dit_error *err) {
     PFN_vkGetMemoryFdKHR get = (PFN_vkGetMemoryFdKHR)device->vk.GetDeviceProcAddr(device->device, "vkGetMemoryFdKHR");
     VkMemoryGetFdInfoKHR info = DITI_ZERO;
@@ -9738,17 +9711,17 @@ static dit_result diti_shared_export(diti_device *device, const diti_buffer *fro
 }
 
 /* The memory types that a descriptor fits; those of an opaque one are what they were at home. */
-static uint32_t diti_shared_types(const diti_device *device, diti_share share, int fd) {
+static uint32_t diti_shared_types(const diti_device *device, diti_memory_sharing share, int fd) {
     PFN_vkGetMemoryFdPropertiesKHR ask =
         (PFN_vkGetMemoryFdPropertiesKHR)device->vk.GetDeviceProcAddr(device->device, "vkGetMemoryFdPropertiesKHR");
     VkMemoryFdPropertiesKHR properties = DITI_ZERO;
-    if (share == DITI_SHARE_FD) return UINT32_MAX;
+    if (share == DITI_SHARING_FD) return UINT32_MAX;
     properties.sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR;
     if (!ask || ask(device->device, diti_share_handle(share), fd, &properties) < 0) return 0;
     return properties.memoryTypeBits;
 }
 
-static dit_result diti_shared_by_fd(diti_device *a, diti_device *b, diti_share share, diti_shared *out,
+static dit_result diti_shared_by_fd(diti_device *a, diti_device *b, diti_memory_sharing share, diti_shared *out,
                                     const VkMemoryRequirements *need, dit_error *err) {
     VkExportMemoryAllocateInfo to_export = DITI_ZERO;
     VkImportMemoryFdInfoKHR to_import = DITI_ZERO;
@@ -9789,53 +9762,51 @@ static dit_result diti_shared_import_pages(diti_device *device, void *pages, VkD
     VkResult vr;
     properties.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT;
     info.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT;
-    info.handleType = diti_share_handle(DITI_SHARE_HOST);
+    info.handleType = diti_share_handle(DITI_SHARING_HOST);
     info.pHostPointer = pages;
     vr = ask ? ask(device->device, info.handleType, pages, &properties) : VK_ERROR_EXTENSION_NOT_PRESENT;
     if (vr < 0) return diti_device_fail(device, vr, "vkGetMemoryHostPointerPropertiesEXT", err);
-    return diti_shared_allocate(device, DITI_SHARE_HOST, size, need->memoryTypeBits & properties.memoryTypeBits, &info,
-                                out, err);
+    return diti_shared_allocate(device, DITI_SHARING_HOST, size, need->memoryTypeBits & properties.memoryTypeBits,
+                                &info, out, err);
 }
 
 static dit_result diti_shared_by_pages(diti_device *a, diti_device *b, diti_shared *out,
                                        const VkMemoryRequirements *need, dit_error *err) {
     VkDeviceSize align = diti_shared_alignment(a), other = diti_shared_alignment(b), size = need[0].size;
     unsigned char *pages;
-    dit_result result;
     if (other > align) align = other;
     if (need[1].size > size) size = need[1].size;
     if (align == 0 || align > 1u << 20)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no pages of the host suit both devices");
     size = (size + align - 1) / align * align;
     out->pages = diti_alloc(&a->env, (size_t)(size + align));
-    if (!out->pages) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for shared pages");
+    if (!out->pages) return diti_fail_memory(err, "shared pages");
     pages = (unsigned char *)out->pages + (align - (uintptr_t)out->pages % align) % align;
-    result = diti_shared_import_pages(a, pages, size, &need[0], &out->buffers[0], err);
-    return result < 0 ? result : diti_shared_import_pages(b, pages, size, &need[1], &out->buffers[1], err);
+    DITI_TRY(diti_shared_import_pages(a, pages, size, &need[0], &out->buffers[0], err));
+    return diti_shared_import_pages(b, pages, size, &need[1], &out->buffers[1], err);
 }
 
 /* --- between members of a device group: on the receiving one --- */
 
 static dit_result diti_shared_by_group(diti_device *a, diti_device *b, diti_shared *out,
                                        const VkMemoryRequirements *need, dit_error *err) {
-    dit_result result =
-        diti_shared_allocate(b, DITI_SHARE_GROUP, need[1].size, need[0].memoryTypeBits & need[1].memoryTypeBits, NULL,
-                             &out->buffers[1], err);
-    return result < 0 ? result : diti_device_group_bind(a, &out->buffers[0], b, out->buffers[1].block.memory, err);
+    DITI_TRY(diti_shared_allocate(b, DITI_SHARING_GROUP, need[1].size, need[0].memoryTypeBits & need[1].memoryTypeBits,
+                                  NULL, &out->buffers[1], err));
+    return diti_device_group_bind(a, &out->buffers[0], b, out->buffers[1].block.memory, err);
 }
 
 /* --- all --- */
 
-DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
+DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_memory_sharing share, VkDeviceSize size,
                                            diti_shared *out, dit_error *err) {
     VkMemoryRequirements need[2];
     dit_result result;
     memset(out, 0, sizeof *out);
     result = diti_shared_buffer(a, share, size, &out->buffers[0], &need[0], err);
     if (result >= 0) result = diti_shared_buffer(b, share, size, &out->buffers[1], &need[1], err);
-    if (result >= 0 && share == DITI_SHARE_HOST)
+    if (result >= 0 && share == DITI_SHARING_HOST)
         result = diti_shared_by_pages(a, b, out, need, err);
-    else if (result >= 0 && share == DITI_SHARE_GROUP)
+    else if (result >= 0 && share == DITI_SHARING_GROUP)
         result = diti_shared_by_group(a, b, out, need, err);
     else if (result >= 0)
         result = diti_shared_by_fd(a, b, share, out, need, err);
@@ -9864,7 +9835,7 @@ static bool diti_timeline_has(const diti_device *device, VkExternalSemaphoreFeat
     VkExternalSemaphoreProperties properties = DITI_ZERO;
     VkPhysicalDeviceExternalSemaphoreInfo info = DITI_ZERO;
     VkSemaphoreTypeCreateInfo type = DITI_ZERO;
-    if (!device->shares[DITI_SHARE_TIMELINE] || !ask) return false;
+    if (!device->shares[DITI_SHARING_TIMELINE] || !ask) return false;
     type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
     type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
     info.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_SEMAPHORE_INFO;
@@ -9908,9 +9879,8 @@ DIT_INTERNAL dit_result diti_timeline_create_shared(diti_device *signals, diti_d
     VkSemaphoreGetFdInfoKHR from = DITI_ZERO;
     VkImportSemaphoreFdInfoKHR to = DITI_ZERO;
     VkResult vr;
-    dit_result result = diti_timeline_make(signals, true, &out[0], err);
-    if (result >= 0) result = diti_timeline_make(waits, false, &out[1], err);
-    if (result < 0) return result;
+    DITI_TRY(diti_timeline_make(signals, true, &out[0], err));
+    DITI_TRY(diti_timeline_make(waits, false, &out[1], err));
     from.sType = VK_STRUCTURE_TYPE_SEMAPHORE_GET_FD_INFO_KHR;
     from.semaphore = out[0];
     from.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT;
@@ -10113,14 +10083,14 @@ static diti_pipeline *diti_pipeline_insert(diti_device *device, diti_pipeline *m
 static dit_result diti_pipeline_make(diti_device *device, const diti_pipeline *key, VkPipeline *out, dit_error *err) {
     diti_pipeline *kept, *made = (diti_pipeline *)diti_alloc(&device->env, sizeof *made);
     dit_result result;
-    if (!made) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a pipeline");
+    if (!made) return diti_fail_memory(err, "a pipeline");
     *made = *key;
     result = diti_pipeline_compile(device, made, err);
     kept = result < 0 ? NULL : diti_pipeline_insert(device, made);
     if (kept)
         *out = kept->pipeline;
     else if (result >= 0)
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a pipeline");
+        result = diti_fail_memory(err, "a pipeline");
     if (kept == made) return result;
     if (made->pipeline) device->vk.DestroyPipeline(device->device, made->pipeline, device->callbacks);
     diti_free(&device->env, made);
@@ -10549,9 +10519,8 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
     unsigned char *behind;
     size_t data_size, room = *size, tuned_size;
     VkResult vr = VK_SUCCESS;
-    dit_result result = diti_device_check(device, err);
-    if (result >= 0) result = diti_cache_data_size(device, &data_size, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_check(device, err));
+    DITI_TRY(diti_cache_data_size(device, &data_size, err));
     diti_cache_identity(device, &header);
     header.tuned_count = diti_cache_tuned_count(device);
     tuned_size = diti_cache_tuned_size(&header);
@@ -10739,7 +10708,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
 }
 
 /* Beside each other only: of no use to a device that is alone. */
-static const char *const diti_share_extensions[DITI_SHARES] = {
+static const char *const diti_share_extensions[DITI_SHARINGS] = {
     "VK_KHR_external_memory_fd", "VK_EXT_external_memory_dma_buf", "VK_EXT_external_memory_host",
     "VK_KHR_external_semaphore_fd"};
 
@@ -10747,7 +10716,7 @@ DIT_INTERNAL const char *diti_share_extension(uint32_t share) { return diti_shar
 
 static void diti_device_share(diti_device *device, const char *extension) {
     uint32_t i;
-    for (i = 0; i < DITI_SHARES; i++)
+    for (i = 0; i < DITI_SHARINGS; i++)
         if (device->has_peers && diti_equal(extension, diti_share_extensions[i])) device->shares[i] = true;
 }
 
@@ -10780,7 +10749,7 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
     uint32_t i, count = 0;
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(&device->env, count, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+    if (!list) return diti_fail_memory(err, "a list of %u device extensions", count);
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
     for (i = 0; i < count; i++) {
         if (diti_equal(list[i].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) device->has_memory_budget = true;
@@ -10863,27 +10832,22 @@ static void diti_device_guess(diti_device *device, const char *overrides) {
 /* Everything that is known once the physical device, the queue family and the features are. */
 static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     bool quirks = diti_override_number(desc->overrides, "quirks", 1) != 0;
-    dit_result result;
     device->has_fp16 = device->features.has[DITI_FEATURE_FP16];
     device->has_dot = device->features.has[DITI_FEATURE_DOT];
     device->unverified = diti_override_number(desc->overrides, "unverified", 0) != 0;
     diti_memory_find(device);
     diti_device_properties(device);
     diti_device_timestamps(device, desc->overrides);
-    result = diti_device_cores(device, &device->limits, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_cores(device, &device->limits, err));
     diti_device_override(device, desc->overrides);
     device->validated = diti_device_is_validated(device);
-    result = diti_device_extensions(device, err);
-    if (result >= 0)
-        result =
-            diti_coop_find(&device->env, &device->vk, device->physical, &device->features, quirks, &device->coop, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_extensions(device, err));
+    DITI_TRY(
+        diti_coop_find(&device->env, &device->vk, device->physical, &device->features, quirks, &device->coop, err));
     if (!diti_override_number(desc->overrides, "int8_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_S8);
     if (!diti_override_number(desc->overrides, "half_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_F16);
     diti_memory_init(device, desc->device_memory_limit);
-    result = diti_device_rung(device, desc->overrides, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_rung(device, desc->overrides, err));
     diti_device_proof_key(device, desc->overrides);
     diti_device_settle(device, desc->overrides, device->dropped);
     diti_class_describe(device, device->dropped);
@@ -10948,7 +10912,7 @@ static VkResult diti_device_create(diti_device *device) {
     info.pQueueCreateInfos = queues;
     if (device->has_portability_subset) /* must be enabled where it exists */
         chain.extensions[chain.extension_count++] = DITI_PORTABILITY_SUBSET;
-    for (i = 0; i < DITI_SHARES; i++)
+    for (i = 0; i < DITI_SHARINGS; i++)
         if (device->shares[i]) chain.extensions[chain.extension_count++] = diti_share_extensions[i];
     info.ppEnabledExtensionNames = chain.extensions;
     info.enabledExtensionCount = chain.extension_count;
@@ -10979,18 +10943,14 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
 
 static dit_result diti_device_open_own(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     VkResult vr;
-    dit_result result =
-        device->shares_instance ? DIT_OK : diti_instance_create(&device->env, &device->vk, &device->instance, err);
-    if (result < 0) return result;
+    DITI_TRY(device->shares_instance ? DIT_OK
+                                     : diti_instance_create(&device->env, &device->vk, &device->instance, err));
     device->owns_instance = true;
-    result = diti_instance_functions(&device->vk, device->instance, err);
-    if (result >= 0) result = diti_device_select(device, desc->devices, err);
-    if (result >= 0)
-        result = diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err);
-    if (result >= 0) result = diti_device_describe(device, desc, err);
-    if (result < 0) return result;
-    result = diti_device_transfer_family(device, desc->overrides, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_instance_functions(&device->vk, device->instance, err));
+    DITI_TRY(diti_device_select(device, desc->devices, err));
+    DITI_TRY(diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err));
+    DITI_TRY(diti_device_describe(device, desc, err));
+    DITI_TRY(diti_device_transfer_family(device, desc->overrides, err));
     if (device->has_peers && (device->unverified || diti_override_is(desc->overrides, "transport", "group")))
         diti_device_group_find(device);
     if (device->first && diti_device_group_join(device, device->first))
@@ -11010,8 +10970,7 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
         return diti_fail_vk(err, vr, "vkCreateDevice on %s: %s", device->info.name, diti_vk_name(vr));
     }
     device->owns_device = true;
-    result = diti_device_functions(&device->vk, device->device, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_functions(&device->vk, device->device, err));
     device->vk.GetDeviceQueue(device->device, device->queue_family, 0, &device->queue);
     if (device->transfer_family != device->queue_family)
         device->vk.GetDeviceQueue(device->device, device->transfer_family, 0, &device->transfer_queue);
@@ -11183,7 +11142,7 @@ DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, co
     *out = NULL;
     if (result < 0) return result;
     device = (diti_device *)diti_alloc_zero(env, sizeof *device);
-    if (!device) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a device");
+    if (!device) return diti_fail_memory(err, "a device");
     device->env = *env;
     diti_device_settle_in(device, desc, place);
     result = diti_device_start(device, desc, err);
@@ -11314,7 +11273,7 @@ static size_t diti_extend_size_of(VkStructureType type) {
 
 /* Extensions that devices need to share memory with others, and that this one has. */
 typedef struct diti_extend_shares {
-    const char *names[DITI_SHARES];
+    const char *names[DITI_SHARINGS];
     uint32_t count;
 } diti_extend_shares;
 
@@ -11324,9 +11283,9 @@ static dit_result diti_extend_find_shares(const diti_env *env, const diti_vk_api
     uint32_t i, share, count = 0;
     if (vk->EnumerateDeviceExtensionProperties(gpu, NULL, &count, NULL) < 0) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(env, count + 1, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+    if (!list) return diti_fail_memory(err, "a list of %u device extensions", count);
     if (vk->EnumerateDeviceExtensionProperties(gpu, NULL, &count, list) < 0) count = 0;
-    for (share = 0; share < DITI_SHARES; share++)
+    for (share = 0; share < DITI_SHARINGS; share++)
         for (i = 0; i < count; i++)
             if (diti_equal(list[i].extensionName, diti_share_extension(share)))
                 out->names[out->count++] = diti_share_extension(share);
@@ -11404,7 +11363,7 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
 /* The application's extensions, those of the missing features and those for sharing, if there are any of the latter. */
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
     diti_feature_chain chain;
-    const char *added[(int)DITI_SHARES + (int)DITI_FEATURES];
+    const char *added[(int)DITI_SHARINGS + (int)DITI_FEATURES];
     uint32_t i, j, count;
     diti_features_chain(&extend->missing, &chain);
     for (i = 0; i < extend->shares.count; i++) added[i] = extend->shares.names[i];
@@ -11494,8 +11453,7 @@ static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, 
     VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
     uint32_t i, count;
     diti_candidate candidate;
-    dit_result result = diti_candidate_fill(env, vk, gpu, &candidate, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_candidate_fill(env, vk, gpu, &candidate, err));
     if (candidate.reason[0]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", candidate.info.name,
                          candidate.reason);
@@ -11518,14 +11476,12 @@ static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance
     diti_env env;
     const VkBaseInStructure *at;
     uint32_t i;
-    dit_result result = diti_env_init(&env, NULL, NULL, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_env_init(&env, NULL, NULL, err));
     vk.GetInstanceProcAddr = gipa;
-    result = diti_instance_functions(&vk, instance, err);
-    if (result >= 0) result = diti_extend_check(&env, &vk, gpu, app, err);
-    if (result >= 0) result = diti_features_supported(&env, &vk, gpu, out, err);
-    if (result >= 0) result = diti_extend_find_shares(&env, &vk, gpu, shares, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_instance_functions(&vk, instance, err));
+    DITI_TRY(diti_extend_check(&env, &vk, gpu, app, err));
+    DITI_TRY(diti_features_supported(&env, &vk, gpu, out, err));
+    DITI_TRY(diti_extend_find_shares(&env, &vk, gpu, shares, err));
     memset(&enabled, 0, sizeof enabled);
     for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) diti_features_get(at, &enabled);
     for (i = 0; i < DITI_FEATURES; i++) out->has[i] = out->has[i] && !enabled.has[i];
@@ -11537,20 +11493,17 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
                                      dit_error *err) {
     diti_extend extend = DITI_ZERO;
     VkDeviceCreateInfo made;
-    dit_result result;
     if (!gipa || !instance || !gpu || !app || !size || (memory && !out)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: an argument is NULL");
     }
     if ((uintptr_t)memory % 8) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: memory is not aligned to 8 bytes");
     }
-    result = diti_extend_missing(gipa, instance, gpu, app, &extend.missing, &extend.shares, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_extend_missing(gipa, instance, gpu, app, &extend.missing, &extend.shares, err));
     extend.memory = (unsigned char *)memory;
     extend.room = *size;
     extend.tail = &extend.first;
-    result = diti_extend_chain(&extend, app, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_extend_chain(&extend, app, err));
     diti_extend_rest(&extend, app, &made);
     *size = extend.used;
     if (!memory) return DIT_OK;
@@ -11775,8 +11728,7 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, 
     diti_free(env, bytes);
     if (good) return DIT_OK;
     diti_free(env, out);
-    if (!out || !bytes)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to decode SPIR-V module %s", entry->name);
+    if (!out || !bytes) return diti_fail_memory(err, "SPIR-V module %s", entry->name);
     return diti_fail(err, DIT_ERROR_BAD_FILE, "embedded SPIR-V module %s is damaged", entry->name);
 }
 
@@ -11796,7 +11748,7 @@ DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, s
     const uint32_t *from = *words;
     uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 16, sizeof *out);
     size_t i, used = 5;
-    if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a SPIR-V module");
+    if (!out) return diti_fail_memory(err, "a SPIR-V module");
     memcpy(out, from, 5 * sizeof *out);
     for (i = 5; i < *count && from[i] >> 16; i += from[i] >> 16) {
         bool is_type = from[i] == (3u << 16 | 22u) && from[i + 2] == 16, is_capability = from[i] == float16[0];
@@ -12385,7 +12337,7 @@ DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t colum
 }
 
 static dit_result diti_i8_no_memory(const diti_stored_tensor *tensor, dit_error *err) {
-    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tensor %.200s", tensor->name);
+    return diti_fail_memory(err, "tensor %.200s", tensor->name);
 }
 
 static void diti_i8_put_scale(unsigned char *row, uint32_t columns, float scale) {
@@ -12413,9 +12365,7 @@ static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first
 static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
                                    float *values, unsigned char *out, dit_error *err) {
     float scale = 0;
-    dit_result result =
-        diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err));
     diti_type_to_float(source->tensor->type, stored, source->columns, values);
     if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns);
     if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) {
@@ -12609,7 +12559,7 @@ DIT_INTERNAL dit_result diti_loader_check_unused(diti_loader *loader) {
     return DIT_OK;
 }
 
-/* ==== src/weights/loader.c ==== */
+/* ==== src/weights/load.c ==== */
 
 /* Loading is asked for tensor by tensor and done at the end: by then the layout is known, so that every block of device
    memory has exactly the size it needs, wrong shapes are found before anything is uploaded, and progress knows its
@@ -12618,7 +12568,7 @@ DIT_INTERNAL dit_result diti_loader_check_unused(diti_loader *loader) {
 #define DITI_WEIGHT_ALIGN 16u
 
 static void diti_loader_fail_memory(diti_loader *loader) {
-    diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
+    diti_fail_memory(&loader->error, "loading %s", loader->what);
 }
 
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -12655,7 +12605,7 @@ DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor 
     if (loader->used)
         loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
     else
-        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
+        diti_fail_memory(&loader->error, "loading %s", loader->what);
 }
 
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name) {
@@ -12792,7 +12742,7 @@ static diti_weight_block *diti_loader_place(diti_loader *loader, VkDeviceSize by
     size_t count = loader->weights.block_count;
     diti_weight_block *block = count ? loader->weights.blocks[count - 1] : NULL;
     VkDeviceSize limit = diti_loader_block_limit(loader);
-    bytes = (bytes + DITI_WEIGHT_ALIGN - 1) & ~(VkDeviceSize)(DITI_WEIGHT_ALIGN - 1);
+    bytes = diti_align_up(bytes, DITI_WEIGHT_ALIGN);
     if (!block || bytes > limit || block->used > limit - bytes) block = diti_loader_new_block(loader);
     if (!block) return NULL;
     *offset = block->used;
@@ -12838,7 +12788,7 @@ static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
     uint64_t all = bytes * (loader->join ? loader->join : 1u);
     double share;
     if (!diti_loader_begin_stream(loader)) return;
-    bytes = (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    bytes = diti_align_up(bytes, DITI_WEIGHT_ALIGN);
     share = (double)(loader->seen + all) / (double)(loader->matrices ? loader->matrices : 1);
     if (loader->by_need)
         loader->streaming = true;
@@ -12853,7 +12803,7 @@ static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
 static uint64_t diti_loader_place_streamed(diti_loader *loader, uint64_t bytes) {
     diti_streamed *streamed = loader->weights.streamed;
     uint64_t place = streamed->bytes;
-    streamed->bytes += (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    streamed->bytes += diti_align_up(bytes, DITI_WEIGHT_ALIGN);
     return place;
 }
 
@@ -12879,7 +12829,7 @@ static void diti_loader_tally(diti_loader *loader, const diti_stored_tensor *ten
     tally->tensors += tensors;
     tally->parameters += values;
     tally->stored_bytes += (uint64_t)((double)tensor->size * (double)values / (double)(elements ? elements : 1) + 0.5);
-    tally->bytes += (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    tally->bytes += diti_align_up(bytes, DITI_WEIGHT_ALIGN);
 }
 
 DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
@@ -12940,7 +12890,7 @@ static void diti_loader_fail_type(diti_loader *loader, const diti_stored_tensor 
 }
 
 static void diti_loader_measure(diti_loader *loader, uint64_t part_bytes) {
-    part_bytes = (part_bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    part_bytes = diti_align_up(part_bytes, DITI_WEIGHT_ALIGN);
     if (loader->sizes && part_bytes > loader->sizes->largest) loader->sizes->largest = part_bytes;
 }
 
@@ -13479,9 +13429,7 @@ static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkp
     float *values = (float *)diti_alloc_array(env, upload->floats, sizeof(float));
     uint32_t r, c;
     dit_result result;
-    if (!values)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tensor %.200s",
-                         upload->tensor->name);
+    if (!values) return diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
     result = diti_checkpoint_read_float(checkpoint, upload->tensor, values, upload->floats, err);
     for (r = 0; r < upload->rows && result == DIT_OK; r++)
         for (c = 0; c < upload->columns; c++)
@@ -13526,9 +13474,7 @@ DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_
     uint16_t *stored = (uint16_t *)diti_alloc(env, (size_t)(size < most ? size : most));
     dit_result result = DIT_OK;
     uint64_t at, piece;
-    if (!stored)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tensor %.200s",
-                         upload->tensor->name);
+    if (!stored) return diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
     for (at = 0; at < size && result == DIT_OK; at += piece) {
         piece = size - at < most ? size - at : most;
         result =
@@ -13640,11 +13586,9 @@ static dit_result diti_replica_read(const diti_weight_part *part, uint64_t from,
                                     dit_error *err) {
     const diti_buffer *buffer = part->block ? &part->block->buffer : NULL;
     const diti_replicas *replicas;
-    dit_result result;
     if (part->streamed) return diti_replica_read_file(part->streamed, from, size, out, err);
     replicas = part->block->replicas;
-    result = diti_device_check(replicas->home, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_check(replicas->home, err));
     if (size > buffer->size - from) size = buffer->size - from; /* whole words */
     if (!buffer->block.mapped)
         return diti_buffer_read(replicas->home, (diti_buffer *)(uintptr_t)buffer, from, out, size, err);
@@ -13788,7 +13732,7 @@ DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *
     diti_stream *stream = (diti_stream *)diti_alloc_zero(env, sizeof *stream);
     dit_result result = DIT_OK;
     *out = NULL;
-    if (!stream) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to stream weights");
+    if (!stream) return diti_fail_memory(err, "streamed weights");
     stream->env = *env;
     stream->device = device;
     stream->slot_bytes = slot_bytes;
@@ -14070,7 +14014,7 @@ static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, b
     }
     if (result != DIT_OK || *bytes == 0) return result == DIT_OK ? DIT_WORKING : result;
     before = *bytes;
-    scope = diti_trace_open(stream->device->trace, DITI_LANE_LOAD, "stream weights");
+    scope = diti_trace_open(stream->device->trace, DITI_TRACK_LOAD, "stream weights");
     result = diti_slot_fill(stream, slot, wait || hurry, bytes, err);
     diti_trace_close(&scope, (double)(before - *bytes));
     if (result < 0) slot->client = NULL;
@@ -14580,6 +14524,8 @@ DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
 /* Keeps the first failure; returns 0 so that ops can `return diti_graph_fail(...)`. */
 DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
     DITI_PRINTF(3, 4);
+/* diti_fail_memory for graphs. */
+DIT_INTERNAL diti_tensor diti_graph_fail_memory(diti_graph *graph, const char *format, ...) DITI_PRINTF(2, 3);
 /* Starts the next segment; its number counts from 0. */
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
 /* What the next ops belong to, for messages and diti_shard_blocks: "block", 3; NULL: nothing. */
@@ -14600,13 +14546,15 @@ DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tenso
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
-DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor); /* 0 where the graph has failed */
+/* 0 where the graph has failed. */
+DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor);
+DIT_INTERNAL uint32_t diti_tensor_columns(const diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
 #endif
 
 /* ==== src/graph/group.h ==== */
-/* group: several devices at one kind of work. Exchanges of rows between two devices, and what is made of them: gathers,
-   sums, heads for rows, blocks of which each device keeps a part. */
+/* group: several devices at one kind of work. Exchanges of rows between two devices, and what is made of them: sending,
+   gathering, summing, heads for rows, blocks of which each device keeps a part. Other rooms call the second kind. */
 #ifndef DITI_GROUP_H
 #define DITI_GROUP_H
 
@@ -14618,8 +14566,6 @@ DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
 DIT_INTERNAL void diti_exchange_carry(diti_graph *graph, uint32_t exchange);
 /* Here all carried exchanges of that very tensor that have begun are through. */
 DIT_INTERNAL void diti_exchange_join(diti_graph *graph, diti_tensor tensor);
-/* Sends one and receives the other at the same time, before anything else goes on. */
-DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer);
 DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
 
 /* --- weights of blocks that devices keep a part of (shard.c) --- */
@@ -14641,6 +14587,21 @@ DIT_INTERNAL uint32_t diti_group_count(const diti_group *group); /* at least 1; 
    index count is total. None is left without where there are enough. */
 DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total);
 DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total);
+/* x goes to a device; it may change when the segment ends. */
+DIT_INTERNAL void diti_send(diti_graph *graph, diti_tensor x, uint32_t device);
+/* x comes from a device; the next op finds it there. */
+DIT_INTERNAL void diti_receive(diti_graph *graph, diti_tensor x, uint32_t device);
+/* Several come at the same time. */
+DIT_INTERNAL void diti_receive_several(diti_graph *graph, const diti_tensor *x, uint32_t count, uint32_t device);
+/* x is there when the segment ends, and no op of the segment reads it. */
+DIT_INTERNAL void diti_receive_by_end(diti_graph *graph, diti_tensor x, uint32_t device);
+/* x, a state or an input, may come in a later segment: diti_receive_join waits for it. */
+DIT_INTERNAL void diti_receive_carried(diti_graph *graph, diti_tensor x, uint32_t device);
+DIT_INTERNAL void diti_receive_join(diti_graph *graph, diti_tensor x);
+/* `from` goes to a device, and `to` comes from it, at the same time; both are through before the next op. */
+DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t device);
+/* x of member `root` goes to all others, who find it there with the next op. Sends all of x to each. */
+DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_group *group, uint32_t root, diti_tensor x);
 /* Every member has its rows of each of `items` items, part [items * own, columns]; all come to have all of them, a new
    tensor [items * total, columns] of the same format. Sends items * own * columns elements to every other member. */
 DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *group, diti_tensor part, uint32_t items,
@@ -15460,6 +15421,15 @@ DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, c
     return 0;
 }
 
+DIT_INTERNAL diti_tensor diti_graph_fail_memory(diti_graph *graph, const char *format, ...) {
+    char what[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %s", what);
+}
+
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated) {
     diti_segment *segment;
     if (graph->segment_count == DITI_COUNT(graph->segments)) {
@@ -15488,8 +15458,7 @@ static diti_tensor_info *diti_graph_add(diti_graph *graph, diti_tensor *out) {
     if (diti_graph_failed(graph)) return NULL;
     if (!diti_grow(&graph->device->env, (void **)&graph->tensors, &graph->tensor_capacity, graph->tensor_count,
                    sizeof *graph->tensors)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u tensors",
-                        (unsigned)graph->tensor_count);
+        diti_graph_fail_memory(graph, "%u tensors", (unsigned)graph->tensor_count);
         return NULL;
     }
     *out = (diti_tensor)graph->tensor_count++;
@@ -15518,7 +15487,7 @@ static diti_tensor diti_tensor_make(diti_graph *graph, diti_storage storage, dit
     info->columns = columns;
     info->pitch = format == DITI_I8 ? diti_i8_pitch(columns) : columns == 1 ? 1 : (columns + 3u) & ~3u;
     elements = (uint64_t)rows * info->pitch;
-    info->bytes = (elements * diti_element_size(format) + 15u) & ~(uint64_t)15u;
+    info->bytes = diti_align_up(elements * diti_element_size(format), 16);
     if (elements > UINT32_MAX) {
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s [%u, %u] has more than 2^32 elements",
                                name, rows, columns);
@@ -15603,7 +15572,7 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     info->pitch = info->format == DITI_I8 ? diti_i8_pitch(weight->columns) : weight->columns;
     info->part = &weight->parts[part];
     diti_weight_bytes(weight->type, info->rows, info->columns, &info->bytes);
-    info->bytes = (info->bytes + 3u) & ~(uint64_t)3u; /* kernels read whole words */
+    info->bytes = diti_align_up(info->bytes, 4); /* kernels read whole words */
     return tensor;
 }
 
@@ -15615,6 +15584,10 @@ DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, di
 
 DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor) {
     return diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, tensor)->rows;
+}
+
+DIT_INTERNAL uint32_t diti_tensor_columns(const diti_graph *graph, diti_tensor tensor) {
+    return diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, tensor)->columns;
 }
 
 static void diti_graph_use(diti_graph *graph, diti_tensor tensor, uint32_t dispatch) {
@@ -15663,8 +15636,7 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
     }
     if (!diti_grow(&graph->device->env, (void **)&graph->dispatches, &graph->dispatch_capacity, graph->dispatch_count,
                    sizeof *graph->dispatches)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u dispatches",
-                        (unsigned)graph->dispatch_count);
+        diti_graph_fail_memory(graph, "%u dispatches", (unsigned)graph->dispatch_count);
         return;
     }
     for (i = 0; i < dispatch->binding_count; i++) {
@@ -15686,7 +15658,7 @@ DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) {
     if (diti_graph_failed(graph) || !graph->segment_count) return;
     if (!diti_grow(&graph->device->env, (void **)&graph->marks, &graph->mark_capacity, graph->mark_count,
                    sizeof *graph->marks)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        diti_graph_fail_memory(graph, "the plan");
         return;
     }
     mark = &graph->marks[graph->mark_count++];
@@ -15715,7 +15687,7 @@ static void diti_exchange_note(diti_graph *graph, diti_exchange_event_kind kind,
     diti_exchange_event *event;
     if (!diti_grow(&graph->device->env, (void **)&graph->events, &graph->event_capacity, graph->event_count,
                    sizeof *graph->events)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        diti_graph_fail_memory(graph, "exchanges");
         return;
     }
     event = &graph->events[graph->event_count++];
@@ -15737,7 +15709,7 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
                                diti_tensor_get(graph, tensor)->name);
     if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,
                    sizeof *graph->exchanges))
-        return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        return diti_graph_fail_memory(graph, "exchanges");
     exchange = &graph->exchanges[graph->exchange_count];
     memset(exchange, 0, sizeof *exchange);
     exchange->tensor = tensor;
@@ -15778,13 +15750,6 @@ DIT_INTERNAL void diti_exchange_widen(diti_graph *graph) {
         if (!exchange->ended && parent->last_use + 1 < segment->first + segment->count)
             parent->last_use = segment->first + segment->count - 1;
     }
-}
-
-DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
-    uint32_t sent = diti_exchange_begin(graph, from, peer, true),
-             received = diti_exchange_begin(graph, to, peer, false);
-    diti_exchange_end(graph, sent);
-    diti_exchange_end(graph, received);
 }
 
 DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor) {
@@ -15859,7 +15824,7 @@ static diti_exchange_event *diti_shard_note(const diti_shard *shard, const diti_
     diti_exchange_event *event;
     if (!diti_grow(&graph->device->env, (void **)&graph->events, &graph->event_capacity, graph->event_count,
                    sizeof *graph->events)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        diti_graph_fail_memory(graph, "exchanges");
         return NULL;
     }
     event = &graph->events[graph->event_count++];
@@ -15874,7 +15839,7 @@ static diti_exchange_event *diti_shard_note(const diti_shard *shard, const diti_
 static diti_exchange *diti_shard_add(diti_graph *graph, const diti_exchange *exchange) {
     if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,
                    sizeof *graph->exchanges)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        diti_graph_fail_memory(graph, "exchanges");
         return NULL;
     }
     graph->exchanges[graph->exchange_count] = *exchange;
@@ -15952,7 +15917,7 @@ static void diti_shard_merge(const diti_shard *shard, const diti_exchange *excha
         if (events[at].kind != DITI_EXCHANGE_JOINS) events[at].exchange = numbers[events[at].exchange];
         if (!diti_grow(&graph->device->env, (void **)&graph->events, &graph->event_capacity, graph->event_count,
                        sizeof *graph->events))
-            diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+            diti_graph_fail_memory(graph, "exchanges");
         else
             graph->events[graph->event_count++] = events[at];
     }
@@ -15968,7 +15933,7 @@ DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t d
     if (diti_graph_failed(graph)) return;
     numbers = (uint32_t *)diti_alloc_array(env, exchange_count + graph->tensor_count, sizeof *numbers);
     if (!numbers) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        diti_graph_fail_memory(graph, "exchanges");
         return;
     }
     shard.graph = graph;
@@ -16064,8 +16029,26 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
 
 DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange) { (void)graph, (void)exchange; }
 
-DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
-    (void)graph, (void)from, (void)to, (void)peer;
+DIT_INTERNAL void diti_send(diti_graph *graph, diti_tensor x, uint32_t device) { (void)graph, (void)x, (void)device; }
+
+DIT_INTERNAL void diti_receive(diti_graph *graph, diti_tensor x, uint32_t device) {
+    (void)graph, (void)x, (void)device;
+}
+
+DIT_INTERNAL void diti_receive_several(diti_graph *graph, const diti_tensor *x, uint32_t count, uint32_t device) {
+    (void)graph, (void)x, (void)count, (void)device;
+}
+
+DIT_INTERNAL void diti_receive_by_end(diti_graph *graph, diti_tensor x, uint32_t device) {
+    (void)graph, (void)x, (void)device;
+}
+
+DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t device) {
+    (void)graph, (void)from, (void)to, (void)device;
+}
+
+DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_group *group, uint32_t root, diti_tensor x) {
+    (void)graph, (void)group, (void)root, (void)x;
 }
 
 DIT_INTERNAL void diti_exchange_widen(diti_graph *graph) { (void)graph; }
@@ -16203,8 +16186,7 @@ static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *
     diti_tensor_info *tensor = &graph->tensors[graph->guards];
     if (!diti_grow(&graph->device->env, (void **)&graph->guard_records, &graph->guard_capacity, graph->guard_count,
                    sizeof *graph->guard_records)) {
-        return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u guards",
-                               (unsigned)graph->guard_count);
+        return diti_graph_fail_memory(graph, "%u guards", (unsigned)graph->guard_count);
     }
     record = &graph->guard_records[graph->guard_count];
     memset(record, 0, sizeof *record);
@@ -16754,7 +16736,7 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
 }
 
 DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
-    uint32_t pixels = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, rgba)->columns;
+    uint32_t pixels = diti_tensor_columns(graph, rgba);
     diti_dispatch dispatch;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, "pixels", "pixels", DITI_OP_UNPACK)) return 0;
@@ -17213,14 +17195,55 @@ DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, u
 }
 
 static diti_tensor diti_group_rows(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t rows) {
-    return diti_tensor_view(graph, x, first, rows, 0,
-                            diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns);
+    return diti_tensor_view(graph, x, first, rows, 0, diti_tensor_columns(graph, x));
 }
 
 /* Ends what has begun from exchange `first` on. */
 static void diti_group_end(diti_graph *graph, size_t first) {
     size_t i, count = graph->exchange_count;
     for (i = first; i < count; i++) diti_exchange_end(graph, (uint32_t)i);
+}
+
+DIT_INTERNAL void diti_send(diti_graph *graph, diti_tensor x, uint32_t device) {
+    diti_exchange_begin(graph, x, device, true);
+}
+
+DIT_INTERNAL void diti_receive(diti_graph *graph, diti_tensor x, uint32_t device) {
+    diti_exchange_end(graph, diti_exchange_begin(graph, x, device, false));
+}
+
+DIT_INTERNAL void diti_receive_several(diti_graph *graph, const diti_tensor *x, uint32_t count, uint32_t device) {
+    size_t begun = graph->exchange_count;
+    uint32_t i;
+    for (i = 0; i < count; i++) diti_exchange_begin(graph, x[i], device, false);
+    diti_group_end(graph, begun);
+}
+
+DIT_INTERNAL void diti_receive_by_end(diti_graph *graph, diti_tensor x, uint32_t device) {
+    diti_exchange_begin(graph, x, device, false);
+}
+
+DIT_INTERNAL void diti_receive_carried(diti_graph *graph, diti_tensor x, uint32_t device) {
+    diti_exchange_carry(graph, diti_exchange_begin(graph, x, device, false));
+}
+
+DIT_INTERNAL void diti_receive_join(diti_graph *graph, diti_tensor x) { diti_exchange_join(graph, x); }
+
+DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t device) {
+    size_t begun = graph->exchange_count;
+    diti_exchange_begin(graph, from, device, true);
+    diti_exchange_begin(graph, to, device, false);
+    diti_group_end(graph, begun);
+}
+
+DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_group *group, uint32_t root, diti_tensor x) {
+    uint32_t i;
+    if (diti_group_count(group) == 1 || diti_graph_failed(graph)) return;
+    if (group->index != root)
+        diti_receive(graph, x, group->devices[root]);
+    else
+        for (i = 0; i < group->count; i++)
+            if (i != root) diti_send(graph, x, group->devices[i]);
 }
 
 /* Rows of an item of which every member has its own, between members and the same item's stretch of a whole. */
@@ -18280,7 +18303,7 @@ DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm) {
 #define DITI_SPLIT_BYTES ((uint64_t)64 << 20) /* most of all parts; any device binds twice as much */
 
 /* Rows from part to part: so many that the parts are bound apart from each other, and run side by side. */
-static uint32_t diti_split_rows(const diti_gemm *gemm) { return (gemm->rows + 15u) & ~15u; }
+static uint32_t diti_split_rows(const diti_gemm *gemm) { return (uint32_t)diti_align_up(gemm->rows, 16); }
 
 static uint32_t diti_split_depth(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
     const diti_device *device = graph->device;
@@ -18587,7 +18610,7 @@ DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, co
     diti_linear_desc one = *desc;
     uint32_t i, total = 0, column = 0;
     const diti_weight *reader = joined->count > 1 ? diti_joined_reader(joined) : NULL;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
+    uint32_t rows = diti_tensor_rows(graph, x);
     if (diti_graph_failed(graph)) return 0;
     if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
         x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
@@ -18812,7 +18835,7 @@ static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, 
                                      diti_attention_tiles *out) {
     uint32_t lanes = device->limits.subgroup_size, each = 4;
     out->constant_count = 3;
-    out->quads = (quads + 15u) / 16u * 16u;
+    out->quads = (uint32_t)diti_align_up(quads, 16);
     while (each > 1 && each * lanes * out->quads * 16u > device->limits.shared_bytes) each /= 2;
     out->module = "attention_cpu";
     out->group = lanes;
@@ -19371,8 +19394,7 @@ static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t 
         if (offset + tensor->bytes <= limit) break;
     }
     if (block == plan->block_count) {
-        if (!diti_arena_new_block(plan, tensor->storage))
-            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        if (!diti_arena_new_block(plan, tensor->storage)) return diti_fail_memory(err, "the plan");
         offset = 0;
     }
     tensor->block = block;
@@ -19416,7 +19438,7 @@ DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *pl
     uint32_t *order = (uint32_t *)diti_alloc_array(env, graph->tensor_count * 3, sizeof *order);
     size_t count = 0, placed_count = 0, i;
     dit_result result = DIT_OK;
-    if (!order) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    if (!order) return diti_fail_memory(err, "the plan");
     diti_exchange_widen(graph);
     diti_arena_widen(graph);
     for (i = 1; i < graph->tensor_count; i++) {
@@ -19483,7 +19505,7 @@ DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_we
     if (!made || !diti_grow(&graph->device->env, (void **)&graph->cuts, &graph->cut_capacity, graph->cut_count,
                             sizeof *graph->cuts)) {
         diti_free(&graph->device->env, made);
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        diti_graph_fail_memory(graph, "the plan");
         return weight;
     }
     graph->cuts[graph->cut_count++] = made;
@@ -19517,7 +19539,7 @@ static dit_result diti_fetch_list(diti_fetch *fetch, const diti_plan *plan, dit_
             diti_replica_find(fetch->replicas, plan->device, tensor->part, tensor->bytes))
             continue;
         if (!diti_fetch_note(fetch, tensor->part, tensor->bytes, diti_fetch_row(tensor)))
-            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to bring weights to a device");
+            return diti_fail_memory(err, "weights on another device");
     }
     return DIT_OK;
 }
@@ -19554,11 +19576,11 @@ static dit_result diti_fetch_missing(diti_fetch *fetch, const diti_plan *plan, d
     diti_unlock(&replicas->lock);
     most = fetch->most > DITI_REPLICA_PIECE ? fetch->most : DITI_REPLICA_PIECE;
     if (result >= 0 && replicas->count > fetch->first) {
-        diti_trace_scope scope = diti_trace_open(replicas->home->trace, DITI_LANE_LOAD, "weights to a device");
+        diti_trace_scope scope = diti_trace_open(replicas->home->trace, DITI_TRACK_LOAD, "weights to a device");
         copy.device = fetch->device;
         copy.read = (unsigned char *)diti_alloc_array(&replicas->env, 2, (size_t)most);
         copy.picked = copy.read + most;
-        if (!copy.read) result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights");
+        if (!copy.read) result = diti_fail_memory(err, "copies of weights");
         if (result >= 0) result = diti_fetch_make(fetch, err);
         if (result >= 0) result = diti_fetch_fill(fetch, plan, &copy, most, err);
         diti_free(&replicas->env, copy.read);
@@ -19641,7 +19663,7 @@ typedef struct diti_batch_maker {
 } diti_batch_maker;
 
 static bool diti_batch_no_memory(diti_batch_maker *maker) {
-    diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    diti_fail_memory(maker->err, "the plan");
     return false;
 }
 
@@ -19781,7 +19803,7 @@ static dit_result diti_batch_stream(diti_plan *plan, dit_error *err) {
     if (result < 0 || !row) return result;
     plan->streaming.row_bytes = row > DITI_STREAM_ROWS ? row : DITI_STREAM_ROWS;
     plan->streaming.rows = (unsigned char *)diti_alloc_array(&plan->device->env, 1, (size_t)plan->streaming.row_bytes);
-    return plan->streaming.rows ? DIT_OK : diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    return plan->streaming.rows ? DIT_OK : diti_fail_memory(err, "the plan");
 }
 
 DIT_INTERNAL dit_result diti_plan_make_batches(diti_plan *plan, const diti_graph *graph, dit_error *err) {
@@ -19793,7 +19815,7 @@ DIT_INTERNAL dit_result diti_plan_make_batches(diti_plan *plan, const diti_graph
     if (result < 0 || !plan->streaming.stream) return result;
     plan->source_batches =
         (uint32_t *)diti_alloc_array(&plan->device->env, plan->source_count + 1, sizeof *plan->source_batches);
-    if (!plan->source_batches) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    if (!plan->source_batches) return diti_fail_memory(err, "the plan");
     maker.plan = plan;
     maker.err = &error;
     for (segment = 0; segment < graph->segment_count; segment++) {
@@ -19883,11 +19905,9 @@ DIT_INTERNAL void diti_plan_begin_stream(diti_plan *plan, bool recorded) {
 
 DIT_INTERNAL dit_result diti_plan_prepare_stream(diti_plan *plan, dit_error *err) {
     diti_buffer *marks = &plan->frames.marks;
-    dit_result result;
     if (!plan->streaming.stream || marks->buffer) return DIT_OK;
-    result = diti_stream_make_mirrors(&plan->streaming, err);
-    if (result >= 0) result = diti_buffer_create(plan->device, 16, DITI_MEMORY_READBACK, "frames", marks, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_stream_make_mirrors(&plan->streaming, err));
+    DITI_TRY(diti_buffer_create(plan->device, 16, DITI_MEMORY_READBACK, "frames", marks, err));
     memset(marks->block.mapped, 0, 16);
     diti_buffer_flush(plan->device, marks);
     return DIT_OK;
@@ -19955,7 +19975,7 @@ static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_i
         low += from * size;
     }
     *begin = low;
-    *stop = (high + 15u) & ~(uint64_t)15u;
+    *stop = diti_align_up(high, 16);
     if (*stop > parent->bytes) *stop = parent->bytes;
 }
 
@@ -20092,7 +20112,7 @@ static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t f
     diti_plan_dispatch *slice;
     if (!diti_grow(&plan->device->env, (void **)&plan->dispatches, &plan->dispatch_capacity, plan->dispatch_count,
                    sizeof *plan->dispatches)) {
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        return diti_fail_memory(err, "the plan");
     }
     slice = &plan->dispatches[plan->dispatch_count++];
     memset(slice, 0, sizeof *slice);
@@ -20187,7 +20207,7 @@ static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_haz
         if (!dispatch->bindings[i].tensor || parent->storage == DITI_STORAGE_WEIGHT) continue;
         out[count].buffer = plan->blocks[parent->block].buffer.buffer;
         out[count].begin = parent->offset + tensor->first * size;
-        out[count].end = (out[count].begin + (uint64_t)tensor->rows * tensor->pitch * size + 15u) & ~(uint64_t)15u;
+        out[count].end = diti_align_up(out[count].begin + (uint64_t)tensor->rows * tensor->pitch * size, 16);
         out[count].begin -= out[count].begin % plan->device->limits.storage_alignment;
         out[count].written = dispatch->bindings[i].writes;
         count++;
@@ -20211,7 +20231,7 @@ static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *
     diti_plan_slice *slice;
     if (!diti_grow(&plan->device->env, (void **)&plan->slices, &plan->slice_capacity, plan->slice_count,
                    sizeof *plan->slices)) {
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        return diti_fail_memory(err, "the plan");
     }
     slice = &plan->slices[plan->slice_count++];
     memset(slice, 0, sizeof *slice);
@@ -20316,15 +20336,14 @@ DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err)
 
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
     const diti_env *env = &plan->device->env;
-    dit_result result = diti_plan_make_batches(plan, graph, err);
     uint32_t i;
-    if (result < 0) return result;
+    DITI_TRY(diti_plan_make_batches(plan, graph, err));
     plan->source_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_us);
     plan->source_cut_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_cut_us);
     plan->source_measured = (bool *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_measured);
     plan->source_least = (uint32_t *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_least);
     if (!plan->source_us || !plan->source_cut_us || !plan->source_measured || !plan->source_least)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        return diti_fail_memory(err, "the plan");
     for (i = 0; i < plan->source_count; i++)
         plan->source_us[i] = plan->source_cut_us[i] = diti_dispatch_us(&plan->device->speed, &plan->sources[i]);
     plan->launch_us = plan->device->speed.launch_us;
@@ -20381,19 +20400,18 @@ DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err) {
     if (!trace) return DIT_OK;
     profile = (diti_profile *)diti_alloc_zero(env, sizeof *profile);
     plan->profile = profile;
-    if (!profile) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    if (!profile) return diti_fail_memory(err, "a traced plan");
     profile->ops = !trace->light && plan->device->limits.timestamp_bits;
     diti_lock(&trace->lock);
     profile->id = ++trace->plans;
     diti_unlock(&trace->lock);
     profile->slices = (diti_profile_slice *)diti_alloc_array(env, plan->slice_count + 1, sizeof *profile->slices);
-    if (!profile->slices) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    if (!profile->slices) return diti_fail_memory(err, "a traced plan");
     largest = diti_profile_lay_out(plan, profile);
     profile->ticks = (uint64_t *)diti_alloc_array(env, largest, sizeof *profile->ticks);
     profile->flights =
         (diti_profile_flight *)diti_alloc_array(env, profile->flight_capacity + 1, sizeof *profile->flights);
-    if (!profile->ticks || !profile->flights)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    if (!profile->ticks || !profile->flights) return diti_fail_memory(err, "a traced plan");
     return DIT_OK;
 }
 
@@ -20479,7 +20497,7 @@ DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64
 static void diti_profile_describe(const diti_plan *plan, const diti_profile_flight *flight, diti_trace_event *event) {
     const diti_plan_slice *slice = &plan->slices[flight->slice];
     const diti_segment *segment = &plan->segments[slice->segment];
-    event->lane = DITI_LANE_GPU;
+    event->lane = DITI_TRACK_GPU;
     event->device = (uint8_t)plan->device->ordinal;
     event->plan = plan->profile->id;
     event->slice = flight->slice - segment->first;
@@ -20911,10 +20929,8 @@ static dit_result diti_record_allocate(const diti_plan *plan, VkCommandPool pool
 
 static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *err) {
     diti_plan_slice *slice = &plan->slices[index];
-    dit_result result =
-        diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err);
-    if (result >= 0) result = diti_record_begin(plan, slice->primary, false, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err));
+    DITI_TRY(diti_record_begin(plan, slice->primary, false, err));
     if (plan->queries) plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
     diti_record_slice(plan, slice, slice->primary, plan->queries ? (uint32_t)index * 2 : UINT32_MAX, UINT32_MAX);
     if (plan->queries) diti_record_stamp(plan, slice->primary, (uint32_t)index * 2 + 1);
@@ -20925,9 +20941,8 @@ static dit_result diti_record_traced(diti_plan *plan, size_t index, uint32_t set
     diti_profile_slice *entry = &plan->profile->slices[index];
     VkCommandBuffer *commands = &entry->commands[set];
     uint32_t query = entry->first_query + set * entry->stride;
-    dit_result result = diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err);
-    if (result >= 0) result = diti_record_begin(plan, *commands, false, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err));
+    DITI_TRY(diti_record_begin(plan, *commands, false, err));
     if (plan->queries) plan->device->vk.CmdResetQueryPool(*commands, plan->queries, query, entry->stride);
     diti_record_slice(plan, &plan->slices[index], *commands, plan->queries ? query : UINT32_MAX,
                       plan->profile->ops ? query + 2 : UINT32_MAX);
@@ -20961,10 +20976,8 @@ static dit_result diti_record_create_queries(diti_plan *plan, dit_error *err) {
 }
 
 static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
-    dit_result result =
-        diti_record_allocate(plan, plan->other_commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err);
-    if (result >= 0) result = diti_record_begin(plan, plan->restore, false, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_record_allocate(plan, plan->other_commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err));
+    DITI_TRY(diti_record_begin(plan, plan->restore, false, err));
     diti_plan_record_guards(plan, plan->restore);
     return diti_record_end(plan, plan->restore, err);
 }
@@ -20977,7 +20990,7 @@ DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *er
 }
 
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_RECORD, "record");
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_RECORD, "record");
     dit_result result = diti_record_create_pool(plan, &plan->commands, err);
     uint32_t set;
     size_t i;
@@ -21069,7 +21082,7 @@ static void diti_record_submitted(diti_plan *plan, uint32_t slice) {
 /* submission: with what it waits for, or zero. */
 static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, diti_submission *submission,
                                      dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_SUBMIT, "submit");
     dit_result result;
     submission->commands = &commands;
     submission->count = commands ? 1 : 0;
@@ -21510,7 +21523,7 @@ DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void
     }
     all = (info->rows - 1) * pitch_bytes + row_bytes;
     pitched = (unsigned char *)diti_alloc(&plan->device->env, all);
-    if (!pitched) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read tensor %s", info->name);
+    if (!pitched) return diti_fail_memory(err, "reading tensor %s", info->name);
     result = diti_buffer_read(plan->device, &plan->blocks[info->block].buffer, info->offset + info->first * element,
                               pitched, all, err);
     for (row = 0; row < info->rows && result >= 0; row++)
@@ -21557,11 +21570,10 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
 DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err) {
     const diti_segment *timed = &plan->segments[segment];
     uint64_t begin = diti_clock_us();
-    dit_result result = diti_plan_run(plan, segment, 1, err);
     bool stamped = plan->queries != VK_NULL_HANDLE;
     double sum = 0;
     uint32_t i;
-    if (result < 0) return result;
+    DITI_TRY(diti_plan_run(plan, segment, 1, err));
     *us = (double)(diti_clock_us() - begin);
     diti_plan_learn(plan);
     for (i = timed->first; i < timed->first + timed->count; i++) {
@@ -21600,7 +21612,7 @@ DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_err
     plan->guard_run++;
     plan->guard_step = step;
     all = (uint32_t *)diti_alloc_zero(&plan->device->env, words * sizeof *all);
-    if (!all) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the guards");
+    if (!all) return diti_fail_memory(err, "the guards");
     for (i = 1; i < tensor->rows; i++) diti_guard_fill(plan->guard_records, i, all + i * tensor->columns);
     all[offsetof(diti_health, step) / sizeof *all] = step;
     all[DITI_RECORD_RUN] = plan->guard_run;
@@ -21725,8 +21737,8 @@ DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdi
 
 DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err) {
     uint64_t value;
-    dit_result result = diti_guard_write(plan, step, err);
-    return result < 0 ? result : diti_plan_submit_commands(plan, plan->restore, &value, err);
+    DITI_TRY(diti_guard_write(plan, step, err));
+    return diti_plan_submit_commands(plan, plan->restore, &value, err);
 }
 
 DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err) {
@@ -21766,9 +21778,8 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
 }
 
 static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
-    dit_result result = diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK,
-                                           "guards", &plan->report, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK, "guards",
+                                &plan->report, err));
     plan->counters.allocations++;
     memset(plan->report.block.mapped, 0, (size_t)plan->report.size); /* it may hold another plan's report */
     diti_buffer_flush(plan->device, &plan->report);
@@ -21951,7 +21962,7 @@ static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph,
     uint32_t i;
     work.plan = plan;
     work.distinct = (uint32_t *)diti_alloc_array(&plan->device->env, plan->dispatch_count + 1, sizeof *work.distinct);
-    if (!work.distinct) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    if (!work.distinct) return diti_fail_memory(err, "the plan");
     for (i = 0; i < plan->dispatch_count; i++) {
         if (diti_plan_find_distinct(&work, i) == work.count) work.distinct[work.count++] = i;
     }
@@ -21992,7 +22003,7 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
 }
 
 static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "memory and slices");
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "memory and slices");
     dit_result result = diti_plan_assign_memory(graph, plan, err);
     if (result >= 0) {
         diti_plan_take(plan, graph);
@@ -22009,7 +22020,7 @@ static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_
     dit_result result = diti_plan_place(plan, graph, err);
     diti_trace_scope scope;
     if (result < 0) return result;
-    scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "compile pipelines");
+    scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "compile pipelines");
     result = diti_plan_create_pipelines(plan, graph, progress, err);
     diti_trace_close(&scope, 0);
     if (result != DIT_OK) return result;
@@ -22030,7 +22041,7 @@ DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *
         return graph->error.result;
     }
     plan = (diti_plan *)diti_alloc_zero(&graph->device->env, sizeof *plan);
-    if (!plan) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    if (!plan) return diti_fail_memory(err, "the plan");
     plan->device = graph->device;
     result = diti_plan_build(plan, graph, progress, err);
     if (result != DIT_OK) {
@@ -22756,8 +22767,8 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
 DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
                                               diti_token_sink *sink, dit_error *err);
 
-/* --- prompts with weights, as A1111's web UI writes them (weights.c): (a) 1.1, [a] 1 / 1.1, (a:1.3), nested ones
-   multiply; \( \) \[ \] are brackets of the text --- */
+/* --- prompts with weights, as A1111's web UI writes them (prompt_weights.c): (a) 1.1, [a] 1 / 1.1, (a:1.3), nested
+   ones multiply; \( \) \[ \] are brackets of the text --- */
 #define DITI_PROMPT_PARTS 4096u
 typedef struct diti_prompt_part {
     size_t first, length; /* of the prompt's text */
@@ -23144,7 +23155,7 @@ DIT_INTERNAL dit_result diti_codes_to_text(const diti_codes *codes, char **out, 
     size_t i;
     *length = 0;
     *out = (char *)diti_alloc(codes->env, codes->count * 4 + 1);
-    if (!*out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the prompt");
+    if (!*out) return diti_fail_memory(err, "the prompt");
     for (i = 0; i < codes->count; i++) *length += diti_utf8_encode(codes->at[i], *out + *length);
     (*out)[*length] = 0;
     return DIT_OK;
@@ -23433,7 +23444,7 @@ DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t
     diti_free(env, unicode);
     if (!out->failed) return DIT_OK;
     diti_codes_free(out);
-    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the prompt");
+    return diti_fail_memory(err, "the prompt");
 }
 
 /* ==== src/text/normalize.c ==== */
@@ -23473,8 +23484,7 @@ DIT_INTERNAL dit_result diti_normalizer_set_charsmap(const diti_env *env, diti_n
     normalizer->replacements_size = (uint32_t)(size - 4 - trie_size);
     normalizer->trie = (uint32_t *)diti_alloc_array(env, normalizer->trie_count, sizeof(uint32_t));
     normalizer->replacements = (char *)diti_alloc_zero(env, (size_t)normalizer->replacements_size + 1);
-    if (!normalizer->trie || !normalizer->replacements)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the character map", name);
+    if (!normalizer->trie || !normalizer->replacements) return diti_fail_memory(err, "the character map of %s", name);
     for (i = 0; i < normalizer->trie_count; i++) normalizer->trie[i] = diti_normalize_u32(bytes + 4 + (size_t)i * 4);
     memcpy(normalizer->replacements, bytes + 4 + trie_size, normalizer->replacements_size);
     if (diti_charsmap_strings_good(normalizer)) return DIT_OK;
@@ -23529,7 +23539,7 @@ static dit_result diti_normalize_append(diti_normalize_run *run, const char *tex
     if (run->size + length > run->capacity) {
         size_t wanted = (run->size + length) * 2;
         char *bigger = (char *)diti_alloc(run->env, wanted);
-        if (!bigger) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the normalised prompt");
+        if (!bigger) return diti_fail_memory(err, "the normalised prompt");
         if (run->size) memcpy(bigger, run->text, run->size);
         diti_free(run->env, run->text);
         run->text = bigger;
@@ -23725,7 +23735,7 @@ DIT_INTERNAL int32_t diti_piece_find(const diti_piece_index *index, const char *
     return piece ? piece->id : -1;
 }
 
-/* ==== src/text/weights.c ==== */
+/* ==== src/text/prompt_weights.c ==== */
 
 /* Prompts with weights, as A1111's web UI reads them. Its Python code is followed sign by sign: text becomes
    parts, a bracket that closes multiplies the weights of all parts since the one that opened, brackets left open close
@@ -23757,7 +23767,7 @@ static dit_result diti_prompt_add(diti_prompt_run *run, const char *text, size_t
     void *parts = prompt->parts;
     if (prompt->count == DITI_PROMPT_PARTS) return diti_prompt_many(run);
     if (!diti_grow(run->env, &parts, &prompt->capacity, prompt->count, sizeof part))
-        return diti_fail(run->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the prompt");
+        return diti_fail_memory(run->err, "the prompt");
     part.first = prompt->size;
     part.length = length;
     part.weight = 1.0;
@@ -23861,7 +23871,7 @@ DIT_INTERNAL dit_result diti_prompt_parse(const diti_env *env, const char *text,
     memset(out, 0, sizeof *out);
     out->text = (char *)diti_alloc(env, length + 1);
     if (!run || !out->text) {
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the prompt");
+        result = diti_fail_memory(err, "the prompt");
     } else {
         run->env = env;
         run->prompt = out;
@@ -23912,7 +23922,7 @@ DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenize
                          (unsigned long long)piece_count, (unsigned long long)piece_bytes, DITI_PIECE_COUNT_LIMIT);
     }
     tokenizer = (diti_tokenizer *)diti_alloc_zero(env, sizeof *tokenizer);
-    if (!tokenizer) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the tokenizer", name);
+    if (!tokenizer) return diti_fail_memory(err, "the tokenizer of %s", name);
     tokenizer->env = *env;
     tokenizer->kind = kind;
     tokenizer->name = diti_copy_string(env, name);
@@ -23921,8 +23931,7 @@ DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenize
     tokenizer->capacity = (uint32_t)piece_count;
     if (!tokenizer->name || !tokenizer->pool) {
         diti_tokenizer_free(tokenizer);
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for %llu pieces", name,
-                         (unsigned long long)piece_count);
+        return diti_fail_memory(err, "%llu pieces of %s", (unsigned long long)piece_count, name);
     }
     memset(tokenizer->byte_ids, -1, sizeof tokenizer->byte_ids);
     tokenizer->begin = tokenizer->unknown = tokenizer->end = tokenizer->padding = -1;
@@ -23986,7 +23995,7 @@ DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char
     tokenizer->pool_used += length;
     tokenizer->count++;
     if (length == 0 || diti_tokenizer_place(tokenizer, &piece)) return DIT_OK; /* an empty piece never matches */
-    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for %u pieces", name, tokenizer->capacity);
+    return diti_fail_memory(err, "%u pieces of %s", tokenizer->capacity, name);
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const char *text, int32_t *id,
@@ -24000,7 +24009,7 @@ DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const 
     piece = *diti_piece_longest(&tokenizer->words, text, length);
     piece.type = DITI_PIECE_CONTROL;
     if (!diti_piece_index_add(&tokenizer->env, &tokenizer->specials, &piece))
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", tokenizer->name);
+        return diti_fail_memory(err, "%s", tokenizer->name);
     diti_piece_index_sort(&tokenizer->specials);
     return DIT_OK;
 }
@@ -24183,8 +24192,7 @@ DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, con
         diti_lattice_fill(tokenizer, &lattice, normalized, (uint32_t)size);
         diti_token_emit_path(tokenizer, &lattice, normalized, (uint32_t)size, sink);
     } else {
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu bytes",
-                           (unsigned long)size);
+        result = diti_fail_memory(err, "a prompt of %lu bytes", (unsigned long)size);
     }
     diti_lattice_free(&tokenizer->env, &lattice);
     diti_free(&tokenizer->env, normalized);
@@ -24219,8 +24227,7 @@ DIT_INTERNAL dit_result diti_merge_index_build(diti_tokenizer *tokenizer, dit_er
     index->slot_count = 16;
     while (index->slot_count < index->count * 2) index->slot_count *= 2;
     index->slots = (uint32_t *)diti_alloc_array(&tokenizer->env, index->slot_count, sizeof *index->slots);
-    if (!index->slots)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the merges", tokenizer->name);
+    if (!index->slots) return diti_fail_memory(err, "the merges of %s", tokenizer->name);
     for (i = 0; i < index->count; i++) {
         uint32_t slot = diti_merge_slot(index, index->merges[i].left, index->merges[i].right);
         if (!index->slots[slot]) index->slots[slot] = (uint32_t)i + 1;
@@ -24390,8 +24397,7 @@ static dit_result diti_bpe_run_create(const diti_tokenizer *tokenizer, size_t co
     run->prev = (uint32_t *)diti_alloc_array(env, bytes, sizeof *run->prev);
     run->heap = (diti_bpe_pair *)diti_alloc_array(env, bytes * 3, sizeof *run->heap); /* a join adds two at most */
     if (run->text && run->ids && run->next && run->prev && run->heap) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu characters",
-                     (unsigned long)codes);
+    return diti_fail_memory(err, "a prompt of %lu characters", (unsigned long)codes);
 }
 
 static void diti_bpe_run_free(const diti_env *env, diti_bpe_run *run) {
@@ -24517,8 +24523,7 @@ DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, c
     if (word)
         diti_wordpiece_words(tokenizer, &codes, word, sink);
     else
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu bytes",
-                           (unsigned long)length);
+        result = diti_fail_memory(err, "a prompt of %lu bytes", (unsigned long)length);
     diti_free(&tokenizer->env, word);
     diti_codes_free(&codes);
     return result;
@@ -24910,8 +24915,7 @@ static dit_result diti_unigram_read_charsmap(diti_tokenizer *tokenizer, const di
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the Precompiled normalizer has no precompiled_charsmap",
                          tokenizer->name);
     bytes = (uint8_t *)diti_alloc(&tokenizer->env, map->text_length + 1);
-    if (!bytes)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the character map", tokenizer->name);
+    if (!bytes) return diti_fail_memory(err, "the character map of %s", tokenizer->name);
     if (diti_base64_decode(map->text, map->text_length, bytes, &size))
         result =
             diti_normalizer_set_charsmap(&tokenizer->env, &tokenizer->normalizer, bytes, size, tokenizer->name, err);
@@ -25091,7 +25095,7 @@ DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_j
     if (source.special)
         result = diti_unigram_build(env, root, name, &source, out, err);
     else
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the vocabulary", name);
+        result = diti_fail_memory(err, "the vocabulary of %s", name);
     diti_free(env, source.special);
     return result;
 }
@@ -25122,15 +25126,13 @@ static dit_result diti_ggml_measure(const diti_checkpoint *checkpoint, diti_ggml
                                     uint64_t *bytes, dit_error *err) {
     static const char key[] = "tokenizer.ggml.tokens";
     size_t length = 0;
-    dit_result result;
     *bytes = 0;
     for (vocabulary->count = 0; diti_checkpoint_array_text(checkpoint, key, vocabulary->count, &length);
          vocabulary->count++) {
         if (!diti_add_u64(*bytes, length, bytes))
             return diti_fail(err, DIT_ERROR_BAD_FILE, "GGUF metadata: %s is too long", key);
     }
-    result = diti_ggml_array(checkpoint, "tokenizer.ggml.scores", 6, 6, vocabulary->count, &vocabulary->scores, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_ggml_array(checkpoint, "tokenizer.ggml.scores", 6, 6, vocabulary->count, &vocabulary->scores, err));
     return diti_ggml_array(checkpoint, "tokenizer.ggml.token_type", 5, 4, vocabulary->count, &vocabulary->types, err);
 }
 
@@ -25250,7 +25252,7 @@ static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, si
     if (index->count >= DITI_MERGE_LIMIT)
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: more than %u merges", tokenizer->name, DITI_MERGE_LIMIT);
     if (!diti_grow(&tokenizer->env, &merges, &index->capacity, index->count, sizeof merge))
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the merges", tokenizer->name);
+        return diti_fail_memory(err, "the merges of %s", tokenizer->name);
     index->merges = (diti_merge *)merges;
     index->merges[index->count++] = merge;
     return DIT_OK;
@@ -31504,7 +31506,7 @@ DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph
    and of AutoencoderKL
      (N - 1) * h(i) * 16 * groups * number of norms
      (N - 1) * h(i) * w * 2 * channels of the middle * e, where it has attention
-   The first member gets the picture (job/pipeline.c): 16 bytes a pixel from all others. */
+   The first member gets the picture (job/emit.c): 16 bytes a pixel from all others. */
 
 DIT_INTERNAL diti_vae_strip diti_strip_whole(uint32_t height, uint32_t width) {
     diti_vae_strip strip = DITI_ZERO;
@@ -33598,12 +33600,10 @@ static void diti_intervals_reshape(const diti_sampling *sampling, const float *a
 
 static dit_result diti_intervals_betas(const diti_sampling *sampling, const float *alphas, diti_interval *out,
                                        dit_error *err) {
-    dit_result result;
     if (sampling->solver == DITI_SOLVER_DDIM) return diti_intervals_ddim(sampling, alphas, out, err);
     if (sampling->solver == DITI_SOLVER_DDPM || sampling->solver == DITI_SOLVER_LCM)
         return diti_intervals_listed(sampling, alphas, out, err);
-    result = diti_intervals_spaced(sampling, alphas, out, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_intervals_spaced(sampling, alphas, out, err));
     if (sampling->shape != DITI_SIGMAS_OWN) diti_intervals_reshape(sampling, alphas, out);
     diti_chain_intervals(out, sampling->steps,
                          diti_level_from_sigma(sampling->final_sigma_zero ? 0 : diti_training_sigma(alphas, 0)));
@@ -33648,8 +33648,7 @@ static dit_result diti_intervals_respaced(const diti_sampling *sampling, diti_in
     const diti_json *trained = sampling->trained_betas ? sampling->trained_betas->first : NULL;
     uint32_t i, next = sampling->steps;
     double product = 1;
-    dit_result result = diti_respaced_timesteps(sampling, out, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_respaced_timesteps(sampling, out, err));
     for (i = 0; i < sampling->train_steps && next; i++) {
         product *= 1 - (trained ? trained->number : diti_beta_double(sampling, i));
         if (trained) trained = trained->next;
@@ -33702,9 +33701,7 @@ DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_
     }
     if (sampling->spacing == DITI_SPACING_RESPACED) return diti_intervals_respaced(sampling, out, err);
     alphas = (float *)diti_alloc_array(env, sampling->train_steps, sizeof(float));
-    if (!alphas)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a schedule of %u training steps",
-                         sampling->train_steps);
+    if (!alphas) return diti_fail_memory(err, "a schedule of %u training steps", sampling->train_steps);
     diti_cumulative_alphas(sampling, alphas);
     result = diti_intervals_betas(sampling, alphas, out, err);
     diti_free(env, alphas);
@@ -34080,8 +34077,7 @@ DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json 
     if (result < 0) return result;
     intervals = (diti_interval *)diti_alloc_array(env, sampling.steps, sizeof *intervals);
     out->steps = (diti_step *)diti_alloc_array(env, sampling.steps, sizeof *out->steps);
-    if (!intervals || !out->steps)
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for %u steps", sampling.steps);
+    if (!intervals || !out->steps) result = diti_fail_memory(err, "%u steps", sampling.steps);
     if (result == DIT_OK) result = diti_sampling_intervals(env, &sampling, intervals, err);
     if (result == DIT_OK) result = diti_schedule_fill(&sampling, intervals, out, err);
     diti_free(env, intervals);
@@ -34530,7 +34526,8 @@ static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t ch
 /* --- making --- */
 
 static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit_error *err) {
-    static const diti_share shares[] = {DITI_SHARE_GROUP, DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+    static const diti_memory_sharing shares[] = {DITI_SHARING_GROUP, DITI_SHARING_FD, DITI_SHARING_DMA_BUF,
+                                                 DITI_SHARING_HOST};
     static const diti_memory_kind kinds[DITI_LANE_SIDES] = {DITI_MEMORY_READBACK, DITI_MEMORY_UPLOAD};
     dit_result result = DIT_OK;
     uint32_t side;
@@ -34588,7 +34585,7 @@ DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_de
     dit_result result = DIT_OK;
     uint32_t i;
     *out = NULL;
-    if (!lane) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+    if (!lane) return diti_fail_memory(err, "copies between devices");
     lane->env = *env;
     lane->transport = desc->transport;
     lane->from = desc->from;
@@ -34718,7 +34715,7 @@ static dit_result diti_lane_add_chunk(diti_lane *lane, uint32_t index, uint64_t 
     diti_lane_side *side = &lane->sides[index];
     diti_lane_chunk *chunk;
     if (!diti_grow(&lane->env, (void **)&side->chunks, &side->chunk_capacity, side->chunk_count, sizeof *side->chunks))
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+        return diti_fail_memory(err, "copies between devices");
     chunk = &side->chunks[side->chunk_count++];
     chunk->from = from;
     chunk->bytes = to - from;
@@ -34747,7 +34744,7 @@ DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, uint32_t index, const dit
     if (!bytes) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "an exchange of %s has no bytes", copy->name);
     if (!diti_lane_grow_turns(lane, side->copy_count + 1) ||
         !diti_grow(&lane->env, (void **)&side->copies, &side->copy_capacity, side->copy_count, sizeof *side->copies))
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+        return diti_fail_memory(err, "copies between devices");
     if (whole.pitch == whole.row_bytes || whole.rows == 1) {
         whole.row_bytes = bytes;
         whole.rows = 1;
@@ -34863,7 +34860,7 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
         slot->name = copy->name;
         slot->bytes = chunk->bytes;
         slot->whole = copy->row_bytes * copy->rows;
-        slot->scope = diti_trace_open(lane->trace, DITI_LANE_PEER, NULL);
+        slot->scope = diti_trace_open(lane->trace, DITI_TRACK_PEER, NULL);
         if (diti_lane_gave_away(lane, slot)) result = diti_lane_make_slot(lane, slot, err);
         if (result < 0) return result;
     } else if (slot->whole != copy->row_bytes * copy->rows) {
@@ -35147,7 +35144,7 @@ static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_
     uint32_t i;
     *agrees = false;
     test.bytes = (unsigned char *)diti_alloc(&peers->env, 2 * DITI_PEERS_TEST_BYTES);
-    if (!test.bytes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a transport's self-test");
+    if (!test.bytes) return diti_fail_memory(err, "a transport's self-test");
     test.limit_us = peers->limit_us < DITI_PEERS_TEST_US ? peers->limit_us : DITI_PEERS_TEST_US;
     desc.transport = transport;
     desc.bridged = bridged;
@@ -35169,7 +35166,8 @@ static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_
 
 static bool diti_peers_offers(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
                               const char *overrides) {
-    static const diti_share shares[] = {DITI_SHARE_GROUP, DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+    static const diti_memory_sharing shares[] = {DITI_SHARING_GROUP, DITI_SHARING_FD, DITI_SHARING_DMA_BUF,
+                                                 DITI_SHARING_HOST};
     char wanted[16];
     if (diti_override_text(overrides, "transport", wanted, sizeof wanted) &&
         !diti_equal(wanted, diti_transport_name(transport)))
@@ -35266,7 +35264,7 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     *out = NULL;
     if (result < 0) return result;
     peers = (diti_peers *)diti_alloc_zero(env, sizeof *peers);
-    if (!peers) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a set of devices");
+    if (!peers) return diti_fail_memory(err, "a set of devices");
     peers->env = *env;
     peers->devices = devices;
     peers->count = peers->all = count;
@@ -35514,7 +35512,7 @@ DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err) {
     dit_result result;
     if (peers->links.count) return DIT_OK;
     m = (diti_measure *)diti_alloc_zero(&peers->env, sizeof *m);
-    if (!m) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to measure copies between devices");
+    if (!m) return diti_fail_memory(err, "measuring copies between devices");
     m->peers = peers;
     links.count = peers->count;
     result = diti_measure_all(m, &links, err);
@@ -35578,7 +35576,7 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *pee
     size_t i;
     if (peers->application.rank_count <= 1) return DIT_OK;
     beats = (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *beats);
-    if (!beats) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a mesh of devices");
+    if (!beats) return diti_fail_memory(err, "a mesh of devices");
     beats->with = peers->application;
     beats->self = beats->blamed = peers->application.rank;
     beats->tag = tag;
@@ -35843,7 +35841,7 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
     diti_lane_desc desc = DITI_ZERO;
     dit_result result;
     if (!diti_grow(&mesh->env, (void **)&mesh->lanes, &mesh->lane_capacity, mesh->lane_count, sizeof *mesh->lanes))
-        return diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+        return diti_fail_memory(maker->err, "copies between devices");
     desc.from = from;
     desc.to = to;
     if (diti_mesh_is_local(mesh, from)) desc.devices[DITI_LANE_OUT] = mesh->members[from - mesh->first].device;
@@ -35916,8 +35914,7 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
         member->device = maker->peers->devices[places ? places[i] : i];
         member->ports = (diti_mesh_port *)diti_alloc_array(&mesh->env, count, sizeof *member->ports);
         member->open = (uint32_t *)diti_alloc_array(&mesh->env, count, sizeof *member->open);
-        if (!member->ports || !member->open)
-            return diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        if (!member->ports || !member->open) return diti_fail_memory(maker->err, "exchanges");
         memset(member->ports, 0, count * sizeof *member->ports);
     }
     result = diti_mesh_add_lanes(maker);
@@ -35935,7 +35932,7 @@ DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *pl
     if (count * ranks > DITI_MAX_MEMBERS)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "a mesh has at most %u members", DITI_MAX_MEMBERS);
     mesh = (diti_mesh *)diti_alloc_zero(&peers->env, sizeof *mesh);
-    if (!mesh) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a mesh of devices");
+    if (!mesh) return diti_fail_memory(err, "a mesh of devices");
     mesh->env = peers->env;
     mesh->count = count;
     mesh->limit_us = peers->limit_us;
@@ -36039,8 +36036,7 @@ DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t index, uint32_t segm
 DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice,
                                          uint64_t *value, dit_error *err) {
     diti_mesh_member *member = &mesh->members[index];
-    dit_result result = diti_plan_submit_after(member->plan, segment, slice, &member->next, value, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_plan_submit_after(member->plan, segment, slice, &member->next, value, err));
     memset(&member->next, 0, sizeof member->next);
     member->arrived = false;
     diti_mesh_meet(member, slice + 1);
@@ -36125,8 +36121,7 @@ DIT_INTERNAL dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *
     uint64_t now = diti_clock_us(), moves, passed_us = now - mesh->watched_us;
     bool busy;
     uint32_t i;
-    dit_result result = diti_mesh_moves(mesh, &moves, &busy, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_mesh_moves(mesh, &moves, &busy, err));
     mesh->still_us += passed_us < 1000000u ? passed_us : 1000000u;
     if (moved || busy || moves != mesh->moves) mesh->still_us = 0;
     mesh->watched_us = now;
@@ -37239,7 +37234,7 @@ typedef struct diti_job_flight { /* a slice that was submitted and not yet seen 
 } diti_job_flight;
 
 /* With resume_on_loss: what the solver remembers behind a step, copied to the host. */
-typedef struct diti_job_keep {
+typedef struct diti_snapshot {
     diti_buffer buffer; /* two places, in turn: the host reads one while the device writes the other */
     uint64_t values[2]; /* of the plan's timeline when a place is filled; 0: it has nothing new */
     uint32_t steps[2];  /* that were finished then */
@@ -37247,7 +37242,7 @@ typedef struct diti_job_keep {
     size_t bytes;  /* of states */
     uint32_t step; /* steps that are finished in states */
     bool valid;    /* states are something */
-} diti_job_keep;
+} diti_snapshot;
 
 typedef struct diti_job_image { /* a picture on the device, filled by a copy from the plan's buffers */
     VkImage image;
@@ -37283,6 +37278,7 @@ typedef struct diti_prompts {         /* what the host writes for them */
 typedef struct diti_assignment {
     uint32_t share, share_total;     /* the number of this share, and how many there are */
     bool folded;                     /* every device has two stages (diti_job_folds) */
+    diti_group all;                  /* all shares */
     diti_axes axes;                  /* who divide every evaluation */
     diti_group guidance;             /* who evaluate other branches of the same rows */
     uint32_t first_branch, branches; /* of guidance that are evaluated here */
@@ -37304,7 +37300,7 @@ typedef struct diti_program {
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy, start_copy; /* start_copy: of an image of the application's, else NULL */
-    VkCommandBuffer keep_copies[2], states_copy;      /* of the caller's job; of a resumed share */
+    VkCommandBuffer snapshot_copies[2], states_copy;  /* of the caller's job; of a resumed share */
 } diti_program;
 
 /* How far a run of the program is; all zeros at its start, but for total_us. */
@@ -37339,18 +37335,18 @@ struct dit_job {
     diti_assignment assignment;
     diti_program program;
     diti_run run;
-    struct dit_job *shares[DITI_MAX_DEVICES]; /* this one, then the others */
-    uint32_t share_count;                     /* of those in shares: 1 in all but the caller's job */
-    bool is_secondary;                        /* it is a share of another job */
-    uint32_t places[DITI_MAX_DEVICES];        /* index of the context's device that each share is on */
-    diti_mesh *mesh;                          /* of all shares; NULL: one device */
-    uint32_t member;                          /* of it */
-    bool resumed;                             /* it has gone on without a device */
-    uint32_t begins_at;                       /* steps that were finished before: their outcome is in states */
-    diti_job_keep keep;                       /* of the caller's job */
-    diti_buffer states;                       /* that a resumed share begins its steps with */
-    bool resumes_states;                      /* they are not in place yet */
-    diti_buffer health_readback;              /* diti_health, copied at the end */
+    struct dit_job *shares[DITI_MAX_DEVICES];   /* this one, then the others */
+    uint32_t share_count;                       /* of those in shares: 1 in all but the caller's job */
+    bool is_secondary;                          /* it is a share of another job */
+    uint32_t device_of_share[DITI_MAX_DEVICES]; /* index of the context's device that each share is on */
+    diti_mesh *mesh;                            /* of all shares; NULL: one device */
+    uint32_t member;                            /* of it */
+    bool resumed;                               /* it has gone on without a device */
+    uint32_t begins_at;                         /* steps that were finished before: their outcome is in states */
+    diti_snapshot snapshot;                     /* of the caller's job */
+    diti_buffer states;                         /* that a resumed share begins its steps with */
+    bool resumes_states;                        /* they are not in place yet */
+    diti_buffer health_readback;                /* diti_health, copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     int cancel;      /* atomic */
     int status_lock; /* guards status and error */
@@ -37444,6 +37440,9 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
 /* guidance.c */
+DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape); /* of guidance: 1 without it */
+/* Columns of a row of diti_solver_desc.coefficients. */
+DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape);
 /* Once it is known whether there is guidance. */
 DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* of all steps, which are counted now */
@@ -37473,8 +37472,9 @@ DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer comm
 /* decode.c */
 DIT_INTERNAL void diti_decode_emit_preview(dit_job *job, diti_graph *graph);
 DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph); /* all pictures */
-/* pipeline.c: the whole picture as one graph, and its host inputs */
+/* emit.c: the whole picture as one graph */
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
+/* inputs.c */
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether the attention that the device is set to is right; int8: with queries and keys of int8 */
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uint32_t head_dim, bool *agrees,
@@ -37540,17 +37540,17 @@ DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer comm
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err);
 /* resume.c: split jobs that go on without a device */
 /* What that needs on the second device, before there are other shares. */
-DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err);
+DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err);
 /* And a place for the states. */
-DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err);
-DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err); /* for a new plan */
-DIT_INTERNAL void diti_keep_destroy(dit_job *job);
-DIT_INTERNAL void diti_keep_forget(dit_job *job); /* a run begins */
+DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err);
+DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err); /* for a new plan */
+DIT_INTERNAL void diti_snapshot_destroy(dit_job *job);
+DIT_INTERNAL void diti_snapshot_forget(dit_job *job); /* a run begins */
 /* Whether the slice at the cursor ends something whose outcome is kept, and has no place for it yet. */
-DIT_INTERNAL bool diti_keep_busy(const dit_job *job);
+DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job);
 /* After a slice of `segment` at the end of which the cursor has moved on to another one. */
-DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err);
-DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done);
+DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err);
+DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done);
 /* A share begins, at that step where it is not 0. */
 DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us);
 /* DIT_OK: the run goes on without the device that why names; else why says how it ended. */
@@ -37678,7 +37678,7 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uin
         result = diti_attention_probe_run(device, &p, halves, int8, err);
         *agrees = result >= 0 && diti_attention_probe_agrees(&p, int8, p.out + p.queries * width);
     } else {
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+        result = diti_fail_memory(err, "the device self-test");
     }
     diti_free(&device->env, values);
     diti_free(&device->env, halves);
@@ -37733,7 +37733,7 @@ static uint32_t diti_product_store(const diti_product *p, unsigned char *out) {
                 memcpy(to + (size_t)c * (p->half ? 2u : 4u), p->half ? (const void *)&half : (const void *)&row[c],
                        p->half ? 2u : 4u);
         }
-        if (p->i8) memcpy(to + (k + 15u) / 16u * 16u, &scale, sizeof scale);
+        if (p->i8) memcpy(to + diti_align_up(k, 16), &scale, sizeof scale);
     }
     return p->n * pitch;
 }
@@ -37908,7 +37908,7 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
         if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, scratch, err);
         *agrees = result >= 0 && diti_product_agrees(p);
     } else {
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+        result = diti_fail_memory(err, "the device self-test");
     }
     diti_buffer_destroy(device, &blocks[0].buffer);
     diti_buffer_destroy(device, &blocks[1].buffer);
@@ -38127,7 +38127,7 @@ static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, boo
     if (which != DITI_CLASSES) diti_marks_remove(marks, key);
     if (diti_selftest_says_nothing(result)) return result;
     if (*good && !diti_proof_put(device, which, DITI_PROOF_GOOD))
-        return diti_fail(&test->why, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+        return diti_fail_memory(&test->why, "the device self-test");
     if (!*good) diti_selftest_leave_out(test, which, result < 0 ? test->why.message : "it computes wrong");
     return DIT_OK;
 }
@@ -38334,14 +38334,11 @@ static dit_result diti_context_open_device(dit_context *context, const dit_conte
                                            dit_error *err) {
     diti_device **out = &context->devices[place->ordinal];
     uint32_t i;
-    dit_result result;
     place->dropped = 0;
-    result = place->count > 1 ? diti_device_open_beside(desc, &context->env, place, out, err)
-                              : diti_device_open(desc, &context->env, out, err);
-    if (result < 0) return result;
+    DITI_TRY(place->count > 1 ? diti_device_open_beside(desc, &context->env, place, out, err)
+                              : diti_device_open(desc, &context->env, out, err));
     context->device_count++;
-    result = diti_context_prove(context, desc, place, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_context_prove(context, desc, place, err));
     (*out)->tune = desc->tune;
     for (i = 0; i < place->ordinal; i++) {
         if (context->devices[i]->queue == (*out)->queue && !(*out)->joined)
@@ -38407,8 +38404,7 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
     context->worker = desc->worker;
     diti_marks_read(&context->marks, desc);
     context->overrides = diti_copy_string(&context->env, desc->overrides);
-    if (desc->overrides && !context->overrides)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
+    if (desc->overrides && !context->overrides) return diti_fail_memory(err, "the context");
     result = diti_context_open_devices(context, desc, err);
     if (result >= 0 && (context->device_count > 1 || desc->transport.rank_count > 1))
         result = diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
@@ -38427,7 +38423,7 @@ DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context 
     result = diti_env_init(&env, &desc->allocator, &desc->logger, err);
     if (result < 0) return result;
     context = (dit_context *)diti_alloc_zero(&env, sizeof *context);
-    if (!context) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
+    if (!context) return diti_fail_memory(err, "the context");
     context->env = env;
     result = diti_context_open(context, desc, err);
     if (result < 0) {
@@ -39462,7 +39458,7 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
 static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *desc, const char *name,
                                        dit_result (*load)(dit_model *model, const dit_model_desc *desc, dit_error *err),
                                        dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(model->device ? model->device->trace : NULL, DITI_LANE_LOAD, name);
+    diti_trace_scope scope = diti_trace_open(model->device ? model->device->trace : NULL, DITI_TRACK_LOAD, name);
     dit_result result = load(model, desc, err);
     diti_trace_close(&scope, 0);
     return result;
@@ -39658,8 +39654,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const d
         if (!count) continue;
         tokens[i].ids = (int32_t *)diti_alloc_array(env, count, sizeof *tokens[i].ids);
         if (weighted) tokens[i].weights = (float *)diti_alloc_array(env, count, sizeof *tokens[i].weights);
-        if (!tokens[i].ids || (weighted && !tokens[i].weights))
-            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+        if (!tokens[i].ids || (weighted && !tokens[i].weights)) return diti_fail_memory(err, "token ids");
     }
     return DIT_OK;
 }
@@ -39824,7 +39819,7 @@ static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_
     input.ids = (int32_t *)diti_alloc_array(env, use->rows, sizeof *input.ids);
     if (use->weights) input.weights = (diti_row_weight *)diti_alloc_array(env, use->rows, sizeof *input.weights);
     if (!input.ids || (use->weights && !input.weights))
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+        result = diti_fail_memory(err, "token ids");
     else
         diti_prompts_fill(model, text, index, prompts, &input);
     if (result >= 0) result = diti_plan_write(plan, use->ids, input.ids, use->rows * sizeof *input.ids, err);
@@ -39847,7 +39842,7 @@ static dit_result diti_prompts_write_given(const dit_model *model, const diti_en
     float *rows = (float *)diti_alloc_array(env, count, sizeof *rows);
     uint32_t branch;
     dit_result result;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embeddings");
+    if (!rows) return diti_fail_memory(err, "the prompt embeddings");
     for (branch = 0; branch < use->branches; branch++) {
         size_t own = (model->fixed_text ? model->texts[text].tokens : prompts->lengths[branch]) * columns;
         if (use->encodes[branch]) continue;
@@ -39911,7 +39906,7 @@ static dit_result diti_blob_read_rows(const diti_env *env, const unsigned char *
         size_t size = (size_t)text->tokens * text->columns * sizeof *text->rows;
         if (!size) continue;
         text->rows = (float *)diti_alloc(env, size);
-        if (!text->rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a prompt blob");
+        if (!text->rows) return diti_fail_memory(err, "a prompt blob");
         memcpy(text->rows, bytes, size);
         bytes += size;
     }
@@ -40087,9 +40082,8 @@ static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, con
 static dit_result diti_encode_any(dit_context *ctx, const dit_model *model, const char *prompt, bool weighted,
                                   void *blob, size_t *size, dit_error *err) {
     size_t rows_size = 0, capacity;
-    dit_result result = diti_encode_check(ctx, model, size, err);
-    if (result >= 0) result = diti_blob_size(model->texts, &rows_size, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_encode_check(ctx, model, size, err));
+    DITI_TRY(diti_blob_size(model->texts, &rows_size, err));
     capacity = *size;
     *size = DITI_BLOB_WORDS * 4 + rows_size;
     if (!blob) return DIT_OK;
@@ -40130,8 +40124,7 @@ static dit_result diti_classes_check_unprompted(const dit_job_desc *desc, dit_er
 DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err) {
     uint32_t i, count = model->transformer->traits.class_count;
-    dit_result result = diti_classes_check_unprompted(desc, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_classes_check_unprompted(desc, err));
     if (!desc->class_labels)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model shows classes; class_labels must name one from 0 to %u for each of "
@@ -40217,6 +40210,12 @@ static bool diti_guidance_on(const diti_job_request *request, uint32_t step) {
     double steps = request->shape.steps;
     if (guidance->first == 0 && guidance->last == 0) return true;
     return step >= floor((double)guidance->first * steps) && step < floor((double)guidance->last * steps);
+}
+
+DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape) { return shape->guided ? 2u : 1u; }
+
+DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape) {
+    return DITI_COEFFICIENTS + 2u * shape->image_count;
 }
 
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step) {
@@ -40313,10 +40312,10 @@ static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, d
     diti_tensor skipped;
     if (job->assignment.guidance.index) {
         skipped = diti_guidance_skipped(job, graph, conditional);
-        if (!diti_graph_failed(graph)) diti_exchange_begin(graph, skipped, device, true);
+        if (!diti_graph_failed(graph)) diti_send(graph, skipped, device);
     } else {
         skipped = diti_tensor_new(graph, DITI_F32, both->rows / 2, both->columns, "skipped");
-        diti_exchange_end(graph, diti_exchange_begin(graph, skipped, device, false));
+        diti_receive(graph, skipped, device);
     }
     return diti_graph_failed(graph) ? 0 : diti_guidance_sum(graph, all, 1, skipped, 0);
 }
@@ -40332,17 +40331,17 @@ static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_s
     diti_tensor all, mine;
     if (alone && own == 1) {
         all = diti_transformer_step(transformer, graph, &job->program.denoise);
-        diti_exchange_begin(graph, all, device, true);
+        diti_send(graph, all, device);
         return all;
     }
     all = diti_tensor_new(graph, DITI_F32, alone ? rows : 2 * rows, columns, "predictions");
     if (alone) {
-        diti_exchange_end(graph, diti_exchange_begin(graph, all, device, false));
+        diti_receive(graph, all, device);
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
     diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &job->program.denoise), 1, 0, mine);
-    diti_exchange_both(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
+    diti_swap(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(job, graph, all, mine) : all;
 }
 
@@ -40502,14 +40501,6 @@ static void diti_start_latents(dit_job *job, diti_graph *graph, const diti_solve
                        diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
 }
 
-/* The first share has the picture, the others get its latents. */
-static void diti_start_share(const dit_job *job, diti_graph *graph, diti_tensor latents) {
-    uint32_t i;
-    if (job->assignment.share) diti_exchange_end(graph, diti_exchange_begin(graph, latents, 0, false));
-    for (i = 1; i < job->assignment.share_total && !job->assignment.share && !diti_graph_failed(graph); i++)
-        diti_exchange_begin(graph, latents, i, true);
-}
-
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
     return (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
            job->request.latent_width * job->request.latent_height;
@@ -40527,7 +40518,7 @@ DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_so
     latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
                             : diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
     if (!job->assignment.share) diti_start_latents(job, graph, &plain, latents);
-    diti_start_share(job, graph, latents);
+    diti_broadcast(graph, &job->assignment.all, 0, latents); /* the first share has the picture */
     diti_start_mix(job, graph, 1, &plain, latents, job->program.noise, false);
     if (!states->keeps) return;
     job->program.mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
@@ -40548,7 +40539,7 @@ static dit_result diti_start_write_pixels(dit_job *job, dit_error *err) {
     dit_result result;
     if (!image->rgba) return DIT_OK;
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
-    if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for init_image");
+    if (!pixels) return diti_fail_memory(err, "init_image");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
     result = diti_plan_write(job->program.plan, job->program.start_rgba, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
@@ -40572,7 +40563,7 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
     size_t area = (size_t)width * height;
     float *mask = (float *)diti_alloc_array(&job->env, area * planes, sizeof *mask);
     dit_result result;
-    if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the mask");
+    if (!mask) return diti_fail_memory(err, "the mask");
     for (y = 0; y < height; y++) {
         for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
     }
@@ -40730,12 +40721,9 @@ static dit_result diti_request_size(const dit_model *model, const dit_job_desc *
                                     dit_error *err) {
     const dit_model_info *info = &model->info;
     uint32_t factor = diti_model_factor(model);
-    dit_result result =
-        diti_request_side("width", desc->width, info->default_width, info->size_multiple, &out->shape.width, err);
-    if (result >= 0)
-        result = diti_request_side("height", desc->height, info->default_height, info->size_multiple,
-                                   &out->shape.height, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_request_side("width", desc->width, info->default_width, info->size_multiple, &out->shape.width, err));
+    DITI_TRY(
+        diti_request_side("height", desc->height, info->default_height, info->size_multiple, &out->shape.height, err));
     out->latent_width = out->shape.width / factor;
     out->latent_height = out->shape.height / factor;
     out->shape.steps = desc->steps ? desc->steps : info->default_steps;
@@ -40836,7 +40824,7 @@ static dit_result diti_request_floats(const diti_env *env, const dit_tensor *inp
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be F32, F16 or BF16", input->name);
     }
     *out = (float *)diti_alloc_array(env, count, sizeof(float));
-    if (!*out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for input %s", input->name);
+    if (!*out) return diti_fail_memory(err, "input %s", input->name);
     diti_type_to_float(type, input->data, have, *out);
     return DIT_OK;
 }
@@ -40918,7 +40906,7 @@ static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *
                          "the prompt embedding has %u tokens, the model takes %u, padding among them", text->tokens,
                          tokens);
     rows = (float *)diti_alloc_array(env, (size_t)tokens * columns, sizeof *rows);
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embedding");
+    if (!rows) return diti_fail_memory(err, "the prompt embedding");
     memcpy(rows, text->rows, (size_t)(text->tokens < tokens ? text->tokens : tokens) * columns * sizeof *rows);
     diti_free(env, text->rows);
     text->rows = rows;
@@ -40970,7 +40958,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
 }
 
 /* Of what a dry run lacks: without encoders a text is as if it were given, without tokenizers as long as can be. */
-static void diti_request_imagine_text(const dit_model *model, uint32_t branch, diti_job_request *out) {
+static void diti_request_estimate_text(const dit_model *model, uint32_t branch, diti_job_request *out) {
     const uint32_t encoders = 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3;
     uint32_t i;
     for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
@@ -40998,7 +40986,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     out->shape.encodes[branch] = !embeds && !blob;
     if (!model->device && out->shape.encodes[branch] &&
         (diti_encoders_missing(model) || diti_encoders_left_out(model))) {
-        diti_request_imagine_text(model, branch, out);
+        diti_request_estimate_text(model, branch, out);
         return DIT_OK;
     }
     if (result >= 0 && out->shape.encodes[branch]) {
@@ -41014,14 +41002,14 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     return DIT_OK;
 }
 
-static void diti_request_count_rows(uint32_t tokens, uint32_t copies, diti_job_request *out) {
+static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job_request *out) {
     uint32_t encoded = 0, given = 0, encodes = 0, branch;
-    for (branch = 0; branch < copies; branch++) {
+    for (branch = 0; branch < branches; branch++) {
         encodes += out->shape.encodes[branch] ? 1u : 0u;
         *(out->shape.encodes[branch] ? &encoded : &given) += out->lengths[DITI_TEXT_FIRST][branch];
     }
     if (encodes) out->shape.encoded_rows = diti_conditioning_rows(encoded, encodes * tokens);
-    if (encodes < copies) out->shape.given_rows = diti_conditioning_rows(given, (copies - encodes) * tokens);
+    if (encodes < branches) out->shape.given_rows = diti_conditioning_rows(given, (branches - encodes) * tokens);
 }
 
 /* Layers of CLIP count where its states are used, not its pooled output alone. */
@@ -41047,7 +41035,7 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
 
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
-    uint32_t copies = out->shape.guided ? 2u : 1u, branch;
+    uint32_t branches = diti_job_branches(&out->shape), branch;
     dit_result result = diti_request_clip_skip(model, desc, out, err);
     if (result < 0) return result;
     if (model->transformer->traits.class_count) return diti_job_request_classes(model, desc, out, err);
@@ -41055,9 +41043,9 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model is prompted by text; class_labels must be NULL");
     result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
-    for (branch = 0; branch < copies && result >= 0; branch++)
-        result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
-    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, copies, out);
+    for (branch = 0; branch < branches && result >= 0; branch++)
+        result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
+    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
     return result;
 }
 
@@ -41091,7 +41079,7 @@ static dit_result diti_request_noise(const dit_model *model, const diti_env *env
     if (out->shape.stochastic)
         out->step_noise = (float *)diti_alloc_array(env, all * out->shape.steps, sizeof *out->step_noise);
     if (!drawn || !out->noise || (before && !out->start_noise) || (out->shape.stochastic && !out->step_noise))
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the noise");
+        result = diti_fail_memory(err, "the noise");
     for (image = 0; image < out->shape.image_count && result >= 0; image++) {
         diti_request_draw(out, out->seed + image, draws, drawn, per_image);
         if (before) memcpy(out->start_noise + image * per_image, drawn, per_image * sizeof *drawn);
@@ -41116,7 +41104,6 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
                                         diti_job_request *out, dit_error *err) {
     diti_schedule_request wanted;
     uint32_t patch = model->transformer->traits.patch, i;
-    dit_result result;
     memset(&wanted, 0, sizeof wanted);
     wanted.steps = out->shape.steps;
     wanted.sampler = desc->sampler;
@@ -41126,8 +41113,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
     wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch);
-    result = diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err));
     out->shape.steps = out->schedule.count;
     out->shape.stochastic = out->schedule.draws;
     out->shape.corrects = out->schedule.corrects;
@@ -41215,8 +41201,7 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     const char *why;
     char name[DITI_SPLIT_NAME];
     uint32_t axis;
-    dit_result result = diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err));
     diti_request_take_plan(&plan, &out->shape);
     if (diti_split_ranks(split) == 1) return diti_job_check_patches(model, out, err);
     why = diti_job_unsplit(model, out);
@@ -41226,8 +41211,8 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     }
     diti_job_split_shape(model, out, &shape);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print_plan(&plan, name), why);
-    result = diti_split_check_plan(&plan, &shape, err);
-    return result < 0 ? result : diti_job_check_patches(model, out, err);
+    DITI_TRY(diti_split_check_plan(&plan, &shape, err));
+    return diti_job_check_patches(model, out, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
@@ -41324,14 +41309,13 @@ static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, 
     return lines * request->shape.width;
 }
 
-/* Pixels of what a share has, or is to have: words and floats go to the first share, which waits for them. */
-static void diti_decode_pass(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first, uint32_t pixels,
-                             uint32_t peer, bool sends) {
-    uint32_t words = diti_exchange_begin(graph, diti_tensor_view(graph, rgba, 0, 1, first, pixels), peer, sends),
-             floats = diti_exchange_begin(graph, diti_tensor_view(graph, rgb, 0, 3, first, pixels), peer, sends);
-    if (sends) return;
-    diti_exchange_end(graph, words);
-    diti_exchange_end(graph, floats);
+/* Pixels of a picture that another share makes come to the first one, which waits for them. */
+static void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first, uint32_t pixels,
+                                uint32_t share) {
+    diti_tensor parts[2];
+    parts[0] = diti_tensor_view(graph, rgba, 0, 1, first, pixels);
+    parts[1] = diti_tensor_view(graph, rgb, 0, 3, first, pixels);
+    diti_receive_several(graph, parts, 2, share);
 }
 
 /* The first share's own pixels come last: who reads the picture waits for that op alone. */
@@ -41342,7 +41326,7 @@ static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti
     uint32_t share, first, pixels = diti_decode_pixels(job, &group, job->assignment.share, &first);
     for (share = 1; share < job->assignment.share_total && job->assignment.share == 0; share++) {
         uint32_t other, count = diti_decode_pixels(job, &group, share, &other);
-        if (count) diti_decode_pass(graph, rgba, rgb, other, count, share, false);
+        if (count) diti_decode_receive(graph, rgba, rgb, other, count, share);
     }
     if (!pixels || diti_graph_failed(graph)) return;
     if (job->assignment.share) {
@@ -41353,7 +41337,9 @@ static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti
     diti_image_out(graph, rows, diti_tensor_view(graph, rgba, 0, 1, first, pixels),
                    diti_tensor_view(graph, rgb, 0, 3, first, pixels), job->request.shape.swap,
                    job->program.health_words);
-    if (job->assignment.share) diti_decode_pass(graph, rgba, rgb, 0, pixels, 0, true);
+    if (!job->assignment.share) return;
+    diti_send(graph, rgba, 0);
+    diti_send(graph, rgb, 0);
 }
 
 DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {
@@ -41375,12 +41361,8 @@ DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {
     }
 }
 
-/* ==== src/job/pipeline.c ==== */
+/* ==== src/job/emit.c ==== */
 /* The whole picture as one graph: encode, prepare, step (replayed), preview (between steps), decode. */
-
-static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
-
-static uint32_t diti_emit_branches(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
 
 /* The text rows that a share reads: those of its branches, or all where they have no fixed places. */
 static uint32_t diti_emit_share_rows(const dit_job *job, const diti_assignment *share, uint32_t text, uint32_t *first) {
@@ -41407,7 +41389,7 @@ static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) 
         diti_assignment share;
         diti_assign(&job->request.shape, job->assignment.folded, i, job->assignment.share_total, &share);
         rows = diti_emit_share_rows(job, &share, text, &first);
-        diti_exchange_begin(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i, true);
+        diti_send(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i);
     }
     rows = diti_emit_share_rows(job, &job->assignment, text, &first);
     job->program.text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
@@ -41417,7 +41399,7 @@ static void diti_emit_receive_text(dit_job *job, diti_graph *graph, uint32_t tex
     uint32_t first, rows = diti_emit_share_rows(job, &job->assignment, text, &first);
     job->program.text.texts[text] =
         diti_tensor_new(graph, DITI_F32, rows, job->model->texts[text].columns, "text from the first share");
-    diti_exchange_begin(graph, job->program.text.texts[text], 0, false);
+    diti_receive_by_end(graph, job->program.text.texts[text], 0);
 }
 
 static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
@@ -41440,7 +41422,7 @@ static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
 static void diti_emit_text(dit_job *job, diti_graph *graph) {
     diti_text_use *use = &job->program.text;
     if (job->assignment.share) return;
-    use->branches = diti_emit_branches(job);
+    use->branches = diti_job_branches(&job->request.shape);
     use->encodes[0] = job->request.shape.encodes[0];
     use->encodes[1] = job->request.shape.encodes[1];
     use->weighted = job->request.shape.weighted;
@@ -41488,7 +41470,7 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
     job->program.step =
         graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
     job->program.coefficients =
-        diti_tensor_input(graph, DITI_F32, shape->steps, diti_solver_columns(shape), "solver coefficients");
+        diti_tensor_input(graph, DITI_F32, shape->steps, diti_job_solver_columns(shape), "solver coefficients");
     if (shape->scaled_input)
         job->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
@@ -41574,7 +41556,7 @@ static bool diti_emit_agrees(const dit_job *job) {
     if (!context || context->device_count < job->assignment.share_total)
         return false; /* others are in another process */
     for (i = 0; i < job->assignment.share_total; i++)
-        if (context->devices[job->places[i]]->rung < DITI_RUNG_FP16) return false;
+        if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
 
@@ -41631,13 +41613,14 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
         diti_shard_blocks(graph, job->assignment.share, job->assignment.share_total, prepare);
 }
 
-/* --- host inputs --- */
+/* ==== src/job/inputs.c ==== */
+/* What the host writes into the inputs of a job's plan before a run. */
 
 /* One for each image of each branch; the unconditional one has the class that means none. */
 static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
     uint32_t labels[2 * DITI_JOB_MAX_IMAGES], images = request->shape.image_count,
-                                              count = diti_emit_branches(job) * images;
+                                              count = diti_job_branches(&job->request.shape) * images;
     uint32_t i;
     for (i = 0; i < count; i++) {
         labels[i] = i + images < count ? job->model->transformer->traits.class_count : request->labels[i % images];
@@ -41653,7 +41636,7 @@ static dit_result diti_inputs_items(dit_job *job, dit_error *err) {
     diti_text_use use = DITI_ZERO; /* shares that do not encode know the places, too */
     memcpy(use.encodes, job->request.shape.encodes, sizeof use.encodes);
     use.encoded_rows = job->request.shape.encoded_rows;
-    for (branch = 0; branch < diti_emit_branches(job); branch++) {
+    for (branch = 0; branch < diti_job_branches(&job->request.shape); branch++) {
         items[branch][2] = diti_prompts_first(&use, lengths, branch);
         items[branch][3] = lengths[branch];
     }
@@ -41676,7 +41659,7 @@ static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
 static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
     const dit_guidance *guidance = &request->guidance;
     uint32_t i;
-    for (i = 0; i < request->schedule.count; i++, table += diti_solver_columns(&request->shape)) {
+    for (i = 0; i < request->schedule.count; i++, table += diti_job_solver_columns(&request->shape)) {
         const diti_step *step = &request->schedule.steps[i];
         table[0] = step->x0_x;
         table[1] = step->x0_m;
@@ -41709,11 +41692,11 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
 static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
     uint32_t count = request->schedule.count, i;
-    size_t columns = diti_solver_columns(&request->shape);
+    size_t columns = diti_job_solver_columns(&request->shape);
     float *values = (float *)diti_alloc_array(&job->env, (size_t)count * (columns + 2), sizeof *values);
     float *timesteps = values, *scales, *table;
     dit_result result;
-    if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the schedule");
+    if (!values) return diti_fail_memory(err, "the schedule");
     scales = values + count;
     table = scales + count;
     for (i = 0; i < count; i++) {
@@ -41747,11 +41730,11 @@ static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
 }
 
 static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
-    dit_result result = diti_inputs_text(job, err);
-    if (result >= 0) result = diti_inputs_schedule(job, err);
-    if (result >= 0) result = diti_inputs_noise(job, err);
-    if (result >= 0 && job->request.start) result = diti_start_write(job, err);
-    return result < 0 ? result : diti_guard_write(job->program.plan, job->begins_at, err);
+    DITI_TRY(diti_inputs_text(job, err));
+    DITI_TRY(diti_inputs_schedule(job, err));
+    DITI_TRY(diti_inputs_noise(job, err));
+    if (job->request.start) DITI_TRY(diti_start_write(job, err));
+    return diti_guard_write(job->program.plan, job->begins_at, err);
 }
 
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
@@ -41852,11 +41835,9 @@ DIT_INTERNAL bool diti_job_must_repeat(const dit_job *job) {
 static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error *err) {
     diti_device *device = job->device;
     VkMemoryRequirements need;
-    dit_result result;
     VkResult vk;
     device->vk.GetImageMemoryRequirements(device->device, image->image, &need);
-    result = diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err));
     vk = device->vk.BindImageMemory(device->device, image->image, image->memory.block.memory,
                                     image->memory.block.offset);
     return vk == VK_SUCCESS
@@ -41893,7 +41874,6 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
     const diti_device *device = job->device;
     VkImageCreateInfo info;
     uint32_t families[2];
-    dit_result result;
     VkResult vk;
     memset(&info, 0, sizeof info);
     info.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO;
@@ -41917,8 +41897,8 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
         return diti_fail_vk(err, vk, "vkCreateImage failed for %u x %u pixels (%s)", info.extent.width,
                             info.extent.height, diti_vk_name(vk));
     image->owned = true;
-    result = diti_image_bind(job, image, err);
-    return result < 0 ? result : diti_image_view(job, image, err);
+    DITI_TRY(diti_image_bind(job, image, err));
+    return diti_image_view(job, image, err);
 }
 
 static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImage given, dit_error *err) {
@@ -42074,9 +42054,8 @@ DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer
     const diti_device *device = job->device;
     VkCommandBufferAllocateInfo allocate;
     VkCommandBufferBeginInfo begin;
-    dit_result result = job->program.command_pool ? DIT_OK : diti_job_create_pool(job, err);
     VkResult vk;
-    if (result < 0) return result;
+    DITI_TRY(job->program.command_pool ? DIT_OK : diti_job_create_pool(job, err));
     memset(&allocate, 0, sizeof allocate);
     memset(&begin, 0, sizeof begin);
     allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
@@ -42118,7 +42097,7 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
 }
 
 static void diti_job_ops(dit_job *job, diti_graph *graph) {
-    diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_LANE_PLAN, "ops");
+    diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
     diti_free(&job->env, job->program.denoise.family);
     memset(&job->program.text, 0, sizeof job->program.text);
     memset(&job->program.denoise, 0, sizeof job->program.denoise);
@@ -42238,12 +42217,15 @@ static void diti_assign_grid(const diti_job_shape *shape, diti_axes *axes) {
 
 DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t share, uint32_t total,
                               diti_assignment *out) {
-    uint32_t branches = shape->guided ? 2u : 1u;
+    uint32_t branches = diti_job_branches(shape), i;
     diti_axes *axes = &out->axes;
     memset(out, 0, sizeof *out);
     out->share = share;
     out->share_total = total;
     out->folded = folded;
+    out->all.count = total;
+    out->all.index = share;
+    for (i = 0; i < total; i++) out->all.devices[i] = i;
     if (total > 1) {
         diti_assign_group(shape, out, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, &axes->tensor);
         diti_assign_grid(shape, axes);
@@ -42363,7 +42345,7 @@ static void diti_patches_send(const dit_job *job, diti_graph *graph, diti_tensor
     uint32_t branch, strip, device;
     for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++) {
         diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &strip, &device);
-        diti_exchange_begin(graph, prediction, device, true);
+        diti_send(graph, prediction, device);
     }
 }
 
@@ -42372,15 +42354,14 @@ static void diti_patches_receive(const dit_job *job, diti_graph *graph, const di
     for (patch = 0; patch < p->count; patch++)
         for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
             if (diti_patches_peer(job, p->kind, last, branch, &strip, &device))
-                diti_exchange_carry(
-                    graph, diti_exchange_begin(graph, job->program.strips[p->first + patch][strip], device, false));
+                diti_receive_carried(graph, job->program.strips[p->first + patch][strip], device);
 }
 
 static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_patching *p, uint32_t patch) {
     uint32_t branch, strip, device;
     for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
         if (diti_patches_peer(job, p->kind, 0, branch, &strip, &device))
-            diti_exchange_join(graph, job->program.strips[p->first + patch][strip]);
+            diti_receive_join(graph, job->program.strips[p->first + patch][strip]);
 }
 
 /* ---- a segment ---- */
@@ -42399,7 +42380,7 @@ static void diti_patches_select(const dit_job *job, diti_graph *graph, diti_step
 static void diti_patches_solve(const dit_job *job, diti_graph *graph, const diti_patching *p,
                                const diti_solver_desc *whole, uint32_t patch) {
     diti_solver_desc solver = *whole;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, job->program.latent)->rows;
+    uint32_t rows = diti_tensor_rows(graph, job->program.latent);
     diti_patches_join(job, graph, p, patch);
     solver.x = diti_patches_view(job, graph, whole->x, 0, rows, patch, p->count);
     solver.h1 = diti_patches_view(job, graph, whole->h1, 0, rows, patch, p->count);
@@ -42469,13 +42450,7 @@ DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti
 }
 
 DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) {
-    const diti_group *stages = &job->assignment.axes.pipefusion;
-    uint32_t i;
-    if (!diti_patches_piped(job)) return;
-    if (stages->index)
-        diti_exchange_end(graph, diti_exchange_begin(graph, job->program.latent, stages->devices[0], false));
-    for (i = 1; i < stages->count && !stages->index; i++)
-        diti_exchange_begin(graph, job->program.latent, stages->devices[i], true);
+    if (diti_patches_piped(job)) diti_broadcast(graph, &job->assignment.axes.pipefusion, 0, job->program.latent);
 }
 
 /* ==== src/job/auto.c ==== */
@@ -42513,9 +42488,8 @@ static double diti_auto_memory(const dit_model *model, diti_device *device) {
 static dit_result diti_auto_box(const dit_model *model, const dit_context *context, diti_split_box *box,
                                 dit_error *err) {
     const diti_split_links *links = &context->peers->links;
-    dit_result result = diti_peers_measure(context->peers, err);
     uint32_t i;
-    if (result < 0) return result;
+    DITI_TRY(diti_peers_measure(context->peers, err));
     box->count = context->device_count;
     for (i = 0; i < box->count; i++) {
         box->devices[i].rate = diti_auto_rate(context->devices[i]);
@@ -42530,7 +42504,7 @@ static dit_result diti_auto_box(const dit_model *model, const dit_context *conte
 }
 
 /* Every process must choose the same without asking the others: as if all devices were alike. */
-static void diti_auto_imagine(const dit_context *context, diti_split_box *box) {
+static void diti_auto_assume_equal(const dit_context *context, diti_split_box *box) {
     uint32_t i;
     box->count = context->peers->all;
     for (i = 0; i < box->count; i++) {
@@ -42576,7 +42550,7 @@ static dit_result diti_auto_choose(const dit_model *model, const dit_context *co
     bool alone = context->peers->all == context->device_count;
     diti_split_cost best;
     dit_result result = DIT_OK;
-    if (!q) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose a split");
+    if (!q) return diti_fail_memory(err, "choosing a split");
     diti_job_split_shape(model, request, &q->shape);
     diti_split_own_system(&q->system);
     q->system.element = request->shape.int8_payload ? 1 : context->device->rung >= DITI_RUNG_FP16 ? 2 : 4;
@@ -42585,7 +42559,7 @@ static dit_result diti_auto_choose(const dit_model *model, const dit_context *co
     if (alone)
         result = diti_auto_box(model, context, &q->box, err);
     else
-        diti_auto_imagine(context, &q->box);
+        diti_auto_assume_equal(context, &q->box);
     if (result >= 0) {
         diti_auto_best(model, request, q, q->box.count, &best);
         request->shape.split = best.split;
@@ -42711,7 +42685,7 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
     if (*count > job->share_count) *count = job->share_count;
     for (i = 0; i < *count; i++) {
         diti_share_tell(job->shares[i], &out[i]);
-        out[i].device = job->places[i];
+        out[i].device = job->device_of_share[i];
     }
     return DIT_OK;
 }
@@ -42723,7 +42697,7 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
 DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices) {
     uint32_t total = diti_split_ranks(&job->request.shape.split), i;
     job->assignment.folded = diti_job_folds(job, job->context);
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = devices[job->assignment.folded ? i / 2 : i];
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = devices[job->assignment.folded ? i / 2 : i];
     return job->assignment.folded ? 2 * total : total;
 }
 
@@ -42732,11 +42706,9 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
     char name[DITI_SPLIT_NAME];
     bool folded;
-    dit_result result;
     job->shares[0] = job;
     job->share_count = 1;
-    result = diti_job_choose(job->model, context, &job->request, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_job_choose(job->model, context, &job->request, err));
     total = diti_split_ranks(&job->request.shape.split);
     diti_split_print(&job->request.shape.split, name);
     if (total > all)
@@ -42750,7 +42722,7 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
                          "resume_on_loss: devices of several processes cannot go on without one; it must be false");
     folded = diti_job_folds(job, context);
     shares = folded ? 2 * total : total;
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = folded ? i / 2 : i;
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = folded ? i / 2 : i;
     diti_assign(&job->request.shape, folded, total > 1 ? first * (shares / total) : 0, shares, &job->assignment);
     return DIT_OK;
 }
@@ -42759,26 +42731,26 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
     dit_job *share = (dit_job *)diti_alloc_zero(&job->env, sizeof *share);
     dit_error why = DITI_ZERO;
     dit_result result;
-    if (!share) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    if (!share) return diti_fail_memory(err, "the job");
     job->shares[job->share_count++] = share;
     share->env = job->env;
     share->context = job->context;
-    share->device = job->context->devices[job->places[index]];
+    share->device = job->context->devices[job->device_of_share[index]];
     share->model = job->model;
     share->request = job->request;
     share->shares[0] = share;
     share->share_count = 1;
     share->is_secondary = true;
     share->member = index;
-    memcpy(share->places, job->places, sizeof share->places);
+    memcpy(share->device_of_share, job->device_of_share, sizeof share->device_of_share);
     share->resumed = job->resumed;
     diti_assign(&job->request.shape, job->assignment.folded, job->assignment.share + index, job->assignment.share_total,
                 &share->assignment);
     result = diti_job_plan(share, progress, &why);
     if (result >= 0 || !err) return result;
     *err = why;
-    err->device = job->places[index] + 1;
-    diti_format(err->message, sizeof err->message, "device %u (%.100s): %.360s", job->places[index],
+    err->device = job->device_of_share[index] + 1;
+    diti_format(err->message, sizeof err->message, "device %u (%.100s): %.360s", job->device_of_share[index],
                 share->device->info.name, why.message);
     return result;
 }
@@ -42807,7 +42779,8 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->program.plan;
     if (result == DIT_OK)
         result = diti_mesh_create(job->context->peers, plans,
-                                  job->resumed || job->assignment.folded ? job->places : NULL, count, &job->mesh, err);
+                                  job->resumed || job->assignment.folded ? job->device_of_share : NULL, count,
+                                  &job->mesh, err);
     for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
     for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);
@@ -42840,24 +42813,24 @@ DIT_INTERNAL void diti_job_drop_shares(dit_job *job) {
 
 /* --- what is kept --- */
 
-enum { DITI_KEPT = 3 };
+enum { DITI_SNAPSHOT_TENSORS = 3 };
 
-static diti_tensor diti_keep_tensor(const dit_job *job, uint32_t i) {
+static diti_tensor diti_snapshot_tensor(const dit_job *job, uint32_t i) {
     return i ? job->program.history[i - 1] : job->program.latent;
 }
 
-static VkDeviceSize diti_keep_bytes(const dit_job *job) {
+static VkDeviceSize diti_snapshot_bytes(const dit_job *job) {
     VkDeviceSize bytes = 0;
     uint32_t i;
-    for (i = 0; i < DITI_KEPT; i++) {
-        const diti_tensor_info *tensor = &job->program.plan->tensors[diti_keep_tensor(job, i)];
+    for (i = 0; i < DITI_SNAPSHOT_TENSORS; i++) {
+        const diti_tensor_info *tensor = &job->program.plan->tensors[diti_snapshot_tensor(job, i)];
         bytes += (VkDeviceSize)tensor->rows * tensor->columns * sizeof(float);
     }
     return bytes;
 }
 
-static void diti_keep_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
-                              VkPipelineStageFlags to, VkAccessFlags access) {
+static void diti_snapshot_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
+                                  VkPipelineStageFlags to, VkAccessFlags access) {
     VkMemoryBarrier barrier;
     memset(&barrier, 0, sizeof barrier);
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
@@ -42867,8 +42840,8 @@ static void diti_keep_barrier(const dit_job *job, VkCommandBuffer commands, VkPi
 }
 
 /* Rows of a tensor, and in host memory one behind the other from *at, which moves on. */
-static void diti_keep_record_rows(const dit_job *job, VkCommandBuffer commands, diti_tensor index, VkBuffer host,
-                                  VkDeviceSize *at, bool back) {
+static void diti_snapshot_record_rows(const dit_job *job, VkCommandBuffer commands, diti_tensor index, VkBuffer host,
+                                      VkDeviceSize *at, bool back) {
     const diti_tensor_info *tensor = &job->program.plan->tensors[index];
     uint32_t row, rows = tensor->rows;
     VkDeviceSize offset, size, pitch = (VkDeviceSize)tensor->pitch * sizeof(float);
@@ -42886,39 +42859,40 @@ static void diti_keep_record_rows(const dit_job *job, VkCommandBuffer commands, 
     }
 }
 
-static void diti_keep_record_states(const dit_job *job, VkCommandBuffer commands, VkBuffer host, VkDeviceSize at,
-                                    bool back) {
+static void diti_snapshot_record_states(const dit_job *job, VkCommandBuffer commands, VkBuffer host, VkDeviceSize at,
+                                        bool back) {
     const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
     const VkAccessFlags any = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
     uint32_t i;
-    diti_keep_barrier(job, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
-    for (i = 0; i < DITI_KEPT; i++) diti_keep_record_rows(job, commands, diti_keep_tensor(job, i), host, &at, back);
-    if (back) diti_keep_record_rows(job, commands, job->program.step, host, &at, back);
-    diti_keep_barrier(job, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
+    diti_snapshot_barrier(job, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    for (i = 0; i < DITI_SNAPSHOT_TENSORS; i++)
+        diti_snapshot_record_rows(job, commands, diti_snapshot_tensor(job, i), host, &at, back);
+    if (back) diti_snapshot_record_rows(job, commands, job->program.step, host, &at, back);
+    diti_snapshot_barrier(job, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
 }
 
-DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err) {
+DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t place;
-    for (place = 0; place < 2 && result >= 0 && job->keep.bytes; place++) {
-        result = diti_job_allocate_commands(job, &job->program.keep_copies[place], err);
+    for (place = 0; place < 2 && result >= 0 && job->snapshot.bytes; place++) {
+        result = diti_job_allocate_commands(job, &job->program.snapshot_copies[place], err);
         if (result < 0) break;
-        diti_keep_record_states(job, job->program.keep_copies[place], job->keep.buffer.buffer, place * job->keep.bytes,
-                                false);
-        result = diti_job_end_commands(job, job->program.keep_copies[place], err);
+        diti_snapshot_record_states(job, job->program.snapshot_copies[place], job->snapshot.buffer.buffer,
+                                    place * job->snapshot.bytes, false);
+        result = diti_job_end_commands(job, job->program.snapshot_copies[place], err);
     }
     return result;
 }
 
 /* The second device must be able to take the first one's place, which alone has all weights: it plans the whole job
    once, for what has come to a device stays there. */
-DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
+DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
     dit_job *whole;
     dit_result result;
     uint32_t axis;
     if (!job->request.shape.resumes) return DIT_OK;
     whole = (dit_job *)diti_alloc_zero(&job->env, sizeof *whole);
-    if (!whole) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    if (!whole) return diti_fail_memory(err, "the job");
     whole->env = job->env;
     whole->context = job->context;
     whole->device = job->context->devices[1];
@@ -42933,72 +42907,71 @@ DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progres
     return result;
 }
 
-DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err) {
-    diti_job_keep *keep = &job->keep;
-    dit_result result;
+DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
+    diti_snapshot *snapshot = &job->snapshot;
     if (!job->request.shape.resumes) return DIT_OK;
-    keep->bytes = (size_t)diti_keep_bytes(job);
-    keep->states = (unsigned char *)diti_alloc(&job->env, keep->bytes);
-    if (!keep->states) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for resume_on_loss");
-    result =
-        diti_buffer_create(job->device, 2 * keep->bytes, DITI_MEMORY_READBACK, "resume_on_loss", &keep->buffer, err);
-    return result < 0 ? result : diti_keep_record(job, err);
+    snapshot->bytes = (size_t)diti_snapshot_bytes(job);
+    snapshot->states = (unsigned char *)diti_alloc(&job->env, snapshot->bytes);
+    if (!snapshot->states) return diti_fail_memory(err, "resume_on_loss");
+    DITI_TRY(diti_buffer_create(job->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK, "resume_on_loss",
+                                &snapshot->buffer, err));
+    return diti_snapshot_record(job, err);
 }
 
-DIT_INTERNAL void diti_keep_destroy(dit_job *job) {
-    diti_buffer_destroy(job->device, &job->keep.buffer);
+DIT_INTERNAL void diti_snapshot_destroy(dit_job *job) {
+    diti_buffer_destroy(job->device, &job->snapshot.buffer);
     diti_buffer_destroy(job->device, &job->states);
-    diti_free(&job->env, job->keep.states);
-    memset(&job->keep, 0, sizeof job->keep);
+    diti_free(&job->env, job->snapshot.states);
+    memset(&job->snapshot, 0, sizeof job->snapshot);
 }
 
-DIT_INTERNAL void diti_keep_forget(dit_job *job) {
-    job->keep.values[0] = job->keep.values[1] = 0;
-    job->keep.valid = false;
+DIT_INTERNAL void diti_snapshot_forget(dit_job *job) {
+    job->snapshot.values[0] = job->snapshot.values[1] = 0;
+    job->snapshot.valid = false;
 }
 
 /* Steps, and what comes before the first one; not patches that are still on their way. */
-static bool diti_keep_wants(const dit_job *job, uint32_t segment) {
-    return job->keep.buffer.buffer && (segment + 1 == job->program.step_segment || diti_job_is_step(job, segment)) &&
+static bool diti_snapshot_wants(const dit_job *job, uint32_t segment) {
+    return job->snapshot.buffer.buffer &&
+           (segment + 1 == job->program.step_segment || diti_job_is_step(job, segment)) &&
            !diti_patches_is(job, segment, DITI_FORM_PATCHES);
 }
 
 /* Steps whose outcome is there behind a segment, when so many are counted. */
-static uint32_t diti_keep_steps(const dit_job *job, uint32_t segment, uint32_t counted) {
+static uint32_t diti_snapshot_steps(const dit_job *job, uint32_t segment, uint32_t counted) {
     return diti_patches_is(job, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
 }
 
-DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
+DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job) {
     const diti_job_cursor *at = &job->run.cursor;
-    if (at->segment > job->program.decode_segment || !diti_keep_wants(job, at->segment)) return false;
-    return job->keep
-               .values[diti_keep_steps(job, at->segment, at->repeat + (diti_job_counts(job, at->segment) ? 1u : 0u)) %
-                       2] != 0;
+    if (at->segment > job->program.decode_segment || !diti_snapshot_wants(job, at->segment)) return false;
+    return job->snapshot.values[diti_snapshot_steps(job, at->segment,
+                                                    at->repeat + (diti_job_counts(job, at->segment) ? 1u : 0u)) %
+                                2] != 0;
 }
 
-DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
-    uint32_t steps = diti_keep_steps(job, segment, job->run.cursor.repeat), place = steps % 2;
-    dit_result result;
-    if (!diti_keep_wants(job, segment)) return DIT_OK;
-    result = diti_plan_submit_commands(job->program.plan, job->program.keep_copies[place], value, err);
-    if (result < 0) return result;
-    job->keep.values[place] = *value;
-    job->keep.steps[place] = steps;
+DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
+    uint32_t steps = diti_snapshot_steps(job, segment, job->run.cursor.repeat), place = steps % 2;
+    if (!diti_snapshot_wants(job, segment)) return DIT_OK;
+    DITI_TRY(diti_plan_submit_commands(job->program.plan, job->program.snapshot_copies[place], value, err));
+    job->snapshot.values[place] = *value;
+    job->snapshot.steps[place] = steps;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) {
-    diti_job_keep *keep = &job->keep;
+DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done) {
+    diti_snapshot *snapshot = &job->snapshot;
     uint32_t i, place;
     for (i = 0; i < 2; i++) {
-        place = keep->steps[0] <= keep->steps[1] ? i : 1 - i; /* the older one first */
-        if (!keep->values[place] || keep->values[place] > done) continue;
-        keep->values[place] = 0;
+        place = snapshot->steps[0] <= snapshot->steps[1] ? i : 1 - i; /* the older one first */
+        if (!snapshot->values[place] || snapshot->values[place] > done) continue;
+        snapshot->values[place] = 0;
         if (job->run.health.blocked) continue; /* it runs again */
-        diti_buffer_invalidate(job->device, &keep->buffer);
-        memcpy(keep->states, (const unsigned char *)keep->buffer.block.mapped + place * keep->bytes, keep->bytes);
-        keep->step = keep->steps[place];
-        keep->valid = true;
+        diti_buffer_invalidate(job->device, &snapshot->buffer);
+        memcpy(snapshot->states, (const unsigned char *)snapshot->buffer.block.mapped + place * snapshot->bytes,
+               snapshot->bytes);
+        snapshot->step = snapshot->steps[place];
+        snapshot->valid = true;
     }
 }
 
@@ -43040,15 +43013,14 @@ static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split 
 }
 
 /* A share begins its steps with the states, and the number of those that are over. */
-static dit_result diti_resume_write_states(dit_job *share, const diti_job_keep *keep, dit_error *err) {
-    VkDeviceSize bytes = keep->bytes + sizeof(uint32_t);
-    dit_result result = diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err);
-    if (result >= 0) result = diti_job_allocate_commands(share, &share->program.states_copy, err);
-    if (result < 0) return result;
-    memcpy(share->states.block.mapped, keep->states, keep->bytes);
-    memcpy((unsigned char *)share->states.block.mapped + keep->bytes, &keep->step, sizeof keep->step);
+static dit_result diti_resume_write_states(dit_job *share, const diti_snapshot *snapshot, dit_error *err) {
+    VkDeviceSize bytes = snapshot->bytes + sizeof(uint32_t);
+    DITI_TRY(diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err));
+    DITI_TRY(diti_job_allocate_commands(share, &share->program.states_copy, err));
+    memcpy(share->states.block.mapped, snapshot->states, snapshot->bytes);
+    memcpy((unsigned char *)share->states.block.mapped + snapshot->bytes, &snapshot->step, sizeof snapshot->step);
     diti_buffer_flush(share->device, &share->states);
-    diti_keep_record_states(share, share->program.states_copy, share->states.buffer, 0, true);
+    diti_snapshot_record_states(share, share->program.states_copy, share->states.buffer, 0, true);
     share->resumes_states = true;
     return diti_job_end_commands(share, share->program.states_copy, err);
 }
@@ -43113,9 +43085,9 @@ static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
 static uint32_t diti_resume_left(const dit_job *job, uint32_t failed, uint32_t *devices, double *parts) {
     uint32_t folds = job->assignment.folded ? 2 : 1, share, count = 0;
     for (share = 0; share < job->assignment.share_total; share += folds) {
-        if (job->places[share] == job->places[failed]) continue;
+        if (job->device_of_share[share] == job->device_of_share[failed]) continue;
         parts[count] = job->request.shape.shares[share / folds];
-        devices[count++] = job->places[share];
+        devices[count++] = job->device_of_share[share];
     }
     return count;
 }
@@ -43138,7 +43110,7 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     diti_device *before = job->device;
     uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left, i;
     double parts[DITI_MAX_DEVICES];
-    bool moves = job->places[failed] == job->places[0];
+    bool moves = job->device_of_share[failed] == job->device_of_share[0];
     double total_us = job->run.total_us;
     diti_plan rest;
     dit_result result;
@@ -43148,20 +43120,20 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     diti_job_drop_shares(job);
     if (moves) diti_job_images_destroy(job);
     diti_resume_leave_plan(job, &rest);
-    diti_buffer_destroy(before, &job->keep.buffer);
-    job->keep.values[0] = job->keep.values[1] = 0;
+    diti_buffer_destroy(before, &job->snapshot.buffer);
+    job->snapshot.values[0] = job->snapshot.values[1] = 0;
     left = diti_job_redivide(job, devices);
-    job->device = job->context->devices[job->places[0]];
+    job->device = job->context->devices[job->device_of_share[0]];
     job->resumed = true;
-    job->begins_at = job->keep.valid ? job->keep.step : 0;
+    job->begins_at = job->snapshot.valid ? job->snapshot.step : 0;
     diti_assign(&job->request.shape, job->assignment.folded, 0, left, &job->assignment);
     result = diti_resume_plan(job, moves, err);
     if (result == DIT_OK) diti_resume_take_over(job, &rest);
     diti_resume_drop(before, &rest);
     for (i = 0; i < job->share_count; i++) job->shares[i]->begins_at = job->begins_at;
     if (result == DIT_OK) result = diti_job_write_inputs(job, err);
-    for (i = 0; i < job->share_count && job->keep.valid && result == DIT_OK; i++)
-        result = diti_resume_write_states(job->shares[i], &job->keep, err);
+    for (i = 0; i < job->share_count && job->snapshot.valid && result == DIT_OK; i++)
+        result = diti_resume_write_states(job->shares[i], &job->snapshot, err);
     for (i = 0; i < job->share_count && result == DIT_OK; i++)
         diti_resume_set_out(job->shares[i], job->begins_at, total_us);
     return result;
@@ -43174,9 +43146,9 @@ static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
     if (!shape->resumes || job->resumed || job->run.recording) return UINT32_MAX;
     if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
     for (i = 0; i < job->share_count; i++)
-        if (job->places[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
+        if (job->device_of_share[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
     if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* which are on it */
-    return shape->starts && !job->keep.valid ? UINT32_MAX : failed;                  /* the picture is the caller's */
+    return shape->starts && !job->snapshot.valid ? UINT32_MAX : failed;              /* the picture is the caller's */
 }
 
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
@@ -43187,14 +43159,16 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     if (failed == UINT32_MAX) return why->result;
     diti_job_settle(job);
     for (i = 0; i < job->share_count; i++) /* patches: it may have come into what was kept */
-        if (job->shares[i]->run.health.blocked && diti_patches_used(&job->request.shape)) job->keep.valid = false;
+        if (job->shares[i]->run.health.blocked && diti_patches_used(&job->request.shape)) job->snapshot.valid = false;
     for (i = 0; i < job->share_count; i++) {
-        if (job->places[i] == job->places[failed] || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
+        if (job->device_of_share[i] == job->device_of_share[failed] ||
+            diti_device_check(job->shares[i]->device, NULL) >= 0)
+            continue;
         return diti_fail(why, DIT_ERROR_DEVICE_LOST,
                          "devices %u and %u failed; a job goes on without one device, not without two",
-                         job->places[failed], job->places[i]);
+                         job->device_of_share[failed], job->device_of_share[i]);
     }
-    if (diti_device_check(job->device, NULL) >= 0) diti_keep_poll(job, job->program.plan->timeline.submitted);
+    if (diti_device_check(job->device, NULL) >= 0) diti_snapshot_poll(job, job->program.plan->timeline.submitted);
     result = diti_resume_without(job, failed, &other);
     if (result != DIT_OK) {
         if (result < 0) *why = other;
@@ -43229,7 +43203,7 @@ DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t
     (void)folded, (void)share, (void)total;
     memset(out, 0, sizeof *out);
     out->share_total = 1;
-    out->branches = shape->guided ? 2u : 1u;
+    out->branches = diti_job_branches(shape);
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
@@ -43304,36 +43278,36 @@ DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) { (
 
 /* --- resume.c --- */
 
-DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
+DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
     (void)job, (void)progress, (void)err;
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err) {
+DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
     (void)job, (void)err;
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err) {
+DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
     (void)job, (void)err;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_keep_destroy(dit_job *job) { (void)job; }
+DIT_INTERNAL void diti_snapshot_destroy(dit_job *job) { (void)job; }
 
-DIT_INTERNAL void diti_keep_forget(dit_job *job) { (void)job; }
+DIT_INTERNAL void diti_snapshot_forget(dit_job *job) { (void)job; }
 
-DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
+DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job) {
     (void)job;
     return false;
 }
 
-DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
+DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
     (void)job, (void)segment, (void)value, (void)err;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) { (void)job, (void)done; }
+DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done) { (void)job, (void)done; }
 
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     (void)job;
@@ -43360,7 +43334,7 @@ DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double tota
 static void diti_job_rewind_share(dit_job *job) {
     memset(&job->run, 0, sizeof job->run);
     job->run.total_us = diti_job_predict_us(job);
-    diti_keep_forget(job);
+    diti_snapshot_forget(job);
     diti_atomic_store(&job->cancel, 0);
     diti_lock(&job->status_lock);
     memset(&job->status, 0, sizeof job->status);
@@ -43378,11 +43352,11 @@ static void diti_job_rewind(dit_job *job) {
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     const dit_progress *progress = desc->progress.func ? &desc->progress : &job->context->progress;
     dit_result result = diti_job_plan(job, progress, err);
-    if (result == DIT_OK) result = diti_keep_stand_in(job, progress, err);
+    if (result == DIT_OK) result = diti_snapshot_stand_in(job, progress, err);
     if (result == DIT_OK) result = diti_job_add_shares(job, progress, err);
     if (result == DIT_OK) result = diti_job_images_create(job, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
-    if (result == DIT_OK) result = diti_keep_create(job, err);
+    if (result == DIT_OK) result = diti_snapshot_create(job, err);
     if (result == DIT_OK) result = diti_job_write_inputs(job, err);
     if (result == DIT_OK) diti_job_rewind(job);
     return result;
@@ -43412,7 +43386,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     if (result < 0) return result;
     *out = NULL;
     job = (dit_job *)diti_alloc_zero(&ctx->env, sizeof *job);
-    if (!job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    if (!job) return diti_fail_memory(err, "the job");
     job->env = ctx->env;
     job->context = ctx;
     job->device = ctx->device;
@@ -43436,7 +43410,7 @@ DIT_API void dit_job_destroy(dit_job *job) {
     diti_job_drop_shares(job);
     diti_plan_wait(job->program.plan);
     diti_job_images_destroy(job);
-    diti_keep_destroy(job);
+    diti_snapshot_destroy(job);
     diti_program_destroy(job->device, &job->program);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
@@ -43496,7 +43470,7 @@ static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, 
     memset(&job->program, 0, sizeof job->program);
     result = diti_job_plan(job, &job->context->progress, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
-    if (result == DIT_OK) result = diti_keep_record(job, err);
+    if (result == DIT_OK) result = diti_snapshot_record(job, err);
     if (result == DIT_OK) diti_plan_continue(job->program.plan, before->plan);
     return result;
 }
@@ -43505,7 +43479,7 @@ static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, 
 static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
     diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
     dit_result result;
-    if (!before) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    if (!before) return diti_fail_memory(err, "the job");
     *before = job->program;
     result = diti_job_plan_again(job, before, err);
     diti_program_destroy(job->device, result == DIT_OK ? before : &job->program);
@@ -43624,13 +43598,11 @@ static void diti_inspection_free(diti_inspection *inspection) {
 static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_context *ctx, const dit_job_desc *desc,
                                        dit_error *err) {
     dit_job *job = inspection->job;
-    dit_result result;
     job->env = desc->model->env;
     job->model = desc->model;
     job->target = desc->target;
-    result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
-    if (result >= 0) result = diti_job_divide(job, ctx, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, &job->request, err));
+    DITI_TRY(diti_job_divide(job, ctx, err));
     if (!ctx) diti_job_imaginary_device(desc->model, &inspection->imaginary);
     diti_graph_init(&inspection->graph, ctx ? ctx->device : &inspection->imaginary);
     diti_job_emit(job, &inspection->graph);
@@ -43648,7 +43620,7 @@ static dit_result diti_inspection_begin(diti_inspection *inspection, const dit_c
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "%s: ctx is NULL; only a dry run's model works without a context", function);
     inspection->job = (dit_job *)diti_alloc_zero(&desc->model->env, sizeof *inspection->job);
-    if (!inspection->job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
+    if (!inspection->job) return diti_fail_memory(err, "the question");
     return diti_inspection_plan(inspection, ctx, desc, err);
 }
 
@@ -43792,7 +43764,7 @@ static dit_result diti_inspection_tell(const diti_inspection *inspection, const 
     uint64_t *live = (uint64_t *)diti_alloc_array(env, ops + 1, sizeof *live);
     uint32_t *starts = (uint32_t *)diti_alloc_array(env, ops + 1 + graph->tensor_count, sizeof *starts);
     dit_result result = DIT_OK;
-    if (!live || !starts) result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
+    if (!live || !starts) result = diti_fail_memory(err, "the question");
     if (result == DIT_OK) {
         bool on = true;
         diti_inspection_live(graph, live);
@@ -43863,7 +43835,7 @@ DIT_API dit_result dit_model_weights(const dit_model *model, dit_weight_info *ou
 /* --- the order of slices --- */
 
 /* The slice at the cursor was submitted. */
-static void diti_run_pass(dit_job *job) {
+static void diti_run_mark_submitted(dit_job *job) {
     uint32_t segment = job->run.cursor.segment;
     diti_run_advance(job, &job->run.cursor);
     if (job->run.cursor.slice) return;
@@ -43900,7 +43872,7 @@ static dit_result diti_run_fail(dit_job *job, const dit_error *why) {
 }
 
 /* Of devices: perhaps the others can go on. */
-static dit_result diti_run_falter(dit_job *job, dit_error *why) {
+static dit_result diti_run_fail_or_resume(dit_job *job, dit_error *why) {
     return diti_job_resume(job, why) == DIT_OK ? DIT_WORKING : diti_run_fail(job, why);
 }
 
@@ -43919,7 +43891,7 @@ static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
 }
 
 /* What the slice at the cursor will have done when it is finished. Moves the cursor. */
-static diti_job_flight diti_run_take(dit_job *job) {
+static diti_job_flight diti_run_next_slice(dit_job *job) {
     diti_job_flight flight;
     uint32_t segment = job->run.cursor.segment;
     memset(&flight, 0, sizeof flight);
@@ -43927,7 +43899,7 @@ static diti_job_flight diti_run_take(dit_job *job) {
     flight.stage = diti_run_stage(job, segment);
     job->run.submitted_us += (double)diti_plan_slice_planned_us(job->program.plan, segment, job->run.cursor.slice);
     flight.done_us = job->run.submitted_us;
-    diti_run_pass(job);
+    diti_run_mark_submitted(job);
     flight.steps_done = job->run.cursor.repeat;
     flight.preview = segment == job->program.preview_segment && job->run.cursor.segment != segment;
     return flight;
@@ -43978,7 +43950,7 @@ static bool diti_run_must_wait(const dit_job *job) {
 }
 
 /* A segment overflowed: an error if running it again does not help. */
-static dit_result diti_run_weigh(dit_job *job, const diti_verdict *verdict, dit_error *err) {
+static dit_result diti_run_count_retry(dit_job *job, const diti_verdict *verdict, dit_error *err) {
     bool same = verdict->segment == job->run.again_segment && verdict->step == job->run.again_step;
     job->run.tries = same ? job->run.tries + 1 : 1;
     job->run.again_segment = verdict->segment;
@@ -44000,7 +43972,7 @@ static void diti_run_go_back(dit_job *job, const diti_verdict *verdict, uint32_t
 
 /* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
 static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
-    dit_result result = diti_run_weigh(job, verdict, err);
+    dit_result result = diti_run_count_retry(job, verdict, err);
     if (result >= 0) result = diti_guard_restore(job->program.plan, verdict->step, err);
     if (result >= 0) diti_run_go_back(job, verdict, verdict->segment, verdict->step);
     return result;
@@ -44029,7 +44001,7 @@ static dit_result diti_run_start_over(dit_job *job, dit_error *err) {
     for (i = 0; i < job->share_count && result >= 0; i++) {
         dit_job *share = job->shares[i];
         uint32_t tries = share->run.tries;
-        diti_keep_forget(share);
+        diti_snapshot_forget(share);
         diti_resume_set_out(share, share->begins_at, share->run.total_us);
         share->run.tries = tries;
         share->resumes_states = share->states.buffer != VK_NULL_HANDLE;
@@ -44069,7 +44041,7 @@ static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans,
         if (!over) {
             result = diti_run_again(share, &verdicts[i], err);
         } else if (verdicts[i].name) {
-            result = diti_run_weigh(share, &verdicts[i], err);
+            result = diti_run_count_retry(share, &verdicts[i], err);
             if (result >= 0 && !told) diti_run_go_back(job, &verdicts[i], 0, 0);
             told = true;
         }
@@ -44113,12 +44085,10 @@ static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
    soon as a report says so. One that is just being written is read at the next call. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
     diti_verdict verdict;
-    dit_result result;
     if (!diti_job_must_repeat(job) || !diti_guard_raise(job->program.plan, &verdict) || !verdict.record) return DIT_OK;
     job->run.restores = diti_run_may_repeat(job, verdict.segment);
-    result = diti_run_weigh(job, &verdict, err);
-    if (result >= 0) result = diti_guard_write(job->program.plan, job->run.restores ? verdict.step : 0, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_run_count_retry(job, &verdict, err));
+    DITI_TRY(diti_guard_write(job->program.plan, job->run.restores ? verdict.step : 0, err));
     diti_run_go_back(job, &verdict, job->run.restores ? verdict.segment : 0, job->run.restores ? verdict.step : 0);
     job->run.all_submitted = false;
     return DIT_OK;
@@ -44163,12 +44133,11 @@ static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
 /* Drops what the GPU has finished from the ring. */
 static dit_result diti_run_poll(dit_job *job, dit_error *err) {
     uint64_t done = 0;
-    dit_result result = diti_timeline_value(job->device, diti_plan_timeline(job->program.plan), &done, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_timeline_value(job->device, diti_plan_timeline(job->program.plan), &done, err));
     diti_plan_learn(job->program.plan);
     diti_plan_free_retired(job->program.plan, false);
     diti_guard_read(job->program.plan, &job->run.health);
-    diti_keep_poll(job, done);
+    diti_snapshot_poll(job, done);
     while (job->run.flight_count && job->run.flight[job->run.flight_first].value <= done) {
         job->run.moved_us = diti_clock_us();
         diti_run_report(job, &job->run.flight[job->run.flight_first]);
@@ -44187,7 +44156,7 @@ static float diti_run_flight_us(const dit_job *job) {
 
 static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
     if (job->run.all_submitted || job->run.flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
-    if (diti_keep_busy(job)) return false;
+    if (diti_snapshot_busy(job)) return false;
     if (job->mesh && !diti_run_at_end(job) &&
         !diti_mesh_ready(job->mesh, job->member, job->run.cursor.segment, job->run.cursor.slice))
         return false;
@@ -44221,7 +44190,7 @@ static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, d
     diti_job_cursor at = job->run.cursor;
     dit_result result = DIT_OK;
     uint64_t value = 0;
-    *flight = diti_run_take(job);
+    *flight = diti_run_next_slice(job);
     if (job->resumes_states && at.segment >= job->program.step_segment)
         result = diti_job_submit_states(job, &value, err);
     if (result >= 0 && job->program.start_copy && at.segment == job->program.start_segment && at.slice == 0)
@@ -44231,7 +44200,7 @@ static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, d
                            : diti_plan_submit(job->program.plan, at.segment, at.slice, &value, err);
     if (result >= 0 && flight->preview && job->assignment.share == 0)
         result = diti_plan_submit_commands(job->program.plan, job->program.preview_copy, &value, err);
-    if (result >= 0 && job->run.cursor.slice == 0) result = diti_keep_submit(job, at.segment, &value, err);
+    if (result >= 0 && job->run.cursor.slice == 0) result = diti_snapshot_submit(job, at.segment, &value, err);
     flight->value = value;
     return result;
 }
@@ -44386,7 +44355,7 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);
     if (result >= 0) result = diti_run_load_all_ahead(job, &bytes, &error);
     if (result >= 0 && job->mesh) result = diti_mesh_watch(job->mesh, bytes != before, &error);
-    if (result < 0) return diti_run_falter(job, &error);
+    if (result < 0) return diti_run_fail_or_resume(job, &error);
     if (!diti_run_over(job)) return DIT_WORKING;
     result = diti_run_check_health(job);
     if (result >= 0) diti_run_end(job, DIT_OK, NULL);
@@ -44434,7 +44403,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
         if (job->run.loading) continue;
         memset(&error, 0, sizeof error);
         result = diti_run_rest(job, left < glance_ns ? left : glance_ns, &error);
-        if (result < 0 && diti_run_falter(job, &error) < 0) return error.result;
+        if (result < 0 && diti_run_fail_or_resume(job, &error) < 0) return error.result;
     }
 }
 
@@ -44442,7 +44411,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 
 static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
     diti_job_cursor at = job->run.cursor;
-    diti_job_flight flight = diti_run_take(job);
+    diti_job_flight flight = diti_run_next_slice(job);
     if (job->program.start_copy && at.segment == job->program.start_segment && at.slice == 0)
         diti_job_record_start(job, commands);
     diti_plan_execute(job->program.plan, at.segment, at.slice, commands);
@@ -44509,7 +44478,7 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     if (result < 0) return diti_run_fail(job, &error);
     diti_frames_learn(job->program.plan);
     diti_plan_free_retired(job->program.plan, false);
-    scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
+    scope = diti_trace_open(job->context->trace, DITI_TRACK_RECORD, "dit_job_record");
     result = diti_run_record_frame(job, cmd, budget_us, &error);
     diti_trace_close(&scope, 0);
     return result < 0 ? diti_run_fail(job, &error) : result;
@@ -44579,7 +44548,7 @@ static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, s
     dit_result result = diti_read_need(height, width * 4, &row_pitch, size, err);
     if (result < 0) return result;
     pixels = (uint8_t *)diti_alloc(&job->env, width * height * 4);
-    if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
+    if (!pixels) return diti_fail_memory(err, "reading the picture");
     result = diti_plan_read(job->program.plan, rgba, pixels, width * height * 4, err);
     if (result >= 0 && job->request.shape.swap) diti_read_unswap(pixels, width * height);
     for (y = 0; y < height && result >= 0; y++) memcpy(dst + y * row_pitch, pixels + y * width * 4, width * 4);
@@ -44594,7 +44563,7 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
     float *planes;
     if (result < 0) return result;
     planes = (float *)diti_alloc(&job->env, pixels * 3 * sizeof *planes);
-    if (!planes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
+    if (!planes) return diti_fail_memory(err, "reading the picture");
     result = diti_plan_read(job->program.plan, job->program.rgb[image], planes, pixels * 3 * sizeof *planes, err);
     for (y = 0; y < height && result >= 0; y++) {
         for (x = 0; x < width; x++) {
@@ -44653,7 +44622,8 @@ static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
     uint64_t bytes = diti_mesh_bytes(job->mesh, share, UINT32_MAX);
     uint32_t i;
     for (i = 0; i < job->share_count && job->assignment.folded; i++)
-        if (i != share && job->places[i] == job->places[share]) bytes -= diti_mesh_bytes(job->mesh, share, i);
+        if (i != share && job->device_of_share[i] == job->device_of_share[share])
+            bytes -= diti_mesh_bytes(job->mesh, share, i);
     return bytes;
 }
 
@@ -44683,7 +44653,7 @@ static dit_result diti_job_give(const dit_job *job, const diti_job_image *image,
     out->height = job->request.shape.height;
     out->timeline = job->run.recording ? VK_NULL_HANDLE : diti_plan_timeline(job->program.plan);
     out->value = value;
-    out->device = job->places[0];
+    out->device = job->device_of_share[0];
     return DIT_OK;
 }
 
@@ -44709,7 +44679,7 @@ DIT_API dit_result dit_job_preview(dit_job *job, dit_output *out) {
 
 #ifndef DIT_NO_TRACE
 
-/* ==== src/job/trace.c ==== */
+/* ==== src/job/trace_write.c ==== */
 /* Traces as the application sees them: its marks and ranges, and everything written as Chrome trace JSON. */
 
 DIT_API void dit_trace_mark(dit_context *ctx, const char *name) {
@@ -44784,7 +44754,7 @@ static void diti_write_us(diti_json_writer *writer, const char *key, uint64_t ns
 /* --- lanes: a process for the host and one per device, a thread for each row of a lane --- */
 
 static unsigned diti_trace_process(const diti_trace_event *event) {
-    return event->lane < DITI_LANE_GPU ? 1u : 2u + event->device;
+    return event->lane < DITI_TRACK_GPU ? 1u : 2u + event->device;
 }
 
 static unsigned diti_trace_thread(unsigned lane, unsigned row) { return lane * DITI_TRACE_ROWS + row + 1u; }
@@ -44805,7 +44775,7 @@ static void diti_write_name(diti_json_writer *writer, const char *what, unsigned
 }
 
 static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned lane, uint64_t used) {
-    static const char *const names[DITI_LANES] = {
+    static const char *const names[DITI_TRACKS] = {
         "application",       "load", "plan", "record", "submit", "wait", "copy", "copy between devices", "GPU",
         "application on GPU"};
     uint32_t row;
@@ -44817,21 +44787,21 @@ static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned
 
 /* Names only the rows that something stands in. */
 static void diti_write_lanes(diti_json_writer *writer, const dit_context *ctx, const diti_trace_chunk *chunks) {
-    uint64_t host[DITI_LANES] = DITI_ZERO, used[DITI_MAX_DEVICES][DITI_LANES];
+    uint64_t host[DITI_TRACKS] = DITI_ZERO, used[DITI_MAX_DEVICES][DITI_TRACKS];
     uint32_t lane, i;
     memset(used, 0, sizeof used);
     for (; chunks; chunks = chunks->next) {
         for (i = 0; i < chunks->count; i++) {
             const diti_trace_event *event = &chunks->events[i];
-            *(event->lane < DITI_LANE_GPU ? &host[event->lane] : &used[event->device][event->lane]) |= (uint64_t)1
-                                                                                                       << event->row;
+            *(event->lane < DITI_TRACK_GPU ? &host[event->lane] : &used[event->device][event->lane]) |= (uint64_t)1
+                                                                                                        << event->row;
         }
     }
     diti_write_name(writer, "process_name", 1, 0, "host", 1);
-    for (lane = 0; lane < DITI_LANE_GPU; lane++) diti_write_rows(writer, 1, lane, host[lane]);
+    for (lane = 0; lane < DITI_TRACK_GPU; lane++) diti_write_rows(writer, 1, lane, host[lane]);
     for (i = 0; i < ctx->device_count; i++) {
         diti_write_name(writer, "process_name", 2 + i, 0, ctx->devices[i]->info.name, 1);
-        for (lane = DITI_LANE_GPU; lane < DITI_LANES; lane++) diti_write_rows(writer, 2 + i, lane, used[i][lane]);
+        for (lane = DITI_TRACK_GPU; lane < DITI_TRACKS; lane++) diti_write_rows(writer, 2 + i, lane, used[i][lane]);
     }
 }
 
@@ -44871,9 +44841,9 @@ static void diti_write_place(diti_json_writer *writer, const diti_trace_event *e
 
 static void diti_write_span(diti_json_writer *writer, const diti_trace_event *event) {
     static const char *const categories[] = {"application", "host", "copy"};
-    unsigned category = event->lane == DITI_LANE_COPY || event->lane == DITI_LANE_PEER ? 2u
-                        : event->lane != DITI_LANE_APPLICATION                         ? 1u
-                                                                                       : 0u;
+    unsigned category = event->lane == DITI_TRACK_COPY || event->lane == DITI_TRACK_PEER ? 2u
+                        : event->lane != DITI_TRACK_APPLICATION                          ? 1u
+                                                                                         : 0u;
     diti_write(writer, ",\"cat\":\"%s\",\"args\":{", categories[category]);
     if (event->bytes > 0) diti_write(writer, "\"bytes\":%.0f", event->bytes);
     diti_write_bytes(writer, "}", 1);

@@ -1,7 +1,8 @@
-/* build/dit: pictures from a text, on the command line. `dit --help` shows the options, examples/cli/options.h holds them.
+/* build/dit: pictures from a text, on the command line. `dit --help` shows the options, examples/cli/options.h holds
+   them.
 
-   Build: cc -std=c99 -O2 -I. -o build/dit examples/cli/txt2img.c -lm -ldl   (needs stb_image_write.h and, for --init-img,
-   stb_image.h)
+   Build: cc -std=c99 -O2 -I. -o build/dit examples/cli/txt2img.c -lm -ldl   (needs stb_image_write.h and, for
+   --init-img, stb_image.h)
 
    The way of a run: everything the user typed is checked before any work (check_request), then a context, a model and
    one job are made (prepare), and the job runs once per picture with the next seed (make_pictures). */

@@ -42,6 +42,15 @@ typedef enum diti_log_level { DITI_LOG_ERROR, DITI_LOG_WARNING, DITI_LOG_INFO, D
 /* --- errors and logging --- */
 /* Fills err (may be NULL) with a formatted one-line message and returns result, so that `return diti_fail(...)` reads
  * well. */
+/* DIT_ERROR_OUT_OF_HOST_MEMORY: "no host memory for" and what the format says. */
+DIT_INTERNAL dit_result diti_fail_memory(dit_error *err, const char *format, ...) DITI_PRINTF(2, 3);
+/* Returns from the calling function with the result of call where that is an error: less than 0, so that DIT_WORKING
+   and DIT_CANCELLED go on. */
+#define DITI_TRY(call)                                                                                                 \
+    do {                                                                                                               \
+        dit_result diti_try = (call);                                                                                  \
+        if (diti_try < 0) return diti_try;                                                                             \
+    } while (0)
 DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char *format, ...) DITI_PRINTF(3, 4);
 /* Does so for a Vulkan call: keeps vk in err and maps it to a dit_result (memory, device lost, else DIT_ERROR_VULKAN).
  */

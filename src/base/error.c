@@ -24,6 +24,15 @@ DIT_INTERNAL dit_result diti_fail(dit_error *err, dit_result result, const char 
     return result;
 }
 
+DIT_INTERNAL dit_result diti_fail_memory(dit_error *err, const char *format, ...) {
+    char what[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %s", what);
+}
+
 static dit_result diti_result_from_vk(VkResult vk) {
     switch (vk) {
     case VK_ERROR_OUT_OF_HOST_MEMORY: return DIT_ERROR_OUT_OF_HOST_MEMORY;

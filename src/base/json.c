@@ -204,8 +204,7 @@ static void diti_json_keep_number(diti_json_parser *parser, diti_json *node, siz
 
 static dit_result diti_json_parse_number(diti_json_parser *parser, diti_json *node) {
     size_t start = parser->at;
-    dit_result result = diti_json_scan_number(parser);
-    if (result < 0) return result;
+    DITI_TRY(diti_json_scan_number(parser));
     if (parser->at - start > DITI_JSON_MAX_NUMBER) return diti_json_fail(parser, "a number is too long");
     diti_json_keep_number(parser, node, start);
     node->number = diti_parse_double(node->text);
@@ -256,7 +255,7 @@ static dit_result diti_json_refuse_duplicates(diti_json_parser *parser, const di
     size_t size = 4;
     while (size / 2 < object->count) size *= 2;
     if (!diti_json_reserve_set(parser, size)) {
-        return diti_fail(parser->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", parser->what);
+        return diti_fail_memory(parser->err, "%s", parser->what);
     }
     for (child = object->first; child; child = child->next) {
         size_t slot = (size_t)diti_hash(child->key, child->key_length) & (size - 1);
@@ -270,10 +269,8 @@ static dit_result diti_json_refuse_duplicates(diti_json_parser *parser, const di
 }
 
 static dit_result diti_json_parse_key(diti_json_parser *parser, diti_json *child) {
-    dit_result result;
     if (diti_json_peek(parser) != '"') return diti_json_fail(parser, "expected a name in quotes");
-    result = diti_json_parse_string(parser, &child->key, &child->key_length);
-    if (result < 0) return result;
+    DITI_TRY(diti_json_parse_string(parser, &child->key, &child->key_length));
     diti_json_skip_space(parser);
     if (!diti_json_accept(parser, ":")) return diti_json_fail(parser, "expected ':'");
     diti_json_skip_space(parser);
@@ -333,10 +330,8 @@ static dit_result diti_json_value(diti_json_parser *parser, diti_json *node, int
 
 static dit_result diti_json_document(diti_json_parser *parser) {
     diti_json *root = diti_json_new_node(parser);
-    dit_result result;
     diti_json_skip_space(parser);
-    result = diti_json_value(parser, root, 0);
-    if (result < 0) return result;
+    DITI_TRY(diti_json_value(parser, root, 0));
     diti_json_skip_space(parser);
     return parser->at == parser->size ? DIT_OK : diti_json_fail(parser, "something follows the document");
 }
@@ -363,7 +358,7 @@ DIT_INTERNAL dit_result diti_json_parse(const diti_env *env, const char *text, s
     parser.size = size;
     parser.what = what;
     parser.err = err;
-    if (!diti_json_reserve(&parser)) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", what);
+    if (!diti_json_reserve(&parser)) return diti_fail_memory(err, "%s", what);
     result = diti_json_document(&parser);
     diti_free(env, (void *)parser.set);
     if (result < 0)

@@ -87,8 +87,7 @@ static dit_result diti_arena_place(diti_graph *graph, diti_plan *plan, uint32_t 
         if (offset + tensor->bytes <= limit) break;
     }
     if (block == plan->block_count) {
-        if (!diti_arena_new_block(plan, tensor->storage))
-            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        if (!diti_arena_new_block(plan, tensor->storage)) return diti_fail_memory(err, "the plan");
         offset = 0;
     }
     tensor->block = block;
@@ -132,7 +131,7 @@ DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *pl
     uint32_t *order = (uint32_t *)diti_alloc_array(env, graph->tensor_count * 3, sizeof *order);
     size_t count = 0, placed_count = 0, i;
     dit_result result = DIT_OK;
-    if (!order) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    if (!order) return diti_fail_memory(err, "the plan");
     diti_exchange_widen(graph);
     diti_arena_widen(graph);
     for (i = 1; i < graph->tensor_count; i++) {

@@ -12,7 +12,7 @@ typedef struct diti_batch_maker {
 } diti_batch_maker;
 
 static bool diti_batch_no_memory(diti_batch_maker *maker) {
-    diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    diti_fail_memory(maker->err, "the plan");
     return false;
 }
 
@@ -152,7 +152,7 @@ static dit_result diti_batch_stream(diti_plan *plan, dit_error *err) {
     if (result < 0 || !row) return result;
     plan->streaming.row_bytes = row > DITI_STREAM_ROWS ? row : DITI_STREAM_ROWS;
     plan->streaming.rows = (unsigned char *)diti_alloc_array(&plan->device->env, 1, (size_t)plan->streaming.row_bytes);
-    return plan->streaming.rows ? DIT_OK : diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    return plan->streaming.rows ? DIT_OK : diti_fail_memory(err, "the plan");
 }
 
 DIT_INTERNAL dit_result diti_plan_make_batches(diti_plan *plan, const diti_graph *graph, dit_error *err) {
@@ -164,7 +164,7 @@ DIT_INTERNAL dit_result diti_plan_make_batches(diti_plan *plan, const diti_graph
     if (result < 0 || !plan->streaming.stream) return result;
     plan->source_batches =
         (uint32_t *)diti_alloc_array(&plan->device->env, plan->source_count + 1, sizeof *plan->source_batches);
-    if (!plan->source_batches) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    if (!plan->source_batches) return diti_fail_memory(err, "the plan");
     maker.plan = plan;
     maker.err = &error;
     for (segment = 0; segment < graph->segment_count; segment++) {
@@ -254,11 +254,9 @@ DIT_INTERNAL void diti_plan_begin_stream(diti_plan *plan, bool recorded) {
 
 DIT_INTERNAL dit_result diti_plan_prepare_stream(diti_plan *plan, dit_error *err) {
     diti_buffer *marks = &plan->frames.marks;
-    dit_result result;
     if (!plan->streaming.stream || marks->buffer) return DIT_OK;
-    result = diti_stream_make_mirrors(&plan->streaming, err);
-    if (result >= 0) result = diti_buffer_create(plan->device, 16, DITI_MEMORY_READBACK, "frames", marks, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_stream_make_mirrors(&plan->streaming, err));
+    DITI_TRY(diti_buffer_create(plan->device, 16, DITI_MEMORY_READBACK, "frames", marks, err));
     memset(marks->block.mapped, 0, 16);
     diti_buffer_flush(plan->device, marks);
     return DIT_OK;

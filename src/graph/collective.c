@@ -26,14 +26,55 @@ DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, u
 }
 
 static diti_tensor diti_group_rows(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t rows) {
-    return diti_tensor_view(graph, x, first, rows, 0,
-                            diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns);
+    return diti_tensor_view(graph, x, first, rows, 0, diti_tensor_columns(graph, x));
 }
 
 /* Ends what has begun from exchange `first` on. */
 static void diti_group_end(diti_graph *graph, size_t first) {
     size_t i, count = graph->exchange_count;
     for (i = first; i < count; i++) diti_exchange_end(graph, (uint32_t)i);
+}
+
+DIT_INTERNAL void diti_send(diti_graph *graph, diti_tensor x, uint32_t device) {
+    diti_exchange_begin(graph, x, device, true);
+}
+
+DIT_INTERNAL void diti_receive(diti_graph *graph, diti_tensor x, uint32_t device) {
+    diti_exchange_end(graph, diti_exchange_begin(graph, x, device, false));
+}
+
+DIT_INTERNAL void diti_receive_several(diti_graph *graph, const diti_tensor *x, uint32_t count, uint32_t device) {
+    size_t begun = graph->exchange_count;
+    uint32_t i;
+    for (i = 0; i < count; i++) diti_exchange_begin(graph, x[i], device, false);
+    diti_group_end(graph, begun);
+}
+
+DIT_INTERNAL void diti_receive_by_end(diti_graph *graph, diti_tensor x, uint32_t device) {
+    diti_exchange_begin(graph, x, device, false);
+}
+
+DIT_INTERNAL void diti_receive_carried(diti_graph *graph, diti_tensor x, uint32_t device) {
+    diti_exchange_carry(graph, diti_exchange_begin(graph, x, device, false));
+}
+
+DIT_INTERNAL void diti_receive_join(diti_graph *graph, diti_tensor x) { diti_exchange_join(graph, x); }
+
+DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t device) {
+    size_t begun = graph->exchange_count;
+    diti_exchange_begin(graph, from, device, true);
+    diti_exchange_begin(graph, to, device, false);
+    diti_group_end(graph, begun);
+}
+
+DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_group *group, uint32_t root, diti_tensor x) {
+    uint32_t i;
+    if (diti_group_count(group) == 1 || diti_graph_failed(graph)) return;
+    if (group->index != root)
+        diti_receive(graph, x, group->devices[root]);
+    else
+        for (i = 0; i < group->count; i++)
+            if (i != root) diti_send(graph, x, group->devices[i]);
 }
 
 /* Rows of an item of which every member has its own, between members and the same item's stretch of a whole. */

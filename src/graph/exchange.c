@@ -15,7 +15,7 @@ static void diti_exchange_note(diti_graph *graph, diti_exchange_event_kind kind,
     diti_exchange_event *event;
     if (!diti_grow(&graph->device->env, (void **)&graph->events, &graph->event_capacity, graph->event_count,
                    sizeof *graph->events)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        diti_graph_fail_memory(graph, "exchanges");
         return;
     }
     event = &graph->events[graph->event_count++];
@@ -37,7 +37,7 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
                                diti_tensor_get(graph, tensor)->name);
     if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,
                    sizeof *graph->exchanges))
-        return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        return diti_graph_fail_memory(graph, "exchanges");
     exchange = &graph->exchanges[graph->exchange_count];
     memset(exchange, 0, sizeof *exchange);
     exchange->tensor = tensor;
@@ -78,13 +78,6 @@ DIT_INTERNAL void diti_exchange_widen(diti_graph *graph) {
         if (!exchange->ended && parent->last_use + 1 < segment->first + segment->count)
             parent->last_use = segment->first + segment->count - 1;
     }
-}
-
-DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
-    uint32_t sent = diti_exchange_begin(graph, from, peer, true),
-             received = diti_exchange_begin(graph, to, peer, false);
-    diti_exchange_end(graph, sent);
-    diti_exchange_end(graph, received);
 }
 
 DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor) {

@@ -43,7 +43,7 @@ DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void
     }
     all = (info->rows - 1) * pitch_bytes + row_bytes;
     pitched = (unsigned char *)diti_alloc(&plan->device->env, all);
-    if (!pitched) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read tensor %s", info->name);
+    if (!pitched) return diti_fail_memory(err, "reading tensor %s", info->name);
     result = diti_buffer_read(plan->device, &plan->blocks[info->block].buffer, info->offset + info->first * element,
                               pitched, all, err);
     for (row = 0; row < info->rows && result >= 0; row++)
@@ -90,11 +90,10 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
 DIT_INTERNAL dit_result diti_plan_time(diti_plan *plan, uint32_t segment, double *us, dit_error *err) {
     const diti_segment *timed = &plan->segments[segment];
     uint64_t begin = diti_clock_us();
-    dit_result result = diti_plan_run(plan, segment, 1, err);
     bool stamped = plan->queries != VK_NULL_HANDLE;
     double sum = 0;
     uint32_t i;
-    if (result < 0) return result;
+    DITI_TRY(diti_plan_run(plan, segment, 1, err));
     *us = (double)(diti_clock_us() - begin);
     diti_plan_learn(plan);
     for (i = timed->first; i < timed->first + timed->count; i++) {

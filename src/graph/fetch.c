@@ -18,7 +18,7 @@ DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_we
     if (!made || !diti_grow(&graph->device->env, (void **)&graph->cuts, &graph->cut_capacity, graph->cut_count,
                             sizeof *graph->cuts)) {
         diti_free(&graph->device->env, made);
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        diti_graph_fail_memory(graph, "the plan");
         return weight;
     }
     graph->cuts[graph->cut_count++] = made;
@@ -52,7 +52,7 @@ static dit_result diti_fetch_list(diti_fetch *fetch, const diti_plan *plan, dit_
             diti_replica_find(fetch->replicas, plan->device, tensor->part, tensor->bytes))
             continue;
         if (!diti_fetch_note(fetch, tensor->part, tensor->bytes, diti_fetch_row(tensor)))
-            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to bring weights to a device");
+            return diti_fail_memory(err, "weights on another device");
     }
     return DIT_OK;
 }
@@ -89,11 +89,11 @@ static dit_result diti_fetch_missing(diti_fetch *fetch, const diti_plan *plan, d
     diti_unlock(&replicas->lock);
     most = fetch->most > DITI_REPLICA_PIECE ? fetch->most : DITI_REPLICA_PIECE;
     if (result >= 0 && replicas->count > fetch->first) {
-        diti_trace_scope scope = diti_trace_open(replicas->home->trace, DITI_LANE_LOAD, "weights to a device");
+        diti_trace_scope scope = diti_trace_open(replicas->home->trace, DITI_TRACK_LOAD, "weights to a device");
         copy.device = fetch->device;
         copy.read = (unsigned char *)diti_alloc_array(&replicas->env, 2, (size_t)most);
         copy.picked = copy.read + most;
-        if (!copy.read) result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to copy weights");
+        if (!copy.read) result = diti_fail_memory(err, "copies of weights");
         if (result >= 0) result = diti_fetch_make(fetch, err);
         if (result >= 0) result = diti_fetch_fill(fetch, plan, &copy, most, err);
         diti_free(&replicas->env, copy.read);

@@ -38,6 +38,15 @@ DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, c
     return 0;
 }
 
+DIT_INTERNAL diti_tensor diti_graph_fail_memory(diti_graph *graph, const char *format, ...) {
+    char what[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %s", what);
+}
+
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated) {
     diti_segment *segment;
     if (graph->segment_count == DITI_COUNT(graph->segments)) {
@@ -66,8 +75,7 @@ static diti_tensor_info *diti_graph_add(diti_graph *graph, diti_tensor *out) {
     if (diti_graph_failed(graph)) return NULL;
     if (!diti_grow(&graph->device->env, (void **)&graph->tensors, &graph->tensor_capacity, graph->tensor_count,
                    sizeof *graph->tensors)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u tensors",
-                        (unsigned)graph->tensor_count);
+        diti_graph_fail_memory(graph, "%u tensors", (unsigned)graph->tensor_count);
         return NULL;
     }
     *out = (diti_tensor)graph->tensor_count++;
@@ -96,7 +104,7 @@ static diti_tensor diti_tensor_make(diti_graph *graph, diti_storage storage, dit
     info->columns = columns;
     info->pitch = format == DITI_I8 ? diti_i8_pitch(columns) : columns == 1 ? 1 : (columns + 3u) & ~3u;
     elements = (uint64_t)rows * info->pitch;
-    info->bytes = (elements * diti_element_size(format) + 15u) & ~(uint64_t)15u;
+    info->bytes = diti_align_up(elements * diti_element_size(format), 16);
     if (elements > UINT32_MAX) {
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "tensor %s [%u, %u] has more than 2^32 elements",
                                name, rows, columns);
@@ -181,7 +189,7 @@ DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight
     info->pitch = info->format == DITI_I8 ? diti_i8_pitch(weight->columns) : weight->columns;
     info->part = &weight->parts[part];
     diti_weight_bytes(weight->type, info->rows, info->columns, &info->bytes);
-    info->bytes = (info->bytes + 3u) & ~(uint64_t)3u; /* kernels read whole words */
+    info->bytes = diti_align_up(info->bytes, 4); /* kernels read whole words */
     return tensor;
 }
 
@@ -193,6 +201,10 @@ DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, di
 
 DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor) {
     return diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, tensor)->rows;
+}
+
+DIT_INTERNAL uint32_t diti_tensor_columns(const diti_graph *graph, diti_tensor tensor) {
+    return diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, tensor)->columns;
 }
 
 static void diti_graph_use(diti_graph *graph, diti_tensor tensor, uint32_t dispatch) {
@@ -241,8 +253,7 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
     }
     if (!diti_grow(&graph->device->env, (void **)&graph->dispatches, &graph->dispatch_capacity, graph->dispatch_count,
                    sizeof *graph->dispatches)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u dispatches",
-                        (unsigned)graph->dispatch_count);
+        diti_graph_fail_memory(graph, "%u dispatches", (unsigned)graph->dispatch_count);
         return;
     }
     for (i = 0; i < dispatch->binding_count; i++) {
@@ -264,7 +275,7 @@ DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block) {
     if (diti_graph_failed(graph) || !graph->segment_count) return;
     if (!diti_grow(&graph->device->env, (void **)&graph->marks, &graph->mark_capacity, graph->mark_count,
                    sizeof *graph->marks)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        diti_graph_fail_memory(graph, "the plan");
         return;
     }
     mark = &graph->marks[graph->mark_count++];

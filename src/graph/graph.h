@@ -172,6 +172,8 @@ DIT_INTERNAL bool diti_graph_failed(const diti_graph *graph);
 /* Keeps the first failure; returns 0 so that ops can `return diti_graph_fail(...)`. */
 DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, const char *format, ...)
     DITI_PRINTF(3, 4);
+/* diti_fail_memory for graphs. */
+DIT_INTERNAL diti_tensor diti_graph_fail_memory(diti_graph *graph, const char *format, ...) DITI_PRINTF(2, 3);
 /* Starts the next segment; its number counts from 0. */
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
 /* What the next ops belong to, for messages and diti_shard_blocks: "block", 3; NULL: nothing. */
@@ -192,6 +194,8 @@ DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tenso
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
 DIT_INTERNAL diti_tensor diti_tensor_weight(diti_graph *graph, const diti_weight *weight, uint32_t part);
-DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor); /* 0 where the graph has failed */
+/* 0 where the graph has failed. */
+DIT_INTERNAL uint32_t diti_tensor_rows(const diti_graph *graph, diti_tensor tensor);
+DIT_INTERNAL uint32_t diti_tensor_columns(const diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL const diti_tensor_info *diti_tensor_get(const diti_graph *graph, diti_tensor tensor);
 #endif

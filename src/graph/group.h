@@ -1,5 +1,5 @@
-/* group: several devices at one kind of work. Exchanges of rows between two devices, and what is made of them: gathers,
-   sums, heads for rows, blocks of which each device keeps a part. */
+/* group: several devices at one kind of work. Exchanges of rows between two devices, and what is made of them: sending,
+   gathering, summing, heads for rows, blocks of which each device keeps a part. Other rooms call the second kind. */
 #ifndef DITI_GROUP_H
 #define DITI_GROUP_H
 #include "graph/graph.h"
@@ -12,8 +12,6 @@ DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
 DIT_INTERNAL void diti_exchange_carry(diti_graph *graph, uint32_t exchange);
 /* Here all carried exchanges of that very tensor that have begun are through. */
 DIT_INTERNAL void diti_exchange_join(diti_graph *graph, diti_tensor tensor);
-/* Sends one and receives the other at the same time, before anything else goes on. */
-DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer);
 DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
 
 /* --- weights of blocks that devices keep a part of (shard.c) --- */
@@ -35,6 +33,21 @@ DIT_INTERNAL uint32_t diti_group_count(const diti_group *group); /* at least 1; 
    index count is total. None is left without where there are enough. */
 DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total);
 DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total);
+/* x goes to a device; it may change when the segment ends. */
+DIT_INTERNAL void diti_send(diti_graph *graph, diti_tensor x, uint32_t device);
+/* x comes from a device; the next op finds it there. */
+DIT_INTERNAL void diti_receive(diti_graph *graph, diti_tensor x, uint32_t device);
+/* Several come at the same time. */
+DIT_INTERNAL void diti_receive_several(diti_graph *graph, const diti_tensor *x, uint32_t count, uint32_t device);
+/* x is there when the segment ends, and no op of the segment reads it. */
+DIT_INTERNAL void diti_receive_by_end(diti_graph *graph, diti_tensor x, uint32_t device);
+/* x, a state or an input, may come in a later segment: diti_receive_join waits for it. */
+DIT_INTERNAL void diti_receive_carried(diti_graph *graph, diti_tensor x, uint32_t device);
+DIT_INTERNAL void diti_receive_join(diti_graph *graph, diti_tensor x);
+/* `from` goes to a device, and `to` comes from it, at the same time; both are through before the next op. */
+DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t device);
+/* x of member `root` goes to all others, who find it there with the next op. Sends all of x to each. */
+DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_group *group, uint32_t root, diti_tensor x);
 /* Every member has its rows of each of `items` items, part [items * own, columns]; all come to have all of them, a new
    tensor [items * total, columns] of the same format. Sends items * own * columns elements to every other member. */
 DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *group, diti_tensor part, uint32_t items,

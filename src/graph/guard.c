@@ -17,8 +17,7 @@ static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *
     diti_tensor_info *tensor = &graph->tensors[graph->guards];
     if (!diti_grow(&graph->device->env, (void **)&graph->guard_records, &graph->guard_capacity, graph->guard_count,
                    sizeof *graph->guard_records)) {
-        return diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u guards",
-                               (unsigned)graph->guard_count);
+        return diti_graph_fail_memory(graph, "%u guards", (unsigned)graph->guard_count);
     }
     record = &graph->guard_records[graph->guard_count];
     memset(record, 0, sizeof *record);

@@ -25,7 +25,7 @@ DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_err
     plan->guard_run++;
     plan->guard_step = step;
     all = (uint32_t *)diti_alloc_zero(&plan->device->env, words * sizeof *all);
-    if (!all) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the guards");
+    if (!all) return diti_fail_memory(err, "the guards");
     for (i = 1; i < tensor->rows; i++) diti_guard_fill(plan->guard_records, i, all + i * tensor->columns);
     all[offsetof(diti_health, step) / sizeof *all] = step;
     all[DITI_RECORD_RUN] = plan->guard_run;
@@ -150,8 +150,8 @@ DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdi
 
 DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err) {
     uint64_t value;
-    dit_result result = diti_guard_write(plan, step, err);
-    return result < 0 ? result : diti_plan_submit_commands(plan, plan->restore, &value, err);
+    DITI_TRY(diti_guard_write(plan, step, err));
+    return diti_plan_submit_commands(plan, plan->restore, &value, err);
 }
 
 DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err) {

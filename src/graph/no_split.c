@@ -75,8 +75,26 @@ DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor,
 
 DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange) { (void)graph, (void)exchange; }
 
-DIT_INTERNAL void diti_exchange_both(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t peer) {
-    (void)graph, (void)from, (void)to, (void)peer;
+DIT_INTERNAL void diti_send(diti_graph *graph, diti_tensor x, uint32_t device) { (void)graph, (void)x, (void)device; }
+
+DIT_INTERNAL void diti_receive(diti_graph *graph, diti_tensor x, uint32_t device) {
+    (void)graph, (void)x, (void)device;
+}
+
+DIT_INTERNAL void diti_receive_several(diti_graph *graph, const diti_tensor *x, uint32_t count, uint32_t device) {
+    (void)graph, (void)x, (void)count, (void)device;
+}
+
+DIT_INTERNAL void diti_receive_by_end(diti_graph *graph, diti_tensor x, uint32_t device) {
+    (void)graph, (void)x, (void)device;
+}
+
+DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t device) {
+    (void)graph, (void)from, (void)to, (void)device;
+}
+
+DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_group *group, uint32_t root, diti_tensor x) {
+    (void)graph, (void)group, (void)root, (void)x;
 }
 
 DIT_INTERNAL void diti_exchange_widen(diti_graph *graph) { (void)graph; }

@@ -65,7 +65,7 @@ static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, 
                                      diti_attention_tiles *out) {
     uint32_t lanes = device->limits.subgroup_size, each = 4;
     out->constant_count = 3;
-    out->quads = (quads + 15u) / 16u * 16u;
+    out->quads = (uint32_t)diti_align_up(quads, 16);
     while (each > 1 && each * lanes * out->quads * 16u > device->limits.shared_bytes) each /= 2;
     out->module = "attention_cpu";
     out->group = lanes;

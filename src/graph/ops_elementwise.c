@@ -414,7 +414,7 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
 }
 
 DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
-    uint32_t pixels = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, rgba)->columns;
+    uint32_t pixels = diti_tensor_columns(graph, rgba);
     diti_dispatch dispatch;
     diti_tensor out;
     if (!diti_small_begin(graph, &dispatch, "pixels", "pixels", DITI_OP_UNPACK)) return 0;

@@ -250,7 +250,7 @@ DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, co
     diti_linear_desc one = *desc;
     uint32_t i, total = 0, column = 0;
     const diti_weight *reader = joined->count > 1 ? diti_joined_reader(joined) : NULL;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->rows;
+    uint32_t rows = diti_tensor_rows(graph, x);
     if (diti_graph_failed(graph)) return 0;
     if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
         x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");

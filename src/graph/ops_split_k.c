@@ -9,7 +9,7 @@
 #define DITI_SPLIT_BYTES ((uint64_t)64 << 20) /* most of all parts; any device binds twice as much */
 
 /* Rows from part to part: so many that the parts are bound apart from each other, and run side by side. */
-static uint32_t diti_split_rows(const diti_gemm *gemm) { return (gemm->rows + 15u) & ~15u; }
+static uint32_t diti_split_rows(const diti_gemm *gemm) { return (uint32_t)diti_align_up(gemm->rows, 16); }
 
 static uint32_t diti_split_depth(const diti_graph *graph, const diti_gemm *gemm, uint64_t tiles) {
     const diti_device *device = graph->device;

@@ -23,9 +23,8 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
 }
 
 static dit_result diti_plan_create_report(diti_plan *plan, dit_error *err) {
-    dit_result result = diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK,
-                                           "guards", &plan->report, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_buffer_create(plan->device, plan->tensors[plan->guards].bytes, DITI_MEMORY_READBACK, "guards",
+                                &plan->report, err));
     plan->counters.allocations++;
     memset(plan->report.block.mapped, 0, (size_t)plan->report.size); /* it may hold another plan's report */
     diti_buffer_flush(plan->device, &plan->report);
@@ -208,7 +207,7 @@ static dit_result diti_plan_create_pipelines(diti_plan *plan, diti_graph *graph,
     uint32_t i;
     work.plan = plan;
     work.distinct = (uint32_t *)diti_alloc_array(&plan->device->env, plan->dispatch_count + 1, sizeof *work.distinct);
-    if (!work.distinct) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    if (!work.distinct) return diti_fail_memory(err, "the plan");
     for (i = 0; i < plan->dispatch_count; i++) {
         if (diti_plan_find_distinct(&work, i) == work.count) work.distinct[work.count++] = i;
     }
@@ -249,7 +248,7 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
 }
 
 static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "memory and slices");
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "memory and slices");
     dit_result result = diti_plan_assign_memory(graph, plan, err);
     if (result >= 0) {
         diti_plan_take(plan, graph);
@@ -266,7 +265,7 @@ static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_
     dit_result result = diti_plan_place(plan, graph, err);
     diti_trace_scope scope;
     if (result < 0) return result;
-    scope = diti_trace_open(plan->device->trace, DITI_LANE_PLAN, "compile pipelines");
+    scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "compile pipelines");
     result = diti_plan_create_pipelines(plan, graph, progress, err);
     diti_trace_close(&scope, 0);
     if (result != DIT_OK) return result;
@@ -287,7 +286,7 @@ DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *
         return graph->error.result;
     }
     plan = (diti_plan *)diti_alloc_zero(&graph->device->env, sizeof *plan);
-    if (!plan) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+    if (!plan) return diti_fail_memory(err, "the plan");
     plan->device = graph->device;
     result = diti_plan_build(plan, graph, progress, err);
     if (result != DIT_OK) {

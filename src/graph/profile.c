@@ -33,19 +33,18 @@ DIT_INTERNAL dit_result diti_profile_create(diti_plan *plan, dit_error *err) {
     if (!trace) return DIT_OK;
     profile = (diti_profile *)diti_alloc_zero(env, sizeof *profile);
     plan->profile = profile;
-    if (!profile) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    if (!profile) return diti_fail_memory(err, "a traced plan");
     profile->ops = !trace->light && plan->device->limits.timestamp_bits;
     diti_lock(&trace->lock);
     profile->id = ++trace->plans;
     diti_unlock(&trace->lock);
     profile->slices = (diti_profile_slice *)diti_alloc_array(env, plan->slice_count + 1, sizeof *profile->slices);
-    if (!profile->slices) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    if (!profile->slices) return diti_fail_memory(err, "a traced plan");
     largest = diti_profile_lay_out(plan, profile);
     profile->ticks = (uint64_t *)diti_alloc_array(env, largest, sizeof *profile->ticks);
     profile->flights =
         (diti_profile_flight *)diti_alloc_array(env, profile->flight_capacity + 1, sizeof *profile->flights);
-    if (!profile->ticks || !profile->flights)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a traced plan");
+    if (!profile->ticks || !profile->flights) return diti_fail_memory(err, "a traced plan");
     return DIT_OK;
 }
 
@@ -131,7 +130,7 @@ DIT_INTERNAL void diti_profile_submitted(diti_plan *plan, uint32_t slice, uint64
 static void diti_profile_describe(const diti_plan *plan, const diti_profile_flight *flight, diti_trace_event *event) {
     const diti_plan_slice *slice = &plan->slices[flight->slice];
     const diti_segment *segment = &plan->segments[slice->segment];
-    event->lane = DITI_LANE_GPU;
+    event->lane = DITI_TRACK_GPU;
     event->device = (uint8_t)plan->device->ordinal;
     event->plan = plan->profile->id;
     event->slice = flight->slice - segment->first;

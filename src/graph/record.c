@@ -132,10 +132,8 @@ static dit_result diti_record_allocate(const diti_plan *plan, VkCommandPool pool
 
 static dit_result diti_record_primary(diti_plan *plan, size_t index, dit_error *err) {
     diti_plan_slice *slice = &plan->slices[index];
-    dit_result result =
-        diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err);
-    if (result >= 0) result = diti_record_begin(plan, slice->primary, false, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &slice->primary, err));
+    DITI_TRY(diti_record_begin(plan, slice->primary, false, err));
     if (plan->queries) plan->device->vk.CmdResetQueryPool(slice->primary, plan->queries, (uint32_t)index * 2, 2);
     diti_record_slice(plan, slice, slice->primary, plan->queries ? (uint32_t)index * 2 : UINT32_MAX, UINT32_MAX);
     if (plan->queries) diti_record_stamp(plan, slice->primary, (uint32_t)index * 2 + 1);
@@ -146,9 +144,8 @@ static dit_result diti_record_traced(diti_plan *plan, size_t index, uint32_t set
     diti_profile_slice *entry = &plan->profile->slices[index];
     VkCommandBuffer *commands = &entry->commands[set];
     uint32_t query = entry->first_query + set * entry->stride;
-    dit_result result = diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err);
-    if (result >= 0) result = diti_record_begin(plan, *commands, false, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, commands, err));
+    DITI_TRY(diti_record_begin(plan, *commands, false, err));
     if (plan->queries) plan->device->vk.CmdResetQueryPool(*commands, plan->queries, query, entry->stride);
     diti_record_slice(plan, &plan->slices[index], *commands, plan->queries ? query : UINT32_MAX,
                       plan->profile->ops ? query + 2 : UINT32_MAX);
@@ -182,10 +179,8 @@ static dit_result diti_record_create_queries(diti_plan *plan, dit_error *err) {
 }
 
 static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
-    dit_result result =
-        diti_record_allocate(plan, plan->other_commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err);
-    if (result >= 0) result = diti_record_begin(plan, plan->restore, false, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_record_allocate(plan, plan->other_commands, VK_COMMAND_BUFFER_LEVEL_PRIMARY, &plan->restore, err));
+    DITI_TRY(diti_record_begin(plan, plan->restore, false, err));
     diti_plan_record_guards(plan, plan->restore);
     return diti_record_end(plan, plan->restore, err);
 }
@@ -198,7 +193,7 @@ DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *er
 }
 
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_RECORD, "record");
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_RECORD, "record");
     dit_result result = diti_record_create_pool(plan, &plan->commands, err);
     uint32_t set;
     size_t i;
@@ -290,7 +285,7 @@ static void diti_record_submitted(diti_plan *plan, uint32_t slice) {
 /* submission: with what it waits for, or zero. */
 static dit_result diti_record_submit(diti_plan *plan, VkCommandBuffer commands, diti_submission *submission,
                                      dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_LANE_SUBMIT, "submit");
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_SUBMIT, "submit");
     dit_result result;
     submission->commands = &commands;
     submission->count = commands ? 1 : 0;

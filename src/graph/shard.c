@@ -53,7 +53,7 @@ static diti_exchange_event *diti_shard_note(const diti_shard *shard, const diti_
     diti_exchange_event *event;
     if (!diti_grow(&graph->device->env, (void **)&graph->events, &graph->event_capacity, graph->event_count,
                    sizeof *graph->events)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        diti_graph_fail_memory(graph, "exchanges");
         return NULL;
     }
     event = &graph->events[graph->event_count++];
@@ -68,7 +68,7 @@ static diti_exchange_event *diti_shard_note(const diti_shard *shard, const diti_
 static diti_exchange *diti_shard_add(diti_graph *graph, const diti_exchange *exchange) {
     if (!diti_grow(&graph->device->env, (void **)&graph->exchanges, &graph->exchange_capacity, graph->exchange_count,
                    sizeof *graph->exchanges)) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        diti_graph_fail_memory(graph, "exchanges");
         return NULL;
     }
     graph->exchanges[graph->exchange_count] = *exchange;
@@ -146,7 +146,7 @@ static void diti_shard_merge(const diti_shard *shard, const diti_exchange *excha
         if (events[at].kind != DITI_EXCHANGE_JOINS) events[at].exchange = numbers[events[at].exchange];
         if (!diti_grow(&graph->device->env, (void **)&graph->events, &graph->event_capacity, graph->event_count,
                        sizeof *graph->events))
-            diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+            diti_graph_fail_memory(graph, "exchanges");
         else
             graph->events[graph->event_count++] = events[at];
     }
@@ -162,7 +162,7 @@ DIT_INTERNAL void diti_shard_blocks(diti_graph *graph, uint32_t self, uint32_t d
     if (diti_graph_failed(graph)) return;
     numbers = (uint32_t *)diti_alloc_array(env, exchange_count + graph->tensor_count, sizeof *numbers);
     if (!numbers) {
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        diti_graph_fail_memory(graph, "exchanges");
         return;
     }
     shard.graph = graph;

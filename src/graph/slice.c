@@ -44,7 +44,7 @@ static void diti_slice_range(const diti_tensor_info *tensor, const diti_tensor_i
         low += from * size;
     }
     *begin = low;
-    *stop = (high + 15u) & ~(uint64_t)15u;
+    *stop = diti_align_up(high, 16);
     if (*stop > parent->bytes) *stop = parent->bytes;
 }
 
@@ -181,7 +181,7 @@ static dit_result diti_slice_append(diti_plan *plan, uint32_t source, uint32_t f
     diti_plan_dispatch *slice;
     if (!diti_grow(&plan->device->env, (void **)&plan->dispatches, &plan->dispatch_capacity, plan->dispatch_count,
                    sizeof *plan->dispatches)) {
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        return diti_fail_memory(err, "the plan");
     }
     slice = &plan->dispatches[plan->dispatch_count++];
     memset(slice, 0, sizeof *slice);
@@ -276,7 +276,7 @@ static uint32_t diti_hazards_of(const diti_plan *plan, uint32_t source, diti_haz
         if (!dispatch->bindings[i].tensor || parent->storage == DITI_STORAGE_WEIGHT) continue;
         out[count].buffer = plan->blocks[parent->block].buffer.buffer;
         out[count].begin = parent->offset + tensor->first * size;
-        out[count].end = (out[count].begin + (uint64_t)tensor->rows * tensor->pitch * size + 15u) & ~(uint64_t)15u;
+        out[count].end = diti_align_up(out[count].begin + (uint64_t)tensor->rows * tensor->pitch * size, 16);
         out[count].begin -= out[count].begin % plan->device->limits.storage_alignment;
         out[count].written = dispatch->bindings[i].writes;
         count++;
@@ -300,7 +300,7 @@ static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *
     diti_plan_slice *slice;
     if (!diti_grow(&plan->device->env, (void **)&plan->slices, &plan->slice_capacity, plan->slice_count,
                    sizeof *plan->slices)) {
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        return diti_fail_memory(err, "the plan");
     }
     slice = &plan->slices[plan->slice_count++];
     memset(slice, 0, sizeof *slice);
@@ -405,15 +405,14 @@ DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err)
 
 DIT_INTERNAL dit_result diti_plan_make_slices(diti_plan *plan, const diti_graph *graph, dit_error *err) {
     const diti_env *env = &plan->device->env;
-    dit_result result = diti_plan_make_batches(plan, graph, err);
     uint32_t i;
-    if (result < 0) return result;
+    DITI_TRY(diti_plan_make_batches(plan, graph, err));
     plan->source_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_us);
     plan->source_cut_us = (float *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_cut_us);
     plan->source_measured = (bool *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_measured);
     plan->source_least = (uint32_t *)diti_alloc_array(env, plan->source_count + 1, sizeof *plan->source_least);
     if (!plan->source_us || !plan->source_cut_us || !plan->source_measured || !plan->source_least)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the plan");
+        return diti_fail_memory(err, "the plan");
     for (i = 0; i < plan->source_count; i++)
         plan->source_us[i] = plan->source_cut_us[i] = diti_dispatch_us(&plan->device->speed, &plan->sources[i]);
     plan->launch_us = plan->device->speed.launch_us;

@@ -21,8 +21,7 @@ static bool diti_file_is_old_pytorch(const diti_file *file, const unsigned char 
 static dit_result diti_file_recognise(const diti_file *file, diti_file_kind *out, dit_error *err) {
     unsigned char head[9] = DITI_ZERO;
     size_t have = diti_file_size(file) < sizeof head ? (size_t)diti_file_size(file) : sizeof head, i = 0;
-    dit_result result = diti_file_read(file, 0, head, have, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_file_read(file, 0, head, have, err));
     *out = DITI_FILE_SAFETENSORS;
     if (have == sizeof head && head[8] == '{' && !head[6] && !head[7]) return DIT_OK;
     if (have >= 4 && memcmp(head, "GGUF", 4) == 0) {
@@ -118,7 +117,6 @@ static bool diti_shard_is_open(const diti_shard_list *list, const char *shard) {
 
 static dit_result diti_open_shard(diti_checkpoint *checkpoint, const diti_siblings *siblings, diti_shard_list *list,
                                   const diti_json *entry, dit_error *err) {
-    dit_result result;
     if (entry->kind != DITI_JSON_STRING || strlen(entry->text) != entry->text_length ||
         (!diti_ends_with(entry->text, ".safetensors") && !diti_ends_with(entry->text, ".bin"))) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': its shard '%s' is not a .safetensors or .bin file",
@@ -128,8 +126,7 @@ static dit_result diti_open_shard(diti_checkpoint *checkpoint, const diti_siblin
     if (!diti_grow(&checkpoint->env, (void **)&list->shards, &list->capacity, list->count, sizeof *list->shards)) {
         return diti_no_memory(diti_checkpoint_name(checkpoint), err);
     }
-    result = diti_open_sibling(checkpoint, siblings, entry->text, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_open_sibling(checkpoint, siblings, entry->text, err));
     list->shards[list->count++] = entry->text;
     return diti_ends_with(entry->text, ".bin") ? diti_pytorch_parse(checkpoint, err)
                                                : diti_safetensors_parse(checkpoint, err);
@@ -217,14 +214,12 @@ static dit_result diti_open_split(diti_checkpoint *checkpoint, const diti_siblin
     const char *slash = strrchr(siblings->first, '/');
     char name[512];
     uint32_t own_number, own_count;
-    dit_result result;
     if (!diti_format(name, sizeof name, "%.*s-%05u-of-%05u.gguf", (int)stem, slash ? slash + 1 : siblings->first,
                      (unsigned)number + 1, (unsigned)count)) {
         return diti_fail(err, DIT_ERROR_IO, "%s: its name is too long", siblings->first);
     }
-    result = diti_open_sibling(checkpoint, siblings, name, err);
-    if (result >= 0) result = diti_gguf_parse(checkpoint, &own_number, &own_count, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_open_sibling(checkpoint, siblings, name, err));
+    DITI_TRY(diti_gguf_parse(checkpoint, &own_number, &own_count, err));
     if (own_number == number && own_count == count) return DIT_OK;
     return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: calls itself part %u of %u", name, (unsigned)own_number + 1,
                      (unsigned)own_count);
@@ -249,15 +244,13 @@ static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_sibling
 /* --- opening --- */
 
 static dit_result diti_open_single(diti_checkpoint *checkpoint, diti_file_kind kind, dit_error *err) {
-    dit_result result =
-        kind == DITI_FILE_PYTORCH ? diti_pytorch_parse(checkpoint, err) : diti_safetensors_parse(checkpoint, err);
-    return result < 0 ? result : diti_index_tensors(checkpoint, err);
+    DITI_TRY(kind == DITI_FILE_PYTORCH ? diti_pytorch_parse(checkpoint, err) : diti_safetensors_parse(checkpoint, err));
+    return diti_index_tensors(checkpoint, err);
 }
 
 static dit_result diti_open_contents(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
     diti_file_kind kind;
-    dit_result result = diti_file_recognise(checkpoint->files[0], &kind, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_file_recognise(checkpoint->files[0], &kind, err));
     switch (kind) {
     case DITI_FILE_GGUF: return diti_open_gguf(checkpoint, siblings, err);
     case DITI_FILE_INDEX: return diti_open_index(checkpoint, siblings, err);
@@ -425,8 +418,7 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
 
 DIT_INTERNAL dit_result diti_checkpoint_read(const diti_checkpoint *checkpoint, const diti_stored_tensor *tensor,
                                              uint64_t offset, void *out, size_t size, dit_error *err) {
-    dit_result result = diti_refuse_type(checkpoint, tensor, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_refuse_type(checkpoint, tensor, err));
     if (offset > tensor->size || size > tensor->size - offset) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading past the end of tensor '%s'",
                          diti_file_name(checkpoint->files[tensor->file]), tensor->name);

@@ -156,9 +156,7 @@ static int64_t diti_read_path(const diti_file *file, uint64_t offset, void *out,
 
 /* --- opening --- */
 
-DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err) {
-    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", name);
-}
+DIT_INTERNAL dit_result diti_no_memory(const char *name, dit_error *err) { return diti_fail_memory(err, "%s", name); }
 
 static dit_result diti_file_attach(diti_file *file, const dit_source *source, bool *absent, dit_error *err) {
     if (source->data) {

@@ -97,8 +97,7 @@ static dit_result diti_gguf_take_u32(diti_gguf *gguf, uint32_t *out) {
 static dit_result diti_gguf_take_text(diti_gguf *gguf, diti_text *out) {
     uint64_t length;
     char *text;
-    dit_result result = diti_gguf_take_number(gguf, 8, &length);
-    if (result < 0) return result;
+    DITI_TRY(diti_gguf_take_number(gguf, 8, &length));
     if (length > gguf->size - gguf->at) return diti_gguf_fail(gguf, "a text is longer than the file");
     text = (char *)diti_checkpoint_keep(gguf->checkpoint, (size_t)length + 1);
     if (!text) return diti_no_memory(gguf->name, gguf->err);
@@ -110,8 +109,7 @@ static dit_result diti_gguf_take_text(diti_gguf *gguf, diti_text *out) {
 
 static dit_result diti_gguf_take_name(diti_gguf *gguf, const char **out) {
     diti_text text;
-    dit_result result = diti_gguf_take_text(gguf, &text);
-    if (result < 0) return result;
+    DITI_TRY(diti_gguf_take_text(gguf, &text));
     *out = gguf->subject = text.text;
     if (strlen(text.text) != text.length) return diti_gguf_fail(gguf, "NUL byte in the name");
     return DIT_OK;
@@ -150,8 +148,7 @@ static dit_result diti_gguf_number(diti_gguf *gguf, diti_meta *meta) {
     char text[48];
     uint64_t raw;
     void *data;
-    dit_result result = diti_gguf_take_number(gguf, diti_gguf_value_bytes[meta->type], &raw);
-    if (result < 0) return result;
+    DITI_TRY(diti_gguf_take_number(gguf, diti_gguf_value_bytes[meta->type], &raw));
     diti_gguf_print(meta->type, raw, text, sizeof text);
     data = diti_checkpoint_keep(gguf->checkpoint, sizeof raw);
     meta->text = diti_checkpoint_keep_text(gguf->checkpoint, text, strlen(text));
@@ -189,9 +186,8 @@ static dit_result diti_gguf_number_array(diti_gguf *gguf, diti_meta *meta) {
 }
 
 static dit_result diti_gguf_array(diti_gguf *gguf, diti_meta *meta) {
-    dit_result result = diti_gguf_take_u32(gguf, &meta->type);
-    if (result >= 0) result = diti_gguf_take_number(gguf, 8, &meta->count);
-    if (result < 0) return result;
+    DITI_TRY(diti_gguf_take_u32(gguf, &meta->type));
+    DITI_TRY(diti_gguf_take_number(gguf, 8, &meta->count));
     meta->array = true;
     if (meta->type == DITI_GGUF_STRING) return diti_gguf_text_array(gguf, meta);
     if (meta->type > DITI_GGUF_F64 || meta->type == DITI_GGUF_ARRAY) {
@@ -293,13 +289,11 @@ static dit_result diti_gguf_tensor(diti_gguf *gguf, uint64_t alignment) {
     diti_stored_tensor tensor = DITI_ZERO;
     const diti_format_type *type;
     uint32_t id;
-    dit_result result;
     gguf->subject = "tensor list";
-    result = diti_gguf_take_name(gguf, &tensor.name);
-    if (result >= 0) result = diti_gguf_shape(gguf, &tensor);
-    if (result >= 0) result = diti_gguf_take_u32(gguf, &id);
-    if (result >= 0) result = diti_gguf_take_number(gguf, 8, &tensor.offset);
-    if (result < 0) return result;
+    DITI_TRY(diti_gguf_take_name(gguf, &tensor.name));
+    DITI_TRY(diti_gguf_shape(gguf, &tensor));
+    DITI_TRY(diti_gguf_take_u32(gguf, &id));
+    DITI_TRY(diti_gguf_take_number(gguf, 8, &tensor.offset));
     type = diti_gguf_find_type(id);
     if (!type) {
         return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': unknown type number %lu", gguf->name,
@@ -309,9 +303,8 @@ static dit_result diti_gguf_tensor(diti_gguf *gguf, uint64_t alignment) {
         return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: tensor '%s': offset %llu is not aligned to %llu",
                          gguf->name, tensor.name, (unsigned long long)tensor.offset, (unsigned long long)alignment);
     }
-    result = diti_checkpoint_add(gguf->checkpoint, &tensor, type, gguf->err);
-    return result < 0 ? result
-                      : diti_gguf_original_shape(gguf, &gguf->checkpoint->tensors[gguf->checkpoint->tensor_count - 1]);
+    DITI_TRY(diti_checkpoint_add(gguf->checkpoint, &tensor, type, gguf->err));
+    return diti_gguf_original_shape(gguf, &gguf->checkpoint->tensors[gguf->checkpoint->tensor_count - 1]);
 }
 
 static dit_result diti_gguf_tensors(diti_gguf *gguf, uint64_t count) {

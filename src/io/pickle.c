@@ -138,8 +138,7 @@ static dit_result diti_pickle_integer(diti_pickle_machine *machine, int bytes, b
 
 static dit_result diti_pickle_long(diti_pickle_machine *machine) {
     uint64_t bytes = 0;
-    dit_result result = diti_pickle_take_number(machine, 1, &bytes);
-    if (result < 0) return result;
+    DITI_TRY(diti_pickle_take_number(machine, 1, &bytes));
     if (bytes > 8) return diti_pickle_fail(machine, "a number of more than 64 bits");
     return diti_pickle_integer(machine, (int)bytes, true);
 }
@@ -147,8 +146,7 @@ static dit_result diti_pickle_long(diti_pickle_machine *machine) {
 static dit_result diti_pickle_text(diti_pickle_machine *machine) {
     diti_pickle_value value = DITI_ZERO;
     uint64_t size = 0;
-    dit_result result = diti_pickle_take_number(machine, 4, &size);
-    if (result < 0) return result;
+    DITI_TRY(diti_pickle_take_number(machine, 4, &size));
     value.kind = DITI_PICKLE_TEXT;
     value.count = (uint32_t)size;
     value.text = (const char *)diti_pickle_bytes(machine, (size_t)size);
@@ -193,8 +191,7 @@ static dit_result diti_pickle_short_tuple(diti_pickle_machine *machine, size_t c
 
 static dit_result diti_pickle_put(diti_pickle_machine *machine, int bytes) {
     uint64_t number = 0;
-    dit_result result = diti_pickle_take_number(machine, bytes, &number);
-    if (result < 0) return result;
+    DITI_TRY(diti_pickle_take_number(machine, bytes, &number));
     if (!diti_pickle_top(machine, 0) || number > machine->memo_count)
         return diti_pickle_fail(machine, "nothing to remember, or its number is out of order");
     if (number == machine->memo_count) {
@@ -209,8 +206,7 @@ static dit_result diti_pickle_put(diti_pickle_machine *machine, int bytes) {
 
 static dit_result diti_pickle_get(diti_pickle_machine *machine, int bytes) {
     uint64_t number = 0;
-    dit_result result = diti_pickle_take_number(machine, bytes, &number);
-    if (result < 0) return result;
+    DITI_TRY(diti_pickle_take_number(machine, bytes, &number));
     if (number >= machine->memo_count) return diti_pickle_fail(machine, "it refers to what it has not remembered");
     return diti_pickle_push_index(machine, machine->memo[number]);
 }

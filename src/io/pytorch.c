@@ -177,18 +177,16 @@ static dit_result diti_pytorch_add(const diti_pytorch *torch, const diti_pickle_
     diti_pytorch_storage storage = DITI_ZERO;
     const diti_format_type *format;
     uint64_t strides[DITI_COUNT(tensor.shape)] = DITI_ZERO;
-    dit_result result;
     tensor.name = diti_checkpoint_keep_text(torch->checkpoint, name, strlen(name));
     if (!tensor.name) return diti_no_memory(torch->name, torch->err);
-    result = diti_pytorch_read_storage(torch, name, &base, &storage);
-    if (result >= 0) result = diti_pytorch_shape(torch, &size, &stride, &tensor, strides);
-    if (result < 0) return result;
+    DITI_TRY(diti_pytorch_read_storage(torch, name, &base, &storage));
+    DITI_TRY(diti_pytorch_shape(torch, &size, &stride, &tensor, strides));
     if (value->number && (type.kind != DITI_PICKLE_GLOBAL || type.number != DITI_PICKLE_TYPE || storage.type))
         return diti_pytorch_fail(torch, name, "its type is not told as torch.save does");
     format = diti_safetensors_find_type(value->number && type.text ? type.text : storage.type ? storage.type : "");
     if (!format) return diti_pytorch_fail(torch, name, "has no type");
-    result = diti_pytorch_place(torch, &storage, &offset, strides, format, &tensor);
-    return result < 0 ? result : diti_checkpoint_add(torch->checkpoint, &tensor, format, torch->err);
+    DITI_TRY(diti_pytorch_place(torch, &storage, &offset, strides, format, &tensor));
+    return diti_checkpoint_add(torch->checkpoint, &tensor, format, torch->err);
 }
 
 /* --- which dictionary, and the names in it --- */
@@ -309,11 +307,9 @@ static void diti_pytorch_drop_module(diti_checkpoint *checkpoint, size_t first) 
 static dit_result diti_pytorch_tensors(diti_pytorch *torch) {
     const diti_pickle_value *weights = diti_pytorch_weights(torch);
     size_t first = torch->checkpoint->tensor_count;
-    dit_result result;
     if (weights->kind != DITI_PICKLE_DICTIONARY)
         return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: holds no dictionary of tensors", torch->name);
-    result = diti_pytorch_walk_all(torch, weights);
-    if (result < 0) return result;
+    DITI_TRY(diti_pytorch_walk_all(torch, weights));
     if (torch->checkpoint->tensor_count == first)
         return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: holds no tensor in a dictionary", torch->name);
     diti_pytorch_drop_module(torch->checkpoint, first);

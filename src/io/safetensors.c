@@ -67,7 +67,6 @@ static dit_result diti_safetensors_tensor(const diti_safetensors *file, const di
     const char *dtype = diti_json_string(entry, "dtype", NULL);
     const diti_format_type *type;
     uint64_t begin = 0, end = 0;
-    dit_result result;
     if (strlen(entry->key) != entry->key_length) return diti_safetensors_fail(file, entry->key, "NUL byte in the name");
     if (!dtype) return diti_safetensors_fail(file, entry->key, "has no dtype");
     type = diti_safetensors_find_type(dtype);
@@ -77,12 +76,10 @@ static dit_result diti_safetensors_tensor(const diti_safetensors *file, const di
     }
     tensor.name = diti_checkpoint_keep_text(file->checkpoint, entry->key, entry->key_length);
     if (!tensor.name) return diti_no_memory(file->name, file->err);
-    result = diti_safetensors_shape(file, entry, &tensor);
-    if (result >= 0) result = diti_safetensors_range(file, entry, tensor.name, &begin, &end);
-    if (result < 0) return result;
+    DITI_TRY(diti_safetensors_shape(file, entry, &tensor));
+    DITI_TRY(diti_safetensors_range(file, entry, tensor.name, &begin, &end));
     tensor.offset = begin;
-    result = diti_checkpoint_add(file->checkpoint, &tensor, type, file->err);
-    if (result < 0) return result;
+    DITI_TRY(diti_checkpoint_add(file->checkpoint, &tensor, type, file->err));
     return tensor.size == end - begin ? DIT_OK
                                       : diti_safetensors_fail(file, tensor.name, "size does not match its shape");
 }

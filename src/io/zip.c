@@ -166,14 +166,12 @@ static dit_result diti_zip_compare(const diti_zip_reader *reader, const diti_zip
 static dit_result diti_zip_locate(diti_zip_reader *reader, const diti_zip_record *record, diti_zip_entry *entry) {
     unsigned char header[DITI_ZIP_LOCAL_SIZE];
     uint64_t end;
-    dit_result result;
     if (record->local < reader->used || record->local > reader->directory ||
         reader->directory - record->local < DITI_ZIP_LOCAL_SIZE)
         return diti_fail(reader->err, DIT_ERROR_BAD_FILE,
                          "%s: entry '%s' of the zip archive lies outside it or in another entry", reader->name,
                          entry->name);
-    result = diti_file_read(reader->file, record->local, header, sizeof header, reader->err);
-    if (result < 0) return result;
+    DITI_TRY(diti_file_read(reader->file, record->local, header, sizeof header, reader->err));
     entry->size = record->size;
     entry->offset = record->local + DITI_ZIP_LOCAL_SIZE + diti_little(header + 26, 2) + diti_little(header + 28, 2);
     if (diti_little(header, 4) != DITI_ZIP_LOCAL || diti_little(header + 26, 2) != record->name_length ||

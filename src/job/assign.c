@@ -78,12 +78,15 @@ static void diti_assign_grid(const diti_job_shape *shape, diti_axes *axes) {
 
 DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t share, uint32_t total,
                               diti_assignment *out) {
-    uint32_t branches = shape->guided ? 2u : 1u;
+    uint32_t branches = diti_job_branches(shape), i;
     diti_axes *axes = &out->axes;
     memset(out, 0, sizeof *out);
     out->share = share;
     out->share_total = total;
     out->folded = folded;
+    out->all.count = total;
+    out->all.index = share;
+    for (i = 0; i < total; i++) out->all.devices[i] = i;
     if (total > 1) {
         diti_assign_group(shape, out, DITI_SPLIT_TENSOR, DITI_SPLIT_ULYSSES, &axes->tensor);
         diti_assign_grid(shape, axes);

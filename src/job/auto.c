@@ -33,9 +33,8 @@ static double diti_auto_memory(const dit_model *model, diti_device *device) {
 static dit_result diti_auto_box(const dit_model *model, const dit_context *context, diti_split_box *box,
                                 dit_error *err) {
     const diti_split_links *links = &context->peers->links;
-    dit_result result = diti_peers_measure(context->peers, err);
     uint32_t i;
-    if (result < 0) return result;
+    DITI_TRY(diti_peers_measure(context->peers, err));
     box->count = context->device_count;
     for (i = 0; i < box->count; i++) {
         box->devices[i].rate = diti_auto_rate(context->devices[i]);
@@ -50,7 +49,7 @@ static dit_result diti_auto_box(const dit_model *model, const dit_context *conte
 }
 
 /* Every process must choose the same without asking the others: as if all devices were alike. */
-static void diti_auto_imagine(const dit_context *context, diti_split_box *box) {
+static void diti_auto_assume_equal(const dit_context *context, diti_split_box *box) {
     uint32_t i;
     box->count = context->peers->all;
     for (i = 0; i < box->count; i++) {
@@ -96,7 +95,7 @@ static dit_result diti_auto_choose(const dit_model *model, const dit_context *co
     bool alone = context->peers->all == context->device_count;
     diti_split_cost best;
     dit_result result = DIT_OK;
-    if (!q) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to choose a split");
+    if (!q) return diti_fail_memory(err, "choosing a split");
     diti_job_split_shape(model, request, &q->shape);
     diti_split_own_system(&q->system);
     q->system.element = request->shape.int8_payload ? 1 : context->device->rung >= DITI_RUNG_FP16 ? 2 : 4;
@@ -105,7 +104,7 @@ static dit_result diti_auto_choose(const dit_model *model, const dit_context *co
     if (alone)
         result = diti_auto_box(model, context, &q->box, err);
     else
-        diti_auto_imagine(context, &q->box);
+        diti_auto_assume_equal(context, &q->box);
     if (result >= 0) {
         diti_auto_best(model, request, q, q->box.count, &best);
         request->shape.split = best.split;

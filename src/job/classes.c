@@ -18,8 +18,7 @@ static dit_result diti_classes_check_unprompted(const dit_job_desc *desc, dit_er
 DIT_INTERNAL dit_result diti_job_request_classes(const dit_model *model, const dit_job_desc *desc,
                                                  diti_job_request *out, dit_error *err) {
     uint32_t i, count = model->transformer->traits.class_count;
-    dit_result result = diti_classes_check_unprompted(desc, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_classes_check_unprompted(desc, err));
     if (!desc->class_labels)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model shows classes; class_labels must name one from 0 to %u for each of "

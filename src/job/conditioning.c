@@ -39,7 +39,7 @@ static dit_result diti_blob_read_rows(const diti_env *env, const unsigned char *
         size_t size = (size_t)text->tokens * text->columns * sizeof *text->rows;
         if (!size) continue;
         text->rows = (float *)diti_alloc(env, size);
-        if (!text->rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a prompt blob");
+        if (!text->rows) return diti_fail_memory(err, "a prompt blob");
         memcpy(text->rows, bytes, size);
         bytes += size;
     }
@@ -215,9 +215,8 @@ static dit_result diti_encode_blob(dit_context *ctx, const dit_model *model, con
 static dit_result diti_encode_any(dit_context *ctx, const dit_model *model, const char *prompt, bool weighted,
                                   void *blob, size_t *size, dit_error *err) {
     size_t rows_size = 0, capacity;
-    dit_result result = diti_encode_check(ctx, model, size, err);
-    if (result >= 0) result = diti_blob_size(model->texts, &rows_size, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_encode_check(ctx, model, size, err));
+    DITI_TRY(diti_blob_size(model->texts, &rows_size, err));
     capacity = *size;
     *size = DITI_BLOB_WORDS * 4 + rows_size;
     if (!blob) return DIT_OK;

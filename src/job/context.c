@@ -119,14 +119,11 @@ static dit_result diti_context_open_device(dit_context *context, const dit_conte
                                            dit_error *err) {
     diti_device **out = &context->devices[place->ordinal];
     uint32_t i;
-    dit_result result;
     place->dropped = 0;
-    result = place->count > 1 ? diti_device_open_beside(desc, &context->env, place, out, err)
-                              : diti_device_open(desc, &context->env, out, err);
-    if (result < 0) return result;
+    DITI_TRY(place->count > 1 ? diti_device_open_beside(desc, &context->env, place, out, err)
+                              : diti_device_open(desc, &context->env, out, err));
     context->device_count++;
-    result = diti_context_prove(context, desc, place, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_context_prove(context, desc, place, err));
     (*out)->tune = desc->tune;
     for (i = 0; i < place->ordinal; i++) {
         if (context->devices[i]->queue == (*out)->queue && !(*out)->joined)
@@ -192,8 +189,7 @@ static dit_result diti_context_open(dit_context *context, const dit_context_desc
     context->worker = desc->worker;
     diti_marks_read(&context->marks, desc);
     context->overrides = diti_copy_string(&context->env, desc->overrides);
-    if (desc->overrides && !context->overrides)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
+    if (desc->overrides && !context->overrides) return diti_fail_memory(err, "the context");
     result = diti_context_open_devices(context, desc, err);
     if (result >= 0 && (context->device_count > 1 || desc->transport.rank_count > 1))
         result = diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
@@ -212,7 +208,7 @@ DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context 
     result = diti_env_init(&env, &desc->allocator, &desc->logger, err);
     if (result < 0) return result;
     context = (dit_context *)diti_alloc_zero(&env, sizeof *context);
-    if (!context) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the context");
+    if (!context) return diti_fail_memory(err, "the context");
     context->env = env;
     result = diti_context_open(context, desc, err);
     if (result < 0) {

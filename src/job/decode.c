@@ -43,14 +43,13 @@ static uint32_t diti_decode_pixels(const dit_job *job, const diti_group *group, 
     return lines * request->shape.width;
 }
 
-/* Pixels of what a share has, or is to have: words and floats go to the first share, which waits for them. */
-static void diti_decode_pass(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first, uint32_t pixels,
-                             uint32_t peer, bool sends) {
-    uint32_t words = diti_exchange_begin(graph, diti_tensor_view(graph, rgba, 0, 1, first, pixels), peer, sends),
-             floats = diti_exchange_begin(graph, diti_tensor_view(graph, rgb, 0, 3, first, pixels), peer, sends);
-    if (sends) return;
-    diti_exchange_end(graph, words);
-    diti_exchange_end(graph, floats);
+/* Pixels of a picture that another share makes come to the first one, which waits for them. */
+static void diti_decode_receive(diti_graph *graph, diti_tensor rgba, diti_tensor rgb, uint32_t first, uint32_t pixels,
+                                uint32_t share) {
+    diti_tensor parts[2];
+    parts[0] = diti_tensor_view(graph, rgba, 0, 1, first, pixels);
+    parts[1] = diti_tensor_view(graph, rgb, 0, 3, first, pixels);
+    diti_receive_several(graph, parts, 2, share);
 }
 
 /* The first share's own pixels come last: who reads the picture waits for that op alone. */
@@ -61,7 +60,7 @@ static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti
     uint32_t share, first, pixels = diti_decode_pixels(job, &group, job->assignment.share, &first);
     for (share = 1; share < job->assignment.share_total && job->assignment.share == 0; share++) {
         uint32_t other, count = diti_decode_pixels(job, &group, share, &other);
-        if (count) diti_decode_pass(graph, rgba, rgb, other, count, share, false);
+        if (count) diti_decode_receive(graph, rgba, rgb, other, count, share);
     }
     if (!pixels || diti_graph_failed(graph)) return;
     if (job->assignment.share) {
@@ -72,7 +71,9 @@ static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti
     diti_image_out(graph, rows, diti_tensor_view(graph, rgba, 0, 1, first, pixels),
                    diti_tensor_view(graph, rgb, 0, 3, first, pixels), job->request.shape.swap,
                    job->program.health_words);
-    if (job->assignment.share) diti_decode_pass(graph, rgba, rgb, 0, pixels, 0, true);
+    if (!job->assignment.share) return;
+    diti_send(graph, rgba, 0);
+    diti_send(graph, rgb, 0);
 }
 
 DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph) {

@@ -17,6 +17,12 @@ static bool diti_guidance_on(const diti_job_request *request, uint32_t step) {
     return step >= floor((double)guidance->first * steps) && step < floor((double)guidance->last * steps);
 }
 
+DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape) { return shape->guided ? 2u : 1u; }
+
+DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape) {
+    return DITI_COEFFICIENTS + 2u * shape->image_count;
+}
+
 DIT_INTERNAL diti_step_kind diti_job_step_kind(const diti_job_request *request, uint32_t step) {
     if (!request->shape.guided) return DITI_STEP_USUAL;
     if (!diti_guidance_on(request, step)) return DITI_STEP_ALONE;
@@ -111,10 +117,10 @@ static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, d
     diti_tensor skipped;
     if (job->assignment.guidance.index) {
         skipped = diti_guidance_skipped(job, graph, conditional);
-        if (!diti_graph_failed(graph)) diti_exchange_begin(graph, skipped, device, true);
+        if (!diti_graph_failed(graph)) diti_send(graph, skipped, device);
     } else {
         skipped = diti_tensor_new(graph, DITI_F32, both->rows / 2, both->columns, "skipped");
-        diti_exchange_end(graph, diti_exchange_begin(graph, skipped, device, false));
+        diti_receive(graph, skipped, device);
     }
     return diti_graph_failed(graph) ? 0 : diti_guidance_sum(graph, all, 1, skipped, 0);
 }
@@ -130,17 +136,17 @@ static diti_tensor diti_guidance_divided(dit_job *job, diti_graph *graph, diti_s
     diti_tensor all, mine;
     if (alone && own == 1) {
         all = diti_transformer_step(transformer, graph, &job->program.denoise);
-        diti_exchange_begin(graph, all, device, true);
+        diti_send(graph, all, device);
         return all;
     }
     all = diti_tensor_new(graph, DITI_F32, alone ? rows : 2 * rows, columns, "predictions");
     if (alone) {
-        diti_exchange_end(graph, diti_exchange_begin(graph, all, device, false));
+        diti_receive(graph, all, device);
         return all;
     }
     mine = diti_tensor_view(graph, all, own * rows, rows, 0, columns);
     diti_guidance_sum(graph, diti_transformer_step(transformer, graph, &job->program.denoise), 1, 0, mine);
-    diti_exchange_both(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
+    diti_swap(graph, mine, diti_tensor_view(graph, all, other * rows, rows, 0, columns), device);
     return kind == DITI_STEP_SKIPPING ? diti_guidance_skip_divided(job, graph, all, mine) : all;
 }
 

@@ -4,11 +4,9 @@
 static dit_result diti_image_bind(dit_job *job, diti_job_image *image, dit_error *err) {
     diti_device *device = job->device;
     VkMemoryRequirements need;
-    dit_result result;
     VkResult vk;
     device->vk.GetImageMemoryRequirements(device->device, image->image, &need);
-    result = diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_block_create(device, &need, DITI_MEMORY_DEVICE, "output image", &image->memory, err));
     vk = device->vk.BindImageMemory(device->device, image->image, image->memory.block.memory,
                                     image->memory.block.offset);
     return vk == VK_SUCCESS
@@ -45,7 +43,6 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
     const diti_device *device = job->device;
     VkImageCreateInfo info;
     uint32_t families[2];
-    dit_result result;
     VkResult vk;
     memset(&info, 0, sizeof info);
     info.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO;
@@ -69,8 +66,8 @@ static dit_result diti_image_create(dit_job *job, diti_job_image *image, dit_err
         return diti_fail_vk(err, vk, "vkCreateImage failed for %u x %u pixels (%s)", info.extent.width,
                             info.extent.height, diti_vk_name(vk));
     image->owned = true;
-    result = diti_image_bind(job, image, err);
-    return result < 0 ? result : diti_image_view(job, image, err);
+    DITI_TRY(diti_image_bind(job, image, err));
+    return diti_image_view(job, image, err);
 }
 
 static dit_result diti_image_prepare(dit_job *job, diti_job_image *image, VkImage given, dit_error *err) {

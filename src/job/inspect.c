@@ -44,13 +44,11 @@ static void diti_inspection_free(diti_inspection *inspection) {
 static dit_result diti_inspection_plan(diti_inspection *inspection, const dit_context *ctx, const dit_job_desc *desc,
                                        dit_error *err) {
     dit_job *job = inspection->job;
-    dit_result result;
     job->env = desc->model->env;
     job->model = desc->model;
     job->target = desc->target;
-    result = diti_job_request_make(desc->model, &job->env, desc, &job->request, err);
-    if (result >= 0) result = diti_job_divide(job, ctx, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, &job->request, err));
+    DITI_TRY(diti_job_divide(job, ctx, err));
     if (!ctx) diti_job_imaginary_device(desc->model, &inspection->imaginary);
     diti_graph_init(&inspection->graph, ctx ? ctx->device : &inspection->imaginary);
     diti_job_emit(job, &inspection->graph);
@@ -68,7 +66,7 @@ static dit_result diti_inspection_begin(diti_inspection *inspection, const dit_c
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "%s: ctx is NULL; only a dry run's model works without a context", function);
     inspection->job = (dit_job *)diti_alloc_zero(&desc->model->env, sizeof *inspection->job);
-    if (!inspection->job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
+    if (!inspection->job) return diti_fail_memory(err, "the question");
     return diti_inspection_plan(inspection, ctx, desc, err);
 }
 
@@ -212,7 +210,7 @@ static dit_result diti_inspection_tell(const diti_inspection *inspection, const 
     uint64_t *live = (uint64_t *)diti_alloc_array(env, ops + 1, sizeof *live);
     uint32_t *starts = (uint32_t *)diti_alloc_array(env, ops + 1 + graph->tensor_count, sizeof *starts);
     dit_result result = DIT_OK;
-    if (!live || !starts) result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the question");
+    if (!live || !starts) result = diti_fail_memory(err, "the question");
     if (result == DIT_OK) {
         bool on = true;
         diti_inspection_live(graph, live);

@@ -7,7 +7,7 @@
 static void diti_job_rewind_share(dit_job *job) {
     memset(&job->run, 0, sizeof job->run);
     job->run.total_us = diti_job_predict_us(job);
-    diti_keep_forget(job);
+    diti_snapshot_forget(job);
     diti_atomic_store(&job->cancel, 0);
     diti_lock(&job->status_lock);
     memset(&job->status, 0, sizeof job->status);
@@ -25,11 +25,11 @@ static void diti_job_rewind(dit_job *job) {
 static dit_result diti_job_build(dit_job *job, const dit_job_desc *desc, dit_error *err) {
     const dit_progress *progress = desc->progress.func ? &desc->progress : &job->context->progress;
     dit_result result = diti_job_plan(job, progress, err);
-    if (result == DIT_OK) result = diti_keep_stand_in(job, progress, err);
+    if (result == DIT_OK) result = diti_snapshot_stand_in(job, progress, err);
     if (result == DIT_OK) result = diti_job_add_shares(job, progress, err);
     if (result == DIT_OK) result = diti_job_images_create(job, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
-    if (result == DIT_OK) result = diti_keep_create(job, err);
+    if (result == DIT_OK) result = diti_snapshot_create(job, err);
     if (result == DIT_OK) result = diti_job_write_inputs(job, err);
     if (result == DIT_OK) diti_job_rewind(job);
     return result;
@@ -59,7 +59,7 @@ DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, di
     if (result < 0) return result;
     *out = NULL;
     job = (dit_job *)diti_alloc_zero(&ctx->env, sizeof *job);
-    if (!job) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    if (!job) return diti_fail_memory(err, "the job");
     job->env = ctx->env;
     job->context = ctx;
     job->device = ctx->device;
@@ -83,7 +83,7 @@ DIT_API void dit_job_destroy(dit_job *job) {
     diti_job_drop_shares(job);
     diti_plan_wait(job->program.plan);
     diti_job_images_destroy(job);
-    diti_keep_destroy(job);
+    diti_snapshot_destroy(job);
     diti_program_destroy(job->device, &job->program);
     diti_job_request_free(&env, &job->request);
     diti_free(&env, job);
@@ -143,7 +143,7 @@ static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, 
     memset(&job->program, 0, sizeof job->program);
     result = diti_job_plan(job, &job->context->progress, err);
     if (result == DIT_OK) result = diti_job_record_copies(job, err);
-    if (result == DIT_OK) result = diti_keep_record(job, err);
+    if (result == DIT_OK) result = diti_snapshot_record(job, err);
     if (result == DIT_OK) diti_plan_continue(job->program.plan, before->plan);
     return result;
 }
@@ -152,7 +152,7 @@ static dit_result diti_job_plan_again(dit_job *job, const diti_program *before, 
 static dit_result diti_job_replace_program(dit_job *job, dit_error *err) {
     diti_program *before = (diti_program *)diti_alloc(&job->env, sizeof *before);
     dit_result result;
-    if (!before) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    if (!before) return diti_fail_memory(err, "the job");
     *before = job->program;
     result = diti_job_plan_again(job, before, err);
     diti_program_destroy(job->device, result == DIT_OK ? before : &job->program);

@@ -186,7 +186,7 @@ typedef struct diti_job_flight { /* a slice that was submitted and not yet seen 
 } diti_job_flight;
 
 /* With resume_on_loss: what the solver remembers behind a step, copied to the host. */
-typedef struct diti_job_keep {
+typedef struct diti_snapshot {
     diti_buffer buffer; /* two places, in turn: the host reads one while the device writes the other */
     uint64_t values[2]; /* of the plan's timeline when a place is filled; 0: it has nothing new */
     uint32_t steps[2];  /* that were finished then */
@@ -194,7 +194,7 @@ typedef struct diti_job_keep {
     size_t bytes;  /* of states */
     uint32_t step; /* steps that are finished in states */
     bool valid;    /* states are something */
-} diti_job_keep;
+} diti_snapshot;
 
 typedef struct diti_job_image { /* a picture on the device, filled by a copy from the plan's buffers */
     VkImage image;
@@ -230,6 +230,7 @@ typedef struct diti_prompts {         /* what the host writes for them */
 typedef struct diti_assignment {
     uint32_t share, share_total;     /* the number of this share, and how many there are */
     bool folded;                     /* every device has two stages (diti_job_folds) */
+    diti_group all;                  /* all shares */
     diti_axes axes;                  /* who divide every evaluation */
     diti_group guidance;             /* who evaluate other branches of the same rows */
     uint32_t first_branch, branches; /* of guidance that are evaluated here */
@@ -251,7 +252,7 @@ typedef struct diti_program {
         latents[DITI_JOB_MAX_IMAGES]; /* one picture each */
     VkCommandPool command_pool;
     VkCommandBuffer finish, preview_copy, start_copy; /* start_copy: of an image of the application's, else NULL */
-    VkCommandBuffer keep_copies[2], states_copy;      /* of the caller's job; of a resumed share */
+    VkCommandBuffer snapshot_copies[2], states_copy;  /* of the caller's job; of a resumed share */
 } diti_program;
 
 /* How far a run of the program is; all zeros at its start, but for total_us. */
@@ -286,18 +287,18 @@ struct dit_job {
     diti_assignment assignment;
     diti_program program;
     diti_run run;
-    struct dit_job *shares[DITI_MAX_DEVICES]; /* this one, then the others */
-    uint32_t share_count;                     /* of those in shares: 1 in all but the caller's job */
-    bool is_secondary;                        /* it is a share of another job */
-    uint32_t places[DITI_MAX_DEVICES];        /* index of the context's device that each share is on */
-    diti_mesh *mesh;                          /* of all shares; NULL: one device */
-    uint32_t member;                          /* of it */
-    bool resumed;                             /* it has gone on without a device */
-    uint32_t begins_at;                       /* steps that were finished before: their outcome is in states */
-    diti_job_keep keep;                       /* of the caller's job */
-    diti_buffer states;                       /* that a resumed share begins its steps with */
-    bool resumes_states;                      /* they are not in place yet */
-    diti_buffer health_readback;              /* diti_health, copied at the end */
+    struct dit_job *shares[DITI_MAX_DEVICES];   /* this one, then the others */
+    uint32_t share_count;                       /* of those in shares: 1 in all but the caller's job */
+    bool is_secondary;                          /* it is a share of another job */
+    uint32_t device_of_share[DITI_MAX_DEVICES]; /* index of the context's device that each share is on */
+    diti_mesh *mesh;                            /* of all shares; NULL: one device */
+    uint32_t member;                            /* of it */
+    bool resumed;                               /* it has gone on without a device */
+    uint32_t begins_at;                         /* steps that were finished before: their outcome is in states */
+    diti_snapshot snapshot;                     /* of the caller's job */
+    diti_buffer states;                         /* that a resumed share begins its steps with */
+    bool resumes_states;                        /* they are not in place yet */
+    diti_buffer health_readback;                /* diti_health, copied at the end */
     diti_job_image images[DITI_JOB_MAX_IMAGES], preview_image;
     int cancel;      /* atomic */
     int status_lock; /* guards status and error */
@@ -391,6 +392,9 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 /* job.c: before anything that a desc points to is touched: it may never have been initialised. */
 DIT_INTERNAL dit_result diti_job_check_guards(const dit_job_desc *desc, dit_error *err);
 /* guidance.c */
+DIT_INTERNAL uint32_t diti_job_branches(const diti_job_shape *shape); /* of guidance: 1 without it */
+/* Columns of a row of diti_solver_desc.coefficients. */
+DIT_INTERNAL uint32_t diti_job_solver_columns(const diti_job_shape *shape);
 /* Once it is known whether there is guidance. */
 DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_job_request *out, dit_error *err);
 DIT_INTERNAL void diti_job_request_kinds(diti_job_request *request); /* of all steps, which are counted now */
@@ -420,8 +424,9 @@ DIT_INTERNAL void diti_job_record_start(const dit_job *job, VkCommandBuffer comm
 /* decode.c */
 DIT_INTERNAL void diti_decode_emit_preview(dit_job *job, diti_graph *graph);
 DIT_INTERNAL void diti_decode_emit(dit_job *job, diti_graph *graph); /* all pictures */
-/* pipeline.c: the whole picture as one graph, and its host inputs */
+/* emit.c: the whole picture as one graph */
 DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph);
+/* inputs.c */
 DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err);
 /* probe_attention.c: whether the attention that the device is set to is right; int8: with queries and keys of int8 */
 DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uint32_t head_dim, bool *agrees,
@@ -487,17 +492,17 @@ DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer comm
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err);
 /* resume.c: split jobs that go on without a device */
 /* What that needs on the second device, before there are other shares. */
-DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err);
+DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err);
 /* And a place for the states. */
-DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err);
-DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err); /* for a new plan */
-DIT_INTERNAL void diti_keep_destroy(dit_job *job);
-DIT_INTERNAL void diti_keep_forget(dit_job *job); /* a run begins */
+DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err);
+DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err); /* for a new plan */
+DIT_INTERNAL void diti_snapshot_destroy(dit_job *job);
+DIT_INTERNAL void diti_snapshot_forget(dit_job *job); /* a run begins */
 /* Whether the slice at the cursor ends something whose outcome is kept, and has no place for it yet. */
-DIT_INTERNAL bool diti_keep_busy(const dit_job *job);
+DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job);
 /* After a slice of `segment` at the end of which the cursor has moved on to another one. */
-DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err);
-DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done);
+DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err);
+DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done);
 /* A share begins, at that step where it is not 0. */
 DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us);
 /* DIT_OK: the run goes on without the device that why names; else why says how it ended. */

@@ -446,7 +446,7 @@ DIT_INTERNAL uint64_t diti_model_weight_bytes(const dit_model *model, uint64_t *
 static dit_result diti_model_load_part(dit_model *model, const dit_model_desc *desc, const char *name,
                                        dit_result (*load)(dit_model *model, const dit_model_desc *desc, dit_error *err),
                                        dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(model->device ? model->device->trace : NULL, DITI_LANE_LOAD, name);
+    diti_trace_scope scope = diti_trace_open(model->device ? model->device->trace : NULL, DITI_TRACK_LOAD, name);
     dit_result result = load(model, desc, err);
     diti_trace_close(&scope, 0);
     return result;

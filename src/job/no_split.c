@@ -17,7 +17,7 @@ DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t
     (void)folded, (void)share, (void)total;
     memset(out, 0, sizeof *out);
     out->share_total = 1;
-    out->branches = shape->guided ? 2u : 1u;
+    out->branches = diti_job_branches(shape);
 }
 
 DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context, dit_error *err) {
@@ -92,36 +92,36 @@ DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) { (
 
 /* --- resume.c --- */
 
-DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
+DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
     (void)job, (void)progress, (void)err;
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err) {
+DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
     (void)job, (void)err;
     return DIT_OK;
 }
 
-DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err) {
+DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
     (void)job, (void)err;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_keep_destroy(dit_job *job) { (void)job; }
+DIT_INTERNAL void diti_snapshot_destroy(dit_job *job) { (void)job; }
 
-DIT_INTERNAL void diti_keep_forget(dit_job *job) { (void)job; }
+DIT_INTERNAL void diti_snapshot_forget(dit_job *job) { (void)job; }
 
-DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
+DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job) {
     (void)job;
     return false;
 }
 
-DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
+DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
     (void)job, (void)segment, (void)value, (void)err;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) { (void)job, (void)done; }
+DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done) { (void)job, (void)done; }
 
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     (void)job;

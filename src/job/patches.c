@@ -103,7 +103,7 @@ static void diti_patches_send(const dit_job *job, diti_graph *graph, diti_tensor
     uint32_t branch, strip, device;
     for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++) {
         diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &strip, &device);
-        diti_exchange_begin(graph, prediction, device, true);
+        diti_send(graph, prediction, device);
     }
 }
 
@@ -112,15 +112,14 @@ static void diti_patches_receive(const dit_job *job, diti_graph *graph, const di
     for (patch = 0; patch < p->count; patch++)
         for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
             if (diti_patches_peer(job, p->kind, last, branch, &strip, &device))
-                diti_exchange_carry(
-                    graph, diti_exchange_begin(graph, job->program.strips[p->first + patch][strip], device, false));
+                diti_receive_carried(graph, job->program.strips[p->first + patch][strip], device);
 }
 
 static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_patching *p, uint32_t patch) {
     uint32_t branch, strip, device;
     for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
         if (diti_patches_peer(job, p->kind, 0, branch, &strip, &device))
-            diti_exchange_join(graph, job->program.strips[p->first + patch][strip]);
+            diti_receive_join(graph, job->program.strips[p->first + patch][strip]);
 }
 
 /* ---- a segment ---- */
@@ -139,7 +138,7 @@ static void diti_patches_select(const dit_job *job, diti_graph *graph, diti_step
 static void diti_patches_solve(const dit_job *job, diti_graph *graph, const diti_patching *p,
                                const diti_solver_desc *whole, uint32_t patch) {
     diti_solver_desc solver = *whole;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, job->program.latent)->rows;
+    uint32_t rows = diti_tensor_rows(graph, job->program.latent);
     diti_patches_join(job, graph, p, patch);
     solver.x = diti_patches_view(job, graph, whole->x, 0, rows, patch, p->count);
     solver.h1 = diti_patches_view(job, graph, whole->h1, 0, rows, patch, p->count);
@@ -209,11 +208,5 @@ DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti
 }
 
 DIT_INTERNAL void diti_patches_share_latent(dit_job *job, diti_graph *graph) {
-    const diti_group *stages = &job->assignment.axes.pipefusion;
-    uint32_t i;
-    if (!diti_patches_piped(job)) return;
-    if (stages->index)
-        diti_exchange_end(graph, diti_exchange_begin(graph, job->program.latent, stages->devices[0], false));
-    for (i = 1; i < stages->count && !stages->index; i++)
-        diti_exchange_begin(graph, job->program.latent, stages->devices[i], true);
+    if (diti_patches_piped(job)) diti_broadcast(graph, &job->assignment.axes.pipefusion, 0, job->program.latent);
 }

@@ -112,7 +112,7 @@ DIT_INTERNAL dit_result diti_probe_attention(diti_device *device, bool int8, uin
         result = diti_attention_probe_run(device, &p, halves, int8, err);
         *agrees = result >= 0 && diti_attention_probe_agrees(&p, int8, p.out + p.queries * width);
     } else {
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+        result = diti_fail_memory(err, "the device self-test");
     }
     diti_free(&device->env, values);
     diti_free(&device->env, halves);

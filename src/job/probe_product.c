@@ -46,7 +46,7 @@ static uint32_t diti_product_store(const diti_product *p, unsigned char *out) {
                 memcpy(to + (size_t)c * (p->half ? 2u : 4u), p->half ? (const void *)&half : (const void *)&row[c],
                        p->half ? 2u : 4u);
         }
-        if (p->i8) memcpy(to + (k + 15u) / 16u * 16u, &scale, sizeof scale);
+        if (p->i8) memcpy(to + diti_align_up(k, 16), &scale, sizeof scale);
     }
     return p->n * pitch;
 }
@@ -221,7 +221,7 @@ static dit_result diti_product_run(diti_device *device, diti_product *p, bool *a
         if (result >= 0) result = diti_product_plan(device, p, &weight, &bias, scratch, err);
         *agrees = result >= 0 && diti_product_agrees(p);
     } else {
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+        result = diti_fail_memory(err, "the device self-test");
     }
     diti_buffer_destroy(device, &blocks[0].buffer);
     diti_buffer_destroy(device, &blocks[1].buffer);

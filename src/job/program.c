@@ -16,9 +16,8 @@ DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer
     const diti_device *device = job->device;
     VkCommandBufferAllocateInfo allocate;
     VkCommandBufferBeginInfo begin;
-    dit_result result = job->program.command_pool ? DIT_OK : diti_job_create_pool(job, err);
     VkResult vk;
-    if (result < 0) return result;
+    DITI_TRY(job->program.command_pool ? DIT_OK : diti_job_create_pool(job, err));
     memset(&allocate, 0, sizeof allocate);
     memset(&begin, 0, sizeof begin);
     allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
@@ -60,7 +59,7 @@ DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
 }
 
 static void diti_job_ops(dit_job *job, diti_graph *graph) {
-    diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_LANE_PLAN, "ops");
+    diti_trace_scope scope = diti_trace_open(job->context->trace, DITI_TRACK_PLAN, "ops");
     diti_free(&job->env, job->program.denoise.family);
     memset(&job->program.text, 0, sizeof job->program.text);
     memset(&job->program.denoise, 0, sizeof job->program.denoise);

@@ -60,8 +60,7 @@ DIT_INTERNAL dit_result diti_prompt_tokens_alloc(const dit_model *model, const d
         if (!count) continue;
         tokens[i].ids = (int32_t *)diti_alloc_array(env, count, sizeof *tokens[i].ids);
         if (weighted) tokens[i].weights = (float *)diti_alloc_array(env, count, sizeof *tokens[i].weights);
-        if (!tokens[i].ids || (weighted && !tokens[i].weights))
-            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+        if (!tokens[i].ids || (weighted && !tokens[i].weights)) return diti_fail_memory(err, "token ids");
     }
     return DIT_OK;
 }
@@ -226,7 +225,7 @@ static dit_result diti_prompts_write_encoder(const dit_model *model, const diti_
     input.ids = (int32_t *)diti_alloc_array(env, use->rows, sizeof *input.ids);
     if (use->weights) input.weights = (diti_row_weight *)diti_alloc_array(env, use->rows, sizeof *input.weights);
     if (!input.ids || (use->weights && !input.weights))
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for token ids");
+        result = diti_fail_memory(err, "token ids");
     else
         diti_prompts_fill(model, text, index, prompts, &input);
     if (result >= 0) result = diti_plan_write(plan, use->ids, input.ids, use->rows * sizeof *input.ids, err);
@@ -249,7 +248,7 @@ static dit_result diti_prompts_write_given(const dit_model *model, const diti_en
     float *rows = (float *)diti_alloc_array(env, count, sizeof *rows);
     uint32_t branch;
     dit_result result;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embeddings");
+    if (!rows) return diti_fail_memory(err, "the prompt embeddings");
     for (branch = 0; branch < use->branches; branch++) {
         size_t own = (model->fixed_text ? model->texts[text].tokens : prompts->lengths[branch]) * columns;
         if (use->encodes[branch]) continue;

@@ -86,12 +86,9 @@ static dit_result diti_request_size(const dit_model *model, const dit_job_desc *
                                     dit_error *err) {
     const dit_model_info *info = &model->info;
     uint32_t factor = diti_model_factor(model);
-    dit_result result =
-        diti_request_side("width", desc->width, info->default_width, info->size_multiple, &out->shape.width, err);
-    if (result >= 0)
-        result = diti_request_side("height", desc->height, info->default_height, info->size_multiple,
-                                   &out->shape.height, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_request_side("width", desc->width, info->default_width, info->size_multiple, &out->shape.width, err));
+    DITI_TRY(
+        diti_request_side("height", desc->height, info->default_height, info->size_multiple, &out->shape.height, err));
     out->latent_width = out->shape.width / factor;
     out->latent_height = out->shape.height / factor;
     out->shape.steps = desc->steps ? desc->steps : info->default_steps;
@@ -192,7 +189,7 @@ static dit_result diti_request_floats(const diti_env *env, const dit_tensor *inp
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must be F32, F16 or BF16", input->name);
     }
     *out = (float *)diti_alloc_array(env, count, sizeof(float));
-    if (!*out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for input %s", input->name);
+    if (!*out) return diti_fail_memory(err, "input %s", input->name);
     diti_type_to_float(type, input->data, have, *out);
     return DIT_OK;
 }
@@ -274,7 +271,7 @@ static dit_result diti_request_fit_tokens(const diti_env *env, const dit_model *
                          "the prompt embedding has %u tokens, the model takes %u, padding among them", text->tokens,
                          tokens);
     rows = (float *)diti_alloc_array(env, (size_t)tokens * columns, sizeof *rows);
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the prompt embedding");
+    if (!rows) return diti_fail_memory(err, "the prompt embedding");
     memcpy(rows, text->rows, (size_t)(text->tokens < tokens ? text->tokens : tokens) * columns * sizeof *rows);
     diti_free(env, text->rows);
     text->rows = rows;
@@ -326,7 +323,7 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
 }
 
 /* Of what a dry run lacks: without encoders a text is as if it were given, without tokenizers as long as can be. */
-static void diti_request_imagine_text(const dit_model *model, uint32_t branch, diti_job_request *out) {
+static void diti_request_estimate_text(const dit_model *model, uint32_t branch, diti_job_request *out) {
     const uint32_t encoders = 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3;
     uint32_t i;
     for (i = 0; i < 2; i++) out->lengths[i][branch] = model->texts[i].tokens;
@@ -354,7 +351,7 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     out->shape.encodes[branch] = !embeds && !blob;
     if (!model->device && out->shape.encodes[branch] &&
         (diti_encoders_missing(model) || diti_encoders_left_out(model))) {
-        diti_request_imagine_text(model, branch, out);
+        diti_request_estimate_text(model, branch, out);
         return DIT_OK;
     }
     if (result >= 0 && out->shape.encodes[branch]) {
@@ -370,14 +367,14 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     return DIT_OK;
 }
 
-static void diti_request_count_rows(uint32_t tokens, uint32_t copies, diti_job_request *out) {
+static void diti_request_count_rows(uint32_t tokens, uint32_t branches, diti_job_request *out) {
     uint32_t encoded = 0, given = 0, encodes = 0, branch;
-    for (branch = 0; branch < copies; branch++) {
+    for (branch = 0; branch < branches; branch++) {
         encodes += out->shape.encodes[branch] ? 1u : 0u;
         *(out->shape.encodes[branch] ? &encoded : &given) += out->lengths[DITI_TEXT_FIRST][branch];
     }
     if (encodes) out->shape.encoded_rows = diti_conditioning_rows(encoded, encodes * tokens);
-    if (encodes < copies) out->shape.given_rows = diti_conditioning_rows(given, (copies - encodes) * tokens);
+    if (encodes < branches) out->shape.given_rows = diti_conditioning_rows(given, (branches - encodes) * tokens);
 }
 
 /* Layers of CLIP count where its states are used, not its pooled output alone. */
@@ -403,7 +400,7 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
 
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
-    uint32_t copies = out->shape.guided ? 2u : 1u, branch;
+    uint32_t branches = diti_job_branches(&out->shape), branch;
     dit_result result = diti_request_clip_skip(model, desc, out, err);
     if (result < 0) return result;
     if (model->transformer->traits.class_count) return diti_job_request_classes(model, desc, out, err);
@@ -411,9 +408,9 @@ static dit_result diti_request_text(const dit_model *model, const diti_env *env,
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "dit_job_desc: this model is prompted by text; class_labels must be NULL");
     result = diti_prompt_tokens_alloc(model, env, desc->prompt_weights, out->tokens, err);
-    for (branch = 0; branch < copies && result >= 0; branch++)
-        result = diti_request_branch(model, env, desc, branch, branch + 1 == copies, out, err);
-    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, copies, out);
+    for (branch = 0; branch < branches && result >= 0; branch++)
+        result = diti_request_branch(model, env, desc, branch, branch + 1 == branches, out, err);
+    diti_request_count_rows(model->texts[DITI_TEXT_FIRST].tokens, branches, out);
     return result;
 }
 
@@ -447,7 +444,7 @@ static dit_result diti_request_noise(const dit_model *model, const diti_env *env
     if (out->shape.stochastic)
         out->step_noise = (float *)diti_alloc_array(env, all * out->shape.steps, sizeof *out->step_noise);
     if (!drawn || !out->noise || (before && !out->start_noise) || (out->shape.stochastic && !out->step_noise))
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the noise");
+        result = diti_fail_memory(err, "the noise");
     for (image = 0; image < out->shape.image_count && result >= 0; image++) {
         diti_request_draw(out, out->seed + image, draws, drawn, per_image);
         if (before) memcpy(out->start_noise + image * per_image, drawn, per_image * sizeof *drawn);
@@ -472,7 +469,6 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
                                         diti_job_request *out, dit_error *err) {
     diti_schedule_request wanted;
     uint32_t patch = model->transformer->traits.patch, i;
-    dit_result result;
     memset(&wanted, 0, sizeof wanted);
     wanted.steps = out->shape.steps;
     wanted.sampler = desc->sampler;
@@ -482,8 +478,7 @@ static dit_result diti_request_schedule(const dit_model *model, const diti_env *
     wanted.eta = desc->eta;
     wanted.uniform = model->transformer->traits.uniform_sigmas;
     wanted.image_tokens = (out->latent_width / patch) * (out->latent_height / patch);
-    result = diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_schedule_make(env, model->scheduler, &wanted, &out->schedule, err));
     out->shape.steps = out->schedule.count;
     out->shape.stochastic = out->schedule.draws;
     out->shape.corrects = out->schedule.corrects;
@@ -571,8 +566,7 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     const char *why;
     char name[DITI_SPLIT_NAME];
     uint32_t axis;
-    dit_result result = diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_split_take(env, desc->split ? desc->split : "cfg1", &plan, err));
     diti_request_take_plan(&plan, &out->shape);
     if (diti_split_ranks(split) == 1) return diti_job_check_patches(model, out, err);
     why = diti_job_unsplit(model, out);
@@ -582,8 +576,8 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     }
     diti_job_split_shape(model, out, &shape);
     if (why) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s", diti_split_print_plan(&plan, name), why);
-    result = diti_split_check_plan(&plan, &shape, err);
-    return result < 0 ? result : diti_job_check_patches(model, out, err);
+    DITI_TRY(diti_split_check_plan(&plan, &shape, err));
+    return diti_job_check_patches(model, out, err);
 }
 
 DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,

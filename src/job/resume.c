@@ -5,24 +5,24 @@
 
 /* --- what is kept --- */
 
-enum { DITI_KEPT = 3 };
+enum { DITI_SNAPSHOT_TENSORS = 3 };
 
-static diti_tensor diti_keep_tensor(const dit_job *job, uint32_t i) {
+static diti_tensor diti_snapshot_tensor(const dit_job *job, uint32_t i) {
     return i ? job->program.history[i - 1] : job->program.latent;
 }
 
-static VkDeviceSize diti_keep_bytes(const dit_job *job) {
+static VkDeviceSize diti_snapshot_bytes(const dit_job *job) {
     VkDeviceSize bytes = 0;
     uint32_t i;
-    for (i = 0; i < DITI_KEPT; i++) {
-        const diti_tensor_info *tensor = &job->program.plan->tensors[diti_keep_tensor(job, i)];
+    for (i = 0; i < DITI_SNAPSHOT_TENSORS; i++) {
+        const diti_tensor_info *tensor = &job->program.plan->tensors[diti_snapshot_tensor(job, i)];
         bytes += (VkDeviceSize)tensor->rows * tensor->columns * sizeof(float);
     }
     return bytes;
 }
 
-static void diti_keep_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
-                              VkPipelineStageFlags to, VkAccessFlags access) {
+static void diti_snapshot_barrier(const dit_job *job, VkCommandBuffer commands, VkPipelineStageFlags from,
+                                  VkPipelineStageFlags to, VkAccessFlags access) {
     VkMemoryBarrier barrier;
     memset(&barrier, 0, sizeof barrier);
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
@@ -32,8 +32,8 @@ static void diti_keep_barrier(const dit_job *job, VkCommandBuffer commands, VkPi
 }
 
 /* Rows of a tensor, and in host memory one behind the other from *at, which moves on. */
-static void diti_keep_record_rows(const dit_job *job, VkCommandBuffer commands, diti_tensor index, VkBuffer host,
-                                  VkDeviceSize *at, bool back) {
+static void diti_snapshot_record_rows(const dit_job *job, VkCommandBuffer commands, diti_tensor index, VkBuffer host,
+                                      VkDeviceSize *at, bool back) {
     const diti_tensor_info *tensor = &job->program.plan->tensors[index];
     uint32_t row, rows = tensor->rows;
     VkDeviceSize offset, size, pitch = (VkDeviceSize)tensor->pitch * sizeof(float);
@@ -51,39 +51,40 @@ static void diti_keep_record_rows(const dit_job *job, VkCommandBuffer commands, 
     }
 }
 
-static void diti_keep_record_states(const dit_job *job, VkCommandBuffer commands, VkBuffer host, VkDeviceSize at,
-                                    bool back) {
+static void diti_snapshot_record_states(const dit_job *job, VkCommandBuffer commands, VkBuffer host, VkDeviceSize at,
+                                        bool back) {
     const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
     const VkAccessFlags any = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
     uint32_t i;
-    diti_keep_barrier(job, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
-    for (i = 0; i < DITI_KEPT; i++) diti_keep_record_rows(job, commands, diti_keep_tensor(job, i), host, &at, back);
-    if (back) diti_keep_record_rows(job, commands, job->program.step, host, &at, back);
-    diti_keep_barrier(job, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
+    diti_snapshot_barrier(job, commands, all, transfer, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    for (i = 0; i < DITI_SNAPSHOT_TENSORS; i++)
+        diti_snapshot_record_rows(job, commands, diti_snapshot_tensor(job, i), host, &at, back);
+    if (back) diti_snapshot_record_rows(job, commands, job->program.step, host, &at, back);
+    diti_snapshot_barrier(job, commands, transfer, all | VK_PIPELINE_STAGE_HOST_BIT, any | VK_ACCESS_HOST_READ_BIT);
 }
 
-DIT_INTERNAL dit_result diti_keep_record(dit_job *job, dit_error *err) {
+DIT_INTERNAL dit_result diti_snapshot_record(dit_job *job, dit_error *err) {
     dit_result result = DIT_OK;
     uint32_t place;
-    for (place = 0; place < 2 && result >= 0 && job->keep.bytes; place++) {
-        result = diti_job_allocate_commands(job, &job->program.keep_copies[place], err);
+    for (place = 0; place < 2 && result >= 0 && job->snapshot.bytes; place++) {
+        result = diti_job_allocate_commands(job, &job->program.snapshot_copies[place], err);
         if (result < 0) break;
-        diti_keep_record_states(job, job->program.keep_copies[place], job->keep.buffer.buffer, place * job->keep.bytes,
-                                false);
-        result = diti_job_end_commands(job, job->program.keep_copies[place], err);
+        diti_snapshot_record_states(job, job->program.snapshot_copies[place], job->snapshot.buffer.buffer,
+                                    place * job->snapshot.bytes, false);
+        result = diti_job_end_commands(job, job->program.snapshot_copies[place], err);
     }
     return result;
 }
 
 /* The second device must be able to take the first one's place, which alone has all weights: it plans the whole job
    once, for what has come to a device stays there. */
-DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
+DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err) {
     dit_job *whole;
     dit_result result;
     uint32_t axis;
     if (!job->request.shape.resumes) return DIT_OK;
     whole = (dit_job *)diti_alloc_zero(&job->env, sizeof *whole);
-    if (!whole) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    if (!whole) return diti_fail_memory(err, "the job");
     whole->env = job->env;
     whole->context = job->context;
     whole->device = job->context->devices[1];
@@ -98,72 +99,71 @@ DIT_INTERNAL dit_result diti_keep_stand_in(const dit_job *job, const dit_progres
     return result;
 }
 
-DIT_INTERNAL dit_result diti_keep_create(dit_job *job, dit_error *err) {
-    diti_job_keep *keep = &job->keep;
-    dit_result result;
+DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err) {
+    diti_snapshot *snapshot = &job->snapshot;
     if (!job->request.shape.resumes) return DIT_OK;
-    keep->bytes = (size_t)diti_keep_bytes(job);
-    keep->states = (unsigned char *)diti_alloc(&job->env, keep->bytes);
-    if (!keep->states) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for resume_on_loss");
-    result =
-        diti_buffer_create(job->device, 2 * keep->bytes, DITI_MEMORY_READBACK, "resume_on_loss", &keep->buffer, err);
-    return result < 0 ? result : diti_keep_record(job, err);
+    snapshot->bytes = (size_t)diti_snapshot_bytes(job);
+    snapshot->states = (unsigned char *)diti_alloc(&job->env, snapshot->bytes);
+    if (!snapshot->states) return diti_fail_memory(err, "resume_on_loss");
+    DITI_TRY(diti_buffer_create(job->device, 2 * snapshot->bytes, DITI_MEMORY_READBACK, "resume_on_loss",
+                                &snapshot->buffer, err));
+    return diti_snapshot_record(job, err);
 }
 
-DIT_INTERNAL void diti_keep_destroy(dit_job *job) {
-    diti_buffer_destroy(job->device, &job->keep.buffer);
+DIT_INTERNAL void diti_snapshot_destroy(dit_job *job) {
+    diti_buffer_destroy(job->device, &job->snapshot.buffer);
     diti_buffer_destroy(job->device, &job->states);
-    diti_free(&job->env, job->keep.states);
-    memset(&job->keep, 0, sizeof job->keep);
+    diti_free(&job->env, job->snapshot.states);
+    memset(&job->snapshot, 0, sizeof job->snapshot);
 }
 
-DIT_INTERNAL void diti_keep_forget(dit_job *job) {
-    job->keep.values[0] = job->keep.values[1] = 0;
-    job->keep.valid = false;
+DIT_INTERNAL void diti_snapshot_forget(dit_job *job) {
+    job->snapshot.values[0] = job->snapshot.values[1] = 0;
+    job->snapshot.valid = false;
 }
 
 /* Steps, and what comes before the first one; not patches that are still on their way. */
-static bool diti_keep_wants(const dit_job *job, uint32_t segment) {
-    return job->keep.buffer.buffer && (segment + 1 == job->program.step_segment || diti_job_is_step(job, segment)) &&
+static bool diti_snapshot_wants(const dit_job *job, uint32_t segment) {
+    return job->snapshot.buffer.buffer &&
+           (segment + 1 == job->program.step_segment || diti_job_is_step(job, segment)) &&
            !diti_patches_is(job, segment, DITI_FORM_PATCHES);
 }
 
 /* Steps whose outcome is there behind a segment, when so many are counted. */
-static uint32_t diti_keep_steps(const dit_job *job, uint32_t segment, uint32_t counted) {
+static uint32_t diti_snapshot_steps(const dit_job *job, uint32_t segment, uint32_t counted) {
     return diti_patches_is(job, segment, DITI_FORM_NEXT) ? counted - 1 : counted;
 }
 
-DIT_INTERNAL bool diti_keep_busy(const dit_job *job) {
+DIT_INTERNAL bool diti_snapshot_busy(const dit_job *job) {
     const diti_job_cursor *at = &job->run.cursor;
-    if (at->segment > job->program.decode_segment || !diti_keep_wants(job, at->segment)) return false;
-    return job->keep
-               .values[diti_keep_steps(job, at->segment, at->repeat + (diti_job_counts(job, at->segment) ? 1u : 0u)) %
-                       2] != 0;
+    if (at->segment > job->program.decode_segment || !diti_snapshot_wants(job, at->segment)) return false;
+    return job->snapshot.values[diti_snapshot_steps(job, at->segment,
+                                                    at->repeat + (diti_job_counts(job, at->segment) ? 1u : 0u)) %
+                                2] != 0;
 }
 
-DIT_INTERNAL dit_result diti_keep_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
-    uint32_t steps = diti_keep_steps(job, segment, job->run.cursor.repeat), place = steps % 2;
-    dit_result result;
-    if (!diti_keep_wants(job, segment)) return DIT_OK;
-    result = diti_plan_submit_commands(job->program.plan, job->program.keep_copies[place], value, err);
-    if (result < 0) return result;
-    job->keep.values[place] = *value;
-    job->keep.steps[place] = steps;
+DIT_INTERNAL dit_result diti_snapshot_submit(dit_job *job, uint32_t segment, uint64_t *value, dit_error *err) {
+    uint32_t steps = diti_snapshot_steps(job, segment, job->run.cursor.repeat), place = steps % 2;
+    if (!diti_snapshot_wants(job, segment)) return DIT_OK;
+    DITI_TRY(diti_plan_submit_commands(job->program.plan, job->program.snapshot_copies[place], value, err));
+    job->snapshot.values[place] = *value;
+    job->snapshot.steps[place] = steps;
     return DIT_OK;
 }
 
-DIT_INTERNAL void diti_keep_poll(dit_job *job, uint64_t done) {
-    diti_job_keep *keep = &job->keep;
+DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done) {
+    diti_snapshot *snapshot = &job->snapshot;
     uint32_t i, place;
     for (i = 0; i < 2; i++) {
-        place = keep->steps[0] <= keep->steps[1] ? i : 1 - i; /* the older one first */
-        if (!keep->values[place] || keep->values[place] > done) continue;
-        keep->values[place] = 0;
+        place = snapshot->steps[0] <= snapshot->steps[1] ? i : 1 - i; /* the older one first */
+        if (!snapshot->values[place] || snapshot->values[place] > done) continue;
+        snapshot->values[place] = 0;
         if (job->run.health.blocked) continue; /* it runs again */
-        diti_buffer_invalidate(job->device, &keep->buffer);
-        memcpy(keep->states, (const unsigned char *)keep->buffer.block.mapped + place * keep->bytes, keep->bytes);
-        keep->step = keep->steps[place];
-        keep->valid = true;
+        diti_buffer_invalidate(job->device, &snapshot->buffer);
+        memcpy(snapshot->states, (const unsigned char *)snapshot->buffer.block.mapped + place * snapshot->bytes,
+               snapshot->bytes);
+        snapshot->step = snapshot->steps[place];
+        snapshot->valid = true;
     }
 }
 
@@ -205,15 +205,14 @@ static void diti_resume_choose(const dit_job *job, uint32_t devices, diti_split 
 }
 
 /* A share begins its steps with the states, and the number of those that are over. */
-static dit_result diti_resume_write_states(dit_job *share, const diti_job_keep *keep, dit_error *err) {
-    VkDeviceSize bytes = keep->bytes + sizeof(uint32_t);
-    dit_result result = diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err);
-    if (result >= 0) result = diti_job_allocate_commands(share, &share->program.states_copy, err);
-    if (result < 0) return result;
-    memcpy(share->states.block.mapped, keep->states, keep->bytes);
-    memcpy((unsigned char *)share->states.block.mapped + keep->bytes, &keep->step, sizeof keep->step);
+static dit_result diti_resume_write_states(dit_job *share, const diti_snapshot *snapshot, dit_error *err) {
+    VkDeviceSize bytes = snapshot->bytes + sizeof(uint32_t);
+    DITI_TRY(diti_buffer_create(share->device, bytes, DITI_MEMORY_UPLOAD, "states", &share->states, err));
+    DITI_TRY(diti_job_allocate_commands(share, &share->program.states_copy, err));
+    memcpy(share->states.block.mapped, snapshot->states, snapshot->bytes);
+    memcpy((unsigned char *)share->states.block.mapped + snapshot->bytes, &snapshot->step, sizeof snapshot->step);
     diti_buffer_flush(share->device, &share->states);
-    diti_keep_record_states(share, share->program.states_copy, share->states.buffer, 0, true);
+    diti_snapshot_record_states(share, share->program.states_copy, share->states.buffer, 0, true);
     share->resumes_states = true;
     return diti_job_end_commands(share, share->program.states_copy, err);
 }
@@ -278,9 +277,9 @@ static dit_result diti_resume_plan(dit_job *job, bool moves, dit_error *err) {
 static uint32_t diti_resume_left(const dit_job *job, uint32_t failed, uint32_t *devices, double *parts) {
     uint32_t folds = job->assignment.folded ? 2 : 1, share, count = 0;
     for (share = 0; share < job->assignment.share_total; share += folds) {
-        if (job->places[share] == job->places[failed]) continue;
+        if (job->device_of_share[share] == job->device_of_share[failed]) continue;
         parts[count] = job->request.shape.shares[share / folds];
-        devices[count++] = job->places[share];
+        devices[count++] = job->device_of_share[share];
     }
     return count;
 }
@@ -303,7 +302,7 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     diti_device *before = job->device;
     uint32_t devices[DITI_MAX_DEVICES] = DITI_ZERO, left, i;
     double parts[DITI_MAX_DEVICES];
-    bool moves = job->places[failed] == job->places[0];
+    bool moves = job->device_of_share[failed] == job->device_of_share[0];
     double total_us = job->run.total_us;
     diti_plan rest;
     dit_result result;
@@ -313,20 +312,20 @@ static dit_result diti_resume_without(dit_job *job, uint32_t failed, dit_error *
     diti_job_drop_shares(job);
     if (moves) diti_job_images_destroy(job);
     diti_resume_leave_plan(job, &rest);
-    diti_buffer_destroy(before, &job->keep.buffer);
-    job->keep.values[0] = job->keep.values[1] = 0;
+    diti_buffer_destroy(before, &job->snapshot.buffer);
+    job->snapshot.values[0] = job->snapshot.values[1] = 0;
     left = diti_job_redivide(job, devices);
-    job->device = job->context->devices[job->places[0]];
+    job->device = job->context->devices[job->device_of_share[0]];
     job->resumed = true;
-    job->begins_at = job->keep.valid ? job->keep.step : 0;
+    job->begins_at = job->snapshot.valid ? job->snapshot.step : 0;
     diti_assign(&job->request.shape, job->assignment.folded, 0, left, &job->assignment);
     result = diti_resume_plan(job, moves, err);
     if (result == DIT_OK) diti_resume_take_over(job, &rest);
     diti_resume_drop(before, &rest);
     for (i = 0; i < job->share_count; i++) job->shares[i]->begins_at = job->begins_at;
     if (result == DIT_OK) result = diti_job_write_inputs(job, err);
-    for (i = 0; i < job->share_count && job->keep.valid && result == DIT_OK; i++)
-        result = diti_resume_write_states(job->shares[i], &job->keep, err);
+    for (i = 0; i < job->share_count && job->snapshot.valid && result == DIT_OK; i++)
+        result = diti_resume_write_states(job->shares[i], &job->snapshot, err);
     for (i = 0; i < job->share_count && result == DIT_OK; i++)
         diti_resume_set_out(job->shares[i], job->begins_at, total_us);
     return result;
@@ -339,9 +338,9 @@ static uint32_t diti_resume_failed(const dit_job *job, const dit_error *why) {
     if (!shape->resumes || job->resumed || job->run.recording) return UINT32_MAX;
     if (why->result != DIT_ERROR_DEVICE_LOST && why->result != DIT_ERROR_OUT_OF_DEVICE_MEMORY) return UINT32_MAX;
     for (i = 0; i < job->share_count; i++)
-        if (job->places[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
+        if (job->device_of_share[i] + 1 == why->device && failed == UINT32_MAX) failed = i;
     if (failed == 0 && (job->target.image || shape->start_image)) return UINT32_MAX; /* which are on it */
-    return shape->starts && !job->keep.valid ? UINT32_MAX : failed;                  /* the picture is the caller's */
+    return shape->starts && !job->snapshot.valid ? UINT32_MAX : failed;              /* the picture is the caller's */
 }
 
 DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
@@ -352,14 +351,16 @@ DIT_INTERNAL dit_result diti_job_resume(dit_job *job, dit_error *why) {
     if (failed == UINT32_MAX) return why->result;
     diti_job_settle(job);
     for (i = 0; i < job->share_count; i++) /* patches: it may have come into what was kept */
-        if (job->shares[i]->run.health.blocked && diti_patches_used(&job->request.shape)) job->keep.valid = false;
+        if (job->shares[i]->run.health.blocked && diti_patches_used(&job->request.shape)) job->snapshot.valid = false;
     for (i = 0; i < job->share_count; i++) {
-        if (job->places[i] == job->places[failed] || diti_device_check(job->shares[i]->device, NULL) >= 0) continue;
+        if (job->device_of_share[i] == job->device_of_share[failed] ||
+            diti_device_check(job->shares[i]->device, NULL) >= 0)
+            continue;
         return diti_fail(why, DIT_ERROR_DEVICE_LOST,
                          "devices %u and %u failed; a job goes on without one device, not without two",
-                         job->places[failed], job->places[i]);
+                         job->device_of_share[failed], job->device_of_share[i]);
     }
-    if (diti_device_check(job->device, NULL) >= 0) diti_keep_poll(job, job->program.plan->timeline.submitted);
+    if (diti_device_check(job->device, NULL) >= 0) diti_snapshot_poll(job, job->program.plan->timeline.submitted);
     result = diti_resume_without(job, failed, &other);
     if (result != DIT_OK) {
         if (result < 0) *why = other;

@@ -4,7 +4,7 @@
 /* --- the order of slices --- */
 
 /* The slice at the cursor was submitted. */
-static void diti_run_pass(dit_job *job) {
+static void diti_run_mark_submitted(dit_job *job) {
     uint32_t segment = job->run.cursor.segment;
     diti_run_advance(job, &job->run.cursor);
     if (job->run.cursor.slice) return;
@@ -41,7 +41,7 @@ static dit_result diti_run_fail(dit_job *job, const dit_error *why) {
 }
 
 /* Of devices: perhaps the others can go on. */
-static dit_result diti_run_falter(dit_job *job, dit_error *why) {
+static dit_result diti_run_fail_or_resume(dit_job *job, dit_error *why) {
     return diti_job_resume(job, why) == DIT_OK ? DIT_WORKING : diti_run_fail(job, why);
 }
 
@@ -60,7 +60,7 @@ static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
 }
 
 /* What the slice at the cursor will have done when it is finished. Moves the cursor. */
-static diti_job_flight diti_run_take(dit_job *job) {
+static diti_job_flight diti_run_next_slice(dit_job *job) {
     diti_job_flight flight;
     uint32_t segment = job->run.cursor.segment;
     memset(&flight, 0, sizeof flight);
@@ -68,7 +68,7 @@ static diti_job_flight diti_run_take(dit_job *job) {
     flight.stage = diti_run_stage(job, segment);
     job->run.submitted_us += (double)diti_plan_slice_planned_us(job->program.plan, segment, job->run.cursor.slice);
     flight.done_us = job->run.submitted_us;
-    diti_run_pass(job);
+    diti_run_mark_submitted(job);
     flight.steps_done = job->run.cursor.repeat;
     flight.preview = segment == job->program.preview_segment && job->run.cursor.segment != segment;
     return flight;
@@ -119,7 +119,7 @@ static bool diti_run_must_wait(const dit_job *job) {
 }
 
 /* A segment overflowed: an error if running it again does not help. */
-static dit_result diti_run_weigh(dit_job *job, const diti_verdict *verdict, dit_error *err) {
+static dit_result diti_run_count_retry(dit_job *job, const diti_verdict *verdict, dit_error *err) {
     bool same = verdict->segment == job->run.again_segment && verdict->step == job->run.again_step;
     job->run.tries = same ? job->run.tries + 1 : 1;
     job->run.again_segment = verdict->segment;
@@ -141,7 +141,7 @@ static void diti_run_go_back(dit_job *job, const diti_verdict *verdict, uint32_t
 
 /* The segment that overflowed runs again, scaled; what was submitted behind it has had no effect. */
 static dit_result diti_run_again(dit_job *job, const diti_verdict *verdict, dit_error *err) {
-    dit_result result = diti_run_weigh(job, verdict, err);
+    dit_result result = diti_run_count_retry(job, verdict, err);
     if (result >= 0) result = diti_guard_restore(job->program.plan, verdict->step, err);
     if (result >= 0) diti_run_go_back(job, verdict, verdict->segment, verdict->step);
     return result;
@@ -170,7 +170,7 @@ static dit_result diti_run_start_over(dit_job *job, dit_error *err) {
     for (i = 0; i < job->share_count && result >= 0; i++) {
         dit_job *share = job->shares[i];
         uint32_t tries = share->run.tries;
-        diti_keep_forget(share);
+        diti_snapshot_forget(share);
         diti_resume_set_out(share, share->begins_at, share->run.total_us);
         share->run.tries = tries;
         share->resumes_states = share->states.buffer != VK_NULL_HANDLE;
@@ -210,7 +210,7 @@ static dit_result diti_run_raise_together(dit_job *job, diti_plan *const *plans,
         if (!over) {
             result = diti_run_again(share, &verdicts[i], err);
         } else if (verdicts[i].name) {
-            result = diti_run_weigh(share, &verdicts[i], err);
+            result = diti_run_count_retry(share, &verdicts[i], err);
             if (result >= 0 && !told) diti_run_go_back(job, &verdicts[i], 0, 0);
             told = true;
         }
@@ -254,12 +254,10 @@ static bool diti_run_may_repeat(const dit_job *job, uint32_t segment) {
    soon as a report says so. One that is just being written is read at the next call. */
 DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err) {
     diti_verdict verdict;
-    dit_result result;
     if (!diti_job_must_repeat(job) || !diti_guard_raise(job->program.plan, &verdict) || !verdict.record) return DIT_OK;
     job->run.restores = diti_run_may_repeat(job, verdict.segment);
-    result = diti_run_weigh(job, &verdict, err);
-    if (result >= 0) result = diti_guard_write(job->program.plan, job->run.restores ? verdict.step : 0, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_run_count_retry(job, &verdict, err));
+    DITI_TRY(diti_guard_write(job->program.plan, job->run.restores ? verdict.step : 0, err));
     diti_run_go_back(job, &verdict, job->run.restores ? verdict.segment : 0, job->run.restores ? verdict.step : 0);
     job->run.all_submitted = false;
     return DIT_OK;
@@ -304,12 +302,11 @@ static uint32_t diti_run_flight_index(const dit_job *job, uint32_t i) {
 /* Drops what the GPU has finished from the ring. */
 static dit_result diti_run_poll(dit_job *job, dit_error *err) {
     uint64_t done = 0;
-    dit_result result = diti_timeline_value(job->device, diti_plan_timeline(job->program.plan), &done, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_timeline_value(job->device, diti_plan_timeline(job->program.plan), &done, err));
     diti_plan_learn(job->program.plan);
     diti_plan_free_retired(job->program.plan, false);
     diti_guard_read(job->program.plan, &job->run.health);
-    diti_keep_poll(job, done);
+    diti_snapshot_poll(job, done);
     while (job->run.flight_count && job->run.flight[job->run.flight_first].value <= done) {
         job->run.moved_us = diti_clock_us();
         diti_run_report(job, &job->run.flight[job->run.flight_first]);
@@ -328,7 +325,7 @@ static float diti_run_flight_us(const dit_job *job) {
 
 static bool diti_run_may_submit(const dit_job *job, uint32_t budget_us) {
     if (job->run.all_submitted || job->run.flight_count == DITI_JOB_MAX_FLIGHT || diti_run_must_wait(job)) return false;
-    if (diti_keep_busy(job)) return false;
+    if (diti_snapshot_busy(job)) return false;
     if (job->mesh && !diti_run_at_end(job) &&
         !diti_mesh_ready(job->mesh, job->member, job->run.cursor.segment, job->run.cursor.slice))
         return false;
@@ -362,7 +359,7 @@ static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, d
     diti_job_cursor at = job->run.cursor;
     dit_result result = DIT_OK;
     uint64_t value = 0;
-    *flight = diti_run_take(job);
+    *flight = diti_run_next_slice(job);
     if (job->resumes_states && at.segment >= job->program.step_segment)
         result = diti_job_submit_states(job, &value, err);
     if (result >= 0 && job->program.start_copy && at.segment == job->program.start_segment && at.slice == 0)
@@ -372,7 +369,7 @@ static dit_result diti_run_submit_slice(dit_job *job, diti_job_flight *flight, d
                            : diti_plan_submit(job->program.plan, at.segment, at.slice, &value, err);
     if (result >= 0 && flight->preview && job->assignment.share == 0)
         result = diti_plan_submit_commands(job->program.plan, job->program.preview_copy, &value, err);
-    if (result >= 0 && job->run.cursor.slice == 0) result = diti_keep_submit(job, at.segment, &value, err);
+    if (result >= 0 && job->run.cursor.slice == 0) result = diti_snapshot_submit(job, at.segment, &value, err);
     flight->value = value;
     return result;
 }
@@ -527,7 +524,7 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     if (result >= 0) result = diti_run_shares(job, budget_us, &bytes, &error);
     if (result >= 0) result = diti_run_load_all_ahead(job, &bytes, &error);
     if (result >= 0 && job->mesh) result = diti_mesh_watch(job->mesh, bytes != before, &error);
-    if (result < 0) return diti_run_falter(job, &error);
+    if (result < 0) return diti_run_fail_or_resume(job, &error);
     if (!diti_run_over(job)) return DIT_WORKING;
     result = diti_run_check_health(job);
     if (result >= 0) diti_run_end(job, DIT_OK, NULL);
@@ -575,7 +572,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
         if (job->run.loading) continue;
         memset(&error, 0, sizeof error);
         result = diti_run_rest(job, left < glance_ns ? left : glance_ns, &error);
-        if (result < 0 && diti_run_falter(job, &error) < 0) return error.result;
+        if (result < 0 && diti_run_fail_or_resume(job, &error) < 0) return error.result;
     }
 }
 
@@ -583,7 +580,7 @@ DIT_API dit_result dit_job_wait(dit_job *job, uint64_t timeout_ns) {
 
 static void diti_run_record_slice(dit_job *job, VkCommandBuffer commands) {
     diti_job_cursor at = job->run.cursor;
-    diti_job_flight flight = diti_run_take(job);
+    diti_job_flight flight = diti_run_next_slice(job);
     if (job->program.start_copy && at.segment == job->program.start_segment && at.slice == 0)
         diti_job_record_start(job, commands);
     diti_plan_execute(job->program.plan, at.segment, at.slice, commands);
@@ -650,7 +647,7 @@ DIT_API dit_result dit_job_record(dit_job *job, VkCommandBuffer cmd, uint32_t bu
     if (result < 0) return diti_run_fail(job, &error);
     diti_frames_learn(job->program.plan);
     diti_plan_free_retired(job->program.plan, false);
-    scope = diti_trace_open(job->context->trace, DITI_LANE_RECORD, "dit_job_record");
+    scope = diti_trace_open(job->context->trace, DITI_TRACK_RECORD, "dit_job_record");
     result = diti_run_record_frame(job, cmd, budget_us, &error);
     diti_trace_close(&scope, 0);
     return result < 0 ? diti_run_fail(job, &error) : result;
@@ -720,7 +717,7 @@ static dit_result diti_read_rgba(dit_job *job, diti_tensor rgba, uint8_t *dst, s
     dit_result result = diti_read_need(height, width * 4, &row_pitch, size, err);
     if (result < 0) return result;
     pixels = (uint8_t *)diti_alloc(&job->env, width * height * 4);
-    if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
+    if (!pixels) return diti_fail_memory(err, "reading the picture");
     result = diti_plan_read(job->program.plan, rgba, pixels, width * height * 4, err);
     if (result >= 0 && job->request.shape.swap) diti_read_unswap(pixels, width * height);
     for (y = 0; y < height && result >= 0; y++) memcpy(dst + y * row_pitch, pixels + y * width * 4, width * 4);
@@ -735,7 +732,7 @@ static dit_result diti_read_rgb(dit_job *job, uint32_t image, uint8_t *dst, size
     float *planes;
     if (result < 0) return result;
     planes = (float *)diti_alloc(&job->env, pixels * 3 * sizeof *planes);
-    if (!planes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to read the picture");
+    if (!planes) return diti_fail_memory(err, "reading the picture");
     result = diti_plan_read(job->program.plan, job->program.rgb[image], planes, pixels * 3 * sizeof *planes, err);
     for (y = 0; y < height && result >= 0; y++) {
         for (x = 0; x < width; x++) {

@@ -178,7 +178,7 @@ static dit_result diti_selftest_prove(diti_selftest *test, diti_class which, boo
     if (which != DITI_CLASSES) diti_marks_remove(marks, key);
     if (diti_selftest_says_nothing(result)) return result;
     if (*good && !diti_proof_put(device, which, DITI_PROOF_GOOD))
-        return diti_fail(&test->why, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device self-test");
+        return diti_fail_memory(&test->why, "the device self-test");
     if (!*good) diti_selftest_leave_out(test, which, result < 0 ? test->why.message : "it computes wrong");
     return DIT_OK;
 }

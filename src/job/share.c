@@ -59,7 +59,7 @@ DIT_API dit_result dit_job_shares(const dit_job *job, dit_share *out, uint32_t *
     if (*count > job->share_count) *count = job->share_count;
     for (i = 0; i < *count; i++) {
         diti_share_tell(job->shares[i], &out[i]);
-        out[i].device = job->places[i];
+        out[i].device = job->device_of_share[i];
     }
     return DIT_OK;
 }

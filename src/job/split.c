@@ -5,7 +5,7 @@
 DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices) {
     uint32_t total = diti_split_ranks(&job->request.shape.split), i;
     job->assignment.folded = diti_job_folds(job, job->context);
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = devices[job->assignment.folded ? i / 2 : i];
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = devices[job->assignment.folded ? i / 2 : i];
     return job->assignment.folded ? 2 * total : total;
 }
 
@@ -14,11 +14,9 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
     uint32_t all = !context ? DITI_MAX_DEVICES : context->peers ? context->peers->all : 1, i;
     char name[DITI_SPLIT_NAME];
     bool folded;
-    dit_result result;
     job->shares[0] = job;
     job->share_count = 1;
-    result = diti_job_choose(job->model, context, &job->request, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_job_choose(job->model, context, &job->request, err));
     total = diti_split_ranks(&job->request.shape.split);
     diti_split_print(&job->request.shape.split, name);
     if (total > all)
@@ -32,7 +30,7 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
                          "resume_on_loss: devices of several processes cannot go on without one; it must be false");
     folded = diti_job_folds(job, context);
     shares = folded ? 2 * total : total;
-    for (i = 0; i < DITI_MAX_DEVICES; i++) job->places[i] = folded ? i / 2 : i;
+    for (i = 0; i < DITI_MAX_DEVICES; i++) job->device_of_share[i] = folded ? i / 2 : i;
     diti_assign(&job->request.shape, folded, total > 1 ? first * (shares / total) : 0, shares, &job->assignment);
     return DIT_OK;
 }
@@ -41,26 +39,26 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
     dit_job *share = (dit_job *)diti_alloc_zero(&job->env, sizeof *share);
     dit_error why = DITI_ZERO;
     dit_result result;
-    if (!share) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the job");
+    if (!share) return diti_fail_memory(err, "the job");
     job->shares[job->share_count++] = share;
     share->env = job->env;
     share->context = job->context;
-    share->device = job->context->devices[job->places[index]];
+    share->device = job->context->devices[job->device_of_share[index]];
     share->model = job->model;
     share->request = job->request;
     share->shares[0] = share;
     share->share_count = 1;
     share->is_secondary = true;
     share->member = index;
-    memcpy(share->places, job->places, sizeof share->places);
+    memcpy(share->device_of_share, job->device_of_share, sizeof share->device_of_share);
     share->resumed = job->resumed;
     diti_assign(&job->request.shape, job->assignment.folded, job->assignment.share + index, job->assignment.share_total,
                 &share->assignment);
     result = diti_job_plan(share, progress, &why);
     if (result >= 0 || !err) return result;
     *err = why;
-    err->device = job->places[index] + 1;
-    diti_format(err->message, sizeof err->message, "device %u (%.100s): %.360s", job->places[index],
+    err->device = job->device_of_share[index] + 1;
+    diti_format(err->message, sizeof err->message, "device %u (%.100s): %.360s", job->device_of_share[index],
                 share->device->info.name, why.message);
     return result;
 }
@@ -89,7 +87,8 @@ DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *pr
     for (i = 0; i < job->share_count; i++) plans[i] = job->shares[i]->program.plan;
     if (result == DIT_OK)
         result = diti_mesh_create(job->context->peers, plans,
-                                  job->resumed || job->assignment.folded ? job->places : NULL, count, &job->mesh, err);
+                                  job->resumed || job->assignment.folded ? job->device_of_share : NULL, count,
+                                  &job->mesh, err);
     for (i = 1; i < job->share_count; i++) job->shares[i]->mesh = job->mesh;
     for (i = 0; i < job->share_count && job->mesh; i++) diti_job_tell_exchanges(job->shares[i]);
     if (result != DIT_OK) diti_job_drop_shares(job);

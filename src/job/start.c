@@ -145,14 +145,6 @@ static void diti_start_latents(dit_job *job, diti_graph *graph, const diti_solve
                        diti_start_part(job, graph, latents, i), vae->scale, -vae->shift * vae->scale);
 }
 
-/* The first share has the picture, the others get its latents. */
-static void diti_start_share(const dit_job *job, diti_graph *graph, diti_tensor latents) {
-    uint32_t i;
-    if (job->assignment.share) diti_exchange_end(graph, diti_exchange_begin(graph, latents, 0, false));
-    for (i = 1; i < job->assignment.share_total && !job->assignment.share && !diti_graph_failed(graph); i++)
-        diti_exchange_begin(graph, latents, i, true);
-}
-
 DIT_INTERNAL size_t diti_job_latent_values(const dit_job *job) {
     return (size_t)job->request.shape.image_count * job->model->transformer->traits.latent_channels *
            job->request.latent_width * job->request.latent_height;
@@ -170,7 +162,7 @@ DIT_INTERNAL void diti_start_emit(dit_job *job, diti_graph *graph, const diti_so
     latents = states->keeps ? diti_tensor_view(graph, states->h2, 2 * planes, planes, 0, pixels)
                             : diti_tensor_new(graph, DITI_F32, planes, pixels, "start latent");
     if (!job->assignment.share) diti_start_latents(job, graph, &plain, latents);
-    diti_start_share(job, graph, latents);
+    diti_broadcast(graph, &job->assignment.all, 0, latents); /* the first share has the picture */
     diti_start_mix(job, graph, 1, &plain, latents, job->program.noise, false);
     if (!states->keeps) return;
     job->program.mask = diti_tensor_input(graph, DITI_F32, planes, pixels, "mask");
@@ -191,7 +183,7 @@ static dit_result diti_start_write_pixels(dit_job *job, dit_error *err) {
     dit_result result;
     if (!image->rgba) return DIT_OK;
     pixels = (uint8_t *)diti_alloc_array(&job->env, image->height, line);
-    if (!pixels) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for init_image");
+    if (!pixels) return diti_fail_memory(err, "init_image");
     for (y = 0; y < image->height; y++) memcpy(pixels + y * line, image->rgba + y * diti_start_pitch(image), line);
     result = diti_plan_write(job->program.plan, job->program.start_rgba, pixels, image->height * line, err);
     diti_free(&job->env, pixels);
@@ -215,7 +207,7 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
     size_t area = (size_t)width * height;
     float *mask = (float *)diti_alloc_array(&job->env, area * planes, sizeof *mask);
     dit_result result;
-    if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the mask");
+    if (!mask) return diti_fail_memory(err, "the mask");
     for (y = 0; y < height; y++) {
         for (x = 0; x < width; x++) mask[y * width + x] = diti_start_mask_at(request->mask, factor, x, y);
     }

@@ -22,7 +22,8 @@ static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
     uint64_t bytes = diti_mesh_bytes(job->mesh, share, UINT32_MAX);
     uint32_t i;
     for (i = 0; i < job->share_count && job->assignment.folded; i++)
-        if (i != share && job->places[i] == job->places[share]) bytes -= diti_mesh_bytes(job->mesh, share, i);
+        if (i != share && job->device_of_share[i] == job->device_of_share[share])
+            bytes -= diti_mesh_bytes(job->mesh, share, i);
     return bytes;
 }
 
@@ -52,7 +53,7 @@ static dit_result diti_job_give(const dit_job *job, const diti_job_image *image,
     out->height = job->request.shape.height;
     out->timeline = job->run.recording ? VK_NULL_HANDLE : diti_plan_timeline(job->program.plan);
     out->value = value;
-    out->device = job->places[0];
+    out->device = job->device_of_share[0];
     return DIT_OK;
 }
 

@@ -286,12 +286,10 @@ static void diti_intervals_reshape(const diti_sampling *sampling, const float *a
 
 static dit_result diti_intervals_betas(const diti_sampling *sampling, const float *alphas, diti_interval *out,
                                        dit_error *err) {
-    dit_result result;
     if (sampling->solver == DITI_SOLVER_DDIM) return diti_intervals_ddim(sampling, alphas, out, err);
     if (sampling->solver == DITI_SOLVER_DDPM || sampling->solver == DITI_SOLVER_LCM)
         return diti_intervals_listed(sampling, alphas, out, err);
-    result = diti_intervals_spaced(sampling, alphas, out, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_intervals_spaced(sampling, alphas, out, err));
     if (sampling->shape != DITI_SIGMAS_OWN) diti_intervals_reshape(sampling, alphas, out);
     diti_chain_intervals(out, sampling->steps,
                          diti_level_from_sigma(sampling->final_sigma_zero ? 0 : diti_training_sigma(alphas, 0)));
@@ -336,8 +334,7 @@ static dit_result diti_intervals_respaced(const diti_sampling *sampling, diti_in
     const diti_json *trained = sampling->trained_betas ? sampling->trained_betas->first : NULL;
     uint32_t i, next = sampling->steps;
     double product = 1;
-    dit_result result = diti_respaced_timesteps(sampling, out, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_respaced_timesteps(sampling, out, err));
     for (i = 0; i < sampling->train_steps && next; i++) {
         product *= 1 - (trained ? trained->number : diti_beta_double(sampling, i));
         if (trained) trained = trained->next;
@@ -390,9 +387,7 @@ DIT_INTERNAL dit_result diti_sampling_intervals(const diti_env *env, const diti_
     }
     if (sampling->spacing == DITI_SPACING_RESPACED) return diti_intervals_respaced(sampling, out, err);
     alphas = (float *)diti_alloc_array(env, sampling->train_steps, sizeof(float));
-    if (!alphas)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a schedule of %u training steps",
-                         sampling->train_steps);
+    if (!alphas) return diti_fail_memory(err, "a schedule of %u training steps", sampling->train_steps);
     diti_cumulative_alphas(sampling, alphas);
     result = diti_intervals_betas(sampling, alphas, out, err);
     diti_free(env, alphas);

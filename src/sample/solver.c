@@ -367,8 +367,7 @@ DIT_INTERNAL dit_result diti_schedule_make(const diti_env *env, const diti_json 
     if (result < 0) return result;
     intervals = (diti_interval *)diti_alloc_array(env, sampling.steps, sizeof *intervals);
     out->steps = (diti_step *)diti_alloc_array(env, sampling.steps, sizeof *out->steps);
-    if (!intervals || !out->steps)
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for %u steps", sampling.steps);
+    if (!intervals || !out->steps) result = diti_fail_memory(err, "%u steps", sampling.steps);
     if (result == DIT_OK) result = diti_sampling_intervals(env, &sampling, intervals, err);
     if (result == DIT_OK) result = diti_schedule_fill(&sampling, intervals, out, err);
     diti_free(env, intervals);

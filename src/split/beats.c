@@ -47,7 +47,7 @@ DIT_INTERNAL dit_result diti_beats_create(diti_mesh *mesh, const diti_peers *pee
     size_t i;
     if (peers->application.rank_count <= 1) return DIT_OK;
     beats = (diti_beats *)diti_alloc_zero(&mesh->env, sizeof *beats);
-    if (!beats) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a mesh of devices");
+    if (!beats) return diti_fail_memory(err, "a mesh of devices");
     beats->with = peers->application;
     beats->self = beats->blamed = peers->application.rank;
     beats->tag = tag;

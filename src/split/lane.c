@@ -21,7 +21,8 @@ static diti_buffer *diti_lane_buffer(diti_lane *lane, uint32_t side, uint64_t ch
 /* --- making --- */
 
 static dit_result diti_lane_make_slot(diti_lane *lane, diti_lane_slot *slot, dit_error *err) {
-    static const diti_share shares[] = {DITI_SHARE_GROUP, DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+    static const diti_memory_sharing shares[] = {DITI_SHARING_GROUP, DITI_SHARING_FD, DITI_SHARING_DMA_BUF,
+                                                 DITI_SHARING_HOST};
     static const diti_memory_kind kinds[DITI_LANE_SIDES] = {DITI_MEMORY_READBACK, DITI_MEMORY_UPLOAD};
     dit_result result = DIT_OK;
     uint32_t side;
@@ -79,7 +80,7 @@ DIT_INTERNAL dit_result diti_lane_create(const diti_env *env, const diti_lane_de
     dit_result result = DIT_OK;
     uint32_t i;
     *out = NULL;
-    if (!lane) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+    if (!lane) return diti_fail_memory(err, "copies between devices");
     lane->env = *env;
     lane->transport = desc->transport;
     lane->from = desc->from;
@@ -209,7 +210,7 @@ static dit_result diti_lane_add_chunk(diti_lane *lane, uint32_t index, uint64_t 
     diti_lane_side *side = &lane->sides[index];
     diti_lane_chunk *chunk;
     if (!diti_grow(&lane->env, (void **)&side->chunks, &side->chunk_capacity, side->chunk_count, sizeof *side->chunks))
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+        return diti_fail_memory(err, "copies between devices");
     chunk = &side->chunks[side->chunk_count++];
     chunk->from = from;
     chunk->bytes = to - from;
@@ -238,7 +239,7 @@ DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, uint32_t index, const dit
     if (!bytes) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "an exchange of %s has no bytes", copy->name);
     if (!diti_lane_grow_turns(lane, side->copy_count + 1) ||
         !diti_grow(&lane->env, (void **)&side->copies, &side->copy_capacity, side->copy_count, sizeof *side->copies))
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+        return diti_fail_memory(err, "copies between devices");
     if (whole.pitch == whole.row_bytes || whole.rows == 1) {
         whole.row_bytes = bytes;
         whole.rows = 1;
@@ -354,7 +355,7 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
         slot->name = copy->name;
         slot->bytes = chunk->bytes;
         slot->whole = copy->row_bytes * copy->rows;
-        slot->scope = diti_trace_open(lane->trace, DITI_LANE_PEER, NULL);
+        slot->scope = diti_trace_open(lane->trace, DITI_TRACK_PEER, NULL);
         if (diti_lane_gave_away(lane, slot)) result = diti_lane_make_slot(lane, slot, err);
         if (result < 0) return result;
     } else if (slot->whole != copy->row_bytes * copy->rows) {

@@ -217,7 +217,7 @@ DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err) {
     dit_result result;
     if (peers->links.count) return DIT_OK;
     m = (diti_measure *)diti_alloc_zero(&peers->env, sizeof *m);
-    if (!m) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to measure copies between devices");
+    if (!m) return diti_fail_memory(err, "measuring copies between devices");
     m->peers = peers;
     links.count = peers->count;
     result = diti_measure_all(m, &links, err);

@@ -99,7 +99,7 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
     diti_lane_desc desc = DITI_ZERO;
     dit_result result;
     if (!diti_grow(&mesh->env, (void **)&mesh->lanes, &mesh->lane_capacity, mesh->lane_count, sizeof *mesh->lanes))
-        return diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for copies between devices");
+        return diti_fail_memory(maker->err, "copies between devices");
     desc.from = from;
     desc.to = to;
     if (diti_mesh_is_local(mesh, from)) desc.devices[DITI_LANE_OUT] = mesh->members[from - mesh->first].device;
@@ -172,8 +172,7 @@ static dit_result diti_mesh_make(diti_mesh_maker *maker, diti_plan *const *plans
         member->device = maker->peers->devices[places ? places[i] : i];
         member->ports = (diti_mesh_port *)diti_alloc_array(&mesh->env, count, sizeof *member->ports);
         member->open = (uint32_t *)diti_alloc_array(&mesh->env, count, sizeof *member->open);
-        if (!member->ports || !member->open)
-            return diti_fail(maker->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for exchanges");
+        if (!member->ports || !member->open) return diti_fail_memory(maker->err, "exchanges");
         memset(member->ports, 0, count * sizeof *member->ports);
     }
     result = diti_mesh_add_lanes(maker);
@@ -191,7 +190,7 @@ DIT_INTERNAL dit_result diti_mesh_create(diti_peers *peers, diti_plan *const *pl
     if (count * ranks > DITI_MAX_MEMBERS)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "a mesh has at most %u members", DITI_MAX_MEMBERS);
     mesh = (diti_mesh *)diti_alloc_zero(&peers->env, sizeof *mesh);
-    if (!mesh) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a mesh of devices");
+    if (!mesh) return diti_fail_memory(err, "a mesh of devices");
     mesh->env = peers->env;
     mesh->count = count;
     mesh->limit_us = peers->limit_us;
@@ -295,8 +294,7 @@ DIT_INTERNAL bool diti_mesh_ready(diti_mesh *mesh, uint32_t index, uint32_t segm
 DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32_t segment, uint32_t slice,
                                          uint64_t *value, dit_error *err) {
     diti_mesh_member *member = &mesh->members[index];
-    dit_result result = diti_plan_submit_after(member->plan, segment, slice, &member->next, value, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_plan_submit_after(member->plan, segment, slice, &member->next, value, err));
     memset(&member->next, 0, sizeof member->next);
     member->arrived = false;
     diti_mesh_meet(member, slice + 1);
@@ -381,8 +379,7 @@ DIT_INTERNAL dit_result diti_mesh_watch(diti_mesh *mesh, bool moved, dit_error *
     uint64_t now = diti_clock_us(), moves, passed_us = now - mesh->watched_us;
     bool busy;
     uint32_t i;
-    dit_result result = diti_mesh_moves(mesh, &moves, &busy, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_mesh_moves(mesh, &moves, &busy, err));
     mesh->still_us += passed_us < 1000000u ? passed_us : 1000000u;
     if (moved || busy || moves != mesh->moves) mesh->still_us = 0;
     mesh->watched_us = now;

@@ -77,7 +77,7 @@ static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_
     uint32_t i;
     *agrees = false;
     test.bytes = (unsigned char *)diti_alloc(&peers->env, 2 * DITI_PEERS_TEST_BYTES);
-    if (!test.bytes) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a transport's self-test");
+    if (!test.bytes) return diti_fail_memory(err, "a transport's self-test");
     test.limit_us = peers->limit_us < DITI_PEERS_TEST_US ? peers->limit_us : DITI_PEERS_TEST_US;
     desc.transport = transport;
     desc.bridged = bridged;
@@ -99,7 +99,8 @@ static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_
 
 static bool diti_peers_offers(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
                               const char *overrides) {
-    static const diti_share shares[] = {DITI_SHARE_GROUP, DITI_SHARE_FD, DITI_SHARE_DMA_BUF, DITI_SHARE_HOST};
+    static const diti_memory_sharing shares[] = {DITI_SHARING_GROUP, DITI_SHARING_FD, DITI_SHARING_DMA_BUF,
+                                                 DITI_SHARING_HOST};
     char wanted[16];
     if (diti_override_text(overrides, "transport", wanted, sizeof wanted) &&
         !diti_equal(wanted, diti_transport_name(transport)))
@@ -196,7 +197,7 @@ DIT_INTERNAL dit_result diti_peers_create(const diti_env *env, diti_device *cons
     *out = NULL;
     if (result < 0) return result;
     peers = (diti_peers *)diti_alloc_zero(env, sizeof *peers);
-    if (!peers) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a set of devices");
+    if (!peers) return diti_fail_memory(err, "a set of devices");
     peers->env = *env;
     peers->devices = devices;
     peers->count = peers->all = count;

@@ -26,8 +26,7 @@ DIT_INTERNAL dit_result diti_merge_index_build(diti_tokenizer *tokenizer, dit_er
     index->slot_count = 16;
     while (index->slot_count < index->count * 2) index->slot_count *= 2;
     index->slots = (uint32_t *)diti_alloc_array(&tokenizer->env, index->slot_count, sizeof *index->slots);
-    if (!index->slots)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the merges", tokenizer->name);
+    if (!index->slots) return diti_fail_memory(err, "the merges of %s", tokenizer->name);
     for (i = 0; i < index->count; i++) {
         uint32_t slot = diti_merge_slot(index, index->merges[i].left, index->merges[i].right);
         if (!index->slots[slot]) index->slots[slot] = (uint32_t)i + 1;
@@ -197,8 +196,7 @@ static dit_result diti_bpe_run_create(const diti_tokenizer *tokenizer, size_t co
     run->prev = (uint32_t *)diti_alloc_array(env, bytes, sizeof *run->prev);
     run->heap = (diti_bpe_pair *)diti_alloc_array(env, bytes * 3, sizeof *run->heap); /* a join adds two at most */
     if (run->text && run->ids && run->next && run->prev && run->heap) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu characters",
-                     (unsigned long)codes);
+    return diti_fail_memory(err, "a prompt of %lu characters", (unsigned long)codes);
 }
 
 static void diti_bpe_run_free(const diti_env *env, diti_bpe_run *run) {

@@ -24,7 +24,7 @@ static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, si
     if (index->count >= DITI_MERGE_LIMIT)
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: more than %u merges", tokenizer->name, DITI_MERGE_LIMIT);
     if (!diti_grow(&tokenizer->env, &merges, &index->capacity, index->count, sizeof merge))
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the merges", tokenizer->name);
+        return diti_fail_memory(err, "the merges of %s", tokenizer->name);
     index->merges = (diti_merge *)merges;
     index->merges[index->count++] = merge;
     return DIT_OK;

@@ -35,8 +35,7 @@ DIT_INTERNAL dit_result diti_normalizer_set_charsmap(const diti_env *env, diti_n
     normalizer->replacements_size = (uint32_t)(size - 4 - trie_size);
     normalizer->trie = (uint32_t *)diti_alloc_array(env, normalizer->trie_count, sizeof(uint32_t));
     normalizer->replacements = (char *)diti_alloc_zero(env, (size_t)normalizer->replacements_size + 1);
-    if (!normalizer->trie || !normalizer->replacements)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the character map", name);
+    if (!normalizer->trie || !normalizer->replacements) return diti_fail_memory(err, "the character map of %s", name);
     for (i = 0; i < normalizer->trie_count; i++) normalizer->trie[i] = diti_normalize_u32(bytes + 4 + (size_t)i * 4);
     memcpy(normalizer->replacements, bytes + 4 + trie_size, normalizer->replacements_size);
     if (diti_charsmap_strings_good(normalizer)) return DIT_OK;
@@ -91,7 +90,7 @@ static dit_result diti_normalize_append(diti_normalize_run *run, const char *tex
     if (run->size + length > run->capacity) {
         size_t wanted = (run->size + length) * 2;
         char *bigger = (char *)diti_alloc(run->env, wanted);
-        if (!bigger) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the normalised prompt");
+        if (!bigger) return diti_fail_memory(err, "the normalised prompt");
         if (run->size) memcpy(bigger, run->text, run->size);
         diti_free(run->env, run->text);
         run->text = bigger;

@@ -31,7 +31,7 @@ DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenize
                          (unsigned long long)piece_count, (unsigned long long)piece_bytes, DITI_PIECE_COUNT_LIMIT);
     }
     tokenizer = (diti_tokenizer *)diti_alloc_zero(env, sizeof *tokenizer);
-    if (!tokenizer) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the tokenizer", name);
+    if (!tokenizer) return diti_fail_memory(err, "the tokenizer of %s", name);
     tokenizer->env = *env;
     tokenizer->kind = kind;
     tokenizer->name = diti_copy_string(env, name);
@@ -40,8 +40,7 @@ DIT_INTERNAL dit_result diti_tokenizer_create(const diti_env *env, diti_tokenize
     tokenizer->capacity = (uint32_t)piece_count;
     if (!tokenizer->name || !tokenizer->pool) {
         diti_tokenizer_free(tokenizer);
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for %llu pieces", name,
-                         (unsigned long long)piece_count);
+        return diti_fail_memory(err, "%llu pieces of %s", (unsigned long long)piece_count, name);
     }
     memset(tokenizer->byte_ids, -1, sizeof tokenizer->byte_ids);
     tokenizer->begin = tokenizer->unknown = tokenizer->end = tokenizer->padding = -1;
@@ -105,7 +104,7 @@ DIT_INTERNAL dit_result diti_tokenizer_add(diti_tokenizer *tokenizer, const char
     tokenizer->pool_used += length;
     tokenizer->count++;
     if (length == 0 || diti_tokenizer_place(tokenizer, &piece)) return DIT_OK; /* an empty piece never matches */
-    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for %u pieces", name, tokenizer->capacity);
+    return diti_fail_memory(err, "%u pieces of %s", tokenizer->capacity, name);
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const char *text, int32_t *id,
@@ -119,7 +118,7 @@ DIT_INTERNAL dit_result diti_tokenizer_special(diti_tokenizer *tokenizer, const 
     piece = *diti_piece_longest(&tokenizer->words, text, length);
     piece.type = DITI_PIECE_CONTROL;
     if (!diti_piece_index_add(&tokenizer->env, &tokenizer->specials, &piece))
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory", tokenizer->name);
+        return diti_fail_memory(err, "%s", tokenizer->name);
     diti_piece_index_sort(&tokenizer->specials);
     return DIT_OK;
 }

@@ -208,8 +208,8 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
 DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, const char *text, size_t length,
                                               diti_token_sink *sink, dit_error *err);
 
-/* --- prompts with weights, as A1111's web UI writes them (weights.c): (a) 1.1, [a] 1 / 1.1, (a:1.3), nested ones
-   multiply; \( \) \[ \] are brackets of the text --- */
+/* --- prompts with weights, as A1111's web UI writes them (prompt_weights.c): (a) 1.1, [a] 1 / 1.1, (a:1.3), nested
+   ones multiply; \( \) \[ \] are brackets of the text --- */
 #define DITI_PROMPT_PARTS 4096u
 typedef struct diti_prompt_part {
     size_t first, length; /* of the prompt's text */

@@ -133,7 +133,7 @@ DIT_INTERNAL dit_result diti_codes_to_text(const diti_codes *codes, char **out, 
     size_t i;
     *length = 0;
     *out = (char *)diti_alloc(codes->env, codes->count * 4 + 1);
-    if (!*out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the prompt");
+    if (!*out) return diti_fail_memory(err, "the prompt");
     for (i = 0; i < codes->count; i++) *length += diti_utf8_encode(codes->at[i], *out + *length);
     (*out)[*length] = 0;
     return DIT_OK;
@@ -422,5 +422,5 @@ DIT_INTERNAL dit_result diti_clean(const diti_env *env, const char *text, size_t
     diti_free(env, unicode);
     if (!out->failed) return DIT_OK;
     diti_codes_free(out);
-    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the prompt");
+    return diti_fail_memory(err, "the prompt");
 }

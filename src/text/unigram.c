@@ -136,8 +136,7 @@ DIT_INTERNAL dit_result diti_unigram_encode(const diti_tokenizer *tokenizer, con
         diti_lattice_fill(tokenizer, &lattice, normalized, (uint32_t)size);
         diti_token_emit_path(tokenizer, &lattice, normalized, (uint32_t)size, sink);
     } else {
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu bytes",
-                           (unsigned long)size);
+        result = diti_fail_memory(err, "a prompt of %lu bytes", (unsigned long)size);
     }
     diti_lattice_free(&tokenizer->env, &lattice);
     diti_free(&tokenizer->env, normalized);

@@ -24,15 +24,13 @@ static dit_result diti_ggml_measure(const diti_checkpoint *checkpoint, diti_ggml
                                     uint64_t *bytes, dit_error *err) {
     static const char key[] = "tokenizer.ggml.tokens";
     size_t length = 0;
-    dit_result result;
     *bytes = 0;
     for (vocabulary->count = 0; diti_checkpoint_array_text(checkpoint, key, vocabulary->count, &length);
          vocabulary->count++) {
         if (!diti_add_u64(*bytes, length, bytes))
             return diti_fail(err, DIT_ERROR_BAD_FILE, "GGUF metadata: %s is too long", key);
     }
-    result = diti_ggml_array(checkpoint, "tokenizer.ggml.scores", 6, 6, vocabulary->count, &vocabulary->scores, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_ggml_array(checkpoint, "tokenizer.ggml.scores", 6, 6, vocabulary->count, &vocabulary->scores, err));
     return diti_ggml_array(checkpoint, "tokenizer.ggml.token_type", 5, 4, vocabulary->count, &vocabulary->types, err);
 }
 

@@ -45,8 +45,7 @@ static dit_result diti_unigram_read_charsmap(diti_tokenizer *tokenizer, const di
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the Precompiled normalizer has no precompiled_charsmap",
                          tokenizer->name);
     bytes = (uint8_t *)diti_alloc(&tokenizer->env, map->text_length + 1);
-    if (!bytes)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the character map", tokenizer->name);
+    if (!bytes) return diti_fail_memory(err, "the character map of %s", tokenizer->name);
     if (diti_base64_decode(map->text, map->text_length, bytes, &size))
         result =
             diti_normalizer_set_charsmap(&tokenizer->env, &tokenizer->normalizer, bytes, size, tokenizer->name, err);
@@ -226,7 +225,7 @@ DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_j
     if (source.special)
         result = diti_unigram_build(env, root, name, &source, out, err);
     else
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "%s: out of memory for the vocabulary", name);
+        result = diti_fail_memory(err, "the vocabulary of %s", name);
     diti_free(env, source.special);
     return result;
 }

@@ -87,8 +87,7 @@ DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, c
     if (word)
         diti_wordpiece_words(tokenizer, &codes, word, sink);
     else
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for a prompt of %lu bytes",
-                           (unsigned long)length);
+        result = diti_fail_memory(err, "a prompt of %lu bytes", (unsigned long)length);
     diti_free(&tokenizer->env, word);
     diti_codes_free(&codes);
     return result;

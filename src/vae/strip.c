@@ -10,7 +10,7 @@
    and of AutoencoderKL
      (N - 1) * h(i) * 16 * groups * number of norms
      (N - 1) * h(i) * w * 2 * channels of the middle * e, where it has attention
-   The first member gets the picture (job/pipeline.c): 16 bytes a pixel from all others. */
+   The first member gets the picture (job/emit.c): 16 bytes a pixel from all others. */
 #include "vae/vae.h"
 
 DIT_INTERNAL diti_vae_strip diti_strip_whole(uint32_t height, uint32_t width) {

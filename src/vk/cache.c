@@ -212,9 +212,8 @@ DIT_INTERNAL dit_result diti_cache_save(diti_device *device, void *blob, size_t 
     unsigned char *behind;
     size_t data_size, room = *size, tuned_size;
     VkResult vr = VK_SUCCESS;
-    dit_result result = diti_device_check(device, err);
-    if (result >= 0) result = diti_cache_data_size(device, &data_size, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_check(device, err));
+    DITI_TRY(diti_cache_data_size(device, &data_size, err));
     diti_cache_identity(device, &header);
     header.tuned_count = diti_cache_tuned_count(device);
     tuned_size = diti_cache_tuned_size(&header);

@@ -67,7 +67,7 @@ static dit_result diti_coop_list(const diti_env *env, const diti_vk_api *vk, VkP
     if (size % sizeof(void *)) size += sizeof(void *) - size % sizeof(void *);
     if (!list || list(physical, &count, NULL) < 0 || !count) return DIT_OK;
     memory = (unsigned char *)diti_alloc_zero(env, (size_t)count * size);
-    if (!memory) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u matrix shapes", count);
+    if (!memory) return diti_fail_memory(err, "a list of %u matrix shapes", count);
     for (i = 0; i < count; i++) {
         all = (diti_vk_coop_property *)(void *)(memory + i * size);
         all->type = (VkStructureType)(flexible ? DITI_STYPE_COOP_FLEXIBLE : DITI_STYPE_COOP_PROPERTIES);

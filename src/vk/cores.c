@@ -45,7 +45,7 @@ DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, diti_limits
     uint32_t count = 0;
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) count = 0;
     list = (VkExtensionProperties *)diti_alloc_array(&device->env, count + 1, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the device's extensions");
+    if (!list) return diti_fail_memory(err, "the device's extensions");
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
     out->cores = diti_cores_of_list(device, list, count, out);
     diti_free(&device->env, list);

@@ -155,7 +155,7 @@ static dit_result diti_device_rung(diti_device *device, const char *overrides, d
 }
 
 /* Beside each other only: of no use to a device that is alone. */
-static const char *const diti_share_extensions[DITI_SHARES] = {
+static const char *const diti_share_extensions[DITI_SHARINGS] = {
     "VK_KHR_external_memory_fd", "VK_EXT_external_memory_dma_buf", "VK_EXT_external_memory_host",
     "VK_KHR_external_semaphore_fd"};
 
@@ -163,7 +163,7 @@ DIT_INTERNAL const char *diti_share_extension(uint32_t share) { return diti_shar
 
 static void diti_device_share(diti_device *device, const char *extension) {
     uint32_t i;
-    for (i = 0; i < DITI_SHARES; i++)
+    for (i = 0; i < DITI_SHARINGS; i++)
         if (device->has_peers && diti_equal(extension, diti_share_extensions[i])) device->shares[i] = true;
 }
 
@@ -196,7 +196,7 @@ static dit_result diti_device_extensions(diti_device *device, dit_error *err) {
     uint32_t i, count = 0;
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, NULL) < 0) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(&device->env, count, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+    if (!list) return diti_fail_memory(err, "a list of %u device extensions", count);
     if (device->vk.EnumerateDeviceExtensionProperties(device->physical, NULL, &count, list) < 0) count = 0;
     for (i = 0; i < count; i++) {
         if (diti_equal(list[i].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) device->has_memory_budget = true;
@@ -279,27 +279,22 @@ static void diti_device_guess(diti_device *device, const char *overrides) {
 /* Everything that is known once the physical device, the queue family and the features are. */
 static dit_result diti_device_describe(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     bool quirks = diti_override_number(desc->overrides, "quirks", 1) != 0;
-    dit_result result;
     device->has_fp16 = device->features.has[DITI_FEATURE_FP16];
     device->has_dot = device->features.has[DITI_FEATURE_DOT];
     device->unverified = diti_override_number(desc->overrides, "unverified", 0) != 0;
     diti_memory_find(device);
     diti_device_properties(device);
     diti_device_timestamps(device, desc->overrides);
-    result = diti_device_cores(device, &device->limits, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_cores(device, &device->limits, err));
     diti_device_override(device, desc->overrides);
     device->validated = diti_device_is_validated(device);
-    result = diti_device_extensions(device, err);
-    if (result >= 0)
-        result =
-            diti_coop_find(&device->env, &device->vk, device->physical, &device->features, quirks, &device->coop, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_extensions(device, err));
+    DITI_TRY(
+        diti_coop_find(&device->env, &device->vk, device->physical, &device->features, quirks, &device->coop, err));
     if (!diti_override_number(desc->overrides, "int8_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_S8);
     if (!diti_override_number(desc->overrides, "half_matrices", 1)) diti_coop_leave(&device->coop, DITI_COOP_F16);
     diti_memory_init(device, desc->device_memory_limit);
-    result = diti_device_rung(device, desc->overrides, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_rung(device, desc->overrides, err));
     diti_device_proof_key(device, desc->overrides);
     diti_device_settle(device, desc->overrides, device->dropped);
     diti_class_describe(device, device->dropped);
@@ -364,7 +359,7 @@ static VkResult diti_device_create(diti_device *device) {
     info.pQueueCreateInfos = queues;
     if (device->has_portability_subset) /* must be enabled where it exists */
         chain.extensions[chain.extension_count++] = DITI_PORTABILITY_SUBSET;
-    for (i = 0; i < DITI_SHARES; i++)
+    for (i = 0; i < DITI_SHARINGS; i++)
         if (device->shares[i]) chain.extensions[chain.extension_count++] = diti_share_extensions[i];
     info.ppEnabledExtensionNames = chain.extensions;
     info.enabledExtensionCount = chain.extension_count;
@@ -395,18 +390,14 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
 
 static dit_result diti_device_open_own(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     VkResult vr;
-    dit_result result =
-        device->shares_instance ? DIT_OK : diti_instance_create(&device->env, &device->vk, &device->instance, err);
-    if (result < 0) return result;
+    DITI_TRY(device->shares_instance ? DIT_OK
+                                     : diti_instance_create(&device->env, &device->vk, &device->instance, err));
     device->owns_instance = true;
-    result = diti_instance_functions(&device->vk, device->instance, err);
-    if (result >= 0) result = diti_device_select(device, desc->devices, err);
-    if (result >= 0)
-        result = diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err);
-    if (result >= 0) result = diti_device_describe(device, desc, err);
-    if (result < 0) return result;
-    result = diti_device_transfer_family(device, desc->overrides, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_instance_functions(&device->vk, device->instance, err));
+    DITI_TRY(diti_device_select(device, desc->devices, err));
+    DITI_TRY(diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err));
+    DITI_TRY(diti_device_describe(device, desc, err));
+    DITI_TRY(diti_device_transfer_family(device, desc->overrides, err));
     if (device->has_peers && (device->unverified || diti_override_is(desc->overrides, "transport", "group")))
         diti_device_group_find(device);
     if (device->first && diti_device_group_join(device, device->first))
@@ -426,8 +417,7 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
         return diti_fail_vk(err, vr, "vkCreateDevice on %s: %s", device->info.name, diti_vk_name(vr));
     }
     device->owns_device = true;
-    result = diti_device_functions(&device->vk, device->device, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_functions(&device->vk, device->device, err));
     device->vk.GetDeviceQueue(device->device, device->queue_family, 0, &device->queue);
     if (device->transfer_family != device->queue_family)
         device->vk.GetDeviceQueue(device->device, device->transfer_family, 0, &device->transfer_queue);
@@ -599,7 +589,7 @@ DIT_INTERNAL dit_result diti_device_open_beside(const dit_context_desc *desc, co
     *out = NULL;
     if (result < 0) return result;
     device = (diti_device *)diti_alloc_zero(env, sizeof *device);
-    if (!device) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a device");
+    if (!device) return diti_fail_memory(err, "a device");
     device->env = *env;
     diti_device_settle_in(device, desc, place);
     result = diti_device_start(device, desc, err);

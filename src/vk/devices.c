@@ -51,7 +51,6 @@ static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api 
                                          dit_error *err) {
     const VkPhysicalDeviceLimits *limits = &properties->limits;
     diti_features features = DITI_ZERO;
-    dit_result result;
     out->reason[0] = 0;
     diti_format(out->info.rung, sizeof out->info.rung, "none");
     if (properties->apiVersion < VK_API_VERSION_1_2) {
@@ -59,8 +58,7 @@ static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api 
                     VK_API_VERSION_MAJOR(properties->apiVersion), VK_API_VERSION_MINOR(properties->apiVersion));
         return DIT_OK;
     }
-    result = diti_features_supported(env, vk, out->physical, &features, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_features_supported(env, vk, out->physical, &features, err));
     if (!features.has[DITI_FEATURE_TIMELINE]) {
         diti_format(out->reason, sizeof out->reason, "it has no timeline semaphores");
     } else if (!diti_candidate_queue(vk, out->physical, &out->queue_family)) {
@@ -109,7 +107,7 @@ DIT_INTERNAL dit_result diti_candidates_list(const diti_env *env, const diti_vk_
     *count = 0;
     if (vr < 0) return diti_fail_vk(err, vr, "vkEnumeratePhysicalDevices: %s", diti_vk_name(vr));
     list = (diti_candidate *)diti_alloc_array(env, found ? found : 1, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u Vulkan devices", found);
+    if (!list) return diti_fail_memory(err, "a list of %u Vulkan devices", found);
     for (i = 0; i < found && result >= 0; i++) result = diti_candidate_fill(env, vk, physical[i], &list[i], err);
     if (result < 0) {
         diti_free(env, list);

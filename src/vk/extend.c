@@ -83,7 +83,7 @@ static size_t diti_extend_size_of(VkStructureType type) {
 
 /* Extensions that devices need to share memory with others, and that this one has. */
 typedef struct diti_extend_shares {
-    const char *names[DITI_SHARES];
+    const char *names[DITI_SHARINGS];
     uint32_t count;
 } diti_extend_shares;
 
@@ -93,9 +93,9 @@ static dit_result diti_extend_find_shares(const diti_env *env, const diti_vk_api
     uint32_t i, share, count = 0;
     if (vk->EnumerateDeviceExtensionProperties(gpu, NULL, &count, NULL) < 0) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(env, count + 1, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+    if (!list) return diti_fail_memory(err, "a list of %u device extensions", count);
     if (vk->EnumerateDeviceExtensionProperties(gpu, NULL, &count, list) < 0) count = 0;
-    for (share = 0; share < DITI_SHARES; share++)
+    for (share = 0; share < DITI_SHARINGS; share++)
         for (i = 0; i < count; i++)
             if (diti_equal(list[i].extensionName, diti_share_extension(share)))
                 out->names[out->count++] = diti_share_extension(share);
@@ -173,7 +173,7 @@ static void diti_extend_add(diti_extend *extend, const VkDeviceCreateInfo *app) 
 /* The application's extensions, those of the missing features and those for sharing, if there are any of the latter. */
 static void diti_extend_names(diti_extend *extend, const VkDeviceCreateInfo *app) {
     diti_feature_chain chain;
-    const char *added[(int)DITI_SHARES + (int)DITI_FEATURES];
+    const char *added[(int)DITI_SHARINGS + (int)DITI_FEATURES];
     uint32_t i, j, count;
     diti_features_chain(&extend->missing, &chain);
     for (i = 0; i < extend->shares.count; i++) added[i] = extend->shares.names[i];
@@ -263,8 +263,7 @@ static dit_result diti_extend_check(const diti_env *env, const diti_vk_api *vk, 
     VkQueueFamilyProperties families[DITI_QUEUE_FAMILIES];
     uint32_t i, count;
     diti_candidate candidate;
-    dit_result result = diti_candidate_fill(env, vk, gpu, &candidate, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_candidate_fill(env, vk, gpu, &candidate, err));
     if (candidate.reason[0]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "dit cannot use %s: %s", candidate.info.name,
                          candidate.reason);
@@ -287,14 +286,12 @@ static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance
     diti_env env;
     const VkBaseInStructure *at;
     uint32_t i;
-    dit_result result = diti_env_init(&env, NULL, NULL, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_env_init(&env, NULL, NULL, err));
     vk.GetInstanceProcAddr = gipa;
-    result = diti_instance_functions(&vk, instance, err);
-    if (result >= 0) result = diti_extend_check(&env, &vk, gpu, app, err);
-    if (result >= 0) result = diti_features_supported(&env, &vk, gpu, out, err);
-    if (result >= 0) result = diti_extend_find_shares(&env, &vk, gpu, shares, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_instance_functions(&vk, instance, err));
+    DITI_TRY(diti_extend_check(&env, &vk, gpu, app, err));
+    DITI_TRY(diti_features_supported(&env, &vk, gpu, out, err));
+    DITI_TRY(diti_extend_find_shares(&env, &vk, gpu, shares, err));
     memset(&enabled, 0, sizeof enabled);
     for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) diti_features_get(at, &enabled);
     for (i = 0; i < DITI_FEATURES; i++) out->has[i] = out->has[i] && !enabled.has[i];
@@ -306,20 +303,17 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
                                      dit_error *err) {
     diti_extend extend = DITI_ZERO;
     VkDeviceCreateInfo made;
-    dit_result result;
     if (!gipa || !instance || !gpu || !app || !size || (memory && !out)) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: an argument is NULL");
     }
     if ((uintptr_t)memory % 8) {
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_device_extend: memory is not aligned to 8 bytes");
     }
-    result = diti_extend_missing(gipa, instance, gpu, app, &extend.missing, &extend.shares, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_extend_missing(gipa, instance, gpu, app, &extend.missing, &extend.shares, err));
     extend.memory = (unsigned char *)memory;
     extend.room = *size;
     extend.tail = &extend.first;
-    result = diti_extend_chain(&extend, app, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_extend_chain(&extend, app, err));
     diti_extend_rest(&extend, app, &made);
     *size = extend.used;
     if (!memory) return DIT_OK;

@@ -142,7 +142,7 @@ static dit_result diti_features_extensions(const diti_env *env, const diti_vk_ap
     for (s = 0; s < DITI_STRUCTURES; s++) has[s] = !diti_feature_structures[s].extension;
     if (vk->EnumerateDeviceExtensionProperties(physical, NULL, &count, NULL) < 0) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(env, count + 1u, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u device extensions", count);
+    if (!list) return diti_fail_memory(err, "a list of %u device extensions", count);
     if (vk->EnumerateDeviceExtensionProperties(physical, NULL, &count, list) < 0) count = 0;
     for (i = 0; i < count; i++) {
         for (s = 0; s < DITI_STRUCTURES; s++) {

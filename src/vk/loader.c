@@ -97,7 +97,7 @@ static dit_result diti_instance_has_portability(const diti_env *env, const diti_
     *found = false;
     if (vk->EnumerateInstanceExtensionProperties(NULL, &count, NULL) < 0 || !count) return DIT_OK;
     list = (VkExtensionProperties *)diti_alloc_array(env, count, sizeof *list);
-    if (!list) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to list %u instance extensions", count);
+    if (!list) return diti_fail_memory(err, "a list of %u instance extensions", count);
     if (vk->EnumerateInstanceExtensionProperties(NULL, &count, list) < 0) count = 0;
     for (i = 0; i < count; i++) {
         if (diti_equal(list[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) *found = true;
@@ -112,9 +112,8 @@ DIT_INTERNAL dit_result diti_instance_create(const diti_env *env, diti_vk_api *v
     VkInstanceCreateInfo info = DITI_ZERO;
     VkResult vr;
     bool portable;
-    dit_result result = diti_global_functions(vk, err);
-    if (result >= 0) result = diti_instance_has_portability(env, vk, &portable, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_global_functions(vk, err));
+    DITI_TRY(diti_instance_has_portability(env, vk, &portable, err));
     application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
     application.pEngineName = "dit.h";
     application.engineVersion = DIT_VERSION;

@@ -277,11 +277,9 @@ DIT_INTERNAL void diti_block_destroy(diti_device *device, diti_buffer *buffer) {
 
 static dit_result diti_buffer_bind(diti_device *device, const char *what, diti_buffer *out, dit_error *err) {
     VkMemoryRequirements need;
-    dit_result result;
     VkResult vr;
     device->vk.GetBufferMemoryRequirements(device->device, out->buffer, &need);
-    result = diti_block_create(device, &need, out->kind, what, out, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_block_create(device, &need, out->kind, what, out, err));
     if (!out->block.mapped) diti_atomic_store(&device->stages, 1);
     vr = device->vk.BindBufferMemory(device->device, out->buffer, out->block.memory, out->block.offset);
     return vr < 0 ? diti_device_fail(device, vr, "vkBindBufferMemory", err) : DIT_OK;

@@ -30,7 +30,7 @@ DIT_INTERNAL void diti_trace_add(diti_trace *trace, const diti_trace_event *even
 
 DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events) { (void)trace, (void)events; }
 
-DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name) {
+DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_track lane, const char *name) {
     (void)trace, (void)lane, (void)name;
     diti_trace_scope scope = DITI_ZERO;
     return scope;

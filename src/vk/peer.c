@@ -8,10 +8,10 @@ static void diti_share_close(int fd) { close(fd); }
 static void diti_share_close(int fd) { (void)fd; }
 #endif
 
-static VkExternalMemoryHandleTypeFlagBits diti_share_handle(diti_share share) {
+static VkExternalMemoryHandleTypeFlagBits diti_share_handle(diti_memory_sharing share) {
     switch (share) {
-    case DITI_SHARE_DMA_BUF: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
-    case DITI_SHARE_HOST: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+    case DITI_SHARING_DMA_BUF: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
+    case DITI_SHARING_HOST: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
     default: return VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT;
     }
 }
@@ -24,7 +24,8 @@ static bool diti_share_same_driver(const diti_device *a, const diti_device *b) {
 
 static const VkBufferUsageFlags diti_share_usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
 
-static bool diti_share_has(const diti_device *device, diti_share share, VkExternalMemoryFeatureFlags features) {
+static bool diti_share_has(const diti_device *device, diti_memory_sharing share,
+                           VkExternalMemoryFeatureFlags features) {
     VkPhysicalDeviceExternalBufferInfo info = DITI_ZERO;
     VkExternalBufferProperties properties = DITI_ZERO;
     PFN_vkGetPhysicalDeviceExternalBufferProperties ask =
@@ -40,24 +41,24 @@ static bool diti_share_has(const diti_device *device, diti_share share, VkExtern
            (properties.externalMemoryProperties.compatibleHandleTypes & (VkFlags)info.handleType);
 }
 
-DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share) {
+DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_memory_sharing share) {
     VkExternalMemoryFeatureFlags imports = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
     VkExternalMemoryFeatureFlags export_too = VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
-    if (share == DITI_SHARE_HOST) export_too = imports;
-    if (share == DITI_SHARE_GROUP) return diti_device_group_reaches(a, b);
-    if (share == DITI_SHARE_FD && !diti_share_same_driver(a, b)) return false;
+    if (share == DITI_SHARING_HOST) export_too = imports;
+    if (share == DITI_SHARING_GROUP) return diti_device_group_reaches(a, b);
+    if (share == DITI_SHARING_FD && !diti_share_same_driver(a, b)) return false;
     return diti_share_has(a, share, export_too) && diti_share_has(b, share, imports);
 }
 
-static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDeviceSize size, diti_buffer *out,
-                                     VkMemoryRequirements *need, dit_error *err) {
+static dit_result diti_shared_buffer(diti_device *device, diti_memory_sharing share, VkDeviceSize size,
+                                     diti_buffer *out, VkMemoryRequirements *need, dit_error *err) {
     VkExternalMemoryBufferCreateInfo external = DITI_ZERO;
     VkBufferCreateInfo info = DITI_ZERO;
     VkResult vr;
     external.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO;
     external.handleTypes = (VkFlags)diti_share_handle(share);
     info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
-    info.pNext = share == DITI_SHARE_GROUP ? NULL : &external;
+    info.pNext = share == DITI_SHARING_GROUP ? NULL : &external;
     info.size = size;
     info.usage = diti_share_usage;
     vr = device->vk.CreateBuffer(device->device, &info, device->callbacks, &out->buffer);
@@ -71,14 +72,14 @@ static dit_result diti_shared_buffer(diti_device *device, diti_share share, VkDe
 }
 
 /* pNext: where the memory comes from, or that it is to be exported. */
-static dit_result diti_shared_allocate(diti_device *device, diti_share share, VkDeviceSize size, uint32_t types,
-                                       const void *pNext, diti_buffer *out, dit_error *err) {
+static dit_result diti_shared_allocate(diti_device *device, diti_memory_sharing share, VkDeviceSize size,
+                                       uint32_t types, const void *pNext, diti_buffer *out, dit_error *err) {
     VkMemoryDedicatedAllocateInfo dedicated = DITI_ZERO;
     VkMemoryAllocateFlagsInfo mask;
     VkMemoryAllocateInfo info = DITI_ZERO;
-    bool dedicates = share == DITI_SHARE_FD || share == DITI_SHARE_DMA_BUF; /* else it has two buffers, or pages */
+    bool dedicates = share == DITI_SHARING_FD || share == DITI_SHARING_DMA_BUF; /* else it has two buffers, or pages */
     VkResult vr;
-    if (!diti_memory_type(device, types, share == DITI_SHARE_HOST ? DITI_MEMORY_UPLOAD : DITI_MEMORY_DEVICE,
+    if (!diti_memory_type(device, types, share == DITI_SHARING_HOST ? DITI_MEMORY_UPLOAD : DITI_MEMORY_DEVICE,
                           &info.memoryTypeIndex))
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "%s has no memory type for shared memory",
                          device->info.name);
@@ -99,7 +100,7 @@ static dit_result diti_shared_allocate(diti_device *device, diti_share share, Vk
 
 /* --- by file descriptor --- */
 
-static dit_result diti_shared_export(diti_device *device, const diti_buffer *from, diti_share share, int *fd,
+static dit_result diti_shared_export(diti_device *device, const diti_buffer *from, diti_memory_sharing share, int *fd,
                                      dit_error *err) {
     PFN_vkGetMemoryFdKHR get = (PFN_vkGetMemoryFdKHR)device->vk.GetDeviceProcAddr(device->device, "vkGetMemoryFdKHR");
     VkMemoryGetFdInfoKHR info = DITI_ZERO;
@@ -112,17 +113,17 @@ static dit_result diti_shared_export(diti_device *device, const diti_buffer *fro
 }
 
 /* The memory types that a descriptor fits; those of an opaque one are what they were at home. */
-static uint32_t diti_shared_types(const diti_device *device, diti_share share, int fd) {
+static uint32_t diti_shared_types(const diti_device *device, diti_memory_sharing share, int fd) {
     PFN_vkGetMemoryFdPropertiesKHR ask =
         (PFN_vkGetMemoryFdPropertiesKHR)device->vk.GetDeviceProcAddr(device->device, "vkGetMemoryFdPropertiesKHR");
     VkMemoryFdPropertiesKHR properties = DITI_ZERO;
-    if (share == DITI_SHARE_FD) return UINT32_MAX;
+    if (share == DITI_SHARING_FD) return UINT32_MAX;
     properties.sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR;
     if (!ask || ask(device->device, diti_share_handle(share), fd, &properties) < 0) return 0;
     return properties.memoryTypeBits;
 }
 
-static dit_result diti_shared_by_fd(diti_device *a, diti_device *b, diti_share share, diti_shared *out,
+static dit_result diti_shared_by_fd(diti_device *a, diti_device *b, diti_memory_sharing share, diti_shared *out,
                                     const VkMemoryRequirements *need, dit_error *err) {
     VkExportMemoryAllocateInfo to_export = DITI_ZERO;
     VkImportMemoryFdInfoKHR to_import = DITI_ZERO;
@@ -163,53 +164,51 @@ static dit_result diti_shared_import_pages(diti_device *device, void *pages, VkD
     VkResult vr;
     properties.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT;
     info.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT;
-    info.handleType = diti_share_handle(DITI_SHARE_HOST);
+    info.handleType = diti_share_handle(DITI_SHARING_HOST);
     info.pHostPointer = pages;
     vr = ask ? ask(device->device, info.handleType, pages, &properties) : VK_ERROR_EXTENSION_NOT_PRESENT;
     if (vr < 0) return diti_device_fail(device, vr, "vkGetMemoryHostPointerPropertiesEXT", err);
-    return diti_shared_allocate(device, DITI_SHARE_HOST, size, need->memoryTypeBits & properties.memoryTypeBits, &info,
-                                out, err);
+    return diti_shared_allocate(device, DITI_SHARING_HOST, size, need->memoryTypeBits & properties.memoryTypeBits,
+                                &info, out, err);
 }
 
 static dit_result diti_shared_by_pages(diti_device *a, diti_device *b, diti_shared *out,
                                        const VkMemoryRequirements *need, dit_error *err) {
     VkDeviceSize align = diti_shared_alignment(a), other = diti_shared_alignment(b), size = need[0].size;
     unsigned char *pages;
-    dit_result result;
     if (other > align) align = other;
     if (need[1].size > size) size = need[1].size;
     if (align == 0 || align > 1u << 20)
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE, "no pages of the host suit both devices");
     size = (size + align - 1) / align * align;
     out->pages = diti_alloc(&a->env, (size_t)(size + align));
-    if (!out->pages) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for shared pages");
+    if (!out->pages) return diti_fail_memory(err, "shared pages");
     pages = (unsigned char *)out->pages + (align - (uintptr_t)out->pages % align) % align;
-    result = diti_shared_import_pages(a, pages, size, &need[0], &out->buffers[0], err);
-    return result < 0 ? result : diti_shared_import_pages(b, pages, size, &need[1], &out->buffers[1], err);
+    DITI_TRY(diti_shared_import_pages(a, pages, size, &need[0], &out->buffers[0], err));
+    return diti_shared_import_pages(b, pages, size, &need[1], &out->buffers[1], err);
 }
 
 /* --- between members of a device group: on the receiving one --- */
 
 static dit_result diti_shared_by_group(diti_device *a, diti_device *b, diti_shared *out,
                                        const VkMemoryRequirements *need, dit_error *err) {
-    dit_result result =
-        diti_shared_allocate(b, DITI_SHARE_GROUP, need[1].size, need[0].memoryTypeBits & need[1].memoryTypeBits, NULL,
-                             &out->buffers[1], err);
-    return result < 0 ? result : diti_device_group_bind(a, &out->buffers[0], b, out->buffers[1].block.memory, err);
+    DITI_TRY(diti_shared_allocate(b, DITI_SHARING_GROUP, need[1].size, need[0].memoryTypeBits & need[1].memoryTypeBits,
+                                  NULL, &out->buffers[1], err));
+    return diti_device_group_bind(a, &out->buffers[0], b, out->buffers[1].block.memory, err);
 }
 
 /* --- all --- */
 
-DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
+DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_memory_sharing share, VkDeviceSize size,
                                            diti_shared *out, dit_error *err) {
     VkMemoryRequirements need[2];
     dit_result result;
     memset(out, 0, sizeof *out);
     result = diti_shared_buffer(a, share, size, &out->buffers[0], &need[0], err);
     if (result >= 0) result = diti_shared_buffer(b, share, size, &out->buffers[1], &need[1], err);
-    if (result >= 0 && share == DITI_SHARE_HOST)
+    if (result >= 0 && share == DITI_SHARING_HOST)
         result = diti_shared_by_pages(a, b, out, need, err);
-    else if (result >= 0 && share == DITI_SHARE_GROUP)
+    else if (result >= 0 && share == DITI_SHARING_GROUP)
         result = diti_shared_by_group(a, b, out, need, err);
     else if (result >= 0)
         result = diti_shared_by_fd(a, b, share, out, need, err);
@@ -238,7 +237,7 @@ static bool diti_timeline_has(const diti_device *device, VkExternalSemaphoreFeat
     VkExternalSemaphoreProperties properties = DITI_ZERO;
     VkPhysicalDeviceExternalSemaphoreInfo info = DITI_ZERO;
     VkSemaphoreTypeCreateInfo type = DITI_ZERO;
-    if (!device->shares[DITI_SHARE_TIMELINE] || !ask) return false;
+    if (!device->shares[DITI_SHARING_TIMELINE] || !ask) return false;
     type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
     type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
     info.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_SEMAPHORE_INFO;
@@ -282,9 +281,8 @@ DIT_INTERNAL dit_result diti_timeline_create_shared(diti_device *signals, diti_d
     VkSemaphoreGetFdInfoKHR from = DITI_ZERO;
     VkImportSemaphoreFdInfoKHR to = DITI_ZERO;
     VkResult vr;
-    dit_result result = diti_timeline_make(signals, true, &out[0], err);
-    if (result >= 0) result = diti_timeline_make(waits, false, &out[1], err);
-    if (result < 0) return result;
+    DITI_TRY(diti_timeline_make(signals, true, &out[0], err));
+    DITI_TRY(diti_timeline_make(waits, false, &out[1], err));
     from.sType = VK_STRUCTURE_TYPE_SEMAPHORE_GET_FD_INFO_KHR;
     from.semaphore = out[0];
     from.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT;

@@ -152,14 +152,14 @@ static diti_pipeline *diti_pipeline_insert(diti_device *device, diti_pipeline *m
 static dit_result diti_pipeline_make(diti_device *device, const diti_pipeline *key, VkPipeline *out, dit_error *err) {
     diti_pipeline *kept, *made = (diti_pipeline *)diti_alloc(&device->env, sizeof *made);
     dit_result result;
-    if (!made) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a pipeline");
+    if (!made) return diti_fail_memory(err, "a pipeline");
     *made = *key;
     result = diti_pipeline_compile(device, made, err);
     kept = result < 0 ? NULL : diti_pipeline_insert(device, made);
     if (kept)
         *out = kept->pipeline;
     else if (result >= 0)
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a pipeline");
+        result = diti_fail_memory(err, "a pipeline");
     if (kept == made) return result;
     if (made->pipeline) device->vk.DestroyPipeline(device->device, made->pipeline, device->callbacks);
     diti_free(&device->env, made);

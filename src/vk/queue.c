@@ -61,8 +61,7 @@ DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *o
 
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err) {
     VkResult vr;
-    dit_result result = diti_device_check(device, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_check(device, err));
     vr = device->vk.GetSemaphoreCounterValue(device->device, timeline, out);
     return vr < 0 ? diti_device_fail(device, vr, "vkGetSemaphoreCounterValue", err) : DIT_OK;
 }

@@ -210,8 +210,7 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, 
     diti_free(env, bytes);
     if (good) return DIT_OK;
     diti_free(env, out);
-    if (!out || !bytes)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory to decode SPIR-V module %s", entry->name);
+    if (!out || !bytes) return diti_fail_memory(err, "SPIR-V module %s", entry->name);
     return diti_fail(err, DIT_ERROR_BAD_FILE, "embedded SPIR-V module %s is damaged", entry->name);
 }
 
@@ -231,7 +230,7 @@ DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, s
     const uint32_t *from = *words;
     uint32_t *out = (uint32_t *)diti_alloc_array(env, *count + 16, sizeof *out);
     size_t i, used = 5;
-    if (!out) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no memory for a SPIR-V module");
+    if (!out) return diti_fail_memory(err, "a SPIR-V module");
     memcpy(out, from, 5 * sizeof *out);
     for (i = 5; i < *count && from[i] >> 16; i += from[i] >> 16) {
         bool is_type = from[i] == (3u << 16 | 22u) && from[i + 2] == 16, is_capability = from[i] == float16[0];

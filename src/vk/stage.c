@@ -6,9 +6,7 @@ static dit_result diti_stage_make_buffer(diti_stage *stage, diti_stage_buffer *b
     diti_device *device = stage->device;
     VkCommandBufferAllocateInfo info = DITI_ZERO;
     VkResult vr;
-    dit_result result =
-        diti_buffer_create(device, stage->bytes, DITI_MEMORY_UPLOAD, "a staging buffer", &buffer->buffer, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_buffer_create(device, stage->bytes, DITI_MEMORY_UPLOAD, "a staging buffer", &buffer->buffer, err));
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
     info.commandPool = stage->pool;
     info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
@@ -45,7 +43,7 @@ DIT_INTERNAL dit_result diti_stage_create(diti_device *device, VkDeviceSize byte
     diti_stage *stage = (diti_stage *)diti_alloc_zero(&device->env, sizeof *stage);
     dit_result result;
     *out = NULL;
-    if (!stage) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a staging ring");
+    if (!stage) return diti_fail_memory(err, "a staging ring");
     stage->device = device;
     stage->bytes = bytes;
     stage->queue = queue;
@@ -150,7 +148,7 @@ DIT_INTERNAL uint64_t diti_stage_put(diti_stage *stage, VkBuffer target, VkDevic
     region.dstOffset = offset;
     region.size = size;
     stage->device->vk.CmdCopyBuffer(buffer->commands, buffer->buffer.buffer, target, 1, &region);
-    buffer->used = (buffer->used + size + 15u) & ~(VkDeviceSize)15u;
+    buffer->used = diti_align_up(buffer->used + size, 16);
     if (buffer->used > stage->bytes) buffer->used = stage->bytes;
     return buffer->value;
 }
@@ -159,7 +157,6 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
     diti_stage_buffer *buffer = &stage->buffers[stage->current];
     uint64_t value = buffer->value;
     diti_submission submission = DITI_ZERO;
-    dit_result result;
     VkResult vr;
     if (!buffer->open) return DIT_OK;
     buffer->open = false;
@@ -172,9 +169,8 @@ DIT_INTERNAL dit_result diti_stage_submit(diti_stage *stage, dit_error *err) {
     submission.count = 1;
     submission.signal = stage->timeline;
     submission.signal_value = value;
-    buffer->scope = diti_trace_open(stage->device->trace, DITI_LANE_COPY, "to device");
-    result = diti_submit_after(stage->device, &submission, err);
-    if (result < 0) return result;
+    buffer->scope = diti_trace_open(stage->device->trace, DITI_TRACK_COPY, "to device");
+    DITI_TRY(diti_submit_after(stage->device, &submission, err));
     buffer->value = stage->submitted = value;
     stage->current = (stage->current + 1) % DITI_STAGE_BUFFERS;
     return DIT_OK;

@@ -111,7 +111,7 @@ DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore time
     info.semaphoreCount = 1;
     info.pSemaphores = &timeline;
     info.pValues = &value;
-    scope = diti_trace_open(device->trace, DITI_LANE_WAIT, "wait");
+    scope = diti_trace_open(device->trace, DITI_TRACK_WAIT, "wait");
     vr = timeout_ns == UINT64_MAX ? diti_timeline_wait_on(device, &info)
                                   : device->vk.WaitSemaphores(device->device, &info, timeout_ns);
     diti_trace_close(&scope, 0);

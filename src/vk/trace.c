@@ -5,7 +5,7 @@ DIT_INTERNAL dit_result diti_trace_create(const diti_env *env, bool light, uint3
                                           dit_error *err) {
     diti_trace *trace = (diti_trace *)diti_alloc_zero(env, sizeof *trace);
     *out = trace;
-    if (!trace) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for a trace");
+    if (!trace) return diti_fail_memory(err, "a trace");
     trace->env = *env;
     trace->light = light;
     trace->limit = limit;
@@ -119,10 +119,11 @@ static bool diti_trace_take_row(diti_trace *trace, uint32_t lane, uint8_t *out) 
     return row < DITI_TRACE_ROWS;
 }
 
-DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name) {
+DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_track lane, const char *name) {
     diti_trace_scope scope = DITI_ZERO;
     if (!trace) return scope;
-    if (trace->light && lane != DITI_LANE_APPLICATION && lane != DITI_LANE_COPY && lane != DITI_LANE_PEER) return scope;
+    if (trace->light && lane != DITI_TRACK_APPLICATION && lane != DITI_TRACK_COPY && lane != DITI_TRACK_PEER)
+        return scope;
     scope.name = name;
     scope.lane = (uint8_t)lane;
     diti_lock(&trace->lock);
@@ -183,7 +184,7 @@ DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text) {
     while (slot < DITI_TRACE_RANGES && trace->ranges[slot].id) slot++;
     if (slot == DITI_TRACE_RANGES) {
         trace->dropped++;
-    } else if (diti_trace_take_row(trace, DITI_LANE_APPLICATION, &range.row)) {
+    } else if (diti_trace_take_row(trace, DITI_TRACK_APPLICATION, &range.row)) {
         range.id = ++trace->range_count * DITI_TRACE_RANGES + slot;
         range.first = trace->submitted + 1;
         range.begin_ns = diti_trace_time(trace); /* behind the end of whatever had the row */
@@ -196,7 +197,7 @@ DIT_INTERNAL uint64_t diti_trace_begin(diti_trace *trace, const char *text) {
 static void diti_trace_add_range(diti_trace *trace, const diti_trace_range *range, uint64_t end_ns) {
     diti_trace_event event = DITI_ZERO;
     event.kind = DITI_TRACE_SPAN;
-    event.lane = DITI_LANE_APPLICATION;
+    event.lane = DITI_TRACK_APPLICATION;
     event.row = range->row;
     event.begin_ns = range->begin_ns;
     event.end_ns = end_ns;
@@ -207,7 +208,7 @@ static void diti_trace_add_range(diti_trace *trace, const diti_trace_range *rang
 static void diti_trace_add_device_range(diti_trace *trace, const diti_trace_range *range) {
     diti_trace_event event = DITI_ZERO;
     event.kind = DITI_TRACE_RANGE;
-    event.lane = DITI_LANE_GPU_APPLICATION;
+    event.lane = DITI_TRACK_GPU_APPLICATION;
     event.row = range->row;
     event.device = range->device;
     event.begin_ns = range->device_begin_ns;
@@ -232,7 +233,7 @@ DIT_INTERNAL void diti_trace_end(diti_trace *trace, uint64_t range) {
     if (range && place->id == range && place->open) {
         place->open = false;
         place->last = trace->submitted;
-        trace->rows[DITI_LANE_APPLICATION] &= ~((uint64_t)1 << place->row);
+        trace->rows[DITI_TRACK_APPLICATION] &= ~((uint64_t)1 << place->row);
         ended = *place;
         complete = diti_trace_range_complete(place);
         if (complete) place->id = 0;

@@ -119,10 +119,8 @@ static dit_result diti_transfer_to_device(diti_device *device, diti_buffer *buff
 /* Waiting alone does not make the device's writes visible to the host: a barrier to the host does, on any path. */
 static dit_result diti_transfer_from_device(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
                                             VkDeviceSize size, dit_error *err) {
-    dit_result result;
     if (!buffer->block.mapped) return diti_transfer_read(device, buffer, offset, (unsigned char *)data, size, err);
-    result = diti_run_now(device, diti_transfer_to_host, NULL, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_run_now(device, diti_transfer_to_host, NULL, err));
     diti_buffer_invalidate(device, buffer);
     memcpy(data, (const unsigned char *)buffer->block.mapped + offset, (size_t)size);
     return DIT_OK;
@@ -134,7 +132,7 @@ DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buff
     diti_trace_scope scope;
     if (result >= 0) result = diti_device_check(device, err);
     if (result < 0 || !size) return result;
-    scope = diti_trace_open(device->trace, DITI_LANE_COPY, "to device");
+    scope = diti_trace_open(device->trace, DITI_TRACK_COPY, "to device");
     result = diti_transfer_to_device(device, buffer, offset, data, size, err);
     diti_trace_close(&scope, (double)size);
     return result;
@@ -145,7 +143,7 @@ DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffe
     dit_result result = diti_transfer_check(buffer, offset, size, err);
     diti_trace_scope scope;
     if (result < 0 || !size) return result;
-    scope = diti_trace_open(device->trace, DITI_LANE_COPY, "from device");
+    scope = diti_trace_open(device->trace, DITI_TRACK_COPY, "from device");
     result = diti_transfer_from_device(device, buffer, offset, data, size, err);
     diti_trace_close(&scope, (double)size);
     return result;

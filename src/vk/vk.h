@@ -217,19 +217,19 @@ typedef struct diti_buffer {
 
 /* --- traces: what happened when, for dit_trace_write. One for a context; every device points to it, NULL: none is
    kept. Times are nanoseconds since the trace began. --- */
-typedef enum diti_trace_lane { /* rows of the picture that a viewer draws; those from GPU on belong to a device */
-                               DITI_LANE_APPLICATION,
-                               DITI_LANE_LOAD,
-                               DITI_LANE_PLAN,
-                               DITI_LANE_RECORD,
-                               DITI_LANE_SUBMIT,
-                               DITI_LANE_WAIT,
-                               DITI_LANE_COPY, /* between host and device */
-                               DITI_LANE_PEER, /* between devices */
-                               DITI_LANE_GPU,
-                               DITI_LANE_GPU_APPLICATION, /* what ranges of the application enclose */
-                               DITI_LANES
-} diti_trace_lane;
+typedef enum diti_trace_track { /* rows of the picture that a viewer draws; those from GPU on belong to a device */
+                                DITI_TRACK_APPLICATION,
+                                DITI_TRACK_LOAD,
+                                DITI_TRACK_PLAN,
+                                DITI_TRACK_RECORD,
+                                DITI_TRACK_SUBMIT,
+                                DITI_TRACK_WAIT,
+                                DITI_TRACK_COPY, /* between host and device */
+                                DITI_TRACK_PEER, /* between devices */
+                                DITI_TRACK_GPU,
+                                DITI_TRACK_GPU_APPLICATION, /* what ranges of the application enclose */
+                                DITI_TRACKS
+} diti_trace_track;
 typedef enum diti_trace_kind {
     DITI_TRACE_SPAN,    /* name or text, and bytes where there are any */
     DITI_TRACE_MARK,    /* text, at begin_ns */
@@ -282,7 +282,7 @@ typedef struct diti_trace {
     diti_trace_chunk *first, *last;
     uint32_t count; /* of events in the chunks */
     uint64_t dropped;
-    uint64_t rows[DITI_LANES]; /* a bit for each row in use now */
+    uint64_t rows[DITI_TRACKS]; /* a bit for each row in use now */
     diti_trace_range ranges[DITI_TRACE_RANGES];
     uint64_t range_count, submitted; /* so far */
     uint32_t plans;
@@ -310,14 +310,14 @@ typedef struct diti_speed {
 #define DITI_MAX_DEVICES 16u /* of a context */
 
 /* How two devices can have memory in common (peer.c). */
-typedef enum diti_share {
-    DITI_SHARE_FD,       /* one driver's opaque file descriptor */
-    DITI_SHARE_DMA_BUF,  /* the system's */
-    DITI_SHARE_HOST,     /* pages of the host */
-    DITI_SHARE_TIMELINE, /* no memory: timelines, by one driver's opaque file descriptor */
-    DITI_SHARES,
-    DITI_SHARE_GROUP = DITI_SHARES /* another member's memory in a device group: needs no extension */
-} diti_share;
+typedef enum diti_memory_sharing {
+    DITI_SHARING_FD,       /* one driver's opaque file descriptor */
+    DITI_SHARING_DMA_BUF,  /* the system's */
+    DITI_SHARING_HOST,     /* pages of the host */
+    DITI_SHARING_TIMELINE, /* no memory: timelines, by one driver's opaque file descriptor */
+    DITI_SHARINGS,
+    DITI_SHARING_GROUP = DITI_SHARINGS /* another member's memory in a device group: needs no extension */
+} diti_memory_sharing;
 
 typedef struct diti_tuned { /* as it lies in the cache blob */
     uint64_t shapes;        /* hash of a class of shapes, with rung and kernel */
@@ -357,33 +357,33 @@ typedef struct diti_device {
     VkPhysicalDevice group[DITI_MAX_DEVICES];
     struct diti_device *first; /* of the context's devices; NULL: this is it */
     uint8_t driver_uuid[16];
-    bool shares[DITI_SHARES]; /* ways to have memory in common with another device that are enabled */
-    bool unified;             /* every heap is device local: host buffers count against memory_limit too */
-    bool maps_device_memory;  /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
-    bool is_cpu;              /* a software driver: gets its own tile choices */
-    bool software;            /* it is one, whatever an override makes of is_cpu */
-    bool has_dot;             /* shaderIntegerDotProduct is enabled */
-    bool dot;                 /* it is used, after overrides and the self-test */
-    bool unguarded;           /* test override: nothing is done again because fp16 overflowed */
-    bool has_fp16;            /* shaderFloat16 and 16-bit storage are enabled */
-    bool rounds_halves;       /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
-    uint32_t team;            /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
-    bool states_team;         /* its pipelines state that size: other subgroups may have another one */
-    bool broadcasts;          /* threads of compute shaders can read what another one of their subgroup has */
-    bool decodes;             /* products of few rows decode packed weights themselves, unless overridden */
-    bool half_products;       /* gemm_half is used where no matrix fits, after the self-test */
-    bool coop_convolutions;   /* convolutions use matrices, after the self-test */
-    bool small_tiles;         /* products on matrices have small tiles: a quirk */
-    bool coop_i8;             /* products of int8 rows use coop, after overrides and the self-test */
-    uint32_t coop_attention;  /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
-                                 (attention_coop.comp), 0: without such matrices */
-    bool coop_attention_khr;  /* attention_coop.comp proved itself: for heads that 2 does not take, too */
-    bool coop_attention_i8;   /* its queries and keys may be int8 */
-    bool half_attention;      /* without matrices, attention_half.comp, after the self-test */
-    bool dot_attention;       /* int8 queries and keys by the integer dot product, after the self-test */
-    bool unverified;          /* override: also what has never run on any driver that dit was tested with */
-    uint32_t api_version;     /* which Vulkan both the device and its instance have */
-    diti_features features;   /* enabled */
+    bool shares[DITI_SHARINGS]; /* ways to have memory in common with another device that are enabled */
+    bool unified;               /* every heap is device local: host buffers count against memory_limit too */
+    bool maps_device_memory;    /* DITI_MEMORY_DEVICE buffers may be mapped; the override mapped=0 forbids it */
+    bool is_cpu;                /* a software driver: gets its own tile choices */
+    bool software;              /* it is one, whatever an override makes of is_cpu */
+    bool has_dot;               /* shaderIntegerDotProduct is enabled */
+    bool dot;                   /* it is used, after overrides and the self-test */
+    bool unguarded;             /* test override: nothing is done again because fp16 overflowed */
+    bool has_fp16;              /* shaderFloat16 and 16-bit storage are enabled */
+    bool rounds_halves;         /* modules may say how F16 is rounded (shaderRoundingModeRTEFloat16) */
+    uint32_t team;              /* threads of a subgroup in gemm_broadcast, after the self-test; 0: it is not used */
+    bool states_team;           /* its pipelines state that size: other subgroups may have another one */
+    bool broadcasts;            /* threads of compute shaders can read what another one of their subgroup has */
+    bool decodes;               /* products of few rows decode packed weights themselves, unless overridden */
+    bool half_products;         /* gemm_half is used where no matrix fits, after the self-test */
+    bool coop_convolutions;     /* convolutions use matrices, after the self-test */
+    bool small_tiles;           /* products on matrices have small tiles: a quirk */
+    bool coop_i8;               /* products of int8 rows use coop, after overrides and the self-test */
+    uint32_t coop_attention; /* the same of attention: 2: in registers (attention_coop2.comp), 1: through shared memory
+                                (attention_coop.comp), 0: without such matrices */
+    bool coop_attention_khr; /* attention_coop.comp proved itself: for heads that 2 does not take, too */
+    bool coop_attention_i8;  /* its queries and keys may be int8 */
+    bool half_attention;     /* without matrices, attention_half.comp, after the self-test */
+    bool dot_attention;      /* int8 queries and keys by the integer dot product, after the self-test */
+    bool unverified;         /* override: also what has never run on any driver that dit was tested with */
+    uint32_t api_version;    /* which Vulkan both the device and its instance have */
+    diti_features features;  /* enabled */
     diti_coop coop;
     bool has_memory_budget, has_portability_subset;
     bool validated; /* a validation layer watches: what it cannot see to be right is ordered by barriers */
@@ -639,11 +639,11 @@ DIT_INTERNAL dit_result diti_device_group_bind(diti_device *device, const diti_b
 /* --- memory in common (peer.c): for copies, and never on the host --- */
 typedef struct diti_shared {
     diti_buffer buffers[2]; /* on either device; only buffer and size are of use */
-    void *pages;            /* DITI_SHARE_HOST: what was allocated */
+    void *pages;            /* DITI_SHARING_HOST: what was allocated */
 } diti_shared;
 /* Whether both drivers say so, the first device being the one that exports. */
-DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_share share);
-DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_share share, VkDeviceSize size,
+DIT_INTERNAL bool diti_share_possible(const diti_device *a, const diti_device *b, diti_memory_sharing share);
+DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_memory_sharing share, VkDeviceSize size,
                                            diti_shared *out, dit_error *err);
 /* Timelines that one device signals and another one waits for. */
 DIT_INTERNAL bool diti_timeline_shareable(const diti_device *signals, const diti_device *waits);
@@ -739,7 +739,7 @@ DIT_INTERNAL void diti_trace_drop(diti_trace *trace, uint64_t events); /* could 
 /* Takes all events out of the trace, for diti_trace_free_chunks. */
 DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *dropped);
 DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks);
-DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_lane lane, const char *name);
+DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_track lane, const char *name);
 DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes);
 /* The same of one that was opened without a name. */
 DIT_INTERNAL void diti_trace_close_as(const diti_trace_scope *scope, const char *text, double bytes);

@@ -9,7 +9,7 @@ DIT_INTERNAL bool diti_weight_bytes(dit_type type, uint64_t rows, uint32_t colum
 }
 
 static dit_result diti_i8_no_memory(const diti_stored_tensor *tensor, dit_error *err) {
-    return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tensor %.200s", tensor->name);
+    return diti_fail_memory(err, "tensor %.200s", tensor->name);
 }
 
 static void diti_i8_put_scale(unsigned char *row, uint32_t columns, float scale) {
@@ -37,9 +37,7 @@ static dit_result diti_i8_copy_rows(const diti_i8_source *source, uint32_t first
 static dit_result diti_i8_make_row(const diti_i8_source *source, uint32_t index, unsigned char *stored, size_t bytes,
                                    float *values, unsigned char *out, dit_error *err) {
     float scale = 0;
-    dit_result result =
-        diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_checkpoint_read(source->checkpoint, source->tensor, (uint64_t)index * bytes, stored, bytes, err));
     diti_type_to_float(source->tensor->type, stored, source->columns, values);
     if (source->type == DIT_TYPE_I8_ROW_ROTATED) diti_rotate_row(values, source->columns);
     if (!diti_quantize_row(values, source->columns, (int8_t *)(void *)out, &scale)) {

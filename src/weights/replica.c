@@ -96,11 +96,9 @@ static dit_result diti_replica_read(const diti_weight_part *part, uint64_t from,
                                     dit_error *err) {
     const diti_buffer *buffer = part->block ? &part->block->buffer : NULL;
     const diti_replicas *replicas;
-    dit_result result;
     if (part->streamed) return diti_replica_read_file(part->streamed, from, size, out, err);
     replicas = part->block->replicas;
-    result = diti_device_check(replicas->home, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_check(replicas->home, err));
     if (size > buffer->size - from) size = buffer->size - from; /* whole words */
     if (!buffer->block.mapped)
         return diti_buffer_read(replicas->home, (diti_buffer *)(uintptr_t)buffer, from, out, size, err);

@@ -28,7 +28,7 @@ DIT_INTERNAL dit_result diti_stream_create(diti_device *device, const diti_env *
     diti_stream *stream = (diti_stream *)diti_alloc_zero(env, sizeof *stream);
     dit_result result = DIT_OK;
     *out = NULL;
-    if (!stream) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory to stream weights");
+    if (!stream) return diti_fail_memory(err, "streamed weights");
     stream->env = *env;
     stream->device = device;
     stream->slot_bytes = slot_bytes;
@@ -310,7 +310,7 @@ static dit_result diti_stream_fill(diti_stream_client *client, uint32_t batch, b
     }
     if (result != DIT_OK || *bytes == 0) return result == DIT_OK ? DIT_WORKING : result;
     before = *bytes;
-    scope = diti_trace_open(stream->device->trace, DITI_LANE_LOAD, "stream weights");
+    scope = diti_trace_open(stream->device->trace, DITI_TRACK_LOAD, "stream weights");
     result = diti_slot_fill(stream, slot, wait || hurry, bytes, err);
     diti_trace_close(&scope, (double)(before - *bytes));
     if (result < 0) slot->client = NULL;

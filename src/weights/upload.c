@@ -34,9 +34,7 @@ static dit_result diti_upload_read_turned(const diti_env *env, const diti_checkp
     float *values = (float *)diti_alloc_array(env, upload->floats, sizeof(float));
     uint32_t r, c;
     dit_result result;
-    if (!values)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tensor %.200s",
-                         upload->tensor->name);
+    if (!values) return diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
     result = diti_checkpoint_read_float(checkpoint, upload->tensor, values, upload->floats, err);
     for (r = 0; r < upload->rows && result == DIT_OK; r++)
         for (c = 0; c < upload->columns; c++)
@@ -81,9 +79,7 @@ DIT_INTERNAL dit_result diti_upload_read_halves(const diti_env *env, const diti_
     uint16_t *stored = (uint16_t *)diti_alloc(env, (size_t)(size < most ? size : most));
     dit_result result = DIT_OK;
     uint64_t at, piece;
-    if (!stored)
-        return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tensor %.200s",
-                         upload->tensor->name);
+    if (!stored) return diti_fail_memory(err, "tensor %.200s", upload->tensor->name);
     for (at = 0; at < size && result == DIT_OK; at += piece) {
         piece = size - at < most ? size - at : most;
         result =

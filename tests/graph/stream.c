@@ -548,7 +548,7 @@ static bool loads_beside_work(void) {
     for (a = context->trace->first; a; a = a->next) {
         for (i = 0; i < a->count; i++) {
             const diti_trace_event *load_event = &a->events[i];
-            if (load_event->lane != DITI_LANE_LOAD || strcmp(load_event->name, "stream weights") != 0) continue;
+            if (load_event->lane != DITI_TRACK_LOAD || strcmp(load_event->name, "stream weights") != 0) continue;
             for (b = context->trace->first; b; b = b->next) {
                 for (j = 0; j < b->count; j++) {
                     const diti_trace_event *slice = &b->events[j];

@@ -822,7 +822,7 @@ static void test_rows(void) {
     desc.trace = true;
     ctx = open_context(&desc);
     if (!ctx) return;
-    for (i = 0; i < DITI_COUNT(scopes); i++) scopes[i] = diti_trace_open(ctx->trace, DITI_LANE_PEER, "span");
+    for (i = 0; i < DITI_COUNT(scopes); i++) scopes[i] = diti_trace_open(ctx->trace, DITI_TRACK_PEER, "span");
     for (i = 0; i < DITI_COUNT(scopes); i++) diti_trace_close(&scopes[i], 0);
     if (read_trace(ctx)) {
         CHECK_MESSAGE(parsed.dropped == 3, "%u were dropped", parsed.dropped);

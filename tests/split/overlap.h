@@ -33,7 +33,7 @@ static inline overlap overlap_of(const diti_trace *trace) {
         for (i = 0; i < chunk->count; i++) {
             const diti_trace_event *e = &chunk->events[i];
             unsigned from, to;
-            if (e->lane == DITI_LANE_PEER && sscanf(e->text, "%u to %u:", &from, &to) == 2)
+            if (e->lane == DITI_TRACK_PEER && sscanf(e->text, "%u to %u:", &from, &to) == 2)
                 overlap_add(&o, trace, e, to);
         }
     }

@@ -169,7 +169,8 @@ static inline uint64_t planned_bytes(const dit_job *job, bool steps) {
     for (i = 0; i < job->share_count; i++) {
         bytes += share_bytes(job->shares[i], first, end, UINT32_MAX);
         for (to = 0; to < job->share_count; to++)
-            if (to != i && job->places[i] == job->places[to]) bytes -= share_bytes(job->shares[i], first, end, to);
+            if (to != i && job->device_of_share[i] == job->device_of_share[to])
+                bytes -= share_bytes(job->shares[i], first, end, to);
     }
     return bytes;
 }

@@ -344,7 +344,7 @@ static void emit_failing(mesh *m, uint32_t self, diti_graph *graph) {
         part = diti_tensor_view(graph, m->x[self], 0, diti_group_size(&group, self, ROWS), 0, COLUMNS);
         diti_copy(graph, diti_all_gather(graph, &group, part, 1, ROWS, "whole"), m->y[self], "gathered");
     } else {
-        diti_exchange_both(graph, m->x[self], m->y[self], 1 - self);
+        diti_swap(graph, m->x[self], m->y[self], 1 - self);
     }
     scaled(graph, m->x[self], 1, 0, m->x[self]);
 }

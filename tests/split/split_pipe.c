@@ -224,7 +224,7 @@ static void check_blocks(const dit_job *job, uint32_t more) {
     CHECK(job->assignment.folded && job->assignment.share_total == 4);
     for (i = 0; i < job->share_count; i++) {
         diti_axes_blocks(&job->shares[i]->assignment.axes, layers, &first, &end);
-        blocks[job->places[i]] += end - first;
+        blocks[job->device_of_share[i]] += end - first;
     }
     CHECK_MESSAGE(blocks[0] == layers / 2 + more && blocks[0] + blocks[1] == layers, "%u and %u blocks of %u",
                   blocks[0], blocks[1], layers);

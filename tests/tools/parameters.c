@@ -1,5 +1,6 @@
-/* The text in a PNG (examples/cli/parameters.h) and the command line (examples/cli/options.h) without the program around them:
-   every option of the table is told or is declared as one that no picture depends on, and is read back as it was. */
+/* The text in a PNG (examples/cli/parameters.h) and the command line (examples/cli/options.h) without the program
+   around them: every option of the table is told or is declared as one that no picture depends on, and is read back as
+   it was. */
 #include "library.h"
 #include "examples/cli/parameters.h"
 #include "test.h"

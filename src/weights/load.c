@@ -7,7 +7,7 @@
 #define DITI_WEIGHT_ALIGN 16u
 
 static void diti_loader_fail_memory(diti_loader *loader) {
-    diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
+    diti_fail_memory(&loader->error, "loading %s", loader->what);
 }
 
 DIT_INTERNAL void diti_loader_begin(diti_loader *loader, diti_device *device, const diti_env *env,
@@ -44,7 +44,7 @@ DIT_INTERNAL void diti_loader_use(diti_loader *loader, const diti_stored_tensor 
     if (loader->used)
         loader->used[tensor - diti_checkpoint_tensor(checkpoint, 0)] = true;
     else
-        diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while loading %s", loader->what);
+        diti_fail_memory(&loader->error, "loading %s", loader->what);
 }
 
 DIT_INTERNAL const diti_stored_tensor *diti_loader_find(diti_loader *loader, const char *name) {
@@ -181,7 +181,7 @@ static diti_weight_block *diti_loader_place(diti_loader *loader, VkDeviceSize by
     size_t count = loader->weights.block_count;
     diti_weight_block *block = count ? loader->weights.blocks[count - 1] : NULL;
     VkDeviceSize limit = diti_loader_block_limit(loader);
-    bytes = (bytes + DITI_WEIGHT_ALIGN - 1) & ~(VkDeviceSize)(DITI_WEIGHT_ALIGN - 1);
+    bytes = diti_align_up(bytes, DITI_WEIGHT_ALIGN);
     if (!block || bytes > limit || block->used > limit - bytes) block = diti_loader_new_block(loader);
     if (!block) return NULL;
     *offset = block->used;
@@ -227,7 +227,7 @@ static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
     uint64_t all = bytes * (loader->join ? loader->join : 1u);
     double share;
     if (!diti_loader_begin_stream(loader)) return;
-    bytes = (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    bytes = diti_align_up(bytes, DITI_WEIGHT_ALIGN);
     share = (double)(loader->seen + all) / (double)(loader->matrices ? loader->matrices : 1);
     if (loader->by_need)
         loader->streaming = true;
@@ -242,7 +242,7 @@ static void diti_loader_choose(diti_loader *loader, uint64_t bytes) {
 static uint64_t diti_loader_place_streamed(diti_loader *loader, uint64_t bytes) {
     diti_streamed *streamed = loader->weights.streamed;
     uint64_t place = streamed->bytes;
-    streamed->bytes += (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    streamed->bytes += diti_align_up(bytes, DITI_WEIGHT_ALIGN);
     return place;
 }
 
@@ -268,7 +268,7 @@ static void diti_loader_tally(diti_loader *loader, const diti_stored_tensor *ten
     tally->tensors += tensors;
     tally->parameters += values;
     tally->stored_bytes += (uint64_t)((double)tensor->size * (double)values / (double)(elements ? elements : 1) + 0.5);
-    tally->bytes += (bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    tally->bytes += diti_align_up(bytes, DITI_WEIGHT_ALIGN);
 }
 
 DIT_INTERNAL void diti_loader_discount(diti_loader *loader, const diti_weight *weight, uint32_t tensors,
@@ -329,7 +329,7 @@ static void diti_loader_fail_type(diti_loader *loader, const diti_stored_tensor 
 }
 
 static void diti_loader_measure(diti_loader *loader, uint64_t part_bytes) {
-    part_bytes = (part_bytes + DITI_WEIGHT_ALIGN - 1) & ~(uint64_t)(DITI_WEIGHT_ALIGN - 1);
+    part_bytes = diti_align_up(part_bytes, DITI_WEIGHT_ALIGN);
     if (loader->sizes && part_bytes > loader->sizes->largest) loader->sizes->largest = part_bytes;
 }
 

@@ -1,10 +1,6 @@
 /* The whole picture as one graph: encode, prepare, step (replayed), preview (between steps), decode. */
 #include "job/job.h"
 
-static uint32_t diti_solver_columns(const diti_job_shape *shape) { return DITI_COEFFICIENTS + 2u * shape->image_count; }
-
-static uint32_t diti_emit_branches(const dit_job *job) { return job->request.shape.guided ? 2u : 1u; }
-
 /* The text rows that a share reads: those of its branches, or all where they have no fixed places. */
 static uint32_t diti_emit_share_rows(const dit_job *job, const diti_assignment *share, uint32_t text, uint32_t *first) {
     uint32_t tokens = job->model->texts[text].tokens;
@@ -30,7 +26,7 @@ static void diti_emit_send_text(dit_job *job, diti_graph *graph, uint32_t text) 
         diti_assignment share;
         diti_assign(&job->request.shape, job->assignment.folded, i, job->assignment.share_total, &share);
         rows = diti_emit_share_rows(job, &share, text, &first);
-        diti_exchange_begin(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i, true);
+        diti_send(graph, diti_tensor_view(graph, sent, first, rows, 0, columns), i);
     }
     rows = diti_emit_share_rows(job, &job->assignment, text, &first);
     job->program.text.texts[text] = diti_tensor_view(graph, whole, first, rows, 0, columns);
@@ -40,7 +36,7 @@ static void diti_emit_receive_text(dit_job *job, diti_graph *graph, uint32_t tex
     uint32_t first, rows = diti_emit_share_rows(job, &job->assignment, text, &first);
     job->program.text.texts[text] =
         diti_tensor_new(graph, DITI_F32, rows, job->model->texts[text].columns, "text from the first share");
-    diti_exchange_begin(graph, job->program.text.texts[text], 0, false);
+    diti_receive_by_end(graph, job->program.text.texts[text], 0);
 }
 
 static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
@@ -63,7 +59,7 @@ static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
 static void diti_emit_text(dit_job *job, diti_graph *graph) {
     diti_text_use *use = &job->program.text;
     if (job->assignment.share) return;
-    use->branches = diti_emit_branches(job);
+    use->branches = diti_job_branches(&job->request.shape);
     use->encodes[0] = job->request.shape.encodes[0];
     use->encodes[1] = job->request.shape.encodes[1];
     use->weighted = job->request.shape.weighted;
@@ -111,7 +107,7 @@ static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *
     job->program.step =
         graph->guards ? diti_guard_health(graph, 3, 1) : diti_tensor_state(graph, DITI_U32, 1, 1, "step");
     job->program.coefficients =
-        diti_tensor_input(graph, DITI_F32, shape->steps, diti_solver_columns(shape), "solver coefficients");
+        diti_tensor_input(graph, DITI_F32, shape->steps, diti_job_solver_columns(shape), "solver coefficients");
     if (shape->scaled_input)
         job->program.input_scales = diti_tensor_input(graph, DITI_F32, shape->steps, 1, "input scales");
     if (shape->stochastic)
@@ -197,7 +193,7 @@ static bool diti_emit_agrees(const dit_job *job) {
     if (!context || context->device_count < job->assignment.share_total)
         return false; /* others are in another process */
     for (i = 0; i < job->assignment.share_total; i++)
-        if (context->devices[job->places[i]]->rung < DITI_RUNG_FP16) return false;
+        if (context->devices[job->device_of_share[i]]->rung < DITI_RUNG_FP16) return false;
     return true;
 }
 
@@ -252,139 +248,4 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
     graph->guards = guards;
     if (shape->split.shard && job->assignment.share_total > 1)
         diti_shard_blocks(graph, job->assignment.share, job->assignment.share_total, prepare);
-}
-
-/* --- host inputs --- */
-
-/* One for each image of each branch; the unconditional one has the class that means none. */
-static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
-    const diti_job_request *request = &job->request;
-    uint32_t labels[2 * DITI_JOB_MAX_IMAGES], images = request->shape.image_count,
-                                              count = diti_emit_branches(job) * images;
-    uint32_t i;
-    for (i = 0; i < count; i++) {
-        labels[i] = i + images < count ? job->model->transformer->traits.class_count : request->labels[i % images];
-    }
-    return diti_plan_write(job->program.plan, job->program.labels, labels + job->assignment.first_branch * images,
-                           job->assignment.branches * images * sizeof *labels, err);
-}
-
-/* Which rows belong to which branch, as keys of the images. */
-static dit_result diti_inputs_items(dit_job *job, dit_error *err) {
-    const uint32_t *lengths = job->request.lengths[DITI_TEXT_FIRST];
-    uint32_t items[2][DITI_ITEM_WORDS] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, branch;
-    diti_text_use use = DITI_ZERO; /* shares that do not encode know the places, too */
-    memcpy(use.encodes, job->request.shape.encodes, sizeof use.encodes);
-    use.encoded_rows = job->request.shape.encoded_rows;
-    for (branch = 0; branch < diti_emit_branches(job); branch++) {
-        items[branch][2] = diti_prompts_first(&use, lengths, branch);
-        items[branch][3] = lengths[branch];
-    }
-    return diti_plan_write(job->program.plan, job->program.text_items, items[job->assignment.first_branch],
-                           job->assignment.branches * sizeof *items, err);
-}
-
-static dit_result diti_inputs_text(dit_job *job, dit_error *err) {
-    diti_prompts prompts;
-    dit_result result = DIT_OK;
-    if (job->program.labels) return diti_inputs_classes(job, err);
-    if (!job->model->fixed_text) result = diti_inputs_items(job, err);
-    if (result < 0 || job->assignment.share) return result;
-    prompts.tokens = job->request.tokens;
-    prompts.lengths = job->request.lengths[DITI_TEXT_FIRST];
-    prompts.given = job->request.conditioning;
-    return diti_prompts_write(job->model, &job->env, job->program.plan, &job->program.text, &prompts, err);
-}
-
-static void diti_inputs_coefficients(const diti_job_request *request, uint32_t guided_channels, float *table) {
-    const dit_guidance *guidance = &request->guidance;
-    uint32_t i;
-    for (i = 0; i < request->schedule.count; i++, table += diti_solver_columns(&request->shape)) {
-        const diti_step *step = &request->schedule.steps[i];
-        table[0] = step->x0_x;
-        table[1] = step->x0_m;
-        table[2] = step->clip;
-        table[3] = step->x_x;
-        table[4] = step->x_m;
-        table[5] = step->d0;
-        table[6] = step->d1;
-        table[7] = step->d2;
-        table[8] = step->noise;
-        table[9] = guidance->scale;
-        table[10] = (float)(i + 1); /* what health says when this step goes wrong */
-        table[11] = step->noise_v;
-        table[12] = step->x_y;
-        table[13] = step->y_x;
-        table[14] = step->y_y;
-        table[15] = step->e0;
-        table[16] = step->e1;
-        table[17] = step->e2;
-        table[18] = guidance->rescale;
-        table[19] = guidance->project;
-        table[20] = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
-        table[21] = guided_channels ? (float)guided_channels : 65536.0f;
-        table[22] = step->kept_x0;
-        table[23] = step->kept_noise;
-    }
-}
-
-/* Timesteps, solver coefficients and input scales of all steps. */
-static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
-    const diti_job_request *request = &job->request;
-    uint32_t count = request->schedule.count, i;
-    size_t columns = diti_solver_columns(&request->shape);
-    float *values = (float *)diti_alloc_array(&job->env, (size_t)count * (columns + 2), sizeof *values);
-    float *timesteps = values, *scales, *table;
-    dit_result result;
-    if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the schedule");
-    scales = values + count;
-    table = scales + count;
-    for (i = 0; i < count; i++) {
-        timesteps[i] = request->schedule.steps[i].timestep;
-        scales[i] = request->schedule.steps[i].input;
-    }
-    job->program.denoise.guidance = request->guidance.distilled;
-    diti_inputs_coefficients(request, job->model->transformer->traits.guided_channels, table);
-    result = job->model->transformer->family->write_inputs(job->model->transformer, job->program.plan,
-                                                           &job->program.denoise, timesteps, err);
-    if (result >= 0)
-        result = diti_plan_write(job->program.plan, job->program.coefficients, table,
-                                 (size_t)count * columns * sizeof *table, err);
-    if (result >= 0 && job->program.input_scales)
-        result = diti_plan_write(job->program.plan, job->program.input_scales, scales, count * sizeof *scales, err);
-    diti_free(&job->env, values);
-    return result;
-}
-
-static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
-    diti_job_request *request = &job->request;
-    size_t count = diti_job_latent_values(job), i;
-    dit_result result;
-    for (i = 0; i < count && !request->shape.starts && !job->is_secondary; i++)
-        request->noise[i] *= request->schedule.initial; /* consumed here: other shares use the outcome */
-    result = diti_plan_write(job->program.plan, job->program.noise, request->noise, count * sizeof(float), err);
-    if (result >= 0 && job->program.step_noise)
-        result = diti_plan_write(job->program.plan, job->program.step_noise, request->step_noise,
-                                 count * request->shape.steps * sizeof(float), err);
-    return result;
-}
-
-static dit_result diti_inputs_write(dit_job *job, dit_error *err) {
-    dit_result result = diti_inputs_text(job, err);
-    if (result >= 0) result = diti_inputs_schedule(job, err);
-    if (result >= 0) result = diti_inputs_noise(job, err);
-    if (result >= 0 && job->request.start) result = diti_start_write(job, err);
-    return result < 0 ? result : diti_guard_write(job->program.plan, job->begins_at, err);
-}
-
-DIT_INTERNAL dit_result diti_job_write_inputs(dit_job *job, dit_error *err) {
-    dit_result result = DIT_OK;
-    uint32_t i;
-    for (i = 0; i < job->share_count && result >= 0; i++) {
-        if (i) job->shares[i]->request = job->request; /* which stays the caller's job's to free */
-        result = diti_inputs_write(job->shares[i], err);
-    }
-    job->request.start = job->request.mask = NULL; /* of the desc */
-    job->request.schedule.initial = 1;             /* the noise has it now */
-    return result;
 }

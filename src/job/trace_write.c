@@ -73,7 +73,7 @@ static void diti_write_us(diti_json_writer *writer, const char *key, uint64_t ns
 /* --- lanes: a process for the host and one per device, a thread for each row of a lane --- */
 
 static unsigned diti_trace_process(const diti_trace_event *event) {
-    return event->lane < DITI_LANE_GPU ? 1u : 2u + event->device;
+    return event->lane < DITI_TRACK_GPU ? 1u : 2u + event->device;
 }
 
 static unsigned diti_trace_thread(unsigned lane, unsigned row) { return lane * DITI_TRACE_ROWS + row + 1u; }
@@ -94,7 +94,7 @@ static void diti_write_name(diti_json_writer *writer, const char *what, unsigned
 }
 
 static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned lane, uint64_t used) {
-    static const char *const names[DITI_LANES] = {
+    static const char *const names[DITI_TRACKS] = {
         "application",       "load", "plan", "record", "submit", "wait", "copy", "copy between devices", "GPU",
         "application on GPU"};
     uint32_t row;
@@ -106,21 +106,21 @@ static void diti_write_rows(diti_json_writer *writer, unsigned process, unsigned
 
 /* Names only the rows that something stands in. */
 static void diti_write_lanes(diti_json_writer *writer, const dit_context *ctx, const diti_trace_chunk *chunks) {
-    uint64_t host[DITI_LANES] = DITI_ZERO, used[DITI_MAX_DEVICES][DITI_LANES];
+    uint64_t host[DITI_TRACKS] = DITI_ZERO, used[DITI_MAX_DEVICES][DITI_TRACKS];
     uint32_t lane, i;
     memset(used, 0, sizeof used);
     for (; chunks; chunks = chunks->next) {
         for (i = 0; i < chunks->count; i++) {
             const diti_trace_event *event = &chunks->events[i];
-            *(event->lane < DITI_LANE_GPU ? &host[event->lane] : &used[event->device][event->lane]) |= (uint64_t)1
-                                                                                                       << event->row;
+            *(event->lane < DITI_TRACK_GPU ? &host[event->lane] : &used[event->device][event->lane]) |= (uint64_t)1
+                                                                                                        << event->row;
         }
     }
     diti_write_name(writer, "process_name", 1, 0, "host", 1);
-    for (lane = 0; lane < DITI_LANE_GPU; lane++) diti_write_rows(writer, 1, lane, host[lane]);
+    for (lane = 0; lane < DITI_TRACK_GPU; lane++) diti_write_rows(writer, 1, lane, host[lane]);
     for (i = 0; i < ctx->device_count; i++) {
         diti_write_name(writer, "process_name", 2 + i, 0, ctx->devices[i]->info.name, 1);
-        for (lane = DITI_LANE_GPU; lane < DITI_LANES; lane++) diti_write_rows(writer, 2 + i, lane, used[i][lane]);
+        for (lane = DITI_TRACK_GPU; lane < DITI_TRACKS; lane++) diti_write_rows(writer, 2 + i, lane, used[i][lane]);
     }
 }
 
@@ -160,9 +160,9 @@ static void diti_write_place(diti_json_writer *writer, const diti_trace_event *e
 
 static void diti_write_span(diti_json_writer *writer, const diti_trace_event *event) {
     static const char *const categories[] = {"application", "host", "copy"};
-    unsigned category = event->lane == DITI_LANE_COPY || event->lane == DITI_LANE_PEER ? 2u
-                        : event->lane != DITI_LANE_APPLICATION                         ? 1u
-                                                                                       : 0u;
+    unsigned category = event->lane == DITI_TRACK_COPY || event->lane == DITI_TRACK_PEER ? 2u
+                        : event->lane != DITI_TRACK_APPLICATION                          ? 1u
+                                                                                         : 0u;
     diti_write(writer, ",\"cat\":\"%s\",\"args\":{", categories[category]);
     if (event->bytes > 0) diti_write(writer, "\"bytes\":%.0f", event->bytes);
     diti_write_bytes(writer, "}", 1);

@@ -30,7 +30,7 @@ static dit_result diti_prompt_add(diti_prompt_run *run, const char *text, size_t
     void *parts = prompt->parts;
     if (prompt->count == DITI_PROMPT_PARTS) return diti_prompt_many(run);
     if (!diti_grow(run->env, &parts, &prompt->capacity, prompt->count, sizeof part))
-        return diti_fail(run->err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the prompt");
+        return diti_fail_memory(run->err, "the prompt");
     part.first = prompt->size;
     part.length = length;
     part.weight = 1.0;
@@ -134,7 +134,7 @@ DIT_INTERNAL dit_result diti_prompt_parse(const diti_env *env, const char *text,
     memset(out, 0, sizeof *out);
     out->text = (char *)diti_alloc(env, length + 1);
     if (!run || !out->text) {
-        result = diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of memory for the prompt");
+        result = diti_fail_memory(err, "the prompt");
     } else {
         run->env = env;
         run->prompt = out;
