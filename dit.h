@@ -39,7 +39,7 @@
    - train, fine-tune or change weights;
    - download anything, or write any file: it hands you pictures and caches as bytes;
    - encode PNG or JPEG (pixels in, pixels out), or filter prompts or pictures;
-   - run on the CPU by itself: it needs a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
+   - run without a Vulkan driver, which may be a software one (lavapipe, SwiftShader);
    - support, in this version, LoRA and control adapters, reference images, video or caching policies. The members for
      these exist already; setting one is refused by name, never ignored. Families: PixArt-alpha and -Sigma,
      class-conditional DiT, Stable Diffusion 3 and 3.5, FLUX.1, HunyuanDiT.
@@ -122,8 +122,8 @@
    so. Compare dit_version() with DIT_VERSION when the implementation is compiled elsewhere. Prompt blobs and cache
    blobs carry their own version: a prompt blob of another version is refused, a cache blob is ignored.
 
-   Units. Sizes are bytes. Times are microseconds where a name ends in _us and nanoseconds in _ns. Pictures are rows
-   from the top, pixels from the left. Text is UTF-8 and NUL-terminated. Shapes are written slowest dimension first.
+   Units. Sizes are bytes, times microseconds (_us) or nanoseconds (_ns). Pictures are rows from the top, pixels from the
+   left. Text is UTF-8 and NUL-terminated. Shapes are written slowest dimension first.
 
    ---- On streaming ------------------------------------------------------------------------------------------------
 
@@ -221,9 +221,9 @@
      and values as int8. In PipeFusion keys and values of other patches are one step old.
    - Without a plan, unequal devices get rows and heads in proportion to their measured rates. device_memory_limit holds
      for each device. A split that the model does not allow is refused in a sentence.
-   - Weights: a device gets the weights, or parts of weights, that its part of the work reads when the first such job is
-     made, and keeps them as long as the model lives. Text encoders stay on the first. With
-     dit_model_desc.weights_by_need the first device has no more of the transformer than its part, either.
+   - Weights: a device gets what its part of the work reads when the first such job is made, and keeps it as long as the
+     model lives. Text encoders stay on the first, which with dit_model_desc.weights_by_need has no more of the
+     transformer than its part, either.
    - Pictures: all devices decode, each a strip of lines, with the lines next to it and what norms and attention need of
      other strips; with vae_tile, each some of the tiles. The first device alone makes previews.
    - "equal" means the bytes of one device, on devices of one driver. Results differ by rounding where drivers differ,
@@ -264,9 +264,8 @@
        DIT_NO_HUNYUANDIT      HunyuanDiT                                                      16 KB
        all of them                                                                            190 KB
 
-   - Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
-     DIT_ERROR_UNSUPPORTED_MODEL for a model or a file, and its message names the macro. Marks of traces do nothing.
-   - The file that defines DIT_IMPLEMENTATION then gets no warnings of gcc about unused static functions.
+   Every function is still there. A call that needs what is missing fails with DIT_ERROR_INVALID_ARGUMENT, or with
+   DIT_ERROR_UNSUPPORTED_MODEL for a model or a file, and its message names the macro. Marks of traces do nothing.
 
    ---- On kernels --------------------------------------------------------------------------------------------------
 
@@ -296,10 +295,9 @@
    Traces. A context created with trace notes every dispatch that dit submits (its time on the GPU between two
    timestamps, its shape, operations and bytes, segment, step and slice), every slice, the host's work (load, plan,
    record, submit, wait, copy) and your marks. dit_trace_write gives it all as JSON for ui.perfetto.dev.
-   - Pictures stay the same to the byte.
-   - A run with dit_job_record shows only the host's part.
-   - Where the queue has no timestamps, slices are shown as long as the host sees them run, and no dispatches.
-   - Clocks are compared once, when the context is made; the file says how exactly (gpu_clock_accuracy_us).
+   - Pictures stay the same to the byte. A run with dit_job_record shows only the host's part.
+   - Without timestamps of the queue, slices are shown as the host sees them run, and no dispatches. Clocks are compared
+     once, when the context is made; the file says how exactly (gpu_clock_accuracy_us).
    - trace_light notes only your marks and ranges and the copies between host and device: less than 1 % of the time.
    - At most 262144 events (48 MB) are kept. Later ones, or those without memory, are counted as dropped_events.
 
