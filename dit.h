@@ -14290,8 +14290,7 @@ DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *
     if (size && count <= (SIZE_MAX - sizeof *array) / size)
         array = (diti_component_block *)diti_alloc_zero(&component->env, sizeof *array + count * size);
     if (!array) {
-        if (loader->error.result == DIT_OK)
-            diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the %s", loader->what);
+        if (loader->error.result == DIT_OK) diti_fail_memory(&loader->error, "the %s", loader->what);
         return NULL;
     }
     array->next = component->arrays;
@@ -14326,7 +14325,7 @@ DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, con
     diti_component *component = (diti_component *)diti_alloc_zero(from->env, kind->size);
     dit_result result;
     *out = NULL;
-    if (!component) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the %s", kind->what);
+    if (!component) return diti_fail_memory(err, "the %s", kind->what);
     component->device = from->device;
     component->env = *from->env;
     result = diti_component_fill(kind, from, component, err);
@@ -22543,8 +22542,7 @@ DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_er
         result = diti_calibrate_attention(device, 1, &us[0], &error);
         if (result >= 0) result = diti_calibrate_attention(device, 2, &us[1], &error);
         if (result >= 0) choice = us[1] * DITI_CALIBRATE_ATTENTION_GAIN < us[0] ? 2 : 1;
-        if (result >= 0 && !diti_tuned_put(device, key, choice))
-            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for what was measured");
+        if (result >= 0 && !diti_tuned_put(device, key, choice)) return diti_fail_memory(err, "what was measured");
     }
     if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
         if (err) *err = error;
@@ -25854,7 +25852,7 @@ DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan,
     float *table = (float *)diti_alloc_array(&t5->base.env, count, sizeof(float));
     dit_result result = DIT_OK;
     uint32_t i;
-    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    if (!table) return diti_fail_memory(err, "the text encoder");
     for (i = 0; i < t5->config.blocks && result == DIT_OK; i++) {
         if (!t5->blocks[i].bias) continue;
         diti_t5_fill_table(&t5->config, t5->blocks[i].bias, use->tokens, table);
@@ -26338,7 +26336,7 @@ static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, c
     uint32_t width = 2 * use->tokens - 1, count = clip->config.heads * width, i;
     float *mask = (float *)diti_alloc_array(&clip->base.env, count, sizeof *mask);
     dit_result result;
-    if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the text encoder's mask");
+    if (!mask) return diti_fail_memory(err, "the text encoder's mask");
     for (i = 0; i < count; i++)
         mask[i] = i % width < use->tokens ? 0.0f : DITI_CLIP_MASKED; /* key - query + tokens - 1 */
     result = diti_plan_write(plan, use->inputs[DITI_CLIP_CAUSAL], mask, count * sizeof *mask, err);
@@ -26351,7 +26349,7 @@ DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan 
     uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->base.env, use->batch, sizeof *rows);
     dit_result result;
     uint32_t i;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u prompts", use->batch);
+    if (!rows) return diti_fail_memory(err, "%u prompts", use->batch);
     for (i = 0; i < use->batch; i++)
         rows[i] = i * use->tokens + diti_clip_end(clip, ids + (size_t)i * use->tokens, use->tokens);
     result = diti_plan_write(plan, use->inputs[DITI_CLIP_ENDS], rows, use->batch * sizeof *rows, err);
@@ -27214,7 +27212,7 @@ DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input,
     const diti_env *env = &plan->device->env;
     float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
     dit_result result;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
+    if (!rows) return diti_fail_memory(err, "the timestep table");
     diti_sinusoid(values, count, 256, shift, rows);
     result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
     diti_free(env, rows);
@@ -27228,7 +27226,7 @@ DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input,
     size_t count = (size_t)grid->rows * grid->columns * dim;
     float *table = (float *)diti_alloc_array(env, count, sizeof(float));
     dit_result result;
-    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position table");
+    if (!table) return diti_fail_memory(err, "the position table");
     diti_position_table(grid, dim, table);
     result = diti_plan_write(plan, input, table, count * sizeof(float), err);
     diti_free(env, table);
@@ -27271,100 +27269,6 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
     desc.out_f32 = true;
     desc.name = name;
     return diti_elementwise(graph, x, &desc);
-}
-
-DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer) {
-    adaln->layers[adaln->count++] = layer;
-    adaln->columns += layer->weight.rows;
-}
-
-static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, diti_tensor active, uint32_t steps) {
-    uint64_t bytes = (uint64_t)steps * adaln->items * adaln->columns * sizeof(float);
-    uint32_t i, column = 0, rows = steps * adaln->items;
-    diti_tensor table;
-    if (bytes > DITI_MODULATION_BYTES || bytes > graph->device->limits.storage_range) return 0;
-    table = diti_tensor_new(graph, DITI_F32, rows, adaln->columns, "modulation");
-    for (i = 0; i < adaln->count && !diti_graph_failed(graph); i++) {
-        uint32_t columns = adaln->layers[i]->weight.rows;
-        diti_graph_scope(graph, "block", i);
-        diti_layer_spread(graph, adaln->group, active, adaln->layers[i],
-                          diti_tensor_view(graph, table, 0, rows, column, columns), "modulation");
-        column += columns;
-    }
-    diti_graph_scope(graph, NULL, 0);
-    return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
-}
-
-DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
-    uint32_t items = p->denoise->text_batch;
-    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
-    diti_tensor_info info;
-    if (diti_graph_failed(p->graph)) return;
-    info = *diti_tensor_get(p->graph, c);
-    adaln->items = items;
-    adaln->group = diti_pass_tensor(p);
-    adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
-    adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
-}
-
-DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
-    diti_graph *graph = p->graph;
-    diti_tensor table = adaln->table ? adaln->table : adaln->active, row;
-    uint32_t columns;
-    if (p->denoise->again) return;
-    row = diti_select_row(graph, table, p->denoise->step, "select_modulation");
-    columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
-    adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
-}
-
-DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
-    uint32_t i, column = 0;
-    index -= adaln->first;
-    if (!adaln->table) return diti_layer_spread(graph, adaln->group, adaln->row, adaln->layers[index], 0, "modulation");
-    for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
-    return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
-}
-
-DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln) {
-    return diti_adaln_get(graph, adaln, adaln->first + adaln->count - 1);
-}
-
-DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
-                                         const float *timesteps, uint32_t shift, dit_error *err) {
-    const diti_env *env = &plan->device->env;
-    uint32_t i, count = denoise->steps * denoise->text_batch;
-    float *repeated = (float *)diti_alloc_array(env, count, sizeof *repeated);
-    dit_result result;
-    if (!repeated) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timesteps");
-    for (i = 0; i < count; i++) repeated[i] = timesteps[i / denoise->text_batch];
-    result = diti_write_sinusoids(plan, input, repeated, count, shift, err);
-    diti_free(env, repeated);
-    return result;
-}
-
-DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
-                                          diti_tensor positions) {
-    diti_graph *graph = p->graph;
-    const diti_stretch *at = &p->denoise->stretch;
-    uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
-    diti_tensor patches = diti_stretch_patchify(p);
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
-    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
-    for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
-        uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
-        uint32_t text_row = prompt * at->all_text + at->first_text,
-                 row = diti_stretch_first(p->denoise, i % p->denoise->batch);
-        diti_linear_desc desc = DITI_ZERO;
-        if (p->text)
-            diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
-                          diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
-        desc.bias = &layer->bias;
-        desc.residual = positions;
-        desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
-        desc.name = "patch_embed";
-        diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
-    }
-    return x;
 }
 
 /* ==== src/model/tensor.c ==== */
@@ -27550,8 +27454,7 @@ DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *
     desc.bias = &layer->bias;
     desc.cut.row = first;
     desc.cut.rows = end - first;
-    desc.out = diti_tensor_view(graph, out, 0, diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, out)->rows, first,
-                                end - first);
+    desc.out = diti_tensor_view(graph, out, 0, diti_tensor_rows(graph, out), first, end - first);
     desc.name = name;
     diti_linear(graph, x, &layer->weight, &desc);
     diti_gather_columns(graph, group, out);
@@ -27949,6 +27852,79 @@ DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const di
     return diti_layer_f32(p->graph, h, sublayer->in, DITI_ACTIVATION_NONE, 0, sublayer->in_name);
 }
 
+/* ==== src/model/adaln.c ==== */
+/* Modulation that depends on the timestep alone: one layer for all blocks, whose rows are computed for all steps where
+   they fit. */
+
+DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer) {
+    adaln->layers[adaln->count++] = layer;
+    adaln->columns += layer->weight.rows;
+}
+
+static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, diti_tensor active, uint32_t steps) {
+    uint64_t bytes = (uint64_t)steps * adaln->items * adaln->columns * sizeof(float);
+    uint32_t i, column = 0, rows = steps * adaln->items;
+    diti_tensor table;
+    if (bytes > DITI_MODULATION_BYTES || bytes > graph->device->limits.storage_range) return 0;
+    table = diti_tensor_new(graph, DITI_F32, rows, adaln->columns, "modulation");
+    for (i = 0; i < adaln->count && !diti_graph_failed(graph); i++) {
+        uint32_t columns = adaln->layers[i]->weight.rows;
+        diti_graph_scope(graph, "block", i);
+        diti_layer_spread(graph, adaln->group, active, adaln->layers[i],
+                          diti_tensor_view(graph, table, 0, rows, column, columns), "modulation");
+        column += columns;
+    }
+    diti_graph_scope(graph, NULL, 0);
+    return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
+}
+
+DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
+    uint32_t items = p->denoise->text_batch;
+    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
+    diti_tensor_info info;
+    if (diti_graph_failed(p->graph)) return;
+    info = *diti_tensor_get(p->graph, c);
+    adaln->items = items;
+    adaln->group = diti_pass_tensor(p);
+    adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
+    adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
+}
+
+DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
+    diti_graph *graph = p->graph;
+    diti_tensor table = adaln->table ? adaln->table : adaln->active, row;
+    uint32_t columns;
+    if (p->denoise->again) return;
+    row = diti_select_row(graph, table, p->denoise->step, "select_modulation");
+    columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
+    adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
+}
+
+DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
+    uint32_t i, column = 0;
+    index -= adaln->first;
+    if (!adaln->table) return diti_layer_spread(graph, adaln->group, adaln->row, adaln->layers[index], 0, "modulation");
+    for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
+    return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
+}
+
+DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln) {
+    return diti_adaln_get(graph, adaln, adaln->first + adaln->count - 1);
+}
+
+DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+                                         const float *timesteps, uint32_t shift, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t i, count = denoise->steps * denoise->text_batch;
+    float *repeated = (float *)diti_alloc_array(env, count, sizeof *repeated);
+    dit_result result;
+    if (!repeated) return diti_fail_memory(err, "the timesteps");
+    for (i = 0; i < count; i++) repeated[i] = timesteps[i / denoise->text_batch];
+    result = diti_write_sinusoids(plan, input, repeated, count, shift, err);
+    diti_free(env, repeated);
+    return result;
+}
+
 /* ==== src/model/attend.c ==== */
 /* Attention of every item to all its rows, wherever they are (docs/parallel.md 1.1): on one device; on several
    by Ulysses, by Ring, by both; with keys and values of other patches that are one step old, by PipeFusion. */
@@ -27957,7 +27933,7 @@ DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const di
 static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
                                     uint32_t first_column, diti_tensor out, diti_tensor lse) {
     uint32_t width = desc->heads * desc->head_dim;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
+    uint32_t rows = diti_tensor_rows(graph, kv);
     diti_attention_desc attention = DITI_ZERO;
     attention.batch = desc->items;
     attention.heads = desc->heads;
@@ -28195,7 +28171,7 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
+    uint32_t rows = diti_tensor_rows(graph, qkv);
     if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv);
     if (denoise && denoise->stale) return diti_stale_attend(graph, denoise, desc, qkv);
@@ -28250,7 +28226,7 @@ DIT_INTERNAL diti_tensor diti_stretch_patchify(const diti_pass *p) {
 DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor table, const char *name) {
     diti_graph *graph = p->graph;
     const diti_stretch *stretch = &p->denoise->stretch;
-    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, table)->columns;
+    uint32_t columns = diti_tensor_columns(graph, table);
     diti_tensor image = diti_tensor_view(graph, table, stretch->all_text + stretch->first, stretch->rows, 0, columns);
     diti_tensor both;
     if (!stretch->text) return image;
@@ -28265,6 +28241,31 @@ DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor tabl
 
 /* ---- the family's functions ---- */
 
+DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
+                                          diti_tensor positions) {
+    diti_graph *graph = p->graph;
+    const diti_stretch *at = &p->denoise->stretch;
+    uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
+    diti_tensor patches = diti_stretch_patchify(p);
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
+    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
+    for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
+        uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
+        uint32_t text_row = prompt * at->all_text + at->first_text,
+                 row = diti_stretch_first(p->denoise, i % p->denoise->batch);
+        diti_linear_desc desc = DITI_ZERO;
+        if (p->text)
+            diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
+                          diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
+        desc.bias = &layer->bias;
+        desc.residual = positions;
+        desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
+        desc.name = "patch_embed";
+        diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
+    }
+    return x;
+}
+
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
                                            diti_denoise *denoise) {
     diti_pass p = diti_pass_at(transformer, graph, denoise);
@@ -28272,7 +28273,7 @@ DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, 
     if (denoise->family)
         transformer->family->prepare(&p);
     else
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+        diti_graph_fail_memory(graph, "the transformer's plan");
 }
 
 DIT_INTERNAL diti_tensor diti_transformer_embed(const diti_transformer *transformer, diti_graph *graph,
@@ -28321,7 +28322,7 @@ static uint32_t diti_stage_device(const diti_denoise *denoise, uint32_t layers, 
 DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip) {
     uint32_t layers = p->model->traits.layers, device = diti_stage_device(p->denoise, layers, layers - 1 - p->index);
     p->denoise->arrivals[p->denoise->patch % 2].skips[p->index] = skip;
-    if (device != UINT32_MAX) diti_exchange_begin(p->graph, diti_payload(p->graph, skip), device, true);
+    if (device != UINT32_MAX) diti_send(p->graph, diti_payload(p->graph, skip), device);
 }
 
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p) {
@@ -28406,7 +28407,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     }
     diti_graph_scope(graph, NULL, 0);
     if (stages && stages->index + 1 < stages->count) {
-        diti_exchange_begin(graph, diti_payload(graph, x), stages->devices[stages->index + 1], true);
+        diti_send(graph, diti_payload(graph, x), stages->devices[stages->index + 1]);
         return 0;
     }
     x = diti_transformer_final(transformer, graph, denoise, x);
@@ -28441,16 +28442,13 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
                                                diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
     const diti_model_traits *traits = &transformer->traits;
-    uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels, i;
+    uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
     diti_tensor x = diti_evaluate_patches(transformer, graph, denoise);
     if (!stages || diti_graph_failed(graph)) return x;
-    if (stages->index + 1 == stages->count) {
-        for (i = 0; i + 1 < stages->count; i++) diti_exchange_begin(graph, x, stages->devices[i], true);
-        return x;
-    }
-    x = diti_tensor_new(graph, DITI_F32, (denoise->copies - denoise->first_copy) * denoise->batch * channels,
-                        denoise->height * denoise->width, "prediction");
-    diti_exchange_end(graph, diti_exchange_begin(graph, x, stages->devices[stages->count - 1], false));
+    if (stages->index + 1 < stages->count)
+        x = diti_tensor_new(graph, DITI_F32, (denoise->copies - denoise->first_copy) * denoise->batch * channels,
+                            denoise->height * denoise->width, "prediction");
+    diti_broadcast(graph, stages, stages->count - 1, x);
     return x;
 }
 
@@ -29883,7 +29881,7 @@ static diti_tensor diti_hunyuandit_context(const diti_hunyuandit *model, diti_gr
 static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti_tensor kv,
                                           const diti_attention_desc *desc) {
     uint32_t width = desc->heads * desc->head_dim;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
+    uint32_t rows = diti_tensor_rows(graph, kv);
     bool both = !diti_graph_failed(graph) && diti_tensor_get(graph, kv)->columns == 2 * width;
     return diti_attention(graph, q, diti_tensor_view(graph, kv, 0, rows, 0, width),
                           diti_tensor_view(graph, kv, 0, rows, both ? width : 0, width), desc);
@@ -29926,7 +29924,7 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
 static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_graph *graph, diti_tensor sizes,
                                          diti_tensor pooled) {
     const diti_hunyuandit_config *config = &model->config;
-    uint32_t i, width = config->width, prompts = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, pooled)->rows;
+    uint32_t i, width = config->width, prompts = diti_tensor_rows(graph, pooled);
     diti_tensor all, style;
     if (!sizes) return diti_embed(graph, &model->extra, pooled, 0);
     all = diti_tensor_new(graph, DITI_F32, prompts, diti_hunyuandit_extra_columns(config), "extra");
@@ -30008,7 +30006,7 @@ static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, 
     diti_hunyuandit_fit(patch, denoise->height / patch, denoise->width / patch, &y, &x);
     count = (size_t)y.count * x.count * (model->config.head_dim / 2);
     tables = (float *)diti_alloc_array(&model->base.component.env, 2 * count, sizeof *tables);
-    if (!tables) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position tables");
+    if (!tables) return diti_fail_memory(err, "the position tables");
     diti_hunyuandit_turn(&model->config, &y, &x, tables, tables + count);
     result = diti_plan_write(plan, state->cosines, tables, count * sizeof *tables, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, tables + count, count * sizeof *tables, err);
@@ -30029,7 +30027,7 @@ static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, 
     uint32_t prompts = denoise->text_batch, texts = diti_hunyuandit_texts(config), i;
     uint32_t *rows = (uint32_t *)diti_alloc_array(&model->base.component.env, (size_t)prompts * texts, sizeof *rows);
     dit_result result;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text's rows");
+    if (!rows) return diti_fail_memory(err, "the text's rows");
     for (i = 0; i < prompts; i++) {
         uint32_t own = denoise->text_lengths ? denoise->text_lengths[i] : config->text_tokens,
                  own2 = denoise->text2_lengths ? denoise->text2_lengths[i] : config->text2_tokens;
@@ -30570,7 +30568,7 @@ static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *p
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
     dit_result result;
-    if (!cosines) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the rotations");
+    if (!cosines) return diti_fail_memory(err, "the rotations");
     for (token = 0; token < tokens; token++) {
         uint32_t image = token < denoise->text_tokens ? 0 : token - denoise->text_tokens;
         position[1] = image / columns;
@@ -31035,7 +31033,7 @@ static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, con
     size_t count = (size_t)rows * columns;
     uint32_t *values = (uint32_t *)diti_alloc_array(&model->base.component.env, count, sizeof *values);
     dit_result result;
-    if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the positions");
+    if (!values) return diti_fail_memory(err, "the positions");
     for (i = 0; i < rows * columns; i++) values[i] = (top + i / columns) * table + left + i % columns;
     result = diti_plan_write(plan, ids, values, count * sizeof *values, err);
     diti_free(&model->base.component.env, values);
@@ -31529,7 +31527,7 @@ DIT_INTERNAL diti_vae_strip diti_strip_of(const diti_group *group, uint32_t heig
 
 static diti_tensor diti_strip_lines(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x, uint32_t first,
                                     uint32_t count) {
-    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
+    uint32_t columns = diti_tensor_columns(graph, x);
     return diti_tensor_view(graph, x, first * strip->width, count * strip->width, 0, columns);
 }
 
@@ -32401,17 +32399,16 @@ static void diti_vae_put_tile(const diti_vae_tiles *tiles, diti_graph *graph, di
 /* The tile that a member runs comes to the first one, which puts all together in their order. */
 static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group, uint32_t member,
                                uint32_t number) {
-    uint32_t columns = tiles->cuts[1].count, i = number / columns, j = number % columns, exchange,
+    uint32_t columns = tiles->cuts[1].count, i = number / columns, j = number % columns,
              self = group ? group->index : 0;
     uint32_t pixels = diti_vae_scaled(tiles, tiles->cuts[0].size) * diti_vae_scaled(tiles, tiles->cuts[1].size);
     diti_tensor piece = 0;
     if (self == member) piece = diti_vae_run_tile(tiles, graph, i, j);
-    if (self == member && member) diti_exchange_begin(graph, diti_tensor_padded(graph, piece), group->devices[0], true);
+    if (self == member && member) diti_send(graph, diti_tensor_padded(graph, piece), group->devices[0]);
     if (self) return;
     if (member) {
         piece = diti_tensor_new(graph, DITI_F32, pixels, 3, "tile of another device");
-        exchange = diti_exchange_begin(graph, diti_tensor_padded(graph, piece), group->devices[member], false);
-        diti_exchange_end(graph, exchange);
+        diti_receive(graph, diti_tensor_padded(graph, piece), group->devices[member]);
     }
     diti_vae_put_tile(tiles, graph, piece, i, j);
 }
@@ -39555,7 +39552,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     result = diti_model_env(ctx, desc->dry_run, &env, err);
     if (result < 0) return result;
     model = (dit_model *)diti_alloc_zero(&env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the model");
+    if (!model) return diti_fail_memory(err, "the model");
     model->env = env;
     model->device = ctx && !desc->dry_run ? ctx->device : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
