@@ -303,7 +303,7 @@ static void note_calls(int file) {
 }
 
 static void check_circles(const char *src) {
-    int i, k, m, untangled, told[MAX_FILES] = {0};
+    int i, k, m, told[MAX_FILES] = {0};
     for_sources(src, add_offered);
     qsort(names, (size_t)name_count, sizeof *names, by_name);
     for (i = 0; i < source_count; i++) note_calls(i), calls[i][i] = 0;
@@ -312,11 +312,10 @@ static void check_circles(const char *src) {
             for (k = 0; k < source_count && calls[i][m]; k++) calls[i][k] |= calls[m][k];
     for (i = 0; i < source_count; i++) {
         if (!calls[i][i] || told[i]) continue;
-        untangled = strcmp(sources[i].room, "model") != 0; /* the one room that still has a circle: it is told alone */
-        printf("%s%s: files call each other in a circle:", untangled ? "" : "note: ", sources[i].room);
+        printf("%s: files call each other in a circle:", sources[i].room);
         for (k = i; k < source_count; k++)
             if (calls[i][k] && calls[k][i]) printf(" %s", strrchr(sources[k].path, '/') + 1), told[k] = 1;
-        printf("\n"), problems += untangled;
+        printf("\n"), problems++;
     }
     checked = name_count;
     printf("note: %d functions that other files may call, in %d files\n", name_count, source_count);

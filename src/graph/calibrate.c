@@ -256,8 +256,7 @@ DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_er
         result = diti_calibrate_attention(device, 1, &us[0], &error);
         if (result >= 0) result = diti_calibrate_attention(device, 2, &us[1], &error);
         if (result >= 0) choice = us[1] * DITI_CALIBRATE_ATTENTION_GAIN < us[0] ? 2 : 1;
-        if (result >= 0 && !diti_tuned_put(device, key, choice))
-            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for what was measured");
+        if (result >= 0 && !diti_tuned_put(device, key, choice)) return diti_fail_memory(err, "what was measured");
     }
     if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
         if (err) *err = error;

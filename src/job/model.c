@@ -543,7 +543,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     result = diti_model_env(ctx, desc->dry_run, &env, err);
     if (result < 0) return result;
     model = (dit_model *)diti_alloc_zero(&env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the model");
+    if (!model) return diti_fail_memory(err, "the model");
     model->env = env;
     model->device = ctx && !desc->dry_run ? ctx->device : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;

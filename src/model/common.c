@@ -69,7 +69,7 @@ DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input,
     const diti_env *env = &plan->device->env;
     float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
     dit_result result;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
+    if (!rows) return diti_fail_memory(err, "the timestep table");
     diti_sinusoid(values, count, 256, shift, rows);
     result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
     diti_free(env, rows);
@@ -83,7 +83,7 @@ DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input,
     size_t count = (size_t)grid->rows * grid->columns * dim;
     float *table = (float *)diti_alloc_array(env, count, sizeof(float));
     dit_result result;
-    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position table");
+    if (!table) return diti_fail_memory(err, "the position table");
     diti_position_table(grid, dim, table);
     result = diti_plan_write(plan, input, table, count * sizeof(float), err);
     diti_free(env, table);
@@ -126,98 +126,4 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
     desc.out_f32 = true;
     desc.name = name;
     return diti_elementwise(graph, x, &desc);
-}
-
-DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer) {
-    adaln->layers[adaln->count++] = layer;
-    adaln->columns += layer->weight.rows;
-}
-
-static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, diti_tensor active, uint32_t steps) {
-    uint64_t bytes = (uint64_t)steps * adaln->items * adaln->columns * sizeof(float);
-    uint32_t i, column = 0, rows = steps * adaln->items;
-    diti_tensor table;
-    if (bytes > DITI_MODULATION_BYTES || bytes > graph->device->limits.storage_range) return 0;
-    table = diti_tensor_new(graph, DITI_F32, rows, adaln->columns, "modulation");
-    for (i = 0; i < adaln->count && !diti_graph_failed(graph); i++) {
-        uint32_t columns = adaln->layers[i]->weight.rows;
-        diti_graph_scope(graph, "block", i);
-        diti_layer_spread(graph, adaln->group, active, adaln->layers[i],
-                          diti_tensor_view(graph, table, 0, rows, column, columns), "modulation");
-        column += columns;
-    }
-    diti_graph_scope(graph, NULL, 0);
-    return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
-}
-
-DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
-    uint32_t items = p->denoise->text_batch;
-    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
-    diti_tensor_info info;
-    if (diti_graph_failed(p->graph)) return;
-    info = *diti_tensor_get(p->graph, c);
-    adaln->items = items;
-    adaln->group = diti_pass_tensor(p);
-    adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
-    adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
-}
-
-DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
-    diti_graph *graph = p->graph;
-    diti_tensor table = adaln->table ? adaln->table : adaln->active, row;
-    uint32_t columns;
-    if (p->denoise->again) return;
-    row = diti_select_row(graph, table, p->denoise->step, "select_modulation");
-    columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
-    adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
-}
-
-DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
-    uint32_t i, column = 0;
-    index -= adaln->first;
-    if (!adaln->table) return diti_layer_spread(graph, adaln->group, adaln->row, adaln->layers[index], 0, "modulation");
-    for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
-    return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
-}
-
-DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln) {
-    return diti_adaln_get(graph, adaln, adaln->first + adaln->count - 1);
-}
-
-DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
-                                         const float *timesteps, uint32_t shift, dit_error *err) {
-    const diti_env *env = &plan->device->env;
-    uint32_t i, count = denoise->steps * denoise->text_batch;
-    float *repeated = (float *)diti_alloc_array(env, count, sizeof *repeated);
-    dit_result result;
-    if (!repeated) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timesteps");
-    for (i = 0; i < count; i++) repeated[i] = timesteps[i / denoise->text_batch];
-    result = diti_write_sinusoids(plan, input, repeated, count, shift, err);
-    diti_free(env, repeated);
-    return result;
-}
-
-DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
-                                          diti_tensor positions) {
-    diti_graph *graph = p->graph;
-    const diti_stretch *at = &p->denoise->stretch;
-    uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
-    diti_tensor patches = diti_stretch_patchify(p);
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
-    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
-    for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
-        uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
-        uint32_t text_row = prompt * at->all_text + at->first_text,
-                 row = diti_stretch_first(p->denoise, i % p->denoise->batch);
-        diti_linear_desc desc = DITI_ZERO;
-        if (p->text)
-            diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
-                          diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
-        desc.bias = &layer->bias;
-        desc.residual = positions;
-        desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
-        desc.name = "patch_embed";
-        diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
-    }
-    return x;
 }

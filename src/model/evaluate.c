@@ -46,7 +46,7 @@ DIT_INTERNAL diti_tensor diti_stretch_patchify(const diti_pass *p) {
 DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor table, const char *name) {
     diti_graph *graph = p->graph;
     const diti_stretch *stretch = &p->denoise->stretch;
-    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, table)->columns;
+    uint32_t columns = diti_tensor_columns(graph, table);
     diti_tensor image = diti_tensor_view(graph, table, stretch->all_text + stretch->first, stretch->rows, 0, columns);
     diti_tensor both;
     if (!stretch->text) return image;
@@ -61,6 +61,31 @@ DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor tabl
 
 /* ---- the family's functions ---- */
 
+DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
+                                          diti_tensor positions) {
+    diti_graph *graph = p->graph;
+    const diti_stretch *at = &p->denoise->stretch;
+    uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
+    diti_tensor patches = diti_stretch_patchify(p);
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
+    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
+    for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
+        uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
+        uint32_t text_row = prompt * at->all_text + at->first_text,
+                 row = diti_stretch_first(p->denoise, i % p->denoise->batch);
+        diti_linear_desc desc = DITI_ZERO;
+        if (p->text)
+            diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
+                          diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
+        desc.bias = &layer->bias;
+        desc.residual = positions;
+        desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
+        desc.name = "patch_embed";
+        diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
+    }
+    return x;
+}
+
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
                                            diti_denoise *denoise) {
     diti_pass p = diti_pass_at(transformer, graph, denoise);
@@ -68,7 +93,7 @@ DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, 
     if (denoise->family)
         transformer->family->prepare(&p);
     else
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+        diti_graph_fail_memory(graph, "the transformer's plan");
 }
 
 DIT_INTERNAL diti_tensor diti_transformer_embed(const diti_transformer *transformer, diti_graph *graph,
@@ -117,7 +142,7 @@ static uint32_t diti_stage_device(const diti_denoise *denoise, uint32_t layers, 
 DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip) {
     uint32_t layers = p->model->traits.layers, device = diti_stage_device(p->denoise, layers, layers - 1 - p->index);
     p->denoise->arrivals[p->denoise->patch % 2].skips[p->index] = skip;
-    if (device != UINT32_MAX) diti_exchange_begin(p->graph, diti_payload(p->graph, skip), device, true);
+    if (device != UINT32_MAX) diti_send(p->graph, diti_payload(p->graph, skip), device);
 }
 
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p) {
@@ -202,7 +227,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     }
     diti_graph_scope(graph, NULL, 0);
     if (stages && stages->index + 1 < stages->count) {
-        diti_exchange_begin(graph, diti_payload(graph, x), stages->devices[stages->index + 1], true);
+        diti_send(graph, diti_payload(graph, x), stages->devices[stages->index + 1]);
         return 0;
     }
     x = diti_transformer_final(transformer, graph, denoise, x);
@@ -237,15 +262,12 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
                                                diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
     const diti_model_traits *traits = &transformer->traits;
-    uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels, i;
+    uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
     diti_tensor x = diti_evaluate_patches(transformer, graph, denoise);
     if (!stages || diti_graph_failed(graph)) return x;
-    if (stages->index + 1 == stages->count) {
-        for (i = 0; i + 1 < stages->count; i++) diti_exchange_begin(graph, x, stages->devices[i], true);
-        return x;
-    }
-    x = diti_tensor_new(graph, DITI_F32, (denoise->copies - denoise->first_copy) * denoise->batch * channels,
-                        denoise->height * denoise->width, "prediction");
-    diti_exchange_end(graph, diti_exchange_begin(graph, x, stages->devices[stages->count - 1], false));
+    if (stages->index + 1 < stages->count)
+        x = diti_tensor_new(graph, DITI_F32, (denoise->copies - denoise->first_copy) * denoise->batch * channels,
+                            denoise->height * denoise->width, "prediction");
+    diti_broadcast(graph, stages, stages->count - 1, x);
     return x;
 }

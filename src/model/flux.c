@@ -366,7 +366,7 @@ static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *p
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
     dit_result result;
-    if (!cosines) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the rotations");
+    if (!cosines) return diti_fail_memory(err, "the rotations");
     for (token = 0; token < tokens; token++) {
         uint32_t image = token < denoise->text_tokens ? 0 : token - denoise->text_tokens;
         position[1] = image / columns;

@@ -430,7 +430,7 @@ static diti_tensor diti_hunyuandit_context(const diti_hunyuandit *model, diti_gr
 static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti_tensor kv,
                                           const diti_attention_desc *desc) {
     uint32_t width = desc->heads * desc->head_dim;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
+    uint32_t rows = diti_tensor_rows(graph, kv);
     bool both = !diti_graph_failed(graph) && diti_tensor_get(graph, kv)->columns == 2 * width;
     return diti_attention(graph, q, diti_tensor_view(graph, kv, 0, rows, 0, width),
                           diti_tensor_view(graph, kv, 0, rows, both ? width : 0, width), desc);
@@ -473,7 +473,7 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
 static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_graph *graph, diti_tensor sizes,
                                          diti_tensor pooled) {
     const diti_hunyuandit_config *config = &model->config;
-    uint32_t i, width = config->width, prompts = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, pooled)->rows;
+    uint32_t i, width = config->width, prompts = diti_tensor_rows(graph, pooled);
     diti_tensor all, style;
     if (!sizes) return diti_embed(graph, &model->extra, pooled, 0);
     all = diti_tensor_new(graph, DITI_F32, prompts, diti_hunyuandit_extra_columns(config), "extra");
@@ -555,7 +555,7 @@ static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, 
     diti_hunyuandit_fit(patch, denoise->height / patch, denoise->width / patch, &y, &x);
     count = (size_t)y.count * x.count * (model->config.head_dim / 2);
     tables = (float *)diti_alloc_array(&model->base.component.env, 2 * count, sizeof *tables);
-    if (!tables) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position tables");
+    if (!tables) return diti_fail_memory(err, "the position tables");
     diti_hunyuandit_turn(&model->config, &y, &x, tables, tables + count);
     result = diti_plan_write(plan, state->cosines, tables, count * sizeof *tables, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, tables + count, count * sizeof *tables, err);
@@ -576,7 +576,7 @@ static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, 
     uint32_t prompts = denoise->text_batch, texts = diti_hunyuandit_texts(config), i;
     uint32_t *rows = (uint32_t *)diti_alloc_array(&model->base.component.env, (size_t)prompts * texts, sizeof *rows);
     dit_result result;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text's rows");
+    if (!rows) return diti_fail_memory(err, "the text's rows");
     for (i = 0; i < prompts; i++) {
         uint32_t own = denoise->text_lengths ? denoise->text_lengths[i] : config->text_tokens,
                  own2 = denoise->text2_lengths ? denoise->text2_lengths[i] : config->text2_tokens;

@@ -342,7 +342,7 @@ static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, con
     size_t count = (size_t)rows * columns;
     uint32_t *values = (uint32_t *)diti_alloc_array(&model->base.component.env, count, sizeof *values);
     dit_result result;
-    if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the positions");
+    if (!values) return diti_fail_memory(err, "the positions");
     for (i = 0; i < rows * columns; i++) values[i] = (top + i / columns) * table + left + i % columns;
     result = diti_plan_write(plan, ids, values, count * sizeof *values, err);
     diti_free(&model->base.component.env, values);

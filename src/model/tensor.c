@@ -181,8 +181,7 @@ DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *
     desc.bias = &layer->bias;
     desc.cut.row = first;
     desc.cut.rows = end - first;
-    desc.out = diti_tensor_view(graph, out, 0, diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, out)->rows, first,
-                                end - first);
+    desc.out = diti_tensor_view(graph, out, 0, diti_tensor_rows(graph, out), first, end - first);
     desc.name = name;
     diti_linear(graph, x, &layer->weight, &desc);
     diti_gather_columns(graph, group, out);

@@ -208,7 +208,7 @@ DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan,
     float *table = (float *)diti_alloc_array(&t5->base.env, count, sizeof(float));
     dit_result result = DIT_OK;
     uint32_t i;
-    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    if (!table) return diti_fail_memory(err, "the text encoder");
     for (i = 0; i < t5->config.blocks && result == DIT_OK; i++) {
         if (!t5->blocks[i].bias) continue;
         diti_t5_fill_table(&t5->config, t5->blocks[i].bias, use->tokens, table);

@@ -34,7 +34,7 @@ DIT_INTERNAL diti_vae_strip diti_strip_of(const diti_group *group, uint32_t heig
 
 static diti_tensor diti_strip_lines(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x, uint32_t first,
                                     uint32_t count) {
-    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
+    uint32_t columns = diti_tensor_columns(graph, x);
     return diti_tensor_view(graph, x, first * strip->width, count * strip->width, 0, columns);
 }
 

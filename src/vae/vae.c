@@ -185,17 +185,16 @@ static void diti_vae_put_tile(const diti_vae_tiles *tiles, diti_graph *graph, di
 /* The tile that a member runs comes to the first one, which puts all together in their order. */
 static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group, uint32_t member,
                                uint32_t number) {
-    uint32_t columns = tiles->cuts[1].count, i = number / columns, j = number % columns, exchange,
+    uint32_t columns = tiles->cuts[1].count, i = number / columns, j = number % columns,
              self = group ? group->index : 0;
     uint32_t pixels = diti_vae_scaled(tiles, tiles->cuts[0].size) * diti_vae_scaled(tiles, tiles->cuts[1].size);
     diti_tensor piece = 0;
     if (self == member) piece = diti_vae_run_tile(tiles, graph, i, j);
-    if (self == member && member) diti_exchange_begin(graph, diti_tensor_padded(graph, piece), group->devices[0], true);
+    if (self == member && member) diti_send(graph, diti_tensor_padded(graph, piece), group->devices[0]);
     if (self) return;
     if (member) {
         piece = diti_tensor_new(graph, DITI_F32, pixels, 3, "tile of another device");
-        exchange = diti_exchange_begin(graph, diti_tensor_padded(graph, piece), group->devices[member], false);
-        diti_exchange_end(graph, exchange);
+        diti_receive(graph, diti_tensor_padded(graph, piece), group->devices[member]);
     }
     diti_vae_put_tile(tiles, graph, piece, i, j);
 }

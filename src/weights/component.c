@@ -65,8 +65,7 @@ DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *
     if (size && count <= (SIZE_MAX - sizeof *array) / size)
         array = (diti_component_block *)diti_alloc_zero(&component->env, sizeof *array + count * size);
     if (!array) {
-        if (loader->error.result == DIT_OK)
-            diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the %s", loader->what);
+        if (loader->error.result == DIT_OK) diti_fail_memory(&loader->error, "the %s", loader->what);
         return NULL;
     }
     array->next = component->arrays;
@@ -101,7 +100,7 @@ DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, con
     diti_component *component = (diti_component *)diti_alloc_zero(from->env, kind->size);
     dit_result result;
     *out = NULL;
-    if (!component) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the %s", kind->what);
+    if (!component) return diti_fail_memory(err, "the %s", kind->what);
     component->device = from->device;
     component->env = *from->env;
     result = diti_component_fill(kind, from, component, err);
