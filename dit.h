@@ -14197,7 +14197,7 @@ typedef struct diti_component_kind {
     dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
     void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */
     /* The last word, when all weights are there; NULL: there is none. */
-    dit_result (*check)(diti_component *component, const diti_json *config, dit_error *err);
+    dit_result (*finish)(diti_component *component, const diti_json *config, dit_error *err);
 } diti_component_kind;
 struct diti_component {  /* first member of every part's own struct */
     diti_device *device; /* NULL after a dry run */
@@ -14318,7 +14318,7 @@ static dit_result diti_component_fill(const diti_component_kind *kind, const dit
     if (result != DIT_OK) return result;
     kind->load(component, &loader);
     result = diti_loader_finish(&loader, &component->weights, err);
-    return result == DIT_OK && kind->check ? kind->check(component, from->config, err) : result;
+    return result == DIT_OK && kind->finish ? kind->finish(component, from->config, err) : result;
 }
 
 DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
