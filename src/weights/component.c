@@ -92,7 +92,7 @@ static dit_result diti_component_fill(const diti_component_kind *kind, const dit
     if (result != DIT_OK) return result;
     kind->load(component, &loader);
     result = diti_loader_finish(&loader, &component->weights, err);
-    return result == DIT_OK && kind->check ? kind->check(component, from->config, err) : result;
+    return result == DIT_OK && kind->finish ? kind->finish(component, from->config, err) : result;
 }
 
 DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,

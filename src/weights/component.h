@@ -51,7 +51,7 @@ typedef struct diti_component_kind {
     dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
     void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */
     /* The last word, when all weights are there; NULL: there is none. */
-    dit_result (*check)(diti_component *component, const diti_json *config, dit_error *err);
+    dit_result (*finish)(diti_component *component, const diti_json *config, dit_error *err);
 } diti_component_kind;
 struct diti_component {  /* first member of every part's own struct */
     diti_device *device; /* NULL after a dry run */
