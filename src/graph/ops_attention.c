@@ -492,7 +492,9 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     diti_op_bind(graph, &dispatch, 3, desc->cosines, 10, true, false);
     diti_op_bind(graph, &dispatch, 4, desc->sines, 12, true, false);
     diti_op_bind(graph, &dispatch, 5, out, 14, false, true);
-    diti_op_bind(graph, &dispatch, 6, mean, 17, !(parts & DITI_QKV_PART_MEAN), (parts & DITI_QKV_PART_MEAN) != 0);
+    /* validation layers take a binding that some pipeline of the module writes for one that all write */
+    diti_op_bind(graph, &dispatch, 6, mean, 17, !(parts & DITI_QKV_PART_MEAN),
+                 (parts & DITI_QKV_PART_MEAN) != 0 || graph->device->validated);
     use.out = in_place ? x : 0;
     use.operands[0] = x;
     use.binding = 7;
