@@ -9,6 +9,7 @@
 #extension GL_GOOGLE_include_directive : require
 #ifdef HALF
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_EXT_spirv_intrinsics : require
 #define HALVES
 #define INT8 false
 #define VECTOR true
@@ -43,6 +44,9 @@ shared CELL w_tile[tile_columns * SKEWED];
      ? uvec4(NAME##_h4[(AT) >> 2], 0u, 0u) : floatBitsToUint(NAME##_f4[(AT) >> 2]))
 
 #ifdef HALF
+layout(constant_id = 15) const bool MIXED = false; // pairs are summed in F32 at once (VK_VALVE_shader_mixed_float_dot_product)
+spirv_instruction(extensions = ["SPV_VALVE_mixed_float_dot_product"], capabilities = [6912], id = 6916)
+float mixed_dot(f16vec2 x, f16vec2 y, float sum); // OpFDot2MixAcc32VALVE; see diti_spirv_no_mixed
 shared uint overflowed;
 // What was F16 in memory needs no rounding.
 CELL cell_of(const uint format, const uvec4 words) {
@@ -146,6 +150,18 @@ void main() {
                 }
         }
 #ifdef HALF
+        if (MIXED) {
+            for (uint first = 0u; first < written; first += UNROLLED)
+                [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
+                    f16vec4 y[COLUMNS];
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = w_tile[(j * 16u + across) * SKEWED + first + k];
+                    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                        f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
+                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = mixed_dot(x.zw, y[j].zw, mixed_dot(x.xy, y[j].xy, sum[i][j]));
+                    }
+                }
+            continue;
+        }
         if (attempt == 0u) {
             f16vec2 run[ROWS][COLUMNS];
             [[unroll]] for (uint i = 0u; i < ROWS; i++)
@@ -183,7 +199,7 @@ void main() {
     barrier();
     if (bits >= 0x7f800000u) overflowed = 1u;
     barrier();
-    if (overflowed == 0u) break;
+    if (MIXED || overflowed == 0u) break;
     }
 #endif
 

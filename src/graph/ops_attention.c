@@ -419,6 +419,30 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
 
 /* --- qkv_post --- */
 
+/* Push words of qkv_post.comp. */
+enum {
+    DITI_QKV_ROWS = 1,
+    DITI_QKV_HEADS,
+    DITI_QKV_HEAD_DIM,
+    DITI_QKV_TOKENS,
+    DITI_QKV_EPS,
+    DITI_QKV_X,
+    DITI_QKV_X_PITCH,
+    DITI_QKV_WEIGHT,
+    DITI_QKV_BIAS,
+    DITI_QKV_COSINES,
+    DITI_QKV_COSINES_PITCH,
+    DITI_QKV_SINES,
+    DITI_QKV_SINES_PITCH,
+    DITI_QKV_INT8,
+    DITI_QKV_INT8_PITCH,
+    DITI_QKV_INT8_HEAD,
+    DITI_QKV_MEAN,
+    DITI_QKV_WEIGHT_HEADS,
+    DITI_QKV_TEXT_ROWS,
+    DITI_QKV_GUARD,
+    DITI_QKV_PUSH_WORDS
+};
 enum {
     DITI_QKV_PART_RMS = 1,
     DITI_QKV_PART_LAYER = 2,
@@ -474,39 +498,42 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     dispatch.constants[2] = diti_tensor_get(graph, x)->format;
     dispatch.constants[3] = parts | diti_qkv_parts(desc);
     dispatch.constant_count = 4;
-    dispatch.push[1] = rows;
-    dispatch.push[2] = desc->heads;
-    dispatch.push[3] = desc->head_dim;
-    dispatch.push[4] = desc->tokens ? desc->tokens : rows;
-    dispatch.push[5] = diti_op_float(desc->eps);
-    dispatch.push[7] = diti_tensor_get(graph, x)->pitch;
-    dispatch.push[11] = desc->cosines ? diti_tensor_get(graph, desc->cosines)->pitch : 0;
-    dispatch.push[13] = desc->sines ? diti_tensor_get(graph, desc->sines)->pitch : 0;
-    dispatch.push[15] = out ? diti_tensor_get(graph, out)->pitch : 0;
-    dispatch.push[16] = out ? diti_tensor_get(graph, out)->columns / desc->heads : 0;
-    dispatch.push[18] = desc->heads / kinds;
-    dispatch.push[19] = desc->text_rows;
-    diti_op_bind(graph, &dispatch, 0, x, 6, true, in_place);
-    diti_op_bind(graph, &dispatch, 1, weight, 8, true, false);
-    diti_op_bind(graph, &dispatch, 2, bias, 9, true, false);
-    diti_op_bind(graph, &dispatch, 3, desc->cosines, 10, true, false);
-    diti_op_bind(graph, &dispatch, 4, desc->sines, 12, true, false);
-    diti_op_bind(graph, &dispatch, 5, out, 14, false, true);
-    diti_op_bind(graph, &dispatch, 6, mean, 17, !(parts & DITI_QKV_PART_MEAN), (parts & DITI_QKV_PART_MEAN) != 0);
+    dispatch.push[DITI_QKV_ROWS] = rows;
+    dispatch.push[DITI_QKV_HEADS] = desc->heads;
+    dispatch.push[DITI_QKV_HEAD_DIM] = desc->head_dim;
+    dispatch.push[DITI_QKV_TOKENS] = desc->tokens ? desc->tokens : rows;
+    dispatch.push[DITI_QKV_EPS] = diti_op_float(desc->eps);
+    dispatch.push[DITI_QKV_X_PITCH] = diti_tensor_get(graph, x)->pitch;
+    dispatch.push[DITI_QKV_COSINES_PITCH] = desc->cosines ? diti_tensor_get(graph, desc->cosines)->pitch : 0;
+    dispatch.push[DITI_QKV_SINES_PITCH] = desc->sines ? diti_tensor_get(graph, desc->sines)->pitch : 0;
+    dispatch.push[DITI_QKV_INT8_PITCH] = out ? diti_tensor_get(graph, out)->pitch : 0;
+    dispatch.push[DITI_QKV_INT8_HEAD] = out ? diti_tensor_get(graph, out)->columns / desc->heads : 0;
+    dispatch.push[DITI_QKV_WEIGHT_HEADS] = desc->heads / kinds;
+    dispatch.push[DITI_QKV_TEXT_ROWS] = desc->text_rows;
+    diti_op_bind(graph, &dispatch, 0, x, DITI_QKV_X, true, in_place);
+    diti_op_bind(graph, &dispatch, 1, weight, DITI_QKV_WEIGHT, true, false);
+    diti_op_bind(graph, &dispatch, 2, bias, DITI_QKV_BIAS, true, false);
+    diti_op_bind(graph, &dispatch, 3, desc->cosines, DITI_QKV_COSINES, true, false);
+    diti_op_bind(graph, &dispatch, 4, desc->sines, DITI_QKV_SINES, true, false);
+    diti_op_bind(graph, &dispatch, 5, out, DITI_QKV_INT8, false, true);
+    /* validation layers take a binding that some pipeline of the module writes for one that all write */
+    diti_op_bind(graph, &dispatch, 6, mean, DITI_QKV_MEAN, !(parts & DITI_QKV_PART_MEAN),
+                 (parts & DITI_QKV_PART_MEAN) != 0 || graph->device->validated);
     use.out = in_place ? x : 0;
     use.operands[0] = x;
     use.binding = 7;
-    use.word = 20;
+    use.word = DITI_QKV_GUARD;
     diti_op_guard(graph, &dispatch, &use);
     if (parts & DITI_QKV_PART_MEAN) {
-        diti_op_emit(graph, &dispatch, desc->heads, 21);
+        diti_op_emit(graph, &dispatch, desc->heads, DITI_QKV_PUSH_WORDS);
         return;
     }
     if (rows > 1) { /* heads workgroups do group / lanes rows */
         diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0, 0);
         if (out) diti_op_bind_rows(graph, &dispatch, 5, desc->heads, group / lanes, 0, 0);
     }
-    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 21);
+    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes),
+                 DITI_QKV_PUSH_WORDS);
 }
 
 DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {

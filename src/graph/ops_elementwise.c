@@ -3,7 +3,6 @@
 #include "graph/ops_internal.h"
 
 #define DITI_ELEMENTWISE_GROUP 64u /* invocations; each does four columns */
-#define DITI_SMALL_GUARD 16u       /* push word of elementwise.comp */
 
 /* Numbers shared with the shaders. */
 enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
@@ -37,8 +36,8 @@ static void diti_small_bind_run(const diti_graph *graph, diti_dispatch *dispatch
 static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t rows, uint32_t columns,
                             uint32_t push_count) {
     uint64_t invocations = (uint64_t)rows * ((columns + 3u) / 4u);
-    dispatch->push[1] = rows;
-    dispatch->push[2] = columns;
+    dispatch->push[DITI_SMALL_ROWS] = rows;
+    dispatch->push[DITI_SMALL_COLUMNS] = columns;
     diti_op_emit(graph, dispatch, (invocations + DITI_ELEMENTWISE_GROUP - 1) / DITI_ELEMENTWISE_GROUP, push_count);
 }
 
@@ -89,20 +88,20 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     dispatch.constants[4] = (uint32_t)desc->activation;
     dispatch.constants[5] = add != NULL;
     dispatch.constants[6] = diti_op_vector(graph, x) && diti_op_vector(graph, out) && diti_op_vector(graph, desc->add);
-    dispatch.push[4] = from->pitch;
-    dispatch.push[6] = add ? add->pitch : 0;
-    dispatch.push[7] = add ? add->rows : 0;
-    dispatch.push[9] = to->pitch;
-    dispatch.push[10] = diti_op_float(desc->scale != 0 ? desc->scale : 1.0f);
-    dispatch.push[11] = diti_op_float(desc->offset);
-    diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
-    diti_op_bind(graph, &dispatch, 1, desc->add, 5, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
+    dispatch.push[DITI_SMALL_X_PITCH] = from->pitch;
+    dispatch.push[DITI_SMALL_ADD_PITCH] = add ? add->pitch : 0;
+    dispatch.push[DITI_SMALL_ADD_ROWS] = add ? add->rows : 0;
+    dispatch.push[DITI_SMALL_OUT_PITCH] = to->pitch;
+    dispatch.push[DITI_SMALL_SCALE] = diti_op_float(desc->scale != 0 ? desc->scale : 1.0f);
+    dispatch.push[DITI_SMALL_OFFSET] = diti_op_float(desc->offset);
+    diti_op_bind(graph, &dispatch, 0, x, DITI_SMALL_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->add, DITI_SMALL_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_SMALL_OUT, false, true);
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
     diti_elementwise_guard(graph, x, out, !desc->activation && desc->scale == 0 && desc->offset == 0 && !desc->add,
                            &dispatch);
-    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_GUARD + 1);
+    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_PUSH_WORDS);
     return out;
 }
 
@@ -145,13 +144,13 @@ DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor 
     dispatch.constants[2] = from->format;
     dispatch.constants[3] = to->format;
     dispatch.constants[6] = diti_op_vector(graph, out);
-    dispatch.push[4] = from->pitch;
-    dispatch.push[9] = to->pitch;
-    dispatch.push[10] = diti_op_float(1.0f);
-    diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
+    dispatch.push[DITI_SMALL_X_PITCH] = from->pitch;
+    dispatch.push[DITI_SMALL_OUT_PITCH] = to->pitch;
+    dispatch.push[DITI_SMALL_SCALE] = diti_op_float(1.0f);
+    diti_op_bind(graph, &dispatch, 0, x, DITI_SMALL_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_SMALL_OUT, false, true);
     diti_elementwise_guard(graph, x, out, true, &dispatch);
-    diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_SMALL_GUARD + 1);
+    diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_SMALL_PUSH_WORDS);
 }
 
 DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
@@ -166,18 +165,18 @@ DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, 
                                "attention in parts wants heads of a multiple of 4 channels, these have %u", head_dim);
     lse = diti_tensor_new(graph, DITI_F32, rows, columns / head_dim, "log sum of exponentials");
     if (!lse) return 0;
-    dispatch.push[4] = diti_tensor_get(graph, x)->pitch;
-    dispatch.push[6] = diti_tensor_get(graph, lse)->pitch; /* of all three */
-    dispatch.push[7] = head_dim;
-    dispatch.push[9] = diti_tensor_get(graph, o)->pitch;
-    diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
-    diti_op_bind(graph, &dispatch, 1, x_lse, 5, true, false);
-    diti_op_bind(graph, &dispatch, 2, o, 8, true, true);
-    diti_op_bind(graph, &dispatch, 3, o_lse, 12, true, false);
-    diti_op_bind(graph, &dispatch, 4, lse, 13, false, true);
+    dispatch.push[DITI_SMALL_X_PITCH] = diti_tensor_get(graph, x)->pitch;
+    dispatch.push[DITI_SMALL_ADD_PITCH] = diti_tensor_get(graph, lse)->pitch; /* of all three */
+    dispatch.push[DITI_SMALL_ADD_ROWS] = head_dim;
+    dispatch.push[DITI_SMALL_OUT_PITCH] = diti_tensor_get(graph, o)->pitch;
+    diti_op_bind(graph, &dispatch, 0, x, DITI_SMALL_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, x_lse, DITI_SMALL_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, o, DITI_SMALL_OUT, true, true);
+    diti_op_bind(graph, &dispatch, 3, o_lse, DITI_SMALL_H1, true, false);
+    diti_op_bind(graph, &dispatch, 4, lse, DITI_SMALL_H2, false, true);
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
-    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_GUARD + 1);
+    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_PUSH_WORDS);
     return lse;
 }
 
@@ -192,23 +191,23 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
     if (from->format != DITI_F32)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32", name, from->name);
     dispatch.constants[6] = diti_op_vector(graph, table);
-    dispatch.push[4] = from->pitch;
-    dispatch.push[9] = diti_tensor_get(graph, out)->pitch;
-    dispatch.push[10] = diti_op_float(1.0f);
-    diti_op_bind(graph, &dispatch, 0, table, 3, true, false);
-    diti_op_bind(graph, &dispatch, 1, step, 5, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
+    dispatch.push[DITI_SMALL_X_PITCH] = from->pitch;
+    dispatch.push[DITI_SMALL_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
+    dispatch.push[DITI_SMALL_SCALE] = diti_op_float(1.0f);
+    diti_op_bind(graph, &dispatch, 0, table, DITI_SMALL_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, step, DITI_SMALL_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_SMALL_OUT, false, true);
     dispatch.memory_bytes = 8.0 * from->columns;
-    diti_small_emit(graph, &dispatch, 1, from->columns, 12);
+    diti_small_emit(graph, &dispatch, 1, from->columns, DITI_SMALL_OFFSET + 1);
     return out;
 }
 
 DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
     diti_dispatch dispatch;
     if (!diti_small_begin(graph, &dispatch, "advance step", "elementwise", DITI_OP_ADVANCE)) return;
-    diti_op_bind(graph, &dispatch, 2, step, 8, true, true);
+    diti_op_bind(graph, &dispatch, 2, step, DITI_SMALL_OUT, true, true);
     diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD);
-    diti_small_emit(graph, &dispatch, 1, 1, DITI_SMALL_GUARD + 1);
+    diti_small_emit(graph, &dispatch, 1, 1, DITI_SMALL_PUSH_WORDS);
 }
 
 /* x, h1, h2, x0 and noise have one shape (h2 with what stands below it) and whole groups of four columns in memory. */
@@ -247,13 +246,13 @@ static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const d
     if (!diti_small_begin(graph, &dispatch, "guidance", "elementwise", DITI_OP_GUIDE)) return;
     dispatch.constants[11] = desc->learned;
     dispatch.constant_count = 13;
-    dispatch.push[1] = x->rows;
-    dispatch.push[2] = x->columns;
-    dispatch.push[4] = diti_tensor_get(graph, prediction)->pitch;
-    dispatch.push[7] = desc->channels;
-    diti_op_bind(graph, &dispatch, 0, prediction, 3, true, false);
-    diti_op_bind(graph, &dispatch, 2, desc->coefficients, 8, true, true);
-    diti_op_emit(graph, &dispatch, x->rows / desc->channels, 12);
+    dispatch.push[DITI_SMALL_ROWS] = x->rows;
+    dispatch.push[DITI_SMALL_COLUMNS] = x->columns;
+    dispatch.push[DITI_SMALL_X_PITCH] = diti_tensor_get(graph, prediction)->pitch;
+    dispatch.push[DITI_SMALL_ADD_ROWS] = desc->channels;
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SMALL_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, desc->coefficients, DITI_SMALL_OUT, true, true);
+    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SMALL_OFFSET + 1);
 }
 
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
@@ -271,45 +270,69 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     dispatch.constants[12] = mixed;
     dispatch.constants[14] = desc->keeps;
     dispatch.constant_count = 15;
-    dispatch.push[4] = diti_tensor_get(graph, prediction)->pitch;
-    dispatch.push[7] = desc->channels;
-    dispatch.push[9] = x->pitch;
-    diti_op_bind(graph, &dispatch, 0, prediction, 3, true, false);
-    diti_op_bind(graph, &dispatch, 1, desc->coefficients, 5, true, false);
-    diti_op_bind(graph, &dispatch, 2, desc->x, 8, true, true);
-    diti_op_bind(graph, &dispatch, 3, desc->h1, 12, true, true);
-    diti_op_bind(graph, &dispatch, 4, desc->h2, 13, true, true);
-    diti_op_bind(graph, &dispatch, 5, desc->x0, 14, false, true);
-    diti_op_bind(graph, &dispatch, 6, desc->noise, 15, true, false);
+    dispatch.push[DITI_SMALL_X_PITCH] = diti_tensor_get(graph, prediction)->pitch;
+    dispatch.push[DITI_SMALL_ADD_ROWS] = desc->channels;
+    dispatch.push[DITI_SMALL_OUT_PITCH] = x->pitch;
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SMALL_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SMALL_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, desc->x, DITI_SMALL_OUT, true, true);
+    diti_op_bind(graph, &dispatch, 3, desc->h1, DITI_SMALL_H1, true, true);
+    diti_op_bind(graph, &dispatch, 4, desc->h2, DITI_SMALL_H2, true, true);
+    diti_op_bind(graph, &dispatch, 5, desc->x0, DITI_SMALL_X0, false, true);
+    diti_op_bind(graph, &dispatch, 6, desc->noise, DITI_SMALL_NOISE, true, false);
     diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SMALL_GUARD, true, true);
     dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
     diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD); /* the same health */
     x = diti_tensor_get(graph, desc->x);
-    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SMALL_GUARD + 1);
+    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SMALL_PUSH_WORDS);
 }
 
 /* --- pixels.comp --- */
+
+/* Push words of pixels.comp; a tile's bottom and right stand in those of rgb. */
+enum {
+    DITI_PIXELS_ROWS = 1,
+    DITI_PIXELS_COLUMNS,
+    DITI_PIXELS_X,
+    DITI_PIXELS_X_PITCH,
+    DITI_PIXELS_OUT,
+    DITI_PIXELS_OUT_PITCH,
+    DITI_PIXELS_FACTOR,
+    DITI_PIXELS_BATCH,
+    DITI_PIXELS_CHANNELS,
+    DITI_PIXELS_GRID_HEIGHT,
+    DITI_PIXELS_GRID_WIDTH,
+    DITI_PIXELS_PATCH,
+    DITI_PIXELS_TOKEN_CHANNELS,
+    DITI_PIXELS_SCALE,
+    DITI_PIXELS_SHIFT,
+    DITI_PIXELS_RGB,
+    DITI_PIXELS_RGB_PITCH,
+    DITI_PIXELS_HEALTH,
+    DITI_PIXELS_PUSH_WORDS
+};
 
 static void diti_pixels_push(diti_dispatch *dispatch, const diti_tensor_info *from, const diti_tensor_info *to,
                              uint32_t batch, uint32_t channels, uint32_t grid_height, uint32_t grid_width,
                              uint32_t patch, uint32_t token_channels) {
     dispatch->constants[2] = from->format;
     dispatch->constants[3] = to->format;
-    dispatch->push[4] = from->pitch;
-    dispatch->push[6] = to->pitch;
-    dispatch->push[8] = batch;
-    dispatch->push[9] = channels;
-    dispatch->push[10] = grid_height;
-    dispatch->push[11] = grid_width;
-    dispatch->push[12] = patch;
-    dispatch->push[13] = token_channels;
-    dispatch->push[14] = diti_op_float(1.0f);
+    dispatch->push[DITI_PIXELS_X_PITCH] = from->pitch;
+    dispatch->push[DITI_PIXELS_OUT_PITCH] = to->pitch;
+    dispatch->push[DITI_PIXELS_BATCH] = batch;
+    dispatch->push[DITI_PIXELS_CHANNELS] = channels;
+    dispatch->push[DITI_PIXELS_GRID_HEIGHT] = grid_height;
+    dispatch->push[DITI_PIXELS_GRID_WIDTH] = grid_width;
+    dispatch->push[DITI_PIXELS_PATCH] = patch;
+    dispatch->push[DITI_PIXELS_TOKEN_CHANNELS] = token_channels;
+    dispatch->push[DITI_PIXELS_SCALE] = diti_op_float(1.0f);
 }
 
 static void diti_pixels_emit(diti_graph *graph, diti_dispatch *dispatch, diti_tensor from, diti_tensor to) {
-    diti_op_bind(graph, dispatch, 0, from, 3, true, false);
-    diti_op_bind(graph, dispatch, 2, to, 5, false, true);
-    diti_small_emit(graph, dispatch, diti_tensor_get(graph, to)->rows, diti_tensor_get(graph, to)->columns, 19);
+    diti_op_bind(graph, dispatch, 0, from, DITI_PIXELS_X, true, false);
+    diti_op_bind(graph, dispatch, 2, to, DITI_PIXELS_OUT, false, true);
+    diti_small_emit(graph, dispatch, diti_tensor_get(graph, to)->rows, diti_tensor_get(graph, to)->columns,
+                    DITI_PIXELS_PUSH_WORDS);
 }
 
 static bool diti_pixels_fit(diti_graph *graph, const diti_tensor_info *tensor, uint64_t rows, uint64_t columns,
@@ -334,7 +357,7 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
     diti_pixels_push(&dispatch, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), batch, channels,
                      grid_height, grid_width, patch, 0);
     dispatch.constants[4] = input != 0;
-    diti_op_bind(graph, &dispatch, 1, input, 7, true, false);
+    diti_op_bind(graph, &dispatch, 1, input, DITI_PIXELS_FACTOR, true, false);
     diti_pixels_emit(graph, &dispatch, latent, out);
     return out;
 }
@@ -383,8 +406,8 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
     if (!out) return 0;
     diti_pixels_push(&dispatch, diti_tensor_get(graph, planar), diti_tensor_get(graph, out), batch, channels, 1, area,
                      1, 0);
-    dispatch.push[14] = diti_op_float(scale);
-    dispatch.push[15] = diti_op_float(shift);
+    dispatch.push[DITI_PIXELS_SCALE] = diti_op_float(scale);
+    dispatch.push[DITI_PIXELS_SHIFT] = diti_op_float(shift);
     diti_pixels_emit(graph, &dispatch, planar, out);
     return out;
 }
@@ -406,11 +429,11 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
     if (diti_graph_failed(graph)) return;
     diti_pixels_push(&dispatch, diti_tensor_get(graph, from), diti_tensor_get(graph, out), tile->from_width,
                      tile->out_width, tile->height, tile->width, tile->top, tile->left);
-    dispatch.push[16] = tile->bottom;
-    dispatch.push[17] = tile->right;
-    diti_op_bind(graph, &dispatch, 0, from, 3, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, 5, tile->top || tile->left, true);
-    diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, 19);
+    dispatch.push[DITI_PIXELS_RGB] = tile->bottom;
+    dispatch.push[DITI_PIXELS_RGB_PITCH] = tile->right;
+    diti_op_bind(graph, &dispatch, 0, from, DITI_PIXELS_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_PIXELS_OUT, tile->top || tile->left, true);
+    diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, DITI_PIXELS_PUSH_WORDS);
 }
 
 DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
@@ -447,11 +470,11 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     dispatch.constants[6] = rgb != 0;
     dispatch.constants[7] = swap;
     dispatch.constants[8] = health != 0;
-    dispatch.push[4] = from->pitch;
-    dispatch.push[17] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
-    diti_op_bind(graph, &dispatch, 0, rows, 3, true, false);
-    diti_op_bind(graph, &dispatch, 2, rgba, 5, false, true);
-    diti_op_bind(graph, &dispatch, 3, rgb, 16, false, true);
-    diti_op_bind(graph, &dispatch, 4, health, 18, true, true);
-    diti_small_emit(graph, &dispatch, 1, pixels, 19);
+    dispatch.push[DITI_PIXELS_X_PITCH] = from->pitch;
+    dispatch.push[DITI_PIXELS_RGB_PITCH] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
+    diti_op_bind(graph, &dispatch, 0, rows, DITI_PIXELS_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, rgba, DITI_PIXELS_OUT, false, true);
+    diti_op_bind(graph, &dispatch, 3, rgb, DITI_PIXELS_RGB, false, true);
+    diti_op_bind(graph, &dispatch, 4, health, DITI_PIXELS_HEALTH, true, true);
+    diti_small_emit(graph, &dispatch, 1, pixels, DITI_PIXELS_PUSH_WORDS);
 }

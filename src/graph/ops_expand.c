@@ -4,6 +4,25 @@
 #define DITI_EXPAND_GROUP 64u                  /* invocations; each makes four elements */
 #define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* of one expanded chunk, at most */
 
+/* Push words of expand.comp. */
+enum {
+    DITI_EXPAND_ROWS = 1,
+    DITI_EXPAND_ROW_BYTES,
+    DITI_EXPAND_SOURCE,
+    DITI_EXPAND_FIRST_ROW,
+    DITI_EXPAND_CHANNELS,
+    DITI_EXPAND_CHANNEL_PITCH,
+    DITI_EXPAND_TAPS,
+    DITI_EXPAND_OUT,
+    DITI_EXPAND_OUT_PITCH,
+    DITI_EXPAND_BLOCK_BYTES,
+    DITI_EXPAND_IDS,
+    DITI_EXPAND_TABLE_FIRST,
+    DITI_EXPAND_TABLE_ROWS,
+    DITI_EXPAND_LAST_PART,
+    DITI_EXPAND_PUSH_WORDS
+};
+
 static diti_element diti_expand_format(const diti_graph *graph) { return graph->activation; }
 
 /* Elements of an expanded row: taps of channels, each padded to a multiple of 4. */
@@ -54,13 +73,13 @@ static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const
                         weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));
         return false;
     }
-    dispatch->push[1] = rows;
-    dispatch->push[2] = (uint32_t)row_bytes;
-    dispatch->push[4] = first;
-    dispatch->push[5] = weight->columns / taps;
-    dispatch->push[6] = (weight->columns / taps + 3u) / 4u * 4u;
-    dispatch->push[7] = taps;
-    dispatch->push[10] = diti_type_block_bytes(weight->type);
+    dispatch->push[DITI_EXPAND_ROWS] = rows;
+    dispatch->push[DITI_EXPAND_ROW_BYTES] = (uint32_t)row_bytes;
+    dispatch->push[DITI_EXPAND_FIRST_ROW] = first;
+    dispatch->push[DITI_EXPAND_CHANNELS] = weight->columns / taps;
+    dispatch->push[DITI_EXPAND_CHANNEL_PITCH] = (weight->columns / taps + 3u) / 4u * 4u;
+    dispatch->push[DITI_EXPAND_TAPS] = taps;
+    dispatch->push[DITI_EXPAND_BLOCK_BYTES] = diti_type_block_bytes(weight->type);
     return true;
 }
 
@@ -70,15 +89,17 @@ static uint32_t diti_expand_run(const diti_graph *graph) { return graph->device-
 static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_tensor source, diti_tensor out,
                              uint32_t rows) {
     uint32_t pitch = diti_tensor_get(graph, out)->pitch, run = dispatch->constants[5];
-    uint32_t quads = dispatch->push[6] * dispatch->push[7] / 4, runs = (quads + run - 1) / run;
-    dispatch->push[9] = pitch;
-    diti_op_bind(graph, dispatch, 0, source, 3, true, false);
+    uint32_t quads = dispatch->push[DITI_EXPAND_CHANNEL_PITCH] * dispatch->push[DITI_EXPAND_TAPS] / 4,
+             runs = (quads + run - 1) / run;
+    dispatch->push[DITI_EXPAND_OUT_PITCH] = pitch;
+    diti_op_bind(graph, dispatch, 0, source, DITI_EXPAND_SOURCE, true, false);
     dispatch->bindings[0].element_bytes = 4;
     dispatch->bindings[0].group_step = 0; /* packed bytes, not elements */
-    diti_op_bind(graph, dispatch, 1, out, 8, false, true);
+    diti_op_bind(graph, dispatch, 1, out, DITI_EXPAND_OUT, false, true);
     diti_op_bind_rows(graph, dispatch, 1, runs, DITI_EXPAND_GROUP, 0,
                       0); /* `runs` workgroups make as many rows as one has invocations */
-    diti_op_emit(graph, dispatch, ((uint64_t)rows * runs + DITI_EXPAND_GROUP - 1) / DITI_EXPAND_GROUP, 15);
+    diti_op_emit(graph, dispatch, ((uint64_t)rows * runs + DITI_EXPAND_GROUP - 1) / DITI_EXPAND_GROUP,
+                 DITI_EXPAND_PUSH_WORDS);
 }
 
 DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
@@ -116,10 +137,10 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
         diti_expand_constants(&dispatch, table, DITI_F32, true, diti_expand_run(graph));
         if (!diti_expand_source(graph, &dispatch, table, count, 0)) return 0;
         dispatch.constants[3] = 0;
-        dispatch.push[12] = table->parts[part].first_row;
-        dispatch.push[13] = table->parts[part].rows;
-        dispatch.push[14] = part + 1 == table->part_count;
-        diti_op_bind(graph, &dispatch, 2, ids, 11, true, false);
+        dispatch.push[DITI_EXPAND_TABLE_FIRST] = table->parts[part].first_row;
+        dispatch.push[DITI_EXPAND_TABLE_ROWS] = table->parts[part].rows;
+        dispatch.push[DITI_EXPAND_LAST_PART] = part + 1 == table->part_count;
+        diti_op_bind(graph, &dispatch, 2, ids, DITI_EXPAND_IDS, true, false);
         diti_expand_emit(graph, &dispatch, source, aligned, count);
     }
     return out;
@@ -142,10 +163,10 @@ DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table
     like.columns = columns;
     diti_expand_constants(&dispatch, &like, DITI_F32, true, diti_expand_run(graph));
     if (!diti_expand_source(graph, &dispatch, &like, count, 0)) return 0;
-    dispatch.push[2] = pitch * 4;
-    dispatch.push[13] = rows;
-    dispatch.push[14] = true;
-    diti_op_bind(graph, &dispatch, 2, ids, 11, true, false);
+    dispatch.push[DITI_EXPAND_ROW_BYTES] = pitch * 4;
+    dispatch.push[DITI_EXPAND_TABLE_ROWS] = rows;
+    dispatch.push[DITI_EXPAND_LAST_PART] = true;
+    diti_op_bind(graph, &dispatch, 2, ids, DITI_EXPAND_IDS, true, false);
     diti_expand_emit(graph, &dispatch, table, out, count);
     return out;
 }

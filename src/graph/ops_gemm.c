@@ -131,8 +131,10 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     if (half) {
         out->constants[3] = portions->half_unrolled;
         out->constants[4] = portions->half_step;
+        out->constants[5] = graph->device->features.has[DITI_FEATURE_MIXED_DOT];
         if (portions->half_rows < 8 && limits->group_invocations >= 256) large = true; /* no larger than it would be */
     }
+    out->constant_count = half ? 6 : 5;
     out->module = half ? "gemm_half" : "gemm_gpu";
     out->group = large ? 256 : 128;
     out->constants[0] = half ? portions->half_rows : i8 && portions->half_rows < 8 ? 4 : 8;
@@ -141,7 +143,6 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->columns = 64;
     out->constants[1] = 4;
     out->constants[2] = 0;
-    out->constant_count = 5;
     out->band = 8;
 }
 

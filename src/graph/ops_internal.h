@@ -11,6 +11,27 @@ DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block);
 /* What cut leaves of weight (weight itself where it cuts nothing off); lives as long as the graph, and its plan. */
 DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut);
 
+/* Push words of elementwise.comp; rows and columns are those of pixels.comp, too. */
+enum {
+    DITI_SMALL_ROWS = 1,
+    DITI_SMALL_COLUMNS,
+    DITI_SMALL_X,
+    DITI_SMALL_X_PITCH,
+    DITI_SMALL_ADD,
+    DITI_SMALL_ADD_PITCH,
+    DITI_SMALL_ADD_ROWS,
+    DITI_SMALL_OUT,
+    DITI_SMALL_OUT_PITCH,
+    DITI_SMALL_SCALE,
+    DITI_SMALL_OFFSET,
+    DITI_SMALL_H1,
+    DITI_SMALL_H2,
+    DITI_SMALL_X0,
+    DITI_SMALL_NOISE,
+    DITI_SMALL_GUARD,
+    DITI_SMALL_PUSH_WORDS
+};
+
 /* --- tuning: what an op wants to be measured (tune.c) --- */
 typedef struct diti_gemm_image {                   /* a convolution's geometry */
     uint32_t height, width, out_height, out_width; /* height and width after upsampling */

@@ -1,6 +1,29 @@
 /* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp); weighted rows (weigh.comp). */
 #include "graph/ops_internal.h"
 
+/* Push words of norm.comp. */
+enum {
+    DITI_NORM_PUSH_ROWS = 1,
+    DITI_NORM_PUSH_COLUMNS,
+    DITI_NORM_PUSH_EPS,
+    DITI_NORM_PUSH_IN,
+    DITI_NORM_PUSH_IN_PITCH,
+    DITI_NORM_PUSH_OUT,
+    DITI_NORM_PUSH_OUT_PITCH,
+    DITI_NORM_PUSH_WEIGHT,
+    DITI_NORM_PUSH_BIAS,
+    DITI_NORM_PUSH_SCALE,
+    DITI_NORM_PUSH_SCALE_PITCH,
+    DITI_NORM_PUSH_SHIFT,
+    DITI_NORM_PUSH_SHIFT_PITCH,
+    DITI_NORM_PUSH_ROWS_PER_GROUP,
+    DITI_NORM_PUSH_ITEM_ROWS,
+    DITI_NORM_PUSH_TEXT_ROWS,
+    DITI_NORM_PUSH_AGREED,
+    DITI_NORM_PUSH_AGREED_PITCH,
+    DITI_NORM_PUSH_AGREED_COUNT,
+    DITI_NORM_PUSH_WORDS
+};
 enum {
     DITI_NORM_PART_RMS = 1,
     DITI_NORM_PART_WEIGHT = 2,
@@ -85,28 +108,28 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, op->name, "norm", group)) return;
     diti_norm_constants(graph, op, lanes, mode, &dispatch);
-    dispatch.push[1] = info.rows;
-    dispatch.push[2] = info.columns;
-    dispatch.push[3] = diti_op_float(desc->eps);
-    dispatch.push[5] = info.pitch;
-    dispatch.push[7] = out.pitch;
-    dispatch.push[11] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
-    dispatch.push[13] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
-    dispatch.push[14] = desc->rows_per_group;
-    dispatch.push[15] = desc->item_rows;
-    dispatch.push[16] = desc->text_rows;
-    dispatch.push[18] = op->agreed ? diti_tensor_get(graph, op->agreed)->pitch : 0;
-    dispatch.push[19] = op->agreed ? diti_tensor_get(graph, op->agreed)->rows : 0;
-    diti_op_bind(graph, &dispatch, 0, op->x, 4, true, false);
-    diti_op_bind(graph, &dispatch, 1, op->out, 6, false, true);
-    diti_op_bind(graph, &dispatch, 2, op->weight, 8, true, false);
-    diti_op_bind(graph, &dispatch, 3, op->bias, 9, true, false);
-    diti_op_bind(graph, &dispatch, 4, desc->scale, 10, true, false);
-    diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
-    diti_op_bind(graph, &dispatch, 6, op->agreed, 17, true, false);
+    dispatch.push[DITI_NORM_PUSH_ROWS] = info.rows;
+    dispatch.push[DITI_NORM_PUSH_COLUMNS] = info.columns;
+    dispatch.push[DITI_NORM_PUSH_EPS] = diti_op_float(desc->eps);
+    dispatch.push[DITI_NORM_PUSH_IN_PITCH] = info.pitch;
+    dispatch.push[DITI_NORM_PUSH_OUT_PITCH] = out.pitch;
+    dispatch.push[DITI_NORM_PUSH_SCALE_PITCH] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_ROWS_PER_GROUP] = desc->rows_per_group;
+    dispatch.push[DITI_NORM_PUSH_ITEM_ROWS] = desc->item_rows;
+    dispatch.push[DITI_NORM_PUSH_TEXT_ROWS] = desc->text_rows;
+    dispatch.push[DITI_NORM_PUSH_AGREED_PITCH] = op->agreed ? diti_tensor_get(graph, op->agreed)->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_AGREED_COUNT] = op->agreed ? diti_tensor_get(graph, op->agreed)->rows : 0;
+    diti_op_bind(graph, &dispatch, 0, op->x, DITI_NORM_PUSH_IN, true, false);
+    diti_op_bind(graph, &dispatch, 1, op->out, DITI_NORM_PUSH_OUT, false, true);
+    diti_op_bind(graph, &dispatch, 2, op->weight, DITI_NORM_PUSH_WEIGHT, true, false);
+    diti_op_bind(graph, &dispatch, 3, op->bias, DITI_NORM_PUSH_BIAS, true, false);
+    diti_op_bind(graph, &dispatch, 4, desc->scale, DITI_NORM_PUSH_SCALE, true, false);
+    diti_op_bind(graph, &dispatch, 5, desc->shift, DITI_NORM_PUSH_SHIFT, true, false);
+    diti_op_bind(graph, &dispatch, 6, op->agreed, DITI_NORM_PUSH_AGREED, true, false);
     diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
     diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
-    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 20);
+    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, DITI_NORM_PUSH_WORDS);
 }
 
 static diti_tensor diti_norm_new_i8(diti_graph *graph, uint32_t rows, uint32_t columns, bool rotated,
@@ -207,6 +230,29 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
 
 /* --- GroupNorm --- */
 
+/* Push words of group_norm.comp. */
+enum {
+    DITI_GROUP_NORM_PUSH_BATCH = 1,
+    DITI_GROUP_NORM_PUSH_PIXELS,
+    DITI_GROUP_NORM_PUSH_COLUMNS,
+    DITI_GROUP_NORM_PUSH_GROUPS,
+    DITI_GROUP_NORM_PUSH_CHUNKS,
+    DITI_GROUP_NORM_PUSH_CHUNK_PIXELS,
+    DITI_GROUP_NORM_PUSH_PART_CHUNKS,
+    DITI_GROUP_NORM_PUSH_PART_PIXELS,
+    DITI_GROUP_NORM_PUSH_EPS,
+    DITI_GROUP_NORM_PUSH_IN,
+    DITI_GROUP_NORM_PUSH_IN_PITCH,
+    DITI_GROUP_NORM_PUSH_OUT,
+    DITI_GROUP_NORM_PUSH_OUT_PITCH,
+    DITI_GROUP_NORM_PUSH_PARTIAL,
+    DITI_GROUP_NORM_PUSH_PARTIAL_PITCH,
+    DITI_GROUP_NORM_PUSH_STATS,
+    DITI_GROUP_NORM_PUSH_STATS_PITCH,
+    DITI_GROUP_NORM_PUSH_WEIGHT,
+    DITI_GROUP_NORM_PUSH_BIAS,
+    DITI_GROUP_NORM_PUSH_WORDS
+};
 enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, DITI_GROUP_NORM_MOMENTS };
 
 typedef struct diti_group_norm_plan {
@@ -223,13 +269,13 @@ static void diti_group_norm_bind(diti_graph *graph, const diti_group_norm_plan *
                                  diti_dispatch *dispatch) {
     uint32_t quads = (plan->columns + 3) / 4; /* `quads` workgroups do `group` rows */
     bool chunks = stage == DITI_GROUP_NORM_CHUNKS, apply = stage == DITI_GROUP_NORM_APPLY;
-    if (chunks || apply) diti_op_bind(graph, dispatch, 0, plan->x, 10, true, false);
-    if (apply) diti_op_bind(graph, dispatch, 1, plan->out, 12, false, true);
-    if (!apply) diti_op_bind(graph, dispatch, 2, plan->partial, 14, !chunks, chunks);
-    if (!chunks) diti_op_bind(graph, dispatch, 3, plan->stats, 16, apply, !apply);
+    if (chunks || apply) diti_op_bind(graph, dispatch, 0, plan->x, DITI_GROUP_NORM_PUSH_IN, true, false);
+    if (apply) diti_op_bind(graph, dispatch, 1, plan->out, DITI_GROUP_NORM_PUSH_OUT, false, true);
+    if (!apply) diti_op_bind(graph, dispatch, 2, plan->partial, DITI_GROUP_NORM_PUSH_PARTIAL, !chunks, chunks);
+    if (!chunks) diti_op_bind(graph, dispatch, 3, plan->stats, DITI_GROUP_NORM_PUSH_STATS, apply, !apply);
     if (apply) {
-        diti_op_bind(graph, dispatch, 4, plan->weight, 18, true, false);
-        diti_op_bind(graph, dispatch, 5, plan->bias, 19, true, false);
+        diti_op_bind(graph, dispatch, 4, plan->weight, DITI_GROUP_NORM_PUSH_WEIGHT, true, false);
+        diti_op_bind(graph, dispatch, 5, plan->bias, DITI_GROUP_NORM_PUSH_BIAS, true, false);
         diti_op_bind_rows(graph, dispatch, 0, quads, group, 0, 0);
         diti_op_bind_rows(graph, dispatch, 1, quads, group, 0, 0);
     }
@@ -250,21 +296,21 @@ static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan 
     dispatch.constants[4] = stage == DITI_GROUP_NORM_APPLY && plan->silu ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_NONE;
     dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, written);
     dispatch.constant_count = 6;
-    push[1] = plan->batch;
-    push[2] = plan->pixels;
-    push[3] = plan->columns;
-    push[4] = plan->groups;
-    push[5] = plan->chunks;
-    push[6] = plan->chunk_pixels;
-    push[7] = plan->part_chunks;
-    push[8] = plan->part_pixels;
-    push[9] = diti_op_float(plan->eps);
-    push[11] = diti_tensor_get(graph, plan->x)->pitch;
-    push[13] = diti_tensor_get(graph, plan->out)->pitch;
-    push[15] = diti_tensor_get(graph, plan->partial)->pitch;
-    push[17] = diti_tensor_get(graph, plan->stats)->pitch;
+    push[DITI_GROUP_NORM_PUSH_BATCH] = plan->batch;
+    push[DITI_GROUP_NORM_PUSH_PIXELS] = plan->pixels;
+    push[DITI_GROUP_NORM_PUSH_COLUMNS] = plan->columns;
+    push[DITI_GROUP_NORM_PUSH_GROUPS] = plan->groups;
+    push[DITI_GROUP_NORM_PUSH_CHUNKS] = plan->chunks;
+    push[DITI_GROUP_NORM_PUSH_CHUNK_PIXELS] = plan->chunk_pixels;
+    push[DITI_GROUP_NORM_PUSH_PART_CHUNKS] = plan->part_chunks;
+    push[DITI_GROUP_NORM_PUSH_PART_PIXELS] = plan->part_pixels;
+    push[DITI_GROUP_NORM_PUSH_EPS] = diti_op_float(plan->eps);
+    push[DITI_GROUP_NORM_PUSH_IN_PITCH] = diti_tensor_get(graph, plan->x)->pitch;
+    push[DITI_GROUP_NORM_PUSH_OUT_PITCH] = diti_tensor_get(graph, plan->out)->pitch;
+    push[DITI_GROUP_NORM_PUSH_PARTIAL_PITCH] = diti_tensor_get(graph, plan->partial)->pitch;
+    push[DITI_GROUP_NORM_PUSH_STATS_PITCH] = diti_tensor_get(graph, plan->stats)->pitch;
     diti_group_norm_bind(graph, plan, stage, group, &dispatch);
-    diti_op_emit(graph, &dispatch, groups, 20);
+    diti_op_emit(graph, &dispatch, groups, DITI_GROUP_NORM_PUSH_WORDS);
 }
 
 static bool diti_group_norm_begin(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc,
@@ -361,14 +407,14 @@ static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table
     dispatch.constants[1] = DITI_OP_WEIGH;
     dispatch.constants[8] = is_sums;
     dispatch.constant_count = 9;
-    dispatch.push[2] = info->columns;
-    dispatch.push[9] = info->pitch;
-    diti_op_bind(graph, &dispatch, 1, table, 5, true, false);
-    diti_op_bind(graph, &dispatch, 2, x, 8, true, !is_sums);
-    diti_op_bind(graph, &dispatch, 3, sums, 12, !is_sums, is_sums);
+    dispatch.push[DITI_SMALL_COLUMNS] = info->columns;
+    dispatch.push[DITI_SMALL_OUT_PITCH] = info->pitch;
+    diti_op_bind(graph, &dispatch, 1, table, DITI_SMALL_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, x, DITI_SMALL_OUT, true, !is_sums);
+    diti_op_bind(graph, &dispatch, 3, sums, DITI_SMALL_H1, !is_sums, is_sums);
     diti_op_bind_rows(graph, &dispatch, 2, 1, 1, 0, 0);
     dispatch.memory_bytes = (is_sums ? 4.0 : 8.0) * info->rows * info->columns;
-    diti_op_emit(graph, &dispatch, info->rows, 13);
+    diti_op_emit(graph, &dispatch, info->rows, DITI_SMALL_H1 + 1);
 }
 
 DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name) {

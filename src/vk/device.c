@@ -396,6 +396,7 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     DITI_TRY(diti_instance_functions(&device->vk, device->instance, err));
     DITI_TRY(diti_device_select(device, desc->devices, err));
     DITI_TRY(diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err));
+    if (!diti_override_number(desc->overrides, "unverified", 0)) diti_features_proved(&device->features);
     DITI_TRY(diti_device_describe(device, desc, err));
     DITI_TRY(diti_device_transfer_family(device, desc->overrides, err));
     if (device->has_peers && (device->unverified || diti_override_is(desc->overrides, "transport", "group")))
@@ -514,6 +515,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     }
     device->features.has[DITI_FEATURE_TIMELINE] = true; /* without device_info */
     if (given->device_info) diti_features_enabled(given->device_info, &device->features);
+    if (!diti_override_number(desc->overrides, "unverified", 0)) diti_features_proved(&device->features);
     if (!device->features.has[DITI_FEATURE_TIMELINE]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");

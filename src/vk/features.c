@@ -19,6 +19,7 @@ enum {
     DITI_STRUCTURE_COOP2,
     DITI_STRUCTURE_BF16,
     DITI_STRUCTURE_MAINTENANCE4,
+    DITI_STRUCTURE_MIXED_DOT,
     DITI_STRUCTURES
 };
 static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
@@ -32,6 +33,7 @@ static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
     {1000593000, 7, "VK_NV_cooperative_matrix2"},
     {1000141000, 3, "VK_KHR_shader_bfloat16"},
     {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, 1, "VK_KHR_maintenance4"},
+    {1000673000, 4, "VK_VALVE_shader_mixed_float_dot_product"},
 };
 
 typedef struct diti_feature_place {
@@ -40,10 +42,11 @@ typedef struct diti_feature_place {
 static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
     {DITI_STRUCTURE_TIMELINE, 0},     {DITI_STRUCTURE_ARITHMETIC, 0},   {DITI_STRUCTURE_STORAGE16, 0},
     {DITI_STRUCTURE_DOT, 0},          {DITI_STRUCTURE_SUBGROUP, 0},     {DITI_STRUCTURE_SUBGROUP, 1},
-    {DITI_STRUCTURE_ARITHMETIC, 1},   {DITI_STRUCTURE_MAINTENANCE4, 0}, {DITI_STRUCTURE_MEMORY_MODEL, 0},
-    {DITI_STRUCTURE_MEMORY_MODEL, 1}, {DITI_STRUCTURE_COOP, 0},         {DITI_STRUCTURE_COOP2, 0},
-    {DITI_STRUCTURE_COOP2, 1},        {DITI_STRUCTURE_COOP2, 2},        {DITI_STRUCTURE_COOP2, 3},
-    {DITI_STRUCTURE_COOP2, 4},        {DITI_STRUCTURE_BF16, 0},         {DITI_STRUCTURE_BF16, 2},
+    {DITI_STRUCTURE_MIXED_DOT, 0},    {DITI_STRUCTURE_ARITHMETIC, 1},   {DITI_STRUCTURE_MAINTENANCE4, 0},
+    {DITI_STRUCTURE_MEMORY_MODEL, 0}, {DITI_STRUCTURE_MEMORY_MODEL, 1}, {DITI_STRUCTURE_COOP, 0},
+    {DITI_STRUCTURE_COOP2, 0},        {DITI_STRUCTURE_COOP2, 1},        {DITI_STRUCTURE_COOP2, 2},
+    {DITI_STRUCTURE_COOP2, 3},        {DITI_STRUCTURE_COOP2, 4},        {DITI_STRUCTURE_BF16, 0},
+    {DITI_STRUCTURE_BF16, 2},
 };
 
 typedef struct diti_feature_version { /* the same bits in the structures of Vulkan versions */
@@ -186,6 +189,7 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
     bool *has = f->has, coop;
     uint32_t i;
     has[DITI_FEATURE_FP16] = has[DITI_FEATURE_STORAGE16] = has[DITI_FEATURE_FP16] && has[DITI_FEATURE_STORAGE16];
+    has[DITI_FEATURE_MIXED_DOT] = has[DITI_FEATURE_MIXED_DOT] && has[DITI_FEATURE_FP16];
     has[DITI_FEATURE_SUBGROUP_SIZE] = has[DITI_FEATURE_FULL_SUBGROUPS] =
         has[DITI_FEATURE_SUBGROUP_SIZE] && has[DITI_FEATURE_FULL_SUBGROUPS];
     coop = has[DITI_FEATURE_COOP] && has[DITI_FEATURE_FP16] && has[DITI_FEATURE_MEMORY_MODEL] &&
@@ -193,3 +197,5 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
     has[DITI_FEATURE_BF16_COOP] = has[DITI_FEATURE_BF16] = has[DITI_FEATURE_BF16] && has[DITI_FEATURE_BF16_COOP];
     for (i = DITI_FEATURE_INT8; i < DITI_FEATURES; i++) has[i] = has[i] && coop;
 }
+
+DIT_INTERNAL void diti_features_proved(diti_features *f) { f->has[DITI_FEATURE_MIXED_DOT] = false; }

@@ -117,6 +117,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     dit_result result = diti_spirv_decode(&device->env, key->module, &words, &count, err);
     VkResult vr = VK_ERROR_UNKNOWN;
     if (result >= 0 && !device->has_dot) diti_spirv_no_dot(words, &count);
+    if (result >= 0 && !device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
     if (result >= 0 && !device->rounds_halves) diti_spirv_no_rounding(words, &count);
     if (result >= 0 && key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
         diti_spirv_no_bytes(words, &count);

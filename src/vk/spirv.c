@@ -293,6 +293,25 @@ DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count) {
     *count = used;
 }
 
+/* The mixed dot product: its sum alone is left, in code that is never run. */
+DIT_INTERNAL void diti_spirv_no_mixed(uint32_t *words, size_t *count) {
+    static const diti_spirv_option mixed = {
+        {0x5f565053, 0x564c4156, 0x696d5f45, 0x5f646578}, {6912, 6912}, UINT32_MAX}; /* SPV_VALVE_mixed_ */
+    size_t i, used = 5, length;
+    diti_spirv_leave_out(&mixed, words, count);
+    for (i = 5; i < *count && words[i] >> 16; i += length) {
+        uint32_t *at = words + used;
+        length = words[i] >> 16;
+        memmove(at, words + i, length * sizeof *words);
+        if ((at[0] & 0xffffu) == 6916) {
+            at[0] = 4u << 16 | 83u; /* OpCopyObject */
+            at[3] = at[5];
+        }
+        used += at[0] >> 16;
+    }
+    *count = used;
+}
+
 /* RoundingModeRTE of F16. Such modules look at DITI_CONSTANT_ROUNDS, too. */
 DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words, size_t *count) {
     static const diti_spirv_option rounding = {

@@ -85,6 +85,7 @@ enum {
     DITI_FEATURE_DOT,
     DITI_FEATURE_SUBGROUP_SIZE,
     DITI_FEATURE_FULL_SUBGROUPS,
+    DITI_FEATURE_MIXED_DOT,    /* sums in F32 of products of pairs of halves */
     DITI_FEATURE_INT8,         /* from here on: of cooperative matrices */
     DITI_FEATURE_MAINTENANCE4, /* SPIR-V 1.6, which VK_NV_cooperative_matrix2 needs, states sizes of workgroups its way
                                 */
@@ -458,6 +459,8 @@ typedef struct diti_feature_chain {
 } diti_feature_chain;
 DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
                                                 diti_features *out, dit_error *err);
+/* Leaves out what no hardware has proved yet, which the override unverified=1 is for. */
+DIT_INTERNAL void diti_features_proved(diti_features *f);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
 DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, diti_limits *out, dit_error *err);
 DIT_INTERNAL void diti_features_useful(diti_features *features); /* drops what is of no use without what is missing */
@@ -768,7 +771,8 @@ DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
 DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
 /* Makes every float16 of a decoded module bfloat16. */
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
-DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count); /* for devices without the integer dot product */
+DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count);   /* for devices without the integer dot product */
+DIT_INTERNAL void diti_spirv_no_mixed(uint32_t *words, size_t *count); /* without DITI_FEATURE_MIXED_DOT */
 DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
                                          size_t *count); /* for those that cannot be told how to round */
 /* For pipelines that multiply no int8: matrices of bytes and of integers, which a device may lack and such a pipeline

@@ -79,6 +79,23 @@ static void test_no_rounding(const diti_env *env, const char *name, bool has) {
     diti_free(env, words);
 }
 
+/* The same of the mixed dot product, two of which sum four products: a capability and an extension less. */
+static void test_no_mixed(const diti_env *env) {
+    uint32_t *words = NULL, module = 0;
+    size_t count = 0, before, after, dots, i, mixed = 0;
+    dit_error err = {0};
+    CHECK(diti_spirv_find("gemm_half", &module) && diti_spirv_decode(env, module, &words, &count, &err) == DIT_OK);
+    before = count_instructions(words, count, &dots);
+    for (i = 5; i < count; i += words[i] >> 16) mixed += (words[i] & 0xffff) == 6916;
+    CHECK(mixed == 2);
+    diti_spirv_no_mixed(words, &count);
+    after = count_instructions(words, count, &dots);
+    for (i = 5; i < count; i += words[i] >> 16)
+        CHECK((words[i] & 0xffff) != 6916 && !((words[i] & 0xffff) == 17 && words[i + 1] == 6912));
+    CHECK_MESSAGE(before - after == 2, "%lu instructions left out", (unsigned long)(before - after));
+    diti_free(env, words);
+}
+
 /* Pipelines without int8 declare no matrix of it, nor of integers: devices need not have those. */
 static void test_no_bytes(const diti_env *env, const char *name) {
     uint32_t *words = NULL, module = 0, byte = 0, integer = 0, matrices = 0, k;
@@ -119,6 +136,7 @@ static void test_metal(const diti_env *env) {
         FILE *file;
         CHECK(diti_spirv_decode(env, i, &words, &count, &err) == DIT_OK);
         diti_spirv_no_dot(words, &count);
+        diti_spirv_no_mixed(words, &count);
         diti_spirv_no_rounding(words, &count);
         snprintf(path, sizeof path, "build/metal/%s.spv", diti_spirv_name(i));
         snprintf(command, sizeof command, "spirv-cross --msl --msl-version 20200 %s --output %s.metal 2>&1", path,
@@ -152,6 +170,7 @@ int main(void) {
     test_no_rounding(&env, "attention_coop", true);
     test_no_rounding(&env, "attention_coop2", true);
     test_no_rounding(&env, "gemm_coop", false);
+    test_no_mixed(&env);
     test_no_bytes(&env, "gemm_coop");
     test_no_bytes(&env, "attention_coop");
     if (sweep && !strcmp(sweep, "1")) test_metal(&env);
