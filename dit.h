@@ -6094,6 +6094,7 @@ enum {
     DITI_FEATURE_DOT,
     DITI_FEATURE_SUBGROUP_SIZE,
     DITI_FEATURE_FULL_SUBGROUPS,
+    DITI_FEATURE_MIXED_DOT,    /* sums in F32 of products of pairs of halves */
     DITI_FEATURE_INT8,         /* from here on: of cooperative matrices */
     DITI_FEATURE_MAINTENANCE4, /* SPIR-V 1.6, which VK_NV_cooperative_matrix2 needs, states sizes of workgroups its way
                                 */
@@ -6467,6 +6468,8 @@ typedef struct diti_feature_chain {
 } diti_feature_chain;
 DIT_INTERNAL dit_result diti_features_supported(const diti_env *env, const diti_vk_api *vk, VkPhysicalDevice physical,
                                                 diti_features *out, dit_error *err);
+/* Leaves out what no hardware has proved yet, which the override unverified=1 is for. */
+DIT_INTERNAL void diti_features_proved(diti_features *f);
 DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_features *out);
 DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, diti_limits *out, dit_error *err);
 DIT_INTERNAL void diti_features_useful(diti_features *features); /* drops what is of no use without what is missing */
@@ -6777,7 +6780,8 @@ DIT_INTERNAL const diti_spirv_module *diti_spirv_table(void);
 DIT_INTERNAL uint64_t diti_spirv_hash(void); /* of all modules */
 /* Makes every float16 of a decoded module bfloat16. */
 DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, size_t *count, dit_error *err);
-DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count); /* for devices without the integer dot product */
+DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count);   /* for devices without the integer dot product */
+DIT_INTERNAL void diti_spirv_no_mixed(uint32_t *words, size_t *count); /* without DITI_FEATURE_MIXED_DOT */
 DIT_INTERNAL void diti_spirv_no_rounding(uint32_t *words,
                                          size_t *count); /* for those that cannot be told how to round */
 /* For pipelines that multiply no int8: matrices of bytes and of integers, which a device may lack and such a pipeline
@@ -6818,22 +6822,23 @@ DIT_INTERNAL void diti_unlock(int *lock) { diti_atomic_store(lock, 0); }
 
 /* desc->overrides: "key=value,key=value". Numbers take K, M and G (powers of 1024). */
 static const char *const diti_override_keys[] = {
-    "rung",            /* base, fp16, half, coop, coop2: no higher than this */
-    "unverified",      /* 1: also what has never run on any driver: workgroups' matrices, device groups, dma-buf */
-    "loader",          /* file name of the Vulkan loader */
-    "storage_range",   /* bytes in one storage buffer binding */
-    "allocation",      /* bytes in one device memory allocation; also more than the device allows, to plan for others */
-    "shared",          /* bytes of shared memory in a workgroup */
-    "groups",          /* workgroups in a dispatch */
-    "invocations",     /* invocations in a workgroup */
-    "cores",           /* multiprocessors of the device: products with fewer tiles are split along K */
-    "candidate",       /* 1 to 3: the tiles that every kernel takes, in place of the usual or tuned ones */
-    "portions",        /* this line of the table in portions.c, counted from 0 */
-    "staging",         /* bytes copied to or from the device at a time */
-    "host_budget",     /* bytes that VK_EXT_memory_budget is taken to say of the heap of staging buffers */
-    "mapped",          /* 0: copy through a staging buffer even where device memory is visible to the host */
-    "transfer",        /* 0 or 1: streams and peers copy on a queue of a family that can only copy, where there is one;
-                          else 1 where the host cannot write device memory itself or there are peers */
+    "rung",          /* base, fp16, half, coop, coop2: no higher than this */
+    "unverified",    /* 1: also what has never run on hardware: workgroups' matrices, mixed dot products, device groups,
+                        dma-buf */
+    "loader",        /* file name of the Vulkan loader */
+    "storage_range", /* bytes in one storage buffer binding */
+    "allocation",    /* bytes in one device memory allocation; also more than the device allows, to plan for others */
+    "shared",        /* bytes of shared memory in a workgroup */
+    "groups",        /* workgroups in a dispatch */
+    "invocations",   /* invocations in a workgroup */
+    "cores",         /* multiprocessors of the device: products with fewer tiles are split along K */
+    "candidate",     /* 1 to 3: the tiles that every kernel takes, in place of the usual or tuned ones */
+    "portions",      /* this line of the table in portions.c, counted from 0 */
+    "staging",       /* bytes copied to or from the device at a time */
+    "host_budget",   /* bytes that VK_EXT_memory_budget is taken to say of the heap of staging buffers */
+    "mapped",        /* 0: copy through a staging buffer even where device memory is visible to the host */
+    "transfer",      /* 0 or 1: streams and peers copy on a queue of a family that can only copy, where there is one;
+                        else 1 where the host cannot write device memory itself or there are peers */
     "transfer_family", /* copy weights on a queue of this family, whatever else it can do */
     "cpu",             /* 0 or 1: choose kernels as for a GPU or as for a software driver */
     "dot",           /* 0 or 1: the integer dot product, where it exists; else only where the driver says it is fast */
@@ -7180,6 +7185,7 @@ enum {
     DITI_STRUCTURE_COOP2,
     DITI_STRUCTURE_BF16,
     DITI_STRUCTURE_MAINTENANCE4,
+    DITI_STRUCTURE_MIXED_DOT,
     DITI_STRUCTURES
 };
 static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
@@ -7193,6 +7199,7 @@ static const diti_feature_structure diti_feature_structures[DITI_STRUCTURES] = {
     {1000593000, 7, "VK_NV_cooperative_matrix2"},
     {1000141000, 3, "VK_KHR_shader_bfloat16"},
     {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES, 1, "VK_KHR_maintenance4"},
+    {1000673000, 4, "VK_VALVE_shader_mixed_float_dot_product"},
 };
 
 typedef struct diti_feature_place {
@@ -7201,10 +7208,11 @@ typedef struct diti_feature_place {
 static const diti_feature_place diti_feature_places[DITI_FEATURES] = {
     {DITI_STRUCTURE_TIMELINE, 0},     {DITI_STRUCTURE_ARITHMETIC, 0},   {DITI_STRUCTURE_STORAGE16, 0},
     {DITI_STRUCTURE_DOT, 0},          {DITI_STRUCTURE_SUBGROUP, 0},     {DITI_STRUCTURE_SUBGROUP, 1},
-    {DITI_STRUCTURE_ARITHMETIC, 1},   {DITI_STRUCTURE_MAINTENANCE4, 0}, {DITI_STRUCTURE_MEMORY_MODEL, 0},
-    {DITI_STRUCTURE_MEMORY_MODEL, 1}, {DITI_STRUCTURE_COOP, 0},         {DITI_STRUCTURE_COOP2, 0},
-    {DITI_STRUCTURE_COOP2, 1},        {DITI_STRUCTURE_COOP2, 2},        {DITI_STRUCTURE_COOP2, 3},
-    {DITI_STRUCTURE_COOP2, 4},        {DITI_STRUCTURE_BF16, 0},         {DITI_STRUCTURE_BF16, 2},
+    {DITI_STRUCTURE_MIXED_DOT, 0},    {DITI_STRUCTURE_ARITHMETIC, 1},   {DITI_STRUCTURE_MAINTENANCE4, 0},
+    {DITI_STRUCTURE_MEMORY_MODEL, 0}, {DITI_STRUCTURE_MEMORY_MODEL, 1}, {DITI_STRUCTURE_COOP, 0},
+    {DITI_STRUCTURE_COOP2, 0},        {DITI_STRUCTURE_COOP2, 1},        {DITI_STRUCTURE_COOP2, 2},
+    {DITI_STRUCTURE_COOP2, 3},        {DITI_STRUCTURE_COOP2, 4},        {DITI_STRUCTURE_BF16, 0},
+    {DITI_STRUCTURE_BF16, 2},
 };
 
 typedef struct diti_feature_version { /* the same bits in the structures of Vulkan versions */
@@ -7347,6 +7355,7 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
     bool *has = f->has, coop;
     uint32_t i;
     has[DITI_FEATURE_FP16] = has[DITI_FEATURE_STORAGE16] = has[DITI_FEATURE_FP16] && has[DITI_FEATURE_STORAGE16];
+    has[DITI_FEATURE_MIXED_DOT] = has[DITI_FEATURE_MIXED_DOT] && has[DITI_FEATURE_FP16];
     has[DITI_FEATURE_SUBGROUP_SIZE] = has[DITI_FEATURE_FULL_SUBGROUPS] =
         has[DITI_FEATURE_SUBGROUP_SIZE] && has[DITI_FEATURE_FULL_SUBGROUPS];
     coop = has[DITI_FEATURE_COOP] && has[DITI_FEATURE_FP16] && has[DITI_FEATURE_MEMORY_MODEL] &&
@@ -7354,6 +7363,8 @@ DIT_INTERNAL void diti_features_useful(diti_features *f) {
     has[DITI_FEATURE_BF16_COOP] = has[DITI_FEATURE_BF16] = has[DITI_FEATURE_BF16] && has[DITI_FEATURE_BF16_COOP];
     for (i = DITI_FEATURE_INT8; i < DITI_FEATURES; i++) has[i] = has[i] && coop;
 }
+
+DIT_INTERNAL void diti_features_proved(diti_features *f) { f->has[DITI_FEATURE_MIXED_DOT] = false; }
 
 /* ==== src/vk/cores.c ==== */
 
@@ -10046,6 +10057,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     dit_result result = diti_spirv_decode(&device->env, key->module, &words, &count, err);
     VkResult vr = VK_ERROR_UNKNOWN;
     if (result >= 0 && !device->has_dot) diti_spirv_no_dot(words, &count);
+    if (result >= 0 && !device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
     if (result >= 0 && !device->rounds_halves) diti_spirv_no_rounding(words, &count);
     if (result >= 0 && key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
         diti_spirv_no_bytes(words, &count);
@@ -10947,6 +10959,7 @@ static dit_result diti_device_open_own(diti_device *device, const dit_context_de
     DITI_TRY(diti_instance_functions(&device->vk, device->instance, err));
     DITI_TRY(diti_device_select(device, desc->devices, err));
     DITI_TRY(diti_features_supported(&device->env, &device->vk, device->physical, &device->features, err));
+    if (!diti_override_number(desc->overrides, "unverified", 0)) diti_features_proved(&device->features);
     DITI_TRY(diti_device_describe(device, desc, err));
     DITI_TRY(diti_device_transfer_family(device, desc->overrides, err));
     if (device->has_peers && (device->unverified || diti_override_is(desc->overrides, "transport", "group")))
@@ -11065,6 +11078,7 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     }
     device->features.has[DITI_FEATURE_TIMELINE] = true; /* without device_info */
     if (given->device_info) diti_features_enabled(given->device_info, &device->features);
+    if (!diti_override_number(desc->overrides, "unverified", 0)) diti_features_proved(&device->features);
     if (!device->features.has[DITI_FEATURE_TIMELINE]) {
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
@@ -11479,6 +11493,7 @@ static dit_result diti_extend_missing(PFN_vkGetInstanceProcAddr gipa, VkInstance
     DITI_TRY(diti_instance_functions(&vk, instance, err));
     DITI_TRY(diti_extend_check(&env, &vk, gpu, app, err));
     DITI_TRY(diti_features_supported(&env, &vk, gpu, out, err));
+    diti_features_proved(out);
     DITI_TRY(diti_extend_find_shares(&env, &vk, gpu, shares, err));
     memset(&enabled, 0, sizeof enabled);
     for (at = (const VkBaseInStructure *)app->pNext; at; at = at->pNext) diti_features_get(at, &enabled);
@@ -11805,6 +11820,25 @@ DIT_INTERNAL void diti_spirv_no_dot(uint32_t *words, size_t *count) {
         memmove(words + used, words + i, length * sizeof *words);
         if ((words[used] & 0xffffu) == 4450) words[used] = 5u << 16 | 132u;
         used += words[used] >> 16;
+    }
+    *count = used;
+}
+
+/* The mixed dot product: its sum alone is left, in code that is never run. */
+DIT_INTERNAL void diti_spirv_no_mixed(uint32_t *words, size_t *count) {
+    static const diti_spirv_option mixed = {
+        {0x5f565053, 0x564c4156, 0x696d5f45, 0x5f646578}, {6912, 6912}, UINT32_MAX}; /* SPV_VALVE_mixed_ */
+    size_t i, used = 5, length;
+    diti_spirv_leave_out(&mixed, words, count);
+    for (i = 5; i < *count && words[i] >> 16; i += length) {
+        uint32_t *at = words + used;
+        length = words[i] >> 16;
+        memmove(at, words + i, length * sizeof *words);
+        if ((at[0] & 0xffffu) == 6916) {
+            at[0] = 4u << 16 | 83u; /* OpCopyObject */
+            at[3] = at[5];
+        }
+        used += at[0] >> 16;
     }
     *count = used;
 }
@@ -14195,7 +14229,7 @@ typedef struct diti_component_kind {
     dit_result (*read)(diti_component *component, diti_loader *loader, const diti_json *config, dit_error *err);
     void (*load)(diti_component *component, diti_loader *loader); /* asks for all weights; errors stick to the loader */
     /* The last word, when all weights are there; NULL: there is none. */
-    dit_result (*check)(diti_component *component, const diti_json *config, dit_error *err);
+    dit_result (*finish)(diti_component *component, const diti_json *config, dit_error *err);
 } diti_component_kind;
 struct diti_component {  /* first member of every part's own struct */
     diti_device *device; /* NULL after a dry run */
@@ -14288,8 +14322,7 @@ DIT_INTERNAL void *diti_component_array(diti_component *component, diti_loader *
     if (size && count <= (SIZE_MAX - sizeof *array) / size)
         array = (diti_component_block *)diti_alloc_zero(&component->env, sizeof *array + count * size);
     if (!array) {
-        if (loader->error.result == DIT_OK)
-            diti_fail(&loader->error, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the %s", loader->what);
+        if (loader->error.result == DIT_OK) diti_fail_memory(&loader->error, "the %s", loader->what);
         return NULL;
     }
     array->next = component->arrays;
@@ -14316,7 +14349,7 @@ static dit_result diti_component_fill(const diti_component_kind *kind, const dit
     if (result != DIT_OK) return result;
     kind->load(component, &loader);
     result = diti_loader_finish(&loader, &component->weights, err);
-    return result == DIT_OK && kind->check ? kind->check(component, from->config, err) : result;
+    return result == DIT_OK && kind->finish ? kind->finish(component, from->config, err) : result;
 }
 
 DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, const diti_component_source *from,
@@ -14324,7 +14357,7 @@ DIT_INTERNAL dit_result diti_component_load(const diti_component_kind *kind, con
     diti_component *component = (diti_component *)diti_alloc_zero(from->env, kind->size);
     dit_result result;
     *out = NULL;
-    if (!component) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the %s", kind->what);
+    if (!component) return diti_fail_memory(err, "the %s", kind->what);
     component->device = from->device;
     component->env = *from->env;
     result = diti_component_fill(kind, from, component, err);
@@ -14908,6 +14941,27 @@ DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *di
 DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block);
 /* What cut leaves of weight (weight itself where it cuts nothing off); lives as long as the graph, and its plan. */
 DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut);
+
+/* Push words of elementwise.comp; rows and columns are those of pixels.comp, too. */
+enum {
+    DITI_SMALL_ROWS = 1,
+    DITI_SMALL_COLUMNS,
+    DITI_SMALL_X,
+    DITI_SMALL_X_PITCH,
+    DITI_SMALL_ADD,
+    DITI_SMALL_ADD_PITCH,
+    DITI_SMALL_ADD_ROWS,
+    DITI_SMALL_OUT,
+    DITI_SMALL_OUT_PITCH,
+    DITI_SMALL_SCALE,
+    DITI_SMALL_OFFSET,
+    DITI_SMALL_H1,
+    DITI_SMALL_H2,
+    DITI_SMALL_X0,
+    DITI_SMALL_NOISE,
+    DITI_SMALL_GUARD,
+    DITI_SMALL_PUSH_WORDS
+};
 
 /* --- tuning: what an op wants to be measured (tune.c) --- */
 typedef struct diti_gemm_image {                   /* a convolution's geometry */
@@ -16323,7 +16377,6 @@ DIT_INTERNAL void diti_guard_judge(diti_graph *graph) {
  */
 
 #define DITI_ELEMENTWISE_GROUP 64u /* invocations; each does four columns */
-#define DITI_SMALL_GUARD 16u       /* push word of elementwise.comp */
 
 /* Numbers shared with the shaders. */
 enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
@@ -16357,8 +16410,8 @@ static void diti_small_bind_run(const diti_graph *graph, diti_dispatch *dispatch
 static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t rows, uint32_t columns,
                             uint32_t push_count) {
     uint64_t invocations = (uint64_t)rows * ((columns + 3u) / 4u);
-    dispatch->push[1] = rows;
-    dispatch->push[2] = columns;
+    dispatch->push[DITI_SMALL_ROWS] = rows;
+    dispatch->push[DITI_SMALL_COLUMNS] = columns;
     diti_op_emit(graph, dispatch, (invocations + DITI_ELEMENTWISE_GROUP - 1) / DITI_ELEMENTWISE_GROUP, push_count);
 }
 
@@ -16409,20 +16462,20 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     dispatch.constants[4] = (uint32_t)desc->activation;
     dispatch.constants[5] = add != NULL;
     dispatch.constants[6] = diti_op_vector(graph, x) && diti_op_vector(graph, out) && diti_op_vector(graph, desc->add);
-    dispatch.push[4] = from->pitch;
-    dispatch.push[6] = add ? add->pitch : 0;
-    dispatch.push[7] = add ? add->rows : 0;
-    dispatch.push[9] = to->pitch;
-    dispatch.push[10] = diti_op_float(desc->scale != 0 ? desc->scale : 1.0f);
-    dispatch.push[11] = diti_op_float(desc->offset);
-    diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
-    diti_op_bind(graph, &dispatch, 1, desc->add, 5, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
+    dispatch.push[DITI_SMALL_X_PITCH] = from->pitch;
+    dispatch.push[DITI_SMALL_ADD_PITCH] = add ? add->pitch : 0;
+    dispatch.push[DITI_SMALL_ADD_ROWS] = add ? add->rows : 0;
+    dispatch.push[DITI_SMALL_OUT_PITCH] = to->pitch;
+    dispatch.push[DITI_SMALL_SCALE] = diti_op_float(desc->scale != 0 ? desc->scale : 1.0f);
+    dispatch.push[DITI_SMALL_OFFSET] = diti_op_float(desc->offset);
+    diti_op_bind(graph, &dispatch, 0, x, DITI_SMALL_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->add, DITI_SMALL_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_SMALL_OUT, false, true);
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
     diti_elementwise_guard(graph, x, out, !desc->activation && desc->scale == 0 && desc->offset == 0 && !desc->add,
                            &dispatch);
-    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_GUARD + 1);
+    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_PUSH_WORDS);
     return out;
 }
 
@@ -16465,13 +16518,13 @@ DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor 
     dispatch.constants[2] = from->format;
     dispatch.constants[3] = to->format;
     dispatch.constants[6] = diti_op_vector(graph, out);
-    dispatch.push[4] = from->pitch;
-    dispatch.push[9] = to->pitch;
-    dispatch.push[10] = diti_op_float(1.0f);
-    diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
+    dispatch.push[DITI_SMALL_X_PITCH] = from->pitch;
+    dispatch.push[DITI_SMALL_OUT_PITCH] = to->pitch;
+    dispatch.push[DITI_SMALL_SCALE] = diti_op_float(1.0f);
+    diti_op_bind(graph, &dispatch, 0, x, DITI_SMALL_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_SMALL_OUT, false, true);
     diti_elementwise_guard(graph, x, out, true, &dispatch);
-    diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_SMALL_GUARD + 1);
+    diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_SMALL_PUSH_WORDS);
 }
 
 DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
@@ -16486,18 +16539,18 @@ DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, 
                                "attention in parts wants heads of a multiple of 4 channels, these have %u", head_dim);
     lse = diti_tensor_new(graph, DITI_F32, rows, columns / head_dim, "log sum of exponentials");
     if (!lse) return 0;
-    dispatch.push[4] = diti_tensor_get(graph, x)->pitch;
-    dispatch.push[6] = diti_tensor_get(graph, lse)->pitch; /* of all three */
-    dispatch.push[7] = head_dim;
-    dispatch.push[9] = diti_tensor_get(graph, o)->pitch;
-    diti_op_bind(graph, &dispatch, 0, x, 3, true, false);
-    diti_op_bind(graph, &dispatch, 1, x_lse, 5, true, false);
-    diti_op_bind(graph, &dispatch, 2, o, 8, true, true);
-    diti_op_bind(graph, &dispatch, 3, o_lse, 12, true, false);
-    diti_op_bind(graph, &dispatch, 4, lse, 13, false, true);
+    dispatch.push[DITI_SMALL_X_PITCH] = diti_tensor_get(graph, x)->pitch;
+    dispatch.push[DITI_SMALL_ADD_PITCH] = diti_tensor_get(graph, lse)->pitch; /* of all three */
+    dispatch.push[DITI_SMALL_ADD_ROWS] = head_dim;
+    dispatch.push[DITI_SMALL_OUT_PITCH] = diti_tensor_get(graph, o)->pitch;
+    diti_op_bind(graph, &dispatch, 0, x, DITI_SMALL_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, x_lse, DITI_SMALL_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, o, DITI_SMALL_OUT, true, true);
+    diti_op_bind(graph, &dispatch, 3, o_lse, DITI_SMALL_H1, true, false);
+    diti_op_bind(graph, &dispatch, 4, lse, DITI_SMALL_H2, false, true);
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
-    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_GUARD + 1);
+    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_PUSH_WORDS);
     return lse;
 }
 
@@ -16512,23 +16565,23 @@ DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, d
     if (from->format != DITI_F32)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32", name, from->name);
     dispatch.constants[6] = diti_op_vector(graph, table);
-    dispatch.push[4] = from->pitch;
-    dispatch.push[9] = diti_tensor_get(graph, out)->pitch;
-    dispatch.push[10] = diti_op_float(1.0f);
-    diti_op_bind(graph, &dispatch, 0, table, 3, true, false);
-    diti_op_bind(graph, &dispatch, 1, step, 5, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, 8, false, true);
+    dispatch.push[DITI_SMALL_X_PITCH] = from->pitch;
+    dispatch.push[DITI_SMALL_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
+    dispatch.push[DITI_SMALL_SCALE] = diti_op_float(1.0f);
+    diti_op_bind(graph, &dispatch, 0, table, DITI_SMALL_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, step, DITI_SMALL_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_SMALL_OUT, false, true);
     dispatch.memory_bytes = 8.0 * from->columns;
-    diti_small_emit(graph, &dispatch, 1, from->columns, 12);
+    diti_small_emit(graph, &dispatch, 1, from->columns, DITI_SMALL_OFFSET + 1);
     return out;
 }
 
 DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
     diti_dispatch dispatch;
     if (!diti_small_begin(graph, &dispatch, "advance step", "elementwise", DITI_OP_ADVANCE)) return;
-    diti_op_bind(graph, &dispatch, 2, step, 8, true, true);
+    diti_op_bind(graph, &dispatch, 2, step, DITI_SMALL_OUT, true, true);
     diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD);
-    diti_small_emit(graph, &dispatch, 1, 1, DITI_SMALL_GUARD + 1);
+    diti_small_emit(graph, &dispatch, 1, 1, DITI_SMALL_PUSH_WORDS);
 }
 
 /* x, h1, h2, x0 and noise have one shape (h2 with what stands below it) and whole groups of four columns in memory. */
@@ -16567,13 +16620,13 @@ static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const d
     if (!diti_small_begin(graph, &dispatch, "guidance", "elementwise", DITI_OP_GUIDE)) return;
     dispatch.constants[11] = desc->learned;
     dispatch.constant_count = 13;
-    dispatch.push[1] = x->rows;
-    dispatch.push[2] = x->columns;
-    dispatch.push[4] = diti_tensor_get(graph, prediction)->pitch;
-    dispatch.push[7] = desc->channels;
-    diti_op_bind(graph, &dispatch, 0, prediction, 3, true, false);
-    diti_op_bind(graph, &dispatch, 2, desc->coefficients, 8, true, true);
-    diti_op_emit(graph, &dispatch, x->rows / desc->channels, 12);
+    dispatch.push[DITI_SMALL_ROWS] = x->rows;
+    dispatch.push[DITI_SMALL_COLUMNS] = x->columns;
+    dispatch.push[DITI_SMALL_X_PITCH] = diti_tensor_get(graph, prediction)->pitch;
+    dispatch.push[DITI_SMALL_ADD_ROWS] = desc->channels;
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SMALL_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, desc->coefficients, DITI_SMALL_OUT, true, true);
+    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SMALL_OFFSET + 1);
 }
 
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
@@ -16591,45 +16644,69 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     dispatch.constants[12] = mixed;
     dispatch.constants[14] = desc->keeps;
     dispatch.constant_count = 15;
-    dispatch.push[4] = diti_tensor_get(graph, prediction)->pitch;
-    dispatch.push[7] = desc->channels;
-    dispatch.push[9] = x->pitch;
-    diti_op_bind(graph, &dispatch, 0, prediction, 3, true, false);
-    diti_op_bind(graph, &dispatch, 1, desc->coefficients, 5, true, false);
-    diti_op_bind(graph, &dispatch, 2, desc->x, 8, true, true);
-    diti_op_bind(graph, &dispatch, 3, desc->h1, 12, true, true);
-    diti_op_bind(graph, &dispatch, 4, desc->h2, 13, true, true);
-    diti_op_bind(graph, &dispatch, 5, desc->x0, 14, false, true);
-    diti_op_bind(graph, &dispatch, 6, desc->noise, 15, true, false);
+    dispatch.push[DITI_SMALL_X_PITCH] = diti_tensor_get(graph, prediction)->pitch;
+    dispatch.push[DITI_SMALL_ADD_ROWS] = desc->channels;
+    dispatch.push[DITI_SMALL_OUT_PITCH] = x->pitch;
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SMALL_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SMALL_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, desc->x, DITI_SMALL_OUT, true, true);
+    diti_op_bind(graph, &dispatch, 3, desc->h1, DITI_SMALL_H1, true, true);
+    diti_op_bind(graph, &dispatch, 4, desc->h2, DITI_SMALL_H2, true, true);
+    diti_op_bind(graph, &dispatch, 5, desc->x0, DITI_SMALL_X0, false, true);
+    diti_op_bind(graph, &dispatch, 6, desc->noise, DITI_SMALL_NOISE, true, false);
     diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SMALL_GUARD, true, true);
     dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
     diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD); /* the same health */
     x = diti_tensor_get(graph, desc->x);
-    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SMALL_GUARD + 1);
+    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SMALL_PUSH_WORDS);
 }
 
 /* --- pixels.comp --- */
+
+/* Push words of pixels.comp; a tile's bottom and right stand in those of rgb. */
+enum {
+    DITI_PIXELS_ROWS = 1,
+    DITI_PIXELS_COLUMNS,
+    DITI_PIXELS_X,
+    DITI_PIXELS_X_PITCH,
+    DITI_PIXELS_OUT,
+    DITI_PIXELS_OUT_PITCH,
+    DITI_PIXELS_FACTOR,
+    DITI_PIXELS_BATCH,
+    DITI_PIXELS_CHANNELS,
+    DITI_PIXELS_GRID_HEIGHT,
+    DITI_PIXELS_GRID_WIDTH,
+    DITI_PIXELS_PATCH,
+    DITI_PIXELS_TOKEN_CHANNELS,
+    DITI_PIXELS_SCALE,
+    DITI_PIXELS_SHIFT,
+    DITI_PIXELS_RGB,
+    DITI_PIXELS_RGB_PITCH,
+    DITI_PIXELS_HEALTH,
+    DITI_PIXELS_PUSH_WORDS
+};
 
 static void diti_pixels_push(diti_dispatch *dispatch, const diti_tensor_info *from, const diti_tensor_info *to,
                              uint32_t batch, uint32_t channels, uint32_t grid_height, uint32_t grid_width,
                              uint32_t patch, uint32_t token_channels) {
     dispatch->constants[2] = from->format;
     dispatch->constants[3] = to->format;
-    dispatch->push[4] = from->pitch;
-    dispatch->push[6] = to->pitch;
-    dispatch->push[8] = batch;
-    dispatch->push[9] = channels;
-    dispatch->push[10] = grid_height;
-    dispatch->push[11] = grid_width;
-    dispatch->push[12] = patch;
-    dispatch->push[13] = token_channels;
-    dispatch->push[14] = diti_op_float(1.0f);
+    dispatch->push[DITI_PIXELS_X_PITCH] = from->pitch;
+    dispatch->push[DITI_PIXELS_OUT_PITCH] = to->pitch;
+    dispatch->push[DITI_PIXELS_BATCH] = batch;
+    dispatch->push[DITI_PIXELS_CHANNELS] = channels;
+    dispatch->push[DITI_PIXELS_GRID_HEIGHT] = grid_height;
+    dispatch->push[DITI_PIXELS_GRID_WIDTH] = grid_width;
+    dispatch->push[DITI_PIXELS_PATCH] = patch;
+    dispatch->push[DITI_PIXELS_TOKEN_CHANNELS] = token_channels;
+    dispatch->push[DITI_PIXELS_SCALE] = diti_op_float(1.0f);
 }
 
 static void diti_pixels_emit(diti_graph *graph, diti_dispatch *dispatch, diti_tensor from, diti_tensor to) {
-    diti_op_bind(graph, dispatch, 0, from, 3, true, false);
-    diti_op_bind(graph, dispatch, 2, to, 5, false, true);
-    diti_small_emit(graph, dispatch, diti_tensor_get(graph, to)->rows, diti_tensor_get(graph, to)->columns, 19);
+    diti_op_bind(graph, dispatch, 0, from, DITI_PIXELS_X, true, false);
+    diti_op_bind(graph, dispatch, 2, to, DITI_PIXELS_OUT, false, true);
+    diti_small_emit(graph, dispatch, diti_tensor_get(graph, to)->rows, diti_tensor_get(graph, to)->columns,
+                    DITI_PIXELS_PUSH_WORDS);
 }
 
 static bool diti_pixels_fit(diti_graph *graph, const diti_tensor_info *tensor, uint64_t rows, uint64_t columns,
@@ -16654,7 +16731,7 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
     diti_pixels_push(&dispatch, diti_tensor_get(graph, latent), diti_tensor_get(graph, out), batch, channels,
                      grid_height, grid_width, patch, 0);
     dispatch.constants[4] = input != 0;
-    diti_op_bind(graph, &dispatch, 1, input, 7, true, false);
+    diti_op_bind(graph, &dispatch, 1, input, DITI_PIXELS_FACTOR, true, false);
     diti_pixels_emit(graph, &dispatch, latent, out);
     return out;
 }
@@ -16703,8 +16780,8 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
     if (!out) return 0;
     diti_pixels_push(&dispatch, diti_tensor_get(graph, planar), diti_tensor_get(graph, out), batch, channels, 1, area,
                      1, 0);
-    dispatch.push[14] = diti_op_float(scale);
-    dispatch.push[15] = diti_op_float(shift);
+    dispatch.push[DITI_PIXELS_SCALE] = diti_op_float(scale);
+    dispatch.push[DITI_PIXELS_SHIFT] = diti_op_float(shift);
     diti_pixels_emit(graph, &dispatch, planar, out);
     return out;
 }
@@ -16726,11 +16803,11 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
     if (diti_graph_failed(graph)) return;
     diti_pixels_push(&dispatch, diti_tensor_get(graph, from), diti_tensor_get(graph, out), tile->from_width,
                      tile->out_width, tile->height, tile->width, tile->top, tile->left);
-    dispatch.push[16] = tile->bottom;
-    dispatch.push[17] = tile->right;
-    diti_op_bind(graph, &dispatch, 0, from, 3, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, 5, tile->top || tile->left, true);
-    diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, 19);
+    dispatch.push[DITI_PIXELS_RGB] = tile->bottom;
+    dispatch.push[DITI_PIXELS_RGB_PITCH] = tile->right;
+    diti_op_bind(graph, &dispatch, 0, from, DITI_PIXELS_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_PIXELS_OUT, tile->top || tile->left, true);
+    diti_small_emit(graph, &dispatch, tile->height * tile->width, columns, DITI_PIXELS_PUSH_WORDS);
 }
 
 DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool swap) {
@@ -16767,18 +16844,41 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     dispatch.constants[6] = rgb != 0;
     dispatch.constants[7] = swap;
     dispatch.constants[8] = health != 0;
-    dispatch.push[4] = from->pitch;
-    dispatch.push[17] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
-    diti_op_bind(graph, &dispatch, 0, rows, 3, true, false);
-    diti_op_bind(graph, &dispatch, 2, rgba, 5, false, true);
-    diti_op_bind(graph, &dispatch, 3, rgb, 16, false, true);
-    diti_op_bind(graph, &dispatch, 4, health, 18, true, true);
-    diti_small_emit(graph, &dispatch, 1, pixels, 19);
+    dispatch.push[DITI_PIXELS_X_PITCH] = from->pitch;
+    dispatch.push[DITI_PIXELS_RGB_PITCH] = rgb ? diti_tensor_get(graph, rgb)->pitch : 0;
+    diti_op_bind(graph, &dispatch, 0, rows, DITI_PIXELS_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, rgba, DITI_PIXELS_OUT, false, true);
+    diti_op_bind(graph, &dispatch, 3, rgb, DITI_PIXELS_RGB, false, true);
+    diti_op_bind(graph, &dispatch, 4, health, DITI_PIXELS_HEALTH, true, true);
+    diti_small_emit(graph, &dispatch, 1, pixels, DITI_PIXELS_PUSH_WORDS);
 }
 
 /* ==== src/graph/ops_norm.c ==== */
 /* LayerNorm, RMSNorm and modulation (shaders/norm.comp); GroupNorm (group_norm.comp); weighted rows (weigh.comp). */
 
+/* Push words of norm.comp. */
+enum {
+    DITI_NORM_PUSH_ROWS = 1,
+    DITI_NORM_PUSH_COLUMNS,
+    DITI_NORM_PUSH_EPS,
+    DITI_NORM_PUSH_IN,
+    DITI_NORM_PUSH_IN_PITCH,
+    DITI_NORM_PUSH_OUT,
+    DITI_NORM_PUSH_OUT_PITCH,
+    DITI_NORM_PUSH_WEIGHT,
+    DITI_NORM_PUSH_BIAS,
+    DITI_NORM_PUSH_SCALE,
+    DITI_NORM_PUSH_SCALE_PITCH,
+    DITI_NORM_PUSH_SHIFT,
+    DITI_NORM_PUSH_SHIFT_PITCH,
+    DITI_NORM_PUSH_ROWS_PER_GROUP,
+    DITI_NORM_PUSH_ITEM_ROWS,
+    DITI_NORM_PUSH_TEXT_ROWS,
+    DITI_NORM_PUSH_AGREED,
+    DITI_NORM_PUSH_AGREED_PITCH,
+    DITI_NORM_PUSH_AGREED_COUNT,
+    DITI_NORM_PUSH_WORDS
+};
 enum {
     DITI_NORM_PART_RMS = 1,
     DITI_NORM_PART_WEIGHT = 2,
@@ -16863,28 +16963,28 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     diti_dispatch dispatch;
     if (!diti_op_begin(graph, &dispatch, op->name, "norm", group)) return;
     diti_norm_constants(graph, op, lanes, mode, &dispatch);
-    dispatch.push[1] = info.rows;
-    dispatch.push[2] = info.columns;
-    dispatch.push[3] = diti_op_float(desc->eps);
-    dispatch.push[5] = info.pitch;
-    dispatch.push[7] = out.pitch;
-    dispatch.push[11] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
-    dispatch.push[13] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
-    dispatch.push[14] = desc->rows_per_group;
-    dispatch.push[15] = desc->item_rows;
-    dispatch.push[16] = desc->text_rows;
-    dispatch.push[18] = op->agreed ? diti_tensor_get(graph, op->agreed)->pitch : 0;
-    dispatch.push[19] = op->agreed ? diti_tensor_get(graph, op->agreed)->rows : 0;
-    diti_op_bind(graph, &dispatch, 0, op->x, 4, true, false);
-    diti_op_bind(graph, &dispatch, 1, op->out, 6, false, true);
-    diti_op_bind(graph, &dispatch, 2, op->weight, 8, true, false);
-    diti_op_bind(graph, &dispatch, 3, op->bias, 9, true, false);
-    diti_op_bind(graph, &dispatch, 4, desc->scale, 10, true, false);
-    diti_op_bind(graph, &dispatch, 5, desc->shift, 12, true, false);
-    diti_op_bind(graph, &dispatch, 6, op->agreed, 17, true, false);
+    dispatch.push[DITI_NORM_PUSH_ROWS] = info.rows;
+    dispatch.push[DITI_NORM_PUSH_COLUMNS] = info.columns;
+    dispatch.push[DITI_NORM_PUSH_EPS] = diti_op_float(desc->eps);
+    dispatch.push[DITI_NORM_PUSH_IN_PITCH] = info.pitch;
+    dispatch.push[DITI_NORM_PUSH_OUT_PITCH] = out.pitch;
+    dispatch.push[DITI_NORM_PUSH_SCALE_PITCH] = desc->scale ? diti_tensor_get(graph, desc->scale)->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_SHIFT_PITCH] = desc->shift ? diti_tensor_get(graph, desc->shift)->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_ROWS_PER_GROUP] = desc->rows_per_group;
+    dispatch.push[DITI_NORM_PUSH_ITEM_ROWS] = desc->item_rows;
+    dispatch.push[DITI_NORM_PUSH_TEXT_ROWS] = desc->text_rows;
+    dispatch.push[DITI_NORM_PUSH_AGREED_PITCH] = op->agreed ? diti_tensor_get(graph, op->agreed)->pitch : 0;
+    dispatch.push[DITI_NORM_PUSH_AGREED_COUNT] = op->agreed ? diti_tensor_get(graph, op->agreed)->rows : 0;
+    diti_op_bind(graph, &dispatch, 0, op->x, DITI_NORM_PUSH_IN, true, false);
+    diti_op_bind(graph, &dispatch, 1, op->out, DITI_NORM_PUSH_OUT, false, true);
+    diti_op_bind(graph, &dispatch, 2, op->weight, DITI_NORM_PUSH_WEIGHT, true, false);
+    diti_op_bind(graph, &dispatch, 3, op->bias, DITI_NORM_PUSH_BIAS, true, false);
+    diti_op_bind(graph, &dispatch, 4, desc->scale, DITI_NORM_PUSH_SCALE, true, false);
+    diti_op_bind(graph, &dispatch, 5, desc->shift, DITI_NORM_PUSH_SHIFT, true, false);
+    diti_op_bind(graph, &dispatch, 6, op->agreed, DITI_NORM_PUSH_AGREED, true, false);
     diti_op_bind_rows(graph, &dispatch, 0, 1, per_group, 0, 0);
     diti_op_bind_rows(graph, &dispatch, 1, 1, per_group, 0, 0);
-    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, 20);
+    diti_op_emit(graph, &dispatch, ((uint64_t)info.rows + per_group - 1) / per_group, DITI_NORM_PUSH_WORDS);
 }
 
 static diti_tensor diti_norm_new_i8(diti_graph *graph, uint32_t rows, uint32_t columns, bool rotated,
@@ -16985,6 +17085,29 @@ DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x,
 
 /* --- GroupNorm --- */
 
+/* Push words of group_norm.comp. */
+enum {
+    DITI_GROUP_NORM_PUSH_BATCH = 1,
+    DITI_GROUP_NORM_PUSH_PIXELS,
+    DITI_GROUP_NORM_PUSH_COLUMNS,
+    DITI_GROUP_NORM_PUSH_GROUPS,
+    DITI_GROUP_NORM_PUSH_CHUNKS,
+    DITI_GROUP_NORM_PUSH_CHUNK_PIXELS,
+    DITI_GROUP_NORM_PUSH_PART_CHUNKS,
+    DITI_GROUP_NORM_PUSH_PART_PIXELS,
+    DITI_GROUP_NORM_PUSH_EPS,
+    DITI_GROUP_NORM_PUSH_IN,
+    DITI_GROUP_NORM_PUSH_IN_PITCH,
+    DITI_GROUP_NORM_PUSH_OUT,
+    DITI_GROUP_NORM_PUSH_OUT_PITCH,
+    DITI_GROUP_NORM_PUSH_PARTIAL,
+    DITI_GROUP_NORM_PUSH_PARTIAL_PITCH,
+    DITI_GROUP_NORM_PUSH_STATS,
+    DITI_GROUP_NORM_PUSH_STATS_PITCH,
+    DITI_GROUP_NORM_PUSH_WEIGHT,
+    DITI_GROUP_NORM_PUSH_BIAS,
+    DITI_GROUP_NORM_PUSH_WORDS
+};
 enum { DITI_GROUP_NORM_CHUNKS, DITI_GROUP_NORM_COMBINE, DITI_GROUP_NORM_APPLY, DITI_GROUP_NORM_MOMENTS };
 
 typedef struct diti_group_norm_plan {
@@ -17001,13 +17124,13 @@ static void diti_group_norm_bind(diti_graph *graph, const diti_group_norm_plan *
                                  diti_dispatch *dispatch) {
     uint32_t quads = (plan->columns + 3) / 4; /* `quads` workgroups do `group` rows */
     bool chunks = stage == DITI_GROUP_NORM_CHUNKS, apply = stage == DITI_GROUP_NORM_APPLY;
-    if (chunks || apply) diti_op_bind(graph, dispatch, 0, plan->x, 10, true, false);
-    if (apply) diti_op_bind(graph, dispatch, 1, plan->out, 12, false, true);
-    if (!apply) diti_op_bind(graph, dispatch, 2, plan->partial, 14, !chunks, chunks);
-    if (!chunks) diti_op_bind(graph, dispatch, 3, plan->stats, 16, apply, !apply);
+    if (chunks || apply) diti_op_bind(graph, dispatch, 0, plan->x, DITI_GROUP_NORM_PUSH_IN, true, false);
+    if (apply) diti_op_bind(graph, dispatch, 1, plan->out, DITI_GROUP_NORM_PUSH_OUT, false, true);
+    if (!apply) diti_op_bind(graph, dispatch, 2, plan->partial, DITI_GROUP_NORM_PUSH_PARTIAL, !chunks, chunks);
+    if (!chunks) diti_op_bind(graph, dispatch, 3, plan->stats, DITI_GROUP_NORM_PUSH_STATS, apply, !apply);
     if (apply) {
-        diti_op_bind(graph, dispatch, 4, plan->weight, 18, true, false);
-        diti_op_bind(graph, dispatch, 5, plan->bias, 19, true, false);
+        diti_op_bind(graph, dispatch, 4, plan->weight, DITI_GROUP_NORM_PUSH_WEIGHT, true, false);
+        diti_op_bind(graph, dispatch, 5, plan->bias, DITI_GROUP_NORM_PUSH_BIAS, true, false);
         diti_op_bind_rows(graph, dispatch, 0, quads, group, 0, 0);
         diti_op_bind_rows(graph, dispatch, 1, quads, group, 0, 0);
     }
@@ -17028,21 +17151,21 @@ static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan 
     dispatch.constants[4] = stage == DITI_GROUP_NORM_APPLY && plan->silu ? DITI_ACTIVATION_SILU : DITI_ACTIVATION_NONE;
     dispatch.constants[5] = diti_op_vector(graph, plan->x) && diti_op_vector(graph, written);
     dispatch.constant_count = 6;
-    push[1] = plan->batch;
-    push[2] = plan->pixels;
-    push[3] = plan->columns;
-    push[4] = plan->groups;
-    push[5] = plan->chunks;
-    push[6] = plan->chunk_pixels;
-    push[7] = plan->part_chunks;
-    push[8] = plan->part_pixels;
-    push[9] = diti_op_float(plan->eps);
-    push[11] = diti_tensor_get(graph, plan->x)->pitch;
-    push[13] = diti_tensor_get(graph, plan->out)->pitch;
-    push[15] = diti_tensor_get(graph, plan->partial)->pitch;
-    push[17] = diti_tensor_get(graph, plan->stats)->pitch;
+    push[DITI_GROUP_NORM_PUSH_BATCH] = plan->batch;
+    push[DITI_GROUP_NORM_PUSH_PIXELS] = plan->pixels;
+    push[DITI_GROUP_NORM_PUSH_COLUMNS] = plan->columns;
+    push[DITI_GROUP_NORM_PUSH_GROUPS] = plan->groups;
+    push[DITI_GROUP_NORM_PUSH_CHUNKS] = plan->chunks;
+    push[DITI_GROUP_NORM_PUSH_CHUNK_PIXELS] = plan->chunk_pixels;
+    push[DITI_GROUP_NORM_PUSH_PART_CHUNKS] = plan->part_chunks;
+    push[DITI_GROUP_NORM_PUSH_PART_PIXELS] = plan->part_pixels;
+    push[DITI_GROUP_NORM_PUSH_EPS] = diti_op_float(plan->eps);
+    push[DITI_GROUP_NORM_PUSH_IN_PITCH] = diti_tensor_get(graph, plan->x)->pitch;
+    push[DITI_GROUP_NORM_PUSH_OUT_PITCH] = diti_tensor_get(graph, plan->out)->pitch;
+    push[DITI_GROUP_NORM_PUSH_PARTIAL_PITCH] = diti_tensor_get(graph, plan->partial)->pitch;
+    push[DITI_GROUP_NORM_PUSH_STATS_PITCH] = diti_tensor_get(graph, plan->stats)->pitch;
     diti_group_norm_bind(graph, plan, stage, group, &dispatch);
-    diti_op_emit(graph, &dispatch, groups, 20);
+    diti_op_emit(graph, &dispatch, groups, DITI_GROUP_NORM_PUSH_WORDS);
 }
 
 static bool diti_group_norm_begin(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc,
@@ -17139,14 +17262,14 @@ static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table
     dispatch.constants[1] = DITI_OP_WEIGH;
     dispatch.constants[8] = is_sums;
     dispatch.constant_count = 9;
-    dispatch.push[2] = info->columns;
-    dispatch.push[9] = info->pitch;
-    diti_op_bind(graph, &dispatch, 1, table, 5, true, false);
-    diti_op_bind(graph, &dispatch, 2, x, 8, true, !is_sums);
-    diti_op_bind(graph, &dispatch, 3, sums, 12, !is_sums, is_sums);
+    dispatch.push[DITI_SMALL_COLUMNS] = info->columns;
+    dispatch.push[DITI_SMALL_OUT_PITCH] = info->pitch;
+    diti_op_bind(graph, &dispatch, 1, table, DITI_SMALL_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, x, DITI_SMALL_OUT, true, !is_sums);
+    diti_op_bind(graph, &dispatch, 3, sums, DITI_SMALL_H1, !is_sums, is_sums);
     diti_op_bind_rows(graph, &dispatch, 2, 1, 1, 0, 0);
     dispatch.memory_bytes = (is_sums ? 4.0 : 8.0) * info->rows * info->columns;
-    diti_op_emit(graph, &dispatch, info->rows, 13);
+    diti_op_emit(graph, &dispatch, info->rows, DITI_SMALL_H1 + 1);
 }
 
 DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name) {
@@ -17584,6 +17707,25 @@ DIT_INTERNAL uint32_t diti_tune_choose(diti_graph *graph, const diti_tune_case *
 #define DITI_EXPAND_GROUP 64u                  /* invocations; each makes four elements */
 #define DITI_EXPAND_BYTES ((uint64_t)32 << 20) /* of one expanded chunk, at most */
 
+/* Push words of expand.comp. */
+enum {
+    DITI_EXPAND_ROWS = 1,
+    DITI_EXPAND_ROW_BYTES,
+    DITI_EXPAND_SOURCE,
+    DITI_EXPAND_FIRST_ROW,
+    DITI_EXPAND_CHANNELS,
+    DITI_EXPAND_CHANNEL_PITCH,
+    DITI_EXPAND_TAPS,
+    DITI_EXPAND_OUT,
+    DITI_EXPAND_OUT_PITCH,
+    DITI_EXPAND_BLOCK_BYTES,
+    DITI_EXPAND_IDS,
+    DITI_EXPAND_TABLE_FIRST,
+    DITI_EXPAND_TABLE_ROWS,
+    DITI_EXPAND_LAST_PART,
+    DITI_EXPAND_PUSH_WORDS
+};
+
 static diti_element diti_expand_format(const diti_graph *graph) { return graph->activation; }
 
 /* Elements of an expanded row: taps of channels, each padded to a multiple of 4. */
@@ -17634,13 +17776,13 @@ static bool diti_expand_source(diti_graph *graph, diti_dispatch *dispatch, const
                         weight->name ? weight->name : "", weight->rows, weight->columns, diti_type_name(weight->type));
         return false;
     }
-    dispatch->push[1] = rows;
-    dispatch->push[2] = (uint32_t)row_bytes;
-    dispatch->push[4] = first;
-    dispatch->push[5] = weight->columns / taps;
-    dispatch->push[6] = (weight->columns / taps + 3u) / 4u * 4u;
-    dispatch->push[7] = taps;
-    dispatch->push[10] = diti_type_block_bytes(weight->type);
+    dispatch->push[DITI_EXPAND_ROWS] = rows;
+    dispatch->push[DITI_EXPAND_ROW_BYTES] = (uint32_t)row_bytes;
+    dispatch->push[DITI_EXPAND_FIRST_ROW] = first;
+    dispatch->push[DITI_EXPAND_CHANNELS] = weight->columns / taps;
+    dispatch->push[DITI_EXPAND_CHANNEL_PITCH] = (weight->columns / taps + 3u) / 4u * 4u;
+    dispatch->push[DITI_EXPAND_TAPS] = taps;
+    dispatch->push[DITI_EXPAND_BLOCK_BYTES] = diti_type_block_bytes(weight->type);
     return true;
 }
 
@@ -17650,15 +17792,17 @@ static uint32_t diti_expand_run(const diti_graph *graph) { return graph->device-
 static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_tensor source, diti_tensor out,
                              uint32_t rows) {
     uint32_t pitch = diti_tensor_get(graph, out)->pitch, run = dispatch->constants[5];
-    uint32_t quads = dispatch->push[6] * dispatch->push[7] / 4, runs = (quads + run - 1) / run;
-    dispatch->push[9] = pitch;
-    diti_op_bind(graph, dispatch, 0, source, 3, true, false);
+    uint32_t quads = dispatch->push[DITI_EXPAND_CHANNEL_PITCH] * dispatch->push[DITI_EXPAND_TAPS] / 4,
+             runs = (quads + run - 1) / run;
+    dispatch->push[DITI_EXPAND_OUT_PITCH] = pitch;
+    diti_op_bind(graph, dispatch, 0, source, DITI_EXPAND_SOURCE, true, false);
     dispatch->bindings[0].element_bytes = 4;
     dispatch->bindings[0].group_step = 0; /* packed bytes, not elements */
-    diti_op_bind(graph, dispatch, 1, out, 8, false, true);
+    diti_op_bind(graph, dispatch, 1, out, DITI_EXPAND_OUT, false, true);
     diti_op_bind_rows(graph, dispatch, 1, runs, DITI_EXPAND_GROUP, 0,
                       0); /* `runs` workgroups make as many rows as one has invocations */
-    diti_op_emit(graph, dispatch, ((uint64_t)rows * runs + DITI_EXPAND_GROUP - 1) / DITI_EXPAND_GROUP, 15);
+    diti_op_emit(graph, dispatch, ((uint64_t)rows * runs + DITI_EXPAND_GROUP - 1) / DITI_EXPAND_GROUP,
+                 DITI_EXPAND_PUSH_WORDS);
 }
 
 DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
@@ -17696,10 +17840,10 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
         diti_expand_constants(&dispatch, table, DITI_F32, true, diti_expand_run(graph));
         if (!diti_expand_source(graph, &dispatch, table, count, 0)) return 0;
         dispatch.constants[3] = 0;
-        dispatch.push[12] = table->parts[part].first_row;
-        dispatch.push[13] = table->parts[part].rows;
-        dispatch.push[14] = part + 1 == table->part_count;
-        diti_op_bind(graph, &dispatch, 2, ids, 11, true, false);
+        dispatch.push[DITI_EXPAND_TABLE_FIRST] = table->parts[part].first_row;
+        dispatch.push[DITI_EXPAND_TABLE_ROWS] = table->parts[part].rows;
+        dispatch.push[DITI_EXPAND_LAST_PART] = part + 1 == table->part_count;
+        diti_op_bind(graph, &dispatch, 2, ids, DITI_EXPAND_IDS, true, false);
         diti_expand_emit(graph, &dispatch, source, aligned, count);
     }
     return out;
@@ -17722,10 +17866,10 @@ DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table
     like.columns = columns;
     diti_expand_constants(&dispatch, &like, DITI_F32, true, diti_expand_run(graph));
     if (!diti_expand_source(graph, &dispatch, &like, count, 0)) return 0;
-    dispatch.push[2] = pitch * 4;
-    dispatch.push[13] = rows;
-    dispatch.push[14] = true;
-    diti_op_bind(graph, &dispatch, 2, ids, 11, true, false);
+    dispatch.push[DITI_EXPAND_ROW_BYTES] = pitch * 4;
+    dispatch.push[DITI_EXPAND_TABLE_ROWS] = rows;
+    dispatch.push[DITI_EXPAND_LAST_PART] = true;
+    diti_op_bind(graph, &dispatch, 2, ids, DITI_EXPAND_IDS, true, false);
     diti_expand_emit(graph, &dispatch, table, out, count);
     return out;
 }
@@ -17863,8 +18007,10 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     if (half) {
         out->constants[3] = portions->half_unrolled;
         out->constants[4] = portions->half_step;
+        out->constants[5] = graph->device->features.has[DITI_FEATURE_MIXED_DOT];
         if (portions->half_rows < 8 && limits->group_invocations >= 256) large = true; /* no larger than it would be */
     }
+    out->constant_count = half ? 6 : 5;
     out->module = half ? "gemm_half" : "gemm_gpu";
     out->group = large ? 256 : 128;
     out->constants[0] = half ? portions->half_rows : i8 && portions->half_rows < 8 ? 4 : 8;
@@ -17873,7 +18019,6 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     out->columns = 64;
     out->constants[1] = 4;
     out->constants[2] = 0;
-    out->constant_count = 5;
     out->band = 8;
 }
 
@@ -19187,6 +19332,30 @@ DIT_INTERNAL diti_tensor diti_attention(diti_graph *graph, diti_tensor q, diti_t
 
 /* --- qkv_post --- */
 
+/* Push words of qkv_post.comp. */
+enum {
+    DITI_QKV_ROWS = 1,
+    DITI_QKV_HEADS,
+    DITI_QKV_HEAD_DIM,
+    DITI_QKV_TOKENS,
+    DITI_QKV_EPS,
+    DITI_QKV_X,
+    DITI_QKV_X_PITCH,
+    DITI_QKV_WEIGHT,
+    DITI_QKV_BIAS,
+    DITI_QKV_COSINES,
+    DITI_QKV_COSINES_PITCH,
+    DITI_QKV_SINES,
+    DITI_QKV_SINES_PITCH,
+    DITI_QKV_INT8,
+    DITI_QKV_INT8_PITCH,
+    DITI_QKV_INT8_HEAD,
+    DITI_QKV_MEAN,
+    DITI_QKV_WEIGHT_HEADS,
+    DITI_QKV_TEXT_ROWS,
+    DITI_QKV_GUARD,
+    DITI_QKV_PUSH_WORDS
+};
 enum {
     DITI_QKV_PART_RMS = 1,
     DITI_QKV_PART_LAYER = 2,
@@ -19242,39 +19411,42 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     dispatch.constants[2] = diti_tensor_get(graph, x)->format;
     dispatch.constants[3] = parts | diti_qkv_parts(desc);
     dispatch.constant_count = 4;
-    dispatch.push[1] = rows;
-    dispatch.push[2] = desc->heads;
-    dispatch.push[3] = desc->head_dim;
-    dispatch.push[4] = desc->tokens ? desc->tokens : rows;
-    dispatch.push[5] = diti_op_float(desc->eps);
-    dispatch.push[7] = diti_tensor_get(graph, x)->pitch;
-    dispatch.push[11] = desc->cosines ? diti_tensor_get(graph, desc->cosines)->pitch : 0;
-    dispatch.push[13] = desc->sines ? diti_tensor_get(graph, desc->sines)->pitch : 0;
-    dispatch.push[15] = out ? diti_tensor_get(graph, out)->pitch : 0;
-    dispatch.push[16] = out ? diti_tensor_get(graph, out)->columns / desc->heads : 0;
-    dispatch.push[18] = desc->heads / kinds;
-    dispatch.push[19] = desc->text_rows;
-    diti_op_bind(graph, &dispatch, 0, x, 6, true, in_place);
-    diti_op_bind(graph, &dispatch, 1, weight, 8, true, false);
-    diti_op_bind(graph, &dispatch, 2, bias, 9, true, false);
-    diti_op_bind(graph, &dispatch, 3, desc->cosines, 10, true, false);
-    diti_op_bind(graph, &dispatch, 4, desc->sines, 12, true, false);
-    diti_op_bind(graph, &dispatch, 5, out, 14, false, true);
-    diti_op_bind(graph, &dispatch, 6, mean, 17, !(parts & DITI_QKV_PART_MEAN), (parts & DITI_QKV_PART_MEAN) != 0);
+    dispatch.push[DITI_QKV_ROWS] = rows;
+    dispatch.push[DITI_QKV_HEADS] = desc->heads;
+    dispatch.push[DITI_QKV_HEAD_DIM] = desc->head_dim;
+    dispatch.push[DITI_QKV_TOKENS] = desc->tokens ? desc->tokens : rows;
+    dispatch.push[DITI_QKV_EPS] = diti_op_float(desc->eps);
+    dispatch.push[DITI_QKV_X_PITCH] = diti_tensor_get(graph, x)->pitch;
+    dispatch.push[DITI_QKV_COSINES_PITCH] = desc->cosines ? diti_tensor_get(graph, desc->cosines)->pitch : 0;
+    dispatch.push[DITI_QKV_SINES_PITCH] = desc->sines ? diti_tensor_get(graph, desc->sines)->pitch : 0;
+    dispatch.push[DITI_QKV_INT8_PITCH] = out ? diti_tensor_get(graph, out)->pitch : 0;
+    dispatch.push[DITI_QKV_INT8_HEAD] = out ? diti_tensor_get(graph, out)->columns / desc->heads : 0;
+    dispatch.push[DITI_QKV_WEIGHT_HEADS] = desc->heads / kinds;
+    dispatch.push[DITI_QKV_TEXT_ROWS] = desc->text_rows;
+    diti_op_bind(graph, &dispatch, 0, x, DITI_QKV_X, true, in_place);
+    diti_op_bind(graph, &dispatch, 1, weight, DITI_QKV_WEIGHT, true, false);
+    diti_op_bind(graph, &dispatch, 2, bias, DITI_QKV_BIAS, true, false);
+    diti_op_bind(graph, &dispatch, 3, desc->cosines, DITI_QKV_COSINES, true, false);
+    diti_op_bind(graph, &dispatch, 4, desc->sines, DITI_QKV_SINES, true, false);
+    diti_op_bind(graph, &dispatch, 5, out, DITI_QKV_INT8, false, true);
+    /* validation layers take a binding that some pipeline of the module writes for one that all write */
+    diti_op_bind(graph, &dispatch, 6, mean, DITI_QKV_MEAN, !(parts & DITI_QKV_PART_MEAN),
+                 (parts & DITI_QKV_PART_MEAN) != 0 || graph->device->validated);
     use.out = in_place ? x : 0;
     use.operands[0] = x;
     use.binding = 7;
-    use.word = 20;
+    use.word = DITI_QKV_GUARD;
     diti_op_guard(graph, &dispatch, &use);
     if (parts & DITI_QKV_PART_MEAN) {
-        diti_op_emit(graph, &dispatch, desc->heads, 21);
+        diti_op_emit(graph, &dispatch, desc->heads, DITI_QKV_PUSH_WORDS);
         return;
     }
     if (rows > 1) { /* heads workgroups do group / lanes rows */
         diti_op_bind_rows(graph, &dispatch, 0, desc->heads, group / lanes, 0, 0);
         if (out) diti_op_bind_rows(graph, &dispatch, 5, desc->heads, group / lanes, 0, 0);
     }
-    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes), 21);
+    diti_op_emit(graph, &dispatch, ((uint64_t)rows * desc->heads + group / lanes - 1) / (group / lanes),
+                 DITI_QKV_PUSH_WORDS);
 }
 
 DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
@@ -22541,8 +22713,7 @@ DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_er
         result = diti_calibrate_attention(device, 1, &us[0], &error);
         if (result >= 0) result = diti_calibrate_attention(device, 2, &us[1], &error);
         if (result >= 0) choice = us[1] * DITI_CALIBRATE_ATTENTION_GAIN < us[0] ? 2 : 1;
-        if (result >= 0 && !diti_tuned_put(device, key, choice))
-            return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for what was measured");
+        if (result >= 0 && !diti_tuned_put(device, key, choice)) return diti_fail_memory(err, "what was measured");
     }
     if (result == DIT_ERROR_DEVICE_LOST || result == DIT_ERROR_OUT_OF_HOST_MEMORY) {
         if (err) *err = error;
@@ -25852,7 +26023,7 @@ DIT_INTERNAL dit_result diti_t5_write_inputs(const diti_t5 *t5, diti_plan *plan,
     float *table = (float *)diti_alloc_array(&t5->base.env, count, sizeof(float));
     dit_result result = DIT_OK;
     uint32_t i;
-    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text encoder");
+    if (!table) return diti_fail_memory(err, "the text encoder");
     for (i = 0; i < t5->config.blocks && result == DIT_OK; i++) {
         if (!t5->blocks[i].bias) continue;
         diti_t5_fill_table(&t5->config, t5->blocks[i].bias, use->tokens, table);
@@ -26336,7 +26507,7 @@ static dit_result diti_clip_write_mask(const diti_clip *clip, diti_plan *plan, c
     uint32_t width = 2 * use->tokens - 1, count = clip->config.heads * width, i;
     float *mask = (float *)diti_alloc_array(&clip->base.env, count, sizeof *mask);
     dit_result result;
-    if (!mask) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the text encoder's mask");
+    if (!mask) return diti_fail_memory(err, "the text encoder's mask");
     for (i = 0; i < count; i++)
         mask[i] = i % width < use->tokens ? 0.0f : DITI_CLIP_MASKED; /* key - query + tokens - 1 */
     result = diti_plan_write(plan, use->inputs[DITI_CLIP_CAUSAL], mask, count * sizeof *mask, err);
@@ -26349,7 +26520,7 @@ DIT_INTERNAL dit_result diti_clip_write_inputs(const diti_clip *clip, diti_plan 
     uint32_t *rows = (uint32_t *)diti_alloc_array(&clip->base.env, use->batch, sizeof *rows);
     dit_result result;
     uint32_t i;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for %u prompts", use->batch);
+    if (!rows) return diti_fail_memory(err, "%u prompts", use->batch);
     for (i = 0; i < use->batch; i++)
         rows[i] = i * use->tokens + diti_clip_end(clip, ids + (size_t)i * use->tokens, use->tokens);
     result = diti_plan_write(plan, use->inputs[DITI_CLIP_ENDS], rows, use->batch * sizeof *rows, err);
@@ -27212,7 +27383,7 @@ DIT_INTERNAL dit_result diti_write_sinusoids(diti_plan *plan, diti_tensor input,
     const diti_env *env = &plan->device->env;
     float *rows = (float *)diti_alloc_array(env, (size_t)count * 256, sizeof(float));
     dit_result result;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timestep table");
+    if (!rows) return diti_fail_memory(err, "the timestep table");
     diti_sinusoid(values, count, 256, shift, rows);
     result = diti_plan_write(plan, input, rows, (size_t)count * 256 * sizeof(float), err);
     diti_free(env, rows);
@@ -27226,7 +27397,7 @@ DIT_INTERNAL dit_result diti_write_positions(diti_plan *plan, diti_tensor input,
     size_t count = (size_t)grid->rows * grid->columns * dim;
     float *table = (float *)diti_alloc_array(env, count, sizeof(float));
     dit_result result;
-    if (!table) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position table");
+    if (!table) return diti_fail_memory(err, "the position table");
     diti_position_table(grid, dim, table);
     result = diti_plan_write(plan, input, table, count * sizeof(float), err);
     diti_free(env, table);
@@ -27269,100 +27440,6 @@ DIT_INTERNAL diti_tensor diti_silu(diti_graph *graph, diti_tensor x, const char 
     desc.out_f32 = true;
     desc.name = name;
     return diti_elementwise(graph, x, &desc);
-}
-
-DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer) {
-    adaln->layers[adaln->count++] = layer;
-    adaln->columns += layer->weight.rows;
-}
-
-static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, diti_tensor active, uint32_t steps) {
-    uint64_t bytes = (uint64_t)steps * adaln->items * adaln->columns * sizeof(float);
-    uint32_t i, column = 0, rows = steps * adaln->items;
-    diti_tensor table;
-    if (bytes > DITI_MODULATION_BYTES || bytes > graph->device->limits.storage_range) return 0;
-    table = diti_tensor_new(graph, DITI_F32, rows, adaln->columns, "modulation");
-    for (i = 0; i < adaln->count && !diti_graph_failed(graph); i++) {
-        uint32_t columns = adaln->layers[i]->weight.rows;
-        diti_graph_scope(graph, "block", i);
-        diti_layer_spread(graph, adaln->group, active, adaln->layers[i],
-                          diti_tensor_view(graph, table, 0, rows, column, columns), "modulation");
-        column += columns;
-    }
-    diti_graph_scope(graph, NULL, 0);
-    return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
-}
-
-DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
-    uint32_t items = p->denoise->text_batch;
-    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
-    diti_tensor_info info;
-    if (diti_graph_failed(p->graph)) return;
-    info = *diti_tensor_get(p->graph, c);
-    adaln->items = items;
-    adaln->group = diti_pass_tensor(p);
-    adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
-    adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
-}
-
-DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
-    diti_graph *graph = p->graph;
-    diti_tensor table = adaln->table ? adaln->table : adaln->active, row;
-    uint32_t columns;
-    if (p->denoise->again) return;
-    row = diti_select_row(graph, table, p->denoise->step, "select_modulation");
-    columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
-    adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
-}
-
-DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
-    uint32_t i, column = 0;
-    index -= adaln->first;
-    if (!adaln->table) return diti_layer_spread(graph, adaln->group, adaln->row, adaln->layers[index], 0, "modulation");
-    for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
-    return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
-}
-
-DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln) {
-    return diti_adaln_get(graph, adaln, adaln->first + adaln->count - 1);
-}
-
-DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
-                                         const float *timesteps, uint32_t shift, dit_error *err) {
-    const diti_env *env = &plan->device->env;
-    uint32_t i, count = denoise->steps * denoise->text_batch;
-    float *repeated = (float *)diti_alloc_array(env, count, sizeof *repeated);
-    dit_result result;
-    if (!repeated) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the timesteps");
-    for (i = 0; i < count; i++) repeated[i] = timesteps[i / denoise->text_batch];
-    result = diti_write_sinusoids(plan, input, repeated, count, shift, err);
-    diti_free(env, repeated);
-    return result;
-}
-
-DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
-                                          diti_tensor positions) {
-    diti_graph *graph = p->graph;
-    const diti_stretch *at = &p->denoise->stretch;
-    uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
-    diti_tensor patches = diti_stretch_patchify(p);
-    diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
-    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
-    for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
-        uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
-        uint32_t text_row = prompt * at->all_text + at->first_text,
-                 row = diti_stretch_first(p->denoise, i % p->denoise->batch);
-        diti_linear_desc desc = DITI_ZERO;
-        if (p->text)
-            diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
-                          diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
-        desc.bias = &layer->bias;
-        desc.residual = positions;
-        desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
-        desc.name = "patch_embed";
-        diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
-    }
-    return x;
 }
 
 /* ==== src/model/tensor.c ==== */
@@ -27548,8 +27625,7 @@ DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *
     desc.bias = &layer->bias;
     desc.cut.row = first;
     desc.cut.rows = end - first;
-    desc.out = diti_tensor_view(graph, out, 0, diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, out)->rows, first,
-                                end - first);
+    desc.out = diti_tensor_view(graph, out, 0, diti_tensor_rows(graph, out), first, end - first);
     desc.name = name;
     diti_linear(graph, x, &layer->weight, &desc);
     diti_gather_columns(graph, group, out);
@@ -27947,6 +28023,79 @@ DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const di
     return diti_layer_f32(p->graph, h, sublayer->in, DITI_ACTIVATION_NONE, 0, sublayer->in_name);
 }
 
+/* ==== src/model/adaln.c ==== */
+/* Modulation that depends on the timestep alone: one layer for all blocks, whose rows are computed for all steps where
+   they fit. */
+
+DIT_INTERNAL void diti_adaln_add(diti_adaln *adaln, const diti_layer *layer) {
+    adaln->layers[adaln->count++] = layer;
+    adaln->columns += layer->weight.rows;
+}
+
+static diti_tensor diti_adaln_table(diti_graph *graph, const diti_adaln *adaln, diti_tensor active, uint32_t steps) {
+    uint64_t bytes = (uint64_t)steps * adaln->items * adaln->columns * sizeof(float);
+    uint32_t i, column = 0, rows = steps * adaln->items;
+    diti_tensor table;
+    if (bytes > DITI_MODULATION_BYTES || bytes > graph->device->limits.storage_range) return 0;
+    table = diti_tensor_new(graph, DITI_F32, rows, adaln->columns, "modulation");
+    for (i = 0; i < adaln->count && !diti_graph_failed(graph); i++) {
+        uint32_t columns = adaln->layers[i]->weight.rows;
+        diti_graph_scope(graph, "block", i);
+        diti_layer_spread(graph, adaln->group, active, adaln->layers[i],
+                          diti_tensor_view(graph, table, 0, rows, column, columns), "modulation");
+        column += columns;
+    }
+    diti_graph_scope(graph, NULL, 0);
+    return diti_tensor_reshape(graph, table, steps, adaln->items * adaln->columns);
+}
+
+DIT_INTERNAL void diti_adaln_prepare(const diti_pass *p, diti_adaln *adaln, diti_tensor c) {
+    uint32_t items = p->denoise->text_batch;
+    diti_tensor active = diti_silu(p->graph, c, "modulation_silu");
+    diti_tensor_info info;
+    if (diti_graph_failed(p->graph)) return;
+    info = *diti_tensor_get(p->graph, c);
+    adaln->items = items;
+    adaln->group = diti_pass_tensor(p);
+    adaln->active = diti_tensor_reshape(p->graph, active, info.rows / items, items * info.columns);
+    adaln->table = diti_adaln_table(p->graph, adaln, active, info.rows / items);
+}
+
+DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
+    diti_graph *graph = p->graph;
+    diti_tensor table = adaln->table ? adaln->table : adaln->active, row;
+    uint32_t columns;
+    if (p->denoise->again) return;
+    row = diti_select_row(graph, table, p->denoise->step, "select_modulation");
+    columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
+    adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
+}
+
+DIT_INTERNAL diti_tensor diti_adaln_get(diti_graph *graph, const diti_adaln *adaln, uint32_t index) {
+    uint32_t i, column = 0;
+    index -= adaln->first;
+    if (!adaln->table) return diti_layer_spread(graph, adaln->group, adaln->row, adaln->layers[index], 0, "modulation");
+    for (i = 0; i < index; i++) column += adaln->layers[i]->weight.rows;
+    return diti_tensor_view(graph, adaln->row, 0, adaln->items, column, adaln->layers[index]->weight.rows);
+}
+
+DIT_INTERNAL diti_tensor diti_adaln_last(diti_graph *graph, const diti_adaln *adaln) {
+    return diti_adaln_get(graph, adaln, adaln->first + adaln->count - 1);
+}
+
+DIT_INTERNAL dit_result diti_adaln_write(diti_plan *plan, diti_tensor input, const diti_denoise *denoise,
+                                         const float *timesteps, uint32_t shift, dit_error *err) {
+    const diti_env *env = &plan->device->env;
+    uint32_t i, count = denoise->steps * denoise->text_batch;
+    float *repeated = (float *)diti_alloc_array(env, count, sizeof *repeated);
+    dit_result result;
+    if (!repeated) return diti_fail_memory(err, "the timesteps");
+    for (i = 0; i < count; i++) repeated[i] = timesteps[i / denoise->text_batch];
+    result = diti_write_sinusoids(plan, input, repeated, count, shift, err);
+    diti_free(env, repeated);
+    return result;
+}
+
 /* ==== src/model/attend.c ==== */
 /* Attention of every item to all its rows, wherever they are (docs/parallel.md 1.1): on one device; on several
    by Ulysses, by Ring, by both; with keys and values of other patches that are one step old, by PipeFusion. */
@@ -27955,7 +28104,7 @@ DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const di
 static diti_tensor diti_attend_keys(diti_graph *graph, const diti_attend_desc *desc, diti_tensor q, diti_tensor kv,
                                     uint32_t first_column, diti_tensor out, diti_tensor lse) {
     uint32_t width = desc->heads * desc->head_dim;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
+    uint32_t rows = diti_tensor_rows(graph, kv);
     diti_attention_desc attention = DITI_ZERO;
     attention.batch = desc->items;
     attention.heads = desc->heads;
@@ -28193,7 +28342,7 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
 DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_tensor qkv) {
     uint32_t width = desc->heads * desc->head_dim;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, qkv)->rows;
+    uint32_t rows = diti_tensor_rows(graph, qkv);
     if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv);
     if (denoise && denoise->stale) return diti_stale_attend(graph, denoise, desc, qkv);
@@ -28248,7 +28397,7 @@ DIT_INTERNAL diti_tensor diti_stretch_patchify(const diti_pass *p) {
 DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor table, const char *name) {
     diti_graph *graph = p->graph;
     const diti_stretch *stretch = &p->denoise->stretch;
-    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, table)->columns;
+    uint32_t columns = diti_tensor_columns(graph, table);
     diti_tensor image = diti_tensor_view(graph, table, stretch->all_text + stretch->first, stretch->rows, 0, columns);
     diti_tensor both;
     if (!stretch->text) return image;
@@ -28263,6 +28412,31 @@ DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor tabl
 
 /* ---- the family's functions ---- */
 
+DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
+                                          diti_tensor positions) {
+    diti_graph *graph = p->graph;
+    const diti_stretch *at = &p->denoise->stretch;
+    uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
+    diti_tensor patches = diti_stretch_patchify(p);
+    diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
+    if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
+    for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
+        uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
+        uint32_t text_row = prompt * at->all_text + at->first_text,
+                 row = diti_stretch_first(p->denoise, i % p->denoise->batch);
+        diti_linear_desc desc = DITI_ZERO;
+        if (p->text)
+            diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
+                          diti_tensor_view(graph, x, i * rows, p->text, 0, width), "text_embed");
+        desc.bias = &layer->bias;
+        desc.residual = positions;
+        desc.out = diti_tensor_view(graph, x, i * rows + p->text, p->image, 0, width);
+        desc.name = "patch_embed";
+        diti_linear(graph, diti_tensor_view(graph, patches, row, p->image, 0, columns), &layer->weight, &desc);
+    }
+    return x;
+}
+
 DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, diti_graph *graph,
                                            diti_denoise *denoise) {
     diti_pass p = diti_pass_at(transformer, graph, denoise);
@@ -28270,7 +28444,7 @@ DIT_INTERNAL void diti_transformer_prepare(const diti_transformer *transformer, 
     if (denoise->family)
         transformer->family->prepare(&p);
     else
-        diti_graph_fail(graph, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the transformer's plan");
+        diti_graph_fail_memory(graph, "the transformer's plan");
 }
 
 DIT_INTERNAL diti_tensor diti_transformer_embed(const diti_transformer *transformer, diti_graph *graph,
@@ -28319,7 +28493,7 @@ static uint32_t diti_stage_device(const diti_denoise *denoise, uint32_t layers, 
 DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip) {
     uint32_t layers = p->model->traits.layers, device = diti_stage_device(p->denoise, layers, layers - 1 - p->index);
     p->denoise->arrivals[p->denoise->patch % 2].skips[p->index] = skip;
-    if (device != UINT32_MAX) diti_exchange_begin(p->graph, diti_payload(p->graph, skip), device, true);
+    if (device != UINT32_MAX) diti_send(p->graph, diti_payload(p->graph, skip), device);
 }
 
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p) {
@@ -28404,7 +28578,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     }
     diti_graph_scope(graph, NULL, 0);
     if (stages && stages->index + 1 < stages->count) {
-        diti_exchange_begin(graph, diti_payload(graph, x), stages->devices[stages->index + 1], true);
+        diti_send(graph, diti_payload(graph, x), stages->devices[stages->index + 1]);
         return 0;
     }
     x = diti_transformer_final(transformer, graph, denoise, x);
@@ -28439,16 +28613,13 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
                                                diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
     const diti_model_traits *traits = &transformer->traits;
-    uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels, i;
+    uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
     diti_tensor x = diti_evaluate_patches(transformer, graph, denoise);
     if (!stages || diti_graph_failed(graph)) return x;
-    if (stages->index + 1 == stages->count) {
-        for (i = 0; i + 1 < stages->count; i++) diti_exchange_begin(graph, x, stages->devices[i], true);
-        return x;
-    }
-    x = diti_tensor_new(graph, DITI_F32, (denoise->copies - denoise->first_copy) * denoise->batch * channels,
-                        denoise->height * denoise->width, "prediction");
-    diti_exchange_end(graph, diti_exchange_begin(graph, x, stages->devices[stages->count - 1], false));
+    if (stages->index + 1 < stages->count)
+        x = diti_tensor_new(graph, DITI_F32, (denoise->copies - denoise->first_copy) * denoise->batch * channels,
+                            denoise->height * denoise->width, "prediction");
+    diti_broadcast(graph, stages, stages->count - 1, x);
     return x;
 }
 
@@ -29881,7 +30052,7 @@ static diti_tensor diti_hunyuandit_context(const diti_hunyuandit *model, diti_gr
 static diti_tensor diti_hunyuandit_attend(diti_graph *graph, diti_tensor q, diti_tensor kv,
                                           const diti_attention_desc *desc) {
     uint32_t width = desc->heads * desc->head_dim;
-    uint32_t rows = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, kv)->rows;
+    uint32_t rows = diti_tensor_rows(graph, kv);
     bool both = !diti_graph_failed(graph) && diti_tensor_get(graph, kv)->columns == 2 * width;
     return diti_attention(graph, q, diti_tensor_view(graph, kv, 0, rows, 0, width),
                           diti_tensor_view(graph, kv, 0, rows, both ? width : 0, width), desc);
@@ -29924,7 +30095,7 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
 static diti_tensor diti_hunyuandit_extra(const diti_hunyuandit *model, diti_graph *graph, diti_tensor sizes,
                                          diti_tensor pooled) {
     const diti_hunyuandit_config *config = &model->config;
-    uint32_t i, width = config->width, prompts = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, pooled)->rows;
+    uint32_t i, width = config->width, prompts = diti_tensor_rows(graph, pooled);
     diti_tensor all, style;
     if (!sizes) return diti_embed(graph, &model->extra, pooled, 0);
     all = diti_tensor_new(graph, DITI_F32, prompts, diti_hunyuandit_extra_columns(config), "extra");
@@ -30006,7 +30177,7 @@ static dit_result diti_hunyuandit_write_positions(const diti_hunyuandit *model, 
     diti_hunyuandit_fit(patch, denoise->height / patch, denoise->width / patch, &y, &x);
     count = (size_t)y.count * x.count * (model->config.head_dim / 2);
     tables = (float *)diti_alloc_array(&model->base.component.env, 2 * count, sizeof *tables);
-    if (!tables) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the position tables");
+    if (!tables) return diti_fail_memory(err, "the position tables");
     diti_hunyuandit_turn(&model->config, &y, &x, tables, tables + count);
     result = diti_plan_write(plan, state->cosines, tables, count * sizeof *tables, err);
     if (result == DIT_OK) result = diti_plan_write(plan, state->sines, tables + count, count * sizeof *tables, err);
@@ -30027,7 +30198,7 @@ static dit_result diti_hunyuandit_write_text_rows(const diti_hunyuandit *model, 
     uint32_t prompts = denoise->text_batch, texts = diti_hunyuandit_texts(config), i;
     uint32_t *rows = (uint32_t *)diti_alloc_array(&model->base.component.env, (size_t)prompts * texts, sizeof *rows);
     dit_result result;
-    if (!rows) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the text's rows");
+    if (!rows) return diti_fail_memory(err, "the text's rows");
     for (i = 0; i < prompts; i++) {
         uint32_t own = denoise->text_lengths ? denoise->text_lengths[i] : config->text_tokens,
                  own2 = denoise->text2_lengths ? denoise->text2_lengths[i] : config->text2_tokens;
@@ -30568,7 +30739,7 @@ static dit_result diti_flux_write_rotations(const diti_flux *model, diti_plan *p
     float *cosines = (float *)diti_alloc_array(&model->base.component.env, count, 2 * sizeof(float)),
           *sines = cosines + count;
     dit_result result;
-    if (!cosines) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the rotations");
+    if (!cosines) return diti_fail_memory(err, "the rotations");
     for (token = 0; token < tokens; token++) {
         uint32_t image = token < denoise->text_tokens ? 0 : token - denoise->text_tokens;
         position[1] = image / columns;
@@ -31033,7 +31204,7 @@ static dit_result diti_sd3_write_ids(const diti_sd3 *model, diti_plan *plan, con
     size_t count = (size_t)rows * columns;
     uint32_t *values = (uint32_t *)diti_alloc_array(&model->base.component.env, count, sizeof *values);
     dit_result result;
-    if (!values) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the positions");
+    if (!values) return diti_fail_memory(err, "the positions");
     for (i = 0; i < rows * columns; i++) values[i] = (top + i / columns) * table + left + i % columns;
     result = diti_plan_write(plan, ids, values, count * sizeof *values, err);
     diti_free(&model->base.component.env, values);
@@ -31527,7 +31698,7 @@ DIT_INTERNAL diti_vae_strip diti_strip_of(const diti_group *group, uint32_t heig
 
 static diti_tensor diti_strip_lines(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x, uint32_t first,
                                     uint32_t count) {
-    uint32_t columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, x)->columns;
+    uint32_t columns = diti_tensor_columns(graph, x);
     return diti_tensor_view(graph, x, first * strip->width, count * strip->width, 0, columns);
 }
 
@@ -32399,17 +32570,16 @@ static void diti_vae_put_tile(const diti_vae_tiles *tiles, diti_graph *graph, di
 /* The tile that a member runs comes to the first one, which puts all together in their order. */
 static void diti_vae_pass_tile(const diti_vae_tiles *tiles, diti_graph *graph, const diti_group *group, uint32_t member,
                                uint32_t number) {
-    uint32_t columns = tiles->cuts[1].count, i = number / columns, j = number % columns, exchange,
+    uint32_t columns = tiles->cuts[1].count, i = number / columns, j = number % columns,
              self = group ? group->index : 0;
     uint32_t pixels = diti_vae_scaled(tiles, tiles->cuts[0].size) * diti_vae_scaled(tiles, tiles->cuts[1].size);
     diti_tensor piece = 0;
     if (self == member) piece = diti_vae_run_tile(tiles, graph, i, j);
-    if (self == member && member) diti_exchange_begin(graph, diti_tensor_padded(graph, piece), group->devices[0], true);
+    if (self == member && member) diti_send(graph, diti_tensor_padded(graph, piece), group->devices[0]);
     if (self) return;
     if (member) {
         piece = diti_tensor_new(graph, DITI_F32, pixels, 3, "tile of another device");
-        exchange = diti_exchange_begin(graph, diti_tensor_padded(graph, piece), group->devices[member], false);
-        diti_exchange_end(graph, exchange);
+        diti_receive(graph, diti_tensor_padded(graph, piece), group->devices[member]);
     }
     diti_vae_put_tile(tiles, graph, piece, i, j);
 }
@@ -39553,7 +39723,7 @@ DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, 
     result = diti_model_env(ctx, desc->dry_run, &env, err);
     if (result < 0) return result;
     model = (dit_model *)diti_alloc_zero(&env, sizeof *model);
-    if (!model) return diti_fail(err, DIT_ERROR_OUT_OF_HOST_MEMORY, "no host memory for the model");
+    if (!model) return diti_fail_memory(err, "the model");
     model->env = env;
     model->device = ctx && !desc->dry_run ? ctx->device : NULL;
     model->parts = desc->parts ? desc->parts : UINT32_MAX;
@@ -45126,93 +45296,97 @@ static const char *const diti_spirv_text_gemm_gpu[] = {
     0};
 #define DITI_SPIRV_SIZES_gemm_gpu 9978u, 19537u
 static const char *const diti_spirv_text_gemm_half[] = {
-    "n0C9%1VZI/hj7g1BM4a@KP`yE,lYO(^#-R*vky&>D<va:3`O(C:f[;dEhx;6sLl[WmIFjD<nw1M2)=]_wfIcluU@tMGM+l&8`I#)lb/KZ[w)oC04%^EiX$"
-    "3qD+aw1/5FTl+>E._X/go4o#n`J*Aphqp(GUEZm,0Fo&m'1n`'9p-gd2$g[s2ro@.AP.0MV9MIUd_Ed&=l]m&V^5Kl6.4agNZi'AJ0WGV<A01C<;CTKunW"
-    "gf`#+u.;.ffkmp:pKMSe7s274U`1$@.QX%@,JFfL2@I9BbbJFIJ>_&#]XsG)pLjTH;YSOYc6$lLAW;vnTed;5O2_/(7w#Ab/:8qbH+YsnyCd&CHHghw+Lt"
-    "`mF6ESaA2H)qI/6b9`_n<+ad%IJ`vf#9_<ri]PAYZIAjN,&n#%f2(YxjK5=)i)&wq(kw$NEbp6[c8YO&TtFXyJgb2B,g5wyWJw;NpXf(xa@XTrg[#)A#oS"
-    "fs)uij0j@K^)38R+YkdqmRUr/=SXD*[4vwOG'(/;1iOCSc9B@2UF,p@,I(T@6k+>[hW6:cMre;mv8vQh-HM:ibMi*a44GF%Y7&KEoLA]042WGNA,YJL`kv"
-    "_-obebT'QGH5J8(R&3h#Q4]_r0Gd/a=%`=4vp+fWtE'w@/@51:KurA#skht<VpjSpEO$4soAx;:s/.k]I4ib3:n069u0T%^8q4k'J165d+aj%Iu8^vUfOe"
-    "DNqAMT<+6H$4/b<jA$TKqdC^#=tZw+m304M]N1#1$/PO88OKVQNG@P3qlS,*@)^krq)sR>je@lQdueeJ-,NHgE<vMQkh'AwtJ[^shhFd[:Arb;..7D^a;H"
-    "%.MNmZG:*xbOKEDjhS%xI:/M,'TXH#Uv^mdVrXiJP3JfCi#Ul:xXCi#o%S6cddY#9(<%,BH1sPTM`oEIj+Nfkio%HnoJRks&ESDe^0ddy%:8uVVg)$#o8i"
-    "r/IpplC_Wd^$QT&<J4lO+;k:ucU.wy,K5`AJeSdmf.:Xw`@R5aKRo0*`-iDmpT-S*1X0kH[BRxSW9['m;Tk_dgW60PG[r-B[AXKh5M,O7=^w<Xf)I6T__Q"
-    "Cs4r+Khrp`^Z^sUx^0mweEYtvIiCuFhJW+EpAg=+[_m]>5PAiXiy-PPgMdKw,*<s8_Rl&@<B>%&owbu0@'PCxcF`Wx'yKr.>gP.b)U;/AVqWYeAJUf`dnJ"
-    "IJ6gGm3ww/@RZgF'J`t:/E%fd:e,M>6vOW[Ve<T.e/`.%x^UE;nnwsLp8J,X'XcbZnhyXJ$qNQRo0&0jijD=)KCXR]4Y)DeYYv6uPQ#K4t>y]t`HHy=vxG"
-    "(g[cG^_`bT$^1BThDP>vCA9^[C_SmwNroI1n&$yHh&Z$$P,GK%ok0h0D=7QuLUXa-uY0/u2]u]H.I3#R&L0JtG9<G4-RH7fD)98vDhngQ2kx-y3H3ELA2M"
-    "Irla0`9R$M%[ts$%m6<=m)W4@6.O@&3Jr=+8GJQ$M6#TBf^p/9/Gnkk3>IDL($e1q4.7Gooo)ChPZM.[S>$>G(r^[5]UnSy0BEh<XX>rxO(E-M=2#vUVJ;"
-    "dvSj'G3wZ]=jkT<)G]:q^HRNi#e<r70rU6w9S<qRidx+q%ue^`BSrgS`ysp[%&xq.6O1>lRfrGUiN2(akMb/qQnW.R+#455P<:aQ;qdan8-pm7nI]+jADe"
-    "xC8_+Km+xC@&>DkP_6F8w$W2B+G<_-ybdONgg7d%#TqSv&.Rnel.n)V.FQ5,tl)&v+u1@3X$4TF/M/N*M6_<#)Bv(_eOn'.r(DV>9XT$0t=A_`hA4:-0D@"
-    "X+m5,2i]a-:Ik6MIJc+=It37]e1VQ(.QB:X4@R-<0_Ek(rn^M+wrMj@Gph(d&s)%q3]*ti3E]C0T^&hjPAqPV8>a@V;kLWRIy>xHLWFVV()<k<a$>lK7iI"
-    "<.Psr(oc(^1OcT&p-3*2x7(CCg+MeNLsm<H<ZEav5C&x>&4uNR2vWy5&-Y'=DBG526q=(u.2`q=o.;d#NDm'm3;E(6y]K<yytatLWP$i&Br-qu4'gmA.aN"
-    "AFS3q*Sy24)^htl(TsIUk=wQTu%YE5Gt'2*P->UDQFO:]RJL,'h)U3>KB$AkYyf-26<u:4j>p*D1.Z.mlQ_a:$erC1/MQA0t_>RhO3$iCZnJChk3f't6#="
-    "91i(/=<^ZCJ9u)_5D+>dSfOd5,iO'/tCi[ohFIg:5EOsOvq5IR[J;c&3@)tk=C+wJ#]i8Oep*c)DLAZ3tE[_4&g[`mjV&*a1Ly,pu=]c/R/r&#c&HC&QFn"
-    "==jN^QnQQ.pPgZ@Q:>-,wXn(V:S0(>Q59XZwtOK/h0ra)]R^Uq85eI>;&IerQS8BmSW>ZHQ9>#mXgCC]LX;CQ%)h4dEslUl`2M5IM_gbl)<Fpp*8dGOdHY"
-    "J>F0b$L#f]OB#BA4kq]v<K8`AL2_7Se0#sZRh=hpi*WvhVBfUb9jn*);vZa`AGm>$iR=M'_<bNR,iF)La@kDLF`xRgTh@,1-m<<1EqS-mO(FTq-=>eU]xW"
-    "ia.4`DgN3a0P>dcZrdR1s9@>g9d@3FEH#n;=nGLMPYwq0x#Nw$HhTP18)1Ytp@Deldkw=F4eqVo99YyT84,%CgQ/VW[d`/FP]CEXTDhL/]G=WQCTIt1PW["
-    "X9^k0B00Glj-k7X1AD'rM[^qqT=5(Nh3'$Zni6%9Laa=XuF2,9gXYM,&ErW:Jy+38PquGb@L<GqP2bqWHwkOfR.L$W>2x1Uta3wPR^Z=rA5h*cs(<:$>R`"
-    "$Ng8umT.h[rFCE<_jiL89NDC$&[=ZM,ZCoH[,BBEeV5LGo0`%/rt0k)cYf$o*'jX;qFr(WLQ<ObtiAwk_6WVMcA3ePt=#6BXUv3s0QK3^nV/HSfvy0K7qO"
-    "C(Uc&'+fy2RdLyiw`jm#BFvjU=H3Qb`l12;UPeEsH7Os#Pk5(LQIs0PRo#@([7gB4)e1SXlrbxSl<.*<9bo&ES#OFGFfu`m3g@9OjD^rJpj/-4O&1r^[:B"
-    "Sb*)V>vaJc>[+wO#Qo>I'Z`hA4I*VW'>'.F7jJcseo^ZI@XZE38Tv<mDGrGD:TkRTAAx<:wSTM8;0iZ%L,wU;WT1]CQGHFp7qLiAIM9tdTOuhDC$Jk/%Mf"
-    "bsWH^N3-u6<cv*oIhh(r4lp5h>r7qVGI>LOMb-ft0beP@8ur]&.hZ&U%<9oKloVwb5%-tc0aA&T3<5p4eK[8I7qMq1OrP393S,euxBsp/tB*.8'McOS5Th"
-    "NFi*qZ:$HUZnt#aHSe7^FGebc(kv.'yi'3[#^I-E.yrOLQ,nArWGLFbpv&d>7<kkp%cCh)bgJtAq)mQ0QjDXvWjuTfA%er@B9RfdHITTBn^)Rb`9s+sD::"
-    ",<WXZU#2`%2IEu]9MeKHW`S16CvT@86+5vpG1.W7^v1Z%YNgF=:*d2S_u4WN_/<(Z2<*PE,$^W)1h'=fU#LwV<M)4F0x7OI^cCSjoB:pPXsgp8*J<;wts2"
-    "nLY@;&OuTP`=TA1>^PFrBMp##b.U<X=VoGImrl*1_/w6gT9j8,AG([<&^1AV-jWTsy+^[R@8rekakK,09EbI0Y3M`pY(<2dVE+3NhDA6t$wUX,cwMGDkr;"
-    "jkp4Q6`$w/h&0qCL7oc:ty/-X4Ucn59w94qLS+6Pknhv#RyqwkjI-2m<Bk_J9+-y)g)9bY]-Ff;av7t/fy8)P(jq&RfVhlp+(a7>pci.1Uc-%'Y@k&vjyY"
-    "Pg#V@'%p,Wu^cC</5/,-*5_Y(pPq1G,.x->N*dMx0E/L`oQfLKKl`EIA^5$Jissr_6L1=q^W%r8nc.4i>0`Na,N<'Up=c2s_(JRw[TE<f9.4pJQA2lmX(H"
-    "neU+sajBSv*'Eo8X#e0j:,^)0o),<]_HKqC]0Tr)h)6h5L//_V$sdL)6aR3$]Xhd.K)fW/@OLLqvZ'8S)%inC<7usfiK[3U]rr^#%$^:`:hA=`BUgk@q5Z"
-    "mLOsHD^>Kdd^+g:9'l3bJo@__D><i.jHP<J43[W&Q>WbD-fy=WV*>7ggY/jt0N<^G5[v6`/<C)x#1q<3DmZ3MUSQ>K_xJ[G`q-$sk1x$56",
-    "FrEH^-3'JTjtVD_KoCj^igXe0jM3xpGvuX7=#xAs/6'8J0RONDDdXXKRfuF-s1+=DPfY]&4/g%X'Ghe4=FyMH6oh-E@i%]l2J5SAdkhp`MaJ)VDm84nxEF"
-    "`mI7^;M#QP6Ia)fv[4l^5gu6XLD<%FdCq/=/C]AKrf*#vpA%$gK(L'W/^jBq/%j:OV#`.H/B+fOblARb6HXQ9H+EZkceG3]22x(8puGwt,G_Z&H#91Fe)+"
-    "$NkH&x*yB&VVP3O<fRCmPKG2KZ5[<gO*hOf9u8pHxsmS<6IlfbKkvf[oaNlT7CS%.pM@Xagh^W;oli@OFLlPIK9KHK)G`q')qfDbL#^sn>a%^LO)s5;#LS"
-    "]8]0iFDnelt9Md%w@Ns&9pN)Aeli5DpW47`(D&NKNQwWH#tt6RFq&*f<HW>SY)></5a]4A-L.e`(G)x2P1wV3gqM#'ZBh,Pj*Y9nZGS0rA2'qIBa(C,jMe"
-    "W-2p]AxO,(vuM#.O3JOJ]+HiP-rMM/o=,HY>_,3k29]awiVl*ARK(_eT7v5BByvnf*[:%go@hV18)c;yuS-^A__V.1ZtWKyj(vb2x^NGFuTcY@E+9<5hB4"
-    ".%@FibDdven<AASYB3-KA43YqYJ]oml3fkvPl:6%OeV&Zijmc`/H9ym%+fb-@OPRb4dgdr45^,Fx3wDRGpXw86,k$@VjDm.<lfpOhVoo78@:&/P*Da)p>#"
-    "S_5:b]r42m:gH)^8k_-,p6V#k)gUS&h@CBwR/8HU50A+:KY6ZaRnuHX^`T0I&9aLfgqH4&n:MTKO]FljfW-kehL^Cx@7LBO/Byr#[E%#.F3bp&xLC/q$gc"
-    "5tV4r%rGJ#>F,]l,1=kLdX>HL8#P[eQ]:]3$6@Q&bDH%-l_OaB9O)otvJ6V;axuCM-P5V]jr#]1O+7Zd65=+.reFqvE-P+$@W5T8oQNqCaYl_Dr7KeF((0"
-    "oMv*@Uco>yO$pP/wU_bjSW4cQ:sYPpF`ierP63@eAHOqH;DekXC)93;4'%JUZKQ#s2]O3jS98VrI*TGf9v@Z,G[k0sVtQy.Y:q-0%Yu<cb,.OABFr=[vgT"
-    "#H.7PC>^>syKON>1235+H5#MN$6BFUmY7P)6n)qU&laLEkOPVptsg'SFW62=-R/qmGTW:qls)EvdfOqu)E;YW#>Nedv4K)Jxt:Iq2TJSQ,$DR$h]270)GN"
-    "8og+.[s-;GXtA^X^jiJ*JEKpGY7d=vS*qge-^e;CtNFGgCf1jew3FYvTOhGtDu>6g-EjeVWqE83kLvbR8)X7tI^HEX4;A&PNBLMik40uTviUH,I[SI.(FH"
-    "G2=F<DfNvAd];sLl[a:d'-eXn3IHcdf*)RSt5O),D2;GagB7YsG1KMsi-y)kR0rds8&,Id%Bt6a:jtPk`/lei<,2ssiQ8dWG3Y](SkY3@bHV#KV3Wr*UTV"
-    "yE:bDH+%Nx,pSE67)&G9#Bg'Iu/nqnPS[%V;cDaB4POSaA_ymQx`y$yF[7Cy=E#@ayUH<KT*hkjj)f&(YXX*]v@SA4O,T_^x%NW^b:LiM5[qEMh1%w*>/U"
-    "g/Ze:`uf=]]#6M8ahu`8k#jNR.y:2MZE.)ZdK%4:Md>AF(rEpl;hJ%Pqia=njLd9>)]NXyH479M$6h8XDE$o<Ye#*vZXf*WPN4wYWo<785JKS#@J)*F*Er"
-    "'dL%_N3V)jhA*0yq&`Je*&%$>nH-93[MI8>xx&@S>W;pb8XIs-nWRGJLn+1F@*Ri:a3FQ=JF>1wXJt)Ff9P_+E4t2+90*1aK[D'y8b7onciCqX^C;2Bn7V"
-    "99ijH6lMVLYM2@h@Hk_Hl,^*@PHS]n4,<50xFxv/N/Ub3wa,kt*8MZ*qXTUEC7)rnd.TkNTx4abW+vZ6Paar]:e`=>([P1))p<T3G*.;Bnb'A%b9u>tGx7"
-    "M:n&%/`hA8:0u%M^:AkL_fkLPxKHeO9nFRqhA85B5D5kn:i98`ipSnd0Fm9/90ov;JW$vbXNrXh_CN>eJ*ikh58Q3+km.EK>Ib.y#5Sa#.9'cS+P#cD[kr"
-    "#m9hUWjuVf:BNDsOJ`fhuohYuH&>*LDu5^kM-oWS+m6irWdL)rD9rJ#X]>mXMnCopZV8vT83&[ii4Rfw#UMZ^q,[$](%CYi6`W9_esOm;o(C`dbi&eHel`"
-    "-Y%p<c3'`ke3Vgf-q[DiuE.)QW%'vi0WVM:0C^.v9ZsZJrEf-,4(k3x9DVNqIq3LfMq2stAKCZcC#.xMM+dKr;*n6U9DhmQ1'AIc$AK;'^ftectc[;l%b>"
-    "Ii<B:rmsQ5wi/x(%nYaV_q`ABIXVuh';f-M#*UKH-O'Z'R2^Wr0-lgsWM^-dcqPr.W5b)r]*gR@AClU%R5:8H<GYEKp=2b/Xin5<%:lTlK>Z:j.q,q,RKc"
-    "Ra)l7Y&asog-V.65dfaLRrt8s5SNaJ6CeKFbX`rMoG's#w;)J7%L,)ZoJQigxLf8DOai)p`#nPma@1k<7xO9O(L&xAGdFJ-.qw35fNs@OLj[OW9T:T9w*k"
-    "4Ye3NkMI8HYMXFWhCQ3]vS@wnv:3uQ-.VG7%15NQ9>$#+g5Ayo'<<rGU#Hm/<*,dRQf'QGhfY[XU,(`aBNNX;dfM_0VJL]WjkUOM#0a#r.K`#XxV_O.]hb"
-    "/@pR)',*@Wr6[@oCI^&_S:.NdsRYp;C'eXcwJH8=54mp_YPwh5&0]K+pm)&G.ZJZlpC9_)wc))Y>HmN@=#v69`DsudwT&fOK3aeRTFgni7YbB,RZWANRrU"
-    "$)e^Jp)'mJ=,WgpBmM%3-DL[lMsA@jC9xh)HOTGwa@Boi&6kDqCg&S/-b`c.uD5$Tq<Z>Aab/__DA;BS<gV427u-4O9F%vQo.'j`kS^NIA$&rCepu=UE3p"
-    "Zh[.fiXV0l2FZbf6UVL=Djmf_G3FDUGvu&00cRSvb'dkhoh]0d)[Viyf/jKEA3)A:lo>ZFHU;HU0</spcJR#1<TFXC_qv8`aC8w++#(Q@%6>8e=#4k>sv:"
-    "fqDQH#5mGJO,6G4wpuedIvbJEJ1,93rKW2kt)(^BnQBOb_bKR3X(/N[S-+@0T#N$bYn03h5PPAL(<r`$NSX,1.B%2)IXexFZK%*5TG$2=ZL:,]eh#;.m#N"
-    "9^jU7@jk#T58ev5C'4LU;'130g3bgn2L@0'ZOvCqg:RgI+Zf)GMkJG+IpKG%7$;)I=<SrXktg_Ul.2_*1.s;$`_MI4'e$paY/Yc1*-@y9'1Fllvstw=&;I"
-    "D3A@W+<6H_(CWYQ&K@gYelN9_@32a'=X`HjlT#;c&auHs)@]kDy%t5FyCR^^XMTf%9r'0#,1im<:qR%pj5'.ViK8&c(]A-[k>g(&Rs`2>yoUT4Cc0ZCjj@"
-    ":thI,1aVAF*]Rl;h*h@L5OIt:t8(7e^Z=EDrtgYc#FFY$jm(tfa@;RKrOBUL#G8;XpJCr-Q4l)qHG`N[B'CnkE%5#x1JQ@OIO]D#]aJRvO,Cyg/AiDAPLW"
-    "]QaJ#QY6YTG:2%W/Ao>%Qv^Mk&+ekN,ABGS]C^)#f=--b3YDfibQcs1iV8<>9hP%L6vj5sHP;2/Bn5)[K5RDvbNeP8'^:_rKxC`*[NJT]W;6;;g*494JgS"
-    "Cl@Zq#Rucru':A5v8ptKSZ;q5G(Y[+6Q`*J%^S])ICWs0k%h,1>sDbIjDih`^y'MOnr7]@2>p>lQ0md0Ga@Tq_5XNR&W;`UI(5>[oNxg*OaBVO1*k]V^Ag"
-    ";B/%F7`KQ8`EaaBFrBj1Q8%0F+o*vEI21hBAmrH;m=0&9SDm+^9BhZ->R9(QUZv.^.<dhV,3[4$)Toq%=:RrFb80uAL)[OMmsmMJ]:axEU`>73_WXiwrf8"
-    "q(i[nF&&3=Q@@t),Xa1ylEr/%V]_L$F)R2y>4U[yQohY;8&dQZ:F`>fZ4.=2OBkb_VT[t82ln=eBOAU%pI6u-f4jOUoR__@F,_Q$$P<[)&PYunM.j^TSbp"
-    "cCGEgAEQwE)Rk'(i'pp='I%N84-F@#*awc^&Mt*,^(Ajv>oH_Yl6Xr[Dk%[vE/)&9UyN<B2Tll0gJHKemAw1qa3F[7-thP#7e,v^_`_^-(",
-    "XbS@TWKKH+DW*n=6-w<ToW3DS%uw/K=qQFlio1Z,+DSC$o;UgUXdYR_OhTv5ad6l'exPf3ugs-_onhSbGq,=JTld/IemLNZ`EOZd[JhgJ[a([+VnQyA;i#"
-    ";TVM[2gO$Y8dbXj<M;Qy306iDR'*6k64'eo$n@&LyaVNalGFF[1AOc+/LOuxhK:wotb^snUpx>1s.h>(--]():)enBSQ1I;LVMP^SZG1@ML5mc7t*ZIm$0"
-    "5xLm;8713ccUbO-CsH-HDpT&YL0f)%:Sn)G1_a%IGS'd/9p;3v&Xt4^/]`rRoXpDanL[IvJUPRXQ]tTAxA$CHQx%]hl,4fshNg(0pow[_>08ZwHG<5Uqjb"
-    "H:R'KKG)(,wgi'a`K$F&1.Z@tZ<481ry,HLG*:3y:9l5&tVRW]Kro30IQML1ati3jY5).$#@$vHb[^5tCN9KR8ZGoq^NF-R)oOO9L*RbAOm(N#sa8w_m&4"
-    "U-=5o6)kM/0Ot>#B`53H+^%:@ipDQmks=OX.0%SUtQhZ1yJGsxxu*w+wLGpW[4WvMlBj9VJk$*M%D[`T1h^.'M/lYMjTdws(j]N:HT2^hyp)h.NKODfb0B"
-    "My[%jS#,(h@J5iglg2rQ@<O/htv6&Uo/Zc<L0=3voF[^PV57KYHhp`lPit3pO29Wsg9*B[8e(5GE^C.hf]<&0;S<dI6TafpMUwA,%U3FCPxE4+4];&re&6"
-    "O&0sW<qHKE&CcwND`bNhDt-DaTlFU]+l@FX[hn.9:H^8r#w(D$>YM&^d-Kj&CvE4VmY(CY&B6>bDU>H$1o@]+=txp2m;PW<J&Lr2.c3/&gl8/S8#wn]vc2"
-    "fO_vF1_Sjli^=ea(ux8#V8Z3<Ne>q4S%e)X&v)C'cEQXOZnS@*3K8w-R7gRYi$`VKL'I;cZ_GWyK>H`GjQ60S#i#o&V4@9MmXj@HyLq'vqxtee&>km%>j8"
-    "nwC5NGnj%G4nWCy64p0rbe9-V(EBQ#ofYpGM:+Rs0.Fpde$S;vb*UWHD>-86lv^3$$Man]Hfy05lw<_K'SQG+r]*q[4s[('G3W6=RY+w=DA_Cgf#D4Z[SI"
-    "m$=(w&h,ip;-2kvv@osu*_arw7RQPjXJE(T]PVKNhm>9+7BRdaK:R*m#vl=H<;f_4eaGP$aa;`<e7SS[lv[]h4^2Sf@mbTHam._;ZZqt^HiBs3Drf9R9;d"
-    "%#%W7s,j/(<2[qhekGg-]@d*(+*F^A$sU-_Bf&0V5l^v-+$%dD^A):NX,+,974gw/5[r8=8<=`7yS/7Ij_rgcI7H;D6%9p&4Ria#M3S,.M*m(0(<1.<0bI"
-    "KEmoT6)_vpgk:2a#,=Ztr,H*`Wg=&-/fZ,w%]s'v'4cI:=h;'EAuW=wI,%dd&EjQA1Y0gP:XCpBf:C9]+oEs@6QCf)dqlQ6'>:,nX3NWxuE5[@0/_uY^Oa"
-    "R&k`(3LEv^>vt4o*JdRRDA7^<[B.],fT>uUsaT*yVY2oj2)tLGiZy<duoA)GZO;iXq=p'lJ[@0@IPu_oy.5fU[&1Vj@sjYL#2J4hvY#b$i%_6-ckHETfQ3"
-    "QZ&nFhiwj0W7QSy1ecF+i'C4FC[/Z-1ti/JqUicllaiYR.e.^>a4@x=^BLCv1:,,y=rL].S>WYxV:v.b#enUkm7G@TjqiV[8vh-5O^JAGY*Q4d8NXW0d@j"
-    "EK)`u)EaDpjJ_X`,;17+_*)8.';nml*ld3ikLv6.t-iO$jngkUMwj]&wMKp0:g[2Sd*'1I<Hptkwt#LC&16&D%Y#P`$>NXVWRPHKUwuy<Z],6j[JehmXv)"
-    "[HWX3')&0O916r@WdL^@:@%$/r]rNG[TiQ37oxQmx/@)Yhun_3;u=3%k&rpSw-$5511;xH_+-xTke3hmYM94:BvniTAyv-gKL=JbV5d(S&uGy*VVq%.J9Q"
-    "wJ=ql6#];o]rDHcUj=K*>#Wrw<N9oG*/%3[Ee^Z;B+Yy48wg9-B;=uvc$PK@,4AtAb6KjSw.GLI'JTbOfsb5^dHp/O8kSJH,cfb.2-kNNd]",
+    "n0C9%1VZI/Jf4+aaFUeS^Y1A`9yE`Hj8GjhK(7%EKFCF`do0Z+J[KbFHAn^d1mEGoHw+iOsQ6aIcwO>4w8U;^Pbeh4;Qpr+/Q'.<^VB=tZGqr6`0+&^='k"
+    ")%PW4_UercXhI=Kh`P^lhdQ+^+AAxA>G@WnnJe%pu/BJVm`cqks9$Y+ES&CI#68`6jfxgYLN%d_T,5nee>[f`]I`Cf/Ss:a,n+*%mI:(W'Kl+@)DT#'bTL"
+    ")[sA5^]7D3lb8Jpr@q4_^6CM<KqdD=X*Pp>.BlK1C''E,x)40)bcE[/8(O-CN1egQJVtQ)cSV$bqoyDx_2=;#WG_6:+*XWAT8e<3,<Um`WI4)jYY6N3.($"
+    "vW8vWAAp9>EJJNS@#D&PJ4R2^/NWQRWZ-IC<LB_eROUw#C_(a6+=qi+#dpM_EIIWJ;5Kiq[8'WFR(d,-&Ip6'[^CjJ*5.:A,;8@bXiqX+wv,X]C$2gvWUQ"
+    "bHAEo3o^OwsMulu0%kmMkw&>o_&F*e=LZO=MY_J*1*r,$wino@tN5P4m&aNV:l('3alGouGwTFZr6]UWj-Hcy<iQUQGhNXJPR)D5Fo8IT.ZeB'&hd^/n:e"
+    "Y@p`H]RO%l_;TpAj-xl=3&j_JXHxc'kub8jJ%$(^+4WU_c&B&BI%m18@t]14/h4q<;.Ax04Y8Eowdeh//l7/vk4sp`]U2%t6lcts]'0@@`okGI55@wJ^-7"
+    "S$=eHp^sinco3VGZ_:,<jge2EJXtaY-'j6y&Ww9Spj=<f8>)-NHOJSs3gl#20UShy/3Dh.FFIjU>KThx_X`,brVIk1DoJ$h@:&.BFa=5yk>qhh*d24rm<4"
+    "m5A.=hAPM,`1fl18p>dm*<QG1GN#.J^lvfr<(dM#tu8uoQZxqe8.7$v4^Yk.90Z5=Y)A[nktd$qF,DdFKAFW^9M/I;QS'MQ-,'HUQckABP#(M18=&Vu7t*"
+    "'OKc_iV7meYl=.yFQ/_<-BVtgl#D[iA4XdOG&^C=g>VCXra6W^%RLl1bSgvXtB^30I/G&aJsO<;&wE#@K+k;8j$%qKrF'%:f%W'u%._QA)&snbXf,ISW,N"
+    "rjLZr<uJ`v4q'k.cXAdR#+7Gb0$AmsAxsSSUbigUn+5PsG/%RE>v<pcUIV#;.vJDIJod<bASZKhu&*Ckstm-yIV%n2cKu#MXs2SeQt%i1nWAG]ED0Fb4<J"
+    "fW;vQ8A:P$XtKyE5y6b^p5PMk&pUuZ]6LOpj52%f24pn/n9S8VnGoGS+sy%v#:=Vj+WY.)TCLHWtV2nMl@N1oZUb6tEJOIBNbf8KPhS$aM8TYr+0-_Vf(V"
+    "l1,iy%Pe)`(;5`X-Y,A%J0-%H)FC%)d6-iRSG7Yib>g^b'F&1dxcvg)RAR9#w9R'e7SKX^PV#7=`mS]HcCyM`#W=o1,Gv+r=kSVcs8eJv4^f&/g6D'$x@t"
+    "R$m%1r@5QSEPXlirZmNmo(l&cJU'C[<d=9';6@PMt)C4I4p>qHSw)hRKqftF0qn=N^[.'c@/X(F191Q/VXoZeuQ/-uM@O-yIQ/m5DQeOb^>cF20SS.T/aE"
+    "*/^TdNLZ)geKd.fDu&EI-UhaM*DM+fNgf6a$Tj2g40w`PHVw]d).nXP:IHaUM`)w)ag=_5Bm:u0FkJWBbw3e9r=$sp@'d+lvG/PcmNp%XGd$*K1)6sXg5Y"
+    "+$whTc4<6PU0QV'M/%esdBslNOugbw9.Mnb<DSfR3O[0Z^bitg%YnV[i<PTONG.%52wnoRDnIsu(Kq'FC/[ckkOH3-=IF;ufQjGnyWB)ww*a_b16E@YbON"
+    "nuh<+;3qj[s_w(:a,dv>qp&:U82%JnYZt2ZL$i#E<$cJm7Xy*1#,T4&aa+9LJDp[5oamHPZ%MZtNgNu]3R3BAec@&l9F&f-vpj@[]p`/i)7t-]WOE=.Pcj"
+    "Y@h8u,PP_nr=mwUHSLkHK1>qJLRb&d>X];>8j$O7^X'.IXeOcjBT`&)q9fR=RTf$gTKt_RRifJ:hRr%l;qxoTGC*FVwdYD'%Fp[A2H6c6yG2U&3_lNtlk/"
+    "V-gd4eM-XYDA'f1OtvcummI+B%E#dR1t0FZvW<+S8D@DTZ4OViS_-MVJdG<0bQrf([3vFAkGT%VMHmXAs`m*yL3RKn1a4HULg2'`e`-BZ%$0,%xIMDMEgC"
+    "rGr.h4_=RIWDRHaoFJ*BhmovXN,B$Y%6^n#6O/UpGskSon$s7Hv&0PDWiQfLd4HPJYXuDZ#:yqFBMLY;TB_8&@(^5w&IaoDMY;L:(c+oP_6J;ph2g'il;i"
+    "lMb1ZB[B]7)BHwyZ@+l^Z1_]GISn:HRG+_DV@j1gRY=$fpc*;PMiYlI,11//v/TcZ^ZVtm&uQ&rJR^diQZ1%AS8%kMu<tCHbL7DNt`#ud@8l'U%,/Q6=F%"
+    "&qMM)G+05oN4NHVq>m<Yy1j&(*b3n>7BSXls6vd;bmAAlNU^86';M=dvw^]gZPM)TQ#@lWEhO[C=`QD+SY:/od[@k([3)(`/y=EaKH)Yp*n@,>e@5kTi;m"
+    "Y*XP^#*ih5*^Xq`[XhO`G+okBZ6G&xZRO7myZ)e@)O`/lf_VDFuIon6blFRXx.bA>uH`vViAy9y`UpWov*XeIB,]5Jt>:ms3J]D>eNT,UpHF1Ib8WolT*0"
+    "%RP8k6$AvrL-5[rfJcFJ.3ZHe>+_C7;Z`cNkf*&3t;Y&+`0Ps(#>YSswHYt&GSK[[a7@G<qG`8wqSr]QpPO7sFA%9g(lauC6iB#^2doQSO):Qucqh[meo,"
+    ";-bLJV9x2JFk)Y#8Y7Vb.*D-AqF+^vgGYt(63JTfav'<9mA&;_QKLffsvvEy6H$si<5;K,;kKU/nQMPh4H:maqWLsnU6Wnkb-(Dd1qunib2-tFNk($Eu+7"
+    ",nD3vX;<'O/gUM#MSZyN.sn%$j[OEXX8h*ENI4J.YZ.(7fH`AC;`)Koe[DbFR#2]EI/ix3eSCMQkMa@KH-LGZaGr_10IJ+/aS(N6%hq9nM8%eJ5CD'-=iT"
+    "LL0sk5$,IgE2w%0-2$g%tg[@4`YlA2NDd6BeO.B$:88aA/hA@$RwUr*2wZ:'c(Kw]NcFDI)vi4g`VZ_+vE'$-G/B9C'+nua<c_-Im%11.ZL@Nsb1(U',fI"
+    "QP_KS*9wr>.)Zh#[NYpmp+9UO9.aauLr`W7,KkCpxc)@AHPQcxNeWQDfp)>I1W'cekCR$_$X;.PJ<)+;UV&>.otAnWUU@;3T&sWfBLQ$h/lHJ^&Gxq^tBd"
+    "_q2&IS@iX.jJ1ZlfnmAB5],$-Q:w]A&vtNpDdU#yyHMaYG43.hKs.^WDGV+MUwsD/L2Nl$1TXUvldUkpbA@buU#<$_CcRu#Vv%+1iUCY2RIWd%6JGnAbFh"
+    "g=8H78$rbt4=m2G6m6ft6Zal,V&t=@UJpx@DMw[MJl(pbJ&`DRK6y;%sXL4Z)USv>gl-GwTsmWh,t@mE7+2*3K^9)ZDxV;8+07xUI31U8DFkb[tuiNa`*)"
+    "4K437WT,,g)p*EipKNqiA<K#g8.klt-E<Vl%Lf6Q95r(AVrV$udt7I[JZQ9ptg:Yti4dY.Q%RDeE(<6YXAgu:o^iUSaZE/>d3+;kGI5t@<4Y>8#xuv:Ud#"
+    "CNQRXn;w4T:6SAf2Lf]Ds*,1(WL/yOdmKO_SnD=2(8-hh-G`oH8;9,.T[JN;)Yg1N;am5aw>B<^@o2d@u<+K/#QGSGd4Wt.P^6B^ocMcf.Y;[@]<eUn#QX"
+    ";as8<ta7I(cf;(8agj,aQe.pLfnMgRx#Qn+WYL7abH9`-ooD7-ekr+/sJ>ruLJX;(RlR[hlc/mE`,/v;F2rDVHT5blQ;(g`ljfJ^CCDU-&EbME/]%D7X:k"
+    "ocAkm(fRTBC3Z*exhH57U9YtxRaKdM,FxQ==-_Jmc-qbKsvUad>A;E1$r.)HKg0h1:>Lq5%BT'WvC=[OpG'k-31Xpe$CR/,%Y'.lo8.ffjR>JD,@x$0f)c"
+    "m;#*]]y7_[ZCJkr&$@OTJ<V=9^$norJlHMys#yZ-LTaClrvy3t42Gn%wy7uOQb*_^5_s44Ls)>PBBLuaqNV<QKKx'A`*FJ[9l&Rlg'rh9V",
+    "b_S6>iZJuT%^qj8[TqBK3eju=-IclbC0OFK6<B#L2d<(@(ts1K=-e/tlOv%;9HN>*o.Q`[_$=-Ibxpmo3MMO@0g3[AG62c08YbN1xCuqE[6%8[,;4&`'#'"
+    "h1fYrT8_C]SG+&h,8O-vJ*##gx17P(rX9bAk)[Stp19Hwd<U*KLvyi7qNI=W@]W:Dr-p=ql58/C]$=c%8:6kwSXxk9]bh97<6_S99ZjQO&I:M)g1#'-$fN"
+    "F-hI[DYGo+2xL12p+P7lC=(goL>02UMqbY$s&/s*$l`9v<exDV6-/+UGa*7y@5vnhqTQC9;HSeSB&9-B.yv*7ymb7jcX6$s%gxEX]:egd$&AEQWOwV@neN"
+    "sEC@%L_HUk<5uM^rlnuvYcaUxW'xafbt/$`S@PHZV<:n,PqH+>5JW4'0cxsL8Lh[X8a^[xAT7Fq*fFN5w']qo/65CcEumq19toP%i+7sl7+/iNY/[%Z8^c"
+    "4Jk1RQvI>49;&TV.LQFS#dAqC-'J-j+,[moXAtldLDCe2EIA2s5`KZ@Uh,YrOhGE[wLauPqgEx)N6%.q)0n;/oA)9UkD*WK5P_%%f/u[Yb4LP'U3W+2eqA"
+    "+3Y=v0Nxukm%S:npShrep&fR7Mv;<(Bn_U#=CONT5c0jQC'^ZkR5tWQaHbMr-XtABq9Lxk:DbK$lT.RqLR3uHl^xLr%Ro,Dw=fAB^V3.tyMqnN]Aw+LHGd"
+    "4SGZ.7.hGrYd:(y^v(/-T[RATs(axwjPaQu7VDoSAQT#9e+WbOFQjMq6`SNb*G<H)Es<xXNAe4%_DGJ1_>P9`,kYD_FM<tKs^%9:l;%AuZ'v9YyNj&^e&E"
+    "g4BPsB[k9ItsLGX/*4]3$9=R&w8E[@IWd6TFu92jHd(dv5Z#.JF4mGB;C3i(5VM9Ip9*<8BdlvU(n=SCv;kgby4lKE&s15TmI/]1hR4mTJfhrcEJ1kq'Wh"
+    ">G,j9stXU[otEojd;jZ<EFioXGPkNf(rE97QLyk/bcN325J%c7Y@_N04%_8sh8fr#Q^sqv65Dt`51jRCFg540S)<5WiEP_jmNkMeNO+6#Gcwe<S>LpxB=+"
+    "i6VY#[4XTu2rocysZt'L&c##fllaC444Xtx56YH]Oh(MIZm[_%u@glFjbmv`jv0[J,%e^8P>*$NHo]9-H%W46wi`Zq00aN2%4Y/(4^43jARKUsy<4utsIt"
+    "Y:y=@2ep+$B[[PFtqfdh6=l+JeH2O]Dofi$*XsiMLFv^d1Iai#/a,_6fW&v7m['K(/$_AtHqVrV`1H3S&-wBr&KBJXkR$0SRGC3B/<TKaqLGS5ljK,Sy6:"
+    "[SqG$@.t4=;l/ORyMNbd_:WOH>)%fr6dN_'$>'xB*Ew/vPiI/4Ta_fQ9`-cpiQ.e%+mEi]JJUs.]+Esxh<,(`poxmCan+@LEvnj.)(HcgC_Nao8+KW_7()"
+    "6v]d0S3d)*V/RW'E2;_[w;=1A6%;tpbnVA2o:A6UBlwckJtmL+DVrSV)r&4T8fY>WP=E0.d.d3fy5#ZSHpp=:X<s%Bpe62>:6lq[M5Q'C(QMLJ:ealboik"
+    "noHvrNt`%wTlrBRN]So+7`,566@C];Bi+jGu0ryeP_@DU*=GFadp7xLEeK-h5B8F(`-Tf,.<`#cXre+^C>@cv/Njgk<N]Ox_A-Fil+9iPty/Zb0&tV/fKL"
+    "r'DMq[$NW>/l`f7GY[31R$+aq'md=gpY[&nvluc^GYe]BMlg<+WXkx%3,];S;*``pEorENjH3G-n]*]l;7v3^c>IZ=Lqn7U&usaUAfu[Hocv$yG4YRmhon"
+    "&x@KnGY3d1]C+iko9K6pEsS-7i)IKBj,;yWaxYacXl4P=2;Iyc>[P$mX,J9>SBHq@s1BT6y#P9h,Q>,iOkM$+IvwuV@x5XWZg@S^K-/&$u;d'mr>&^[9#M"
+    ".$9_`[L&qj'IgBkgUDBq_Fuc,*c_.t7JhTnCAl9*H-GSId3W&kCPpHA%tJ>)ePeJO%$0@<l@`0#wD;CoT3`$%2M*oAFqYaynN2Gx566Z*Wr4*#_CQCYE-B"
+    "Snn+[ISCE4a[3]wyPl<XRJ/T;U01hOR/^8Q2r*:[ioO@&]7w.a4sKTyi`W)6l_v/H#dw6eUJ#gfVrndy9<j#Eh>v];8Y$Ck.KD/Sk%d@')ocKM7qLnVkq@"
+    "*WW/:B=kS-BaWmY2=A*O/:/db_O&'AVN60S6@sP]m%jLBfF(Ca)/2S[KR.s0:h5n.`%bkFNrM#2[k^V5aG1gstVylJ2^Z:TSWdjuG2GHu'YW);WMmK`_rw"
+    "DE8tmgS)QJW4X+3(Jp#a6/Mg5J;VOqV:wR7(u,KqC5c'[QmDrJ(nK5'majxkJYJU1A<aI<uR6rcS7U8;2Xl]W&90rXwvW:Jt2seAh9cB=(cqlu-wZBhA&w"
+    "DTo>g'l)%]UsY]au+VS/E*Rg/Y@<rO5A3hO)AuP9#m]tHa.6+mdDDN5V,t[;d*)Agdjed6ymr8%wi@9;%d/4J=5YR7xI[C3NrnM643+:l0_M*cXICZ/^vV"
+    "C_aiaHgx2Tj$eLM;^o'@TO>T:tM^'..RHvx%cvoNSoe.i5^BAb)u=i@ibI=FZ2B-a0UMatW9l[ileytS^1$aRNo-1<tQE0ZSd@7ym#@)&ltqevqCA1NI%O"
+    "y<)n(Te)T$Q^$,/JaT-6e1cHyU:<Iv=Cd^w$-uqEReu*6XR5_x`_3<GC'8q3yuobVD6[2UXMxT`:Ko[^8SA[)Ues#-T*VdxS%):dF/bO-fU3*2toG]1Hv]"
+    "Sf-D/8qAM(``>Cxl34mw.QA7G9gniH$JkTYOpu*Dqxs^p/HhQ%kfp-K'N9Z+UPa[uda7h>YKKxRP5QAcIg)aMJ]AS>B)2yF`Ca[0j-n2n4('vLoEV^skDe"
+    "L_'_QR0GgWh1C[f:cq=-3K./*uuJL^IlSjXj.f3Qig&d>VQ/mg3FD4C/br`FCsK^Fitk2YX.Xli7H=tKIJu5dG;.lPo*oC3$tqEp0-](GrjM4B<2<^$MUc"
+    "@oYB-QW(r$h3WIFO;vukVnT#u.4ki['Mmg'*)D:w'>7Qrq98[n3H.>s_5N9uVZg&CU1Ef8,66D*]**fSp*q6T@6F9MqX9[JU]'JM9DAZ3h$-;Kq:Kg>Fkg"
+    "(SM,bo6#W$m1^*-XO8(u#5P8FH)^v'@;^dTXC*HRwg.Uq[VPA4,R&,37%ZAQqjVK+kP'AAfSj($6/#wXwI#QEnrf00P7p-3Ip.RxhV5;/EHt1#xfH2fh*6"
+    "Aly7VRmx(G/-m1MhNJ71s&Ti*wXKZAtU>'Jyn)Jbhp*(xFS$FNvpC_RTsRI5Qr*h*EkqFsNYA>-BX:<`xmI1YulXKkWndr)^cF7h*Wyq[hFiCq-H3I%5QT"
+    ":2Pr<SAj5)l=o5$l#UY-86Dvuq5^hZ+JLOMH>)HXb]0T$K^/UFf_lJksND,<p^y,DoYGJlfBnN]a>DhycIYd@@O*0;'a4eEgdxmNi([w)bQnCRv.n4nql8"
+    "Oy3RTKujI4Ip[feb#oDb*HVm(I5v9NS:0x0$[X[hd$@@-w2pekieqPHMgXfp>@M(<h]90K7]JMa&^mQH(fnhQ,v41,rl#apCm5sl9=,`K#jVrq0GdYt)Zg"
+    "]'YT$<1Pavcf:0/#ZI[.M*=xG:eZSK:FY<_r(hO[%;%)-HG<:>haC.b^sKA`WOCw.$hCkgvA6vRNpCjKk)>EVlq#'8k>#33qk5jG>UoY;H.%x*YhE*C$_["
+    "<tiv@]@'rOrdw7Agsn_fPau#v_JcY+Wa#s'Rgkc2h:&@$#OW=b1knN-g6jQ,y9I0k]2nVCcmjiq(Y:'wRm&bpP5QWQ7sL@<2-(O:/P1a:c&qP0,ix&]yW1"
+    "`3<Dyy('K5KY>B)LOGcGHM+f'Qh2H'PbsW5&k_bf+6%&bhS5;b,A4-.Gv8Eh5wx1inNHX5g/J4UqI'#Rsn5s4m5bo:nmEkBNj],Aycu).BsIp80oh_:bw3"
+    "[hmJ;;7nXFI@'#:t%`jgm/4--OxtO5:T>@UtS-&iW0V,1/rns1v9s.1`%CBOP$<MNW=W-_8uh_)kA2P1=47j+NiO*k65=C0)QcN7>puCG_",
+    "ncTN0h_4^Ne>p/;&.uteEs7Vtwq'sTNx[c8D%B)6qCh;kwZUZmm;)DV8bUs7ueqH-A8'1/@]9x)N5Se4:b36Xy][%%H7XOpq*sm-;o1<4rxjr*r3tiSdLv"
+    "+@WyvnDOHlsOn:Hf(Ryic1ic0<B#=q2LPuRXAB)a.P5-HcF>P0g8]^p_Y]bgu+W>FN6OSE*oXcrNJ%wg=_=uPSI,-2/.lVc=D(,Oe=<='8ZUfwNc[Ie%T3"
+    ";LnB#)H]qTE=QGJHO&7</;.uyI^$i_[qEDPDWMBW=yn$_5ox5cn*T8iA[56Zf/`'Vi-BpW'e*N`oms7@`tLD)$:R.sV+k-(s_lt`:qLmbjD/0xc'--UkrG"
+    "Q`.qv$b'#<-Dk+r+pwpF^;XvL><OwxW5P$Vb=w3.w1ZC#N;vwnN)&u:5^RPyehRxRAUd/=:>:T@4a1,$.t[wYBi&/+`FrtYs'UylHI5Gf6*x*J8$j^AL5@"
+    "woJI8[.@)S>YPni0W(x62A><+Z`-Wl5*;^64x=A9Ryj<kbPNP^m8F4IcT:Z4q9ZD3nYd#<6$5#c6,pvp9kLXgKV(n&KtFeC21OVqU>kvGiO@X^,P0V>,r-"
+    "[g8mYSLvS:6co3YF5mH+YVLgsxy^LKu*YG53]4*<6A1XZ`D].pPj`TBWY*m[-VfN*WO8q*5XqWeu(`,d;T.3OY3XP0`&iPRrdg/U7=GlHlVlkd/=MwV&xh"
+    "4`u@JgJfOSxNe*epW:b*;f:Zr,XLxeJqK`F>Ay*k0;/BeXYtqVY_dt<shlqrEJ8vAN-7N$-sMOf75tYe@[(=wCjopat<o($j]$3x6BK5h-4-GOw#9/_KD*"
+    "%<pC%Fpl)^eSs&q+O$U(W'qatW`H^5LebG]gbo/2'q+8Pk,=nNjDkY<s2`,+w:6(filfv`Gppsi^i[AhU$eprTeV2%V-tt9y<.$41%,s(<xE46f(Qg,DQf"
+    "]H:ti`bddX'h(-2m%*RkXH)yU3+cG,dEy3b+FW=q3ro6XvSbYN/FW=O]h)VY0&O'ML8mu3tm31[Db0d3s9N_,YFfbMF3['4.Npb.>IUAvg^WG#icj*$'ey"
+    "&)Ss]glUE7C8ug@wcf$sNL^[4MA;*&YIC2C/E]oO8WGLra5pj+nv1rKJ=f)kvV+BrJ$pDol&<dG6'b$Mb:X%^kw+=EQrEZKCSM'1jpCJB-C7sZkHvNu<[R"
+    "`8on^7LrL)-r`v:f<+JhsnY*;in0a87SXv-8&1li0^>:w:*W[>'8k:9r/->0UUsUN*9h>Uj[NoP4vn^#%99kcSK><HJ%i[Sw+gLOQ&cpp#naDdsJBn&bJ+"
+    "3pP;cdG&Qb:$GPGDNZks4ljnWL:Ci)CnS+y)$+&6Hp<`><vx%#)TmTUL$=)nI#QJbqa)h$fv%*igr9TJq5XhPQuMFd(7<ri@Sj809.))m>k;+5ipJ9'X7X"
+    "N6A.,<*83/&lteaOhQTjmfO7u%c3(UFx:pQrX4^xmQHZ8SByrV:dLpam,vX(x3kBa+58uO6x,g+%f'#-+j:6'**eFp&R_KCKN$l03flf>)j)v0tbrZp+NQ"
+    "h9ewi+bx->OEC$+^B[1^nL[<4NLH3[g-nc2(THVNNaoJ/'LJLa^8cT+Y'R:sufjvEtP+X(OWc12[P#CMf1,OWr5_5+nxyGou5%D#wyd2A#`jfEqPY:q&yR"
+    "S'@rIBDl8bLKom_415,H4X'Drw:UH4pT8>,k2cYuN(&0l=ne;PpRP>W=_UIpQ_rVw_U-`%%7SDhqCGyj>aA1%EJU]7<+2-y&3>ef7]Ap.G;GL-sc1d]6=O"
+    "YuqpQPWl&U`f6bBu>$DP/eFLv7jE)1.O<>IdBitRSuj'ZeKi&W,%uN]L'rt4TJN0tQeVJkWpxr_Le^U=0BZB^ck;`lpdZamHG%G-Mb6Ep[*Y/(criPj(nU"
+    "X/peYQMB<cxMGm:u45EwCODEScvhZ-m$GZ9'[(QK]P'-vf^+Eb[<69G^>sjgr#kU'HQ6W`eng0l,IpxTwiXh`NiYwA<7@1,yJ)ecH=w[deZr=hAcxlNT>c"
+    "6mii^=5x/M>.,U%=B#igeMR,pU/)+#yg0o4NOXkApD6u1[3[K$GTAVGoTe==wFa-Fgk`(VJgFfIxQ4h%^FVE6MKJ>MBtsUT9[]>gre2iCq@q#g2EJJEBdY"
+    "k/4HM'[O]-40:HUA/8cXPoZfJtmZq[PVJx-ulDq<iuAk5dJ66uP20tRIT$ydort4TD.u=.1->Z7_bTe1(>I2k/xwNqAQ=l>VX=e.s8Q'PY<mJ:Y;cC^b2T"
+    "p'@,d<t(79I[F`N^OOjiFY2d_o='st)0VBkAR@Ixv#RmNE3JExeI60bqaJw&c/#C34HJ$*m5F^g.Oe6i0EaSyoOhH;yd%^31x=j#YnsvD5h9t9Y=GB*B`+"
+    "jT;xlI$9OOo####",
     0};
-#define DITI_SPIRV_SIZES_gemm_half 8595u, 16810u
+#define DITI_SPIRV_SIZES_gemm_half 9029u, 17708u
 static const char *const diti_spirv_text_gemm_dot_gpu[] = {
     "n0C9%1VZI/$mF4TdelbGX1d,;IuT'`wLSKSa^>mj'J$_hg<4AkSuxvpmLEcH[OCATDi'%0pC[4>o_Vo5Hx1)WvM,cAr:N'okSTUPoq-0B=FYxeE-VGix6$"
     "R'AgkhONQQT&^dWtj,Tnu,*]oJij]jZ:C9`[2tq]6`^oAEpguI1I[rexE0#nf7v*0cUmw5aVeBmXV_A2bmhrxL<1R;/rGGYGWu-ExZ1^nl>/%YxOgdT(/+"
