@@ -122,8 +122,8 @@
    so. Compare dit_version() with DIT_VERSION when the implementation is compiled elsewhere. Prompt blobs and cache
    blobs carry their own version: a prompt blob of another version is refused, a cache blob is ignored.
 
-   Units. Sizes are bytes, times microseconds (_us) or nanoseconds (_ns). Pictures are rows from the top, pixels from the
-   left. Text is UTF-8 and NUL-terminated. Shapes are written slowest dimension first.
+   Units. Sizes are bytes, times microseconds (_us) or nanoseconds (_ns). Pictures are rows from the top, pixels from
+   the left. Text is UTF-8 and NUL-terminated. Shapes are written slowest dimension first.
 
    ---- On streaming ------------------------------------------------------------------------------------------------
 
