@@ -63,7 +63,7 @@ int main(void) {
     g.env = test_env(NULL);
     test_vulkan_begin();
     has_fp16 = golden_has_fp16(&g);
-    g.every = all && !strcmp(all, "1") ? 0 : 4;
+    g.every = all && !strcmp(all, "1") ? 0 : 8;
     run_rung(&g, "base");
     g.from = 1;
     if (has_fp16)
