@@ -231,7 +231,7 @@ static void net_heads(net *n, diti_tensor x, bool rotate) {
         desc.tokens = n->rows;
     }
     desc.name = "heads";
-    diti_qkv_post(&n->b->graph, x, &desc);
+    diti_qk_norm_rope(&n->b->graph, x, &desc);
 }
 
 static diti_tensor net_attention(net *n, diti_tensor q, diti_tensor k, diti_tensor v, uint32_t batch,

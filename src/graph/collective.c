@@ -176,7 +176,7 @@ DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x) {
     return diti_quantize(graph, x, false, "payload");
 }
 
-DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out) {
+DIT_INTERNAL void diti_payload_unpack(diti_graph *graph, diti_tensor payload, diti_tensor out) {
     if (diti_graph_failed(graph)) return;
     if (diti_tensor_get(graph, payload)->format == DITI_I8)
         diti_dequantize(graph, payload, out, "payload");
@@ -215,7 +215,7 @@ DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange,
     if (diti_graph_failed(graph) || !graph->int8_payload) return payload;
     info = *diti_tensor_get(graph, payload);
     out = diti_tensor_new(graph, format, info.rows, info.columns, info.name);
-    diti_payload_open(graph, payload, out);
+    diti_payload_unpack(graph, payload, out);
     return out;
 }
 
@@ -281,7 +281,7 @@ static void diti_heads_open(diti_graph *graph, const diti_exchange_heads *desc, 
                             uint32_t kind, uint32_t columns, uint32_t member) {
     uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member], item;
     for (item = 0; item < desc->items; item++)
-        diti_payload_open(
+        diti_payload_unpack(
             graph, diti_group_rows(graph, payload, item * rows, rows),
             diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, member), rows, kind * columns, columns));
 }
@@ -345,7 +345,8 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
                   diti_heads_of(graph, desc, out, item * own, own, 0, self), "own heads");
     diti_group_end(graph, begun);
     for (i = 0; i < group->count && own; i++)
-        if (i != self) diti_payload_open(graph, parts[i], diti_heads_of(graph, desc, out, 0, desc->items * own, 0, i));
+        if (i != self)
+            diti_payload_unpack(graph, parts[i], diti_heads_of(graph, desc, out, 0, desc->items * own, 0, i));
     return out;
 }
 

@@ -60,7 +60,7 @@ DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tens
 /* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
    multiple of 16, and 16 for its scale. */
 DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
-DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out);
+DIT_INTERNAL void diti_payload_unpack(diti_graph *graph, diti_tensor payload, diti_tensor out);
 /* Ends an exchange: the payload that has come by it, in that format. */
 DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
                                            diti_element format);

@@ -58,7 +58,7 @@ DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tens
     return diti_tensor_get(graph, x)->format;
 }
 
-DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out) {
+DIT_INTERNAL void diti_payload_unpack(diti_graph *graph, diti_tensor payload, diti_tensor out) {
     (void)graph, (void)payload, (void)out;
 }
 

@@ -32,7 +32,7 @@ typedef struct diti_linear_desc {
     diti_tensor out;        /* write here (may equal residual); 0: a new tensor */
     diti_rows rows;         /* of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
     diti_cut cut;           /* of weight, and its rows of bias; K and N are what it leaves */
-    uint32_t kinds; /* diti_linear_joined: not 0: the rows of cut are meant of each of so many equal stretches of all */
+    uint32_t kinds; /* diti_linear_fused: not 0: the rows of cut are meant of each of so many equal stretches of all */
     bool out_f32;   /* new tensors: F32 instead of the activation format */
     bool unbiased;  /* without any bias: someone else adds it */
     const char *name;
@@ -41,12 +41,12 @@ typedef struct diti_linear_desc {
    chunk by chunk. With an int8 weight x is quantized first, unless it is I8 already. */
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc);
-/* The weight that stands for all of joined where it is int8, for diti_norm_desc.reader; else NULL. */
-DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
-/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, unbiased, rows, cut
+/* The weight that stands for all of fused where it is int8, for diti_norm_desc.reader; else NULL. */
+DIT_INTERNAL const diti_weight *diti_fused_linear_reader(const diti_fused_linear *fused);
+/* All rows of fused in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, unbiased, rows, cut
    (its rows with kinds) and name. */
-DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                            const diti_linear_desc *desc);
+DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
+                                           const diti_linear_desc *desc);
 
 /* LayerNorm or RMSNorm over columns (docs/models.md 1), then affine, then x * (1 + scale) + shift with rows of F32
  * tables.
@@ -122,7 +122,7 @@ typedef struct diti_qkv_desc {
     uint32_t tokens;            /* rows per batch item: row r uses table row r % tokens */
     const char *name;
 } diti_qkv_desc;
-DIT_INTERNAL DITI_UNUSED void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+DIT_INTERNAL DITI_UNUSED void diti_qk_norm_rope(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
 /* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
 

@@ -536,7 +536,7 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
                  DITI_QKV_PUSH_WORDS);
 }
 
-DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
+DIT_INTERNAL void diti_qk_norm_rope(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
     diti_qkv_emit(graph, x, desc, 0, 0, 0, desc->name ? desc->name : "qkv");
 }
 

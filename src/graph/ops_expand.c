@@ -37,7 +37,7 @@ static bool diti_expand_is_direct(const diti_weight *weight) {
            weight->columns % 4 == 0;
 }
 
-DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
+DIT_INTERNAL uint32_t diti_op_dequantize_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
     uint64_t limit = graph->device->limits.storage_range, row, rows;
     if (diti_expand_is_direct(weight)) {
         row = 1;
@@ -102,8 +102,8 @@ static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_te
                  DITI_EXPAND_PUSH_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
-                                        uint32_t rows, const char *name) {
+DIT_INTERNAL diti_tensor diti_op_dequantize(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
+                                            uint32_t rows, const char *name) {
     diti_tensor source = diti_tensor_weight(graph, weight, part), out;
     diti_dispatch dispatch;
     if (!source) return 0;

@@ -275,8 +275,9 @@ static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm 
 static uint64_t diti_gemm_coop_shared(const diti_gemm_coop *coop, const diti_gemm_tiles *tiles, uint32_t step,
                                       uint32_t columns) {
     uint64_t slices = (uint64_t)(tiles->rows + tiles->columns) * (step / coop->unit + 1) * 16;
-    uint64_t strips = (uint64_t)tiles->group / coop->threads * coop->shape.m * (columns * coop->shape.n / 4 + 1) * 16;
-    return slices > strips ? slices : strips;
+    uint64_t row_bands =
+        (uint64_t)tiles->group / coop->threads * coop->shape.m * (columns * coop->shape.n / 4 + 1) * 16;
+    return slices > row_bands ? slices : row_bands;
 }
 
 static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm, bool i8, uint32_t candidate,

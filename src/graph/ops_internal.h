@@ -78,10 +78,10 @@ DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_wei
                                                const char *name);
 /* Rows [first, first + rows) of a weight's part as [rows, columns] elements whose pitch is a multiple of 4: the weight
    itself where it is F32 or F16 and allows it, else expanded (ops_expand.c); convolutions become (k, k, Cin). */
-DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
-                                        uint32_t rows, const char *name);
+DIT_INTERNAL diti_tensor diti_op_dequantize(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
+                                            uint32_t rows, const char *name);
 /* How many rows to expand at a time. */
-DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
+DIT_INTERNAL uint32_t diti_op_dequantize_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
 /* A GEMM with its epilogue; image: a convolution's geometry, or NULL. */
 typedef struct diti_gemm {
     diti_tensor x, weight; /* weight [N, taps * K padded to 4] */
@@ -144,10 +144,10 @@ DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, 
                                               const char *name);
 
 /* --- queries and keys as int8 (ops_attention.c) --- */
-/* About the mean over all rows of the keys that diti_qkv_post would make of x: F32 [1, heads * head_dim]. */
+/* About the mean over all rows of the keys that diti_qk_norm_rope would make of x: F32 [1, heads * head_dim]. */
 DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
-/* What diti_qkv_post would make of x, as int8 with a scale for each head of each row, for diti_attention; mean is that
-   of the keys, which goes from them. I8 [rows, heads * diti_attention_int8_head]. */
+/* What diti_qk_norm_rope would make of x, as int8 with a scale for each head of each row, for diti_attention; mean is
+   that of the keys, which goes from them. I8 [rows, heads * diti_attention_int8_head]. */
 DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
                                        bool keys);
 #endif

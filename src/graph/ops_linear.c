@@ -69,7 +69,7 @@ static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weig
                               uint32_t part, uint32_t first, uint32_t rows) {
     uint32_t column = weight->parts[part].first_row + first;
     gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
-                              : diti_op_expand(graph, weight, part, first, rows, "expanded weight");
+                              : diti_op_dequantize(graph, weight, part, first, rows, "expanded weight");
     gemm.columns = rows;
     gemm.bias = diti_linear_columns(graph, gemm.bias, column, rows);
     gemm.multiply = diti_linear_columns(graph, gemm.multiply, column, rows);
@@ -95,7 +95,7 @@ static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const d
                                const diti_rows *which) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
-        uint32_t rows = weight->parts[part].rows, most = diti_op_expand_rows(graph, weight, part);
+        uint32_t rows = weight->parts[part].rows, most = diti_op_dequantize_rows(graph, weight, part);
         diti_gemm one = *gemm;
         one.columns = rows;
         one.packed = weight->type;
@@ -209,32 +209,32 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
 
 /* --- layers side by side --- */
 
-DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined) {
-    const diti_weight *first = &joined->layers[0].weight;
+DIT_INTERNAL const diti_weight *diti_fused_linear_reader(const diti_fused_linear *fused) {
+    const diti_weight *first = &fused->layers[0].weight;
     uint32_t i;
-    for (i = 1; i < joined->count; i++) {
-        if (joined->layers[i].weight.type != first->type) return NULL;
+    for (i = 1; i < fused->count; i++) {
+        if (fused->layers[i].weight.type != first->type) return NULL;
     }
     return diti_type_is_i8(first->type) ? first : NULL;
 }
 
 /* The layer that has row *row of all, which becomes its own. */
-static const diti_layer *diti_joined_at(const diti_joined *joined, uint32_t *row) {
+static const diti_layer *diti_fused_linear_at(const diti_fused_linear *fused, uint32_t *row) {
     uint32_t i = 0;
-    while (i + 1 < joined->count && *row >= joined->layers[i].weight.rows) *row -= joined->layers[i++].weight.rows;
-    return &joined->layers[i];
+    while (i + 1 < fused->count && *row >= fused->layers[i].weight.rows) *row -= fused->layers[i++].weight.rows;
+    return &fused->layers[i];
 }
 
 /* Some rows of each of several equal stretches: heads of q, of k, of v. */
-static diti_tensor diti_linear_kinds(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                     const diti_linear_desc *desc, uint32_t stretch) {
+static diti_tensor diti_linear_kinds(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
+                                     const diti_linear_desc *desc, uint32_t token_range) {
     diti_linear_desc one = *desc;
-    uint32_t i, own = desc->cut.rows ? desc->cut.rows : stretch, rows = diti_tensor_get(graph, x)->rows;
+    uint32_t i, own = desc->cut.rows ? desc->cut.rows : token_range, rows = diti_tensor_get(graph, x)->rows;
     if (!one.out)
         one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, desc->kinds * own, one.name);
     for (i = 0; i < desc->kinds && !diti_graph_failed(graph); i++) {
-        uint32_t row = i * stretch + desc->cut.row;
-        const diti_layer *layer = diti_joined_at(joined, &row);
+        uint32_t row = i * token_range + desc->cut.row;
+        const diti_layer *layer = diti_fused_linear_at(fused, &row);
         diti_linear_desc part = one;
         part.bias = &layer->bias;
         part.cut.row = row;
@@ -245,23 +245,23 @@ static diti_tensor diti_linear_kinds(diti_graph *graph, diti_tensor x, const dit
     return one.out;
 }
 
-DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                            const diti_linear_desc *desc) {
+DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
+                                           const diti_linear_desc *desc) {
     diti_linear_desc one = *desc;
     uint32_t i, total = 0, column = 0;
-    const diti_weight *reader = joined->count > 1 ? diti_joined_reader(joined) : NULL;
+    const diti_weight *reader = fused->count > 1 ? diti_fused_linear_reader(fused) : NULL;
     uint32_t rows = diti_tensor_rows(graph, x);
     if (diti_graph_failed(graph)) return 0;
     if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
         x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
-    for (i = 0; i < joined->count; i++) total += joined->layers[i].weight.rows;
-    if (desc->kinds) return diti_linear_kinds(graph, x, joined, desc, total / desc->kinds);
+    for (i = 0; i < fused->count; i++) total += fused->layers[i].weight.rows;
+    if (desc->kinds) return diti_linear_kinds(graph, x, fused, desc, total / desc->kinds);
     if (!one.out) one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, total, one.name);
-    for (i = 0; i < joined->count; i++) {
-        const diti_layer *layer = &joined->layers[i];
+    for (i = 0; i < fused->count; i++) {
+        const diti_layer *layer = &fused->layers[i];
         diti_linear_desc part = one;
         part.bias = &layer->bias;
-        if (joined->count > 1) part.out = diti_tensor_view(graph, one.out, 0, rows, column, layer->weight.rows);
+        if (fused->count > 1) part.out = diti_tensor_view(graph, one.out, 0, rows, column, layer->weight.rows);
         diti_linear(graph, x, &layer->weight, &part);
         column += layer->weight.rows;
     }

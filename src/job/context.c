@@ -126,7 +126,7 @@ static dit_result diti_context_open_device(dit_context *context, const dit_conte
     DITI_TRY(diti_context_prove(context, desc, place, err));
     (*out)->tune = desc->tune;
     for (i = 0; i < place->ordinal; i++) {
-        if (context->devices[i]->queue == (*out)->queue && !(*out)->joined)
+        if (context->devices[i]->queue == (*out)->queue && !(*out)->fused)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "dit_context_desc: vulkan[%u] has the queue of vulkan[%u]; every one needs its own",
                              place->ordinal, i);

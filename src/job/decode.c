@@ -1,5 +1,5 @@
-/* From latents to pictures: previews on the first share, pictures on all shares of a job together, each a strip of
-   every picture (vae/strip.c), or some of its tiles. */
+/* From latents to pictures: previews on the first share, pictures on all shares of a job together, each a band of rows
+   of every picture (vae/band of rows.c), or some of its tiles. */
 #include "job/job.h"
 
 static diti_tensor diti_decode_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
@@ -65,8 +65,8 @@ static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti
     if (!pixels || diti_graph_failed(graph)) return;
     if (job->assignment.share) {
         first = 0;
-        rgba = diti_tensor_new(graph, DITI_U32, 1, pixels, "strip of a picture");
-        rgb = diti_tensor_new(graph, DITI_F32, 3, pixels, "strip of a float picture");
+        rgba = diti_tensor_new(graph, DITI_U32, 1, pixels, "band of a picture");
+        rgb = diti_tensor_new(graph, DITI_F32, 3, pixels, "band of a float picture");
     }
     diti_image_out(graph, rows, diti_tensor_view(graph, rgba, 0, 1, first, pixels),
                    diti_tensor_view(graph, rgb, 0, 3, first, pixels), job->request.shape.swap,

@@ -73,13 +73,13 @@ static void diti_emit_text(dit_job *job, diti_graph *graph) {
 static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
     diti_denoise *denoise = &job->program.denoise;
     if (job->model->transformer->traits.class_count) {
-        denoise->text_batch = denoise->copies * denoise->batch;
+        denoise->text_batch = denoise->branches * denoise->batch;
         denoise->labels = job->program.labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
         return;
     }
     if (!job->model->fixed_text) /* these know which rows are whose */
-        job->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->copies, DITI_ITEM_WORDS, "prompts");
-    denoise->text_batch = denoise->copies;
+        job->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
+    denoise->text_batch = denoise->branches;
     denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
     denoise->text = job->program.text.texts[DITI_TEXT_FIRST];
     denoise->text2 = job->program.text.texts[DITI_TEXT_SECOND];
@@ -126,7 +126,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     diti_denoise *denoise = &job->program.denoise;
     if (!request->shape.starts) diti_copy(graph, job->program.noise, job->program.latent, "start from noise");
     denoise->batch = request->shape.image_count;
-    denoise->copies = job->assignment.branches;
+    denoise->branches = job->assignment.branches;
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;

@@ -75,7 +75,7 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
 static diti_tensor diti_guidance_run(dit_job *job, diti_graph *graph, uint64_t skipped) {
     const diti_transformer *transformer = job->model->transformer;
     diti_denoise denoise = job->program.denoise;
-    denoise.first_copy = denoise.copies - 1;
+    denoise.first_branch = denoise.branches - 1;
     denoise.skipped = skipped;
     return diti_transformer_step(transformer, graph, &denoise);
 }

@@ -244,8 +244,8 @@ typedef struct diti_program {
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
         decode_segment; /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
-    diti_stale stale;
-    diti_tensor strips[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
+    diti_kept_kv kept_kv;
+    diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],

@@ -44,8 +44,8 @@ DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_ste
 
 /* ---- where predictions are ---- */
 
-/* A step's predictions: count patches, whose strips are those of the job from `first` on; of the picture as a whole
-   one, whose strip is the last. */
+/* A step's predictions: count patches, whose bands of rows are those of the job from `first` on; of the picture as a
+   whole one, whose band of rows is the last. */
 typedef struct diti_patching {
     diti_step_kind kind;
     uint32_t first, count;
@@ -60,66 +60,67 @@ static diti_tensor diti_patches_view(const dit_job *job, diti_graph *graph, diti
 }
 
 static void diti_patches_strips(dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t patch, uint32_t patches,
-                                diti_tensor *strips) {
+                                diti_tensor *row_bands) {
     uint32_t all = diti_tensor_get(graph, planes)->rows, rows = job->request.shape.guided ? all / 2 : all;
-    strips[DITI_STRIP_FIRST] = diti_patches_view(job, graph, planes, 0, rows, patch, patches);
-    strips[DITI_STRIP_LAST] = diti_patches_view(job, graph, planes, all - rows, rows, patch, patches);
-    strips[DITI_STRIP_BOTH] = diti_patches_view(job, graph, planes, 0, all, patch, patches);
+    row_bands[DITI_STRIP_FIRST] = diti_patches_view(job, graph, planes, 0, rows, patch, patches);
+    row_bands[DITI_STRIP_LAST] = diti_patches_view(job, graph, planes, all - rows, rows, patch, patches);
+    row_bands[DITI_STRIP_BOTH] = diti_patches_view(job, graph, planes, 0, all, patch, patches);
 }
 
 DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t rows, patch;
     diti_tensor planes;
-    memset(&job->program.stale, 0, sizeof job->program.stale);
-    job->program.stale.int8 = shape->int8_kept;
-    job->program.denoise.stale = diti_patches_used(shape) ? &job->program.stale : NULL;
+    memset(&job->program.kept_kv, 0, sizeof job->program.kept_kv);
+    job->program.kept_kv.int8 = shape->int8_kept;
+    job->program.denoise.kept_kv = diti_patches_used(shape) ? &job->program.kept_kv : NULL;
     if (!diti_patches_piped(job) || job->assignment.axes.pipefusion.index || diti_graph_failed(graph)) return;
     rows = diti_tensor_get(graph, job->program.latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
     planes =
         diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->program.latent)->columns, "predictions");
     for (patch = 0; patch < shape->patches && !diti_graph_failed(graph); patch++)
-        diti_patches_strips(job, graph, planes, patch, shape->patches, job->program.strips[patch]);
-    if (!diti_graph_failed(graph)) diti_patches_strips(job, graph, planes, 0, 1, job->program.strips[shape->patches]);
+        diti_patches_strips(job, graph, planes, patch, shape->patches, job->program.row_bands[patch]);
+    if (!diti_graph_failed(graph))
+        diti_patches_strips(job, graph, planes, 0, 1, job->program.row_bands[shape->patches]);
 }
 
-/* A stage of a branch, as exchanges number it, and which of a patch's strips its prediction is; false: the branch is
-   left out. */
-static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch, uint32_t *strip,
-                              uint32_t *device) {
+/* A stage of a branch, as exchanges number it, and which of a patch's bands of rows its prediction is; false: the
+   branch is left out. */
+static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch,
+                              uint32_t *row_band, uint32_t *device) {
     const diti_group *stages = &job->assignment.axes.pipefusion, *guidance = &job->assignment.guidance;
     bool alone = kind == DITI_STEP_ALONE || !job->request.shape.guided;
     *device = stages->devices[stage];
-    *strip = alone ? (uint32_t)DITI_STRIP_LAST : (uint32_t)DITI_STRIP_BOTH;
+    *row_band = alone ? (uint32_t)DITI_STRIP_LAST : (uint32_t)DITI_STRIP_BOTH;
     if (guidance->count < 2) return true;
     *device += guidance->devices[branch] - guidance->devices[guidance->index];
-    *strip = branch;
+    *row_band = branch;
     return branch == 1 || !alone;
 }
 
 /* The last stage's prediction of a patch goes to the first stages of all branches: 4 bytes for each of its values to
    each of them. */
 static void diti_patches_send(const dit_job *job, diti_graph *graph, diti_tensor prediction) {
-    uint32_t branch, strip, device;
+    uint32_t branch, row_band, device;
     for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++) {
-        diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &strip, &device);
+        diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &row_band, &device);
         diti_send(graph, prediction, device);
     }
 }
 
 static void diti_patches_receive(const dit_job *job, diti_graph *graph, const diti_patching *p) {
-    uint32_t patch, branch, strip, device, last = job->assignment.axes.pipefusion.count - 1;
+    uint32_t patch, branch, row_band, device, last = job->assignment.axes.pipefusion.count - 1;
     for (patch = 0; patch < p->count; patch++)
         for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
-            if (diti_patches_peer(job, p->kind, last, branch, &strip, &device))
-                diti_receive_carried(graph, job->program.strips[p->first + patch][strip], device);
+            if (diti_patches_peer(job, p->kind, last, branch, &row_band, &device))
+                diti_receive_carried(graph, job->program.row_bands[p->first + patch][row_band], device);
 }
 
 static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_patching *p, uint32_t patch) {
-    uint32_t branch, strip, device;
+    uint32_t branch, row_band, device;
     for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
-        if (diti_patches_peer(job, p->kind, 0, branch, &strip, &device))
-            diti_receive_join(graph, job->program.strips[p->first + patch][strip]);
+        if (diti_patches_peer(job, p->kind, 0, branch, &row_band, &device))
+            diti_receive_join(graph, job->program.row_bands[p->first + patch][row_band]);
 }
 
 /* ---- a segment ---- */
@@ -145,7 +146,7 @@ static void diti_patches_solve(const dit_job *job, diti_graph *graph, const diti
     solver.h2 = diti_patches_view(job, graph, whole->h2, 0, rows * diti_solver_planes(whole), patch, p->count);
     solver.x0 = diti_patches_view(job, graph, whole->x0, 0, rows, patch, p->count);
     solver.noise = diti_patches_view(job, graph, whole->noise, 0, rows, patch, p->count);
-    diti_solver_step(graph, job->program.strips[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST],
+    diti_solver_step(graph, job->program.row_bands[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST],
                      &solver);
 }
 
@@ -156,7 +157,7 @@ static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_pa
     bool alone = p->kind == DITI_STEP_ALONE,
          idle = alone && job->assignment.guidance.count > 1 && job->assignment.guidance.index == 0;
     denoise->patches = p->count;
-    denoise->first_copy = alone ? denoise->copies - 1 : 0;
+    denoise->first_branch = alone ? denoise->branches - 1 : 0;
     if (job->program.input_scales && !job->assignment.axes.pipefusion.index)
         denoise->input_scale =
             diti_select_row(graph, job->program.input_scales, job->program.step, "select input scale");
@@ -166,7 +167,7 @@ static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_pa
         if (!idle) prediction = diti_transformer_patch(job->model->transformer, graph, denoise);
         if (prediction) diti_patches_send(job, graph, prediction);
     }
-    denoise->patch = denoise->first_copy = 0;
+    denoise->patch = denoise->first_branch = 0;
     if (!job->assignment.axes.pipefusion.index) diti_patches_receive(job, graph, p);
 }
 

@@ -529,7 +529,7 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
     for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 
-/* PipeFusion, on one device too: strips of whole rows of tokens, each for all devices of a sequence. */
+/* PipeFusion, on one device too: bands of rows of whole rows of tokens, each for all devices of a sequence. */
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err) {
     const diti_split *split = &request->shape.split;

@@ -40,7 +40,7 @@ DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
     diti_graph *graph = p->graph;
     diti_tensor table = adaln->table ? adaln->table : adaln->active, row;
     uint32_t columns;
-    if (p->denoise->again) return;
+    if (p->denoise->same_timestep) return;
     row = diti_select_row(graph, table, p->denoise->step, "select_modulation");
     columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
     adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);

@@ -44,7 +44,7 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
     width = diti_tensor_get(graph, block->parts[0])->columns;
     kv = diti_tensor_new(graph, format, rows, 2 * width, "keys and values");
     for (i = 0; i < 2; i++)
-        diti_payload_open(graph, block->parts[i], diti_tensor_view(graph, kv, 0, rows, i * width, width));
+        diti_payload_unpack(graph, block->parts[i], diti_tensor_view(graph, kv, 0, rows, i * width, width));
     return kv;
 }
 
@@ -89,8 +89,8 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
 /* Rows of an item with member i of the sequence. */
 static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_desc *desc, uint32_t i) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
-    uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->stretch.patch_text) : 0;
-    return text + diti_group_size(sequence, i, denoise->stretch.patch_rows);
+    uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->token_range.patch_text) : 0;
+    return text + diti_group_size(sequence, i, denoise->token_range.patch_rows);
 }
 
 /* ---- PipeFusion: attention to all rows, of which those of other patches are one step old ---- */
@@ -117,7 +117,7 @@ static void diti_stale_put(diti_graph *graph, diti_tensor kv, uint32_t row, uint
 static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                             diti_tensor kv, uint32_t first, uint32_t members, const diti_stale_rows *kept) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
-    const diti_stretch *at = &denoise->stretch;
+    const diti_token_range *at = &denoise->token_range;
     uint32_t width = desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
     for (item = 0; item < desc->items; item++) {
         for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
@@ -162,17 +162,18 @@ static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, con
 /* The kept rows that the attention at hand reads, of its items. */
 static diti_stale_rows diti_stale_at(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_element format) {
-    uint32_t kind = desc->text || !denoise->stretch.all_text ? 0 : 1, width = desc->heads * desc->head_dim, i;
-    uint32_t all = (desc->text ? denoise->stretch.all_text : 0) + denoise->stretch.all, rows = desc->items * all;
-    bool int8 = denoise->stale->int8;
+    uint32_t kind = desc->text || !denoise->token_range.all_text ? 0 : 1, width = desc->heads * desc->head_dim, i;
+    uint32_t all = (desc->text ? denoise->token_range.all_text : 0) + denoise->token_range.all,
+             rows = desc->items * all;
+    bool int8 = denoise->kept_kv->int8;
     diti_stale_rows at = DITI_ZERO;
     for (i = 0; i < (int8 ? 2u : 1u); i++) {
-        diti_tensor *kept = (i ? denoise->stale->values : denoise->stale->kept)[kind] + denoise->block, part;
+        diti_tensor *kept = (i ? denoise->kept_kv->values : denoise->kept_kv->kept)[kind] + denoise->block, part;
         uint32_t columns = int8 ? width : 2 * width;
         if (!*kept)
-            *kept = diti_tensor_state(graph, int8 ? DITI_I8 : format, denoise->copies * denoise->batch * all, columns,
+            *kept = diti_tensor_state(graph, int8 ? DITI_I8 : format, denoise->branches * denoise->batch * all, columns,
                                       "kept keys and values");
-        part = diti_tensor_view(graph, *kept, denoise->first_copy * denoise->batch * all, rows, 0, columns);
+        part = diti_tensor_view(graph, *kept, denoise->first_branch * denoise->batch * all, rows, 0, columns);
         if (int8)
             at.int8[i] = part;
         else
@@ -229,7 +230,7 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
         local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
-    if (denoise->stale)
+    if (denoise->kept_kv)
         o = diti_stale_attend(graph, denoise, &local, qkv);
     else if (outer > 1)
         o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
@@ -247,6 +248,6 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
     uint32_t rows = diti_tensor_rows(graph, qkv);
     if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv);
-    if (denoise && denoise->stale) return diti_stale_attend(graph, denoise, desc, qkv);
+    if (denoise && denoise->kept_kv) return diti_stale_attend(graph, denoise, desc, qkv);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }

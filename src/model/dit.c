@@ -47,7 +47,7 @@ static const diti_key_table diti_dit_names[DITI_KEY_TABLES] = {
 
 typedef struct diti_dit_block {
     diti_layer modulation; /* [6D, D]: shift, scale, gate of the attention, then of the feed-forward */
-    diti_joined qkv;       /* [3D, D] */
+    diti_fused_linear qkv; /* [3D, D] */
     diti_layer out;        /* [D, D] */
     diti_layer ff_in;      /* [4D, D] */
     diti_layer ff_out;     /* [D, 4D] */

@@ -11,51 +11,53 @@ DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer
     return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
 }
 
-static void diti_stretch_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
-                               diti_stretch *stretch) {
+static void diti_token_range_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
+                                   diti_token_range *token_range) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
     uint32_t area = transformer->traits.patch * transformer->traits.patch, self = sequence ? sequence->index : 0;
     uint32_t pixels = diti_transformer_strip(transformer, denoise, number, denoise->patches ? denoise->patches : 1,
-                                             &stretch->patch_first);
-    stretch->all = denoise->height * denoise->width / area;
-    stretch->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-    stretch->patch_first /= area;
-    stretch->patch_rows = pixels / area;
-    stretch->patch_text = number ? 0 : stretch->all_text;
-    stretch->first = stretch->patch_first + diti_group_first(sequence, self, stretch->patch_rows);
-    stretch->rows = diti_group_size(sequence, self, stretch->patch_rows);
-    stretch->first_text = diti_group_first(sequence, self, stretch->patch_text);
-    stretch->text = diti_group_size(sequence, self, stretch->patch_text);
+                                             &token_range->patch_first);
+    token_range->all = denoise->height * denoise->width / area;
+    token_range->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
+    token_range->patch_first /= area;
+    token_range->patch_rows = pixels / area;
+    token_range->patch_text = number ? 0 : token_range->all_text;
+    token_range->first = token_range->patch_first + diti_group_first(sequence, self, token_range->patch_rows);
+    token_range->rows = diti_group_size(sequence, self, token_range->patch_rows);
+    token_range->first_text = diti_group_first(sequence, self, token_range->patch_text);
+    token_range->text = diti_group_size(sequence, self, token_range->patch_text);
 }
 
-DIT_INTERNAL uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t image) {
-    const diti_stretch *stretch = &denoise->stretch;
-    return image * stretch->patch_rows + stretch->first - stretch->patch_first;
+DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image) {
+    const diti_token_range *token_range = &denoise->token_range;
+    return image * token_range->patch_rows + token_range->first - token_range->patch_first;
 }
 
-DIT_INTERNAL diti_tensor diti_stretch_patchify(const diti_pass *p) {
+DIT_INTERNAL diti_tensor diti_token_range_patchify(const diti_pass *p) {
     const diti_denoise *denoise = p->denoise;
-    const diti_stretch *stretch = &denoise->stretch;
+    const diti_token_range *token_range = &denoise->token_range;
     uint32_t patch = p->model->traits.patch, channels = p->model->traits.latent_channels, area = patch * patch;
     diti_tensor latent = diti_tensor_view(p->graph, denoise->latent, 0, denoise->batch * channels,
-                                          stretch->patch_first * area, stretch->patch_rows * area);
-    return diti_patchify(p->graph, latent, denoise->batch, channels, stretch->patch_rows * area / denoise->width,
+                                          token_range->patch_first * area, token_range->patch_rows * area);
+    return diti_patchify(p->graph, latent, denoise->batch, channels, token_range->patch_rows * area / denoise->width,
                          denoise->width, patch, denoise->input_scale);
 }
 
-DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor table, const char *name) {
+DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
     diti_graph *graph = p->graph;
-    const diti_stretch *stretch = &p->denoise->stretch;
+    const diti_token_range *token_range = &p->denoise->token_range;
     uint32_t columns = diti_tensor_columns(graph, table);
-    diti_tensor image = diti_tensor_view(graph, table, stretch->all_text + stretch->first, stretch->rows, 0, columns);
+    diti_tensor image =
+        diti_tensor_view(graph, table, token_range->all_text + token_range->first, token_range->rows, 0, columns);
     diti_tensor both;
-    if (!stretch->text) return image;
-    if (stretch->first == 0 && stretch->first_text + stretch->text == stretch->all_text)
-        return diti_tensor_view(graph, table, stretch->first_text, stretch->text + stretch->rows, 0, columns);
-    both = diti_tensor_new(graph, DITI_F32, stretch->text + stretch->rows, columns, name);
-    diti_copy(graph, diti_tensor_view(graph, table, stretch->first_text, stretch->text, 0, columns),
-              diti_tensor_view(graph, both, 0, stretch->text, 0, columns), name);
-    diti_copy(graph, image, diti_tensor_view(graph, both, stretch->text, stretch->rows, 0, columns), name);
+    if (!token_range->text) return image;
+    if (token_range->first == 0 && token_range->first_text + token_range->text == token_range->all_text)
+        return diti_tensor_view(graph, table, token_range->first_text, token_range->text + token_range->rows, 0,
+                                columns);
+    both = diti_tensor_new(graph, DITI_F32, token_range->text + token_range->rows, columns, name);
+    diti_copy(graph, diti_tensor_view(graph, table, token_range->first_text, token_range->text, 0, columns),
+              diti_tensor_view(graph, both, 0, token_range->text, 0, columns), name);
+    diti_copy(graph, image, diti_tensor_view(graph, both, token_range->text, token_range->rows, 0, columns), name);
     return both;
 }
 
@@ -64,15 +66,15 @@ DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor tabl
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions) {
     diti_graph *graph = p->graph;
-    const diti_stretch *at = &p->denoise->stretch;
+    const diti_token_range *at = &p->denoise->token_range;
     uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
-    diti_tensor patches = diti_stretch_patchify(p);
+    diti_tensor patches = diti_token_range_patchify(p);
     diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
     if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
     for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
         uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
         uint32_t text_row = prompt * at->all_text + at->first_text,
-                 row = diti_stretch_first(p->denoise, i % p->denoise->batch);
+                 row = diti_token_range_first(p->denoise, i % p->denoise->batch);
         diti_linear_desc desc = DITI_ZERO;
         if (p->text)
             diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
@@ -146,13 +148,12 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip) {
 }
 
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p) {
-    diti_arrival *arrival = &p->denoise->arrivals[p->denoise->patch % 2];
+    diti_stage_inbox *inbox = &p->denoise->arrivals[p->denoise->patch % 2];
     uint32_t i = p->model->traits.layers - 1 - p->index;
-    if (arrival->exchanges[i])
-        arrival->skips[i] =
-            diti_payload_take(p->graph, arrival->exchanges[i] - 1, arrival->skips[i], p->graph->activation);
-    arrival->exchanges[i] = 0;
-    return arrival->skips[i];
+    if (inbox->exchanges[i])
+        inbox->skips[i] = diti_payload_take(p->graph, inbox->exchanges[i] - 1, inbox->skips[i], p->graph->activation);
+    inbox->exchanges[i] = 0;
+    return inbox->skips[i];
 }
 
 /* Receives, in the order in which the stages before send it: skips by block, then the residual stream; for every row at
@@ -161,36 +162,36 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
                              uint32_t patch) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
     const diti_model_traits *traits = &transformer->traits;
-    diti_arrival *arrival = &denoise->arrivals[patch % 2];
-    uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, first, end, i, rows;
-    diti_stretch stretch;
-    memset(arrival, 0, sizeof *arrival);
-    diti_stretch_begin(transformer, denoise, patch, &stretch);
-    rows = items * (stretch.text + stretch.rows);
+    diti_stage_inbox *inbox = &denoise->arrivals[patch % 2];
+    uint32_t items = (denoise->branches - denoise->first_branch) * denoise->batch, first, end, i, rows;
+    diti_token_range token_range;
+    memset(inbox, 0, sizeof *inbox);
+    diti_token_range_begin(transformer, denoise, patch, &token_range);
+    rows = items * (token_range.text + token_range.rows);
     diti_axes_blocks(denoise->axes, traits->layers, &first, &end);
     for (i = 0; traits->skips && i + 1 < traits->layers / 2 && i < first; i++) {
         uint32_t taker = traits->layers - 1 - i;
         if (taker < first || taker >= end) continue;
-        arrival->skips[i] = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : graph->activation, rows,
-                                            traits->width, "skip of an earlier stage");
-        arrival->exchanges[i] =
-            1 + diti_exchange_begin(graph, arrival->skips[i], diti_stage_device(denoise, traits->layers, i), false);
+        inbox->skips[i] = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : graph->activation, rows, traits->width,
+                                          "skip of an earlier stage");
+        inbox->exchanges[i] =
+            1 + diti_exchange_begin(graph, inbox->skips[i], diti_stage_device(denoise, traits->layers, i), false);
     }
-    arrival->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
-    arrival->exchange = diti_exchange_begin(graph, arrival->x, stages->devices[stages->index - 1], false);
+    inbox->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
+    inbox->exchange = diti_exchange_begin(graph, inbox->x, stages->devices[stages->index - 1], false);
 }
 
 /* The residual stream as it comes into the first block here; while it is worked on, the next patch's may come. */
 static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
-    diti_arrival *arrival = &denoise->arrivals[denoise->patch % 2];
+    diti_stage_inbox *inbox = &denoise->arrivals[denoise->patch % 2];
     if (!stages || stages->index == 0) {
-        memset(arrival, 0, sizeof *arrival);
+        memset(inbox, 0, sizeof *inbox);
         return diti_transformer_embed(transformer, graph, denoise);
     }
     if (denoise->patch == 0) diti_stage_await(transformer, graph, denoise, 0);
     if (denoise->patch + 1 < denoise->patches) diti_stage_await(transformer, graph, denoise, denoise->patch + 1);
-    return diti_payload_take(graph, arrival->exchange, arrival->x, DITI_F32);
+    return diti_payload_take(graph, inbox->exchange, inbox->x, DITI_F32);
 }
 
 /* ---- the evaluation ---- */
@@ -199,7 +200,7 @@ static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, dit
                                         const diti_denoise *denoise, uint32_t items, diti_tensor x) {
     const diti_model_traits *traits = &transformer->traits;
     uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
-    uint32_t height = denoise->stretch.patch_rows * traits->patch * traits->patch / denoise->width;
+    uint32_t height = denoise->token_range.patch_rows * traits->patch * traits->patch / denoise->width;
     return traits->planar ? diti_unpatchify_planes(graph, x, items, channels, height, denoise->width, traits->patch)
                           : diti_unpatchify(graph, x, items, channels, traits->out_channels, height, denoise->width,
                                             traits->patch);
@@ -207,8 +208,8 @@ static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, dit
 
 static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     diti_pass p;
-    diti_stretch_begin(transformer, denoise, denoise->patch, &denoise->stretch);
-    denoise->again = denoise->patch > 0;
+    diti_token_range_begin(transformer, denoise, denoise->patch, &denoise->token_range);
+    denoise->same_timestep = denoise->patch > 0;
     p = diti_pass_at(transformer, graph, denoise);
     transformer->family->begin(&p);
 }
@@ -216,7 +217,7 @@ static void diti_transformer_begin(const diti_transformer *transformer, diti_gra
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
-    uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, i, end;
+    uint32_t items = (denoise->branches - denoise->first_branch) * denoise->batch, i, end;
     diti_tensor x;
     if (diti_graph_failed(graph) || !denoise->family) return 0;
     diti_transformer_begin(transformer, graph, denoise);
@@ -232,7 +233,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     }
     x = diti_transformer_final(transformer, graph, denoise, x);
     if (denoise->axes)
-        x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->stretch.patch_rows, "rows");
+        x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->token_range.patch_rows, "rows");
     return diti_evaluate_pixels(transformer, graph, denoise, items, x);
 }
 
@@ -244,13 +245,13 @@ static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, di
     if (denoise->patches < 2) return diti_transformer_patch(transformer, graph, denoise);
     for (; denoise->patch < denoise->patches && !diti_graph_failed(graph); denoise->patch++) {
         uint32_t area = transformer->traits.patch * transformer->traits.patch, rows;
-        diti_tensor strip = diti_transformer_patch(transformer, graph, denoise);
-        if (!strip) continue;
-        rows = diti_tensor_get(graph, strip)->rows;
+        diti_tensor row_band = diti_transformer_patch(transformer, graph, denoise);
+        if (!row_band) continue;
+        rows = diti_tensor_get(graph, row_band)->rows;
         if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, denoise->height * denoise->width, "prediction");
-        diti_copy(graph, strip,
-                  diti_tensor_view(graph, whole, 0, rows, denoise->stretch.patch_first * area,
-                                   denoise->stretch.patch_rows * area),
+        diti_copy(graph, row_band,
+                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_first * area,
+                                   denoise->token_range.patch_rows * area),
                   "prediction");
     }
     denoise->patch = 0;
@@ -266,7 +267,7 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
     diti_tensor x = diti_evaluate_patches(transformer, graph, denoise);
     if (!stages || diti_graph_failed(graph)) return x;
     if (stages->index + 1 < stages->count)
-        x = diti_tensor_new(graph, DITI_F32, (denoise->copies - denoise->first_copy) * denoise->batch * channels,
+        x = diti_tensor_new(graph, DITI_F32, (denoise->branches - denoise->first_branch) * denoise->batch * channels,
                             denoise->height * denoise->width, "prediction");
     diti_broadcast(graph, stages, stages->count - 1, x);
     return x;

@@ -65,18 +65,18 @@ static const diti_key_table diti_flux_names[DITI_KEY_TABLES] = {
 /* ---- weights ---- */
 
 typedef struct diti_flux_double {
-    diti_joined_pair modulation; /* [6D, D] */
-    diti_joined_pair qkv;        /* [3D, D] */
-    diti_weight norms;           /* F32 [4, head_dim]: text's q and k, the image's */
-    diti_pair out;               /* [D, D] */
-    diti_pair ff_in;             /* [4D, D] */
-    diti_pair ff_out;            /* [D, 4D] */
+    diti_fused_linear_pair modulation; /* [6D, D] */
+    diti_fused_linear_pair qkv;        /* [3D, D] */
+    diti_weight norms;                 /* F32 [4, head_dim]: text's q and k, the image's */
+    diti_pair out;                     /* [D, D] */
+    diti_pair ff_in;                   /* [4D, D] */
+    diti_pair ff_out;                  /* [D, 4D] */
     diti_sublayer attention, feed;
 } diti_flux_double;
 
 typedef struct diti_flux_single {
     diti_layer modulation; /* [3D, D] */
-    diti_joined qkv;       /* [3D, D] */
+    diti_fused_linear qkv; /* [3D, D] */
     diti_layer ff_in;      /* [4D, D] */
     diti_weight norms;     /* F32 [2, head_dim]: q, k */
     diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
@@ -90,8 +90,8 @@ typedef struct diti_flux {
     diti_embedder time, guidance, pooled; /* [D, 256 or pooled], [D, D] */
     diti_flux_double *doubles;
     diti_flux_single *singles;
-    diti_joined final_modulation; /* [2D, D]: shift, scale */
-    diti_layer proj_out;          /* [4 * channels, D] */
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
 } diti_flux;
 
@@ -230,7 +230,7 @@ static void diti_flux_load_single(diti_loader *loader, diti_flux_single *block, 
         diti_load_layer_rows(loader, &block->qkv.layers[0], 0, 3 * width, 7 * width, width, "qkv_mlp");
         diti_load_layer_rows(loader, &block->ff_in, 3 * width, 4 * width, 7 * width, width, "qkv_mlp");
     } else {
-        diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+        diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
         diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
     }
     diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
@@ -315,7 +315,7 @@ static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, 
     last.out_f32 = true;
     last.name = "final_modulation";
     if (index == doubles + model->config.singles)
-        return diti_linear_joined(p->graph, active, &model->final_modulation, &last);
+        return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
     if (index < doubles) return diti_joint_modulate(p, active, &model->doubles[index].modulation, 6);
     return diti_layer_spread(p->graph, diti_pass_tensor(p), active, &model->singles[index - doubles].modulation, 0,
                              "block_modulation");
@@ -394,8 +394,8 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
 
 static void diti_flux_begin(diti_pass *p) {
     diti_flux_state *state = diti_flux_at(p->denoise);
-    state->here_cosines = diti_stretch_table(p, state->cosines, "cosines");
-    state->here_sines = diti_stretch_table(p, state->sines, "sines");
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
     diti_joint_begin(p, &state->modulation);
 }
 

@@ -77,20 +77,20 @@ typedef struct diti_hunyuandit_block {
     diti_layer norm1, norm2, norm3; /* [D]: before attention, cross attention, feed-forward */
     diti_layer shift;               /* [D, D]: of norm1, from silu(c) */
     diti_hunyuandit_attention self, cross;
-    diti_joined qkv;      /* [3D, D] */
-    diti_layer text_q;    /* [D, D] */
-    diti_joined text_kv;  /* [2D, text] */
-    diti_layer ff_in;     /* [inner, D] */
-    diti_layer ff_out;    /* [D, inner] */
-    diti_layer skip_norm; /* [2D] */
-    diti_layer skip;      /* [D, 2D] */
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_layer text_q;         /* [D, D] */
+    diti_fused_linear text_kv; /* [2D, text] */
+    diti_layer ff_in;          /* [inner, D] */
+    diti_layer ff_out;         /* [D, inner] */
+    diti_layer skip_norm;      /* [2D] */
+    diti_layer skip;           /* [D, 2D] */
     diti_sublayer attention, text, feed, join;
 } diti_hunyuandit_block;
 
 typedef struct diti_hunyuandit_pooler {
     diti_weight positions; /* F32 [text2_tokens + 1, text2] */
     diti_layer q;          /* [text2, text2] */
-    diti_joined kv;        /* [2 * text2, text2] */
+    diti_fused_linear kv;  /* [2 * text2, text2] */
     diti_layer out;        /* [pooled, text2] */
 } diti_hunyuandit_pooler;
 
@@ -271,7 +271,7 @@ static void diti_hunyuandit_load_pooler(diti_loader *loader, const diti_hunyuand
     diti_loader_scope(loader, "time_extra_emb.pooler.");
     diti_load_vector(loader, &out->positions, config->text2_tokens + 1, columns, "positional_embedding");
     diti_load_layer(loader, &out->q, columns, columns, 1, "q_proj");
-    diti_load_joined(loader, &out->kv, kv, 2, columns, columns, true);
+    diti_load_fused_linear(loader, &out->kv, kv, 2, columns, columns, true);
     diti_load_layer(loader, &out->out, config->pooled, columns, 1, "c_proj");
     diti_loader_scope(loader, "%s", "");
 }
@@ -445,7 +445,7 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
     diti_tensor text = diti_tensor_view(graph, denoise->text2, 0, prompts * tokens, 0, columns);
     diti_tensor positions = diti_tensor_weight(graph, &pooler->positions, 0);
     diti_tensor rows = diti_tensor_new(graph, DITI_F32, prompts * (tokens + 1), columns, "pooler_rows"), mean, kv, q;
-    diti_linear_desc joined = DITI_ZERO;
+    diti_linear_desc fused = DITI_ZERO;
     desc.batch = prompts;
     desc.heads = DITI_HUNYUANDIT_POOL_HEADS;
     desc.head_dim = columns / DITI_HUNYUANDIT_POOL_HEADS;
@@ -460,9 +460,9 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
                       diti_tensor_view(graph, positions, 1, tokens, 0, columns),
                       diti_tensor_view(graph, rows, first + 1, tokens, 0, columns), "pooler_rows");
     }
-    joined.name = "pooler_kv";
+    fused.name = "pooler_kv";
     q = diti_layer_run(graph, mean, &pooler->q, DITI_ACTIVATION_NONE, "pooler_q");
-    kv = diti_linear_joined(graph, rows, &pooler->kv, &joined);
+    kv = diti_linear_fused(graph, rows, &pooler->kv, &fused);
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
     desc.name = "pooler";
     q = diti_hunyuandit_attend(graph, q, kv, &desc);
@@ -502,7 +502,7 @@ static void diti_hunyuandit_heads(const diti_pass *p, diti_tensor x, const diti_
     desc.sines = p->sines;
     desc.tokens = p->cosines && !diti_graph_failed(p->graph) ? diti_tensor_get(p->graph, p->cosines)->rows : 0;
     desc.name = name;
-    diti_qkv_post(p->graph, x, &desc);
+    diti_qk_norm_rope(p->graph, x, &desc);
 }
 
 /* Keys, normed, and values of every block's cross attention. */
@@ -515,7 +515,7 @@ static void diti_hunyuandit_project_text(diti_pass *p, diti_tensor context, diti
         diti_tensor keys;
         diti_pass_enter(p, i);
         state->text[i] = diti_sublayer_joined(p, context, &w->text_kv, 2, &w->text, "text_kv");
-        keys = diti_tensor_view(p->graph, state->text[i], 0, rows, 0, diti_stripe_of(p, &w->text).count);
+        keys = diti_tensor_view(p->graph, state->text[i], 0, rows, 0, diti_column_shard_of(p, &w->text).count);
         diti_hunyuandit_heads(p, keys, &w->cross.norm_k, "text_k");
     }
     diti_graph_scope(p->graph, NULL, 0);
@@ -613,8 +613,8 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
 
 static void diti_hunyuandit_begin(diti_pass *p) {
     diti_hunyuandit_state *state = diti_hunyuandit_at(p->denoise);
-    state->here_cosines = diti_stretch_table(p, state->cosines, "cosines");
-    state->here_sines = diti_stretch_table(p, state->sines, "sines");
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
     diti_adaln_select(p, &state->adaln);
 }
 
@@ -635,7 +635,7 @@ static diti_tensor diti_hunyuandit_norm(const diti_pass *p, diti_tensor x, const
 
 /* Attention whose heads were normed and rotated here. */
 static diti_tensor diti_hunyuandit_self_attention(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor h) {
-    uint32_t width = diti_stripe_of(p, &w->attention).count, rows = p->items * p->image;
+    uint32_t width = diti_column_shard_of(p, &w->attention).count, rows = p->items * p->image;
     diti_pass done = *p;
     done.cosines = done.sines = 0;
     h = diti_sublayer_in(p, h, &w->attention, 0);
@@ -652,7 +652,7 @@ static diti_tensor diti_hunyuandit_text_attention(const diti_pass *p, const diti
     diti_hunyuandit_heads(p, q, &w->cross.norm_q, "text_q");
     desc.batch = p->prompts;
     desc.head_dim = w->text.head_dim;
-    desc.heads = diti_stripe_of(p, &w->text).count / desc.head_dim;
+    desc.heads = diti_column_shard_of(p, &w->text).count / desc.head_dim;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
     desc.name = "text_attention";
     return diti_hunyuandit_attend(p->graph, q, diti_pass_last(p, diti_hunyuandit_at(p->denoise)->text[p->index]),

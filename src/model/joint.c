@@ -4,7 +4,7 @@
 
 /* ---- loading ---- */
 
-DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
+DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
                                         bool swapped) {
     uint32_t i;
     memset(out, 0, sizeof *out);
@@ -15,7 +15,7 @@ DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, u
     }
 }
 
-DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_joined_pair *out,
+DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pair *out,
                                        const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns) {
     uint32_t i;
     memset(out, 0, sizeof *out);
@@ -46,8 +46,8 @@ DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor tim
     return diti_silu(graph, all, "conditioning_silu");
 }
 
-DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active, const diti_joined_pair *layers,
-                                             uint32_t chunks) {
+DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active,
+                                             const diti_fused_linear_pair *layers, uint32_t chunks) {
     diti_graph *graph = p->graph;
     uint32_t i, rows, columns;
     diti_tensor all;
@@ -56,11 +56,11 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
     columns = chunks * diti_tensor_get(graph, active)->columns;
     all = diti_tensor_new(graph, DITI_F32, rows, 2 * columns, "block_modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++) {
-        const diti_joined *joined = &layers->streams[i];
+        const diti_fused_linear *fused = &layers->streams[i];
         uint32_t j, column = i * columns;
-        for (j = 0; j < joined->count; j++) {
-            uint32_t width = joined->layers[j].weight.rows;
-            diti_layer_spread(graph, diti_pass_tensor(p), active, &joined->layers[j],
+        for (j = 0; j < fused->count; j++) {
+            uint32_t width = fused->layers[j].weight.rows;
+            diti_layer_spread(graph, diti_pass_tensor(p), active, &fused->layers[j],
                               diti_tensor_view(graph, all, 0, rows, column, width), "block_modulation");
             column += width;
         }
@@ -96,7 +96,7 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
 
 DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state) {
     uint32_t i, end;
-    if (p->denoise->again) return;
+    if (p->denoise->same_timestep) return;
     if (!state->kept) state->step_active = diti_joint_select(p, state->active, "select_conditioning");
     for (diti_axes_blocks(p->denoise->axes, p->model->traits.layers, &i, &end); i < end && state->kept; i++)
         state->step[i] = diti_joint_select(p, state->all[i], "select_modulation");

@@ -69,35 +69,36 @@ typedef struct diti_axes {
 } diti_axes;
 /* The rows at hand: of the `all` tokens of each image those from `first` on, of the all_text tokens of each prompt that
    stand before an image (joint attention) those from first_text on. */
-typedef struct diti_stretch {
+typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
     uint32_t patch_first, patch_rows, patch_text; /* what the devices of a sequence divide: rows of the image, of the
                                                      text all or none */
-} diti_stretch;
+} diti_token_range;
 
-/* PipeFusion: keys and values of all rows in every block, F16 or F32 [copies * batch * (all_text + all), 2 * heads here
+/* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
+   here
    * head_dim], of which an evaluation brings those of its own rows up to date. Then those of attention of the image
    alone, without text. */
 #define DITI_MAX_BLOCKS 256u
-typedef struct diti_stale {
+typedef struct diti_kept_kv {
     diti_tensor kept[2][DITI_MAX_BLOCKS];
     bool int8; /* in kept are the keys as int8 rows with a scale each, here their values */
     diti_tensor values[2][DITI_MAX_BLOCKS];
-} diti_stale;
+} diti_kept_kv;
 /* A patch comes from the devices that have earlier blocks, or is left by blocks here for later ones. */
-typedef struct diti_arrival {
+typedef struct diti_stage_inbox {
     diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
-} diti_arrival;
+} diti_stage_inbox;
 
-/* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
+/* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
 typedef struct diti_denoise {
-    uint32_t batch, copies;
+    uint32_t batch, branches;
     uint32_t height, width;           /* of the latent, multiples of the patch */
     uint32_t steps;                   /* rows of the timestep tables */
-    uint32_t text_batch, text_tokens; /* prompts: copies (images share one) or copies * batch; tokens that one of them
-                                         has at most */
+    uint32_t text_batch, text_tokens; /* prompts: branches (images share one) or branches * batch; tokens that one of
+                                         them has at most */
     uint32_t pixels[2];               /* the picture's height and width */
     const float *micro; /* host, for write_inputs: sizes that a model is conditioned on, in its family's order; NULL:
                            what its pipelines say for a picture of these pixels */
@@ -108,23 +109,23 @@ typedef struct diti_denoise {
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* the same for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;       /* host, for write_inputs: tokens of each prompt that are no padding */
-    diti_tensor pooled;       /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;       /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;           /* distilled guidance; read by write_inputs */
-    diti_tensor step;         /* U32 [1, 1] state: which row of the tables */
-    uint32_t first_copy;      /* the step leaves branches before it out, and predicts for the others alone */
-    uint64_t skipped;         /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
-    const diti_axes *axes;    /* NULL: all is computed here */
-    uint32_t patch, patches;  /* strips of whole rows of tokens that are evaluated one after the other, the text with
-                                 the first of them; patches 0: all at once */
-    diti_stale *stale;        /* NULL: attention is exact */
-    diti_stretch stretch;     /* from here on set by diti_transformer_step */
-    bool again;               /* begin has been called for this timestep, and only the rows are others */
-    uint32_t block;           /* whose attention it is */
-    diti_arrival arrivals[2]; /* of even and of odd patches */
-    bool variance;            /* the prediction keeps all 2C channels (traits.out_channels) of every image */
-    void *family;             /* family's own tensors between prepare and step; freed with diti_free by the caller */
+        *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
+    diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;          /* distilled guidance; read by write_inputs */
+    diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
+    uint32_t first_branch;   /* the step leaves branches before it out, and predicts for the others alone */
+    uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
+    const diti_axes *axes;   /* NULL: all is computed here */
+    uint32_t patch, patches; /* bands of rows of whole rows of tokens that are evaluated one after the other, the text
+                                with the first of them; patches 0: all at once */
+    diti_kept_kv *kept_kv;   /* NULL: attention is exact */
+    diti_token_range token_range; /* from here on set by diti_transformer_step */
+    bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
+    uint32_t block;               /* whose attention it is */
+    diti_stage_inbox arrivals[2]; /* of even and of odd patches */
+    bool variance;                /* the prediction keeps all 2C channels (traits.out_channels) of every image */
+    void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
 
 typedef struct diti_transformer diti_transformer;
@@ -201,7 +202,7 @@ typedef struct diti_family {
     const diti_place *places;
     size_t state_size;             /* what prepare leaves for the steps in denoise->family, zero at first */
     void (*prepare)(diti_pass *p); /* once per picture: modulation of all steps, text projections */
-    /* An evaluation on the rows of denoise->stretch: begin emits what depends on the timestep, embed the residual
+    /* An evaluation on the rows of denoise->token_range: begin emits what depends on the timestep, embed the residual
        stream F32 [items * (text + image), D], block changes it, final makes the prediction's rows F32 [items * image, p
        * p * out_channels]. */
     void (*begin)(diti_pass *p);
@@ -252,12 +253,12 @@ DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transfor
                                                 diti_denoise *denoise, uint32_t index, diti_tensor x);
 DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise, diti_tensor x);
-/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the strip; 0 on stages
- * before the last.
+/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the band of rows; 0 on
+ * stages before the last.
  */
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise);
-/* An evaluation: prediction planar F32 [copies * batch * C, height * width], on every device that computes a part. */
+/* An evaluation: prediction planar F32 [branches * batch * C, height * width], on every device that computes a part. */
 DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
                                                diti_denoise *denoise);
 
@@ -322,8 +323,8 @@ typedef enum diti_streams {
 } diti_streams;
 typedef struct diti_sublayer {
     diti_streams streams;
-    const diti_joined *qkv; /* first layer: queries, keys, values; or */
-    const diti_layer *in;   /* one layer and an activation */
+    const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
+    const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
     const diti_layer *out;         /* second layer */
     uint32_t columns;              /* between the two, heads' or a feed-forward's; 0: there is no second one */
@@ -338,7 +339,7 @@ typedef struct diti_sublayer {
     const char *norm_name, *in_name, *out_name; /* of ops */
 } diti_sublayer;
 /* Attention of heads of head_dim channels, width in all. With two streams qkv and out are arrays of two. */
-DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_joined *qkv, const diti_layer *out,
+DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_fused_linear *qkv, const diti_layer *out,
                                              uint32_t width, uint32_t head_dim);
 /* A feed-forward: out(gelu(in(x))). */
 DIT_INTERNAL diti_sublayer diti_feed_of(diti_streams streams, const diti_layer *in, const diti_layer *out);
@@ -356,8 +357,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, d
 /* The first layer: q, k and v of this device's heads, side by side, or activation(in(h)); out or a new tensor. */
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out);
-/* The columns of the sublayer's heads of each of `kinds` that joined has side by side (keys and values of a text). */
-DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_joined *joined,
+/* The columns of the sublayer's heads of each of `kinds` that fused has side by side (keys and values of a text). */
+DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
                                               uint32_t kinds, const diti_sublayer *sublayer, const char *name);
 /* Norm of q and k, rotation, then attention of every item to itself: out or a new tensor. */
 DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
@@ -374,24 +375,25 @@ DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const di
 
 /* --- matrices that devices divide (tensor.c) --- */
 /* The columns between the two layers of a sublayer that this device computes; it alone: all. */
-typedef struct diti_stripe {
+typedef struct diti_column_shard {
     uint32_t first, count, all;
     const diti_group *in; /* devices that divide what these are made of; NULL: this one has it all */
-} diti_stripe;
-DIT_INTERNAL diti_stripe diti_stripe_of(const diti_pass *p, const diti_sublayer *sublayer);
-/* Before a product that makes a stripe by any of layers, which read the same: what this device reads of x, and desc
-   becomes that of its part of the sum, in F32 where there are others. Behind it, of x, that part: the whole. */
-DIT_INTERNAL diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
-                                           const diti_stripe *stripe, diti_linear_desc *desc);
-DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *stripe, diti_tensor x,
-                                         diti_activation activation, diti_tensor out, const char *name);
-/* h, which has stripes of whole rows, quantized where reader wants that. */
-DIT_INTERNAL diti_tensor diti_stripe_input(const diti_pass *p, diti_tensor h, const diti_weight *reader);
+} diti_column_shard;
+DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const diti_sublayer *sublayer);
+/* Before a product that makes a column shard by any of layers, which read the same: what this device reads of x, and
+   desc becomes that of its part of the sum, in F32 where there are others. Behind it, of x, that part: the whole. */
+DIT_INTERNAL diti_tensor diti_column_shard_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers,
+                                                 uint32_t count, const diti_column_shard *column_shard,
+                                                 diti_linear_desc *desc);
+DIT_INTERNAL diti_tensor diti_column_shard_end(diti_graph *graph, const diti_column_shard *column_shard, diti_tensor x,
+                                               diti_activation activation, diti_tensor out, const char *name);
+/* h, which has column shards of whole rows, quantized where reader wants that. */
+DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor h, const diti_weight *reader);
 /* This device's part of desc->out += gate * layer(h); h has the columns of the sublayer and of those beside it. All
-   that was written of desc->out must go through diti_stripe_sum. */
-DIT_INTERNAL void diti_stripe_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
-                                  const diti_sublayer *sublayer, diti_linear_desc *desc);
-DIT_INTERNAL void diti_stripe_sum(const diti_pass *p, diti_tensor x);
+   that was written of desc->out must go through diti_column_shard_sum. */
+DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                        const diti_sublayer *sublayer, diti_linear_desc *desc);
+DIT_INTERNAL void diti_column_shard_sum(const diti_pass *p, diti_tensor x);
 /* layer(x), F32: every member of the group makes some columns, which then go to all. */
 DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
                                            const diti_layer *layer, diti_tensor out, const char *name);
@@ -437,11 +439,11 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
 DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
-DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor table, const char *name);
+DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
 /* The latent's patches of the rows that the devices of a sequence divide: [batch * rows, columns], and the row at which
    an image's own ones begin. */
-DIT_INTERNAL diti_tensor diti_stretch_patchify(const diti_pass *p);
-DIT_INTERNAL uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t image);
+DIT_INTERNAL diti_tensor diti_token_range_patchify(const diti_pass *p);
+DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], 0: none), behind their text (F32 [prompts * all text tokens, D], 0: none). */
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
@@ -451,14 +453,14 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
 typedef struct diti_pair { /* the same layer for text and image; text may be missing */
     diti_layer streams[DITI_JOINT_STREAMS];
 } diti_pair;
-typedef struct diti_joined_pair {
-    diti_joined streams[DITI_JOINT_STREAMS];
-} diti_joined_pair;
+typedef struct diti_fused_linear_pair {
+    diti_fused_linear streams[DITI_JOINT_STREAMS];
+} diti_fused_linear_pair;
 /* silu(time[step] + pooled[prompt]), F32 [steps, prompts * D], of time [steps, D] and pooled [prompts, D]. */
 DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled);
 /* A block's modulation for each row of active (F32 [rows, D]): [rows, 2 * chunks * D]. */
-DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active, const diti_joined_pair *layers,
-                                             uint32_t chunks);
+DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active,
+                                             const diti_fused_linear_pair *layers, uint32_t chunks);
 /* Modulations of all blocks and of the last norm, which counts as block `layers`: for all steps at once, where that is
    not too much to keep, else made in each step. */
 typedef struct diti_joint_modulation {
@@ -477,10 +479,10 @@ DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *st
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make);
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
-DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
+DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
                                         bool swapped);
 /* Matrices that text and image both have, by names of either (diti_load_fused). */
-DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_joined_pair *out,
+DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pair *out,
                                        const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns);
 /* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,

@@ -60,13 +60,13 @@ static const diti_key_table diti_pixart_names[DITI_KEY_TABLES] = {
 /* ---- weights ---- */
 
 typedef struct diti_pixart_block {
-    diti_joined qkv;     /* [3D, D] */
-    diti_layer out;      /* [D, D] */
-    diti_layer text_q;   /* [D, D] */
-    diti_joined text_kv; /* [2D, D] */
-    diti_layer text_out; /* [D, D] */
-    diti_layer ff_in;    /* [4D, D] */
-    diti_layer ff_out;   /* [D, 4D] */
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_layer out;            /* [D, D] */
+    diti_layer text_q;         /* [D, D] */
+    diti_fused_linear text_kv; /* [2D, D] */
+    diti_layer text_out;       /* [D, D] */
+    diti_layer ff_in;          /* [4D, D] */
+    diti_layer ff_out;         /* [D, 4D] */
     diti_sublayer attention, cross, feed;
 } diti_pixart_block;
 
@@ -424,7 +424,7 @@ static void diti_pixart_begin(diti_pass *p) {
     diti_pixart_state *state = diti_pixart_at(p->denoise);
     uint32_t i, width = p->width, rows = 6 * model->config.blocks;
     diti_tensor row, from = state->tables ? state->tables : state->modulation;
-    if (p->denoise->again) return;
+    if (p->denoise->same_timestep) return;
     row = diti_select_row(graph, from, p->denoise->step, "select_modulation");
     if (state->tables) {
         row = diti_tensor_reshape(graph, row, rows + 2, width);
@@ -448,7 +448,7 @@ static diti_tensor diti_pixart_text_attention(const diti_pass *p, const diti_sub
                                               diti_tensor text) {
     const diti_denoise *denoise = p->denoise;
     uint32_t rows = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, text)->rows;
-    uint32_t width = diti_stripe_of(p, cross).count;
+    uint32_t width = diti_column_shard_of(p, cross).count;
     diti_attention_desc desc = DITI_ZERO;
     desc.batch = p->prompts;
     desc.heads = width / cross->head_dim;

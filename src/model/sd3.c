@@ -63,11 +63,12 @@ static const diti_key_table diti_sd3_names[DITI_KEY_TABLES] = {
 /* ---- weights ---- */
 
 typedef struct diti_sd3_block {
-    diti_joined_pair modulation; /* [6D, D], of the image in dual blocks [9D, D], of text in the last block [2D, D] */
-    diti_joined_pair qkv;        /* [3D, D] */
+    diti_fused_linear_pair
+        modulation;              /* [6D, D], of the image in dual blocks [9D, D], of text in the last block [2D, D] */
+    diti_fused_linear_pair qkv;  /* [3D, D] */
     diti_weight norms;           /* F32 [4, head_dim]: text's q and k, the image's */
     diti_pair out;               /* [D, D] */
-    diti_joined image_qkv;       /* [3D, D], of dual blocks */
+    diti_fused_linear image_qkv; /* [3D, D], of dual blocks */
     diti_weight image_norms;     /* F32 [2, head_dim] */
     diti_layer image_out;        /* [D, D] */
     diti_pair ff_in;             /* [4D, D] */
@@ -82,8 +83,8 @@ typedef struct diti_sd3 {
     diti_weight positions;      /* [table * table, D] */
     diti_embedder time, pooled; /* [D, 256 or pooled], [D, D] */
     diti_sd3_block *blocks;
-    diti_joined final_modulation; /* [2D, D]: shift, scale */
-    diti_layer proj_out;          /* [p * p * C, D] */
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [p * p * C, D] */
     diti_sublayer last;
 } diti_sd3;
 
@@ -167,13 +168,14 @@ static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, 
 /* ---- loading ---- */
 
 /* Modulation: six chunks, but nine of the image where it attends itself, and two of text in the last block. */
-static void diti_sd3_load_modulation(diti_loader *loader, diti_joined_pair *out, uint32_t width, bool dual, bool last) {
+static void diti_sd3_load_modulation(diti_loader *loader, diti_fused_linear_pair *out, uint32_t width, bool dual,
+                                     bool last) {
     static const char *const text[] = {"norm1_context.linear"}, *const image[] = {"norm1.linear"};
-    diti_load_joined(loader, &out->streams[DITI_JOINT_IMAGE], image, 1, (dual ? 9 : 6) * width, width, true);
+    diti_load_fused_linear(loader, &out->streams[DITI_JOINT_IMAGE], image, 1, (dual ? 9 : 6) * width, width, true);
     if (last)
         diti_load_shift_scale(loader, &out->streams[DITI_JOINT_TEXT], width, text[0], loader->rename == NULL);
     else
-        diti_load_joined(loader, &out->streams[DITI_JOINT_TEXT], text, 1, 6 * width, width, true);
+        diti_load_fused_linear(loader, &out->streams[DITI_JOINT_TEXT], text, 1, 6 * width, width, true);
 }
 
 static void diti_sd3_load_attention(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
@@ -304,7 +306,7 @@ static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, u
     diti_linear_desc last = DITI_ZERO;
     last.out_f32 = true;
     last.name = "final_modulation";
-    if (index == model->config.blocks) return diti_linear_joined(p->graph, active, &model->final_modulation, &last);
+    if (index == model->config.blocks) return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
     return diti_joint_modulate(p, active, &model->blocks[index].modulation, diti_sd3_chunks(&model->config, index));
 }
 

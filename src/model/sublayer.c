@@ -5,15 +5,15 @@
 
 DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     diti_pass p = DITI_ZERO;
-    uint32_t branches = denoise->copies - denoise->first_copy;
+    uint32_t branches = denoise->branches - denoise->first_branch;
     p.model = transformer;
     p.graph = graph;
     p.denoise = denoise;
     p.width = transformer->traits.width;
     p.items = branches * denoise->batch;
-    p.prompts = denoise->text_batch / denoise->copies * branches;
-    p.text = denoise->stretch.text;
-    p.image = denoise->stretch.rows;
+    p.prompts = denoise->text_batch / denoise->branches * branches;
+    p.text = denoise->token_range.text;
+    p.image = denoise->token_range.rows;
     return p;
 }
 
@@ -51,7 +51,7 @@ static diti_sublayer diti_sublayer_make(diti_streams streams, const diti_layer *
     return sublayer;
 }
 
-DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_joined *qkv, const diti_layer *out,
+DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_fused_linear *qkv, const diti_layer *out,
                                              uint32_t width, uint32_t head_dim) {
     diti_sublayer sublayer = diti_sublayer_make(streams, out);
     sublayer.qkv = qkv;
@@ -220,57 +220,57 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
 
 /* ---- the first layer ---- */
 
-DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_joined *joined,
+DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
                                               uint32_t kinds, const diti_sublayer *sublayer, const char *name) {
-    diti_stripe stripe = diti_stripe_of(p, sublayer);
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_linear_desc desc = DITI_ZERO;
     desc.name = name;
-    x = diti_stripe_begin(p->graph, x, joined->layers, joined->count, &stripe, &desc);
+    x = diti_column_shard_begin(p->graph, x, fused->layers, fused->count, &column_shard, &desc);
     if (desc.cut.rows) desc.kinds = kinds;
-    x = diti_linear_joined(p->graph, x, joined, &desc);
-    return diti_stripe_end(p->graph, &stripe, x, DITI_ACTIVATION_NONE, 0, name);
+    x = diti_linear_fused(p->graph, x, fused, &desc);
+    return diti_column_shard_end(p->graph, &column_shard, x, DITI_ACTIVATION_NONE, 0, name);
 }
 
 static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                         diti_tensor out) {
-    diti_stripe stripe = diti_stripe_of(p, sublayer);
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_linear_desc desc = DITI_ZERO;
     if (sublayer->qkv) return diti_sublayer_joined(p, h, sublayer->qkv, 3, sublayer, sublayer->in_name);
     desc.bias = &sublayer->in->bias;
     desc.activation = sublayer->activation;
-    desc.out = diti_group_count(stripe.in) == 1 ? out : 0;
+    desc.out = diti_group_count(column_shard.in) == 1 ? out : 0;
     desc.name = sublayer->in_name;
-    h = diti_stripe_begin(p->graph, h, sublayer->in, 1, &stripe, &desc);
+    h = diti_column_shard_begin(p->graph, h, sublayer->in, 1, &column_shard, &desc);
     h = diti_linear(p->graph, h, &sublayer->in->weight, &desc);
-    return diti_stripe_end(p->graph, &stripe, h, sublayer->activation, out, sublayer->in_name);
+    return diti_column_shard_end(p->graph, &column_shard, h, sublayer->activation, out, sublayer->in_name);
 }
 
 /* Text and image have weights of their own, and write to their rows of one tensor. */
 static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
-    diti_stripe stripe = diti_stripe_of(p, sublayer);
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_element format =
-        diti_group_count(stripe.in) > 1 ? DITI_F32 : p->graph->activation; /* parts of a sum are F32 */
-    uint32_t i, columns = sublayer->qkv ? 3 * stripe.count : stripe.count;
+        diti_group_count(column_shard.in) > 1 ? DITI_F32 : p->graph->activation; /* parts of a sum are F32 */
+    uint32_t i, columns = sublayer->qkv ? 3 * column_shard.count : column_shard.count;
     diti_tensor all = diti_tensor_new(p->graph, format, diti_pass_all(p), columns, sublayer->in_name), own;
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
-        const diti_joined *qkv = sublayer->qkv ? &sublayer->qkv[i] : NULL;
+        const diti_fused_linear *qkv = sublayer->qkv ? &sublayer->qkv[i] : NULL;
         const diti_layer *layer = qkv ? NULL : &sublayer->in[i];
         diti_linear_desc desc = DITI_ZERO;
         desc.rows = diti_pass_rows(p, i);
         desc.out = all;
         desc.name = qkv && i == DITI_JOINT_TEXT ? "text_qkv" : sublayer->in_name;
         if (qkv) {
-            own = diti_stripe_begin(p->graph, h, qkv->layers, qkv->count, &stripe, &desc);
+            own = diti_column_shard_begin(p->graph, h, qkv->layers, qkv->count, &column_shard, &desc);
             if (desc.cut.rows) desc.kinds = 3;
-            diti_linear_joined(p->graph, own, qkv, &desc);
+            diti_linear_fused(p->graph, own, qkv, &desc);
         } else {
             desc.bias = &layer->bias;
             desc.activation = sublayer->activation;
-            own = diti_stripe_begin(p->graph, h, layer, 1, &stripe, &desc);
+            own = diti_column_shard_begin(p->graph, h, layer, 1, &column_shard, &desc);
             diti_linear(p->graph, own, &layer->weight, &desc);
         }
     }
-    return diti_stripe_end(p->graph, &stripe, all, sublayer->activation, 0, sublayer->in_name);
+    return diti_column_shard_end(p->graph, &column_shard, all, sublayer->activation, 0, sublayer->in_name);
 }
 
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
@@ -298,12 +298,12 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor qkv, uint32_t wid
     post.sines = p->sines;
     post.tokens = rows;
     post.name = "qkv_post";
-    diti_qkv_post(p->graph, diti_tensor_view(p->graph, qkv, 0, p->items * rows, 0, 2 * width), &post);
+    diti_qk_norm_rope(p->graph, diti_tensor_view(p->graph, qkv, 0, p->items * rows, 0, 2 * width), &post);
 }
 
 DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
                                               diti_tensor out) {
-    uint32_t width = diti_stripe_of(p, sublayer).count;
+    uint32_t width = diti_column_shard_of(p, sublayer).count;
     diti_attend_desc desc = DITI_ZERO;
     diti_sublayer_post(p, qkv, width, sublayer);
     desc.items = p->items;
@@ -319,8 +319,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sub
                                               diti_tensor parts[DITI_BESIDE]) {
     uint32_t i, rows = diti_pass_all(p), columns[DITI_BESIDE];
     diti_tensor both;
-    columns[0] = diti_stripe_of(p, sublayer).count;
-    columns[1] = diti_stripe_of(p, sublayer->beside).count;
+    columns[0] = diti_column_shard_of(p, sublayer).count;
+    columns[1] = diti_column_shard_of(p, sublayer->beside).count;
     both = diti_tensor_new(p->graph, p->graph->activation, rows, columns[0] + columns[1], "attention_and_ff");
     for (i = 0; i < DITI_BESIDE; i++)
         parts[i] = diti_tensor_view(p->graph, both, 0, rows, i ? columns[0] : 0, columns[i]);
@@ -336,15 +336,15 @@ static void diti_sublayer_add_one(const diti_pass *p, diti_tensor x, diti_modula
     desc.rows_per_gate = desc.gate ? diti_modulation_share(p) : 0;
     desc.out = x;
     desc.name = sublayer->out_name;
-    diti_stripe_add(p, h, sublayer->out, sublayer, &desc);
-    diti_stripe_sum(p, x);
+    diti_column_shard_add(p, h, sublayer->out, sublayer, &desc);
+    diti_column_shard_sum(p, x);
 }
 
 static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modulator gate, const diti_sublayer *sublayer,
                                   diti_tensor h) {
     const diti_weight *reader = NULL;
     uint32_t i, written = 0;
-    if (diti_reader_agrees(sublayer->out, DITI_JOINT_STREAMS, &reader)) h = diti_stripe_input(p, h, reader);
+    if (diti_reader_agrees(sublayer->out, DITI_JOINT_STREAMS, &reader)) h = diti_column_shard_input(p, h, reader);
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
         diti_linear_desc desc = DITI_ZERO;
         if (!sublayer->out[i].weight.part_count) continue;
@@ -353,26 +353,26 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         desc.rows = diti_pass_rows(p, i);
         desc.out = x;
         desc.name = sublayer->out_name;
-        diti_stripe_add(p, h, &sublayer->out[i], sublayer, &desc);
+        diti_column_shard_add(p, h, &sublayer->out[i], sublayer, &desc);
         written++;
     }
-    if (written + diti_pass_first(p) == DITI_JOINT_STREAMS) diti_stripe_sum(p, x);
+    if (written + diti_pass_first(p) == DITI_JOINT_STREAMS) diti_column_shard_sum(p, x);
     for (i = 0; i < p->items && written + diti_pass_first(p) < DITI_JOINT_STREAMS; i++)
-        diti_stripe_sum(p, diti_pass_image(p, x, i));
+        diti_column_shard_sum(p, diti_pass_image(p, x, i));
 }
 
 static void diti_sublayer_add_image(const diti_pass *p, diti_tensor x, diti_modulator gate,
                                     const diti_sublayer *sublayer, diti_tensor h) {
-    uint32_t i, columns = diti_stripe_of(p, sublayer).count;
-    h = diti_stripe_input(p, h, &sublayer->out->weight);
+    uint32_t i, columns = diti_column_shard_of(p, sublayer).count;
+    h = diti_column_shard_input(p, h, &sublayer->out->weight);
     for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
         diti_linear_desc desc = DITI_ZERO;
         desc.gate = diti_modulation_item(p, i, gate);
         desc.out = diti_pass_image(p, x, i);
         desc.name = sublayer->out_name;
-        diti_stripe_add(p, diti_tensor_view(p->graph, h, i * p->image, p->image, 0, columns), sublayer->out, sublayer,
-                        &desc);
-        diti_stripe_sum(p, diti_pass_image(p, x, i));
+        diti_column_shard_add(p, diti_tensor_view(p->graph, h, i * p->image, p->image, 0, columns), sublayer->out,
+                              sublayer, &desc);
+        diti_column_shard_sum(p, diti_pass_image(p, x, i));
     }
 }
 

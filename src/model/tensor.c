@@ -21,7 +21,7 @@ static const diti_group *diti_tensor_inputs(const diti_pass *p) {
     return p->denoise->axes ? &p->denoise->axes->tensor_in : NULL;
 }
 
-static uint32_t diti_stripe_common(uint32_t a, uint32_t b) { /* least common multiple */
+static uint32_t diti_column_shard_common(uint32_t a, uint32_t b) { /* least common multiple */
     uint32_t x = a, y = b;
     while (y) {
         uint32_t rest = x % y;
@@ -32,42 +32,44 @@ static uint32_t diti_stripe_common(uint32_t a, uint32_t b) { /* least common mul
 }
 
 /* Heads stay whole; columns of a feed-forward are parted in whole vectors where that goes. */
-static uint32_t diti_stripe_step(const diti_sublayer *sublayer, uint32_t members) {
+static uint32_t diti_column_shard_step(const diti_sublayer *sublayer, uint32_t members) {
     if (sublayer->head_dim) return sublayer->head_dim;
     return sublayer->columns % 16 == 0 && sublayer->columns / 16 >= members ? 16 : 4;
 }
 
-DIT_INTERNAL diti_stripe diti_stripe_of(const diti_pass *p, const diti_sublayer *sublayer) {
+DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const diti_sublayer *sublayer) {
     const diti_group *group = diti_tensor_group(p);
     const diti_weight *first = sublayer->readers[0];
-    uint32_t i, count = diti_group_count(group), unit = diti_stripe_step(sublayer, count), all = sublayer->columns, end;
-    diti_stripe stripe;
-    stripe.first = 0;
-    stripe.count = stripe.all = all;
-    stripe.in = diti_tensor_inputs(p);
-    if (first->rows / 4 < diti_group_count(stripe.in))
+    uint32_t i, count = diti_group_count(group), unit = diti_column_shard_step(sublayer, count),
+                all = sublayer->columns, end;
+    diti_column_shard column_shard;
+    column_shard.first = 0;
+    column_shard.count = column_shard.all = all;
+    column_shard.in = diti_tensor_inputs(p);
+    if (first->rows / 4 < diti_group_count(column_shard.in))
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "split tensor%ux%u: %.100s has %u rows, too few to divide", count, stripe.in->count,
+                        "split tensor%ux%u: %.100s has %u rows, too few to divide", count, column_shard.in->count,
                         first->name ? first->name : "a matrix", first->rows);
-    if (count == 1) return stripe;
+    if (count == 1) return column_shard;
     for (i = 0; i < sublayer->reader_count; i++)
-        if (sublayer->readers[i]->part_count) unit = diti_stripe_common(unit, diti_weight_unit(sublayer->readers[i]));
+        if (sublayer->readers[i]->part_count)
+            unit = diti_column_shard_common(unit, diti_weight_unit(sublayer->readers[i]));
     if (all / unit < count) {
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "split tensor%u: %.100s: its %u columns can be parted every %u only, as its type %s groups "
                         "them, which is not enough for %u devices",
                         count, first->name ? first->name : "a matrix", all, unit, diti_type_name(first->type), count);
-        return stripe;
+        return column_shard;
     }
-    stripe.first = unit * diti_group_first(group, group->index, all / unit);
+    column_shard.first = unit * diti_group_first(group, group->index, all / unit);
     end = group->index + 1 == count ? all : unit * diti_group_first(group, group->index + 1, all / unit);
-    stripe.count = end - stripe.first;
-    return stripe;
+    column_shard.count = end - column_shard.first;
+    return column_shard;
 }
 
 /* The columns of x that are multiplied here: of layers [rows, columns of x] the same, between their groups. */
-static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
-                                     const diti_group *in, diti_linear_desc *desc) {
+static diti_tensor diti_column_shard_reads(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
+                                           const diti_group *in, diti_linear_desc *desc) {
     const diti_weight *weight = &layers->weight;
     uint32_t i, all = weight->columns, unit = all % 16 == 0 && all / 16 >= in->count ? 16 : 4, first, end;
     for (i = 0; i < count; i++) {
@@ -76,7 +78,7 @@ static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const dit
                                    "split: %.100s is int8, and must be of the type of the matrix beside it to be "
                                    "divided by columns",
                                    layers[i].weight.name ? layers[i].weight.name : "a matrix");
-        unit = diti_stripe_common(unit, diti_weight_unit(&layers[i].weight));
+        unit = diti_column_shard_common(unit, diti_weight_unit(&layers[i].weight));
     }
     if (all / unit < in->count)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
@@ -93,24 +95,25 @@ static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const dit
     return diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, end - first);
 }
 
-DIT_INTERNAL diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
-                                           const diti_stripe *stripe, diti_linear_desc *desc) {
-    if (stripe->count != stripe->all) {
-        desc->cut.row = stripe->first;
-        desc->cut.rows = stripe->count;
+DIT_INTERNAL diti_tensor diti_column_shard_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers,
+                                                 uint32_t count, const diti_column_shard *column_shard,
+                                                 diti_linear_desc *desc) {
+    if (column_shard->count != column_shard->all) {
+        desc->cut.row = column_shard->first;
+        desc->cut.rows = column_shard->count;
     }
-    if (diti_graph_failed(graph) || diti_group_count(stripe->in) == 1) return x;
-    desc->unbiased = stripe->in->index > 0; /* one of them adds it */
+    if (diti_graph_failed(graph) || diti_group_count(column_shard->in) == 1) return x;
+    desc->unbiased = column_shard->in->index > 0; /* one of them adds it */
     desc->activation = DITI_ACTIVATION_NONE;
     desc->out_f32 = true;
-    return diti_stripe_reads(graph, x, layers, count, stripe->in, desc);
+    return diti_column_shard_reads(graph, x, layers, count, column_shard->in, desc);
 }
 
-DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *stripe, diti_tensor x,
-                                         diti_activation activation, diti_tensor out, const char *name) {
+DIT_INTERNAL diti_tensor diti_column_shard_end(diti_graph *graph, const diti_column_shard *column_shard, diti_tensor x,
+                                               diti_activation activation, diti_tensor out, const char *name) {
     diti_elementwise_desc desc = DITI_ZERO;
-    if (diti_graph_failed(graph) || diti_group_count(stripe->in) == 1) return x;
-    diti_all_reduce(graph, stripe->in, x, name);
+    if (diti_graph_failed(graph) || diti_group_count(column_shard->in) == 1) return x;
+    diti_all_reduce(graph, column_shard->in, x, name);
     desc.activation = activation;
     desc.out = out;
     desc.name = name;
@@ -118,7 +121,7 @@ DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *s
     return diti_elementwise(graph, x, &desc);
 }
 
-DIT_INTERNAL diti_tensor diti_stripe_input(const diti_pass *p, diti_tensor h, const diti_weight *reader) {
+DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor h, const diti_weight *reader) {
     if (diti_graph_failed(p->graph) || !diti_type_is_i8(reader->type) ||
         diti_tensor_get(p->graph, h)->format == DITI_I8)
         return h;
@@ -126,7 +129,7 @@ DIT_INTERNAL diti_tensor diti_stripe_input(const diti_pass *p, diti_tensor h, co
 }
 
 /* The columns of x, as wide as the residual stream, that this device makes; of one row of it, too. */
-static diti_tensor diti_stripe_made(const diti_pass *p, diti_tensor x) {
+static diti_tensor diti_column_shard_made(const diti_pass *p, diti_tensor x) {
     const diti_group *in = diti_tensor_inputs(p);
     diti_tensor_info info;
     uint32_t first, end;
@@ -138,34 +141,34 @@ static diti_tensor diti_stripe_made(const diti_pass *p, diti_tensor x) {
 }
 
 /* Rows of weight that make them. */
-static void diti_stripe_makes(const diti_pass *p, const diti_weight *weight, diti_cut *cut) {
+static void diti_column_shard_makes(const diti_pass *p, const diti_weight *weight, diti_cut *cut) {
     const diti_group *in = diti_tensor_inputs(p);
     if (diti_group_count(in) == 1) return;
     cut->row = diti_group_column(in, in->index, weight->rows);
     cut->rows = diti_group_column(in, in->index + 1, weight->rows) - cut->row;
 }
 
-DIT_INTERNAL void diti_stripe_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
-                                  const diti_sublayer *sublayer, diti_linear_desc *desc) {
+DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                        const diti_sublayer *sublayer, diti_linear_desc *desc) {
     const diti_group *group = diti_tensor_group(p);
     uint32_t i, column = 0;
     bool leads = diti_group_count(group) == 1 || group->index == 0;
     desc->bias = leads ? &layer->bias : NULL;
-    desc->out = diti_stripe_made(p, desc->out);
-    desc->gate = diti_stripe_made(p, desc->gate);
-    diti_stripe_makes(p, &layer->weight, &desc->cut);
+    desc->out = diti_column_shard_made(p, desc->out);
+    desc->gate = diti_column_shard_made(p, desc->gate);
+    diti_column_shard_makes(p, &layer->weight, &desc->cut);
     desc->residual = leads ? desc->out : 0;
     for (i = 0; sublayer && diti_group_count(group) > 1; sublayer = sublayer->beside, i++) {
-        diti_stripe stripe = diti_stripe_of(p, sublayer);
-        desc->cut.columns[i].first = column + stripe.first;
-        desc->cut.columns[i].count = stripe.count;
-        column += stripe.all;
+        diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+        desc->cut.columns[i].first = column + column_shard.first;
+        desc->cut.columns[i].count = column_shard.count;
+        column += column_shard.all;
     }
-    diti_linear(p->graph, diti_stripe_input(p, h, &layer->weight), &layer->weight, desc);
+    diti_linear(p->graph, diti_column_shard_input(p, h, &layer->weight), &layer->weight, desc);
 }
 
-DIT_INTERNAL void diti_stripe_sum(const diti_pass *p, diti_tensor x) {
-    diti_all_reduce(p->graph, diti_tensor_group(p), diti_stripe_made(p, x), "sum over devices");
+DIT_INTERNAL void diti_column_shard_sum(const diti_pass *p, diti_tensor x) {
+    diti_all_reduce(p->graph, diti_tensor_group(p), diti_column_shard_made(p, x), "sum over devices");
     diti_gather_columns(p->graph, diti_tensor_inputs(p), x);
 }
 

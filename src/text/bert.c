@@ -3,7 +3,7 @@
 /* BERT (docs/models.md 5.3): learned positions, norms behind the sums. */
 
 typedef struct diti_bert_block {
-    diti_joined qkv;                 /* [3 * d, d] */
+    diti_fused_linear qkv;           /* [3 * d, d] */
     diti_layer out, attention_norm;  /* [d, d], [d] */
     diti_layer up, down, final_norm; /* [ff, d], [d, ff], [d] */
 } diti_bert_block;
@@ -94,7 +94,7 @@ static void diti_bert_load_block(diti_loader *loader, diti_bert *bert, uint32_t 
     diti_bert_block *block = &bert->blocks[index];
     uint32_t d = bert->config.columns, hidden = bert->config.hidden;
     diti_loader_scope(loader, "encoder.layer.%u.", (unsigned)index);
-    diti_load_joined(loader, &block->qkv, qkv, 3, d, d, true);
+    diti_load_fused_linear(loader, &block->qkv, qkv, 3, d, d, true);
     diti_load_layer(loader, &block->out, d, d, 1, "attention.output.dense");
     diti_load_norm(loader, &block->attention_norm, d, "attention.output.LayerNorm");
     diti_load_layer(loader, &block->up, hidden, d, 1, "intermediate.dense");
@@ -164,10 +164,10 @@ static diti_tensor diti_bert_attention(const diti_bert *bert, diti_graph *graph,
                                        const diti_bert_block *block, diti_tensor x) {
     uint32_t rows = use->batch * use->tokens, d = bert->config.columns;
     diti_attention_desc desc = DITI_ZERO;
-    diti_linear_desc joined = DITI_ZERO;
+    diti_linear_desc fused = DITI_ZERO;
     diti_tensor qkv;
-    joined.name = "bert_qkv";
-    qkv = diti_linear_joined(graph, x, &block->qkv, &joined);
+    fused.name = "bert_qkv";
+    qkv = diti_linear_fused(graph, x, &block->qkv, &fused);
     desc.batch = use->batch;
     desc.heads = bert->config.heads;
     desc.head_dim = d / desc.heads;

@@ -9,7 +9,7 @@ enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end 
 
 typedef struct diti_clip_block {
     diti_layer norm1, norm2; /* [d] */
-    diti_joined qkv;         /* [3 * d, d] */
+    diti_fused_linear qkv;   /* [3 * d, d] */
     diti_layer out;          /* [d, d] */
     diti_layer up, down;     /* [ff, d], [d, ff] */
 } diti_clip_block;
@@ -135,7 +135,7 @@ static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t 
         diti_load_linear(loader, &block->qkv.layers[0].weight, 3 * d, d, "self_attn.in_proj_weight");
         diti_load_vector(loader, &block->qkv.layers[0].bias, 1, 3 * d, "self_attn.in_proj_bias");
     } else {
-        diti_load_joined(loader, &block->qkv, qkv, 3, d, d, true);
+        diti_load_fused_linear(loader, &block->qkv, qkv, 3, d, d, true);
     }
     diti_load_layer(loader, &block->out, d, d, 1, "self_attn.out_proj");
     diti_load_norm(loader, &block->norm2, d, "layer_norm2");
@@ -218,10 +218,10 @@ static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph,
                                        const diti_clip_block *block, diti_tensor h) {
     uint32_t rows = use->batch * use->tokens, d = clip->config.columns;
     diti_attention_desc desc = DITI_ZERO;
-    diti_linear_desc joined = DITI_ZERO;
+    diti_linear_desc fused = DITI_ZERO;
     diti_tensor qkv;
-    joined.name = "clip_qkv";
-    qkv = diti_linear_joined(graph, h, &block->qkv, &joined);
+    fused.name = "clip_qkv";
+    qkv = diti_linear_fused(graph, h, &block->qkv, &fused);
     desc.batch = use->batch;
     desc.heads = clip->config.heads;
     desc.head_dim = d / desc.heads;
@@ -238,7 +238,8 @@ static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const 
                                 diti_tensor x) {
     const diti_clip_block *block = &clip->blocks[index];
     diti_linear_desc up = DITI_ZERO;
-    diti_tensor h = diti_clip_norm(clip, graph, x, &block->norm1, diti_joined_reader(&block->qkv), false, "clip_norm1");
+    diti_tensor h =
+        diti_clip_norm(clip, graph, x, &block->norm1, diti_fused_linear_reader(&block->qkv), false, "clip_norm1");
     h = diti_clip_attention(clip, graph, use, block, h);
     diti_clip_residual(graph, x, h, &block->out, "clip_attention_out");
     h = diti_clip_norm(clip, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");

@@ -5,7 +5,7 @@
 
 typedef struct diti_t5_block {
     diti_weight norm;           /* [d] */
-    diti_joined qkv;            /* [3 * inner, d] */
+    diti_fused_linear qkv;      /* [3 * inner, d] */
     diti_weight out;            /* [d, inner] */
     diti_weight ff_norm;        /* [d] */
     diti_weight gate, up, down; /* wi_0, wi_1 [ff, d]; wo [d, ff] */
@@ -131,7 +131,7 @@ static void diti_t5_load_block(diti_loader *loader, diti_t5 *t5, uint32_t index)
     uint32_t d = config->columns, hidden = config->hidden;
     diti_loader_scope(loader, "encoder.block.%u.", (unsigned)index);
     diti_load_vector(loader, &block->norm, 1, d, "layer.0.layer_norm.weight");
-    diti_load_joined(loader, &block->qkv, qkv, 3, config->inner, d, false);
+    diti_load_fused_linear(loader, &block->qkv, qkv, 3, config->inner, d, false);
     diti_load_linear(loader, &block->out, d, config->inner, "layer.0.SelfAttention.o.weight");
     diti_load_vector(loader, &block->ff_norm, 1, d, "layer.1.layer_norm.weight");
     diti_load_linear(loader, &block->gate, hidden, d, "layer.1.DenseReluDense.wi_0.weight");
@@ -246,10 +246,10 @@ static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const
     const diti_t5_config *config = &t5->config;
     uint32_t rows = use->rows, inner = config->inner;
     diti_attention_desc desc = DITI_ZERO;
-    diti_linear_desc joined = DITI_ZERO;
+    diti_linear_desc fused = DITI_ZERO;
     diti_tensor qkv;
-    joined.name = "t5_qkv";
-    qkv = diti_linear_joined(graph, h, &block->qkv, &joined);
+    fused.name = "t5_qkv";
+    qkv = diti_linear_fused(graph, h, &block->qkv, &fused);
     desc.batch = use->batch;
     desc.heads = config->heads;
     desc.head_dim = config->head_dim;

@@ -99,7 +99,7 @@ static void diti_kl_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t c
     half->attention.present = diti_loader_find(loader, "attentions.0.group_norm.weight") != NULL;
     if (half->attention.present) {
         diti_load_norm(loader, &half->attention.norm, channels, "attentions.0.group_norm");
-        diti_load_joined(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
+        diti_load_fused_linear(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
         diti_load_layer(loader, &half->attention.out, channels, channels, 1, "attentions.0.to_out.0");
     }
     diti_kl_load_resnet(loader, &half->mid[1], channels, "resnets.1");
@@ -276,9 +276,10 @@ DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, di
 /* Inputs and outputs have room for lines of other devices where that is said; what is in it comes before a norm, raw,
    while moments are taken: one meeting of all devices for both. */
 
-/* Alone, or of devices that have a strip each. roomy: x has room, which is to be filled, and so has the result. */
+/* Alone, or of devices that have a band of rows each. roomy: x has room, which is to be filled, and so has the result.
+ */
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-                                const diti_vae_strip *strip, bool roomy, bool silu, const char *name) {
+                                const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
     diti_group_norm_desc desc = DITI_ZERO;
     size_t begun = graph->exchange_count;
     desc.batch = 1;
@@ -288,94 +289,95 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
     desc.bias = &layer->bias;
     desc.silu = silu;
     desc.name = name;
-    desc.parts = strip->lines; /* so that pictures do not depend on where strips end */
-    if (!strip->group) return diti_group_norm(graph, x, &desc);
-    desc.parts = diti_group_size(strip->group, strip->group->index, strip->lines);
-    if (roomy) begun = diti_strip_begin(graph, strip, x);
-    desc.moments = diti_all_gather(graph, strip->group,
-                                   diti_group_moments(graph, roomy ? diti_strip_own(graph, strip, x) : x, &desc), 1,
-                                   strip->lines, "moments of all lines");
-    diti_strip_end(graph, begun);
+    desc.parts = row_band->lines; /* so that pictures do not depend on where bands of rows end */
+    if (!row_band->group) return diti_group_norm(graph, x, &desc);
+    desc.parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
+    if (roomy) begun = diti_row_band_begin(graph, row_band, x);
+    desc.moments = diti_all_gather(graph, row_band->group,
+                                   diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, &desc),
+                                   1, row_band->lines, "moments of all lines");
+    diti_row_band_end(graph, begun);
     return diti_group_norm(graph, x, &desc);
 }
 
 /* 3x3 or 1x1 with the same size in and out. */
-static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, const diti_vae_strip *strip,
-                                diti_tensor residual, bool roomy, bool out_f32, const char *name) {
+static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                const diti_row_band *row_band, diti_tensor residual, bool roomy, bool out_f32,
+                                const char *name) {
     diti_conv_desc desc = DITI_ZERO;
     desc.stride = 1;
     desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
     desc.residual = residual;
     desc.out_f32 = out_f32;
     desc.name = name;
-    return diti_strip_conv(graph, strip, x, layer, &desc, roomy);
+    return diti_row_band_conv(graph, row_band, x, layer, &desc, roomy);
 }
 
 static diti_tensor diti_kl_upsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-                                    diti_vae_strip *strip) {
+                                    diti_row_band *row_band) {
     diti_conv_desc desc = DITI_ZERO;
     desc.stride = 1;
     desc.pad_before = desc.pad_after = 1;
     desc.upsample = true;
     desc.out_f32 = vae->wide;
     desc.name = "vae_upsample";
-    diti_strip_end(graph, diti_strip_begin(graph, strip, x));
-    x = diti_strip_conv(graph, strip, x, layer, &desc, true);
-    strip->height *= 2;
-    strip->width *= 2;
+    diti_row_band_end(graph, diti_row_band_begin(graph, row_band, x));
+    x = diti_row_band_conv(graph, row_band, x, layer, &desc, true);
+    row_band->height *= 2;
+    row_band->width *= 2;
     return x;
 }
 
 /* Zeros on the right and below only. */
 static diti_tensor diti_kl_downsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-                                      diti_vae_strip *strip) {
+                                      diti_row_band *row_band) {
     diti_conv_desc desc = DITI_ZERO;
     desc.stride = 2;
     desc.pad_after = 1;
     desc.out_f32 = vae->wide;
     desc.name = "vae_downsample";
-    x = diti_strip_conv(graph, strip, x, layer, &desc, false);
-    strip->height /= 2;
-    strip->width /= 2;
+    x = diti_row_band_conv(graph, row_band, x, layer, &desc, false);
+    row_band->height /= 2;
+    row_band->width /= 2;
     return x;
 }
 
 /* x with room, and the result. */
 static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, diti_tensor x,
-                                      const diti_kl_resnet *resnet, const diti_vae_strip *strip) {
-    diti_tensor shortcut = diti_strip_own(graph, strip, x);
-    diti_tensor h = diti_kl_norm(graph, vae, x, &resnet->norm1, strip, true, true, "vae_norm1");
-    h = diti_kl_conv(graph, h, &resnet->conv1, strip, 0, true, vae->wide, "vae_conv1");
-    h = diti_kl_norm(graph, vae, h, &resnet->norm2, strip, true, true, "vae_norm2");
+                                      const diti_kl_resnet *resnet, const diti_row_band *row_band) {
+    diti_tensor shortcut = diti_row_band_own(graph, row_band, x);
+    diti_tensor h = diti_kl_norm(graph, vae, x, &resnet->norm1, row_band, true, true, "vae_norm1");
+    h = diti_kl_conv(graph, h, &resnet->conv1, row_band, 0, true, vae->wide, "vae_conv1");
+    h = diti_kl_norm(graph, vae, h, &resnet->norm2, row_band, true, true, "vae_norm2");
     if (resnet->shortcut.weight.part_count)
-        shortcut = diti_kl_conv(graph, shortcut, &resnet->shortcut, strip, 0, false, vae->wide, "vae_shortcut");
-    return diti_kl_conv(graph, h, &resnet->conv2, strip, shortcut, true, vae->wide, "vae_conv2");
+        shortcut = diti_kl_conv(graph, shortcut, &resnet->shortcut, row_band, 0, false, vae->wide, "vae_shortcut");
+    return diti_kl_conv(graph, h, &resnet->conv2, row_band, shortcut, true, vae->wide, "vae_conv2");
 }
 
-/* Keys and values of all strips, side by side. */
-static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_vae_strip *strip) {
-    uint32_t rows = strip->height * strip->width;
+/* Keys and values of all bands of rows, side by side. */
+static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
+    uint32_t rows = row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
-    if (!strip->group || diti_graph_failed(graph)) return own;
+    if (!row_band->group || diti_graph_failed(graph)) return own;
     part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
     diti_copy(graph, own, part, "keys and values");
-    part = diti_tensor_reshape(graph, part, strip->height, strip->width * 2 * channels);
-    all = diti_all_gather(graph, strip->group, part, 1, strip->lines, "keys and values of all strips");
-    return diti_tensor_reshape(graph, all, strip->lines * strip->width, 2 * channels);
+    part = diti_tensor_reshape(graph, part, row_band->height, row_band->width * 2 * channels);
+    all = diti_all_gather(graph, row_band->group, part, 1, row_band->lines, "keys and values of all bands");
+    return diti_tensor_reshape(graph, all, row_band->lines * row_band->width, 2 * channels);
 }
 
 /* One head of all channels. x with room, and the result. */
 static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae, diti_tensor x,
-                                         const diti_kl_attention *attention, const diti_vae_strip *strip) {
-    uint32_t rows = strip->height * strip->width, channels = attention->out.weight.rows, all;
+                                         const diti_kl_attention *attention, const diti_row_band *row_band) {
+    uint32_t rows = row_band->height * row_band->width, channels = attention->out.weight.rows, all;
     diti_attention_desc desc = DITI_ZERO;
-    diti_linear_desc joined = DITI_ZERO;
+    diti_linear_desc fused = DITI_ZERO;
     diti_tensor h, keys;
-    x = diti_strip_own(graph, strip, x);
-    h = diti_kl_norm(graph, vae, x, &attention->norm, strip, false, false, "vae_attention_norm");
-    joined.name = "vae_qkv";
-    h = diti_linear_joined(graph, h, &attention->qkv, &joined);
-    keys = diti_kl_keys(graph, h, channels, strip);
+    x = diti_row_band_own(graph, row_band, x);
+    h = diti_kl_norm(graph, vae, x, &attention->norm, row_band, false, false, "vae_attention_norm");
+    fused.name = "vae_qkv";
+    h = diti_linear_fused(graph, h, &attention->qkv, &fused);
+    keys = diti_kl_keys(graph, h, channels, row_band);
     all = diti_tensor_get(graph, keys)->rows;
     desc.batch = 1;
     desc.heads = 1;
@@ -385,51 +387,51 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
                        diti_tensor_view(graph, keys, 0, all, 0, channels),
                        diti_tensor_view(graph, keys, 0, all, channels, channels), &desc);
-    return diti_kl_conv(graph, h, &attention->out, strip, x, true, vae->wide, "vae_attention_out");
+    return diti_kl_conv(graph, h, &attention->out, row_band, x, true, vae->wide, "vae_attention_out");
 }
 
 static diti_tensor diti_kl_run_mid(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
-                                   const diti_vae_strip *strip) {
-    x = diti_kl_run_resnet(graph, vae, x, &half->mid[0], strip);
-    if (half->attention.present) x = diti_kl_run_attention(graph, vae, x, &half->attention, strip);
-    return diti_kl_run_resnet(graph, vae, x, &half->mid[1], strip);
+                                   const diti_row_band *row_band) {
+    x = diti_kl_run_resnet(graph, vae, x, &half->mid[0], row_band);
+    if (half->attention.present) x = diti_kl_run_attention(graph, vae, x, &half->attention, row_band);
+    return diti_kl_run_resnet(graph, vae, x, &half->mid[1], row_band);
 }
 
 static diti_tensor diti_kl_run_level(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_level *level,
-                                     bool up, diti_vae_strip *strip) {
+                                     bool up, diti_row_band *row_band) {
     uint32_t i;
-    for (i = 0; i < level->count; i++) x = diti_kl_run_resnet(graph, vae, x, &level->resnets[i], strip);
+    for (i = 0; i < level->count; i++) x = diti_kl_run_resnet(graph, vae, x, &level->resnets[i], row_band);
     if (!level->resample.weight.part_count) return x;
-    return up ? diti_kl_upsample(graph, vae, x, &level->resample, strip)
-              : diti_kl_downsample(graph, vae, x, &level->resample, strip);
+    return up ? diti_kl_upsample(graph, vae, x, &level->resample, row_band)
+              : diti_kl_downsample(graph, vae, x, &level->resample, row_band);
 }
 
 static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
-                                  const diti_vae_strip *strip, bool out_f32) {
-    x = diti_kl_norm(graph, vae, x, &half->norm_out, strip, true, true, "vae_norm_out");
-    return diti_kl_conv(graph, x, &half->conv_out, strip, 0, false, out_f32, "vae_conv_out");
+                                  const diti_row_band *row_band, bool out_f32) {
+    x = diti_kl_norm(graph, vae, x, &half->norm_out, row_band, true, true, "vae_norm_out");
+    return diti_kl_conv(graph, x, &half->conv_out, row_band, 0, false, out_f32, "vae_conv_out");
 }
 
-DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
+DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band) {
     const diti_kl_half *half = &vae->decoder;
-    diti_vae_strip all = diti_strip_whole(strip.above + strip.height + strip.below, strip.width);
+    diti_row_band all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
     uint32_t i;
     if (vae->post_quant.weight.part_count)
         x = diti_kl_conv(graph, x, &vae->post_quant, &all, 0, false, vae->wide, "vae_post_quant");
-    x = diti_kl_conv(graph, x, &half->conv_in, &strip, 0, true, vae->wide, "vae_conv_in");
-    x = diti_kl_run_mid(graph, vae, x, half, &strip);
-    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], true, &strip);
-    return diti_kl_finish(graph, vae, x, half, &strip, true);
+    x = diti_kl_conv(graph, x, &half->conv_in, &row_band, 0, true, vae->wide, "vae_conv_in");
+    x = diti_kl_run_mid(graph, vae, x, half, &row_band);
+    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], true, &row_band);
+    return diti_kl_finish(graph, vae, x, half, &row_band, true);
 }
 
-DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
+DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band) {
     const diti_kl_half *half = &vae->encoder;
     bool quant = vae->quant.weight.part_count != 0;
     uint32_t i;
-    strip.lines = 0; /* one device encodes */
-    x = diti_kl_conv(graph, x, &half->conv_in, &strip, 0, false, vae->wide, "vae_conv_in");
-    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &strip);
-    x = diti_kl_run_mid(graph, vae, x, half, &strip);
-    x = diti_kl_finish(graph, vae, x, half, &strip, quant ? vae->wide : true);
-    return quant ? diti_kl_conv(graph, x, &vae->quant, &strip, 0, false, true, "vae_quant") : x;
+    row_band.lines = 0; /* one device encodes */
+    x = diti_kl_conv(graph, x, &half->conv_in, &row_band, 0, false, vae->wide, "vae_conv_in");
+    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &row_band);
+    x = diti_kl_run_mid(graph, vae, x, half, &row_band);
+    x = diti_kl_finish(graph, vae, x, half, &row_band, quant ? vae->wide : true);
+    return quant ? diti_kl_conv(graph, x, &vae->quant, &row_band, 0, false, true, "vae_quant") : x;
 }

@@ -134,51 +134,53 @@ DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err) {
 
 /* x with room that is filled. roomy: so has the result. */
 static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                  const diti_vae_strip *strip, diti_conv_desc *desc, bool relu, bool roomy) {
-    diti_vae_strip to = *strip;
+                                  const diti_row_band *row_band, diti_conv_desc *desc, bool relu, bool roomy) {
+    diti_row_band to = *row_band;
     desc->pad_before = desc->pad_after = layer->weight.kernel / 2;
     desc->activation = relu ? DITI_ACTIVATION_RELU : DITI_ACTIVATION_NONE;
     desc->name = "tiny_conv";
-    x = diti_strip_conv(graph, strip, x, layer, desc, roomy);
+    x = diti_row_band_conv(graph, row_band, x, layer, desc, roomy);
     to.width <<= desc->upsample;
     to.height <<= desc->upsample;
-    if (roomy) diti_strip_end(graph, diti_strip_begin(graph, &to, x));
+    if (roomy) diti_row_band_end(graph, diti_row_band_begin(graph, &to, x));
     return x;
 }
 
 static diti_tensor diti_tiny_run_block(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
-                                       const diti_vae_strip *strip, bool last) {
+                                       const diti_row_band *row_band, bool last) {
     diti_conv_desc plain = DITI_ZERO, desc = DITI_ZERO;
-    diti_tensor sum = diti_strip_own(graph, strip, x);
-    if (layer->skip.weight.part_count) sum = diti_tiny_conv(graph, sum, &layer->skip, strip, &plain, false, false);
-    x = diti_tiny_conv(graph, x, &layer->convs[0], strip, &desc, true, true);
+    diti_tensor sum = diti_row_band_own(graph, row_band, x);
+    if (layer->skip.weight.part_count) sum = diti_tiny_conv(graph, sum, &layer->skip, row_band, &plain, false, false);
+    x = diti_tiny_conv(graph, x, &layer->convs[0], row_band, &desc, true, true);
     desc.out = 0;
-    x = diti_tiny_conv(graph, x, &layer->convs[1], strip, &desc, true, true);
+    x = diti_tiny_conv(graph, x, &layer->convs[1], row_band, &desc, true, true);
     desc.out = 0;
     desc.residual = sum;
-    return diti_tiny_conv(graph, x, &layer->convs[2], strip, &desc, true, !last);
+    return diti_tiny_conv(graph, x, &layer->convs[2], row_band, &desc, true, !last);
 }
 
 static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
-                                       diti_vae_strip *strip, bool last) {
+                                       diti_row_band *row_band, bool last) {
     diti_conv_desc desc = DITI_ZERO;
-    if (layer->block) return diti_tiny_run_block(graph, x, layer, strip, last);
+    if (layer->block) return diti_tiny_run_block(graph, x, layer, row_band, last);
     desc.stride = layer->down ? 2 : 1;
     desc.upsample = layer->up;
     desc.out_f32 = last;
-    x = diti_tiny_conv(graph, x, &layer->convs[0], strip, &desc, layer->relu, !last);
-    strip->height = (strip->height << layer->up) >> layer->down;
-    strip->width = (strip->width << layer->up) >> layer->down;
+    x = diti_tiny_conv(graph, x, &layer->convs[0], row_band, &desc, layer->relu, !last);
+    row_band->height = (row_band->height << layer->up) >> layer->down;
+    row_band->width = (row_band->width << layer->up) >> layer->down;
     return x;
 }
 
-static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_tiny_half *half, diti_vae_strip strip) {
+static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_tiny_half *half, diti_row_band row_band) {
     uint32_t i;
-    for (i = 0; i < half->count; i++) x = diti_tiny_run_layer(graph, x, &half->layers[i], &strip, i + 1 == half->count);
+    for (i = 0; i < half->count; i++)
+        x = diti_tiny_run_layer(graph, x, &half->layers[i], &row_band, i + 1 == half->count);
     return x;
 }
 
-DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
+DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
+                                          diti_row_band row_band) {
     diti_elementwise_desc to_image = DITI_ZERO, squash = DITI_ZERO;
     squash.activation = DITI_ACTIVATION_SQUASH;
     squash.name = "tiny_squash";
@@ -187,13 +189,14 @@ DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph
     to_image.out_f32 = true;
     to_image.name = "tiny_image";
     x = diti_elementwise(graph, x, &squash);
-    return diti_elementwise(graph, diti_tiny_run(graph, x, &vae->tiny_decoder, strip), &to_image);
+    return diti_elementwise(graph, diti_tiny_run(graph, x, &vae->tiny_decoder, row_band), &to_image);
 }
 
-DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
+DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
+                                          diti_row_band row_band) {
     diti_elementwise_desc from_image = DITI_ZERO;
     from_image.scale = 0.5f;
     from_image.offset = 0.5f;
     from_image.name = "tiny_image";
-    return diti_tiny_run(graph, diti_elementwise(graph, x, &from_image), &vae->tiny_encoder, strip);
+    return diti_tiny_run(graph, diti_elementwise(graph, x, &from_image), &vae->tiny_encoder, row_band);
 }

@@ -116,10 +116,10 @@ static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
 }
 
 static diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
-                                diti_vae_strip strip) {
+                                diti_row_band row_band) {
     if (vae->traits.tiny)
-        return decode ? diti_tiny_decode(vae, graph, x, strip) : diti_tiny_encode(vae, graph, x, strip);
-    return decode ? diti_kl_decode(vae, graph, x, strip) : diti_kl_encode(vae, graph, x, strip);
+        return decode ? diti_tiny_decode(vae, graph, x, row_band) : diti_tiny_encode(vae, graph, x, row_band);
+    return decode ? diti_kl_decode(vae, graph, x, row_band) : diti_kl_encode(vae, graph, x, row_band);
 }
 
 typedef struct diti_vae_tiles {
@@ -157,7 +157,7 @@ static diti_tensor diti_vae_run_tile(const diti_vae_tiles *tiles, diti_graph *gr
     tile.from_width = in * cuts[1].length;
     piece = diti_tensor_new(graph, info.format, tile.height * tile.width, info.columns, "tile");
     diti_move_tile(graph, tiles->x, piece, &tile);
-    return diti_vae_run(tiles->vae, graph, piece, tiles->decode, diti_strip_whole(tile.height, tile.width));
+    return diti_vae_run(tiles->vae, graph, piece, tiles->decode, diti_row_band_whole(tile.height, tile.width));
 }
 
 /* Pixels of a side of `length` in the result. */
@@ -218,7 +218,7 @@ static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, 
     return tiles->out;
 }
 
-/* ---- strips ---- */
+/* ---- bands of rows ---- */
 
 /* The members that have lines of the latent: all, or as many as there are lines. */
 static diti_group diti_vae_members(const diti_group *group, uint32_t height) {
@@ -245,13 +245,13 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
                                       uint32_t width, const diti_group *group) {
     diti_group members = diti_vae_members(group, height);
     uint32_t first, columns = vae->traits.latent_channels;
-    diti_vae_strip strip;
+    diti_row_band row_band;
     if (group && group->index >= diti_group_count(&members)) return 0;
-    strip = diti_strip_of(&members, height, width, &first);
-    if (strip.group)
-        x = diti_tensor_view(graph, x, (first - strip.above) * width,
-                             (strip.above + strip.height + strip.below) * width, 0, columns);
-    return diti_vae_run(vae, graph, x, true, strip);
+    row_band = diti_row_band_of(&members, height, width, &first);
+    if (row_band.group)
+        x = diti_tensor_view(graph, x, (first - row_band.above) * width,
+                             (row_band.above + row_band.height + row_band.below) * width, 0, columns);
+    return diti_vae_run(vae, graph, x, true, row_band);
 }
 
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
@@ -275,5 +275,5 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
     tiles.x = image;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
-    return diti_vae_run(vae, graph, image, false, diti_strip_whole(height, width));
+    return diti_vae_run(vae, graph, image, false, diti_row_band_whole(height, width));
 }

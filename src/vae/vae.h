@@ -31,8 +31,8 @@ DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float sc
 #define DITI_VAE_LEAST_TILE 8u
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
                                          uint32_t width, uint32_t tile, const diti_group *group);
-/* How many lines of a decoded picture a member of the group comes to have, from *first on: a strip each, where more
-   members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
+/* How many lines of a decoded picture a member of the group comes to have, from *first on: a band of rows each, where
+   more members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
 /* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
@@ -54,7 +54,7 @@ typedef struct diti_kl_resnet {
 
 typedef struct diti_kl_attention {
     diti_layer norm;
-    diti_joined qkv;
+    diti_fused_linear qkv;
     diti_layer out;
     bool present;
 } diti_kl_attention;
@@ -99,26 +99,27 @@ struct diti_vae {
     const char *tiny_file;              /* for messages while it is loaded */
 };
 
-/* ---- strips (strip.c): a picture, or the lines of it that one of several devices has. Tensors that a 3x3 convolution
-   reads have room for the lines next to the strip, which are other devices' and come when they are needed. ---- */
-typedef struct diti_vae_strip {
+/* ---- bands of rows (band of rows.c): a picture, or the lines of it that one of several devices has. Tensors that a
+   3x3 convolution reads have room for the lines next to the band of rows, which are other devices' and come when they
+   are needed. ---- */
+typedef struct diti_row_band {
     const diti_group *group; /* NULL: all of it is here */
     uint32_t height, width;  /* as far as it is scaled by now; height: of the lines that are here */
     uint32_t above, below;   /* 1: another device has the line there, and there is room for it */
-    uint32_t lines;          /* of the latent, of all strips together; 0: of an encoder, which has no strips */
-} diti_vae_strip;
-DIT_INTERNAL diti_vae_strip diti_strip_whole(uint32_t height, uint32_t width);
-/* This member's strip of a latent with height lines in all. *first: its first line. */
-DIT_INTERNAL diti_vae_strip diti_strip_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first);
+    uint32_t lines; /* of the latent, of all bands of rows together; 0: of an encoder, which has no bands of rows */
+} diti_row_band;
+DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width);
+/* This member's band of rows of a latent with height lines in all. *first: its first line. */
+DIT_INTERNAL diti_row_band diti_row_band_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first);
 /* x without that room. */
-DIT_INTERNAL diti_tensor diti_strip_own(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
 /* Lines for the room of x, which may be read when this has ended: what begin returned, to end. */
-DIT_INTERNAL size_t diti_strip_begin(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x);
-DIT_INTERNAL void diti_strip_end(diti_graph *graph, size_t begun);
+DIT_INTERNAL size_t diti_row_band_begin(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
+DIT_INTERNAL void diti_row_band_end(diti_graph *graph, size_t begun);
 /* A convolution of any size, x with room where it is not 1x1. roomy: the result has room, too, still empty. desc:
    stride, padding, what else there is to it. */
-DIT_INTERNAL diti_tensor diti_strip_conv(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x,
-                                         const diti_layer *layer, diti_conv_desc *desc, bool roomy);
+DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
+                                            const diti_layer *layer, diti_conv_desc *desc, bool roomy);
 
 /* The parts of loading (diti_component_kind) of either autoencoder. */
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
@@ -128,8 +129,10 @@ DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
 DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader);
 DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err);
 /* Rows [pixels, C] in, to be decoded with room; F32 rows out. */
-DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
-DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
-DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
-DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
+DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band);
+DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band);
+DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
+                                          diti_row_band row_band);
+DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
+                                          diti_row_band row_band);
 #endif

@@ -623,7 +623,7 @@ DIT_INTERNAL void diti_device_close(diti_device *device) {
         diti_pipelines_free(device);
         if (diti_keep_end(device)) {
             (device->first ? device->first : device)->instance_stays = true;
-            if (device->joined) device->first->device_stays = true;
+            if (device->fused) device->first->device_stays = true;
         } else if (device->device_stays) {
             device->instance_stays = true;
         } else if (device->owns_device) {

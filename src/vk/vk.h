@@ -353,7 +353,7 @@ typedef struct diti_device {
     uint32_t ordinal;                  /* of this device in its context, for the allocator hook */
     bool has_peers;                    /* the context has more devices */
     bool shares_instance;              /* it is the first one's */
-    bool joined;                       /* the VkDevice is that of another member of its device group (group.c) */
+    bool fused;                        /* the VkDevice is that of another member of its device group (group.c) */
     uint32_t group_index, group_count; /* 0: in no group of several, or groups are off */
     VkPhysicalDevice group[DITI_MAX_DEVICES];
     struct diti_device *first; /* of the context's devices; NULL: this is it */

@@ -47,12 +47,12 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 
 /* ---- loading ---- */
 
-DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_joined *out, const diti_fused *names, uint32_t rows,
+DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns) {
     if (loader->rename)
-        diti_load_joined(loader, out, &names->fused, 1, names->count * rows, columns, true);
+        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, true);
     else
-        diti_load_joined(loader, out, names->names, names->count, rows, columns, true);
+        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, true);
 }
 
 typedef struct diti_component_block {

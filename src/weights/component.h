@@ -39,7 +39,7 @@ typedef struct diti_fused {
     uint32_t count; /* of names */
 } diti_fused;
 /* rows, columns: of each. The loader's rename says that the file has the fused one. */
-DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_joined *out, const diti_fused *names, uint32_t rows,
+DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns);
 
 typedef struct diti_component diti_component;

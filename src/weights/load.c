@@ -604,7 +604,7 @@ DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t 
 }
 
 /* One matrix of all, when every pair can be appended; else out stays as it was. */
-static void diti_join(const diti_loader *loader, diti_joined *out, bool biased) {
+static void diti_join(const diti_loader *loader, diti_fused_linear *out, bool biased) {
     diti_layer all = out->layers[0];
     uint32_t i;
     for (i = 1; i < out->count; i++) {
@@ -615,14 +615,14 @@ static void diti_join(const diti_loader *loader, diti_joined *out, bool biased) 
     out->count = 1;
 }
 
-static void diti_join_measure(diti_loader *loader, const diti_joined *joined) {
-    const diti_weight *weight = &joined->layers[0].weight;
+static void diti_join_measure(diti_loader *loader, const diti_fused_linear *fused) {
+    const diti_weight *weight = &fused->layers[0].weight;
     uint32_t i;
     for (i = 0; i < weight->part_count; i++) diti_loader_measure(loader, diti_part_bytes(weight, &weight->parts[i]));
 }
 
-DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
-                                   uint32_t rows, uint32_t columns, bool biased) {
+DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear *out, const char *const *names,
+                                         uint32_t count, uint32_t rows, uint32_t columns, bool biased) {
     char full[160];
     uint32_t i;
     memset(out, 0, sizeof *out);

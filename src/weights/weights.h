@@ -312,13 +312,13 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
 /* NAME.weight and NAME.bias of a norm with affine: vectors. */
 DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name);
 /* Up to three layers on one input (q, k, v), as one matrix where types and places allow it, else one by one
- * (diti_linear_joined). */
-typedef struct diti_joined {
+ * (diti_linear_fused). */
+typedef struct diti_fused_linear {
     diti_layer layers[3];
     uint32_t count;
-} diti_joined;
-DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
-                                   uint32_t rows, uint32_t columns, bool biased);
+} diti_fused_linear;
+DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear *out, const char *const *names,
+                                         uint32_t count, uint32_t rows, uint32_t columns, bool biased);
 /* The stored name that belongs to name: the longest row of pairs (asked for, stored) that name begins with, up to a dot
    or its end, gives its start. NULL when no row fits or size is too small. */
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,

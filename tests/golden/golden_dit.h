@@ -46,7 +46,7 @@ static inline bool golden_dit_recorded(golden_dit_case *c, uint32_t block, diti_
     if (block)
         diti_format(rest, sizeof rest, golden_dit_name(c, "mid.transformer_blocks.%u", "mid.blocks.%u"), block - 1);
     if (!golden_case_has(&c->base, rest)) return false;
-    *x = golden_case_recorded(&c->base, rest, c->base.denoise.stretch.rows, c->model->config.width);
+    *x = golden_case_recorded(&c->base, rest, c->base.denoise.token_range.rows, c->model->config.width);
     return true;
 }
 
@@ -144,7 +144,7 @@ static inline bool golden_run_dit_case(golden *g, const golden_folder *folder, c
         guided = diti_checkpoint_find(folder->golden, golden_case_name(&c.base, "in.cfg_scale", name)) != NULL;
         items = guided ? 1 : (uint32_t)latent->shape[0];
         c.base.denoise.batch = c.base.denoise.steps = 1;
-        c.base.denoise.copies = c.base.denoise.text_batch = guided ? 2 : 1;
+        c.base.denoise.branches = c.base.denoise.text_batch = guided ? 2 : 1;
         c.base.denoise.height = (uint32_t)latent->shape[2];
         c.base.denoise.width = (uint32_t)latent->shape[3];
         golden_run_dit_item(g, folder, &c, guided);

@@ -52,7 +52,7 @@ static inline void golden_hunyuandit_inputs(golden_hunyuandit_case *c) {
 /* The recorded tables repeat every value for both halves of a pair. */
 static inline void golden_hunyuandit_positions(golden_hunyuandit_case *c, const char *cosines, const char *sines) {
     const diti_hunyuandit_config *config = &c->model->config;
-    uint32_t head = config->head_dim, tokens = c->base.denoise.stretch.rows, i;
+    uint32_t head = config->head_dim, tokens = c->base.denoise.token_range.rows, i;
     diti_hunyuandit_axis y, x;
     uint64_t count[2];
     char name[2][96];
@@ -80,7 +80,7 @@ static inline void golden_hunyuandit_positions(golden_hunyuandit_case *c, const 
 static inline diti_tensor golden_hunyuandit_recorded(golden_hunyuandit_case *c, uint32_t block) {
     char rest[64];
     diti_format(rest, sizeof rest, block ? "mid.blocks.%u" : "mid.pos_embed", block - 1);
-    return golden_case_recorded(&c->base, rest, c->base.denoise.stretch.rows, c->model->config.width);
+    return golden_case_recorded(&c->base, rest, c->base.denoise.token_range.rows, c->model->config.width);
 }
 
 /* What prepare makes: pooled text, its embedding with sizes and style. */
@@ -148,7 +148,7 @@ static inline bool golden_run_hunyuandit_case(golden *g, const golden_folder *fo
             if (!latent || latent->rank != 4) return false;
             items = (uint32_t)latent->shape[0];
             if (!diti_checkpoint_find(folder->golden, golden_case_name(&c.base, outputs[linspace], name))) continue;
-            c.base.denoise.batch = c.base.denoise.copies = c.base.denoise.steps = c.base.denoise.text_batch = 1;
+            c.base.denoise.batch = c.base.denoise.branches = c.base.denoise.steps = c.base.denoise.text_batch = 1;
             c.base.denoise.height = (uint32_t)latent->shape[2];
             c.base.denoise.width = (uint32_t)latent->shape[3];
             golden_run_hunyuandit_item(g, folder, &c, outputs[linspace]);

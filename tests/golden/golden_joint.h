@@ -42,9 +42,9 @@ static inline void golden_joint_inputs(golden_joint_case *c, const diti_model_tr
     c->base.timesteps = timesteps;
     d->steps = count;
     d->batch = latents ? count : 1;
-    d->copies = c->mode == GOLDEN_COPIES ? count : 1;
+    d->branches = c->mode == GOLDEN_COPIES ? count : 1;
     d->text_batch = prompts ? count : 1;
-    d->first_copy = c->mode == GOLDEN_COPIES && c->base.item + 1 == count ? c->base.item : 0;
+    d->first_branch = c->mode == GOLDEN_COPIES && c->base.item + 1 == count ? c->base.item : 0;
     d->latent = golden_give(&c->base.m, DITI_F32, d->batch * traits->latent_channels, pixels,
                             golden_joint_rows(c, latent, latents, traits->latent_channels, pixels));
     d->text =
@@ -98,7 +98,7 @@ static inline void golden_joint_whole(golden_joint_case *c, const diti_transform
     static const char *const modes[] = {"", ", in a batch", ", sharing a prompt", ", as a branch"};
     diti_denoise *d = &c->base.denoise;
     uint32_t channels = model->traits.latent_channels, pixels = d->height * d->width;
-    uint32_t place = c->mode == GOLDEN_ALONE ? 0 : c->base.item - d->first_copy;
+    uint32_t place = c->mode == GOLDEN_ALONE ? 0 : c->base.item - d->first_branch;
     diti_tensor out = diti_transformer_step(model, &c->base.m.graph, d);
     char name[96], label[96];
     diti_format(label, sizeof label, "%s [%u]%s", golden_case_name(&c->base, rest, name), c->base.item, modes[c->mode]);

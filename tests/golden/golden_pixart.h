@@ -56,7 +56,7 @@ static inline diti_tensor golden_pixart_recorded(golden_pixart_case *c, uint32_t
     uint32_t width = c->model->config.width;
     char rest[64];
     diti_format(rest, sizeof rest, block ? "mid.transformer_blocks.%u" : "mid.pos_embed", block - 1);
-    return golden_case_recorded(&c->base, rest, c->base.denoise.stretch.rows, width);
+    return golden_case_recorded(&c->base, rest, c->base.denoise.token_range.rows, width);
 }
 
 static inline void golden_pixart_parts(golden_pixart_case *c) {
@@ -115,7 +115,7 @@ static inline bool golden_run_pixart_case(golden *g, const golden_folder *folder
         text = diti_checkpoint_find(folder->golden, golden_case_name(&c.base, "in.encoder_hidden_states", name));
         if (!latent || !text || latent->rank != 4 || text->rank != 3) return false;
         items = (uint32_t)latent->shape[0];
-        c.base.denoise.batch = c.base.denoise.copies = c.base.denoise.steps = c.base.denoise.text_batch = 1;
+        c.base.denoise.batch = c.base.denoise.branches = c.base.denoise.steps = c.base.denoise.text_batch = 1;
         c.base.denoise.height = (uint32_t)latent->shape[2];
         c.base.denoise.width = (uint32_t)latent->shape[3];
         c.base.denoise.text_tokens = (uint32_t)text->shape[1];

@@ -20,7 +20,7 @@ typedef struct golden_vae_case {
 
 typedef struct golden_planes { /* shape of one item of a recorded tensor */
     uint32_t channels;
-    diti_vae_strip size;
+    diti_row_band size;
 } golden_planes;
 
 static inline bool golden_vae_shape(const golden_vae_case *c, const char *rest, char *name, golden_planes *out) {
@@ -38,7 +38,7 @@ static inline float *golden_vae_planes(golden_vae_case *c, const char *name, gol
     return golden_item(&c->m, name, c->item, p.channels, p.size.height * p.size.width);
 }
 
-static inline diti_tensor golden_vae_rows(golden_vae_case *c, const char *rest, diti_vae_strip *size) {
+static inline diti_tensor golden_vae_rows(golden_vae_case *c, const char *rest, diti_row_band *size) {
     char name[96];
     golden_planes p = {1, {NULL, 1, 1, 0, 0, 1}};
     float *planes;
@@ -65,7 +65,7 @@ static inline bool golden_vae_expect(golden_vae_case *c, const char *rest, diti_
 /* --- parts that decoder and encoder share --- */
 static inline void golden_vae_mid(golden_vae_case *c, const diti_kl_half *half, const char *input, const char *mid) {
     diti_graph *graph = &c->m.graph;
-    diti_vae_strip size;
+    diti_row_band size;
     char rest[96];
     diti_tensor x = golden_vae_rows(c, input, &size);
     golden_vae_expect(c, mid, diti_kl_run_mid(graph, c->vae, x, half, &size), GOLDEN_BLOCK);
@@ -85,7 +85,7 @@ static inline void golden_vae_levels(golden_vae_case *c, const diti_kl_half *hal
     uint32_t i;
     diti_format(before, sizeof before, "%s", input);
     for (i = 0; i < half->level_count; i++) {
-        diti_vae_strip size;
+        diti_row_band size;
         diti_tensor x = golden_vae_rows(c, before, &size);
         diti_format(rest, sizeof rest, "%s.%u.resnets.0", levels, i);
         golden_vae_expect(c, rest, diti_kl_run_resnet(&c->m.graph, c->vae, x, &half->levels[i].resnets[0], &size),
@@ -98,7 +98,7 @@ static inline void golden_vae_levels(golden_vae_case *c, const diti_kl_half *hal
 
 /* --- AutoencoderTiny: layer after layer --- */
 static inline diti_tensor golden_tiny_layers(golden_vae_case *c, const diti_tiny_half *half, diti_tensor x,
-                                             uint32_t first, diti_vae_strip size) {
+                                             uint32_t first, diti_row_band size) {
     char rest[96];
     uint32_t i;
     for (i = 0; i < half->count; i++) {
@@ -110,7 +110,7 @@ static inline diti_tensor golden_tiny_layers(golden_vae_case *c, const diti_tiny
     return x;
 }
 
-static inline void golden_tiny_decoder(golden_vae_case *c, diti_tensor latent, diti_vae_strip size) {
+static inline void golden_tiny_decoder(golden_vae_case *c, diti_tensor latent, diti_row_band size) {
     diti_elementwise_desc squash = DITI_ZERO;
     squash.activation = DITI_ACTIVATION_SQUASH;
     squash.name = "golden_squash";
@@ -161,7 +161,7 @@ static inline void golden_vae_decoder(golden_vae_case *c) {
     const diti_kl_half *half = &c->vae->decoder;
     diti_graph *graph = &c->m.graph;
     golden_planes p = {1, {NULL, 1, 1, 0, 0, 1}};
-    diti_vae_strip size;
+    diti_row_band size;
     char name[96];
     diti_tensor x, latent;
     golden_vae_shape(c, "in.latent", name, &p);
@@ -203,7 +203,7 @@ static inline void golden_vae_moments(golden_vae_case *c, diti_tensor moments) {
 static inline void golden_vae_encoder(golden_vae_case *c) {
     const diti_kl_half *half = &c->vae->encoder;
     char last[96];
-    diti_vae_strip size;
+    diti_row_band size;
     diti_tensor x = golden_vae_rows(c, "in.image", &size);
     if (c->vae->traits.tiny) {
         golden_vae_expect(c, "out.latent", diti_vae_encode(c->vae, &c->m.graph, x, size.height, size.width, 0),

@@ -46,7 +46,7 @@ static bool flux_open(flux *f, real_file *file, dit_type type) {
     diti_checkpoint_close(checkpoint);
     diti_graph_init(&f->graph, &f->device);
     diti_graph_segment(&f->graph, "prepare", false);
-    d->batch = d->copies = d->text_batch = 1;
+    d->batch = d->branches = d->text_batch = 1;
     d->steps = 4;
     d->height = d->width = 128;
     d->text_tokens = 512;

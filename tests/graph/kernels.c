@@ -877,7 +877,7 @@ static void check_qkv(diti_device *device, uint32_t heads, uint32_t dim, diti_qk
     desc.text_rows = text;
     desc.others = text != 0;
     tensor = input(&x, act, 8, "x");
-    diti_qkv_post(graph, tensor, &desc);
+    diti_qk_norm_rope(graph, tensor, &desc);
     for (uint32_t r = 0; r < ROWS; r++)
         for (uint32_t h = 0; h < heads; h++) {
             double mean = 0, var = 0, *to = wanted + (size_t)r * width + h * dim;

@@ -224,7 +224,7 @@ static bool joint_open(picture *p, const char *path, uint32_t copies, diti_trans
     memset(d, 0, sizeof *d);
     d->batch = 1;
     d->steps = 3;
-    d->copies = d->text_batch = copies;
+    d->branches = d->text_batch = copies;
     d->height = 16;
     d->width = 24;
     d->text_tokens = 7;

@@ -632,7 +632,7 @@ static void run_pixart(diti_device *device, const diti_transformer *model, uint3
     diti_graph_init(&graph, device);
     diti_graph_segment(&graph, "prepare", false);
     d.batch = batch;
-    d.copies = 2;
+    d.branches = 2;
     d.height = LATENT_HEIGHT;
     d.width = LATENT_WIDTH;
     d.steps = 3;
@@ -689,7 +689,7 @@ static void run_joint(diti_device *device, const diti_transformer *model, float 
     diti_graph_init(&graph, device);
     diti_graph_segment(&graph, "prepare", false);
     d.batch = 1;
-    d.steps = d.copies = d.text_batch = 2;
+    d.steps = d.branches = d.text_batch = 2;
     d.height = LATENT_HEIGHT;
     d.width = LATENT_WIDTH;
     d.text_tokens = TOKENS;
@@ -888,7 +888,7 @@ static void run_hunyuan(diti_device *device, const diti_transformer *model, uint
     diti_graph_init(&graph, device);
     diti_graph_segment(&graph, "prepare", false);
     d.batch = batch;
-    d.copies = 2;
+    d.branches = 2;
     d.height = LATENT_HEIGHT;
     d.width = LATENT_WIDTH;
     d.steps = 3;

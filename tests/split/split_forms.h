@@ -86,7 +86,7 @@ typedef struct form_rank { /* a rank's place on each axis, innermost axis first,
     form_axis matrices, heads, sequence, stages; /* tensor; ulysses; ulysses and ring; pipefusion or layers */
     form_axis out, in;                           /* of a grid of those of tensor */
     uint64_t own_heads;                          /* of its matrices */
-    bool stale;                                  /* PipeFusion, which keeps keys and values */
+    bool kept_kv;                                /* PipeFusion, which keeps keys and values */
     bool int8;                                   /* payloads */
 } form_rank;
 
@@ -108,7 +108,7 @@ static inline form_rank form_rank_of(const form_shape *shape, const diti_split_p
     rank.ring = index / (t * rank.u) % rank.r;
     rank.stage = index / (t * rank.u * rank.r) % rank.stages.members;
     rank.own_heads = form_part(shape->heads, rank.tensor / b, &rank.out);
-    rank.stale = split->degree[DITI_SPLIT_PIPEFUSION] > 1;
+    rank.kept_kv = split->degree[DITI_SPLIT_PIPEFUSION] > 1;
     rank.int8 = plan->int8;
     return rank;
 }
@@ -139,7 +139,7 @@ static inline uint64_t form_attention(const form_shape *shape, const form_rank *
     for (k = 0; k < rank->u; k++) /* queries, keys, values of heads that are others' */
         if (k != rank->ulysses)
             sum += own * 3 * form_payload(rank, form_part(rank->own_heads, k, &rank->heads) * shape->head_dim);
-    if (rank->stale) /* everyone's to everyone, as all are kept; keys and values as one */
+    if (rank->kept_kv) /* everyone's to everyone, as all are kept; keys and values as one */
         sum += gathered * form_payload(rank, 2 * own_width) * (rank->r - 1);
     else if (rank->r > 1)
         sum += (all - next) * 2 * form_payload(rank, own_width);   /* all but what the next member has by itself */
@@ -233,8 +233,8 @@ static inline bool form_step(const form_shape *shape, const diti_split_plan *pla
     return true;
 }
 
-/* Of all steps; columns, rows: of tokens. PipeFusion's are patch by patch behind the warm-up: strips of whole rows, the
-   text's with the first. */
+/* Of all steps; columns, rows: of tokens. PipeFusion's are patch by patch behind the warm-up: bands of rows of whole
+   rows, the text's with the first. */
 static inline bool form_steps(const form_shape *shape, const diti_split_plan *plan, const double *shares,
                               uint64_t index, uint64_t columns, uint64_t rows, uint64_t steps, uint64_t *bytes) {
     uint64_t whole = plan->split.degree[DITI_SPLIT_PIPEFUSION] < 2 || steps < plan->warmup ? steps : plan->warmup, i,

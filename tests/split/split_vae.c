@@ -1,6 +1,6 @@
-/* Autoencoders over several devices: strips of lines with what they need of each other, and tiles, against one device,
-   whose bytes they give where all have one driver; the bytes that are sent against their closed form, the plans' sum
-   and what transports counted. */
+/* Autoencoders over several devices: bands of rows of lines with what they need of each other, and tiles, against one
+   device, whose bytes they give where all have one driver; the bytes that are sent against their closed form, the
+   plans' sum and what transports counted. */
 /* test-runs: lavapipe */
 #include "library.h"
 #include "split_job.h"

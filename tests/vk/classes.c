@@ -209,7 +209,7 @@ static void evaluate(diti_device *device, const diti_transformer *model, uint32_
     diti_graph_init(&graph, device);
     diti_graph_segment(&graph, "prepare", false);
     d.batch = 1;
-    d.copies = d.text_batch = 2;
+    d.branches = d.text_batch = 2;
     d.height = d.width = 8;
     d.steps = steps;
     d.latent = diti_tensor_input(&graph, DITI_F32, 4, 64, "latent");

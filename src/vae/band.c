@@ -1,0 +1,87 @@
+/* A picture in bands of rows of lines, one on each of several devices (docs/parallel.md 1.1, DistVAE). Strips need
+   from each other the line next to them before every 3x3 convolution (below), the moments of group norms, line by line
+   of the latent, and the keys and values of the middle's attention (kl.c). Every sum has the same terms in the
+   same order wherever bands of rows end, so devices of one driver make the bytes that one of them makes alone.
+
+   Bytes that member i of N sends for a decode, with e bytes to an element, n(i) neighbours (2, but 1 at both ends), and
+   h(i) of the latent's lines, which are w wide:
+     n(i) * e * sum of (width * channels) over the inputs of all 3x3 convolutions but the first, whose input every
+     device has; of AutoencoderKL inputs count before their norm, in F32 where residuals are
+   and of AutoencoderKL
+     (N - 1) * h(i) * 16 * groups * number of norms
+     (N - 1) * h(i) * w * 2 * channels of the middle * e, where it has attention
+   The first member gets the picture (job/emit.c): 16 bytes a pixel from all others. */
+#include "vae/vae.h"
+
+DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width) {
+    diti_row_band row_band = DITI_ZERO;
+    row_band.height = row_band.lines = height;
+    row_band.width = width;
+    return row_band;
+}
+
+DIT_INTERNAL diti_row_band diti_row_band_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first) {
+    diti_row_band row_band = diti_row_band_whole(height, width);
+    *first = 0;
+    if (diti_group_count(group) == 1) return row_band;
+    *first = diti_group_first(group, group->index, height);
+    row_band.group = group;
+    row_band.height = diti_group_size(group, group->index, height);
+    row_band.above = group->index > 0;
+    row_band.below = group->index + 1 < group->count;
+    return row_band;
+}
+
+static diti_tensor diti_row_band_lines(diti_graph *graph, const diti_row_band *row_band, diti_tensor x, uint32_t first,
+                                       uint32_t count) {
+    uint32_t columns = diti_tensor_columns(graph, x);
+    return diti_tensor_view(graph, x, first * row_band->width, count * row_band->width, 0, columns);
+}
+
+DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_band *row_band, diti_tensor x) {
+    return row_band->above + row_band->below
+               ? diti_row_band_lines(graph, row_band, x, row_band->above, row_band->height)
+               : x;
+}
+
+/* Sends the own line at the edge, receives what is beyond it. */
+static void diti_row_band_meet(diti_graph *graph, const diti_row_band *row_band, diti_tensor x, uint32_t own,
+                               uint32_t beyond, uint32_t member) {
+    diti_exchange_begin(graph, diti_row_band_lines(graph, row_band, x, own, 1), row_band->group->devices[member], true);
+    diti_exchange_begin(graph, diti_row_band_lines(graph, row_band, x, beyond, 1), row_band->group->devices[member],
+                        false);
+}
+
+DIT_INTERNAL size_t diti_row_band_begin(diti_graph *graph, const diti_row_band *row_band, diti_tensor x) {
+    size_t begun = graph->exchange_count;
+    uint32_t last = row_band->above + row_band->height;
+    if (row_band->above) diti_row_band_meet(graph, row_band, x, 1, 0, row_band->group->index - 1);
+    if (row_band->below) diti_row_band_meet(graph, row_band, x, last - 1, last, row_band->group->index + 1);
+    return begun;
+}
+
+DIT_INTERNAL void diti_row_band_end(diti_graph *graph, size_t begun) {
+    for (; begun < graph->exchange_count; begun++) diti_exchange_end(graph, (uint32_t)begun);
+}
+
+DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
+                                            const diti_layer *layer, diti_conv_desc *desc, bool roomy) {
+    bool reaches = layer->weight.kernel > 1;
+    uint32_t rows;
+    diti_row_band to = *row_band;
+    diti_tensor out;
+    desc->batch = 1;
+    desc->height = row_band->height;
+    desc->width = row_band->width;
+    desc->above = reaches ? row_band->above : 0;
+    desc->below = reaches ? row_band->below : 0;
+    desc->bias = &layer->bias;
+    if (!roomy || !(row_band->above + row_band->below)) return diti_conv2d(graph, x, &layer->weight, desc);
+    to.height <<= desc->upsample;
+    to.width <<= desc->upsample;
+    rows = (to.above + to.height + to.below) * to.width;
+    out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, rows, layer->weight.rows, desc->name);
+    desc->out = diti_row_band_own(graph, &to, out);
+    diti_conv2d(graph, x, &layer->weight, desc);
+    return out;
+}
