@@ -96,6 +96,8 @@ setup:
 # Before each commit: no commit of its own for formatting or for dit.h.
 tidy: build/amalgamate
 	@find src examples tools tests -name '*.[ch]' -exec clang-format -i {} +
+	@for shader in shaders/*.comp shaders/*.glsl; do \
+	    clang-format --assume-filename=$$shader.c <$$shader >build/shader && cp build/shader $$shader; done
 	@$(MAKE) --no-print-directory dit.h
 image:
 	@sh tools/setup.sh image

@@ -25,8 +25,11 @@ vec4 erf_of(const vec4 x) {
 vec4 activate(const uint kind, const vec4 x) {
     vec4 y = x;
     precise vec4 bent = x + 0.044715 * x * x * x; // never fused: every kernel shall give the same bytes
-    if (kind == ACTIVATION_SILU || kind == ACTIVATION_QUICK_GELU) y = sigmoid_gate(x, kind == ACTIVATION_SILU ? 1.0 : 1.702);
-    else if (kind == ACTIVATION_GELU_ERF) y = 0.5 * x * (1.0 + erf_of(x * 0.7071067811865476));
-    else if (kind == ACTIVATION_GELU_TANH) y = 0.5 * x * (1.0 + safe_tanh(0.7978845608028654 * bent));
+    if (kind == ACTIVATION_SILU || kind == ACTIVATION_QUICK_GELU)
+        y = sigmoid_gate(x, kind == ACTIVATION_SILU ? 1.0 : 1.702);
+    else if (kind == ACTIVATION_GELU_ERF)
+        y = 0.5 * x * (1.0 + erf_of(x * 0.7071067811865476));
+    else if (kind == ACTIVATION_GELU_TANH)
+        y = 0.5 * x * (1.0 + safe_tanh(0.7978845608028654 * bent));
     return y;
 }

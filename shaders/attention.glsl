@@ -1,8 +1,8 @@
-// What the attention kernels share: out = softmax(scale * q k^T + bias) v per batch item and head. Without a table of items all have as
-// many queries and keys. With one (PART_ITEMS) its rows tell first query, queries, first key and keys of each item, all counted in
-// rows; the queries are still equal batches, unless PART_PACKED takes them from the table as well. No keys give 0.
-// Workgroups are numbered query block by query block, then head by head, then item by item; packed: the blocks of all items, then head
-// by head, and the last of query_blocks may be no block.
+// What the attention kernels share: out = softmax(scale * q k^T + bias) v per batch item and head. Without a table of
+// items all have as many queries and keys. With one (PART_ITEMS) its rows tell first query, queries, first key and keys
+// of each item, all counted in rows; the queries are still equal batches, unless PART_PACKED takes them from the table
+// as well. No keys give 0. Workgroups are numbered query block by query block, then head by head, then item by item;
+// packed: the blocks of all items, then head by head, and the last of query_blocks may be no block.
 #include "common.glsl"
 
 layout(constant_id = 1) const uint FORMAT = FORMAT_F32; // of q, k and v
@@ -11,7 +11,7 @@ layout(constant_id = 3) const uint PARTS = 0;
 #ifndef VECTOR
 layout(constant_id = 4) const bool VECTOR = true; // head_dim and every offset and pitch is a multiple of 4
 #endif
-layout(constant_id = 5) const uint QUADS = 16;    // room for head_dim / 4, rounded up
+layout(constant_id = 5) const uint QUADS = 16; // room for head_dim / 4, rounded up
 #define PART_ITEMS 1u
 #define PART_BIAS 2u
 #define PART_LSE 4u
@@ -78,8 +78,10 @@ HEAD(v)
 
 void store_out(const uint at, const uint quad, const vec4 value) {
     uint first = at + 4u * quad;
-    if (VECTOR) dst_store4(OUT_FORMAT, first, value);
-    else dst_store_some(OUT_FORMAT, first, head_dim - 4u * quad, value);
+    if (VECTOR)
+        dst_store4(OUT_FORMAT, first, value);
+    else
+        dst_store_some(OUT_FORMAT, first, head_dim - 4u * quad, value);
 }
 
 // query and key: counted in their item
@@ -90,5 +92,7 @@ float biased(float score, const uint head, const uint query, const uint key) {
 #endif
 
 void store_lse(const Place place, const uint query, const float largest, const float sum) {
-    if (HAS(PART_LSE)) lse[lse_offset + (place.query_row + query) * lse_pitch + place.head] = sum > 0.0 ? largest + log(sum) : VERY_LOW;
+    if (HAS(PART_LSE))
+        lse[lse_offset + (place.query_row + query) * lse_pitch + place.head] =
+            sum > 0.0 ? largest + log(sum) : VERY_LOW;
 }

@@ -1,10 +1,11 @@
 #version 450
-// Attention on cooperative matrices, for halves. A subgroup owns TM * RM queries from beginning to end: it keeps them and their output
-// (floats) in matrices; tiles of KEYS keys and of their values pass through shared memory, the next one waits in registers. Scores, then
-// weights, go through shared memory that is the subgroup's own, where one or more lanes own a row, or a lane owns more.
-// Queries and keys may be int8, with a scale for each head of each row (qkv_post.comp).
-// Where those matrices are too many for a subgroup's registers, SHARE subgroups have the same queries: each adds up the scores over its part
-// of the channels, weighs its part of the queries, and has its part of the output's channels.
+// Attention on cooperative matrices, for halves. A subgroup owns TM * RM queries from beginning to end: it keeps them
+// and their output (floats) in matrices; tiles of KEYS keys and of their values pass through shared memory, the next
+// one waits in registers. Scores, then weights, go through shared memory that is the subgroup's own, where one or more
+// lanes own a row, or a lane owns more. Queries and keys may be int8, with a scale for each head of each row
+// (qkv_post.comp). Where those matrices are too many for a subgroup's registers, SHARE subgroups have the same queries:
+// each adds up the scores over its part of the channels, weighs its part of the queries, and has its part of the
+// output's channels.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -17,10 +18,14 @@ const uint out_count = depth / TN / SHARE, score_count = KEYS / TN, weight_count
 const uint score_stride = KEYS / 4u + 1u;
 shared uvec4 scores[SHARE * rows * score_stride]; // then, in place, a row's weights as halves
 shared float keeps[rows];
-const uint soft_rows = own_rows / SHARE;                           // of a subgroup
-layout(constant_id = 15) const uint WRITTEN = 2; // score_count, or 1 where not all products of queries with a tile of keys are written out
+const uint soft_rows = own_rows / SHARE; // of a subgroup
+layout(constant_id = 15) const uint WRITTEN =
+    2; // score_count, or 1 where not all products of queries with a tile of keys are written out
 const uint row_lanes = soft_rows < LANES ? LANES / soft_rows : 1u;
-const uint sharing = row_lanes < KEYS / 8u ? row_lanes : KEYS / 8u; // lanes of a row, each with every sharing-th group of eight keys; others do the same
+const uint sharing =
+    row_lanes < KEYS / 8u
+        ? row_lanes
+        : KEYS / 8u; // lanes of a row, each with every sharing-th group of eight keys; others do the same
 const uint lane_rows = soft_rows > LANES ? soft_rows / LANES : 1u; // or rows of a lane, every LANES-th
 const uint groups = KEYS / 8u / sharing;
 float best_of(float x) {
@@ -37,7 +42,9 @@ void main() {
     place = place_of(gl_WorkGroupID.x + first_group, rows);
     if (place.queries == 0u) return;
     float factor = score_scale * log2_e;
-    uint scored = WRITTEN == score_count ? score_count : score_count + (first_group >> 31); // drivers unroll loops whose length they know
+    uint scored = WRITTEN == score_count
+                      ? score_count
+                      : score_count + (first_group >> 31); // drivers unroll loops whose length they know
 
     MATRIX(float16_t, TM, TK, A) q_part[RM * (INT8 ? 1u : steps)];
     MATRIX(int8_t, TM, TK8, A) q_part8[RM * (INT8 ? steps8 : 1u)];
@@ -49,18 +56,20 @@ void main() {
         [[unroll]] for (uint i = 0u; i < RM; i++) {
             uint r = own + i * TM - first;
             if (r < KEYS) {
-                [[unroll]] for (uint c = 0u; c < steps8; c++)
-                    if (SHARE == 1u || share * steps8 + c < all_steps8)
-                        coopMatLoad(q_part8[i * steps8 + c], tile, r * stride + (share * steps8 + c) * (TK8 / 16u), stride, gl_CooperativeMatrixLayoutRowMajor);
+                [[unroll]] for (uint c = 0u; c < steps8; c++) if (SHARE == 1u || share * steps8 + c < all_steps8)
+                    coopMatLoad(q_part8[i * steps8 + c], tile, r * stride + (share * steps8 + c) * (TK8 / 16u), stride,
+                                gl_CooperativeMatrixLayoutRowMajor);
                 [[unroll]] for (uint c = 0u; c < steps; c++)
-                    coopMatLoad(q_part[i * steps + c], tile, r * stride + (share * steps + c) * (TK / 8u), stride, gl_CooperativeMatrixLayoutRowMajor);
+                    coopMatLoad(q_part[i * steps + c], tile, r * stride + (share * steps + c) * (TK / 8u), stride,
+                                gl_CooperativeMatrixLayoutRowMajor);
             }
         }
     }
 
     FLOATS(TN) o[RM * out_count];
     [[unroll]] for (uint i = 0u; i < RM * out_count; i++) o[i] = FLOATS(TN)(0.0);
-    uint lane = gl_SubgroupInvocationID, first_row = own + share * soft_rows + lane % min(soft_rows, LANES), part = lane / soft_rows % sharing;
+    uint lane = gl_SubgroupInvocationID, first_row = own + share * soft_rows + lane % min(soft_rows, LANES),
+         part = lane / soft_rows % sharing;
     float largest[lane_rows], total[lane_rows], factors[lane_rows];
     uint scale_at[lane_rows];
     [[unroll]] for (uint i = 0u; i < lane_rows; i++) {
@@ -90,25 +99,31 @@ void main() {
                 [[unroll]] for (uint i = 0u; i < RM; i++) s[i] = FLOATS(TN)(0.0);
                 [[unroll]] for (uint c = 0u; c < steps; c++) {
                     MATRIX(float16_t, TK, TN, B) k_part;
-                    coopMatLoad(k_part, tile, b * TN * stride + (share * steps + c) * (TK / 8u), stride, gl_CooperativeMatrixLayoutColumnMajor);
+                    coopMatLoad(k_part, tile, b * TN * stride + (share * steps + c) * (TK / 8u), stride,
+                                gl_CooperativeMatrixLayoutColumnMajor);
                     [[unroll]] for (uint i = 0u; i < RM; i++) s[i] = coopMatMulAdd(q_part[i * steps + c], k_part, s[i]);
                 }
                 [[unroll]] for (uint i = 0u; i < RM; i++) s8[i] = MATRIX(int, TM, TN, Accumulator)(0);
                 [[unroll]] for (uint c = 0u; c < steps8; c++) {
                     MATRIX(int8_t, TK8, TN, B) k_part;
                     if (SHARE > 1u && share * steps8 + c >= all_steps8) break;
-                    coopMatLoad(k_part, tile, b * TN * stride + (share * steps8 + c) * (TK8 / 16u), stride, gl_CooperativeMatrixLayoutColumnMajor);
-                    [[unroll]] for (uint i = 0u; i < RM; i++) s8[i] = coopMatMulAdd(q_part8[i * steps8 + c], k_part, s8[i]);
+                    coopMatLoad(k_part, tile, b * TN * stride + (share * steps8 + c) * (TK8 / 16u), stride,
+                                gl_CooperativeMatrixLayoutColumnMajor);
+                    [[unroll]] for (uint i = 0u; i < RM; i++) s8[i] =
+                        coopMatMulAdd(q_part8[i * steps8 + c], k_part, s8[i]);
                 }
                 [[unroll]] for (uint i = 0u; i < RM; i++) {
                     if (INT8) s[i] = FLOATS(TN)(s8[i]);
-                    coopMatStore(s[i], scores, (share * rows + own + i * TM) * score_stride + b * (TN / 4u), score_stride, gl_CooperativeMatrixLayoutRowMajor);
+                    coopMatStore(s[i], scores, (share * rows + own + i * TM) * score_stride + b * (TN / 4u),
+                                 score_stride, gl_CooperativeMatrixLayoutRowMajor);
                 }
             }
         }
 
-        if (SHARE == 1u) subgroupBarrier();
-        else barrier();
+        if (SHARE == 1u)
+            subgroupBarrier();
+        else
+            barrier();
         [[unroll]] for (uint i = 0u; i < lane_rows; i++) {
             uint row = first_row + i * LANES;
             vec4 x[groups * 2u];
@@ -116,10 +131,14 @@ void main() {
             [[unroll]] for (uint g = 0u; g < groups * 2u; g++) {
                 uint first = ((g / 2u * sharing + part) * 2u + g % 2u) * 4u;
                 x[g] = uintBitsToFloat(scores[row * score_stride + first / 4u]);
-                [[unroll]] for (uint h = 1u; h < SHARE; h++) x[g] += uintBitsToFloat(scores[(h * rows + row) * score_stride + first / 4u]);
+                [[unroll]] for (uint h = 1u; h < SHARE; h++) x[g] +=
+                    uintBitsToFloat(scores[(h * rows + row) * score_stride + first / 4u]);
                 x[g] *= factors[i];
-                if (INT8) [[unroll]] for (uint h = 0u; h < 4u; h++) x[g][h] *= uintBitsToFloat(tile[(first + h) * stride + score_units - 1u].x);
-                x[g] = mix(vec4(no_score), x[g], lessThan(first_key + first + uvec4(0u, 1u, 2u, 3u), uvec4(place.keys)));
+                if (INT8) [[unroll]]
+                    for (uint h = 0u; h < 4u; h++)
+                        x[g][h] *= uintBitsToFloat(tile[(first + h) * stride + score_units - 1u].x);
+                x[g] =
+                    mix(vec4(no_score), x[g], lessThan(first_key + first + uvec4(0u, 1u, 2u, 3u), uvec4(place.keys)));
                 top = max(max(max(top, x[g].x), max(x[g].y, x[g].z)), x[g].w);
             }
             top = best_of(top);
@@ -135,7 +154,8 @@ void main() {
                 total[i] += dot(x[g], vec4(1.0));
             }
             subgroupBarrier(); // all lanes of the row have read it
-            [[unroll]] for (uint g = 0u; g < groups; g++) scores[row * score_stride + g * sharing + part] = uvec4(pack4(x[2u * g]), pack4(x[2u * g + 1u]));
+            [[unroll]] for (uint g = 0u; g < groups; g++) scores[row * score_stride + g * sharing + part] =
+                uvec4(pack4(x[2u * g]), pack4(x[2u * g + 1u]));
         }
 
         barrier(); // the values are there, the keys are done with
@@ -146,7 +166,8 @@ void main() {
             FLOATS(TN) kept;
             coopMatLoad(kept, keeps, own + i * TM, 0u, gl_CooperativeMatrixLayoutColumnMajor);
             [[unroll]] for (uint b = 0u; b < weight_count; b++)
-                coopMatLoad(weights[i * weight_count + b], scores, (own + i * TM) * score_stride + b * (TK / 8u), score_stride, gl_CooperativeMatrixLayoutRowMajor);
+                coopMatLoad(weights[i * weight_count + b], scores, (own + i * TM) * score_stride + b * (TK / 8u),
+                            score_stride, gl_CooperativeMatrixLayoutRowMajor);
             if (any_raised) {
                 [[unroll]] for (uint c = 0u; c < out_count; c++) o[i * out_count + c] = o[i * out_count + c] * kept;
             }
@@ -154,8 +175,10 @@ void main() {
         [[unroll]] for (uint c = 0u; c < out_count; c++) {
             [[unroll]] for (uint b = 0u; b < weight_count; b++) {
                 MATRIX(float16_t, TK, TN, B) v_part;
-                coopMatLoad(v_part, tile, (KEYS + b * TK) * stride + (share * out_count + c) * (TN / 8u), stride, gl_CooperativeMatrixLayoutRowMajor);
-                [[unroll]] for (uint i = 0u; i < RM; i++) o[i * out_count + c] = coopMatMulAdd(weights[i * weight_count + b], v_part, o[i * out_count + c]);
+                coopMatLoad(v_part, tile, (KEYS + b * TK) * stride + (share * out_count + c) * (TN / 8u), stride,
+                            gl_CooperativeMatrixLayoutRowMajor);
+                [[unroll]] for (uint i = 0u; i < RM; i++) o[i * out_count + c] =
+                    coopMatMulAdd(weights[i * weight_count + b], v_part, o[i * out_count + c]);
             }
         }
     }
@@ -180,7 +203,8 @@ void main() {
             uint r = own + i * TM - first;
             if (r < KEYS) {
                 [[unroll]] for (uint c = 0u; c < out_count; c++)
-                    coopMatStore(o[i * out_count + c], tile, r * 2u * stride + (share * out_count + c) * (TN / 4u), 2u * stride, gl_CooperativeMatrixLayoutRowMajor);
+                    coopMatStore(o[i * out_count + c], tile, r * 2u * stride + (share * out_count + c) * (TN / 4u),
+                                 2u * stride, gl_CooperativeMatrixLayoutRowMajor);
             }
         }
         barrier();

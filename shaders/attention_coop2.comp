@@ -1,14 +1,18 @@
 #version 450
-// attention_coop.comp with VK_NV_cooperative_matrix2: matrices as large as a subgroup's part of the work, which its reductions, conversions and
-// operations per element keep in registers. TM: queries of a subgroup; TN: columns of what is one value for a row.
+// attention_coop.comp with VK_NV_cooperative_matrix2: matrices as large as a subgroup's part of the work, which its
+// reductions, conversions and operations per element keep in registers. TM: queries of a subgroup; TN: columns of what
+// is one value for a row.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_NV_cooperative_matrix2 : require
 #include "attention_matrix.glsl"
 
 float larger(const in float a, const in float b) { return max(a, b); }
 float sum_of(const in float a, const in float b) { return a + b; }
-float masked(const in uint row, const in uint column, const in float score, const in uint keys) { return column < keys ? score : no_score; }
-float put_lse(const in uint row, const in uint column, const in float sum, const in float largest, const in uint query) {
+float masked(const in uint row, const in uint column, const in float score, const in uint keys) {
+    return column < keys ? score : no_score;
+}
+float put_lse(const in uint row, const in uint column, const in float sum, const in float largest,
+              const in uint query) {
     if (column == 0u && query + row < place.queries) store_lse(place, query + row, largest / log2_e, sum);
     return sum > 0.0 ? 1.0 / sum : 0.0;
 }
@@ -24,7 +28,8 @@ void main() {
         barrier();
         put(0u);
         barrier();
-        if (own - first < KEYS) coopMatLoad(q_part, tile, (own - first) * stride, stride, gl_CooperativeMatrixLayoutRowMajor);
+        if (own - first < KEYS)
+            coopMatLoad(q_part, tile, (own - first) * stride, stride, gl_CooperativeMatrixLayoutRowMajor);
     }
     FLOATS(depth) o = FLOATS(depth)(0.0), kept;
     FLOATS(TN) largest = FLOATS(TN)(no_score), total = FLOATS(TN)(0.0), top, sum;
@@ -53,7 +58,8 @@ void main() {
         coopMatReduceNV(tops, largest, gl_CooperativeMatrixReduceRowNV, larger);
         [[unroll]] for (uint e = 0u; e < s.length(); e++) s[e] = exp2(s[e] * factor - tops[e]);
         coopMatReduceNV(sum, s, gl_CooperativeMatrixReduceRowNV, sum_of);
-        if (!CONVERSIONS_ROUND) [[unroll]] for (uint e = 0u; e < s.length(); e++) s[e] = nearest_half(vec2(s[e])).x;
+        if (!CONVERSIONS_ROUND) [[unroll]]
+            for (uint e = 0u; e < s.length(); e++) s[e] = nearest_half(vec2(s[e])).x;
         total = total * top + sum;
         if (subgroupAny(raised)) {
             coopMatReduceNV(kept, top, gl_CooperativeMatrixReduceRowNV, larger);
@@ -71,7 +77,8 @@ void main() {
     o = o * kept;
     for (uint first = 0u; first < rows; first += KEYS) {
         barrier();
-        if (own - first < KEYS) coopMatStore(o, tile, (own - first) * 2u * stride, 2u * stride, gl_CooperativeMatrixLayoutRowMajor);
+        if (own - first < KEYS)
+            coopMatStore(o, tile, (own - first) * 2u * stride, 2u * stride, gl_CooperativeMatrixLayoutRowMajor);
         barrier();
         write_out(first);
     }

@@ -1,21 +1,22 @@
 #version 450
-// Attention for GPUs without matrix units: ACROSS x 8 threads work on 32 queries of one head; tiles of KEYS keys, then of their values, stand
-// in shared memory. Scores: each thread 4 queries x (KEYS / ACROSS) keys. Softmax: TEAM threads per query. Output: each thread the same 4
-// queries x every ACROSS-th group of four channels.
-// Queries and keys may be int8 with a scale for each head of each row (qkv_post.comp): sixteen channels at a time, by the dot product of four
-// bytes. glslang learned GL_EXT_integer_dot_product late; this is the same instruction, OpSDot of packed words. Devices without it get
-// the module without it (diti_spirv_no_dot).
+// Attention for GPUs without matrix units: ACROSS x 8 threads work on 32 queries of one head; tiles of KEYS keys, then
+// of their values, stand in shared memory. Scores: each thread 4 queries x (KEYS / ACROSS) keys. Softmax: TEAM threads
+// per query. Output: each thread the same 4 queries x every ACROSS-th group of four channels. Queries and keys may be
+// int8 with a scale for each head of each row (qkv_post.comp): sixteen channels at a time, by the dot product of four
+// bytes. glslang learned GL_EXT_integer_dot_product late; this is the same instruction, OpSDot of packed words. Devices
+// without it get the module without it (diti_spirv_no_dot).
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "attention.glsl"
-layout(constant_id = 6) const uint KEYS = 16;            // 4, 8, 16 or 32
+layout(constant_id = 6) const uint KEYS = 16;              // 4, 8, 16 or 32
 layout(constant_id = 7) const bool SHARED_QUERIES = false; // where shared memory has room for them
 #define QUERIES 32u
 #define PER_THREAD 4u
 #define INT8 (FORMAT == FORMAT_I8)
 
 const uint ACROSS = THREADS / 8u, TEAM = THREADS / 32u;
-const uint key_loops = (KEYS + ACROSS - 1u) / ACROSS, quad_loops = (QUADS + ACROSS - 1u) / ACROSS, row_quads = QUADS + 1u;
+const uint key_loops = (KEYS + ACROSS - 1u) / ACROSS, quad_loops = (QUADS + ACROSS - 1u) / ACROSS,
+           row_quads = QUADS + 1u;
 const uint part_keys = (KEYS + TEAM - 1u) / TEAM;
 shared vec4 tile[KEYS * row_quads];
 shared vec4 query_tile[SHARED_QUERIES ? QUERIES * row_quads : 1u];
@@ -23,7 +24,8 @@ shared float weights[QUERIES * (KEYS + 1u)];
 shared float tops[THREADS];
 shared float keeps[QUERIES];
 
-spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450) int dot_bytes(int a, int b, spirv_literal int packed_format);
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [ 6019, 6018 ],
+                  id = 4450) int dot_bytes(int a, int b, spirv_literal int packed_format);
 float dot_cells(const vec4 x, const vec4 y) { // whole numbers, as all sums of them here
     ivec4 a = floatBitsToInt(x), b = floatBitsToInt(y);
     return float(dot_bytes(a.x, b.x, 0) + dot_bytes(a.y, b.y, 0) + dot_bytes(a.z, b.z, 0) + dot_bytes(a.w, b.w, 0));
@@ -32,7 +34,8 @@ float dot_cells(const vec4 x, const vec4 y) { // whole numbers, as all sums of t
 // Cells of a head: four channels, or the bits of sixteen int8, of which the last holds the scale.
 Place place;
 uint int8_cells = (head_dim + 15u) / 16u + 1u;
-#define CELL_OF(NAME, AT, C) (INT8 ? NAME##_f4[(AT) / 16u + place.head * int8_cells + (C)] : HEAD_LOAD(NAME, (AT) + place.head * head_dim, C))
+#define CELL_OF(NAME, AT, C)                                                                                           \
+    (INT8 ? NAME##_f4[(AT) / 16u + place.head * int8_cells + (C)] : HEAD_LOAD(NAME, (AT) + place.head * head_dim, C))
 vec4 query_cell(const uint query, const uint c) {
     uint at = q_offset + (place.query_row + min(place.first + query, place.queries - 1u)) * q_pitch;
     return CELL_OF(q, at, c);
@@ -43,8 +46,10 @@ void main() {
     place = place_of(gl_WorkGroupID.x + first_group, QUERIES);
     if (place.queries == 0u) return;
     uint quads = (head_dim + 3u) / 4u, keys = place.keys, first_query = place.first;
-    uint channel = place.head * head_dim, query_row = place.query_row, key_row = place.key_row, cells = INT8 ? int8_cells : quads;
-    uint own = t / TEAM, part = t % TEAM * part_keys, part_end = min(part + part_keys, KEYS); // softmax: query and first key of this thread
+    uint channel = place.head * head_dim, query_row = place.query_row, key_row = place.key_row,
+         cells = INT8 ? int8_cells : quads;
+    uint own = t / TEAM, part = t % TEAM * part_keys,
+         part_end = min(part + part_keys, KEYS); // softmax: query and first key of this thread
     float largest = VERY_LOW, total[PER_THREAD];
     vec4 o[PER_THREAD][quad_loops];
     [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
@@ -52,7 +57,8 @@ void main() {
         [[unroll]] for (uint c = 0u; c < quad_loops; c++) o[i][c] = vec4(0.0);
     }
     if (SHARED_QUERIES) {
-        for (uint n = t; n < QUERIES * cells; n += THREADS) query_tile[n / cells * row_quads + n % cells] = query_cell(n / cells, n % cells);
+        for (uint n = t; n < QUERIES * cells; n += THREADS)
+            query_tile[n / cells * row_quads + n % cells] = query_cell(n / cells, n % cells);
     }
 
     for (uint first_key = 0u; first_key < keys; first_key += KEYS) {
@@ -64,17 +70,18 @@ void main() {
         }
         barrier();
         float score[PER_THREAD][key_loops];
-        [[unroll]] for (uint i = 0u; i < PER_THREAD; i++)
-            [[unroll]] for (uint j = 0u; j < key_loops; j++) score[i][j] = 0.0;
+        [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) [[unroll]] for (uint j = 0u; j < key_loops; j++) score[i][j] =
+            0.0;
         for (uint d = 0u; d < cells; d++) {
             vec4 y[key_loops];
-            [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] = tile[min(across + ACROSS * j, count - 1u) * row_quads + d];
+            [[unroll]] for (uint j = 0u; j < key_loops; j++) y[j] =
+                tile[min(across + ACROSS * j, count - 1u) * row_quads + d];
             [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
                 uint query = down * PER_THREAD + i;
                 vec4 x = SHARED_QUERIES ? query_tile[query * row_quads + d] : query_cell(query, d);
-                [[unroll]] for (uint j = 0u; j < key_loops; j++)
-                    if (!INT8) score[i][j] = fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, score[i][j]))));
-                    else score[i][j] = d + 1u < cells ? score[i][j] + dot_cells(x, y[j]) : score[i][j] * (x.x * y[j].x);
+                [[unroll]] for (uint j = 0u; j < key_loops; j++) if (!INT8) score[i][j] =
+                    fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, score[i][j]))));
+                else score[i][j] = d + 1u < cells ? score[i][j] + dot_cells(x, y[j]) : score[i][j] * (x.x * y[j].x);
             }
         }
         [[unroll]] for (uint j = 0u; j < key_loops; j++) {
@@ -83,19 +90,23 @@ void main() {
             [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
                 uint query = down * PER_THREAD + i;
                 weights[query * (KEYS + 1u) + key] =
-                    key < count ? biased(score[i][j], place.head, min(first_query + query, place.queries - 1u), first_key + key) : VERY_LOW;
+                    key < count
+                        ? biased(score[i][j], place.head, min(first_query + query, place.queries - 1u), first_key + key)
+                        : VERY_LOW;
             }
         }
         barrier();
         for (uint n = t; n < count * quads; n += THREADS)
-            tile[n / quads * row_quads + n % quads] = HEAD_LOAD(v, v_offset + (key_row + first_key + n / quads) * v_pitch + channel, n % quads);
+            tile[n / quads * row_quads + n % quads] =
+                HEAD_LOAD(v, v_offset + (key_row + first_key + n / quads) * v_pitch + channel, n % quads);
         float top = VERY_LOW;
         for (uint j = part; j < part_end; j++) top = max(top, weights[own * (KEYS + 1u) + j]);
         tops[t] = top;
         barrier();
         top = largest;
         [[unroll]] for (uint i = 0u; i < TEAM; i++) top = max(top, tops[own * TEAM + i]);
-        for (uint j = part; j < part_end; j++) weights[own * (KEYS + 1u) + j] = exp(weights[own * (KEYS + 1u) + j] - top);
+        for (uint j = part; j < part_end; j++)
+            weights[own * (KEYS + 1u) + j] = exp(weights[own * (KEYS + 1u) + j] - top);
         if (part == 0u) keeps[own] = exp(largest - top);
         largest = top;
         barrier();
@@ -106,7 +117,8 @@ void main() {
         }
         for (uint key = 0u; key < count; key++) {
             vec4 y[quad_loops];
-            [[unroll]] for (uint c = 0u; c < quad_loops; c++) y[c] = tile[key * row_quads + min(across + ACROSS * c, quads - 1u)];
+            [[unroll]] for (uint c = 0u; c < quad_loops; c++) y[c] =
+                tile[key * row_quads + min(across + ACROSS * c, quads - 1u)];
             [[unroll]] for (uint i = 0u; i < PER_THREAD; i++) {
                 float p = weights[(down * PER_THREAD + i) * (KEYS + 1u) + key];
                 total[i] += p;
@@ -122,11 +134,12 @@ void main() {
         if (query >= place.queries) continue;
         float norm = total[i] > 0.0 ? 1.0 / total[i] : 0.0;
         uint at = out_offset + (query_row + query) * out_pitch + channel;
-        [[unroll]] for (uint c = 0u; c < quad_loops; c++)
-            if (across + ACROSS * c < quads) store_out(at, across + ACROSS * c, o[i][c] * norm);
+        [[unroll]] for (uint c = 0u; c < quad_loops; c++) if (across + ACROSS * c < quads)
+            store_out(at, across + ACROSS * c, o[i][c] * norm);
         if (across > 0u) continue;
         float top = tops[(down * PER_THREAD + i) * TEAM];
-        if (INT8) top += scale * query_cell(down * PER_THREAD + i, cells - 1u).y; // what subtracting the mean key took away
+        if (INT8)
+            top += scale * query_cell(down * PER_THREAD + i, cells - 1u).y; // what subtracting the mean key took away
         store_lse(place, query, top, total[i]);
     }
 }

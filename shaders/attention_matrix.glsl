@@ -1,5 +1,5 @@
-// What the attention kernels on cooperative matrices share: tiles of keys and values that pass through shared memory, padded with zeros,
-// and the way out.
+// What the attention kernels on cooperative matrices share: tiles of keys and values that pass through shared memory,
+// padded with zeros, and the way out.
 #pragma use_vulkan_memory_model
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -16,7 +16,8 @@ layout(constant_id = 9) const uint TK = 16;
 layout(constant_id = 10) const uint RM = 1;    // matrices of queries of a subgroup
 layout(constant_id = 11) const uint KEYS = 32; // a multiple of TM, TN, TK, and of 8 for each lane of a row
 layout(constant_id = 12) const uint TK8 = 32;  // depth of a product of int8, a multiple of 16
-layout(constant_id = 13) const uint ROW = 0;   // bytes of an int8 head: a multiple of TK8, then the scale and a float in 16 more; 0: halves
+layout(constant_id = 13) const uint ROW =
+    0; // bytes of an int8 head: a multiple of TK8, then the scale and a float in 16 more; 0: halves
 layout(constant_id = 14) const uint SHARE = 1; // subgroups that have the same queries
 #define INT8 (ROW > 0u)
 
@@ -28,13 +29,16 @@ layout(binding = 3) writeonly buffer Out16 { uvec4 out16[]; };
 #define MATRIX(TYPE, ROWS, COLUMNS, USE) coopmat<TYPE, gl_ScopeSubgroup, ROWS, COLUMNS, gl_MatrixUse##USE>
 #define FLOATS(COLUMNS) MATRIX(float, TM, COLUMNS, Accumulator)
 const uint own_rows = TM * RM, rows = THREADS / LANES / SHARE * own_rows, depth = 4u * QUADS;
-const uint units = QUADS / 2u, stride = units + 1u; // of 16 bytes in a row of a tile; the skew spreads rows over the banks
+const uint units = QUADS / 2u,
+           stride = units + 1u; // of 16 bytes in a row of a tile; the skew spreads rows over the banks
 const uint score_units = INT8 ? ROW / 16u : units;
 const float log2_e = 1.4426950408889634;
 const float no_score = -1e30;
-const float slack = 8.0; // weights of a row grow to 2^slack before its maximum is raised: the output is seldom scaled anew
+const float slack =
+    8.0; // weights of a row grow to 2^slack before its maximum is raised: the output is seldom scaled anew
 
-shared uvec4 tile[2u * KEYS * stride]; // keys, then values; queries before the loop; KEYS rows of floats of the output after it
+shared uvec4
+    tile[2u * KEYS * stride]; // keys, then values; queries before the loop; KEYS rows of floats of the output after it
 const uint fetches = (KEYS * units + THREADS - 1u) / THREADS;
 uvec4 fetched[fetches];
 Place place;
@@ -47,12 +51,18 @@ void fetch(const uint from, const uint first) { // rows of the item from `first`
         uint n = gl_LocalInvocationIndex + i * THREADS, r = first + n / units, c = n % units;
         bool int8 = INT8 && from != FROM_VALUES;
         fetched[i] = uvec4(0u);
-        if (r >= (from == FROM_QUERIES ? place.queries : place.keys) || c >= (int8 ? score_units : head_dim / 8u)) continue;
-        uint at = from == FROM_QUERIES ? q_offset + (place.query_row + r) * q_pitch : from == FROM_KEYS ? k_offset + (place.key_row + r) * k_pitch : v_offset + (place.key_row + r) * v_pitch;
+        if (r >= (from == FROM_QUERIES ? place.queries : place.keys) || c >= (int8 ? score_units : head_dim / 8u))
+            continue;
+        uint at = from == FROM_QUERIES ? q_offset + (place.query_row + r) * q_pitch
+                  : from == FROM_KEYS  ? k_offset + (place.key_row + r) * k_pitch
+                                       : v_offset + (place.key_row + r) * v_pitch;
         at = (int8 ? (at + place.head * ROW) / 2u : at + place.head * head_dim) / 8u + c;
-        if (from == FROM_VALUES) fetched[i] = v16[at];
-        else if (from == FROM_KEYS) fetched[i] = k16[at];
-        else fetched[i] = q16[at];
+        if (from == FROM_VALUES)
+            fetched[i] = v16[at];
+        else if (from == FROM_KEYS)
+            fetched[i] = k16[at];
+        else
+            fetched[i] = q16[at];
     }
 }
 void put(const uint at) {
@@ -69,8 +79,10 @@ void write_out(const uint first) {
         if (first + r >= rows || query >= place.queries || c >= head_dim / 8u) continue;
         uint at = (out_offset + (place.query_row + query) * out_pitch + place.head * head_dim) / 8u + c;
         uvec4 low = tile[2u * (r * stride + c)], high = tile[2u * (r * stride + c) + 1u];
-        if (OUT_FORMAT == FORMAT_F16) low = uvec4(pack4(uintBitsToFloat(low)), pack4(uintBitsToFloat(high)));
-        else out16[2u * at + 1u] = high;
+        if (OUT_FORMAT == FORMAT_F16)
+            low = uvec4(pack4(uintBitsToFloat(low)), pack4(uintBitsToFloat(high)));
+        else
+            out16[2u * at + 1u] = high;
         out16[OUT_FORMAT == FORMAT_F16 ? at : 2u * at] = low;
     }
 }

@@ -1,4 +1,5 @@
-// Stored types, bit-exact (docs/models.md 9.2). Who includes it says what TYPE is, a dit_type, and SOURCE(I): word I of what is stored.
+// Stored types, bit-exact (docs/models.md 9.2). Who includes it says what TYPE is, a dit_type, and SOURCE(I): word I of
+// what is stored.
 #define TYPE_F32 1u
 #define TYPE_F16 2u
 #define TYPE_BF16 3u
@@ -53,14 +54,18 @@ int k3_scale(const uint at, const uint j) {
 // An element is x * quant + y; all products are exact in F32, so only the addition rounds.
 vec2 scale_of(const uint block, const uint e) {
     switch (TYPE) {
-    case TYPE_Q8_0: case TYPE_Q4_0: case TYPE_Q5_0: return vec2(half_at(block), 0.0);
-    case TYPE_Q4_1: case TYPE_Q5_1: return vec2(half_at(block), half_at(block + 2u));
+    case TYPE_Q8_0:
+    case TYPE_Q4_0:
+    case TYPE_Q5_0: return vec2(half_at(block), 0.0);
+    case TYPE_Q4_1:
+    case TYPE_Q5_1: return vec2(half_at(block), half_at(block + 2u));
     case TYPE_Q2_K: {
         uint sub = byte_at(block + e / 16u);
         return vec2(half_at(block + 80u) * float(sub & 15u), -(half_at(block + 82u) * float(sub >> 4)));
     }
     case TYPE_Q3_K: return vec2(half_at(block + 108u) * float(k3_scale(block + 96u, e / 16u)), 0.0);
-    case TYPE_Q4_K: case TYPE_Q5_K: {
+    case TYPE_Q4_K:
+    case TYPE_Q5_K: {
         uvec2 sub = k4_scale(block + 4u, e / 32u);
         return vec2(half_at(block) * float(sub.x), -(half_at(block + 2u) * float(sub.y)));
     }
@@ -70,7 +75,9 @@ vec2 scale_of(const uint block, const uint e) {
 }
 
 // Two-bit planes of Q2_K and Q3_K: halves of 128, in each four runs of 32 by rising shift.
-uvec4 k2_bits(const uint at, const uint e) { return bytes_at(at + e / 128u * 32u + e % 32u) >> e % 128u / 32u * 2u & 3u; }
+uvec4 k2_bits(const uint at, const uint e) {
+    return bytes_at(at + e / 128u * 32u + e % 32u) >> e % 128u / 32u * 2u & 3u;
+}
 
 // The integers of elements e to e + 3 (e is a multiple of 4) of a block.
 ivec4 quants_of(const uint block, const uint e) {
@@ -80,12 +87,19 @@ ivec4 quants_of(const uint block, const uint e) {
     case TYPE_Q8_0: return ivec4(bytes_at(block + 2u + e) << 24) >> 24;
     case TYPE_Q4_0: return ivec4(bytes_at(block + 2u + i) >> half_shift & 15u) - 8;
     case TYPE_Q4_1: return ivec4(bytes_at(block + 4u + i) >> half_shift & 15u);
-    case TYPE_Q5_0: return ivec4(bytes_at(block + 6u + i) >> half_shift & 15u | (uvec4(word_at(block + 2u)) >> (each + e) & 1u) << 4) - 16;
-    case TYPE_Q5_1: return ivec4(bytes_at(block + 8u + i) >> half_shift & 15u | (uvec4(word_at(block + 4u)) >> (each + e) & 1u) << 4);
+    case TYPE_Q5_0:
+        return ivec4(bytes_at(block + 6u + i) >> half_shift & 15u | (uvec4(word_at(block + 2u)) >> (each + e) & 1u)
+                                                                        << 4) -
+               16;
+    case TYPE_Q5_1:
+        return ivec4(bytes_at(block + 8u + i) >> half_shift & 15u | (uvec4(word_at(block + 4u)) >> (each + e) & 1u)
+                                                                        << 4);
     case TYPE_Q2_K: return ivec4(k2_bits(block + 16u, e));
     case TYPE_Q3_K: return ivec4(k2_bits(block + 32u, e)) - 4 + ivec4(bytes_at(block + e % 32u) >> e / 32u & 1u) * 4;
     case TYPE_Q4_K: return ivec4(bytes_at(block + 16u + e / 64u * 32u + e % 32u) >> k_shift & 15u);
-    case TYPE_Q5_K: return ivec4(bytes_at(block + 48u + e / 64u * 32u + e % 32u) >> k_shift & 15u | (bytes_at(block + 16u + e % 32u) >> e / 32u & 1u) << 4);
+    case TYPE_Q5_K:
+        return ivec4(bytes_at(block + 48u + e / 64u * 32u + e % 32u) >> k_shift & 15u |
+                     (bytes_at(block + 16u + e % 32u) >> e / 32u & 1u) << 4);
     case TYPE_Q6_K: {
         uint part = e / 128u, quarter = e % 128u / 32u, l = e % 32u;
         uvec4 nibbles = bytes_at(block + 64u * part + 32u * (quarter & 1u) + l) >> quarter / 2u * 4u & 15u;

@@ -1,6 +1,6 @@
 #version 450
-// Stored weights as F32 or F16 rows: every stored type (docs/models.md 9.2), bit-exact. Convolutions (Cin, k, k) become (k, k, Cin), Cin padded
-// with zeros to a multiple of 4. With GATHER row r of the result is row ids[r] of the table.
+// Stored weights as F32 or F16 rows: every stored type (docs/models.md 9.2), bit-exact. Convolutions (Cin, k, k) become
+// (k, k, Cin), Cin padded with zeros to a multiple of 4. With GATHER row r of the result is row ids[r] of the table.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -17,7 +17,8 @@ layout(push_constant) uniform Push {
     uint channels, channel_pitch, taps;
     uint out_offset, out_pitch;
     uint block_bytes;
-    uint ids_offset, table_first, table_rows, last_part; // GATHER: the table rows of this part; the last part also answers wrong ids, with 0
+    uint ids_offset, table_first, table_rows,
+        last_part; // GATHER: the table rows of this part; the last part also answers wrong ids, with 0
 };
 layout(binding = 0) readonly buffer Source { uint source[]; };
 WRITABLE(1, dst)
@@ -49,8 +50,10 @@ vec4 elements(const uint row, const uint c, const uint tap, const uint count) {
         }
         uint block = row + k / BLOCK * block_bytes, e = k % BLOCK;
         vec4 four = block_elements(block, e & ~3u);
-        if (together) v = four;
-        else v[i] = four[e & 3u];
+        if (together)
+            v = four;
+        else
+            v[i] = four[e & 3u];
     }
     return v;
 }

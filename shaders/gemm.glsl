@@ -1,13 +1,16 @@
-// What all GEMM kernels share: the problem, the rows of A (a matrix, or the pixels of an image under a convolution tap), and the epilogue.
-//   out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k A[r, k] * W[n, k] + bias[n]))
+// What all GEMM kernels share: the problem, the rows of A (a matrix, or the pixels of an image under a convolution
+// tap), and the epilogue.
+//   out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k A[r, k] * W[n, k] +
+//   bias[n]))
 #include "common.glsl"
 #include "activation.glsl"
 
 layout(constant_id = 1) const uint A_FORMAT = FORMAT_F32;
-layout(constant_id = 2) const uint W_FORMAT = FORMAT_F32; // or PACKED: as stored, for kernels that decode it when they load it
+layout(constant_id = 2) const uint W_FORMAT =
+    FORMAT_F32; // or PACKED: as stored, for kernels that decode it when they load it
 layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 4) const uint OPERAND_FORMATS = 0; // bit 0: of the residual, bit 1: of the multiplier
-layout(constant_id = 5) const uint PARTS = 0; // which of the optional operands exist
+layout(constant_id = 5) const uint PARTS = 0;           // which of the optional operands exist
 layout(constant_id = 6) const uint ACTIVATION = ACTIVATION_NONE;
 // What kernels that can do only one thing define.
 #ifndef VECTOR
@@ -38,8 +41,9 @@ layout(push_constant) uniform Push {
     uint residual_offset, residual_pitch;
     uint tiles_m, tiles_n, band; // tiles are numbered band by band of `band` tile rows, inside a band column by column
     uint in_height, in_width, out_height, out_width; // of the image; the input counts after upsampling
-    uint kernel, stride, pad, upsample; // taps per side; pad: zeros on the left, and in the upper half, signed, on top, less lines of
-                                        // the input above those that the first output is about; right shift of input coordinates
+    uint kernel, stride, pad,
+        upsample; // taps per side; pad: zeros on the left, and in the upper half, signed, on top, less lines of
+                  // the input above those that the first output is about; right shift of input coordinates
     uint guard_offset;
 };
 
@@ -69,8 +73,8 @@ struct Pixel {
 };
 Pixel pixel_of(const uint row) {
     uint area = out_height * out_width, item = row / area, i = row % area;
-    return Pixel(item * (in_height >> upsample) * (in_width >> upsample), int(i / out_width * stride) - (int(pad) >> 16),
-                 int(i % out_width * stride) - int(pad & 0xffffu));
+    return Pixel(item * (in_height >> upsample) * (in_width >> upsample),
+                 int(i / out_width * stride) - (int(pad) >> 16), int(i % out_width * stride) - int(pad & 0xffffu));
 }
 uint tap_row(const Pixel p, const uint tap, out bool valid) {
     int y = p.y + int(tap / kernel), x = p.x + int(tap % kernel);
@@ -95,30 +99,26 @@ float row_scale(const uint row) { return uintBitsToFloat(a_u1[(a_offset + row * 
 vec4 column_scales(const uint n) {
     vec4 v = vec4(0.0);
     for (uint i = 0u; i < min(N - n, 4u); i++)
-        v = mix(v, vec4(uintBitsToFloat(w_u1[(w_offset + (n + i) * w_pitch + ((K + 15u) & ~15u)) >> 2])), equal(QUAD, uvec4(i)));
+        v = mix(v, vec4(uintBitsToFloat(w_u1[(w_offset + (n + i) * w_pitch + ((K + 15u) & ~15u)) >> 2])),
+                equal(QUAD, uvec4(i)));
     return v;
 }
 
 // Zeroes what lies beyond K in a group of four that starts at k: padding in memory may hold anything.
-vec4 mask_tail(const vec4 v, const uint k) {
-    return TAIL ? mix(vec4(0.0), v, lessThan(uvec4(k) + QUAD, uvec4(K))) : v;
-}
+vec4 mask_tail(const vec4 v, const uint k) { return TAIL ? mix(vec4(0.0), v, lessThan(uvec4(k) + QUAD, uvec4(K))) : v; }
 
 #ifdef DECODES
-#define PACKED ((W_FORMAT & 16u) != 0u) // then bits 0 to 3 are the dit_type, and w_pitch counts bytes
+#define PACKED ((W_FORMAT & 16u) != 0u)        // then bits 0 to 3 are the dit_type, and w_pitch counts bytes
 #define PACKED_ROUNDS ((W_FORMAT & 32u) != 0u) // to F16, which is what an expansion would have written
 #define TYPE (W_FORMAT & 15u)
 #define SOURCE(I) w_u1[w_offset + (I)]
 #include "decode.glsl"
-const uint block_bytes = TYPE == TYPE_Q8_0   ? 34u
-                         : TYPE == TYPE_Q4_0 ? 18u
-                         : TYPE == TYPE_Q4_K ? 144u
-                                             : 210u; // Q6_K
+const uint block_bytes = TYPE == TYPE_Q8_0 ? 34u : TYPE == TYPE_Q4_0 ? 18u : TYPE == TYPE_Q4_K ? 144u : 210u; // Q6_K
 vec4 decode_w(const uint column, const uint k) {
     vec4 v = block_elements(column * w_pitch + k / BLOCK * block_bytes, k % BLOCK);
     return PACKED_ROUNDS ? unpack4(pack4(v)) : v;
 }
-#define W_VALUES(COLUMN, K) (PACKED ? decode_w(COLUMN, K) : w_load4(W_FORMAT, w_offset + (COLUMN) * w_pitch + (K)))
+#define W_VALUES(COLUMN, K) (PACKED ? decode_w(COLUMN, K) : w_load4(W_FORMAT, w_offset + (COLUMN)*w_pitch + (K)))
 #endif
 
 uint gate_row(const uint row) { return rows_per_gate == 0u ? 0u : row / rows_per_gate; }
@@ -138,7 +138,9 @@ vec4 guard_fit(vec4 v, const uint i, const uint limit) {
     return v;
 }
 // For kernels that compute with F16: what was F32, so that it fits.
-vec4 narrow_a(const vec4 v) { return GUARDED && A_FORMAT == FORMAT_F32 ? guard_fit(v * GUARD_VALUE(z), 1u, 0x477fe000u) : v; }
+vec4 narrow_a(const vec4 v) {
+    return GUARDED && A_FORMAT == FORMAT_F32 ? guard_fit(v * GUARD_VALUE(z), 1u, 0x477fe000u) : v;
+}
 
 // The epilogue of four neighbouring columns from n (a multiple of 4) on; at least the first exists.
 void finish(vec4 v, const uint row, const uint n) {
@@ -152,6 +154,8 @@ void finish(vec4 v, const uint row, const uint n) {
     if (ACTIVATION == ACTIVATION_RELU) v = mix(v, vec4(0.0), lessThan(v, vec4(0.0))); // keeps NaN, for those who watch
     if (GUARDED) v = guard_fit(v * GUARD_VALUE(x), 0u, guard_limit);
     uint at = out_offset + row * out_pitch + n;
-    if (VECTOR) dst_store4(OUT_FORMAT, at, v);
-    else dst_store_some(OUT_FORMAT, at, N - n, v);
+    if (VECTOR)
+        dst_store4(OUT_FORMAT, at, v);
+    else
+        dst_store_some(OUT_FORMAT, at, N - n, v);
 }

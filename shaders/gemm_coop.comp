@@ -1,10 +1,10 @@
 #version 450
-// GEMM on matrix units (VK_KHR_cooperative_matrix). A workgroup stages slices of STEP columns of K in shared memory, as units of 16 bytes,
-// while the next slice waits in registers; each team of threads (a subgroup; with SCOPE the whole workgroup) owns ROWS x COLUMNS fragments
-// of results. Then the sums pass through shared memory, so that neighbouring columns meet in one thread for the epilogue.
-// All offsets and pitches are multiples of 16 bytes, and K of floats is one of 8.
-// F16 operands (F32 ones are rounded) and F32 sums, or int8 rows and int32 sums. With BRAIN float16_t stands for bfloat16, which dit makes of
-// it in the module's words (diti_spirv_bf16).
+// GEMM on matrix units (VK_KHR_cooperative_matrix). A workgroup stages slices of STEP columns of K in shared memory, as
+// units of 16 bytes, while the next slice waits in registers; each team of threads (a subgroup; with SCOPE the whole
+// workgroup) owns ROWS x COLUMNS fragments of results. Then the sums pass through shared memory, so that neighbouring
+// columns meet in one thread for the epilogue. All offsets and pitches are multiples of 16 bytes, and K of floats is
+// one of 8. F16 operands (F32 ones are rounded) and F32 sums, or int8 rows and int32 sums. With BRAIN float16_t stands
+// for bfloat16, which dit makes of it in the module's words (diti_spirv_bf16).
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -35,7 +35,8 @@ const uint m_size = INT8 ? M_BYTE : M_FLOAT, n_size = INT8 ? N_BYTE : N_FLOAT;
 const uint fragments = ROWS * COLUMNS, float_fragments = INT8 ? 1u : fragments, byte_fragments = INT8 ? fragments : 1u;
 const uint teams_across = THREADS / TEAM / DOWN;
 const uint tile_rows = DOWN * ROWS * m_size, tile_columns = teams_across * COLUMNS * n_size;
-const uint step_units = STEP / unit, skewed = step_units + 1u; // one more, so that rows below each other lie in other banks
+const uint step_units = STEP / unit,
+           skewed = step_units + 1u; // one more, so that rows below each other lie in other banks
 const uint a_loads = tile_rows * step_units / THREADS, w_loads = tile_columns * step_units / THREADS;
 const uint strip = COLUMNS * n_size / 4u, strip_skewed = strip + 1u; // a row of fragments as quads of sums
 const uint tile_units = (tile_rows + tile_columns) * skewed, strip_units = THREADS / TEAM * m_size * strip_skewed;
@@ -56,20 +57,25 @@ void put(const uint at, const uvec4 v) {
 // The one place where values lose bits.
 uvec2 round_quad(const vec4 v) {
     uvec4 bits = floatBitsToUint(v);
-    bits = mix(bits + 0x7fffu + (bits >> 16 & 1u), bits | 0x400000u, greaterThan(bits & 0x7fffffffu, uvec4(0x7f800000u))); // NaN stays NaN
+    bits = mix(bits + 0x7fffu + (bits >> 16 & 1u), bits | 0x400000u,
+               greaterThan(bits & 0x7fffffffu, uvec4(0x7f800000u))); // NaN stays NaN
     return BRAIN ? bits.xz >> 16 | bits.yw & 0xffff0000u : pack4(v);
 }
 uvec4 round_unit(const vec4 low, const vec4 high) { return uvec4(round_quad(low), round_quad(high)); }
 // Sixteen bytes from element k of a row on, zeros beyond it.
-#define UNIT_OF(NAME, FORMAT)                                                                                                       \
-    uvec4 NAME##_unit(const uint row_at, const uint k) {                                                                            \
-        uint at = row_at + k;                                                                                                       \
-        uvec4 v;                                                                                                                    \
-        if (k >= K) v = uvec4(0u);                                                                                                  \
-        else if (INT8) v = NAME##_q[at >> 4];                                                                                       \
-        else if (FORMAT == FORMAT_F16) v = BRAIN ? round_unit(unpack4(NAME##_q[at >> 3].xy), unpack4(NAME##_q[at >> 3].zw)) : NAME##_q[at >> 3]; \
-        else v = round_unit(FIT(uintBitsToFloat(NAME##_q[at >> 2])), FIT(uintBitsToFloat(NAME##_q[(at >> 2) + 1u])));               \
-        return v;                                                                                                                   \
+#define UNIT_OF(NAME, FORMAT)                                                                                          \
+    uvec4 NAME##_unit(const uint row_at, const uint k) {                                                               \
+        uint at = row_at + k;                                                                                          \
+        uvec4 v;                                                                                                       \
+        if (k >= K)                                                                                                    \
+            v = uvec4(0u);                                                                                             \
+        else if (INT8)                                                                                                 \
+            v = NAME##_q[at >> 4];                                                                                     \
+        else if (FORMAT == FORMAT_F16)                                                                                 \
+            v = BRAIN ? round_unit(unpack4(NAME##_q[at >> 3].xy), unpack4(NAME##_q[at >> 3].zw)) : NAME##_q[at >> 3];  \
+        else                                                                                                           \
+            v = round_unit(FIT(uintBitsToFloat(NAME##_q[at >> 2])), FIT(uintBitsToFloat(NAME##_q[(at >> 2) + 1u])));   \
+        return v;                                                                                                      \
     }
 #define FIT(V) narrow_a(V)
 UNIT_OF(a, A_FORMAT)
@@ -77,19 +83,21 @@ UNIT_OF(a, A_FORMAT)
 #define FIT(V) (V)
 UNIT_OF(w, W_FORMAT)
 
-// One slice of K. PER: elements in an element of TILES. Places are counted in elements of TILES from the start, so that only one sum depends
-// on the thread, and all else is a constant that loads take for nothing.
-#define MULTIPLY(TYPE, SUMS, TILES, PER, M_SIZE, N_SIZE, K_SIZE)                                                                    \
-    [[unroll]] for (uint k = 0u; k < STEP; k += K_SIZE) {                                                                           \
-        coopmat<TYPE, SCOPE, M_SIZE, K_SIZE, gl_MatrixUseA> x[ROWS];                                                                \
-        [[unroll]] for (uint i = 0u; i < ROWS; i++)                                                                                 \
-            coopMatLoad(x[i], TILES, (down * ROWS + i) * M_SIZE * (skewed * unit / PER) + k / PER, skewed * unit / PER, gl_CooperativeMatrixLayoutRowMajor); \
-        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {                                                                            \
-            coopmat<TYPE, SCOPE, K_SIZE, N_SIZE, gl_MatrixUseB> y;                                                                  \
-            uint at = (tile_rows + (across * COLUMNS + j) * N_SIZE) * (skewed * unit / PER) + k / PER;                                            \
-            coopMatLoad(y, TILES, at, skewed * unit / PER, gl_CooperativeMatrixLayoutColumnMajor);                            \
-            [[unroll]] for (uint i = 0u; i < ROWS; i++) SUMS[i * COLUMNS + j] = coopMatMulAdd(x[i], y, SUMS[i * COLUMNS + j]);      \
-        }                                                                                                                           \
+// One slice of K. PER: elements in an element of TILES. Places are counted in elements of TILES from the start, so that
+// only one sum depends on the thread, and all else is a constant that loads take for nothing.
+#define MULTIPLY(TYPE, SUMS, TILES, PER, M_SIZE, N_SIZE, K_SIZE)                                                       \
+    [[unroll]] for (uint k = 0u; k < STEP; k += K_SIZE) {                                                              \
+        coopmat<TYPE, SCOPE, M_SIZE, K_SIZE, gl_MatrixUseA> x[ROWS];                                                   \
+        [[unroll]] for (uint i = 0u; i < ROWS; i++)                                                                    \
+            coopMatLoad(x[i], TILES, (down * ROWS + i) * M_SIZE * (skewed * unit / PER) + k / PER,                     \
+                        skewed * unit / PER, gl_CooperativeMatrixLayoutRowMajor);                                      \
+        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {                                                               \
+            coopmat<TYPE, SCOPE, K_SIZE, N_SIZE, gl_MatrixUseB> y;                                                     \
+            uint at = (tile_rows + (across * COLUMNS + j) * N_SIZE) * (skewed * unit / PER) + k / PER;                 \
+            coopMatLoad(y, TILES, at, skewed *unit / PER, gl_CooperativeMatrixLayoutColumnMajor);                      \
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) SUMS[i * COLUMNS + j] =                                        \
+                coopMatMulAdd(x[i], y, SUMS[i * COLUMNS + j]);                                                         \
+        }                                                                                                              \
     }
 
 void main() {
@@ -105,12 +113,15 @@ void main() {
 
     Pixel pixels[a_loads];
     if (CONV) {
-        [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] = pixel_of(min(first_row + (t + i * THREADS) / step_units, M - 1u));
+        [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] =
+            pixel_of(min(first_row + (t + i * THREADS) / step_units, M - 1u));
     }
     coopmat<float, SCOPE, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator> sums[float_fragments];
-    [[unroll]] for (uint i = 0u; i < float_fragments; i++) sums[i] = coopmat<float, SCOPE, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator>(0.0);
+    [[unroll]] for (uint i = 0u; i < float_fragments; i++) sums[i] =
+        coopmat<float, SCOPE, M_FLOAT, N_FLOAT, gl_MatrixUseAccumulator>(0.0);
     coopmat<int, SCOPE, M_BYTE, N_BYTE, gl_MatrixUseAccumulator> byte_sums[byte_fragments];
-    [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] = coopmat<int, SCOPE, M_BYTE, N_BYTE, gl_MatrixUseAccumulator>(0);
+    [[unroll]] for (uint i = 0u; i < byte_fragments; i++) byte_sums[i] =
+        coopmat<int, SCOPE, M_BYTE, N_BYTE, gl_MatrixUseAccumulator>(0);
     uvec4 next_a[a_loads], next_w[w_loads];
 
     for (uint s = 0u; s <= total; s++) {
@@ -137,8 +148,10 @@ void main() {
             [[unroll]] for (uint i = 0u; i < w_loads; i++) {
                 uint n = t + i * THREADS, column = min(first_column + n / step_units, N - 1u);
                 uint k = first + n % step_units * unit;
-                if (PACKED) next_w[i] = k < K ? round_unit(decode_w(column, k), decode_w(column, k + 4u)) : uvec4(0u);
-                else next_w[i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, k);
+                if (PACKED)
+                    next_w[i] = k < K ? round_unit(decode_w(column, k), decode_w(column, k + 4u)) : uvec4(0u);
+                else
+                    next_w[i] = w_unit(w_offset + column * w_pitch + tap * tap_columns, k);
             }
         }
         if (s > 0u) {
@@ -152,22 +165,28 @@ void main() {
 
     uint mine = team * m_size * strip_skewed;
     const bool even = m_size * strip % TEAM == 0u; // no thread is left without an element in the last round
-    // Drivers write out loops whose length they know. Four rounds are worth it, of eight NVK takes seven times as long to compile.
+    // Drivers write out loops whose length they know. Four rounds are worth it, of eight NVK takes seven times as long
+    // to compile.
     uint written = m_size * strip + (m_size * strip > 4u * TEAM ? first_group >> 31 : 0u);
     [[unroll]] for (uint i = 0u; i < ROWS; i++) {
         barrier();
         [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
             uint at = mine + j * n_size / 4u;
-            if (INT8) coopMatStore(byte_sums[i * COLUMNS + j], byte_tiles, 2u * at, 2u * strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
-            else coopMatStore(sums[i * COLUMNS + j], tiles, at, strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
+            if (INT8)
+                coopMatStore(byte_sums[i * COLUMNS + j], byte_tiles, 2u * at, 2u * strip_skewed,
+                             gl_CooperativeMatrixLayoutRowMajor);
+            else
+                coopMatStore(sums[i * COLUMNS + j], tiles, at, strip_skewed, gl_CooperativeMatrixLayoutRowMajor);
         }
         barrier();
         for (uint passed = 0u; passed < written; passed += TEAM) {
             uint n = mate + passed;
             if (!even && n >= m_size * strip) break;
-            uint row = first_row + (down * ROWS + i) * m_size + n / strip, column = first_column + across * COLUMNS * n_size + n % strip * 4u;
+            uint row = first_row + (down * ROWS + i) * m_size + n / strip,
+                 column = first_column + across * COLUMNS * n_size + n % strip * 4u;
             uint at = mine + n / strip * strip_skewed + n % strip;
-            vec4 v = INT8 ? vec4(ivec4(uvec4(byte_tiles[2u * at], byte_tiles[2u * at + 1u]))) : uintBitsToFloat(tiles[at]);
+            vec4 v =
+                INT8 ? vec4(ivec4(uvec4(byte_tiles[2u * at], byte_tiles[2u * at + 1u]))) : uintBitsToFloat(tiles[at]);
             if (row < M && column < N) finish(v, row, column);
         }
     }

@@ -1,8 +1,8 @@
 #version 450
-// GEMM for drivers that run on a processor: one subgroup per workgroup, no shared memory. Each lane owns LANE_TILE rows of the lane
-// operand, all lanes share SPREAD_TILE rows of the spread operand: each loads a few of them, and every lane gets every value by a
-// shuffle, so that no value is loaded twice in a workgroup (loads cost such drivers far more than arithmetic).
-// Lanes run over A's rows, or over W's (SWAP) where A has few rows.
+// GEMM for drivers that run on a processor: one subgroup per workgroup, no shared memory. Each lane owns LANE_TILE rows
+// of the lane operand, all lanes share SPREAD_TILE rows of the spread operand: each loads a few of them, and every lane
+// gets every value by a shuffle, so that no value is loaded twice in a workgroup (loads cost such drivers far more than
+// arithmetic). Lanes run over A's rows, or over W's (SWAP) where A has few rows.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "gemm.glsl"
@@ -12,7 +12,8 @@ layout(constant_id = 12) const bool SWAP = false;
 
 shared vec4 stage[THREADS * LANE_TILE * SPREAD_TILE / 4u];
 const uint totals = INT8 ? THREADS * LANE_TILE * SPREAD_TILE / 4u : 1u;
-shared ivec4 total[totals]; // int8: what the sums held whenever they could have become inexact; each lane has its own part
+shared ivec4
+    total[totals]; // int8: what the sums held whenever they could have become inexact; each lane has its own part
 
 void main() {
     const uint lanes = THREADS, lane = gl_LocalInvocationID.x;
@@ -22,8 +23,7 @@ void main() {
     uint lane_row = (SWAP ? tile.y : tile.x) * lanes * LANE_TILE + lane * LANE_TILE;
     uint spread_row = (SWAP ? tile.x : tile.y) * SPREAD_TILE;
     float sum[LANE_TILE][SPREAD_TILE];
-    [[unroll]] for (uint i = 0u; i < LANE_TILE; i++)
-        [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j++) sum[i][j] = 0.0;
+    [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j++) sum[i][j] = 0.0;
 
     uint lane_at[LANE_TILE], spread_at[SPREAD_TILE]; // only the first `loads` of spread_at are used
     Pixel pixels[LANE_TILE];
@@ -42,9 +42,11 @@ void main() {
         for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++) total[mine + q] = ivec4(0);
     for (uint tap = 0u; tap < tap_count(); tap++) {
         if (CONV) {
-            [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) lane_at[i] = a_offset + tap_row(pixels[i], tap, valid[i]) * a_pitch;
+            [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) lane_at[i] =
+                a_offset + tap_row(pixels[i], tap, valid[i]) * a_pitch;
         }
-        for (uint k = 0u, end = 0u; k < steps;) { // once, but for int8: a condition inside the inner loop would cost its body each time
+        for (uint k = 0u, end = 0u;
+             k < steps;) { // once, but for int8: a condition inside the inner loop would cost its body each time
             end = INT8 ? min(k + INT8_EXACT / 4u, steps) : steps;
             for (; k < end; k++) {
                 vec4 x[LANE_TILE];
@@ -62,11 +64,10 @@ void main() {
                 }
             }
             if (INT8 && end < steps) {
-                [[unroll]] for (uint i = 0u; i < LANE_TILE; i++)
-                    [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j++) {
-                        total[mine + (i * SPREAD_TILE + j) / 4u][j % 4u] += int(sum[i][j]);
-                        sum[i][j] = 0.0;
-                    }
+                [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j++) {
+                    total[mine + (i * SPREAD_TILE + j) / 4u][j % 4u] += int(sum[i][j]);
+                    sum[i][j] = 0.0;
+                }
             }
         }
         if (CONV) {
@@ -75,18 +76,18 @@ void main() {
     }
 
     // Through shared memory (each lane its own part), so that the epilogue is compiled once and not once per element.
-    [[unroll]] for (uint i = 0u; i < LANE_TILE; i++)
-        [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j += 4u)
-            stage[mine + (i * SPREAD_TILE + j) / 4u] = vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]);
+    [[unroll]] for (uint i = 0u; i < LANE_TILE; i++) [[unroll]] for (uint j = 0u; j < SPREAD_TILE; j += 4u)
+        stage[mine + (i * SPREAD_TILE + j) / 4u] = vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]);
     if (INT8)
-        for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++) stage[mine + q] = vec4(total[mine + q] + ivec4(stage[mine + q]));
+        for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++)
+            stage[mine + q] = vec4(total[mine + q] + ivec4(stage[mine + q]));
     for (uint q = 0u; q < LANE_TILE * SPREAD_TILE / 4u; q++) {
         uint row = SWAP ? spread_row + q : lane_row + q / (SPREAD_TILE / 4u);
         uint n = SWAP ? lane_row : spread_row + q % (SPREAD_TILE / 4u) * 4u;
         if (row >= M || n >= N) continue;
         vec4 v = stage[mine + q];
-        if (SWAP)
-            [[unroll]] for (uint i = 0u; i < 4u; i++) v[i] = stage[mine + (i * SPREAD_TILE + q) / 4u][q % 4u];
+        if (SWAP) [[unroll]]
+            for (uint i = 0u; i < 4u; i++) v[i] = stage[mine + (i * SPREAD_TILE + q) / 4u][q % 4u];
         finish(v, row, n);
     }
 }

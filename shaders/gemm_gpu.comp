@@ -1,11 +1,12 @@
 #version 450
 // GEMM for GPUs without matrix units, see main().
-//   as it is: F32 arithmetic, and two other forms that share its epilogue: products with few rows, and the sum of a product's parts.
-//   HALF: F16 operands (F32 ones are rounded), products in pairs that are summed in F16 over a slice; a tile where that overflows is done
-//   again with F32 arithmetic.   N and all offsets and pitches are multiples of 4.
+//   as it is: F32 arithmetic, and two other forms that share its epilogue: products with few rows, and the sum of a
+//   product's parts. HALF: F16 operands (F32 ones are rounded), products in pairs that are summed in F16 over a slice;
+//   a tile where that overflows is done again with F32 arithmetic.   N and all offsets and pitches are multiples of 4.
 // a workgroup of 16 x (size / 16) threads computes a tile of (size / 16 * ROWS) x (16 * COLUMNS),
-// from slices of STEP columns of K in shared memory; the next slice is loaded into registers while this one is computed.
-// Rows in shared memory are a cell longer than the slice, so that eight threads that read neighbouring rows hit all banks.
+// from slices of STEP columns of K in shared memory; the next slice is loaded into registers while this one is
+// computed. Rows in shared memory are a cell longer than the slice, so that eight threads that read neighbouring rows
+// hit all banks.
 #extension GL_GOOGLE_include_directive : require
 #ifdef HALF
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
@@ -26,32 +27,39 @@ layout(constant_id = 11) const uint COLUMNS = 4; // a multiple of 4
 layout(constant_id = 12) const uint FORM = 0u;
 #endif
 layout(constant_id = 14) const uint STEP_QUADS = 4; // of K in a slice
-layout(constant_id = 13) const uint UNROLLED = 4; // quads of a slice that are written out: fewer where registers are few
-#define FORM_FEW 1u    // M is at most ROWS, at most 8
-#define FORM_REDUCE 2u // a product was split along K: the K partial results, each [M rounded up to 16, N], are added in order
+layout(constant_id = 13) const uint UNROLLED =
+    4;              // quads of a slice that are written out: fewer where registers are few
+#define FORM_FEW 1u // M is at most ROWS, at most 8
+#define FORM_REDUCE                                                                                                    \
+    2u // a product was split along K: the K partial results, each [M rounded up to 16, N], are added in order
 #define SKEWED (STEP_QUADS + 1u)
 
 const uint down = THREADS / 16u, tile_rows = down * ROWS, tile_columns = 16u * COLUMNS;
-const uint a_loads = FORM == FORM_FEW ? 1u : tile_rows * STEP_QUADS / THREADS, w_loads = tile_columns * STEP_QUADS / THREADS;
+const uint a_loads = FORM == FORM_FEW ? 1u : tile_rows * STEP_QUADS / THREADS,
+           w_loads = tile_columns * STEP_QUADS / THREADS;
 const uint out_rows = FORM == 0u ? ROWS : 1u; // and COLUMNS is 4 in the other forms
 const uint a_cells = FORM == FORM_FEW ? THREADS * ROWS : tile_rows * SKEWED;
 shared CELL a_tile[a_cells];
 shared CELL w_tile[tile_columns * SKEWED];
 
 // Four elements as they are in memory, so that they wait in few registers.
-#define WORDS_OF(NAME, FORMAT, AT)                                             \
-    (INT8 ? uvec4(NAME##_u1[(AT) >> 2], 0u, 0u, 0u) : FORMAT == FORMAT_F16     \
-     ? uvec4(NAME##_h4[(AT) >> 2], 0u, 0u) : floatBitsToUint(NAME##_f4[(AT) >> 2]))
+#define WORDS_OF(NAME, FORMAT, AT)                                                                                     \
+    (INT8                   ? uvec4(NAME##_u1[(AT) >> 2], 0u, 0u, 0u)                                                  \
+     : FORMAT == FORMAT_F16 ? uvec4(NAME##_h4[(AT) >> 2], 0u, 0u)                                                      \
+                            : floatBitsToUint(NAME##_f4[(AT) >> 2]))
 
 #ifdef HALF
-layout(constant_id = 15) const bool MIXED = false; // pairs are summed in F32 at once (VK_VALVE_shader_mixed_float_dot_product)
-spirv_instruction(extensions = ["SPV_VALVE_mixed_float_dot_product"], capabilities = [6912], id = 6916)
-float mixed_dot(f16vec2 x, f16vec2 y, float sum); // OpFDot2MixAcc32VALVE; see diti_spirv_no_mixed
+// Pairs are summed in F32 at once (VK_VALVE_shader_mixed_float_dot_product).
+layout(constant_id = 15) const bool MIXED = false;
+spirv_instruction(extensions = ["SPV_VALVE_mixed_float_dot_product"], capabilities = [6912],
+                  id = 6916) float mixed_dot(f16vec2 x, f16vec2 y,
+                                             float sum); // OpFDot2MixAcc32VALVE; see diti_spirv_no_mixed
 shared uint overflowed;
 // What was F16 in memory needs no rounding.
 CELL cell_of(const uint format, const uvec4 words) {
     vec4 v = uintBitsToFloat(words);
-    return format == FORMAT_F16 ? f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y)) : f16vec4(to_half(v.xy), to_half(v.zw));
+    return format == FORMAT_F16 ? f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y))
+                                : f16vec4(to_half(v.xy), to_half(v.zw));
 }
 #else
 CELL cell_of(const uint format, const uvec4 words) {
@@ -74,8 +82,8 @@ vec4 few_rows(const uint t, const uint n) {
     [[unroll]] for (uint r = 0u; r < ROWS; r++) a_tile[r * THREADS + t] = sum[r];
     barrier();
     for (uint half_way = THREADS / 2u; half_way > 0u; half_way /= 2u) {
-        if (t < half_way)
-            [[unroll]] for (uint r = 0u; r < ROWS; r++) a_tile[r * THREADS + t] += a_tile[r * THREADS + t + half_way];
+        if (t < half_way) [[unroll]]
+            for (uint r = 0u; r < ROWS; r++) a_tile[r * THREADS + t] += a_tile[r * THREADS + t + half_way];
         barrier();
     }
     return a_tile[min(t, ROWS - 1u) * THREADS];
@@ -93,133 +101,144 @@ void main() {
     uint t = gl_LocalInvocationID.x, across = t % 16u, row_thread = t / 16u;
     uvec2 tile = tile_of(gl_WorkGroupID.x + first_group);
     uint first_row = tile.x * tile_rows, first_column = tile.y * tile_columns;
-    uint quads = (K + 3u) / 4u, slices = (quads + STEP_QUADS - 1u) / STEP_QUADS, total = FORM == 0u ? slices * tap_count() : 0u;
+    uint quads = (K + 3u) / 4u, slices = (quads + STEP_QUADS - 1u) / STEP_QUADS,
+         total = FORM == 0u ? slices * tap_count() : 0u;
 
     Pixel pixels[a_loads];
     if (CONV) {
-        [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] = pixel_of(min(first_row + (t + i * THREADS) / STEP_QUADS, M - 1u));
+        [[unroll]] for (uint i = 0u; i < a_loads; i++) pixels[i] =
+            pixel_of(min(first_row + (t + i * THREADS) / STEP_QUADS, M - 1u));
     }
     float sum[ROWS][COLUMNS];
     int whole[ROWS][COLUMNS]; // int8: what the sums held whenever they could have become inexact
 #ifdef HALF
     for (uint attempt = 0u; attempt < 2u; attempt++) {
 #endif
-    [[unroll]] for (uint i = 0u; i < ROWS; i++)
-        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = 0.0;
-    if (INT8) {
-        [[unroll]] for (uint i = 0u; i < ROWS; i++)
-            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) whole[i][j] = 0;
-    }
-    uvec4 next_a[a_loads], next_w[w_loads];
-    uint written = UNROLLED == STEP_QUADS ? STEP_QUADS : STEP_QUADS + (first_group >> 31); // drivers unroll loops whose length they know
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = 0.0;
+        if (INT8) {
+            [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) whole[i][j] = 0;
+        }
+        uvec4 next_a[a_loads], next_w[w_loads];
+        uint written = UNROLLED == STEP_QUADS
+                           ? STEP_QUADS
+                           : STEP_QUADS + (first_group >> 31); // drivers unroll loops whose length they know
 
-    for (uint s = 0u; s <= total; s++) {
-        if (s > 0u) { // the slice that waits in registers
-            barrier();
-            [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                uint n = t + i * THREADS, quad = (CONV ? (s - 1u) % slices : s - 1u) * STEP_QUADS + n % STEP_QUADS;
-                a_tile[n / STEP_QUADS * SKEWED + n % STEP_QUADS] = CELL(mask_tail(vec4(cell_of(A_FORMAT, next_a[i])), 4u * quad));
+        for (uint s = 0u; s <= total; s++) {
+            if (s > 0u) { // the slice that waits in registers
+                barrier();
+                [[unroll]] for (uint i = 0u; i < a_loads; i++) {
+                    uint n = t + i * THREADS, quad = (CONV ? (s - 1u) % slices : s - 1u) * STEP_QUADS + n % STEP_QUADS;
+                    a_tile[n / STEP_QUADS * SKEWED + n % STEP_QUADS] =
+                        CELL(mask_tail(vec4(cell_of(A_FORMAT, next_a[i])), 4u * quad));
+                }
+                [[unroll]] for (uint i = 0u; i < w_loads;
+                                i++) { // so that threads that read side by side find their columns side by side
+                    uint n = t + i * THREADS, c = n / STEP_QUADS;
+                    w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = cell_of(W_FORMAT, next_w[i]);
+                }
+                barrier();
             }
-            [[unroll]] for (uint i = 0u; i < w_loads; i++) { // so that threads that read side by side find their columns side by side
-                uint n = t + i * THREADS, c = n / STEP_QUADS;
-                w_tile[(c % COLUMNS * 16u + c / COLUMNS) * SKEWED + n % STEP_QUADS] = cell_of(W_FORMAT, next_w[i]);
+            if (s < total) {
+                uint tap = CONV ? s / slices : 0u, first = (CONV ? s % slices : s) * STEP_QUADS;
+                [[unroll]] for (uint i = 0u; i < a_loads; i++) {
+                    uint n = t + i * THREADS, row = min(first_row + n / STEP_QUADS, M - 1u),
+                         quad = first + n % STEP_QUADS;
+                    bool valid = true;
+                    if (CONV) row = tap_row(pixels[i], tap, valid);
+                    next_a[i] =
+                        valid && quad < quads ? WORDS_OF(a, A_FORMAT, a_offset + row * a_pitch + 4u * quad) : uvec4(0u);
+                }
+                [[unroll]] for (uint i = 0u; i < w_loads; i++) {
+                    uint n = t + i * THREADS, column = min(first_column + n / STEP_QUADS, N - 1u),
+                         quad = first + n % STEP_QUADS;
+                    next_w[i] = quad >= quads ? uvec4(0u)
+                                : PACKED
+                                    ? floatBitsToUint(decode_w(column, 4u * quad))
+                                    : WORDS_OF(w, W_FORMAT, w_offset + column * w_pitch + 4u * (tap * quads + quad));
+                }
             }
-            barrier();
-        }
-        if (s < total) {
-            uint tap = CONV ? s / slices : 0u, first = (CONV ? s % slices : s) * STEP_QUADS;
-            [[unroll]] for (uint i = 0u; i < a_loads; i++) {
-                uint n = t + i * THREADS, row = min(first_row + n / STEP_QUADS, M - 1u), quad = first + n % STEP_QUADS;
-                bool valid = true;
-                if (CONV) row = tap_row(pixels[i], tap, valid);
-                next_a[i] = valid && quad < quads ? WORDS_OF(a, A_FORMAT, a_offset + row * a_pitch + 4u * quad) : uvec4(0u);
-            }
-            [[unroll]] for (uint i = 0u; i < w_loads; i++) {
-                uint n = t + i * THREADS, column = min(first_column + n / STEP_QUADS, N - 1u), quad = first + n % STEP_QUADS;
-                next_w[i] = quad >= quads ? uvec4(0u)
-                            : PACKED      ? floatBitsToUint(decode_w(column, 4u * quad))
-                                          : WORDS_OF(w, W_FORMAT, w_offset + column * w_pitch + 4u * (tap * quads + quad));
-            }
-        }
-        if (s == 0u) continue;
-        if (INT8 && (s - 1u) % (INT8_EXACT / 4u / STEP_QUADS) == 0u) {
-            [[unroll]] for (uint i = 0u; i < ROWS; i++)
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
+            if (s == 0u) continue;
+            if (INT8 && (s - 1u) % (INT8_EXACT / 4u / STEP_QUADS) == 0u) {
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) {
                     whole[i][j] += int(sum[i][j]);
                     sum[i][j] = 0.0;
                 }
-        }
-#ifdef HALF
-        if (MIXED) {
-            for (uint first = 0u; first < written; first += UNROLLED)
-                [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
-                    f16vec4 y[COLUMNS];
-                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = w_tile[(j * 16u + across) * SKEWED + first + k];
-                    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                        f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
-                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = mixed_dot(x.zw, y[j].zw, mixed_dot(x.xy, y[j].xy, sum[i][j]));
-                    }
-                }
-            continue;
-        }
-        if (attempt == 0u) {
-            f16vec2 run[ROWS][COLUMNS];
-            [[unroll]] for (uint i = 0u; i < ROWS; i++)
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) run[i][j] = f16vec2(0.0);
-            for (uint first = 0u; first < written; first += UNROLLED)
-                [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
-                    f16vec4 y[COLUMNS];
-                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = w_tile[(j * 16u + across) * SKEWED + first + k];
-                    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                        f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
-                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++)
-                            run[i][j] = fma(x.zw, y[j].zw, UNROLLED == STEP_QUADS && k == 0u ? x.xy * y[j].xy : fma(x.xy, y[j].xy, run[i][j]));
-                    }
-                }
-            [[unroll]] for (uint i = 0u; i < ROWS; i++)
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] += float(run[i][j].x) + float(run[i][j].y);
-            continue;
-        }
-#endif
-        for (uint first = 0u; first < written; first += UNROLLED)
-            [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
-                vec4 y[COLUMNS];
-                [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] = vec4(w_tile[(j * 16u + across) * SKEWED + first + k]);
-                [[unroll]] for (uint i = 0u; i < ROWS; i++) {
-                    vec4 x = vec4(a_tile[(row_thread * ROWS + i) * SKEWED + first + k]);
-                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] = fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, sum[i][j]))));
-                }
             }
-    }
 #ifdef HALF
-    uint bits = 0u;
-    [[unroll]] for (uint i = 0u; i < ROWS; i++)
-        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) bits = max(bits, floatBitsToUint(sum[i][j]) & 0x7fffffffu);
-    if (t == 0u) overflowed = 0u;
-    barrier();
-    if (bits >= 0x7f800000u) overflowed = 1u;
-    barrier();
-    if (MIXED || overflowed == 0u) break;
+            if (MIXED) {
+                for (uint first = 0u; first < written; first += UNROLLED)
+                    [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
+                        f16vec4 y[COLUMNS];
+                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
+                            w_tile[(j * 16u + across) * SKEWED + first + k];
+                        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                            f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
+                            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
+                                mixed_dot(x.zw, y[j].zw, mixed_dot(x.xy, y[j].xy, sum[i][j]));
+                        }
+                    }
+                continue;
+            }
+            if (attempt == 0u) {
+                f16vec2 run[ROWS][COLUMNS];
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) run[i][j] =
+                    f16vec2(0.0);
+                for (uint first = 0u; first < written; first += UNROLLED)
+                    [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
+                        f16vec4 y[COLUMNS];
+                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
+                            w_tile[(j * 16u + across) * SKEWED + first + k];
+                        [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                            f16vec4 x = a_tile[(row_thread * ROWS + i) * SKEWED + first + k];
+                            [[unroll]] for (uint j = 0u; j < COLUMNS; j++) run[i][j] =
+                                fma(x.zw, y[j].zw,
+                                    UNROLLED == STEP_QUADS && k == 0u ? x.xy * y[j].xy : fma(x.xy, y[j].xy, run[i][j]));
+                        }
+                    }
+                [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] +=
+                    float(run[i][j].x) + float(run[i][j].y);
+                continue;
+            }
+#endif
+            for (uint first = 0u; first < written; first += UNROLLED) [[unroll]] for (uint k = 0u; k < UNROLLED; k++) {
+                    vec4 y[COLUMNS];
+                    [[unroll]] for (uint j = 0u; j < COLUMNS; j++) y[j] =
+                        vec4(w_tile[(j * 16u + across) * SKEWED + first + k]);
+                    [[unroll]] for (uint i = 0u; i < ROWS; i++) {
+                        vec4 x = vec4(a_tile[(row_thread * ROWS + i) * SKEWED + first + k]);
+                        [[unroll]] for (uint j = 0u; j < COLUMNS; j++) sum[i][j] =
+                            fma(x.w, y[j].w, fma(x.z, y[j].z, fma(x.y, y[j].y, fma(x.x, y[j].x, sum[i][j]))));
+                    }
+                }
+        }
+#ifdef HALF
+        uint bits = 0u;
+        [[unroll]] for (uint i = 0u; i < ROWS; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j++) bits =
+            max(bits, floatBitsToUint(sum[i][j]) & 0x7fffffffu);
+        if (t == 0u) overflowed = 0u;
+        barrier();
+        if (bits >= 0x7f800000u) overflowed = 1u;
+        barrier();
+        if (MIXED || overflowed == 0u) break;
     }
 #endif
 
-    [[unroll]] for (uint i = 0u; i < out_rows; i++)
-        [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
-            uint row = first_row + row_thread * ROWS + i, column = first_column + across * COLUMNS + j;
-            vec4 v = vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]);
-            if (INT8) v = vec4(ivec4(whole[i][j], whole[i][j + 1u], whole[i][j + 2u], whole[i][j + 3u]) + ivec4(v));
+    [[unroll]] for (uint i = 0u; i < out_rows; i++) [[unroll]] for (uint j = 0u; j < COLUMNS; j += 4u) {
+        uint row = first_row + row_thread * ROWS + i, column = first_column + across * COLUMNS + j;
+        vec4 v = vec4(sum[i][j], sum[i][j + 1u], sum[i][j + 2u], sum[i][j + 3u]);
+        if (INT8) v = vec4(ivec4(whole[i][j], whole[i][j + 1u], whole[i][j + 2u], whole[i][j + 3u]) + ivec4(v));
 #ifndef HALF
-            if (FORM == FORM_FEW) {
-                row = t;
-                column = (gl_WorkGroupID.x + first_group) * 4u;
-                v = few_rows(t, column);
-            }
-            if (FORM == FORM_REDUCE) {
-                row = tile.x;
-                column = 4u * (tile.y * THREADS + t);
-                if (column < N) v = reduce(row, column);
-            }
-#endif
-            if (row < M && column < N) finish(v, row, column);
+        if (FORM == FORM_FEW) {
+            row = t;
+            column = (gl_WorkGroupID.x + first_group) * 4u;
+            v = few_rows(t, column);
         }
+        if (FORM == FORM_REDUCE) {
+            row = tile.x;
+            column = 4u * (tile.y * THREADS + t);
+            if (column < N) v = reduce(row, column);
+        }
+#endif
+        if (row < M && column < N) finish(v, row, column);
+    }
 }

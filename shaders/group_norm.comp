@@ -1,8 +1,9 @@
 #version 450
-// GroupNorm over rows of pixels, in three dispatches whose order of additions is fixed: mean and squared deviation of every group in every
-// chunk of pixels; their combination; normalisation, optionally with SiLU. An image is summed in parts of equal size, which consist of
-// chunks: where several devices have some of the parts each, every device combines the chunks of its parts to moments, and combining those
-// of all devices adds the same numbers in the same order as one device that has all chunks.
+// GroupNorm over rows of pixels, in three dispatches whose order of additions is fixed: mean and squared deviation of
+// every group in every chunk of pixels; their combination; normalisation, optionally with SiLU. An image is summed in
+// parts of equal size, which consist of chunks: where several devices have some of the parts each, every device
+// combines the chunks of its parts to moments, and combining those of all devices adds the same numbers in the same
+// order as one device that has all chunks.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -23,8 +24,10 @@ layout(push_constant) uniform Push {
     float eps;
     uint in_offset, in_pitch, out_offset, out_pitch;
     // A mean is held as a sum of two floats, so that a large common offset costs no accuracy.
-    uint partial_offset, partial_pitch; // [batch * chunks, 4 * groups]: mean (two floats), sum of squared deviations, count
-    uint stats_offset, stats_pitch;     // [batch, 4 * groups]: mean (two floats), 1 / sqrt(variance + eps); moments, of parts: as above
+    uint partial_offset,
+        partial_pitch; // [batch * chunks, 4 * groups]: mean (two floats), sum of squared deviations, count
+    uint stats_offset,
+        stats_pitch; // [batch, 4 * groups]: mean (two floats), 1 / sqrt(variance + eps); moments, of parts: as above
     uint weight_offset, bias_offset;
 };
 READABLE(0, x, readonly)
@@ -36,7 +39,8 @@ layout(binding = 5) readonly buffer BiasBuffer { float bias[]; };
 
 shared vec3 lane_moments[THREADS];
 
-// (count, mean, sum of squared deviations) of two sets together (Chan, Golub, LeVeque). Never fused: the stages shall give the same bytes.
+// (count, mean, sum of squared deviations) of two sets together (Chan, Golub, LeVeque). Never fused: the stages shall
+// give the same bytes.
 vec3 joined(vec3 a, vec3 b) {
     precise float count = a.x + b.x;
     if (count == 0.0) return a;
@@ -46,7 +50,8 @@ vec3 joined(vec3 a, vec3 b) {
 
 // One workgroup: one chunk of one item; lanes take groups in turn.
 void chunk_stage(const uint g) {
-    uint item = g / chunks, within = g % chunks % part_chunks * chunk_pixels, first = g % chunks / part_chunks * part_pixels + within;
+    uint item = g / chunks, within = g % chunks % part_chunks * chunk_pixels,
+         first = g % chunks / part_chunks * part_pixels + within;
     uint count = min(min(chunk_pixels, part_pixels - within), pixels - first), width = columns / groups;
     for (uint group = gl_LocalInvocationID.x; group < groups; group += THREADS) {
         uint at = in_offset + (item * pixels + first) * in_pitch + group * width;
@@ -96,7 +101,8 @@ void moments_stage(const uint g) {
 // One workgroup: one group of one item.
 void combine_stage(const uint g) {
     uint item = g / groups, group = g % groups, lane = gl_LocalInvocationID.x, parts = chunks / part_chunks;
-    float common_mean = partial[partial_offset + item * chunks * partial_pitch + 4u * group]; // means below are relative to it
+    float common_mean =
+        partial[partial_offset + item * chunks * partial_pitch + 4u * group]; // means below are relative to it
     vec3 all = vec3(0.0);
     for (uint part = lane; part < parts; part += THREADS) {
         float base;
@@ -121,25 +127,33 @@ void combine_stage(const uint g) {
 
 // One invocation: four channels of a pixel.
 void apply_stage(const uint g) {
-    uint id = g * THREADS + gl_LocalInvocationID.x, quads = (columns + 3u) / 4u, row = id / quads, column = id % quads * 4u;
+    uint id = g * THREADS + gl_LocalInvocationID.x, quads = (columns + 3u) / 4u, row = id / quads,
+         column = id % quads * 4u;
     if (row >= batch * pixels) return;
     uint count = min(columns - column, 4u), width = columns / groups, from = stats_offset + row / pixels * stats_pitch;
     uint at = in_offset + row * in_pitch + column;
     vec4 v = VECTOR ? x_load4(IN_FORMAT, at) : x_some(IN_FORMAT, at, count);
     for (uint i = 0u; i < count; i++) {
         uint c = column + i, moments = from + c / width * 4u;
-        v[i] = (v[i] - stats[moments] - stats[moments + 1u]) * stats[moments + 2u] * weight[weight_offset + c] + bias[bias_offset + c];
+        v[i] = (v[i] - stats[moments] - stats[moments + 1u]) * stats[moments + 2u] * weight[weight_offset + c] +
+               bias[bias_offset + c];
     }
     v = activate(ACTIVATION, v);
     uint to = out_offset + row * out_pitch + column;
-    if (VECTOR) dst_store4(OUT_FORMAT, to, v);
-    else dst_store_some(OUT_FORMAT, to, count, v);
+    if (VECTOR)
+        dst_store4(OUT_FORMAT, to, v);
+    else
+        dst_store_some(OUT_FORMAT, to, count, v);
 }
 
 void main() {
     uint g = gl_WorkGroupID.x + first_group;
-    if (STAGE == STAGE_CHUNKS) chunk_stage(g);
-    else if (STAGE == STAGE_APPLY) apply_stage(g);
-    else if (STAGE == STAGE_MOMENTS) moments_stage(g);
-    else combine_stage(g);
+    if (STAGE == STAGE_CHUNKS)
+        chunk_stage(g);
+    else if (STAGE == STAGE_APPLY)
+        apply_stage(g);
+    else if (STAGE == STAGE_MOMENTS)
+        moments_stage(g);
+    else
+        combine_stage(g);
 }

@@ -1,7 +1,7 @@
 #version 450
-// LayerNorm or RMSNorm of rows (or neither), affine, then x * (1 + scale) + shift; as floats, or as int8 with a scale per row, for which a
-// row can be rotated first. Two passes with a correction, so that a large common offset costs no accuracy. LANES lanes share a row; a
-// workgroup holds several rows.
+// LayerNorm or RMSNorm of rows (or neither), affine, then x * (1 + scale) + shift; as floats, or as int8 with a scale
+// per row, for which a row can be rotated first. Two passes with a correction, so that a large common offset costs no
+// accuracy. LANES lanes share a row; a workgroup holds several rows.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -28,7 +28,8 @@ layout(push_constant) uniform Push {
     float eps;
     uint in_offset, in_pitch, out_offset, out_pitch;
     uint weight_offset, bias_offset, scale_offset, scale_pitch, shift_offset, shift_pitch, rows_per_group;
-    uint item_rows, text_rows; // not 0: tables have two rows per group, for the first text_rows rows of each item and for the others
+    uint item_rows, text_rows; // not 0: tables have two rows per group, for the first text_rows rows of each item and
+                               // for the others
     uint agreed_offset, agreed_pitch, agreed_count; // magnitudes of a row stand below each other
 };
 READABLE(0, x, readonly)
@@ -39,9 +40,14 @@ READABLE_F32(4, scale)
 READABLE_F32(5, shift)
 READABLE_F32(6, agreed)
 
-#define TABLE(NAME, AT, COLUMN) (VECTOR ? NAME##_load4((AT) + (COLUMN)) : NAME##_some((AT) + (COLUMN), columns - (COLUMN)))
-vec4 load(const uint at, const uint column) { return VECTOR ? x_load4(IN_FORMAT, at + column) : x_some(IN_FORMAT, at + column, columns - column); }
-vec4 live(const uint column) { return VECTOR ? vec4(1.0) : vec4(lessThan(uvec4(column) + uvec4(0u, 1u, 2u, 3u), uvec4(columns))); }
+#define TABLE(NAME, AT, COLUMN)                                                                                        \
+    (VECTOR ? NAME##_load4((AT) + (COLUMN)) : NAME##_some((AT) + (COLUMN), columns - (COLUMN)))
+vec4 load(const uint at, const uint column) {
+    return VECTOR ? x_load4(IN_FORMAT, at + column) : x_some(IN_FORMAT, at + column, columns - column);
+}
+vec4 live(const uint column) {
+    return VECTOR ? vec4(1.0) : vec4(lessThan(uvec4(column) + uvec4(0u, 1u, 2u, 3u), uvec4(columns)));
+}
 
 shared vec2 lane_sums[THREADS];
 // The sum over the lanes of a row, in a fixed order.
@@ -92,7 +98,8 @@ void measure(const uint lane, const uint at) {
     inverse = 1.0 / sqrt(max(sums.y - sums.x * sums.x, 0.0) + eps);
 }
 
-// --- int8: steps of amax / 127, ties to even. Magnitudes are compared as bits, where NaN is the largest and is not lost. ---
+// --- int8: steps of amax / 127, ties to even. Magnitudes are compared as bits, where NaN is the largest and is not
+// lost. ---
 
 uint bits_of(const vec4 v) {
     uvec4 b = floatBitsToUint(v) & 0x7fffffffu;
@@ -114,11 +121,13 @@ uint most_of_lanes(const uint bits) {
 
 uint most_of_row(uint bits, const uint row) {
     bits = most_of_lanes(bits);
-    for (uint i = 0u; HAS(PART_AGREED) && i < agreed_count; i++) bits = max(bits, agreed_u1[agreed_offset + i * agreed_pitch + row]);
+    for (uint i = 0u; HAS(PART_AGREED) && i < agreed_count; i++)
+        bits = max(bits, agreed_u1[agreed_offset + i * agreed_pitch + row]);
     return bits;
 }
 
-// Rows of nothing (below 1e-30) and rows that are not finite become zeros, the latter with a scale that is not finite either.
+// Rows of nothing (below 1e-30) and rows that are not finite become zeros, the latter with a scale that is not finite
+// either.
 bool is_nothing(const uint bits) { return bits < 0x0da24260u; }
 bool is_finite(const uint bits) { return bits < 0x7f800000u; }
 
@@ -138,8 +147,9 @@ void store_scale(const uint to, const uint bits) {
     dst_u1[(to + padded_columns()) >> 2] = is_finite(bits) ? floatBitsToUint(scale) : 0x7fc00000u;
 }
 
-// The regular Hadamard matrix of order 256 is four times that of order 4, [1 1 1 -1; 1 1 -1 1; 1 -1 1 1; -1 1 1 1] / 2, on the four base-4
-// digits of an element's number: half the sum, less the opposite element. Four lanes have 64 quads in shared memory.
+// The regular Hadamard matrix of order 256 is four times that of order 4, [1 1 1 -1; 1 1 -1 1; 1 -1 1 1; -1 1 1 1] / 2,
+// on the four base-4 digits of an element's number: half the sum, less the opposite element. Four lanes have 64 quads
+// in shared memory.
 const uint rotated_quads = QUANTIZE == QUANTIZE_ROTATED ? THREADS * 16u : 1u;
 shared vec4 rotated[rotated_quads];
 void rotate_four(const uint at, const uint stride) {
@@ -151,7 +161,8 @@ void rotate_four(const uint at, const uint stride) {
     rotated[at + 3u * stride] = h - a;
 }
 
-// 256 columns from `first` on. This lane, number `part` of four, reads quads part, part + 4, ... and is left with quads 16 part + 0..15.
+// 256 columns from `first` on. This lane, number `part` of four, reads quads part, part + 4, ... and is left with quads
+// 16 part + 0..15.
 void rotate(const uint row, const uint first, const uint part) {
     uint base = gl_LocalInvocationID.x / 4u * 64u;
     barrier();
@@ -173,8 +184,10 @@ void quantize_rotated(const uint lane, const uint row, const uint to, const bool
             uint first = base + lane / 4u * 256u;
             if (round == 0u || columns > step) rotate(row, first, part);
             for (uint j = 0u; j < 16u; j++) {
-                if (round == 0u) bits = max(bits, bits_of(rotated[mine + j]));
-                else if (exists && first < columns) dst_u1[((to + first) >> 2) + 16u * part + j] = pack_bytes(rotated[mine + j], bits);
+                if (round == 0u)
+                    bits = max(bits, bits_of(rotated[mine + j]));
+                else if (exists && first < columns)
+                    dst_u1[((to + first) >> 2) + 16u * part + j] = pack_bytes(rotated[mine + j], bits);
             }
         }
         if (round == 0u) bits = most_of_row(bits, row);
@@ -186,7 +199,8 @@ void quantize_rotated(const uint lane, const uint row, const uint to, const bool
 void main() {
     uint lane = gl_LocalInvocationID.x % LANES;
     uint wanted = (gl_WorkGroupID.x + first_group) * (THREADS / LANES) + gl_LocalInvocationID.x / LANES;
-    uint row = min(wanted, rows - 1u), to = out_offset + row * out_pitch, bits = 0u; // nobody leaves before the last barrier
+    uint row = min(wanted, rows - 1u), to = out_offset + row * out_pitch,
+         bits = 0u; // nobody leaves before the last barrier
     bool exists = wanted < rows;
     if (!HAS(PART_PLAIN)) measure(lane, in_offset + row * in_pitch);
     if (QUANTIZE == QUANTIZE_ROTATED) {
@@ -197,11 +211,16 @@ void main() {
         for (uint c = 4u * lane; c < (QUANTIZE != 0u ? padded_columns() : columns); c += 4u * LANES) {
             vec4 v = c < columns ? result(row, c) : vec4(0.0);
             if (QUANTIZE != 0u) v *= live(c);
-            if (round == 0u) bits = max(bits, bits_of(v));
-            else if (!exists) continue;
-            else if (QUANTIZE != 0u) dst_u1[(to + c) >> 2] = pack_bytes(v, bits);
-            else if (VECTOR) dst_store4(OUT_FORMAT, to + c, v);
-            else dst_store_some(OUT_FORMAT, to + c, columns - c, v);
+            if (round == 0u)
+                bits = max(bits, bits_of(v));
+            else if (!exists)
+                continue;
+            else if (QUANTIZE != 0u)
+                dst_u1[(to + c) >> 2] = pack_bytes(v, bits);
+            else if (VECTOR)
+                dst_store4(OUT_FORMAT, to + c, v);
+            else
+                dst_store_some(OUT_FORMAT, to + c, columns - c, v);
         }
         if (round == 0u) bits = most_of_row(bits, row);
         if (HAS(PART_MEASURE)) break;

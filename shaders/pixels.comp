@@ -1,15 +1,15 @@
 #version 450
-// Between planes (latents, pictures: [channels, height * width]) and rows (tokens, pixels: [positions, channels]). One invocation makes
-// four neighbouring columns of the result; results have room for whole groups of four.
+// Between planes (latents, pictures: [channels, height * width]) and rows (tokens, pixels: [positions, channels]). One
+// invocation makes four neighbouring columns of the result; results have room for whole groups of four.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
-#define OP_PATCHIFY 0u       // planes -> tokens, column (c, dy, dx), times an optional scale
-#define OP_UNPATCHIFY 1u     // tokens with column (dy, dx, c) -> planes of the first channels
-#define OP_PLANES_TO_ROWS 2u // value * scale + shift
-#define OP_IMAGE 3u          // rows of at least three channels in -1..1 -> packed RGBA8 and planes in 0..1
-#define OP_TILE 4u           // a rectangle of one picture's rows into another's, see tile() below
-#define OP_UNPACK 6u         // packed RGBA8 -> rows of three channels in -1..1
+#define OP_PATCHIFY 0u          // planes -> tokens, column (c, dy, dx), times an optional scale
+#define OP_UNPATCHIFY 1u        // tokens with column (dy, dx, c) -> planes of the first channels
+#define OP_PLANES_TO_ROWS 2u    // value * scale + shift
+#define OP_IMAGE 3u             // rows of at least three channels in -1..1 -> packed RGBA8 and planes in 0..1
+#define OP_TILE 4u              // a rectangle of one picture's rows into another's, see tile() below
+#define OP_UNPACK 6u            // packed RGBA8 -> rows of three channels in -1..1
 #define OP_UNPATCHIFY_PLANES 5u // as unpatchify, from tokens with column (c, dy, dx)
 
 layout(constant_id = 1) const uint OP = OP_PATCHIFY;
@@ -18,8 +18,8 @@ layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 4) const bool SCALED = false; // patchify: binding 1 holds one float
 layout(constant_id = 5) const bool RGBA = false;
 layout(constant_id = 6) const bool RGB = false;
-layout(constant_id = 7) const bool SWAP = false;   // BGRA
-layout(constant_id = 8) const bool WATCH = false;  // report values that are not finite
+layout(constant_id = 7) const bool SWAP = false;  // BGRA
+layout(constant_id = 8) const bool WATCH = false; // report values that are not finite
 
 layout(push_constant) uniform Push {
     uint first_group;
@@ -48,7 +48,8 @@ float patchify(const uint row, const uint column) {
 }
 
 float unpatchify(const uint row, const uint column) {
-    uint item = row / channels, c = row % channels, width = grid_width * patch_size, y = column / width, x = column % width;
+    uint item = row / channels, c = row % channels, width = grid_width * patch_size, y = column / width,
+         x = column % width;
     uint token = (item * grid_height + y / patch_size) * grid_width + x / patch_size;
     uint pixel = y % patch_size * patch_size + x % patch_size;
     return source(token, OP == OP_UNPATCHIFY ? pixel * token_channels + c : c * (patch_size * patch_size) + pixel);
@@ -61,11 +62,16 @@ float planes_to_rows(const uint row, const uint column) {
 
 float value(const uint row, const uint column) {
     float v = 0.0;
-    if (column >= columns) v = 0.0;
-    else if (OP == OP_PATCHIFY) v = patchify(row, column);
-    else if (OP == OP_UNPATCHIFY || OP == OP_UNPATCHIFY_PLANES) v = unpatchify(row, column);
-    else if (OP == OP_UNPACK) v = unpackUnorm4x8(src_u1[in_offset + row])[SWAP ? 2u - column : column] * 2.0 - 1.0;
-    else v = planes_to_rows(row, column);
+    if (column >= columns)
+        v = 0.0;
+    else if (OP == OP_PATCHIFY)
+        v = patchify(row, column);
+    else if (OP == OP_UNPATCHIFY || OP == OP_UNPATCHIFY_PLANES)
+        v = unpatchify(row, column);
+    else if (OP == OP_UNPACK)
+        v = unpackUnorm4x8(src_u1[in_offset + row])[SWAP ? 2u - column : column] * 2.0 - 1.0;
+    else
+        v = planes_to_rows(row, column);
     return v;
 }
 
@@ -73,7 +79,8 @@ float value(const uint row, const uint column) {
 void image(const uint pixel) {
     vec3 v = vec3(source(pixel, 0u), source(pixel, 1u), source(pixel, 2u)), unit = v * 0.5 + 0.5;
     uvec3 byte_value = uvec3(roundEven(clamp(unit, 0.0, 1.0) * 255.0));
-    if (WATCH && any(equal(floatBitsToUint(v) & 0x7f800000u, uvec3(0x7f800000u)))) atomicOr(health[health_offset + 2u], 1u);
+    if (WATCH && any(equal(floatBitsToUint(v) & 0x7f800000u, uvec3(0x7f800000u))))
+        atomicOr(health[health_offset + 2u], 1u);
     if (SWAP) byte_value = byte_value.bgr;
     if (RGBA) dst_u1[out_offset + pixel] = byte_value.r | byte_value.g << 8 | byte_value.b << 16 | 0xff000000u;
     if (RGB) {
@@ -81,13 +88,16 @@ void image(const uint pixel) {
     }
 }
 
-// batch and channels: pixels from line to line of source and result. The first patch_size lines and token_channels columns are
-// added to what the result holds, with weights that rise; over the last rgb_offset and rgb_pitch they fall, so that sums are 1. Smooth steps: what
-// lies at the border of a tile, where it sees zeros instead of its neighbour, hardly counts.
+// batch and channels: pixels from line to line of source and result. The first patch_size lines and token_channels
+// columns are added to what the result holds, with weights that rise; over the last rgb_offset and rgb_pitch they fall,
+// so that sums are 1. Smooth steps: what lies at the border of a tile, where it sees zeros instead of its neighbour,
+// hardly counts.
 float ramp(const uint i, const uint count, const uint rising, const uint falling) {
     float w = 1.0;
-    if (i < rising) w = (float(i) + 0.5) / float(rising);
-    else if (count - i <= falling) w = (float(count - i) - 0.5) / float(falling);
+    if (i < rising)
+        w = (float(i) + 0.5) / float(rising);
+    else if (count - i <= falling)
+        w = (float(count - i) - 0.5) / float(falling);
     return w * w * (3.0 - 2.0 * w);
 }
 
@@ -109,7 +119,9 @@ void main() {
     }
     uint at = out_offset + row * out_pitch + column;
     vec4 v;
-    if (OP == OP_TILE) v = tile(row, column, at);
-    else v = vec4(value(row, column), value(row, column + 1u), value(row, column + 2u), value(row, column + 3u));
+    if (OP == OP_TILE)
+        v = tile(row, column, at);
+    else
+        v = vec4(value(row, column), value(row, column + 1u), value(row, column + 2u), value(row, column + 3u));
     dst_store4(OUT_FORMAT, at, v);
 }

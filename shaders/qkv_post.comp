@@ -1,8 +1,9 @@
 #version 450
-// Queries or keys: per-head RMS or LayerNorm, then rotary embedding (docs/models.md 2.5), in place, or as int8 for attention_coop.comp: a head is
-// int8 and zeros up to 16 bytes before its end, where a scale and, of queries, the product with the mean key stand. The mean key is
-// subtracted from keys (docs/kernels.md 3.4: weights do not change, and what all keys share would cost most of the eight bits); the module
-// finds it, too. LANES lanes share one head of one row.
+// Queries or keys: per-head RMS or LayerNorm, then rotary embedding (docs/models.md 2.5), in place, or as int8 for
+// attention_coop.comp: a head is int8 and zeros up to 16 bytes before its end, where a scale and, of queries, the
+// product with the mean key stand. The mean key is subtracted from keys (docs/kernels.md 3.4: weights do not change,
+// and what all keys share would cost most of the eight bits); the module finds it, too. LANES lanes share one head of
+// one row.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -27,7 +28,8 @@ layout(push_constant) uniform Push {
     uint x_offset, x_pitch, weight_offset, bias_offset;
     uint cos_offset, cos_pitch, sin_offset, sin_pitch;
     uint int8_offset, int8_pitch, int8_head, mean_offset; // the first three in bytes
-    uint weight_heads, text_rows; // heads that share a weight; not 0: of the rows of an item, the others have weights of their own
+    uint weight_heads,
+        text_rows; // heads that share a weight; not 0: of the rows of an item, the others have weights of their own
     uint guard_offset;
 };
 WRITABLE(0, x)
@@ -41,7 +43,10 @@ layout(binding = 6) buffer Mean { float mean_key[]; };
 #include "guard.glsl"
 
 // Two neighbouring channels: F16 pairs share a word.
-vec2 load_pair(const uint at) { return GUARD_FACTOR(y) * (FORMAT == FORMAT_F32 ? vec2(x_load1(FORMAT, at), x_load1(FORMAT, at + 1u)) : unpackHalf2x16(x_h4[at >> 2][at >> 1 & 1u])); }
+vec2 load_pair(const uint at) {
+    return GUARD_FACTOR(y) * (FORMAT == FORMAT_F32 ? vec2(x_load1(FORMAT, at), x_load1(FORMAT, at + 1u))
+                                                   : unpackHalf2x16(x_h4[at >> 2][at >> 1 & 1u]));
+}
 void store_pair(const uint at, const vec2 v) { x_store_some(FORMAT, at, 2u, vec4(v * GUARD_FACTOR(x), 0.0, 0.0)); }
 
 shared vec2 lane_sums[THREADS];
@@ -109,7 +114,8 @@ vec2 post_pair(const uint at, const uint row, const uint c) {
         uint i = c % split;
         vec2 other = normed_pair(at, (c + split) % head_dim);
         if (c < split) other = -other;
-        return v * vec2(cosines[cos_at + i], cosines[cos_at + i + 1u]) + other * vec2(sines[sin_at + i], sines[sin_at + i + 1u]);
+        return v * vec2(cosines[cos_at + i], cosines[cos_at + i + 1u]) +
+               other * vec2(sines[sin_at + i], sines[sin_at + i + 1u]);
     }
     float cosine = cosines[cos_at + c / 2u], sine = sines[sin_at + c / 2u];
     return v * cosine + vec2(-v.y, v.x) * sine;
@@ -143,7 +149,8 @@ void find_mean(const uint head) {
 
 vec2 centred_pair(const uint at, const uint row, const uint head, const uint c) {
     vec2 v = post_pair(at, row, c);
-    if (HAS(PART_KEYS)) v -= vec2(mean_key[mean_offset + head * head_dim + c], mean_key[mean_offset + head * head_dim + c + 1u]);
+    if (HAS(PART_KEYS))
+        v -= vec2(mean_key[mean_offset + head * head_dim + c], mean_key[mean_offset + head * head_dim + c + 1u]);
     return v;
 }
 
@@ -163,7 +170,8 @@ void main() {
         for (uint c = 2u * lane; c < head_dim; c += 2u * LANES) {
             vec2 v = centred_pair(at, row, head, c);
             both.x = max(both.x, max(abs(v.x), abs(v.y)));
-            vec2 with = vec2(mean_key[mean_offset + head * head_dim + c], mean_key[mean_offset + head * head_dim + c + 1u]);
+            vec2 with =
+                vec2(mean_key[mean_offset + head * head_dim + c], mean_key[mean_offset + head * head_dim + c + 1u]);
             both.y += dot(v, HAS(PART_KEYS) ? vec2(1.0) : with); // what is not finite shows in a sum
         }
         both = join_lanes(both, true);
@@ -176,7 +184,8 @@ void main() {
             int8_words[to + c / 4u] = packSnorm4x8(v * step);
         }
         if (lane > 0u) return;
-        int8_words[to + int8_head / 4u - 4u] = (floatBitsToUint(both.y) & 0x7f800000u) == 0x7f800000u ? 0x7fc00000u : floatBitsToUint(both.x / 127.0);
+        int8_words[to + int8_head / 4u - 4u] =
+            (floatBitsToUint(both.y) & 0x7f800000u) == 0x7f800000u ? 0x7fc00000u : floatBitsToUint(both.x / 127.0);
         int8_words[to + int8_head / 4u - 3u] = floatBitsToUint(both.y);
         return;
     }

@@ -309,7 +309,12 @@ unfinished() { # words that a finished text does not hold
         --include=Makefile . >$work/unfinished
     ! grep -v -e '^./build/' -e '^./dit.h' $work/unfinished
 }
-formatted() { find src examples tools tests -name '*.[ch]' -exec clang-format --dry-run -Werror {} +; }
+formatted() { # shaders as C, which formats GLSL well
+    find src examples tools tests -name '*.[ch]' -exec clang-format --dry-run -Werror {} + || return 1
+    for shader in shaders/*.comp shaders/*.glsl; do
+        clang-format --assume-filename="$shader.c" <"$shader" | cmp -s - "$shader" || { echo "$shader: make tidy formats it"; return 1; }
+    done
+}
 check 'every file of src/ compiles alone' alone
 check 'includes go up the table of rooms' $work/tool rooms src
 check 'no files of a room call each other in a circle' $work/tool circles src
