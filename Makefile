@@ -67,7 +67,7 @@ build/dit-%: tools/dit-%.c $(wildcard tools/*.h tools/*.inc) examples/cli/progra
 build/minimal: examples/minimal.c dit.h
 	$(COMPILE) -O1 $< -o $@ $(LIBS)
 build/mpi_split: examples/mpi_split.c build/library.o
-	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
+	PATH=$$PATH:/usr/lib64/openmpi/bin:/usr/lib64/mpi/gcc/openmpi4/bin mpicc -std=gnu99 -Wall -Wextra -I. $(SUPPORT) $(CFLAGS) $(PROGRAM) $< build/library.o -o $@ $(LINK)
 build/tests/%: %.c $(HEADERS) build/library.o
 	@mkdir -p $(@D) && echo '  $@'
 	@$(if $(filter $*,$(COMPUTING)),$(COMPILE) -O1,$(COMPILE:$(CC)%=clang%) -O0) $(LINKED) $< build/library.o -o $@ -Wl,-z,muldefs $(LINK)
