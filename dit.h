@@ -224,8 +224,8 @@
    - Weights: a device gets what its part of the work reads when the first such job is made, and keeps it as long as the
      model lives. Text encoders stay on the first, which with dit_model_desc.weights_by_need has no more of the
      transformer than its part, either.
-   - Pictures: all devices decode, each a strip of lines, with the lines next to it and what norms and attention need of
-     other strips; with vae_tile, each some of the tiles. The first device alone makes previews.
+   - Pictures: all devices decode, each a band of lines, with the lines next to it and what norms and attention need of
+     other bands; with vae_tile, each some of the tiles. The first device alone makes previews.
    - "equal" means the bytes of one device, on devices of one driver. Results differ by rounding where drivers differ,
      and on GPUs where a device's rows are so few that a product is cut along its depth.
    - Transports: between each pair of devices bytes go the best way that proves itself when the context is made: memory
@@ -3795,7 +3795,7 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
     const diti_file *file = checkpoint->files[tensor->file];
     uint64_t bytes = tensor->size / diti_stored_tensor_elements(tensor), first = offset / bytes, i;
     uint64_t count = size / bytes, low = UINT64_MAX, high = 0;
-    unsigned char *stretch;
+    unsigned char *token_range;
     dit_result result = DIT_OK;
     if (offset % bytes != 0 || size % bytes != 0)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading parts of elements of tensor '%s'",
@@ -3812,12 +3812,12 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
                                     out + i * bytes, (size_t)bytes, err);
         return result;
     }
-    stretch = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)((high - low + 1) * bytes));
-    if (!stretch) return diti_no_memory(diti_file_name(file), err);
-    result = diti_file_read(file, tensor->offset + low * bytes, stretch, (size_t)((high - low + 1) * bytes), err);
+    token_range = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)((high - low + 1) * bytes));
+    if (!token_range) return diti_no_memory(diti_file_name(file), err);
+    result = diti_file_read(file, tensor->offset + low * bytes, token_range, (size_t)((high - low + 1) * bytes), err);
     for (i = 0; i < count && result >= 0; i++)
-        memcpy(out + i * bytes, stretch + (diti_strided_place(tensor, first + i) - low) * bytes, (size_t)bytes);
-    diti_free(&checkpoint->env, stretch);
+        memcpy(out + i * bytes, token_range + (diti_strided_place(tensor, first + i) - low) * bytes, (size_t)bytes);
+    diti_free(&checkpoint->env, token_range);
     return result;
 }
 
@@ -6362,7 +6362,7 @@ typedef struct diti_device {
     uint32_t ordinal;                  /* of this device in its context, for the allocator hook */
     bool has_peers;                    /* the context has more devices */
     bool shares_instance;              /* it is the first one's */
-    bool joined;                       /* the VkDevice is that of another member of its device group (group.c) */
+    bool fused;                        /* the VkDevice is that of another member of its device group (group.c) */
     uint32_t group_index, group_count; /* 0: in no group of several, or groups are off */
     VkPhysicalDevice group[DITI_MAX_DEVICES];
     struct diti_device *first; /* of the context's devices; NULL: this is it */
@@ -8098,7 +8098,7 @@ DIT_INTERNAL bool diti_device_group_join(diti_device *device, diti_device *leade
     device->lock_queue = diti_device_group_lock;
     device->unlock_queue = diti_device_group_unlock;
     device->lock_user = leader;
-    device->joined = true;
+    device->fused = true;
     memcpy(device->shares, leader->shares, sizeof device->shares);
     return true;
 }
@@ -11186,7 +11186,7 @@ DIT_INTERNAL void diti_device_close(diti_device *device) {
         diti_pipelines_free(device);
         if (diti_keep_end(device)) {
             (device->first ? device->first : device)->instance_stays = true;
-            if (device->joined) device->first->device_stays = true;
+            if (device->fused) device->first->device_stays = true;
         } else if (device->device_stays) {
             device->instance_stays = true;
         } else if (device->owns_device) {
@@ -12254,13 +12254,13 @@ DIT_INTERNAL void diti_load_vectors(diti_loader *loader, diti_weight *out, const
 /* NAME.weight and NAME.bias of a norm with affine: vectors. */
 DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t columns, const char *name);
 /* Up to three layers on one input (q, k, v), as one matrix where types and places allow it, else one by one
- * (diti_linear_joined). */
-typedef struct diti_joined {
+ * (diti_linear_fused). */
+typedef struct diti_fused_linear {
     diti_layer layers[3];
     uint32_t count;
-} diti_joined;
-DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
-                                   uint32_t rows, uint32_t columns, bool biased);
+} diti_fused_linear;
+DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear *out, const char *const *names,
+                                         uint32_t count, uint32_t rows, uint32_t columns, bool biased);
 /* The stored name that belongs to name: the longest row of pairs (asked for, stored) that name begins with, up to a dot
    or its end, gives its start. NULL when no row fits or size is too small. */
 DIT_INTERNAL const char *diti_rename(const char *const (*pairs)[2], size_t count, const char *name, char *out,
@@ -13197,7 +13197,7 @@ DIT_INTERNAL void diti_load_norm(diti_loader *loader, diti_layer *out, uint32_t 
 }
 
 /* One matrix of all, when every pair can be appended; else out stays as it was. */
-static void diti_join(const diti_loader *loader, diti_joined *out, bool biased) {
+static void diti_join(const diti_loader *loader, diti_fused_linear *out, bool biased) {
     diti_layer all = out->layers[0];
     uint32_t i;
     for (i = 1; i < out->count; i++) {
@@ -13208,14 +13208,14 @@ static void diti_join(const diti_loader *loader, diti_joined *out, bool biased) 
     out->count = 1;
 }
 
-static void diti_join_measure(diti_loader *loader, const diti_joined *joined) {
-    const diti_weight *weight = &joined->layers[0].weight;
+static void diti_join_measure(diti_loader *loader, const diti_fused_linear *fused) {
+    const diti_weight *weight = &fused->layers[0].weight;
     uint32_t i;
     for (i = 0; i < weight->part_count; i++) diti_loader_measure(loader, diti_part_bytes(weight, &weight->parts[i]));
 }
 
-DIT_INTERNAL void diti_load_joined(diti_loader *loader, diti_joined *out, const char *const *names, uint32_t count,
-                                   uint32_t rows, uint32_t columns, bool biased) {
+DIT_INTERNAL void diti_load_fused_linear(diti_loader *loader, diti_fused_linear *out, const char *const *names,
+                                         uint32_t count, uint32_t rows, uint32_t columns, bool biased) {
     char full[160];
     uint32_t i;
     memset(out, 0, sizeof *out);
@@ -14217,7 +14217,7 @@ typedef struct diti_fused {
     uint32_t count; /* of names */
 } diti_fused;
 /* rows, columns: of each. The loader's rename says that the file has the fused one. */
-DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_joined *out, const diti_fused *names, uint32_t rows,
+DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns);
 
 typedef struct diti_component diti_component;
@@ -14304,12 +14304,12 @@ DIT_INTERNAL void diti_read_sizes(diti_settings *settings, void *config, const d
 
 /* ---- loading ---- */
 
-DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_joined *out, const diti_fused *names, uint32_t rows,
+DIT_INTERNAL void diti_load_fused(diti_loader *loader, diti_fused_linear *out, const diti_fused *names, uint32_t rows,
                                   uint32_t columns) {
     if (loader->rename)
-        diti_load_joined(loader, out, &names->fused, 1, names->count * rows, columns, true);
+        diti_load_fused_linear(loader, out, &names->fused, 1, names->count * rows, columns, true);
     else
-        diti_load_joined(loader, out, names->names, names->count, rows, columns, true);
+        diti_load_fused_linear(loader, out, names->names, names->count, rows, columns, true);
 }
 
 typedef struct diti_component_block {
@@ -14645,7 +14645,7 @@ DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tens
 /* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
    multiple of 16, and 16 for its scale. */
 DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
-DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out);
+DIT_INTERNAL void diti_payload_unpack(diti_graph *graph, diti_tensor payload, diti_tensor out);
 /* Ends an exchange: the payload that has come by it, in that format. */
 DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
                                            diti_element format);
@@ -14704,7 +14704,7 @@ typedef struct diti_linear_desc {
     diti_tensor out;        /* write here (may equal residual); 0: a new tensor */
     diti_rows rows;         /* of x, and in the same places of multiply, residual and out; rows_per_gate counts all */
     diti_cut cut;           /* of weight, and its rows of bias; K and N are what it leaves */
-    uint32_t kinds; /* diti_linear_joined: not 0: the rows of cut are meant of each of so many equal stretches of all */
+    uint32_t kinds; /* diti_linear_fused: not 0: the rows of cut are meant of each of so many equal stretches of all */
     bool out_f32;   /* new tensors: F32 instead of the activation format */
     bool unbiased;  /* without any bias: someone else adds it */
     const char *name;
@@ -14713,12 +14713,12 @@ typedef struct diti_linear_desc {
    chunk by chunk. With an int8 weight x is quantized first, unless it is I8 already. */
 DIT_INTERNAL diti_tensor diti_linear(diti_graph *graph, diti_tensor x, const diti_weight *weight,
                                      const diti_linear_desc *desc);
-/* The weight that stands for all of joined where it is int8, for diti_norm_desc.reader; else NULL. */
-DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined);
-/* All rows of joined in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, unbiased, rows, cut
+/* The weight that stands for all of fused where it is int8, for diti_norm_desc.reader; else NULL. */
+DIT_INTERNAL const diti_weight *diti_fused_linear_reader(const diti_fused_linear *fused);
+/* All rows of fused in one tensor [rows, N0 + N1 + N2]; of desc only activation, out, out_f32, unbiased, rows, cut
    (its rows with kinds) and name. */
-DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                            const diti_linear_desc *desc);
+DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
+                                           const diti_linear_desc *desc);
 
 /* LayerNorm or RMSNorm over columns (docs/models.md 1), then affine, then x * (1 + scale) + shift with rows of F32
  * tables.
@@ -14794,7 +14794,7 @@ typedef struct diti_qkv_desc {
     uint32_t tokens;            /* rows per batch item: row r uses table row r % tokens */
     const char *name;
 } diti_qkv_desc;
-DIT_INTERNAL DITI_UNUSED void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
+DIT_INTERNAL DITI_UNUSED void diti_qk_norm_rope(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
 /* Bytes of a head; 0: the device multiplies no int8 matrices, or not for such heads. */
 DIT_INTERNAL uint32_t diti_attention_int8_head(const diti_device *device, uint32_t head_dim);
 
@@ -15009,10 +15009,10 @@ DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_wei
                                                const char *name);
 /* Rows [first, first + rows) of a weight's part as [rows, columns] elements whose pitch is a multiple of 4: the weight
    itself where it is F32 or F16 and allows it, else expanded (ops_expand.c); convolutions become (k, k, Cin). */
-DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
-                                        uint32_t rows, const char *name);
+DIT_INTERNAL diti_tensor diti_op_dequantize(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
+                                            uint32_t rows, const char *name);
 /* How many rows to expand at a time. */
-DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
+DIT_INTERNAL uint32_t diti_op_dequantize_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part);
 /* A GEMM with its epilogue; image: a convolution's geometry, or NULL. */
 typedef struct diti_gemm {
     diti_tensor x, weight; /* weight [N, taps * K padded to 4] */
@@ -15075,10 +15075,10 @@ DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, 
                                               const char *name);
 
 /* --- queries and keys as int8 (ops_attention.c) --- */
-/* About the mean over all rows of the keys that diti_qkv_post would make of x: F32 [1, heads * head_dim]. */
+/* About the mean over all rows of the keys that diti_qk_norm_rope would make of x: F32 [1, heads * head_dim]. */
 DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
-/* What diti_qkv_post would make of x, as int8 with a scale for each head of each row, for diti_attention; mean is that
-   of the keys, which goes from them. I8 [rows, heads * diti_attention_int8_head]. */
+/* What diti_qk_norm_rope would make of x, as int8 with a scale for each head of each row, for diti_attention; mean is
+   that of the keys, which goes from them. I8 [rows, heads * diti_attention_int8_head]. */
 DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
                                        bool keys);
 #endif
@@ -16064,7 +16064,7 @@ DIT_INTERNAL diti_element diti_payload_format(const diti_graph *graph, diti_tens
     return diti_tensor_get(graph, x)->format;
 }
 
-DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out) {
+DIT_INTERNAL void diti_payload_unpack(diti_graph *graph, diti_tensor payload, diti_tensor out) {
     (void)graph, (void)payload, (void)out;
 }
 
@@ -17466,7 +17466,7 @@ DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x) {
     return diti_quantize(graph, x, false, "payload");
 }
 
-DIT_INTERNAL void diti_payload_open(diti_graph *graph, diti_tensor payload, diti_tensor out) {
+DIT_INTERNAL void diti_payload_unpack(diti_graph *graph, diti_tensor payload, diti_tensor out) {
     if (diti_graph_failed(graph)) return;
     if (diti_tensor_get(graph, payload)->format == DITI_I8)
         diti_dequantize(graph, payload, out, "payload");
@@ -17505,7 +17505,7 @@ DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange,
     if (diti_graph_failed(graph) || !graph->int8_payload) return payload;
     info = *diti_tensor_get(graph, payload);
     out = diti_tensor_new(graph, format, info.rows, info.columns, info.name);
-    diti_payload_open(graph, payload, out);
+    diti_payload_unpack(graph, payload, out);
     return out;
 }
 
@@ -17571,7 +17571,7 @@ static void diti_heads_open(diti_graph *graph, const diti_exchange_heads *desc, 
                             uint32_t kind, uint32_t columns, uint32_t member) {
     uint32_t all = diti_heads_rows(desc, desc->group->count), rows = desc->rows[member], item;
     for (item = 0; item < desc->items; item++)
-        diti_payload_open(
+        diti_payload_unpack(
             graph, diti_group_rows(graph, payload, item * rows, rows),
             diti_tensor_view(graph, out, item * all + diti_heads_rows(desc, member), rows, kind * columns, columns));
 }
@@ -17635,7 +17635,8 @@ DIT_INTERNAL diti_tensor diti_scatter_heads(diti_graph *graph, const diti_exchan
                   diti_heads_of(graph, desc, out, item * own, own, 0, self), "own heads");
     diti_group_end(graph, begun);
     for (i = 0; i < group->count && own; i++)
-        if (i != self) diti_payload_open(graph, parts[i], diti_heads_of(graph, desc, out, 0, desc->items * own, 0, i));
+        if (i != self)
+            diti_payload_unpack(graph, parts[i], diti_heads_of(graph, desc, out, 0, desc->items * own, 0, i));
     return out;
 }
 
@@ -17740,7 +17741,7 @@ static bool diti_expand_is_direct(const diti_weight *weight) {
            weight->columns % 4 == 0;
 }
 
-DIT_INTERNAL uint32_t diti_op_expand_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
+DIT_INTERNAL uint32_t diti_op_dequantize_rows(const diti_graph *graph, const diti_weight *weight, uint32_t part) {
     uint64_t limit = graph->device->limits.storage_range, row, rows;
     if (diti_expand_is_direct(weight)) {
         row = 1;
@@ -17805,8 +17806,8 @@ static void diti_expand_emit(diti_graph *graph, diti_dispatch *dispatch, diti_te
                  DITI_EXPAND_PUSH_WORDS);
 }
 
-DIT_INTERNAL diti_tensor diti_op_expand(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
-                                        uint32_t rows, const char *name) {
+DIT_INTERNAL diti_tensor diti_op_dequantize(diti_graph *graph, const diti_weight *weight, uint32_t part, uint32_t first,
+                                            uint32_t rows, const char *name) {
     diti_tensor source = diti_tensor_weight(graph, weight, part), out;
     diti_dispatch dispatch;
     if (!source) return 0;
@@ -18151,8 +18152,9 @@ static void diti_gemm_coop_fragments(const diti_device *device, const diti_gemm 
 static uint64_t diti_gemm_coop_shared(const diti_gemm_coop *coop, const diti_gemm_tiles *tiles, uint32_t step,
                                       uint32_t columns) {
     uint64_t slices = (uint64_t)(tiles->rows + tiles->columns) * (step / coop->unit + 1) * 16;
-    uint64_t strips = (uint64_t)tiles->group / coop->threads * coop->shape.m * (columns * coop->shape.n / 4 + 1) * 16;
-    return slices > strips ? slices : strips;
+    uint64_t row_bands =
+        (uint64_t)tiles->group / coop->threads * coop->shape.m * (columns * coop->shape.n / 4 + 1) * 16;
+    return slices > row_bands ? slices : row_bands;
 }
 
 static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm, bool i8, uint32_t candidate,
@@ -18572,7 +18574,7 @@ static void diti_linear_chunk(diti_graph *graph, diti_gemm gemm, const diti_weig
                               uint32_t part, uint32_t first, uint32_t rows) {
     uint32_t column = weight->parts[part].first_row + first;
     gemm.weight = gemm.packed ? diti_tensor_weight(graph, weight, part)
-                              : diti_op_expand(graph, weight, part, first, rows, "expanded weight");
+                              : diti_op_dequantize(graph, weight, part, first, rows, "expanded weight");
     gemm.columns = rows;
     gemm.bias = diti_linear_columns(graph, gemm.bias, column, rows);
     gemm.multiply = diti_linear_columns(graph, gemm.multiply, column, rows);
@@ -18598,7 +18600,7 @@ static void diti_linear_chunks(diti_graph *graph, const diti_gemm *gemm, const d
                                const diti_rows *which) {
     uint32_t part, first;
     for (part = 0; part < weight->part_count; part++) {
-        uint32_t rows = weight->parts[part].rows, most = diti_op_expand_rows(graph, weight, part);
+        uint32_t rows = weight->parts[part].rows, most = diti_op_dequantize_rows(graph, weight, part);
         diti_gemm one = *gemm;
         one.columns = rows;
         one.packed = weight->type;
@@ -18712,32 +18714,32 @@ DIT_INTERNAL diti_tensor diti_conv2d(diti_graph *graph, diti_tensor x, const dit
 
 /* --- layers side by side --- */
 
-DIT_INTERNAL const diti_weight *diti_joined_reader(const diti_joined *joined) {
-    const diti_weight *first = &joined->layers[0].weight;
+DIT_INTERNAL const diti_weight *diti_fused_linear_reader(const diti_fused_linear *fused) {
+    const diti_weight *first = &fused->layers[0].weight;
     uint32_t i;
-    for (i = 1; i < joined->count; i++) {
-        if (joined->layers[i].weight.type != first->type) return NULL;
+    for (i = 1; i < fused->count; i++) {
+        if (fused->layers[i].weight.type != first->type) return NULL;
     }
     return diti_type_is_i8(first->type) ? first : NULL;
 }
 
 /* The layer that has row *row of all, which becomes its own. */
-static const diti_layer *diti_joined_at(const diti_joined *joined, uint32_t *row) {
+static const diti_layer *diti_fused_linear_at(const diti_fused_linear *fused, uint32_t *row) {
     uint32_t i = 0;
-    while (i + 1 < joined->count && *row >= joined->layers[i].weight.rows) *row -= joined->layers[i++].weight.rows;
-    return &joined->layers[i];
+    while (i + 1 < fused->count && *row >= fused->layers[i].weight.rows) *row -= fused->layers[i++].weight.rows;
+    return &fused->layers[i];
 }
 
 /* Some rows of each of several equal stretches: heads of q, of k, of v. */
-static diti_tensor diti_linear_kinds(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                     const diti_linear_desc *desc, uint32_t stretch) {
+static diti_tensor diti_linear_kinds(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
+                                     const diti_linear_desc *desc, uint32_t token_range) {
     diti_linear_desc one = *desc;
-    uint32_t i, own = desc->cut.rows ? desc->cut.rows : stretch, rows = diti_tensor_get(graph, x)->rows;
+    uint32_t i, own = desc->cut.rows ? desc->cut.rows : token_range, rows = diti_tensor_get(graph, x)->rows;
     if (!one.out)
         one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, desc->kinds * own, one.name);
     for (i = 0; i < desc->kinds && !diti_graph_failed(graph); i++) {
-        uint32_t row = i * stretch + desc->cut.row;
-        const diti_layer *layer = diti_joined_at(joined, &row);
+        uint32_t row = i * token_range + desc->cut.row;
+        const diti_layer *layer = diti_fused_linear_at(fused, &row);
         diti_linear_desc part = one;
         part.bias = &layer->bias;
         part.cut.row = row;
@@ -18748,23 +18750,23 @@ static diti_tensor diti_linear_kinds(diti_graph *graph, diti_tensor x, const dit
     return one.out;
 }
 
-DIT_INTERNAL diti_tensor diti_linear_joined(diti_graph *graph, diti_tensor x, const diti_joined *joined,
-                                            const diti_linear_desc *desc) {
+DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, const diti_fused_linear *fused,
+                                           const diti_linear_desc *desc) {
     diti_linear_desc one = *desc;
     uint32_t i, total = 0, column = 0;
-    const diti_weight *reader = joined->count > 1 ? diti_joined_reader(joined) : NULL;
+    const diti_weight *reader = fused->count > 1 ? diti_fused_linear_reader(fused) : NULL;
     uint32_t rows = diti_tensor_rows(graph, x);
     if (diti_graph_failed(graph)) return 0;
     if (reader && diti_tensor_get(graph, x)->format != DITI_I8)
         x = diti_quantize(graph, x, reader->type == DIT_TYPE_I8_ROW_ROTATED, "quantize");
-    for (i = 0; i < joined->count; i++) total += joined->layers[i].weight.rows;
-    if (desc->kinds) return diti_linear_kinds(graph, x, joined, desc, total / desc->kinds);
+    for (i = 0; i < fused->count; i++) total += fused->layers[i].weight.rows;
+    if (desc->kinds) return diti_linear_kinds(graph, x, fused, desc, total / desc->kinds);
     if (!one.out) one.out = diti_tensor_new(graph, one.out_f32 ? DITI_F32 : graph->activation, rows, total, one.name);
-    for (i = 0; i < joined->count; i++) {
-        const diti_layer *layer = &joined->layers[i];
+    for (i = 0; i < fused->count; i++) {
+        const diti_layer *layer = &fused->layers[i];
         diti_linear_desc part = one;
         part.bias = &layer->bias;
-        if (joined->count > 1) part.out = diti_tensor_view(graph, one.out, 0, rows, column, layer->weight.rows);
+        if (fused->count > 1) part.out = diti_tensor_view(graph, one.out, 0, rows, column, layer->weight.rows);
         diti_linear(graph, x, &layer->weight, &part);
         column += layer->weight.rows;
     }
@@ -19449,7 +19451,7 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
                  DITI_QKV_PUSH_WORDS);
 }
 
-DIT_INTERNAL void diti_qkv_post(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
+DIT_INTERNAL void diti_qk_norm_rope(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc) {
     diti_qkv_emit(graph, x, desc, 0, 0, 0, desc->name ? desc->name : "qkv");
 }
 
@@ -25107,7 +25109,7 @@ static dit_result diti_unigram_read_normalizer(diti_tokenizer *tokenizer, const 
     const diti_json *member;
     if (settings.result < 0) return settings.result;
     if (!normalizer || normalizer->kind == DITI_JSON_NULL || diti_equal(type, "Strip"))
-        return DIT_OK; /* collapse_spaces strips */
+        return DIT_OK; /* collapse_spaces bands of rows */
     if (diti_equal(type, "Precompiled")) return diti_unigram_read_charsmap(tokenizer, normalizer, err);
     if (diti_equal(type, "Replace") && diti_unigram_collapses(normalizer)) return DIT_OK;
     if (!diti_equal(type, "Sequence")) return diti_unigram_unsupported(tokenizer, "normalizer", type, err);
@@ -25403,17 +25405,17 @@ DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti
 static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, size_t left_length, const char *right,
                                  size_t right_length, dit_error *err) {
     diti_merge_index *index = &tokenizer->merges;
-    char joined[2048];
+    char fused[2048];
     diti_merge merge;
     void *merges = index->merges;
     merge.rank = (uint32_t)index->count;
     merge.left = diti_piece_find(&tokenizer->words, left, left_length);
     merge.right = diti_piece_find(&tokenizer->words, right, right_length);
     merge.result = -1;
-    if (merge.left >= 0 && merge.right >= 0 && left_length + right_length <= sizeof joined) {
-        memcpy(joined, left, left_length);
-        memcpy(joined + left_length, right, right_length);
-        merge.result = diti_piece_find(&tokenizer->words, joined, left_length + right_length);
+    if (merge.left >= 0 && merge.right >= 0 && left_length + right_length <= sizeof fused) {
+        memcpy(fused, left, left_length);
+        memcpy(fused + left_length, right, right_length);
+        merge.result = diti_piece_find(&tokenizer->words, fused, left_length + right_length);
     }
     if (merge.result < 0)
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %u joins or makes a piece that the vocabulary lacks",
@@ -25820,7 +25822,7 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
 
 typedef struct diti_t5_block {
     diti_weight norm;           /* [d] */
-    diti_joined qkv;            /* [3 * inner, d] */
+    diti_fused_linear qkv;      /* [3 * inner, d] */
     diti_weight out;            /* [d, inner] */
     diti_weight ff_norm;        /* [d] */
     diti_weight gate, up, down; /* wi_0, wi_1 [ff, d]; wo [d, ff] */
@@ -25946,7 +25948,7 @@ static void diti_t5_load_block(diti_loader *loader, diti_t5 *t5, uint32_t index)
     uint32_t d = config->columns, hidden = config->hidden;
     diti_loader_scope(loader, "encoder.block.%u.", (unsigned)index);
     diti_load_vector(loader, &block->norm, 1, d, "layer.0.layer_norm.weight");
-    diti_load_joined(loader, &block->qkv, qkv, 3, config->inner, d, false);
+    diti_load_fused_linear(loader, &block->qkv, qkv, 3, config->inner, d, false);
     diti_load_linear(loader, &block->out, d, config->inner, "layer.0.SelfAttention.o.weight");
     diti_load_vector(loader, &block->ff_norm, 1, d, "layer.1.layer_norm.weight");
     diti_load_linear(loader, &block->gate, hidden, d, "layer.1.DenseReluDense.wi_0.weight");
@@ -26061,10 +26063,10 @@ static diti_tensor diti_t5_attention(const diti_t5 *t5, diti_graph *graph, const
     const diti_t5_config *config = &t5->config;
     uint32_t rows = use->rows, inner = config->inner;
     diti_attention_desc desc = DITI_ZERO;
-    diti_linear_desc joined = DITI_ZERO;
+    diti_linear_desc fused = DITI_ZERO;
     diti_tensor qkv;
-    joined.name = "t5_qkv";
-    qkv = diti_linear_joined(graph, h, &block->qkv, &joined);
+    fused.name = "t5_qkv";
+    qkv = diti_linear_fused(graph, h, &block->qkv, &fused);
     desc.batch = use->batch;
     desc.heads = config->heads;
     desc.head_dim = config->head_dim;
@@ -26174,7 +26176,7 @@ enum { DITI_CLIP_CAUSAL, DITI_CLIP_ENDS }; /* inputs: the mask; the rows of end 
 
 typedef struct diti_clip_block {
     diti_layer norm1, norm2; /* [d] */
-    diti_joined qkv;         /* [3 * d, d] */
+    diti_fused_linear qkv;   /* [3 * d, d] */
     diti_layer out;          /* [d, d] */
     diti_layer up, down;     /* [ff, d], [d, ff] */
 } diti_clip_block;
@@ -26300,7 +26302,7 @@ static void diti_clip_load_block(diti_loader *loader, diti_clip *clip, uint32_t 
         diti_load_linear(loader, &block->qkv.layers[0].weight, 3 * d, d, "self_attn.in_proj_weight");
         diti_load_vector(loader, &block->qkv.layers[0].bias, 1, 3 * d, "self_attn.in_proj_bias");
     } else {
-        diti_load_joined(loader, &block->qkv, qkv, 3, d, d, true);
+        diti_load_fused_linear(loader, &block->qkv, qkv, 3, d, d, true);
     }
     diti_load_layer(loader, &block->out, d, d, 1, "self_attn.out_proj");
     diti_load_norm(loader, &block->norm2, d, "layer_norm2");
@@ -26383,10 +26385,10 @@ static diti_tensor diti_clip_attention(const diti_clip *clip, diti_graph *graph,
                                        const diti_clip_block *block, diti_tensor h) {
     uint32_t rows = use->batch * use->tokens, d = clip->config.columns;
     diti_attention_desc desc = DITI_ZERO;
-    diti_linear_desc joined = DITI_ZERO;
+    diti_linear_desc fused = DITI_ZERO;
     diti_tensor qkv;
-    joined.name = "clip_qkv";
-    qkv = diti_linear_joined(graph, h, &block->qkv, &joined);
+    fused.name = "clip_qkv";
+    qkv = diti_linear_fused(graph, h, &block->qkv, &fused);
     desc.batch = use->batch;
     desc.heads = clip->config.heads;
     desc.head_dim = d / desc.heads;
@@ -26403,7 +26405,8 @@ static void diti_clip_run_block(const diti_clip *clip, diti_graph *graph, const 
                                 diti_tensor x) {
     const diti_clip_block *block = &clip->blocks[index];
     diti_linear_desc up = DITI_ZERO;
-    diti_tensor h = diti_clip_norm(clip, graph, x, &block->norm1, diti_joined_reader(&block->qkv), false, "clip_norm1");
+    diti_tensor h =
+        diti_clip_norm(clip, graph, x, &block->norm1, diti_fused_linear_reader(&block->qkv), false, "clip_norm1");
     h = diti_clip_attention(clip, graph, use, block, h);
     diti_clip_residual(graph, x, h, &block->out, "clip_attention_out");
     h = diti_clip_norm(clip, graph, x, &block->norm2, &block->up.weight, false, "clip_norm2");
@@ -26571,7 +26574,7 @@ DIT_INTERNAL const diti_encoder_type *diti_clip_type(void) {
 /* BERT (docs/models.md 5.3): learned positions, norms behind the sums. */
 
 typedef struct diti_bert_block {
-    diti_joined qkv;                 /* [3 * d, d] */
+    diti_fused_linear qkv;           /* [3 * d, d] */
     diti_layer out, attention_norm;  /* [d, d], [d] */
     diti_layer up, down, final_norm; /* [ff, d], [d, ff], [d] */
 } diti_bert_block;
@@ -26662,7 +26665,7 @@ static void diti_bert_load_block(diti_loader *loader, diti_bert *bert, uint32_t 
     diti_bert_block *block = &bert->blocks[index];
     uint32_t d = bert->config.columns, hidden = bert->config.hidden;
     diti_loader_scope(loader, "encoder.layer.%u.", (unsigned)index);
-    diti_load_joined(loader, &block->qkv, qkv, 3, d, d, true);
+    diti_load_fused_linear(loader, &block->qkv, qkv, 3, d, d, true);
     diti_load_layer(loader, &block->out, d, d, 1, "attention.output.dense");
     diti_load_norm(loader, &block->attention_norm, d, "attention.output.LayerNorm");
     diti_load_layer(loader, &block->up, hidden, d, 1, "intermediate.dense");
@@ -26732,10 +26735,10 @@ static diti_tensor diti_bert_attention(const diti_bert *bert, diti_graph *graph,
                                        const diti_bert_block *block, diti_tensor x) {
     uint32_t rows = use->batch * use->tokens, d = bert->config.columns;
     diti_attention_desc desc = DITI_ZERO;
-    diti_linear_desc joined = DITI_ZERO;
+    diti_linear_desc fused = DITI_ZERO;
     diti_tensor qkv;
-    joined.name = "bert_qkv";
-    qkv = diti_linear_joined(graph, x, &block->qkv, &joined);
+    fused.name = "bert_qkv";
+    qkv = diti_linear_fused(graph, x, &block->qkv, &fused);
     desc.batch = use->batch;
     desc.heads = bert->config.heads;
     desc.head_dim = d / desc.heads;
@@ -26893,35 +26896,36 @@ typedef struct diti_axes {
 } diti_axes;
 /* The rows at hand: of the `all` tokens of each image those from `first` on, of the all_text tokens of each prompt that
    stand before an image (joint attention) those from first_text on. */
-typedef struct diti_stretch {
+typedef struct diti_token_range {
     uint32_t first, rows, all, first_text, text, all_text;
     uint32_t patch_first, patch_rows, patch_text; /* what the devices of a sequence divide: rows of the image, of the
                                                      text all or none */
-} diti_stretch;
+} diti_token_range;
 
-/* PipeFusion: keys and values of all rows in every block, F16 or F32 [copies * batch * (all_text + all), 2 * heads here
+/* PipeFusion: keys and values of all rows in every block, F16 or F32 [branches * batch * (all_text + all), 2 * heads
+   here
    * head_dim], of which an evaluation brings those of its own rows up to date. Then those of attention of the image
    alone, without text. */
 #define DITI_MAX_BLOCKS 256u
-typedef struct diti_stale {
+typedef struct diti_kept_kv {
     diti_tensor kept[2][DITI_MAX_BLOCKS];
     bool int8; /* in kept are the keys as int8 rows with a scale each, here their values */
     diti_tensor values[2][DITI_MAX_BLOCKS];
-} diti_stale;
+} diti_kept_kv;
 /* A patch comes from the devices that have earlier blocks, or is left by blocks here for later ones. */
-typedef struct diti_arrival {
+typedef struct diti_stage_inbox {
     diti_tensor x, skips[DITI_MAX_BLOCKS / 2];
     uint32_t exchange, exchanges[DITI_MAX_BLOCKS / 2];
-} diti_arrival;
+} diti_stage_inbox;
 
-/* One denoiser evaluation inside a plan. Rows of the batch: the `copies` (unconditional, then conditional) of `batch`
+/* One denoiser evaluation inside a plan. Rows of the batch: the `branches` (unconditional, then conditional) of `batch`
  * images. */
 typedef struct diti_denoise {
-    uint32_t batch, copies;
+    uint32_t batch, branches;
     uint32_t height, width;           /* of the latent, multiples of the patch */
     uint32_t steps;                   /* rows of the timestep tables */
-    uint32_t text_batch, text_tokens; /* prompts: copies (images share one) or copies * batch; tokens that one of them
-                                         has at most */
+    uint32_t text_batch, text_tokens; /* prompts: branches (images share one) or branches * batch; tokens that one of
+                                         them has at most */
     uint32_t pixels[2];               /* the picture's height and width */
     const float *micro; /* host, for write_inputs: sizes that a model is conditioned on, in its family's order; NULL:
                            what its pipelines say for a picture of these pixels */
@@ -26932,23 +26936,23 @@ typedef struct diti_denoise {
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* the same for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;       /* host, for write_inputs: tokens of each prompt that are no padding */
-    diti_tensor pooled;       /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;       /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;           /* distilled guidance; read by write_inputs */
-    diti_tensor step;         /* U32 [1, 1] state: which row of the tables */
-    uint32_t first_copy;      /* the step leaves branches before it out, and predicts for the others alone */
-    uint64_t skipped;         /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
-    const diti_axes *axes;    /* NULL: all is computed here */
-    uint32_t patch, patches;  /* strips of whole rows of tokens that are evaluated one after the other, the text with
-                                 the first of them; patches 0: all at once */
-    diti_stale *stale;        /* NULL: attention is exact */
-    diti_stretch stretch;     /* from here on set by diti_transformer_step */
-    bool again;               /* begin has been called for this timestep, and only the rows are others */
-    uint32_t block;           /* whose attention it is */
-    diti_arrival arrivals[2]; /* of even and of odd patches */
-    bool variance;            /* the prediction keeps all 2C channels (traits.out_channels) of every image */
-    void *family;             /* family's own tensors between prepare and step; freed with diti_free by the caller */
+        *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
+    diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;          /* distilled guidance; read by write_inputs */
+    diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
+    uint32_t first_branch;   /* the step leaves branches before it out, and predicts for the others alone */
+    uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
+    const diti_axes *axes;   /* NULL: all is computed here */
+    uint32_t patch, patches; /* bands of rows of whole rows of tokens that are evaluated one after the other, the text
+                                with the first of them; patches 0: all at once */
+    diti_kept_kv *kept_kv;   /* NULL: attention is exact */
+    diti_token_range token_range; /* from here on set by diti_transformer_step */
+    bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
+    uint32_t block;               /* whose attention it is */
+    diti_stage_inbox arrivals[2]; /* of even and of odd patches */
+    bool variance;                /* the prediction keeps all 2C channels (traits.out_channels) of every image */
+    void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
 
 typedef struct diti_transformer diti_transformer;
@@ -27025,7 +27029,7 @@ typedef struct diti_family {
     const diti_place *places;
     size_t state_size;             /* what prepare leaves for the steps in denoise->family, zero at first */
     void (*prepare)(diti_pass *p); /* once per picture: modulation of all steps, text projections */
-    /* An evaluation on the rows of denoise->stretch: begin emits what depends on the timestep, embed the residual
+    /* An evaluation on the rows of denoise->token_range: begin emits what depends on the timestep, embed the residual
        stream F32 [items * (text + image), D], block changes it, final makes the prediction's rows F32 [items * image, p
        * p * out_channels]. */
     void (*begin)(diti_pass *p);
@@ -27076,12 +27080,12 @@ DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transfor
                                                 diti_denoise *denoise, uint32_t index, diti_tensor x);
 DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise, diti_tensor x);
-/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the strip; 0 on stages
- * before the last.
+/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the band of rows; 0 on
+ * stages before the last.
  */
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise);
-/* An evaluation: prediction planar F32 [copies * batch * C, height * width], on every device that computes a part. */
+/* An evaluation: prediction planar F32 [branches * batch * C, height * width], on every device that computes a part. */
 DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transformer, diti_graph *graph,
                                                diti_denoise *denoise);
 
@@ -27146,8 +27150,8 @@ typedef enum diti_streams {
 } diti_streams;
 typedef struct diti_sublayer {
     diti_streams streams;
-    const diti_joined *qkv; /* first layer: queries, keys, values; or */
-    const diti_layer *in;   /* one layer and an activation */
+    const diti_fused_linear *qkv; /* first layer: queries, keys, values; or */
+    const diti_layer *in;         /* one layer and an activation */
     diti_activation activation;
     const diti_layer *out;         /* second layer */
     uint32_t columns;              /* between the two, heads' or a feed-forward's; 0: there is no second one */
@@ -27162,7 +27166,7 @@ typedef struct diti_sublayer {
     const char *norm_name, *in_name, *out_name; /* of ops */
 } diti_sublayer;
 /* Attention of heads of head_dim channels, width in all. With two streams qkv and out are arrays of two. */
-DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_joined *qkv, const diti_layer *out,
+DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_fused_linear *qkv, const diti_layer *out,
                                              uint32_t width, uint32_t head_dim);
 /* A feed-forward: out(gelu(in(x))). */
 DIT_INTERNAL diti_sublayer diti_feed_of(diti_streams streams, const diti_layer *in, const diti_layer *out);
@@ -27180,8 +27184,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, d
 /* The first layer: q, k and v of this device's heads, side by side, or activation(in(h)); out or a new tensor. */
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out);
-/* The columns of the sublayer's heads of each of `kinds` that joined has side by side (keys and values of a text). */
-DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_joined *joined,
+/* The columns of the sublayer's heads of each of `kinds` that fused has side by side (keys and values of a text). */
+DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
                                               uint32_t kinds, const diti_sublayer *sublayer, const char *name);
 /* Norm of q and k, rotation, then attention of every item to itself: out or a new tensor. */
 DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
@@ -27198,24 +27202,25 @@ DIT_INTERNAL diti_tensor diti_output(const diti_pass *p, diti_tensor h, const di
 
 /* --- matrices that devices divide (tensor.c) --- */
 /* The columns between the two layers of a sublayer that this device computes; it alone: all. */
-typedef struct diti_stripe {
+typedef struct diti_column_shard {
     uint32_t first, count, all;
     const diti_group *in; /* devices that divide what these are made of; NULL: this one has it all */
-} diti_stripe;
-DIT_INTERNAL diti_stripe diti_stripe_of(const diti_pass *p, const diti_sublayer *sublayer);
-/* Before a product that makes a stripe by any of layers, which read the same: what this device reads of x, and desc
-   becomes that of its part of the sum, in F32 where there are others. Behind it, of x, that part: the whole. */
-DIT_INTERNAL diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
-                                           const diti_stripe *stripe, diti_linear_desc *desc);
-DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *stripe, diti_tensor x,
-                                         diti_activation activation, diti_tensor out, const char *name);
-/* h, which has stripes of whole rows, quantized where reader wants that. */
-DIT_INTERNAL diti_tensor diti_stripe_input(const diti_pass *p, diti_tensor h, const diti_weight *reader);
+} diti_column_shard;
+DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const diti_sublayer *sublayer);
+/* Before a product that makes a column shard by any of layers, which read the same: what this device reads of x, and
+   desc becomes that of its part of the sum, in F32 where there are others. Behind it, of x, that part: the whole. */
+DIT_INTERNAL diti_tensor diti_column_shard_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers,
+                                                 uint32_t count, const diti_column_shard *column_shard,
+                                                 diti_linear_desc *desc);
+DIT_INTERNAL diti_tensor diti_column_shard_end(diti_graph *graph, const diti_column_shard *column_shard, diti_tensor x,
+                                               diti_activation activation, diti_tensor out, const char *name);
+/* h, which has column shards of whole rows, quantized where reader wants that. */
+DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor h, const diti_weight *reader);
 /* This device's part of desc->out += gate * layer(h); h has the columns of the sublayer and of those beside it. All
-   that was written of desc->out must go through diti_stripe_sum. */
-DIT_INTERNAL void diti_stripe_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
-                                  const diti_sublayer *sublayer, diti_linear_desc *desc);
-DIT_INTERNAL void diti_stripe_sum(const diti_pass *p, diti_tensor x);
+   that was written of desc->out must go through diti_column_shard_sum. */
+DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                        const diti_sublayer *sublayer, diti_linear_desc *desc);
+DIT_INTERNAL void diti_column_shard_sum(const diti_pass *p, diti_tensor x);
 /* layer(x), F32: every member of the group makes some columns, which then go to all. */
 DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *group, diti_tensor x,
                                            const diti_layer *layer, diti_tensor out, const char *name);
@@ -27261,11 +27266,11 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
 DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip);
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p);
 /* Rows of a table F32 [all_text + all, columns] for the rows at hand: [text + rows, columns]. */
-DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor table, const char *name);
+DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name);
 /* The latent's patches of the rows that the devices of a sequence divide: [batch * rows, columns], and the row at which
    an image's own ones begin. */
-DIT_INTERNAL diti_tensor diti_stretch_patchify(const diti_pass *p);
-DIT_INTERNAL uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t image);
+DIT_INTERNAL diti_tensor diti_token_range_patchify(const diti_pass *p);
+DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image);
 /* The residual stream, F32 [items * (text + image), D]: the latent's patches through layer, plus positions (F32 [all
    tokens, D], 0: none), behind their text (F32 [prompts * all text tokens, D], 0: none). */
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
@@ -27275,14 +27280,14 @@ DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, 
 typedef struct diti_pair { /* the same layer for text and image; text may be missing */
     diti_layer streams[DITI_JOINT_STREAMS];
 } diti_pair;
-typedef struct diti_joined_pair {
-    diti_joined streams[DITI_JOINT_STREAMS];
-} diti_joined_pair;
+typedef struct diti_fused_linear_pair {
+    diti_fused_linear streams[DITI_JOINT_STREAMS];
+} diti_fused_linear_pair;
 /* silu(time[step] + pooled[prompt]), F32 [steps, prompts * D], of time [steps, D] and pooled [prompts, D]. */
 DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor time, diti_tensor pooled);
 /* A block's modulation for each row of active (F32 [rows, D]): [rows, 2 * chunks * D]. */
-DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active, const diti_joined_pair *layers,
-                                             uint32_t chunks);
+DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active,
+                                             const diti_fused_linear_pair *layers, uint32_t chunks);
 /* Modulations of all blocks and of the last norm, which counts as block `layers`: for all steps at once, where that is
    not too much to keep, else made in each step. */
 typedef struct diti_joint_modulation {
@@ -27301,10 +27306,10 @@ DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *st
 DIT_INTERNAL diti_tensor diti_joint_at(const diti_pass *p, const diti_joint_modulation *state, uint32_t index,
                                        diti_joint_make *make);
 /* A layer of shift and scale, [2D, D], in this order; swapped: the file has scale first. */
-DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
+DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
                                         bool swapped);
 /* Matrices that text and image both have, by names of either (diti_load_fused). */
-DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_joined_pair *out,
+DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pair *out,
                                        const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns);
 /* A layer that text and image both have. text NULL: it has none. */
 DIT_INTERNAL void diti_load_pair(diti_loader *loader, diti_pair *out, uint32_t rows, uint32_t columns, const char *text,
@@ -27465,7 +27470,7 @@ static const diti_group *diti_tensor_inputs(const diti_pass *p) {
     return p->denoise->axes ? &p->denoise->axes->tensor_in : NULL;
 }
 
-static uint32_t diti_stripe_common(uint32_t a, uint32_t b) { /* least common multiple */
+static uint32_t diti_column_shard_common(uint32_t a, uint32_t b) { /* least common multiple */
     uint32_t x = a, y = b;
     while (y) {
         uint32_t rest = x % y;
@@ -27476,42 +27481,44 @@ static uint32_t diti_stripe_common(uint32_t a, uint32_t b) { /* least common mul
 }
 
 /* Heads stay whole; columns of a feed-forward are parted in whole vectors where that goes. */
-static uint32_t diti_stripe_step(const diti_sublayer *sublayer, uint32_t members) {
+static uint32_t diti_column_shard_step(const diti_sublayer *sublayer, uint32_t members) {
     if (sublayer->head_dim) return sublayer->head_dim;
     return sublayer->columns % 16 == 0 && sublayer->columns / 16 >= members ? 16 : 4;
 }
 
-DIT_INTERNAL diti_stripe diti_stripe_of(const diti_pass *p, const diti_sublayer *sublayer) {
+DIT_INTERNAL diti_column_shard diti_column_shard_of(const diti_pass *p, const diti_sublayer *sublayer) {
     const diti_group *group = diti_tensor_group(p);
     const diti_weight *first = sublayer->readers[0];
-    uint32_t i, count = diti_group_count(group), unit = diti_stripe_step(sublayer, count), all = sublayer->columns, end;
-    diti_stripe stripe;
-    stripe.first = 0;
-    stripe.count = stripe.all = all;
-    stripe.in = diti_tensor_inputs(p);
-    if (first->rows / 4 < diti_group_count(stripe.in))
+    uint32_t i, count = diti_group_count(group), unit = diti_column_shard_step(sublayer, count),
+                all = sublayer->columns, end;
+    diti_column_shard column_shard;
+    column_shard.first = 0;
+    column_shard.count = column_shard.all = all;
+    column_shard.in = diti_tensor_inputs(p);
+    if (first->rows / 4 < diti_group_count(column_shard.in))
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
-                        "split tensor%ux%u: %.100s has %u rows, too few to divide", count, stripe.in->count,
+                        "split tensor%ux%u: %.100s has %u rows, too few to divide", count, column_shard.in->count,
                         first->name ? first->name : "a matrix", first->rows);
-    if (count == 1) return stripe;
+    if (count == 1) return column_shard;
     for (i = 0; i < sublayer->reader_count; i++)
-        if (sublayer->readers[i]->part_count) unit = diti_stripe_common(unit, diti_weight_unit(sublayer->readers[i]));
+        if (sublayer->readers[i]->part_count)
+            unit = diti_column_shard_common(unit, diti_weight_unit(sublayer->readers[i]));
     if (all / unit < count) {
         diti_graph_fail(p->graph, DIT_ERROR_INVALID_ARGUMENT,
                         "split tensor%u: %.100s: its %u columns can be parted every %u only, as its type %s groups "
                         "them, which is not enough for %u devices",
                         count, first->name ? first->name : "a matrix", all, unit, diti_type_name(first->type), count);
-        return stripe;
+        return column_shard;
     }
-    stripe.first = unit * diti_group_first(group, group->index, all / unit);
+    column_shard.first = unit * diti_group_first(group, group->index, all / unit);
     end = group->index + 1 == count ? all : unit * diti_group_first(group, group->index + 1, all / unit);
-    stripe.count = end - stripe.first;
-    return stripe;
+    column_shard.count = end - column_shard.first;
+    return column_shard;
 }
 
 /* The columns of x that are multiplied here: of layers [rows, columns of x] the same, between their groups. */
-static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
-                                     const diti_group *in, diti_linear_desc *desc) {
+static diti_tensor diti_column_shard_reads(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
+                                           const diti_group *in, diti_linear_desc *desc) {
     const diti_weight *weight = &layers->weight;
     uint32_t i, all = weight->columns, unit = all % 16 == 0 && all / 16 >= in->count ? 16 : 4, first, end;
     for (i = 0; i < count; i++) {
@@ -27520,7 +27527,7 @@ static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const dit
                                    "split: %.100s is int8, and must be of the type of the matrix beside it to be "
                                    "divided by columns",
                                    layers[i].weight.name ? layers[i].weight.name : "a matrix");
-        unit = diti_stripe_common(unit, diti_weight_unit(&layers[i].weight));
+        unit = diti_column_shard_common(unit, diti_weight_unit(&layers[i].weight));
     }
     if (all / unit < in->count)
         return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT,
@@ -27537,24 +27544,25 @@ static diti_tensor diti_stripe_reads(diti_graph *graph, diti_tensor x, const dit
     return diti_tensor_view(graph, x, 0, diti_tensor_get(graph, x)->rows, first, end - first);
 }
 
-DIT_INTERNAL diti_tensor diti_stripe_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers, uint32_t count,
-                                           const diti_stripe *stripe, diti_linear_desc *desc) {
-    if (stripe->count != stripe->all) {
-        desc->cut.row = stripe->first;
-        desc->cut.rows = stripe->count;
+DIT_INTERNAL diti_tensor diti_column_shard_begin(diti_graph *graph, diti_tensor x, const diti_layer *layers,
+                                                 uint32_t count, const diti_column_shard *column_shard,
+                                                 diti_linear_desc *desc) {
+    if (column_shard->count != column_shard->all) {
+        desc->cut.row = column_shard->first;
+        desc->cut.rows = column_shard->count;
     }
-    if (diti_graph_failed(graph) || diti_group_count(stripe->in) == 1) return x;
-    desc->unbiased = stripe->in->index > 0; /* one of them adds it */
+    if (diti_graph_failed(graph) || diti_group_count(column_shard->in) == 1) return x;
+    desc->unbiased = column_shard->in->index > 0; /* one of them adds it */
     desc->activation = DITI_ACTIVATION_NONE;
     desc->out_f32 = true;
-    return diti_stripe_reads(graph, x, layers, count, stripe->in, desc);
+    return diti_column_shard_reads(graph, x, layers, count, column_shard->in, desc);
 }
 
-DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *stripe, diti_tensor x,
-                                         diti_activation activation, diti_tensor out, const char *name) {
+DIT_INTERNAL diti_tensor diti_column_shard_end(diti_graph *graph, const diti_column_shard *column_shard, diti_tensor x,
+                                               diti_activation activation, diti_tensor out, const char *name) {
     diti_elementwise_desc desc = DITI_ZERO;
-    if (diti_graph_failed(graph) || diti_group_count(stripe->in) == 1) return x;
-    diti_all_reduce(graph, stripe->in, x, name);
+    if (diti_graph_failed(graph) || diti_group_count(column_shard->in) == 1) return x;
+    diti_all_reduce(graph, column_shard->in, x, name);
     desc.activation = activation;
     desc.out = out;
     desc.name = name;
@@ -27562,7 +27570,7 @@ DIT_INTERNAL diti_tensor diti_stripe_end(diti_graph *graph, const diti_stripe *s
     return diti_elementwise(graph, x, &desc);
 }
 
-DIT_INTERNAL diti_tensor diti_stripe_input(const diti_pass *p, diti_tensor h, const diti_weight *reader) {
+DIT_INTERNAL diti_tensor diti_column_shard_input(const diti_pass *p, diti_tensor h, const diti_weight *reader) {
     if (diti_graph_failed(p->graph) || !diti_type_is_i8(reader->type) ||
         diti_tensor_get(p->graph, h)->format == DITI_I8)
         return h;
@@ -27570,7 +27578,7 @@ DIT_INTERNAL diti_tensor diti_stripe_input(const diti_pass *p, diti_tensor h, co
 }
 
 /* The columns of x, as wide as the residual stream, that this device makes; of one row of it, too. */
-static diti_tensor diti_stripe_made(const diti_pass *p, diti_tensor x) {
+static diti_tensor diti_column_shard_made(const diti_pass *p, diti_tensor x) {
     const diti_group *in = diti_tensor_inputs(p);
     diti_tensor_info info;
     uint32_t first, end;
@@ -27582,34 +27590,34 @@ static diti_tensor diti_stripe_made(const diti_pass *p, diti_tensor x) {
 }
 
 /* Rows of weight that make them. */
-static void diti_stripe_makes(const diti_pass *p, const diti_weight *weight, diti_cut *cut) {
+static void diti_column_shard_makes(const diti_pass *p, const diti_weight *weight, diti_cut *cut) {
     const diti_group *in = diti_tensor_inputs(p);
     if (diti_group_count(in) == 1) return;
     cut->row = diti_group_column(in, in->index, weight->rows);
     cut->rows = diti_group_column(in, in->index + 1, weight->rows) - cut->row;
 }
 
-DIT_INTERNAL void diti_stripe_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
-                                  const diti_sublayer *sublayer, diti_linear_desc *desc) {
+DIT_INTERNAL void diti_column_shard_add(const diti_pass *p, diti_tensor h, const diti_layer *layer,
+                                        const diti_sublayer *sublayer, diti_linear_desc *desc) {
     const diti_group *group = diti_tensor_group(p);
     uint32_t i, column = 0;
     bool leads = diti_group_count(group) == 1 || group->index == 0;
     desc->bias = leads ? &layer->bias : NULL;
-    desc->out = diti_stripe_made(p, desc->out);
-    desc->gate = diti_stripe_made(p, desc->gate);
-    diti_stripe_makes(p, &layer->weight, &desc->cut);
+    desc->out = diti_column_shard_made(p, desc->out);
+    desc->gate = diti_column_shard_made(p, desc->gate);
+    diti_column_shard_makes(p, &layer->weight, &desc->cut);
     desc->residual = leads ? desc->out : 0;
     for (i = 0; sublayer && diti_group_count(group) > 1; sublayer = sublayer->beside, i++) {
-        diti_stripe stripe = diti_stripe_of(p, sublayer);
-        desc->cut.columns[i].first = column + stripe.first;
-        desc->cut.columns[i].count = stripe.count;
-        column += stripe.all;
+        diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
+        desc->cut.columns[i].first = column + column_shard.first;
+        desc->cut.columns[i].count = column_shard.count;
+        column += column_shard.all;
     }
-    diti_linear(p->graph, diti_stripe_input(p, h, &layer->weight), &layer->weight, desc);
+    diti_linear(p->graph, diti_column_shard_input(p, h, &layer->weight), &layer->weight, desc);
 }
 
-DIT_INTERNAL void diti_stripe_sum(const diti_pass *p, diti_tensor x) {
-    diti_all_reduce(p->graph, diti_tensor_group(p), diti_stripe_made(p, x), "sum over devices");
+DIT_INTERNAL void diti_column_shard_sum(const diti_pass *p, diti_tensor x) {
+    diti_all_reduce(p->graph, diti_tensor_group(p), diti_column_shard_made(p, x), "sum over devices");
     diti_gather_columns(p->graph, diti_tensor_inputs(p), x);
 }
 
@@ -27639,15 +27647,15 @@ DIT_INTERNAL diti_tensor diti_layer_spread(diti_graph *graph, const diti_group *
 
 DIT_INTERNAL diti_pass diti_pass_at(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     diti_pass p = DITI_ZERO;
-    uint32_t branches = denoise->copies - denoise->first_copy;
+    uint32_t branches = denoise->branches - denoise->first_branch;
     p.model = transformer;
     p.graph = graph;
     p.denoise = denoise;
     p.width = transformer->traits.width;
     p.items = branches * denoise->batch;
-    p.prompts = denoise->text_batch / denoise->copies * branches;
-    p.text = denoise->stretch.text;
-    p.image = denoise->stretch.rows;
+    p.prompts = denoise->text_batch / denoise->branches * branches;
+    p.text = denoise->token_range.text;
+    p.image = denoise->token_range.rows;
     return p;
 }
 
@@ -27685,7 +27693,7 @@ static diti_sublayer diti_sublayer_make(diti_streams streams, const diti_layer *
     return sublayer;
 }
 
-DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_joined *qkv, const diti_layer *out,
+DIT_INTERNAL diti_sublayer diti_attention_of(diti_streams streams, const diti_fused_linear *qkv, const diti_layer *out,
                                              uint32_t width, uint32_t head_dim) {
     diti_sublayer sublayer = diti_sublayer_make(streams, out);
     sublayer.qkv = qkv;
@@ -27854,57 +27862,57 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
 
 /* ---- the first layer ---- */
 
-DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_joined *joined,
+DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
                                               uint32_t kinds, const diti_sublayer *sublayer, const char *name) {
-    diti_stripe stripe = diti_stripe_of(p, sublayer);
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_linear_desc desc = DITI_ZERO;
     desc.name = name;
-    x = diti_stripe_begin(p->graph, x, joined->layers, joined->count, &stripe, &desc);
+    x = diti_column_shard_begin(p->graph, x, fused->layers, fused->count, &column_shard, &desc);
     if (desc.cut.rows) desc.kinds = kinds;
-    x = diti_linear_joined(p->graph, x, joined, &desc);
-    return diti_stripe_end(p->graph, &stripe, x, DITI_ACTIVATION_NONE, 0, name);
+    x = diti_linear_fused(p->graph, x, fused, &desc);
+    return diti_column_shard_end(p->graph, &column_shard, x, DITI_ACTIVATION_NONE, 0, name);
 }
 
 static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                         diti_tensor out) {
-    diti_stripe stripe = diti_stripe_of(p, sublayer);
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_linear_desc desc = DITI_ZERO;
     if (sublayer->qkv) return diti_sublayer_joined(p, h, sublayer->qkv, 3, sublayer, sublayer->in_name);
     desc.bias = &sublayer->in->bias;
     desc.activation = sublayer->activation;
-    desc.out = diti_group_count(stripe.in) == 1 ? out : 0;
+    desc.out = diti_group_count(column_shard.in) == 1 ? out : 0;
     desc.name = sublayer->in_name;
-    h = diti_stripe_begin(p->graph, h, sublayer->in, 1, &stripe, &desc);
+    h = diti_column_shard_begin(p->graph, h, sublayer->in, 1, &column_shard, &desc);
     h = diti_linear(p->graph, h, &sublayer->in->weight, &desc);
-    return diti_stripe_end(p->graph, &stripe, h, sublayer->activation, out, sublayer->in_name);
+    return diti_column_shard_end(p->graph, &column_shard, h, sublayer->activation, out, sublayer->in_name);
 }
 
 /* Text and image have weights of their own, and write to their rows of one tensor. */
 static diti_tensor diti_sublayer_in_two(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer) {
-    diti_stripe stripe = diti_stripe_of(p, sublayer);
+    diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_element format =
-        diti_group_count(stripe.in) > 1 ? DITI_F32 : p->graph->activation; /* parts of a sum are F32 */
-    uint32_t i, columns = sublayer->qkv ? 3 * stripe.count : stripe.count;
+        diti_group_count(column_shard.in) > 1 ? DITI_F32 : p->graph->activation; /* parts of a sum are F32 */
+    uint32_t i, columns = sublayer->qkv ? 3 * column_shard.count : column_shard.count;
     diti_tensor all = diti_tensor_new(p->graph, format, diti_pass_all(p), columns, sublayer->in_name), own;
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
-        const diti_joined *qkv = sublayer->qkv ? &sublayer->qkv[i] : NULL;
+        const diti_fused_linear *qkv = sublayer->qkv ? &sublayer->qkv[i] : NULL;
         const diti_layer *layer = qkv ? NULL : &sublayer->in[i];
         diti_linear_desc desc = DITI_ZERO;
         desc.rows = diti_pass_rows(p, i);
         desc.out = all;
         desc.name = qkv && i == DITI_JOINT_TEXT ? "text_qkv" : sublayer->in_name;
         if (qkv) {
-            own = diti_stripe_begin(p->graph, h, qkv->layers, qkv->count, &stripe, &desc);
+            own = diti_column_shard_begin(p->graph, h, qkv->layers, qkv->count, &column_shard, &desc);
             if (desc.cut.rows) desc.kinds = 3;
-            diti_linear_joined(p->graph, own, qkv, &desc);
+            diti_linear_fused(p->graph, own, qkv, &desc);
         } else {
             desc.bias = &layer->bias;
             desc.activation = sublayer->activation;
-            own = diti_stripe_begin(p->graph, h, layer, 1, &stripe, &desc);
+            own = diti_column_shard_begin(p->graph, h, layer, 1, &column_shard, &desc);
             diti_linear(p->graph, own, &layer->weight, &desc);
         }
     }
-    return diti_stripe_end(p->graph, &stripe, all, sublayer->activation, 0, sublayer->in_name);
+    return diti_column_shard_end(p->graph, &column_shard, all, sublayer->activation, 0, sublayer->in_name);
 }
 
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
@@ -27932,12 +27940,12 @@ static void diti_sublayer_post(const diti_pass *p, diti_tensor qkv, uint32_t wid
     post.sines = p->sines;
     post.tokens = rows;
     post.name = "qkv_post";
-    diti_qkv_post(p->graph, diti_tensor_view(p->graph, qkv, 0, p->items * rows, 0, 2 * width), &post);
+    diti_qk_norm_rope(p->graph, diti_tensor_view(p->graph, qkv, 0, p->items * rows, 0, 2 * width), &post);
 }
 
 DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
                                               diti_tensor out) {
-    uint32_t width = diti_stripe_of(p, sublayer).count;
+    uint32_t width = diti_column_shard_of(p, sublayer).count;
     diti_attend_desc desc = DITI_ZERO;
     diti_sublayer_post(p, qkv, width, sublayer);
     desc.items = p->items;
@@ -27953,8 +27961,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_beside(const diti_pass *p, const diti_sub
                                               diti_tensor parts[DITI_BESIDE]) {
     uint32_t i, rows = diti_pass_all(p), columns[DITI_BESIDE];
     diti_tensor both;
-    columns[0] = diti_stripe_of(p, sublayer).count;
-    columns[1] = diti_stripe_of(p, sublayer->beside).count;
+    columns[0] = diti_column_shard_of(p, sublayer).count;
+    columns[1] = diti_column_shard_of(p, sublayer->beside).count;
     both = diti_tensor_new(p->graph, p->graph->activation, rows, columns[0] + columns[1], "attention_and_ff");
     for (i = 0; i < DITI_BESIDE; i++)
         parts[i] = diti_tensor_view(p->graph, both, 0, rows, i ? columns[0] : 0, columns[i]);
@@ -27970,15 +27978,15 @@ static void diti_sublayer_add_one(const diti_pass *p, diti_tensor x, diti_modula
     desc.rows_per_gate = desc.gate ? diti_modulation_share(p) : 0;
     desc.out = x;
     desc.name = sublayer->out_name;
-    diti_stripe_add(p, h, sublayer->out, sublayer, &desc);
-    diti_stripe_sum(p, x);
+    diti_column_shard_add(p, h, sublayer->out, sublayer, &desc);
+    diti_column_shard_sum(p, x);
 }
 
 static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modulator gate, const diti_sublayer *sublayer,
                                   diti_tensor h) {
     const diti_weight *reader = NULL;
     uint32_t i, written = 0;
-    if (diti_reader_agrees(sublayer->out, DITI_JOINT_STREAMS, &reader)) h = diti_stripe_input(p, h, reader);
+    if (diti_reader_agrees(sublayer->out, DITI_JOINT_STREAMS, &reader)) h = diti_column_shard_input(p, h, reader);
     for (i = diti_pass_first(p); i < DITI_JOINT_STREAMS; i++) {
         diti_linear_desc desc = DITI_ZERO;
         if (!sublayer->out[i].weight.part_count) continue;
@@ -27987,26 +27995,26 @@ static void diti_sublayer_add_two(const diti_pass *p, diti_tensor x, diti_modula
         desc.rows = diti_pass_rows(p, i);
         desc.out = x;
         desc.name = sublayer->out_name;
-        diti_stripe_add(p, h, &sublayer->out[i], sublayer, &desc);
+        diti_column_shard_add(p, h, &sublayer->out[i], sublayer, &desc);
         written++;
     }
-    if (written + diti_pass_first(p) == DITI_JOINT_STREAMS) diti_stripe_sum(p, x);
+    if (written + diti_pass_first(p) == DITI_JOINT_STREAMS) diti_column_shard_sum(p, x);
     for (i = 0; i < p->items && written + diti_pass_first(p) < DITI_JOINT_STREAMS; i++)
-        diti_stripe_sum(p, diti_pass_image(p, x, i));
+        diti_column_shard_sum(p, diti_pass_image(p, x, i));
 }
 
 static void diti_sublayer_add_image(const diti_pass *p, diti_tensor x, diti_modulator gate,
                                     const diti_sublayer *sublayer, diti_tensor h) {
-    uint32_t i, columns = diti_stripe_of(p, sublayer).count;
-    h = diti_stripe_input(p, h, &sublayer->out->weight);
+    uint32_t i, columns = diti_column_shard_of(p, sublayer).count;
+    h = diti_column_shard_input(p, h, &sublayer->out->weight);
     for (i = 0; i < p->items && !diti_graph_failed(p->graph); i++) {
         diti_linear_desc desc = DITI_ZERO;
         desc.gate = diti_modulation_item(p, i, gate);
         desc.out = diti_pass_image(p, x, i);
         desc.name = sublayer->out_name;
-        diti_stripe_add(p, diti_tensor_view(p->graph, h, i * p->image, p->image, 0, columns), sublayer->out, sublayer,
-                        &desc);
-        diti_stripe_sum(p, diti_pass_image(p, x, i));
+        diti_column_shard_add(p, diti_tensor_view(p->graph, h, i * p->image, p->image, 0, columns), sublayer->out,
+                              sublayer, &desc);
+        diti_column_shard_sum(p, diti_pass_image(p, x, i));
     }
 }
 
@@ -28065,7 +28073,7 @@ DIT_INTERNAL void diti_adaln_select(const diti_pass *p, diti_adaln *adaln) {
     diti_graph *graph = p->graph;
     diti_tensor table = adaln->table ? adaln->table : adaln->active, row;
     uint32_t columns;
-    if (p->denoise->again) return;
+    if (p->denoise->same_timestep) return;
     row = diti_select_row(graph, table, p->denoise->step, "select_modulation");
     columns = diti_graph_failed(graph) ? 0 : diti_tensor_get(graph, row)->columns / adaln->items;
     adaln->row = diti_tensor_reshape(graph, row, adaln->items, columns);
@@ -28142,7 +28150,7 @@ static diti_tensor diti_ring_open(diti_graph *graph, const diti_ring_block *bloc
     width = diti_tensor_get(graph, block->parts[0])->columns;
     kv = diti_tensor_new(graph, format, rows, 2 * width, "keys and values");
     for (i = 0; i < 2; i++)
-        diti_payload_open(graph, block->parts[i], diti_tensor_view(graph, kv, 0, rows, i * width, width));
+        diti_payload_unpack(graph, block->parts[i], diti_tensor_view(graph, kv, 0, rows, i * width, width));
     return kv;
 }
 
@@ -28187,8 +28195,8 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
 /* Rows of an item with member i of the sequence. */
 static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_desc *desc, uint32_t i) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
-    uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->stretch.patch_text) : 0;
-    return text + diti_group_size(sequence, i, denoise->stretch.patch_rows);
+    uint32_t text = desc->text ? diti_group_size(sequence, i, denoise->token_range.patch_text) : 0;
+    return text + diti_group_size(sequence, i, denoise->token_range.patch_rows);
 }
 
 /* ---- PipeFusion: attention to all rows, of which those of other patches are one step old ---- */
@@ -28215,7 +28223,7 @@ static void diti_stale_put(diti_graph *graph, diti_tensor kv, uint32_t row, uint
 static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                             diti_tensor kv, uint32_t first, uint32_t members, const diti_stale_rows *kept) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
-    const diti_stretch *at = &denoise->stretch;
+    const diti_token_range *at = &denoise->token_range;
     uint32_t width = desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
     for (item = 0; item < desc->items; item++) {
         for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
@@ -28260,17 +28268,18 @@ static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, con
 /* The kept rows that the attention at hand reads, of its items. */
 static diti_stale_rows diti_stale_at(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
                                      diti_element format) {
-    uint32_t kind = desc->text || !denoise->stretch.all_text ? 0 : 1, width = desc->heads * desc->head_dim, i;
-    uint32_t all = (desc->text ? denoise->stretch.all_text : 0) + denoise->stretch.all, rows = desc->items * all;
-    bool int8 = denoise->stale->int8;
+    uint32_t kind = desc->text || !denoise->token_range.all_text ? 0 : 1, width = desc->heads * desc->head_dim, i;
+    uint32_t all = (desc->text ? denoise->token_range.all_text : 0) + denoise->token_range.all,
+             rows = desc->items * all;
+    bool int8 = denoise->kept_kv->int8;
     diti_stale_rows at = DITI_ZERO;
     for (i = 0; i < (int8 ? 2u : 1u); i++) {
-        diti_tensor *kept = (i ? denoise->stale->values : denoise->stale->kept)[kind] + denoise->block, part;
+        diti_tensor *kept = (i ? denoise->kept_kv->values : denoise->kept_kv->kept)[kind] + denoise->block, part;
         uint32_t columns = int8 ? width : 2 * width;
         if (!*kept)
-            *kept = diti_tensor_state(graph, int8 ? DITI_I8 : format, denoise->copies * denoise->batch * all, columns,
+            *kept = diti_tensor_state(graph, int8 ? DITI_I8 : format, denoise->branches * denoise->batch * all, columns,
                                       "kept keys and values");
-        part = diti_tensor_view(graph, *kept, denoise->first_copy * denoise->batch * all, rows, 0, columns);
+        part = diti_tensor_view(graph, *kept, denoise->first_branch * denoise->batch * all, rows, 0, columns);
         if (int8)
             at.int8[i] = part;
         else
@@ -28327,7 +28336,7 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
         local.heads = diti_group_size(ulysses, ulysses->index, desc->heads);
         local.out = 0;
     }
-    if (denoise->stale)
+    if (denoise->kept_kv)
         o = diti_stale_attend(graph, denoise, &local, qkv);
     else if (outer > 1)
         o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
@@ -28345,7 +28354,7 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
     uint32_t rows = diti_tensor_rows(graph, qkv);
     if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv);
-    if (denoise && denoise->stale) return diti_stale_attend(graph, denoise, desc, qkv);
+    if (denoise && denoise->kept_kv) return diti_stale_attend(graph, denoise, desc, qkv);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
@@ -28362,51 +28371,53 @@ DIT_INTERNAL uint32_t diti_transformer_strip(const diti_transformer *transformer
     return (uint32_t)((uint64_t)rows * (patch + 1) / patches) * line - *first;
 }
 
-static void diti_stretch_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
-                               diti_stretch *stretch) {
+static void diti_token_range_begin(const diti_transformer *transformer, const diti_denoise *denoise, uint32_t number,
+                                   diti_token_range *token_range) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
     uint32_t area = transformer->traits.patch * transformer->traits.patch, self = sequence ? sequence->index : 0;
     uint32_t pixels = diti_transformer_strip(transformer, denoise, number, denoise->patches ? denoise->patches : 1,
-                                             &stretch->patch_first);
-    stretch->all = denoise->height * denoise->width / area;
-    stretch->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
-    stretch->patch_first /= area;
-    stretch->patch_rows = pixels / area;
-    stretch->patch_text = number ? 0 : stretch->all_text;
-    stretch->first = stretch->patch_first + diti_group_first(sequence, self, stretch->patch_rows);
-    stretch->rows = diti_group_size(sequence, self, stretch->patch_rows);
-    stretch->first_text = diti_group_first(sequence, self, stretch->patch_text);
-    stretch->text = diti_group_size(sequence, self, stretch->patch_text);
+                                             &token_range->patch_first);
+    token_range->all = denoise->height * denoise->width / area;
+    token_range->all_text = transformer->traits.joint ? denoise->text_tokens : 0;
+    token_range->patch_first /= area;
+    token_range->patch_rows = pixels / area;
+    token_range->patch_text = number ? 0 : token_range->all_text;
+    token_range->first = token_range->patch_first + diti_group_first(sequence, self, token_range->patch_rows);
+    token_range->rows = diti_group_size(sequence, self, token_range->patch_rows);
+    token_range->first_text = diti_group_first(sequence, self, token_range->patch_text);
+    token_range->text = diti_group_size(sequence, self, token_range->patch_text);
 }
 
-DIT_INTERNAL uint32_t diti_stretch_first(const diti_denoise *denoise, uint32_t image) {
-    const diti_stretch *stretch = &denoise->stretch;
-    return image * stretch->patch_rows + stretch->first - stretch->patch_first;
+DIT_INTERNAL uint32_t diti_token_range_first(const diti_denoise *denoise, uint32_t image) {
+    const diti_token_range *token_range = &denoise->token_range;
+    return image * token_range->patch_rows + token_range->first - token_range->patch_first;
 }
 
-DIT_INTERNAL diti_tensor diti_stretch_patchify(const diti_pass *p) {
+DIT_INTERNAL diti_tensor diti_token_range_patchify(const diti_pass *p) {
     const diti_denoise *denoise = p->denoise;
-    const diti_stretch *stretch = &denoise->stretch;
+    const diti_token_range *token_range = &denoise->token_range;
     uint32_t patch = p->model->traits.patch, channels = p->model->traits.latent_channels, area = patch * patch;
     diti_tensor latent = diti_tensor_view(p->graph, denoise->latent, 0, denoise->batch * channels,
-                                          stretch->patch_first * area, stretch->patch_rows * area);
-    return diti_patchify(p->graph, latent, denoise->batch, channels, stretch->patch_rows * area / denoise->width,
+                                          token_range->patch_first * area, token_range->patch_rows * area);
+    return diti_patchify(p->graph, latent, denoise->batch, channels, token_range->patch_rows * area / denoise->width,
                          denoise->width, patch, denoise->input_scale);
 }
 
-DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor table, const char *name) {
+DIT_INTERNAL diti_tensor diti_token_range_table(const diti_pass *p, diti_tensor table, const char *name) {
     diti_graph *graph = p->graph;
-    const diti_stretch *stretch = &p->denoise->stretch;
+    const diti_token_range *token_range = &p->denoise->token_range;
     uint32_t columns = diti_tensor_columns(graph, table);
-    diti_tensor image = diti_tensor_view(graph, table, stretch->all_text + stretch->first, stretch->rows, 0, columns);
+    diti_tensor image =
+        diti_tensor_view(graph, table, token_range->all_text + token_range->first, token_range->rows, 0, columns);
     diti_tensor both;
-    if (!stretch->text) return image;
-    if (stretch->first == 0 && stretch->first_text + stretch->text == stretch->all_text)
-        return diti_tensor_view(graph, table, stretch->first_text, stretch->text + stretch->rows, 0, columns);
-    both = diti_tensor_new(graph, DITI_F32, stretch->text + stretch->rows, columns, name);
-    diti_copy(graph, diti_tensor_view(graph, table, stretch->first_text, stretch->text, 0, columns),
-              diti_tensor_view(graph, both, 0, stretch->text, 0, columns), name);
-    diti_copy(graph, image, diti_tensor_view(graph, both, stretch->text, stretch->rows, 0, columns), name);
+    if (!token_range->text) return image;
+    if (token_range->first == 0 && token_range->first_text + token_range->text == token_range->all_text)
+        return diti_tensor_view(graph, table, token_range->first_text, token_range->text + token_range->rows, 0,
+                                columns);
+    both = diti_tensor_new(graph, DITI_F32, token_range->text + token_range->rows, columns, name);
+    diti_copy(graph, diti_tensor_view(graph, table, token_range->first_text, token_range->text, 0, columns),
+              diti_tensor_view(graph, both, 0, token_range->text, 0, columns), name);
+    diti_copy(graph, image, diti_tensor_view(graph, both, token_range->text, token_range->rows, 0, columns), name);
     return both;
 }
 
@@ -28415,15 +28426,15 @@ DIT_INTERNAL diti_tensor diti_stretch_table(const diti_pass *p, diti_tensor tabl
 DIT_INTERNAL diti_tensor diti_patch_embed(const diti_pass *p, diti_tensor text, const diti_layer *layer,
                                           diti_tensor positions) {
     diti_graph *graph = p->graph;
-    const diti_stretch *at = &p->denoise->stretch;
+    const diti_token_range *at = &p->denoise->token_range;
     uint32_t i, rows = p->text + p->image, columns = layer->weight.columns, width = p->width;
-    diti_tensor patches = diti_stretch_patchify(p);
+    diti_tensor patches = diti_token_range_patchify(p);
     diti_tensor x = diti_tensor_new(graph, DITI_F32, p->items * rows, width, "residual");
     if (positions) positions = diti_tensor_view(graph, positions, at->first, at->rows, 0, width);
     for (i = 0; i < p->items && !diti_graph_failed(graph); i++) {
         uint32_t prompt = p->denoise->text_batch - p->prompts + i / (p->items / p->prompts);
         uint32_t text_row = prompt * at->all_text + at->first_text,
-                 row = diti_stretch_first(p->denoise, i % p->denoise->batch);
+                 row = diti_token_range_first(p->denoise, i % p->denoise->batch);
         diti_linear_desc desc = DITI_ZERO;
         if (p->text)
             diti_add_rows(graph, diti_tensor_view(graph, text, text_row, p->text, 0, width), 0,
@@ -28497,13 +28508,12 @@ DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip) {
 }
 
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p) {
-    diti_arrival *arrival = &p->denoise->arrivals[p->denoise->patch % 2];
+    diti_stage_inbox *inbox = &p->denoise->arrivals[p->denoise->patch % 2];
     uint32_t i = p->model->traits.layers - 1 - p->index;
-    if (arrival->exchanges[i])
-        arrival->skips[i] =
-            diti_payload_take(p->graph, arrival->exchanges[i] - 1, arrival->skips[i], p->graph->activation);
-    arrival->exchanges[i] = 0;
-    return arrival->skips[i];
+    if (inbox->exchanges[i])
+        inbox->skips[i] = diti_payload_take(p->graph, inbox->exchanges[i] - 1, inbox->skips[i], p->graph->activation);
+    inbox->exchanges[i] = 0;
+    return inbox->skips[i];
 }
 
 /* Receives, in the order in which the stages before send it: skips by block, then the residual stream; for every row at
@@ -28512,36 +28522,36 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
                              uint32_t patch) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
     const diti_model_traits *traits = &transformer->traits;
-    diti_arrival *arrival = &denoise->arrivals[patch % 2];
-    uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, first, end, i, rows;
-    diti_stretch stretch;
-    memset(arrival, 0, sizeof *arrival);
-    diti_stretch_begin(transformer, denoise, patch, &stretch);
-    rows = items * (stretch.text + stretch.rows);
+    diti_stage_inbox *inbox = &denoise->arrivals[patch % 2];
+    uint32_t items = (denoise->branches - denoise->first_branch) * denoise->batch, first, end, i, rows;
+    diti_token_range token_range;
+    memset(inbox, 0, sizeof *inbox);
+    diti_token_range_begin(transformer, denoise, patch, &token_range);
+    rows = items * (token_range.text + token_range.rows);
     diti_axes_blocks(denoise->axes, traits->layers, &first, &end);
     for (i = 0; traits->skips && i + 1 < traits->layers / 2 && i < first; i++) {
         uint32_t taker = traits->layers - 1 - i;
         if (taker < first || taker >= end) continue;
-        arrival->skips[i] = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : graph->activation, rows,
-                                            traits->width, "skip of an earlier stage");
-        arrival->exchanges[i] =
-            1 + diti_exchange_begin(graph, arrival->skips[i], diti_stage_device(denoise, traits->layers, i), false);
+        inbox->skips[i] = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : graph->activation, rows, traits->width,
+                                          "skip of an earlier stage");
+        inbox->exchanges[i] =
+            1 + diti_exchange_begin(graph, inbox->skips[i], diti_stage_device(denoise, traits->layers, i), false);
     }
-    arrival->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
-    arrival->exchange = diti_exchange_begin(graph, arrival->x, stages->devices[stages->index - 1], false);
+    inbox->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
+    inbox->exchange = diti_exchange_begin(graph, inbox->x, stages->devices[stages->index - 1], false);
 }
 
 /* The residual stream as it comes into the first block here; while it is worked on, the next patch's may come. */
 static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
-    diti_arrival *arrival = &denoise->arrivals[denoise->patch % 2];
+    diti_stage_inbox *inbox = &denoise->arrivals[denoise->patch % 2];
     if (!stages || stages->index == 0) {
-        memset(arrival, 0, sizeof *arrival);
+        memset(inbox, 0, sizeof *inbox);
         return diti_transformer_embed(transformer, graph, denoise);
     }
     if (denoise->patch == 0) diti_stage_await(transformer, graph, denoise, 0);
     if (denoise->patch + 1 < denoise->patches) diti_stage_await(transformer, graph, denoise, denoise->patch + 1);
-    return diti_payload_take(graph, arrival->exchange, arrival->x, DITI_F32);
+    return diti_payload_take(graph, inbox->exchange, inbox->x, DITI_F32);
 }
 
 /* ---- the evaluation ---- */
@@ -28550,7 +28560,7 @@ static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, dit
                                         const diti_denoise *denoise, uint32_t items, diti_tensor x) {
     const diti_model_traits *traits = &transformer->traits;
     uint32_t channels = denoise->variance ? traits->out_channels : traits->latent_channels;
-    uint32_t height = denoise->stretch.patch_rows * traits->patch * traits->patch / denoise->width;
+    uint32_t height = denoise->token_range.patch_rows * traits->patch * traits->patch / denoise->width;
     return traits->planar ? diti_unpatchify_planes(graph, x, items, channels, height, denoise->width, traits->patch)
                           : diti_unpatchify(graph, x, items, channels, traits->out_channels, height, denoise->width,
                                             traits->patch);
@@ -28558,8 +28568,8 @@ static diti_tensor diti_evaluate_pixels(const diti_transformer *transformer, dit
 
 static void diti_transformer_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     diti_pass p;
-    diti_stretch_begin(transformer, denoise, denoise->patch, &denoise->stretch);
-    denoise->again = denoise->patch > 0;
+    diti_token_range_begin(transformer, denoise, denoise->patch, &denoise->token_range);
+    denoise->same_timestep = denoise->patch > 0;
     p = diti_pass_at(transformer, graph, denoise);
     transformer->family->begin(&p);
 }
@@ -28567,7 +28577,7 @@ static void diti_transformer_begin(const diti_transformer *transformer, diti_gra
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
-    uint32_t items = (denoise->copies - denoise->first_copy) * denoise->batch, i, end;
+    uint32_t items = (denoise->branches - denoise->first_branch) * denoise->batch, i, end;
     diti_tensor x;
     if (diti_graph_failed(graph) || !denoise->family) return 0;
     diti_transformer_begin(transformer, graph, denoise);
@@ -28583,7 +28593,7 @@ DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transfor
     }
     x = diti_transformer_final(transformer, graph, denoise, x);
     if (denoise->axes)
-        x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->stretch.patch_rows, "rows");
+        x = diti_all_gather(graph, &denoise->axes->sequence, x, items, denoise->token_range.patch_rows, "rows");
     return diti_evaluate_pixels(transformer, graph, denoise, items, x);
 }
 
@@ -28595,13 +28605,13 @@ static diti_tensor diti_evaluate_patches(const diti_transformer *transformer, di
     if (denoise->patches < 2) return diti_transformer_patch(transformer, graph, denoise);
     for (; denoise->patch < denoise->patches && !diti_graph_failed(graph); denoise->patch++) {
         uint32_t area = transformer->traits.patch * transformer->traits.patch, rows;
-        diti_tensor strip = diti_transformer_patch(transformer, graph, denoise);
-        if (!strip) continue;
-        rows = diti_tensor_get(graph, strip)->rows;
+        diti_tensor row_band = diti_transformer_patch(transformer, graph, denoise);
+        if (!row_band) continue;
+        rows = diti_tensor_get(graph, row_band)->rows;
         if (!whole) whole = diti_tensor_new(graph, DITI_F32, rows, denoise->height * denoise->width, "prediction");
-        diti_copy(graph, strip,
-                  diti_tensor_view(graph, whole, 0, rows, denoise->stretch.patch_first * area,
-                                   denoise->stretch.patch_rows * area),
+        diti_copy(graph, row_band,
+                  diti_tensor_view(graph, whole, 0, rows, denoise->token_range.patch_first * area,
+                                   denoise->token_range.patch_rows * area),
                   "prediction");
     }
     denoise->patch = 0;
@@ -28617,7 +28627,7 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
     diti_tensor x = diti_evaluate_patches(transformer, graph, denoise);
     if (!stages || diti_graph_failed(graph)) return x;
     if (stages->index + 1 < stages->count)
-        x = diti_tensor_new(graph, DITI_F32, (denoise->copies - denoise->first_copy) * denoise->batch * channels,
+        x = diti_tensor_new(graph, DITI_F32, (denoise->branches - denoise->first_branch) * denoise->batch * channels,
                             denoise->height * denoise->width, "prediction");
     diti_broadcast(graph, stages, stages->count - 1, x);
     return x;
@@ -28629,7 +28639,7 @@ DIT_INTERNAL diti_tensor diti_transformer_step(const diti_transformer *transform
 
 /* ---- loading ---- */
 
-DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, uint32_t width, const char *name,
+DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_fused_linear *out, uint32_t width, const char *name,
                                         bool swapped) {
     uint32_t i;
     memset(out, 0, sizeof *out);
@@ -28640,7 +28650,7 @@ DIT_INTERNAL void diti_load_shift_scale(diti_loader *loader, diti_joined *out, u
     }
 }
 
-DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_joined_pair *out,
+DIT_INTERNAL void diti_load_fused_pair(diti_loader *loader, diti_fused_linear_pair *out,
                                        const diti_fused names[DITI_JOINT_STREAMS], uint32_t rows, uint32_t columns) {
     uint32_t i;
     memset(out, 0, sizeof *out);
@@ -28671,8 +28681,8 @@ DIT_INTERNAL diti_tensor diti_joint_condition(diti_graph *graph, diti_tensor tim
     return diti_silu(graph, all, "conditioning_silu");
 }
 
-DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active, const diti_joined_pair *layers,
-                                             uint32_t chunks) {
+DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor active,
+                                             const diti_fused_linear_pair *layers, uint32_t chunks) {
     diti_graph *graph = p->graph;
     uint32_t i, rows, columns;
     diti_tensor all;
@@ -28681,11 +28691,11 @@ DIT_INTERNAL diti_tensor diti_joint_modulate(const diti_pass *p, diti_tensor act
     columns = chunks * diti_tensor_get(graph, active)->columns;
     all = diti_tensor_new(graph, DITI_F32, rows, 2 * columns, "block_modulation");
     for (i = 0; i < DITI_JOINT_STREAMS; i++) {
-        const diti_joined *joined = &layers->streams[i];
+        const diti_fused_linear *fused = &layers->streams[i];
         uint32_t j, column = i * columns;
-        for (j = 0; j < joined->count; j++) {
-            uint32_t width = joined->layers[j].weight.rows;
-            diti_layer_spread(graph, diti_pass_tensor(p), active, &joined->layers[j],
+        for (j = 0; j < fused->count; j++) {
+            uint32_t width = fused->layers[j].weight.rows;
+            diti_layer_spread(graph, diti_pass_tensor(p), active, &fused->layers[j],
                               diti_tensor_view(graph, all, 0, rows, column, width), "block_modulation");
             column += width;
         }
@@ -28721,7 +28731,7 @@ DIT_INTERNAL void diti_joint_prepare(const diti_pass *p, diti_joint_modulation *
 
 DIT_INTERNAL void diti_joint_begin(const diti_pass *p, diti_joint_modulation *state) {
     uint32_t i, end;
-    if (p->denoise->again) return;
+    if (p->denoise->same_timestep) return;
     if (!state->kept) state->step_active = diti_joint_select(p, state->active, "select_conditioning");
     for (diti_axes_blocks(p->denoise->axes, p->model->traits.layers, &i, &end); i < end && state->kept; i++)
         state->step[i] = diti_joint_select(p, state->all[i], "select_modulation");
@@ -28798,13 +28808,13 @@ static const diti_key_table diti_pixart_names[DITI_KEY_TABLES] = {
 /* ---- weights ---- */
 
 typedef struct diti_pixart_block {
-    diti_joined qkv;     /* [3D, D] */
-    diti_layer out;      /* [D, D] */
-    diti_layer text_q;   /* [D, D] */
-    diti_joined text_kv; /* [2D, D] */
-    diti_layer text_out; /* [D, D] */
-    diti_layer ff_in;    /* [4D, D] */
-    diti_layer ff_out;   /* [D, 4D] */
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_layer out;            /* [D, D] */
+    diti_layer text_q;         /* [D, D] */
+    diti_fused_linear text_kv; /* [2D, D] */
+    diti_layer text_out;       /* [D, D] */
+    diti_layer ff_in;          /* [4D, D] */
+    diti_layer ff_out;         /* [D, 4D] */
     diti_sublayer attention, cross, feed;
 } diti_pixart_block;
 
@@ -29162,7 +29172,7 @@ static void diti_pixart_begin(diti_pass *p) {
     diti_pixart_state *state = diti_pixart_at(p->denoise);
     uint32_t i, width = p->width, rows = 6 * model->config.blocks;
     diti_tensor row, from = state->tables ? state->tables : state->modulation;
-    if (p->denoise->again) return;
+    if (p->denoise->same_timestep) return;
     row = diti_select_row(graph, from, p->denoise->step, "select_modulation");
     if (state->tables) {
         row = diti_tensor_reshape(graph, row, rows + 2, width);
@@ -29186,7 +29196,7 @@ static diti_tensor diti_pixart_text_attention(const diti_pass *p, const diti_sub
                                               diti_tensor text) {
     const diti_denoise *denoise = p->denoise;
     uint32_t rows = diti_graph_failed(p->graph) ? 0 : diti_tensor_get(p->graph, text)->rows;
-    uint32_t width = diti_stripe_of(p, cross).count;
+    uint32_t width = diti_column_shard_of(p, cross).count;
     diti_attention_desc desc = DITI_ZERO;
     desc.batch = p->prompts;
     desc.heads = width / cross->head_dim;
@@ -29327,7 +29337,7 @@ static const diti_key_table diti_dit_names[DITI_KEY_TABLES] = {
 
 typedef struct diti_dit_block {
     diti_layer modulation; /* [6D, D]: shift, scale, gate of the attention, then of the feed-forward */
-    diti_joined qkv;       /* [3D, D] */
+    diti_fused_linear qkv; /* [3D, D] */
     diti_layer out;        /* [D, D] */
     diti_layer ff_in;      /* [4D, D] */
     diti_layer ff_out;     /* [D, 4D] */
@@ -29699,20 +29709,20 @@ typedef struct diti_hunyuandit_block {
     diti_layer norm1, norm2, norm3; /* [D]: before attention, cross attention, feed-forward */
     diti_layer shift;               /* [D, D]: of norm1, from silu(c) */
     diti_hunyuandit_attention self, cross;
-    diti_joined qkv;      /* [3D, D] */
-    diti_layer text_q;    /* [D, D] */
-    diti_joined text_kv;  /* [2D, text] */
-    diti_layer ff_in;     /* [inner, D] */
-    diti_layer ff_out;    /* [D, inner] */
-    diti_layer skip_norm; /* [2D] */
-    diti_layer skip;      /* [D, 2D] */
+    diti_fused_linear qkv;     /* [3D, D] */
+    diti_layer text_q;         /* [D, D] */
+    diti_fused_linear text_kv; /* [2D, text] */
+    diti_layer ff_in;          /* [inner, D] */
+    diti_layer ff_out;         /* [D, inner] */
+    diti_layer skip_norm;      /* [2D] */
+    diti_layer skip;           /* [D, 2D] */
     diti_sublayer attention, text, feed, join;
 } diti_hunyuandit_block;
 
 typedef struct diti_hunyuandit_pooler {
     diti_weight positions; /* F32 [text2_tokens + 1, text2] */
     diti_layer q;          /* [text2, text2] */
-    diti_joined kv;        /* [2 * text2, text2] */
+    diti_fused_linear kv;  /* [2 * text2, text2] */
     diti_layer out;        /* [pooled, text2] */
 } diti_hunyuandit_pooler;
 
@@ -29893,7 +29903,7 @@ static void diti_hunyuandit_load_pooler(diti_loader *loader, const diti_hunyuand
     diti_loader_scope(loader, "time_extra_emb.pooler.");
     diti_load_vector(loader, &out->positions, config->text2_tokens + 1, columns, "positional_embedding");
     diti_load_layer(loader, &out->q, columns, columns, 1, "q_proj");
-    diti_load_joined(loader, &out->kv, kv, 2, columns, columns, true);
+    diti_load_fused_linear(loader, &out->kv, kv, 2, columns, columns, true);
     diti_load_layer(loader, &out->out, config->pooled, columns, 1, "c_proj");
     diti_loader_scope(loader, "%s", "");
 }
@@ -30067,7 +30077,7 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
     diti_tensor text = diti_tensor_view(graph, denoise->text2, 0, prompts * tokens, 0, columns);
     diti_tensor positions = diti_tensor_weight(graph, &pooler->positions, 0);
     diti_tensor rows = diti_tensor_new(graph, DITI_F32, prompts * (tokens + 1), columns, "pooler_rows"), mean, kv, q;
-    diti_linear_desc joined = DITI_ZERO;
+    diti_linear_desc fused = DITI_ZERO;
     desc.batch = prompts;
     desc.heads = DITI_HUNYUANDIT_POOL_HEADS;
     desc.head_dim = columns / DITI_HUNYUANDIT_POOL_HEADS;
@@ -30082,9 +30092,9 @@ static diti_tensor diti_hunyuandit_pool(const diti_hunyuandit *model, diti_graph
                       diti_tensor_view(graph, positions, 1, tokens, 0, columns),
                       diti_tensor_view(graph, rows, first + 1, tokens, 0, columns), "pooler_rows");
     }
-    joined.name = "pooler_kv";
+    fused.name = "pooler_kv";
     q = diti_layer_run(graph, mean, &pooler->q, DITI_ACTIVATION_NONE, "pooler_q");
-    kv = diti_linear_joined(graph, rows, &pooler->kv, &joined);
+    kv = diti_linear_fused(graph, rows, &pooler->kv, &fused);
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
     desc.name = "pooler";
     q = diti_hunyuandit_attend(graph, q, kv, &desc);
@@ -30124,7 +30134,7 @@ static void diti_hunyuandit_heads(const diti_pass *p, diti_tensor x, const diti_
     desc.sines = p->sines;
     desc.tokens = p->cosines && !diti_graph_failed(p->graph) ? diti_tensor_get(p->graph, p->cosines)->rows : 0;
     desc.name = name;
-    diti_qkv_post(p->graph, x, &desc);
+    diti_qk_norm_rope(p->graph, x, &desc);
 }
 
 /* Keys, normed, and values of every block's cross attention. */
@@ -30137,7 +30147,7 @@ static void diti_hunyuandit_project_text(diti_pass *p, diti_tensor context, diti
         diti_tensor keys;
         diti_pass_enter(p, i);
         state->text[i] = diti_sublayer_joined(p, context, &w->text_kv, 2, &w->text, "text_kv");
-        keys = diti_tensor_view(p->graph, state->text[i], 0, rows, 0, diti_stripe_of(p, &w->text).count);
+        keys = diti_tensor_view(p->graph, state->text[i], 0, rows, 0, diti_column_shard_of(p, &w->text).count);
         diti_hunyuandit_heads(p, keys, &w->cross.norm_k, "text_k");
     }
     diti_graph_scope(p->graph, NULL, 0);
@@ -30235,8 +30245,8 @@ static dit_result diti_hunyuandit_write_inputs(const diti_transformer *transform
 
 static void diti_hunyuandit_begin(diti_pass *p) {
     diti_hunyuandit_state *state = diti_hunyuandit_at(p->denoise);
-    state->here_cosines = diti_stretch_table(p, state->cosines, "cosines");
-    state->here_sines = diti_stretch_table(p, state->sines, "sines");
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
     diti_adaln_select(p, &state->adaln);
 }
 
@@ -30257,7 +30267,7 @@ static diti_tensor diti_hunyuandit_norm(const diti_pass *p, diti_tensor x, const
 
 /* Attention whose heads were normed and rotated here. */
 static diti_tensor diti_hunyuandit_self_attention(const diti_pass *p, const diti_hunyuandit_block *w, diti_tensor h) {
-    uint32_t width = diti_stripe_of(p, &w->attention).count, rows = p->items * p->image;
+    uint32_t width = diti_column_shard_of(p, &w->attention).count, rows = p->items * p->image;
     diti_pass done = *p;
     done.cosines = done.sines = 0;
     h = diti_sublayer_in(p, h, &w->attention, 0);
@@ -30274,7 +30284,7 @@ static diti_tensor diti_hunyuandit_text_attention(const diti_pass *p, const diti
     diti_hunyuandit_heads(p, q, &w->cross.norm_q, "text_q");
     desc.batch = p->prompts;
     desc.head_dim = w->text.head_dim;
-    desc.heads = diti_stripe_of(p, &w->text).count / desc.head_dim;
+    desc.heads = diti_column_shard_of(p, &w->text).count / desc.head_dim;
     desc.scale = 1.0f / sqrtf((float)desc.head_dim);
     desc.name = "text_attention";
     return diti_hunyuandit_attend(p->graph, q, diti_pass_last(p, diti_hunyuandit_at(p->denoise)->text[p->index]),
@@ -30438,18 +30448,18 @@ static const diti_key_table diti_flux_names[DITI_KEY_TABLES] = {
 /* ---- weights ---- */
 
 typedef struct diti_flux_double {
-    diti_joined_pair modulation; /* [6D, D] */
-    diti_joined_pair qkv;        /* [3D, D] */
-    diti_weight norms;           /* F32 [4, head_dim]: text's q and k, the image's */
-    diti_pair out;               /* [D, D] */
-    diti_pair ff_in;             /* [4D, D] */
-    diti_pair ff_out;            /* [D, 4D] */
+    diti_fused_linear_pair modulation; /* [6D, D] */
+    diti_fused_linear_pair qkv;        /* [3D, D] */
+    diti_weight norms;                 /* F32 [4, head_dim]: text's q and k, the image's */
+    diti_pair out;                     /* [D, D] */
+    diti_pair ff_in;                   /* [4D, D] */
+    diti_pair ff_out;                  /* [D, 4D] */
     diti_sublayer attention, feed;
 } diti_flux_double;
 
 typedef struct diti_flux_single {
     diti_layer modulation; /* [3D, D] */
-    diti_joined qkv;       /* [3D, D] */
+    diti_fused_linear qkv; /* [3D, D] */
     diti_layer ff_in;      /* [4D, D] */
     diti_weight norms;     /* F32 [2, head_dim]: q, k */
     diti_layer out;        /* [D, 5D]: attention's columns, then the feed-forward's */
@@ -30463,8 +30473,8 @@ typedef struct diti_flux {
     diti_embedder time, guidance, pooled; /* [D, 256 or pooled], [D, D] */
     diti_flux_double *doubles;
     diti_flux_single *singles;
-    diti_joined final_modulation; /* [2D, D]: shift, scale */
-    diti_layer proj_out;          /* [4 * channels, D] */
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [4 * channels, D] */
     diti_sublayer last;
 } diti_flux;
 
@@ -30603,7 +30613,7 @@ static void diti_flux_load_single(diti_loader *loader, diti_flux_single *block, 
         diti_load_layer_rows(loader, &block->qkv.layers[0], 0, 3 * width, 7 * width, width, "qkv_mlp");
         diti_load_layer_rows(loader, &block->ff_in, 3 * width, 4 * width, 7 * width, width, "qkv_mlp");
     } else {
-        diti_load_joined(loader, &block->qkv, qkv, 3, width, width, true);
+        diti_load_fused_linear(loader, &block->qkv, qkv, 3, width, width, true);
         diti_load_layer(loader, &block->ff_in, 4 * width, width, 1, "proj_mlp");
     }
     diti_load_vectors(loader, &block->norms, norms, 2, config->head_dim);
@@ -30688,7 +30698,7 @@ static diti_tensor diti_flux_modulation(const diti_pass *p, diti_tensor active, 
     last.out_f32 = true;
     last.name = "final_modulation";
     if (index == doubles + model->config.singles)
-        return diti_linear_joined(p->graph, active, &model->final_modulation, &last);
+        return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
     if (index < doubles) return diti_joint_modulate(p, active, &model->doubles[index].modulation, 6);
     return diti_layer_spread(p->graph, diti_pass_tensor(p), active, &model->singles[index - doubles].modulation, 0,
                              "block_modulation");
@@ -30767,8 +30777,8 @@ static dit_result diti_flux_write_inputs(const diti_transformer *transformer, di
 
 static void diti_flux_begin(diti_pass *p) {
     diti_flux_state *state = diti_flux_at(p->denoise);
-    state->here_cosines = diti_stretch_table(p, state->cosines, "cosines");
-    state->here_sines = diti_stretch_table(p, state->sines, "sines");
+    state->here_cosines = diti_token_range_table(p, state->cosines, "cosines");
+    state->here_sines = diti_token_range_table(p, state->sines, "sines");
     diti_joint_begin(p, &state->modulation);
 }
 
@@ -30925,11 +30935,12 @@ static const diti_key_table diti_sd3_names[DITI_KEY_TABLES] = {
 /* ---- weights ---- */
 
 typedef struct diti_sd3_block {
-    diti_joined_pair modulation; /* [6D, D], of the image in dual blocks [9D, D], of text in the last block [2D, D] */
-    diti_joined_pair qkv;        /* [3D, D] */
+    diti_fused_linear_pair
+        modulation;              /* [6D, D], of the image in dual blocks [9D, D], of text in the last block [2D, D] */
+    diti_fused_linear_pair qkv;  /* [3D, D] */
     diti_weight norms;           /* F32 [4, head_dim]: text's q and k, the image's */
     diti_pair out;               /* [D, D] */
-    diti_joined image_qkv;       /* [3D, D], of dual blocks */
+    diti_fused_linear image_qkv; /* [3D, D], of dual blocks */
     diti_weight image_norms;     /* F32 [2, head_dim] */
     diti_layer image_out;        /* [D, D] */
     diti_pair ff_in;             /* [4D, D] */
@@ -30944,8 +30955,8 @@ typedef struct diti_sd3 {
     diti_weight positions;      /* [table * table, D] */
     diti_embedder time, pooled; /* [D, 256 or pooled], [D, D] */
     diti_sd3_block *blocks;
-    diti_joined final_modulation; /* [2D, D]: shift, scale */
-    diti_layer proj_out;          /* [p * p * C, D] */
+    diti_fused_linear final_modulation; /* [2D, D]: shift, scale */
+    diti_layer proj_out;                /* [p * p * C, D] */
     diti_sublayer last;
 } diti_sd3;
 
@@ -31029,13 +31040,14 @@ static dit_result diti_sd3_read(diti_component *component, diti_loader *loader, 
 /* ---- loading ---- */
 
 /* Modulation: six chunks, but nine of the image where it attends itself, and two of text in the last block. */
-static void diti_sd3_load_modulation(diti_loader *loader, diti_joined_pair *out, uint32_t width, bool dual, bool last) {
+static void diti_sd3_load_modulation(diti_loader *loader, diti_fused_linear_pair *out, uint32_t width, bool dual,
+                                     bool last) {
     static const char *const text[] = {"norm1_context.linear"}, *const image[] = {"norm1.linear"};
-    diti_load_joined(loader, &out->streams[DITI_JOINT_IMAGE], image, 1, (dual ? 9 : 6) * width, width, true);
+    diti_load_fused_linear(loader, &out->streams[DITI_JOINT_IMAGE], image, 1, (dual ? 9 : 6) * width, width, true);
     if (last)
         diti_load_shift_scale(loader, &out->streams[DITI_JOINT_TEXT], width, text[0], loader->rename == NULL);
     else
-        diti_load_joined(loader, &out->streams[DITI_JOINT_TEXT], text, 1, 6 * width, width, true);
+        diti_load_fused_linear(loader, &out->streams[DITI_JOINT_TEXT], text, 1, 6 * width, width, true);
 }
 
 static void diti_sd3_load_attention(diti_loader *loader, diti_sd3_block *block, const diti_sd3_config *config,
@@ -31166,7 +31178,7 @@ static diti_tensor diti_sd3_modulation(const diti_pass *p, diti_tensor active, u
     diti_linear_desc last = DITI_ZERO;
     last.out_f32 = true;
     last.name = "final_modulation";
-    if (index == model->config.blocks) return diti_linear_joined(p->graph, active, &model->final_modulation, &last);
+    if (index == model->config.blocks) return diti_linear_fused(p->graph, active, &model->final_modulation, &last);
     return diti_joint_modulate(p, active, &model->blocks[index].modulation, diti_sd3_chunks(&model->config, index));
 }
 
@@ -31559,8 +31571,8 @@ DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float sc
 #define DITI_VAE_LEAST_TILE 8u
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
                                          uint32_t width, uint32_t tile, const diti_group *group);
-/* How many lines of a decoded picture a member of the group comes to have, from *first on: a strip each, where more
-   members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
+/* How many lines of a decoded picture a member of the group comes to have, from *first on: a band of rows each, where
+   more members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
 /* image rows [height * width, 3] F32 in -1..1, both sizes multiples of factor -> moments rows [h * w, 2C] F32: mean,
@@ -31582,7 +31594,7 @@ typedef struct diti_kl_resnet {
 
 typedef struct diti_kl_attention {
     diti_layer norm;
-    diti_joined qkv;
+    diti_fused_linear qkv;
     diti_layer out;
     bool present;
 } diti_kl_attention;
@@ -31627,26 +31639,27 @@ struct diti_vae {
     const char *tiny_file;              /* for messages while it is loaded */
 };
 
-/* ---- strips (strip.c): a picture, or the lines of it that one of several devices has. Tensors that a 3x3 convolution
-   reads have room for the lines next to the strip, which are other devices' and come when they are needed. ---- */
-typedef struct diti_vae_strip {
+/* ---- bands of rows (band of rows.c): a picture, or the lines of it that one of several devices has. Tensors that a
+   3x3 convolution reads have room for the lines next to the band of rows, which are other devices' and come when they
+   are needed. ---- */
+typedef struct diti_row_band {
     const diti_group *group; /* NULL: all of it is here */
     uint32_t height, width;  /* as far as it is scaled by now; height: of the lines that are here */
     uint32_t above, below;   /* 1: another device has the line there, and there is room for it */
-    uint32_t lines;          /* of the latent, of all strips together; 0: of an encoder, which has no strips */
-} diti_vae_strip;
-DIT_INTERNAL diti_vae_strip diti_strip_whole(uint32_t height, uint32_t width);
-/* This member's strip of a latent with height lines in all. *first: its first line. */
-DIT_INTERNAL diti_vae_strip diti_strip_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first);
+    uint32_t lines; /* of the latent, of all bands of rows together; 0: of an encoder, which has no bands of rows */
+} diti_row_band;
+DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width);
+/* This member's band of rows of a latent with height lines in all. *first: its first line. */
+DIT_INTERNAL diti_row_band diti_row_band_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first);
 /* x without that room. */
-DIT_INTERNAL diti_tensor diti_strip_own(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x);
+DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
 /* Lines for the room of x, which may be read when this has ended: what begin returned, to end. */
-DIT_INTERNAL size_t diti_strip_begin(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x);
-DIT_INTERNAL void diti_strip_end(diti_graph *graph, size_t begun);
+DIT_INTERNAL size_t diti_row_band_begin(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
+DIT_INTERNAL void diti_row_band_end(diti_graph *graph, size_t begun);
 /* A convolution of any size, x with room where it is not 1x1. roomy: the result has room, too, still empty. desc:
    stride, padding, what else there is to it. */
-DIT_INTERNAL diti_tensor diti_strip_conv(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x,
-                                         const diti_layer *layer, diti_conv_desc *desc, bool roomy);
+DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
+                                            const diti_layer *layer, diti_conv_desc *desc, bool roomy);
 
 /* The parts of loading (diti_component_kind) of either autoencoder. */
 DIT_INTERNAL dit_result diti_kl_read(diti_vae *vae, diti_loader *loader, const diti_json *config, dit_error *err);
@@ -31656,17 +31669,19 @@ DIT_INTERNAL bool diti_tiny_is(diti_loader *loader);
 DIT_INTERNAL void diti_tiny_load(diti_vae *vae, diti_loader *loader);
 DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err);
 /* Rows [pixels, C] in, to be decoded with room; F32 rows out. */
-DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
-DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
-DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
-DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip);
+DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band);
+DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band);
+DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
+                                          diti_row_band row_band);
+DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
+                                          diti_row_band row_band);
 #endif
 
-/* ==== src/vae/strip.c ==== */
-/* A picture in strips of lines, one on each of several devices (docs/parallel.md 1.1, DistVAE). Strips need
+/* ==== src/vae/band.c ==== */
+/* A picture in bands of rows of lines, one on each of several devices (docs/parallel.md 1.1, DistVAE). Strips need
    from each other the line next to them before every 3x3 convolution (below), the moments of group norms, line by line
    of the latent, and the keys and values of the middle's attention (kl.c). Every sum has the same terms in the
-   same order wherever strips end, so devices of one driver make the bytes that one of them makes alone.
+   same order wherever bands of rows end, so devices of one driver make the bytes that one of them makes alone.
 
    Bytes that member i of N sends for a decode, with e bytes to an element, n(i) neighbours (2, but 1 at both ends), and
    h(i) of the latent's lines, which are w wide:
@@ -31677,72 +31692,75 @@ DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph
      (N - 1) * h(i) * w * 2 * channels of the middle * e, where it has attention
    The first member gets the picture (job/emit.c): 16 bytes a pixel from all others. */
 
-DIT_INTERNAL diti_vae_strip diti_strip_whole(uint32_t height, uint32_t width) {
-    diti_vae_strip strip = DITI_ZERO;
-    strip.height = strip.lines = height;
-    strip.width = width;
-    return strip;
+DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width) {
+    diti_row_band row_band = DITI_ZERO;
+    row_band.height = row_band.lines = height;
+    row_band.width = width;
+    return row_band;
 }
 
-DIT_INTERNAL diti_vae_strip diti_strip_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first) {
-    diti_vae_strip strip = diti_strip_whole(height, width);
+DIT_INTERNAL diti_row_band diti_row_band_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first) {
+    diti_row_band row_band = diti_row_band_whole(height, width);
     *first = 0;
-    if (diti_group_count(group) == 1) return strip;
+    if (diti_group_count(group) == 1) return row_band;
     *first = diti_group_first(group, group->index, height);
-    strip.group = group;
-    strip.height = diti_group_size(group, group->index, height);
-    strip.above = group->index > 0;
-    strip.below = group->index + 1 < group->count;
-    return strip;
+    row_band.group = group;
+    row_band.height = diti_group_size(group, group->index, height);
+    row_band.above = group->index > 0;
+    row_band.below = group->index + 1 < group->count;
+    return row_band;
 }
 
-static diti_tensor diti_strip_lines(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x, uint32_t first,
-                                    uint32_t count) {
+static diti_tensor diti_row_band_lines(diti_graph *graph, const diti_row_band *row_band, diti_tensor x, uint32_t first,
+                                       uint32_t count) {
     uint32_t columns = diti_tensor_columns(graph, x);
-    return diti_tensor_view(graph, x, first * strip->width, count * strip->width, 0, columns);
+    return diti_tensor_view(graph, x, first * row_band->width, count * row_band->width, 0, columns);
 }
 
-DIT_INTERNAL diti_tensor diti_strip_own(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x) {
-    return strip->above + strip->below ? diti_strip_lines(graph, strip, x, strip->above, strip->height) : x;
+DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_band *row_band, diti_tensor x) {
+    return row_band->above + row_band->below
+               ? diti_row_band_lines(graph, row_band, x, row_band->above, row_band->height)
+               : x;
 }
 
 /* Sends the own line at the edge, receives what is beyond it. */
-static void diti_strip_meet(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x, uint32_t own,
-                            uint32_t beyond, uint32_t member) {
-    diti_exchange_begin(graph, diti_strip_lines(graph, strip, x, own, 1), strip->group->devices[member], true);
-    diti_exchange_begin(graph, diti_strip_lines(graph, strip, x, beyond, 1), strip->group->devices[member], false);
+static void diti_row_band_meet(diti_graph *graph, const diti_row_band *row_band, diti_tensor x, uint32_t own,
+                               uint32_t beyond, uint32_t member) {
+    diti_exchange_begin(graph, diti_row_band_lines(graph, row_band, x, own, 1), row_band->group->devices[member], true);
+    diti_exchange_begin(graph, diti_row_band_lines(graph, row_band, x, beyond, 1), row_band->group->devices[member],
+                        false);
 }
 
-DIT_INTERNAL size_t diti_strip_begin(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x) {
+DIT_INTERNAL size_t diti_row_band_begin(diti_graph *graph, const diti_row_band *row_band, diti_tensor x) {
     size_t begun = graph->exchange_count;
-    uint32_t last = strip->above + strip->height;
-    if (strip->above) diti_strip_meet(graph, strip, x, 1, 0, strip->group->index - 1);
-    if (strip->below) diti_strip_meet(graph, strip, x, last - 1, last, strip->group->index + 1);
+    uint32_t last = row_band->above + row_band->height;
+    if (row_band->above) diti_row_band_meet(graph, row_band, x, 1, 0, row_band->group->index - 1);
+    if (row_band->below) diti_row_band_meet(graph, row_band, x, last - 1, last, row_band->group->index + 1);
     return begun;
 }
 
-DIT_INTERNAL void diti_strip_end(diti_graph *graph, size_t begun) {
+DIT_INTERNAL void diti_row_band_end(diti_graph *graph, size_t begun) {
     for (; begun < graph->exchange_count; begun++) diti_exchange_end(graph, (uint32_t)begun);
 }
 
-DIT_INTERNAL diti_tensor diti_strip_conv(diti_graph *graph, const diti_vae_strip *strip, diti_tensor x,
-                                         const diti_layer *layer, diti_conv_desc *desc, bool roomy) {
+DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
+                                            const diti_layer *layer, diti_conv_desc *desc, bool roomy) {
     bool reaches = layer->weight.kernel > 1;
     uint32_t rows;
-    diti_vae_strip to = *strip;
+    diti_row_band to = *row_band;
     diti_tensor out;
     desc->batch = 1;
-    desc->height = strip->height;
-    desc->width = strip->width;
-    desc->above = reaches ? strip->above : 0;
-    desc->below = reaches ? strip->below : 0;
+    desc->height = row_band->height;
+    desc->width = row_band->width;
+    desc->above = reaches ? row_band->above : 0;
+    desc->below = reaches ? row_band->below : 0;
     desc->bias = &layer->bias;
-    if (!roomy || !(strip->above + strip->below)) return diti_conv2d(graph, x, &layer->weight, desc);
+    if (!roomy || !(row_band->above + row_band->below)) return diti_conv2d(graph, x, &layer->weight, desc);
     to.height <<= desc->upsample;
     to.width <<= desc->upsample;
     rows = (to.above + to.height + to.below) * to.width;
     out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, rows, layer->weight.rows, desc->name);
-    desc->out = diti_strip_own(graph, &to, out);
+    desc->out = diti_row_band_own(graph, &to, out);
     diti_conv2d(graph, x, &layer->weight, desc);
     return out;
 }
@@ -31848,7 +31866,7 @@ static void diti_kl_load_mid(diti_loader *loader, diti_kl_half *half, uint32_t c
     half->attention.present = diti_loader_find(loader, "attentions.0.group_norm.weight") != NULL;
     if (half->attention.present) {
         diti_load_norm(loader, &half->attention.norm, channels, "attentions.0.group_norm");
-        diti_load_joined(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
+        diti_load_fused_linear(loader, &half->attention.qkv, qkv, 3, channels, channels, true);
         diti_load_layer(loader, &half->attention.out, channels, channels, 1, "attentions.0.to_out.0");
     }
     diti_kl_load_resnet(loader, &half->mid[1], channels, "resnets.1");
@@ -32025,9 +32043,10 @@ DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, di
 /* Inputs and outputs have room for lines of other devices where that is said; what is in it comes before a norm, raw,
    while moments are taken: one meeting of all devices for both. */
 
-/* Alone, or of devices that have a strip each. roomy: x has room, which is to be filled, and so has the result. */
+/* Alone, or of devices that have a band of rows each. roomy: x has room, which is to be filled, and so has the result.
+ */
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-                                const diti_vae_strip *strip, bool roomy, bool silu, const char *name) {
+                                const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
     diti_group_norm_desc desc = DITI_ZERO;
     size_t begun = graph->exchange_count;
     desc.batch = 1;
@@ -32037,94 +32056,95 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
     desc.bias = &layer->bias;
     desc.silu = silu;
     desc.name = name;
-    desc.parts = strip->lines; /* so that pictures do not depend on where strips end */
-    if (!strip->group) return diti_group_norm(graph, x, &desc);
-    desc.parts = diti_group_size(strip->group, strip->group->index, strip->lines);
-    if (roomy) begun = diti_strip_begin(graph, strip, x);
-    desc.moments = diti_all_gather(graph, strip->group,
-                                   diti_group_moments(graph, roomy ? diti_strip_own(graph, strip, x) : x, &desc), 1,
-                                   strip->lines, "moments of all lines");
-    diti_strip_end(graph, begun);
+    desc.parts = row_band->lines; /* so that pictures do not depend on where bands of rows end */
+    if (!row_band->group) return diti_group_norm(graph, x, &desc);
+    desc.parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
+    if (roomy) begun = diti_row_band_begin(graph, row_band, x);
+    desc.moments = diti_all_gather(graph, row_band->group,
+                                   diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, &desc),
+                                   1, row_band->lines, "moments of all lines");
+    diti_row_band_end(graph, begun);
     return diti_group_norm(graph, x, &desc);
 }
 
 /* 3x3 or 1x1 with the same size in and out. */
-static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer, const diti_vae_strip *strip,
-                                diti_tensor residual, bool roomy, bool out_f32, const char *name) {
+static diti_tensor diti_kl_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer,
+                                const diti_row_band *row_band, diti_tensor residual, bool roomy, bool out_f32,
+                                const char *name) {
     diti_conv_desc desc = DITI_ZERO;
     desc.stride = 1;
     desc.pad_before = desc.pad_after = layer->weight.kernel / 2;
     desc.residual = residual;
     desc.out_f32 = out_f32;
     desc.name = name;
-    return diti_strip_conv(graph, strip, x, layer, &desc, roomy);
+    return diti_row_band_conv(graph, row_band, x, layer, &desc, roomy);
 }
 
 static diti_tensor diti_kl_upsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-                                    diti_vae_strip *strip) {
+                                    diti_row_band *row_band) {
     diti_conv_desc desc = DITI_ZERO;
     desc.stride = 1;
     desc.pad_before = desc.pad_after = 1;
     desc.upsample = true;
     desc.out_f32 = vae->wide;
     desc.name = "vae_upsample";
-    diti_strip_end(graph, diti_strip_begin(graph, strip, x));
-    x = diti_strip_conv(graph, strip, x, layer, &desc, true);
-    strip->height *= 2;
-    strip->width *= 2;
+    diti_row_band_end(graph, diti_row_band_begin(graph, row_band, x));
+    x = diti_row_band_conv(graph, row_band, x, layer, &desc, true);
+    row_band->height *= 2;
+    row_band->width *= 2;
     return x;
 }
 
 /* Zeros on the right and below only. */
 static diti_tensor diti_kl_downsample(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
-                                      diti_vae_strip *strip) {
+                                      diti_row_band *row_band) {
     diti_conv_desc desc = DITI_ZERO;
     desc.stride = 2;
     desc.pad_after = 1;
     desc.out_f32 = vae->wide;
     desc.name = "vae_downsample";
-    x = diti_strip_conv(graph, strip, x, layer, &desc, false);
-    strip->height /= 2;
-    strip->width /= 2;
+    x = diti_row_band_conv(graph, row_band, x, layer, &desc, false);
+    row_band->height /= 2;
+    row_band->width /= 2;
     return x;
 }
 
 /* x with room, and the result. */
 static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, diti_tensor x,
-                                      const diti_kl_resnet *resnet, const diti_vae_strip *strip) {
-    diti_tensor shortcut = diti_strip_own(graph, strip, x);
-    diti_tensor h = diti_kl_norm(graph, vae, x, &resnet->norm1, strip, true, true, "vae_norm1");
-    h = diti_kl_conv(graph, h, &resnet->conv1, strip, 0, true, vae->wide, "vae_conv1");
-    h = diti_kl_norm(graph, vae, h, &resnet->norm2, strip, true, true, "vae_norm2");
+                                      const diti_kl_resnet *resnet, const diti_row_band *row_band) {
+    diti_tensor shortcut = diti_row_band_own(graph, row_band, x);
+    diti_tensor h = diti_kl_norm(graph, vae, x, &resnet->norm1, row_band, true, true, "vae_norm1");
+    h = diti_kl_conv(graph, h, &resnet->conv1, row_band, 0, true, vae->wide, "vae_conv1");
+    h = diti_kl_norm(graph, vae, h, &resnet->norm2, row_band, true, true, "vae_norm2");
     if (resnet->shortcut.weight.part_count)
-        shortcut = diti_kl_conv(graph, shortcut, &resnet->shortcut, strip, 0, false, vae->wide, "vae_shortcut");
-    return diti_kl_conv(graph, h, &resnet->conv2, strip, shortcut, true, vae->wide, "vae_conv2");
+        shortcut = diti_kl_conv(graph, shortcut, &resnet->shortcut, row_band, 0, false, vae->wide, "vae_shortcut");
+    return diti_kl_conv(graph, h, &resnet->conv2, row_band, shortcut, true, vae->wide, "vae_conv2");
 }
 
-/* Keys and values of all strips, side by side. */
-static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_vae_strip *strip) {
-    uint32_t rows = strip->height * strip->width;
+/* Keys and values of all bands of rows, side by side. */
+static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
+    uint32_t rows = row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
-    if (!strip->group || diti_graph_failed(graph)) return own;
+    if (!row_band->group || diti_graph_failed(graph)) return own;
     part = diti_tensor_new(graph, diti_tensor_get(graph, own)->format, rows, 2 * channels, "keys and values");
     diti_copy(graph, own, part, "keys and values");
-    part = diti_tensor_reshape(graph, part, strip->height, strip->width * 2 * channels);
-    all = diti_all_gather(graph, strip->group, part, 1, strip->lines, "keys and values of all strips");
-    return diti_tensor_reshape(graph, all, strip->lines * strip->width, 2 * channels);
+    part = diti_tensor_reshape(graph, part, row_band->height, row_band->width * 2 * channels);
+    all = diti_all_gather(graph, row_band->group, part, 1, row_band->lines, "keys and values of all bands");
+    return diti_tensor_reshape(graph, all, row_band->lines * row_band->width, 2 * channels);
 }
 
 /* One head of all channels. x with room, and the result. */
 static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae, diti_tensor x,
-                                         const diti_kl_attention *attention, const diti_vae_strip *strip) {
-    uint32_t rows = strip->height * strip->width, channels = attention->out.weight.rows, all;
+                                         const diti_kl_attention *attention, const diti_row_band *row_band) {
+    uint32_t rows = row_band->height * row_band->width, channels = attention->out.weight.rows, all;
     diti_attention_desc desc = DITI_ZERO;
-    diti_linear_desc joined = DITI_ZERO;
+    diti_linear_desc fused = DITI_ZERO;
     diti_tensor h, keys;
-    x = diti_strip_own(graph, strip, x);
-    h = diti_kl_norm(graph, vae, x, &attention->norm, strip, false, false, "vae_attention_norm");
-    joined.name = "vae_qkv";
-    h = diti_linear_joined(graph, h, &attention->qkv, &joined);
-    keys = diti_kl_keys(graph, h, channels, strip);
+    x = diti_row_band_own(graph, row_band, x);
+    h = diti_kl_norm(graph, vae, x, &attention->norm, row_band, false, false, "vae_attention_norm");
+    fused.name = "vae_qkv";
+    h = diti_linear_fused(graph, h, &attention->qkv, &fused);
+    keys = diti_kl_keys(graph, h, channels, row_band);
     all = diti_tensor_get(graph, keys)->rows;
     desc.batch = 1;
     desc.heads = 1;
@@ -32134,53 +32154,53 @@ static diti_tensor diti_kl_run_attention(diti_graph *graph, const diti_vae *vae,
     h = diti_attention(graph, diti_tensor_view(graph, h, 0, rows, 0, channels),
                        diti_tensor_view(graph, keys, 0, all, 0, channels),
                        diti_tensor_view(graph, keys, 0, all, channels, channels), &desc);
-    return diti_kl_conv(graph, h, &attention->out, strip, x, true, vae->wide, "vae_attention_out");
+    return diti_kl_conv(graph, h, &attention->out, row_band, x, true, vae->wide, "vae_attention_out");
 }
 
 static diti_tensor diti_kl_run_mid(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
-                                   const diti_vae_strip *strip) {
-    x = diti_kl_run_resnet(graph, vae, x, &half->mid[0], strip);
-    if (half->attention.present) x = diti_kl_run_attention(graph, vae, x, &half->attention, strip);
-    return diti_kl_run_resnet(graph, vae, x, &half->mid[1], strip);
+                                   const diti_row_band *row_band) {
+    x = diti_kl_run_resnet(graph, vae, x, &half->mid[0], row_band);
+    if (half->attention.present) x = diti_kl_run_attention(graph, vae, x, &half->attention, row_band);
+    return diti_kl_run_resnet(graph, vae, x, &half->mid[1], row_band);
 }
 
 static diti_tensor diti_kl_run_level(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_level *level,
-                                     bool up, diti_vae_strip *strip) {
+                                     bool up, diti_row_band *row_band) {
     uint32_t i;
-    for (i = 0; i < level->count; i++) x = diti_kl_run_resnet(graph, vae, x, &level->resnets[i], strip);
+    for (i = 0; i < level->count; i++) x = diti_kl_run_resnet(graph, vae, x, &level->resnets[i], row_band);
     if (!level->resample.weight.part_count) return x;
-    return up ? diti_kl_upsample(graph, vae, x, &level->resample, strip)
-              : diti_kl_downsample(graph, vae, x, &level->resample, strip);
+    return up ? diti_kl_upsample(graph, vae, x, &level->resample, row_band)
+              : diti_kl_downsample(graph, vae, x, &level->resample, row_band);
 }
 
 static diti_tensor diti_kl_finish(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_kl_half *half,
-                                  const diti_vae_strip *strip, bool out_f32) {
-    x = diti_kl_norm(graph, vae, x, &half->norm_out, strip, true, true, "vae_norm_out");
-    return diti_kl_conv(graph, x, &half->conv_out, strip, 0, false, out_f32, "vae_conv_out");
+                                  const diti_row_band *row_band, bool out_f32) {
+    x = diti_kl_norm(graph, vae, x, &half->norm_out, row_band, true, true, "vae_norm_out");
+    return diti_kl_conv(graph, x, &half->conv_out, row_band, 0, false, out_f32, "vae_conv_out");
 }
 
-DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
+DIT_INTERNAL diti_tensor diti_kl_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band) {
     const diti_kl_half *half = &vae->decoder;
-    diti_vae_strip all = diti_strip_whole(strip.above + strip.height + strip.below, strip.width);
+    diti_row_band all = diti_row_band_whole(row_band.above + row_band.height + row_band.below, row_band.width);
     uint32_t i;
     if (vae->post_quant.weight.part_count)
         x = diti_kl_conv(graph, x, &vae->post_quant, &all, 0, false, vae->wide, "vae_post_quant");
-    x = diti_kl_conv(graph, x, &half->conv_in, &strip, 0, true, vae->wide, "vae_conv_in");
-    x = diti_kl_run_mid(graph, vae, x, half, &strip);
-    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], true, &strip);
-    return diti_kl_finish(graph, vae, x, half, &strip, true);
+    x = diti_kl_conv(graph, x, &half->conv_in, &row_band, 0, true, vae->wide, "vae_conv_in");
+    x = diti_kl_run_mid(graph, vae, x, half, &row_band);
+    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], true, &row_band);
+    return diti_kl_finish(graph, vae, x, half, &row_band, true);
 }
 
-DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
+DIT_INTERNAL diti_tensor diti_kl_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_row_band row_band) {
     const diti_kl_half *half = &vae->encoder;
     bool quant = vae->quant.weight.part_count != 0;
     uint32_t i;
-    strip.lines = 0; /* one device encodes */
-    x = diti_kl_conv(graph, x, &half->conv_in, &strip, 0, false, vae->wide, "vae_conv_in");
-    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &strip);
-    x = diti_kl_run_mid(graph, vae, x, half, &strip);
-    x = diti_kl_finish(graph, vae, x, half, &strip, quant ? vae->wide : true);
-    return quant ? diti_kl_conv(graph, x, &vae->quant, &strip, 0, false, true, "vae_quant") : x;
+    row_band.lines = 0; /* one device encodes */
+    x = diti_kl_conv(graph, x, &half->conv_in, &row_band, 0, false, vae->wide, "vae_conv_in");
+    for (i = 0; i < half->level_count; i++) x = diti_kl_run_level(graph, vae, x, &half->levels[i], false, &row_band);
+    x = diti_kl_run_mid(graph, vae, x, half, &row_band);
+    x = diti_kl_finish(graph, vae, x, half, &row_band, quant ? vae->wide : true);
+    return quant ? diti_kl_conv(graph, x, &vae->quant, &row_band, 0, false, true, "vae_quant") : x;
 }
 
 /* ==== src/vae/tiny.c ==== */
@@ -32319,51 +32339,53 @@ DIT_INTERNAL dit_result diti_tiny_check(diti_vae *vae, dit_error *err) {
 
 /* x with room that is filled. roomy: so has the result. */
 static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_layer *layer,
-                                  const diti_vae_strip *strip, diti_conv_desc *desc, bool relu, bool roomy) {
-    diti_vae_strip to = *strip;
+                                  const diti_row_band *row_band, diti_conv_desc *desc, bool relu, bool roomy) {
+    diti_row_band to = *row_band;
     desc->pad_before = desc->pad_after = layer->weight.kernel / 2;
     desc->activation = relu ? DITI_ACTIVATION_RELU : DITI_ACTIVATION_NONE;
     desc->name = "tiny_conv";
-    x = diti_strip_conv(graph, strip, x, layer, desc, roomy);
+    x = diti_row_band_conv(graph, row_band, x, layer, desc, roomy);
     to.width <<= desc->upsample;
     to.height <<= desc->upsample;
-    if (roomy) diti_strip_end(graph, diti_strip_begin(graph, &to, x));
+    if (roomy) diti_row_band_end(graph, diti_row_band_begin(graph, &to, x));
     return x;
 }
 
 static diti_tensor diti_tiny_run_block(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
-                                       const diti_vae_strip *strip, bool last) {
+                                       const diti_row_band *row_band, bool last) {
     diti_conv_desc plain = DITI_ZERO, desc = DITI_ZERO;
-    diti_tensor sum = diti_strip_own(graph, strip, x);
-    if (layer->skip.weight.part_count) sum = diti_tiny_conv(graph, sum, &layer->skip, strip, &plain, false, false);
-    x = diti_tiny_conv(graph, x, &layer->convs[0], strip, &desc, true, true);
+    diti_tensor sum = diti_row_band_own(graph, row_band, x);
+    if (layer->skip.weight.part_count) sum = diti_tiny_conv(graph, sum, &layer->skip, row_band, &plain, false, false);
+    x = diti_tiny_conv(graph, x, &layer->convs[0], row_band, &desc, true, true);
     desc.out = 0;
-    x = diti_tiny_conv(graph, x, &layer->convs[1], strip, &desc, true, true);
+    x = diti_tiny_conv(graph, x, &layer->convs[1], row_band, &desc, true, true);
     desc.out = 0;
     desc.residual = sum;
-    return diti_tiny_conv(graph, x, &layer->convs[2], strip, &desc, true, !last);
+    return diti_tiny_conv(graph, x, &layer->convs[2], row_band, &desc, true, !last);
 }
 
 static diti_tensor diti_tiny_run_layer(diti_graph *graph, diti_tensor x, const diti_tiny_layer *layer,
-                                       diti_vae_strip *strip, bool last) {
+                                       diti_row_band *row_band, bool last) {
     diti_conv_desc desc = DITI_ZERO;
-    if (layer->block) return diti_tiny_run_block(graph, x, layer, strip, last);
+    if (layer->block) return diti_tiny_run_block(graph, x, layer, row_band, last);
     desc.stride = layer->down ? 2 : 1;
     desc.upsample = layer->up;
     desc.out_f32 = last;
-    x = diti_tiny_conv(graph, x, &layer->convs[0], strip, &desc, layer->relu, !last);
-    strip->height = (strip->height << layer->up) >> layer->down;
-    strip->width = (strip->width << layer->up) >> layer->down;
+    x = diti_tiny_conv(graph, x, &layer->convs[0], row_band, &desc, layer->relu, !last);
+    row_band->height = (row_band->height << layer->up) >> layer->down;
+    row_band->width = (row_band->width << layer->up) >> layer->down;
     return x;
 }
 
-static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_tiny_half *half, diti_vae_strip strip) {
+static diti_tensor diti_tiny_run(diti_graph *graph, diti_tensor x, const diti_tiny_half *half, diti_row_band row_band) {
     uint32_t i;
-    for (i = 0; i < half->count; i++) x = diti_tiny_run_layer(graph, x, &half->layers[i], &strip, i + 1 == half->count);
+    for (i = 0; i < half->count; i++)
+        x = diti_tiny_run_layer(graph, x, &half->layers[i], &row_band, i + 1 == half->count);
     return x;
 }
 
-DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
+DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
+                                          diti_row_band row_band) {
     diti_elementwise_desc to_image = DITI_ZERO, squash = DITI_ZERO;
     squash.activation = DITI_ACTIVATION_SQUASH;
     squash.name = "tiny_squash";
@@ -32372,15 +32394,16 @@ DIT_INTERNAL diti_tensor diti_tiny_decode(const diti_vae *vae, diti_graph *graph
     to_image.out_f32 = true;
     to_image.name = "tiny_image";
     x = diti_elementwise(graph, x, &squash);
-    return diti_elementwise(graph, diti_tiny_run(graph, x, &vae->tiny_decoder, strip), &to_image);
+    return diti_elementwise(graph, diti_tiny_run(graph, x, &vae->tiny_decoder, row_band), &to_image);
 }
 
-DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x, diti_vae_strip strip) {
+DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph, diti_tensor x,
+                                          diti_row_band row_band) {
     diti_elementwise_desc from_image = DITI_ZERO;
     from_image.scale = 0.5f;
     from_image.offset = 0.5f;
     from_image.name = "tiny_image";
-    return diti_tiny_run(graph, diti_elementwise(graph, x, &from_image), &vae->tiny_encoder, strip);
+    return diti_tiny_run(graph, diti_elementwise(graph, x, &from_image), &vae->tiny_encoder, row_band);
 }
 
 /* ==== src/vae/vae.c ==== */
@@ -32501,10 +32524,10 @@ static uint32_t diti_vae_cut_overlap(const diti_vae_cut *cut, uint32_t i) {
 }
 
 static diti_tensor diti_vae_run(const diti_vae *vae, diti_graph *graph, diti_tensor x, bool decode,
-                                diti_vae_strip strip) {
+                                diti_row_band row_band) {
     if (vae->traits.tiny)
-        return decode ? diti_tiny_decode(vae, graph, x, strip) : diti_tiny_encode(vae, graph, x, strip);
-    return decode ? diti_kl_decode(vae, graph, x, strip) : diti_kl_encode(vae, graph, x, strip);
+        return decode ? diti_tiny_decode(vae, graph, x, row_band) : diti_tiny_encode(vae, graph, x, row_band);
+    return decode ? diti_kl_decode(vae, graph, x, row_band) : diti_kl_encode(vae, graph, x, row_band);
 }
 
 typedef struct diti_vae_tiles {
@@ -32542,7 +32565,7 @@ static diti_tensor diti_vae_run_tile(const diti_vae_tiles *tiles, diti_graph *gr
     tile.from_width = in * cuts[1].length;
     piece = diti_tensor_new(graph, info.format, tile.height * tile.width, info.columns, "tile");
     diti_move_tile(graph, tiles->x, piece, &tile);
-    return diti_vae_run(tiles->vae, graph, piece, tiles->decode, diti_strip_whole(tile.height, tile.width));
+    return diti_vae_run(tiles->vae, graph, piece, tiles->decode, diti_row_band_whole(tile.height, tile.width));
 }
 
 /* Pixels of a side of `length` in the result. */
@@ -32603,7 +32626,7 @@ static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, 
     return tiles->out;
 }
 
-/* ---- strips ---- */
+/* ---- bands of rows ---- */
 
 /* The members that have lines of the latent: all, or as many as there are lines. */
 static diti_group diti_vae_members(const diti_group *group, uint32_t height) {
@@ -32630,13 +32653,13 @@ static diti_tensor diti_vae_run_strip(const diti_vae *vae, diti_graph *graph, di
                                       uint32_t width, const diti_group *group) {
     diti_group members = diti_vae_members(group, height);
     uint32_t first, columns = vae->traits.latent_channels;
-    diti_vae_strip strip;
+    diti_row_band row_band;
     if (group && group->index >= diti_group_count(&members)) return 0;
-    strip = diti_strip_of(&members, height, width, &first);
-    if (strip.group)
-        x = diti_tensor_view(graph, x, (first - strip.above) * width,
-                             (strip.above + strip.height + strip.below) * width, 0, columns);
-    return diti_vae_run(vae, graph, x, true, strip);
+    row_band = diti_row_band_of(&members, height, width, &first);
+    if (row_band.group)
+        x = diti_tensor_view(graph, x, (first - row_band.above) * width,
+                             (row_band.above + row_band.height + row_band.below) * width, 0, columns);
+    return diti_vae_run(vae, graph, x, true, row_band);
 }
 
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
@@ -32660,7 +32683,7 @@ DIT_INTERNAL diti_tensor diti_vae_encode(const diti_vae *vae, diti_graph *graph,
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL, "this autoencoder has no encoder");
     tiles.x = image;
     if (diti_vae_count_tiles(&tiles) > 1) return diti_vae_run_tiles(&tiles, graph, NULL);
-    return diti_vae_run(vae, graph, image, false, diti_strip_whole(height, width));
+    return diti_vae_run(vae, graph, image, false, diti_row_band_whole(height, width));
 }
 
 /* ==== src/sample/sample.h ==== */
@@ -33843,10 +33866,10 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
 
 static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *out) {
     uint32_t i, n = sampling->steps;
-    double first, last, stretch;
+    double first, last, token_range;
     for (i = 0; i < n; i++) out[i].from.sigma = diti_flow_sigma(sampling, i);
-    stretch = sampling->shift_terminal > 0 ? (1 - out[n - 1].from.sigma) / (1 - sampling->shift_terminal) : 1;
-    for (i = 0; i < n; i++) out[i].from.sigma = 1 - (1 - out[i].from.sigma) / stretch;
+    token_range = sampling->shift_terminal > 0 ? (1 - out[n - 1].from.sigma) / (1 - sampling->shift_terminal) : 1;
+    for (i = 0; i < n; i++) out[i].from.sigma = 1 - (1 - out[i].from.sigma) / token_range;
     first = out[0].from.sigma;
     last = out[n - 1].from.sigma;
     for (i = 0; i < n; i++) {
@@ -37460,8 +37483,8 @@ typedef struct diti_program {
     uint32_t encode_segment, start_segment, step_segment, preview_segment,
         decode_segment; /* the run: every segment in order, steps repeated; start and preview: UINT32_MAX if none */
     uint32_t step_segments[DITI_STEP_FORMS][DITI_STEP_KINDS]; /* step_segment is the first of them; UINT32_MAX: none */
-    diti_stale stale;
-    diti_tensor strips[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
+    diti_kept_kv kept_kv;
+    diti_tensor row_bands[DITI_JOB_MAX_PATCHES + 1][DITI_STRIPS]; /* see patches.c */
     diti_tensor text_items, labels, noise, step_noise, coefficients, input_scales, latent, x0, health_words, step,
         preview, start_rgba, start_coefficients, start_noise, mask, history[2];
     diti_tensor rgba[DITI_JOB_MAX_IMAGES], rgb[DITI_JOB_MAX_IMAGES],
@@ -38509,7 +38532,7 @@ static dit_result diti_context_open_device(dit_context *context, const dit_conte
     DITI_TRY(diti_context_prove(context, desc, place, err));
     (*out)->tune = desc->tune;
     for (i = 0; i < place->ordinal; i++) {
-        if (context->devices[i]->queue == (*out)->queue && !(*out)->joined)
+        if (context->devices[i]->queue == (*out)->queue && !(*out)->fused)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "dit_context_desc: vulkan[%u] has the queue of vulkan[%u]; every one needs its own",
                              place->ordinal, i);
@@ -39764,7 +39787,7 @@ DIT_API void dit_model_destroy(dit_model *model) {
 /* From a prompt to the rows that the transformer reads: its text is cleaned and becomes tokens, the tokens become
    inputs of a plan, and encoders make texts of them there. One path for prompts of any length and of fixed length. */
 
-/* --- text cleaning: the pipelines lower-case and strip the prompt (docs/models.md 3.2) --- */
+/* --- text cleaning: the pipelines lower-case and band of rows the prompt (docs/models.md 3.2) --- */
 
 /* A copy of prompt, lower-cased and without white space at its ends; freed with diti_free. */
 static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, char **out, dit_error *err) {
@@ -40438,7 +40461,7 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
 static diti_tensor diti_guidance_run(dit_job *job, diti_graph *graph, uint64_t skipped) {
     const diti_transformer *transformer = job->model->transformer;
     diti_denoise denoise = job->program.denoise;
-    denoise.first_copy = denoise.copies - 1;
+    denoise.first_branch = denoise.branches - 1;
     denoise.skipped = skipped;
     return diti_transformer_step(transformer, graph, &denoise);
 }
@@ -41332,7 +41355,7 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
     for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 
-/* PipeFusion, on one device too: strips of whole rows of tokens, each for all devices of a sequence. */
+/* PipeFusion, on one device too: bands of rows of whole rows of tokens, each for all devices of a sequence. */
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err) {
     const diti_split *split = &request->shape.split;
@@ -41433,8 +41456,8 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 }
 
 /* ==== src/job/decode.c ==== */
-/* From latents to pictures: previews on the first share, pictures on all shares of a job together, each a strip of
-   every picture (vae/strip.c), or some of its tiles. */
+/* From latents to pictures: previews on the first share, pictures on all shares of a job together, each a band of rows
+   of every picture (vae/band of rows.c), or some of its tiles. */
 
 static diti_tensor diti_decode_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
     uint32_t channels = job->model->transformer->traits.latent_channels;
@@ -41499,8 +41522,8 @@ static void diti_decode_emit_picture(const dit_job *job, diti_graph *graph, diti
     if (!pixels || diti_graph_failed(graph)) return;
     if (job->assignment.share) {
         first = 0;
-        rgba = diti_tensor_new(graph, DITI_U32, 1, pixels, "strip of a picture");
-        rgb = diti_tensor_new(graph, DITI_F32, 3, pixels, "strip of a float picture");
+        rgba = diti_tensor_new(graph, DITI_U32, 1, pixels, "band of a picture");
+        rgb = diti_tensor_new(graph, DITI_F32, 3, pixels, "band of a float picture");
     }
     diti_image_out(graph, rows, diti_tensor_view(graph, rgba, 0, 1, first, pixels),
                    diti_tensor_view(graph, rgb, 0, 3, first, pixels), job->request.shape.swap,
@@ -41604,13 +41627,13 @@ static void diti_emit_text(dit_job *job, diti_graph *graph) {
 static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
     diti_denoise *denoise = &job->program.denoise;
     if (job->model->transformer->traits.class_count) {
-        denoise->text_batch = denoise->copies * denoise->batch;
+        denoise->text_batch = denoise->branches * denoise->batch;
         denoise->labels = job->program.labels = diti_tensor_input(graph, DITI_U32, 1, denoise->text_batch, "classes");
         return;
     }
     if (!job->model->fixed_text) /* these know which rows are whose */
-        job->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->copies, DITI_ITEM_WORDS, "prompts");
-    denoise->text_batch = denoise->copies;
+        job->program.text_items = diti_tensor_input(graph, DITI_U32, denoise->branches, DITI_ITEM_WORDS, "prompts");
+    denoise->text_batch = denoise->branches;
     denoise->text_tokens = job->model->texts[DITI_TEXT_FIRST].tokens;
     denoise->text = job->program.text.texts[DITI_TEXT_FIRST];
     denoise->text2 = job->program.text.texts[DITI_TEXT_SECOND];
@@ -41657,7 +41680,7 @@ static void diti_emit_prepare(dit_job *job, diti_graph *graph) {
     diti_denoise *denoise = &job->program.denoise;
     if (!request->shape.starts) diti_copy(graph, job->program.noise, job->program.latent, "start from noise");
     denoise->batch = request->shape.image_count;
-    denoise->copies = job->assignment.branches;
+    denoise->branches = job->assignment.branches;
     denoise->width = request->latent_width;
     denoise->height = request->latent_height;
     denoise->steps = request->shape.steps;
@@ -42454,8 +42477,8 @@ DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_ste
 
 /* ---- where predictions are ---- */
 
-/* A step's predictions: count patches, whose strips are those of the job from `first` on; of the picture as a whole
-   one, whose strip is the last. */
+/* A step's predictions: count patches, whose bands of rows are those of the job from `first` on; of the picture as a
+   whole one, whose band of rows is the last. */
 typedef struct diti_patching {
     diti_step_kind kind;
     uint32_t first, count;
@@ -42470,66 +42493,67 @@ static diti_tensor diti_patches_view(const dit_job *job, diti_graph *graph, diti
 }
 
 static void diti_patches_strips(dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t patch, uint32_t patches,
-                                diti_tensor *strips) {
+                                diti_tensor *row_bands) {
     uint32_t all = diti_tensor_get(graph, planes)->rows, rows = job->request.shape.guided ? all / 2 : all;
-    strips[DITI_STRIP_FIRST] = diti_patches_view(job, graph, planes, 0, rows, patch, patches);
-    strips[DITI_STRIP_LAST] = diti_patches_view(job, graph, planes, all - rows, rows, patch, patches);
-    strips[DITI_STRIP_BOTH] = diti_patches_view(job, graph, planes, 0, all, patch, patches);
+    row_bands[DITI_STRIP_FIRST] = diti_patches_view(job, graph, planes, 0, rows, patch, patches);
+    row_bands[DITI_STRIP_LAST] = diti_patches_view(job, graph, planes, all - rows, rows, patch, patches);
+    row_bands[DITI_STRIP_BOTH] = diti_patches_view(job, graph, planes, 0, all, patch, patches);
 }
 
 DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t rows, patch;
     diti_tensor planes;
-    memset(&job->program.stale, 0, sizeof job->program.stale);
-    job->program.stale.int8 = shape->int8_kept;
-    job->program.denoise.stale = diti_patches_used(shape) ? &job->program.stale : NULL;
+    memset(&job->program.kept_kv, 0, sizeof job->program.kept_kv);
+    job->program.kept_kv.int8 = shape->int8_kept;
+    job->program.denoise.kept_kv = diti_patches_used(shape) ? &job->program.kept_kv : NULL;
     if (!diti_patches_piped(job) || job->assignment.axes.pipefusion.index || diti_graph_failed(graph)) return;
     rows = diti_tensor_get(graph, job->program.latent)->rows * (shape->learned ? 2u : 1u) * (shape->guided ? 2u : 1u);
     planes =
         diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->program.latent)->columns, "predictions");
     for (patch = 0; patch < shape->patches && !diti_graph_failed(graph); patch++)
-        diti_patches_strips(job, graph, planes, patch, shape->patches, job->program.strips[patch]);
-    if (!diti_graph_failed(graph)) diti_patches_strips(job, graph, planes, 0, 1, job->program.strips[shape->patches]);
+        diti_patches_strips(job, graph, planes, patch, shape->patches, job->program.row_bands[patch]);
+    if (!diti_graph_failed(graph))
+        diti_patches_strips(job, graph, planes, 0, 1, job->program.row_bands[shape->patches]);
 }
 
-/* A stage of a branch, as exchanges number it, and which of a patch's strips its prediction is; false: the branch is
-   left out. */
-static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch, uint32_t *strip,
-                              uint32_t *device) {
+/* A stage of a branch, as exchanges number it, and which of a patch's bands of rows its prediction is; false: the
+   branch is left out. */
+static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch,
+                              uint32_t *row_band, uint32_t *device) {
     const diti_group *stages = &job->assignment.axes.pipefusion, *guidance = &job->assignment.guidance;
     bool alone = kind == DITI_STEP_ALONE || !job->request.shape.guided;
     *device = stages->devices[stage];
-    *strip = alone ? (uint32_t)DITI_STRIP_LAST : (uint32_t)DITI_STRIP_BOTH;
+    *row_band = alone ? (uint32_t)DITI_STRIP_LAST : (uint32_t)DITI_STRIP_BOTH;
     if (guidance->count < 2) return true;
     *device += guidance->devices[branch] - guidance->devices[guidance->index];
-    *strip = branch;
+    *row_band = branch;
     return branch == 1 || !alone;
 }
 
 /* The last stage's prediction of a patch goes to the first stages of all branches: 4 bytes for each of its values to
    each of them. */
 static void diti_patches_send(const dit_job *job, diti_graph *graph, diti_tensor prediction) {
-    uint32_t branch, strip, device;
+    uint32_t branch, row_band, device;
     for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++) {
-        diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &strip, &device);
+        diti_patches_peer(job, DITI_STEP_USUAL, 0, branch, &row_band, &device);
         diti_send(graph, prediction, device);
     }
 }
 
 static void diti_patches_receive(const dit_job *job, diti_graph *graph, const diti_patching *p) {
-    uint32_t patch, branch, strip, device, last = job->assignment.axes.pipefusion.count - 1;
+    uint32_t patch, branch, row_band, device, last = job->assignment.axes.pipefusion.count - 1;
     for (patch = 0; patch < p->count; patch++)
         for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
-            if (diti_patches_peer(job, p->kind, last, branch, &strip, &device))
-                diti_receive_carried(graph, job->program.strips[p->first + patch][strip], device);
+            if (diti_patches_peer(job, p->kind, last, branch, &row_band, &device))
+                diti_receive_carried(graph, job->program.row_bands[p->first + patch][row_band], device);
 }
 
 static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_patching *p, uint32_t patch) {
-    uint32_t branch, strip, device;
+    uint32_t branch, row_band, device;
     for (branch = 0; branch < diti_group_count(&job->assignment.guidance); branch++)
-        if (diti_patches_peer(job, p->kind, 0, branch, &strip, &device))
-            diti_receive_join(graph, job->program.strips[p->first + patch][strip]);
+        if (diti_patches_peer(job, p->kind, 0, branch, &row_band, &device))
+            diti_receive_join(graph, job->program.row_bands[p->first + patch][row_band]);
 }
 
 /* ---- a segment ---- */
@@ -42555,7 +42579,7 @@ static void diti_patches_solve(const dit_job *job, diti_graph *graph, const diti
     solver.h2 = diti_patches_view(job, graph, whole->h2, 0, rows * diti_solver_planes(whole), patch, p->count);
     solver.x0 = diti_patches_view(job, graph, whole->x0, 0, rows, patch, p->count);
     solver.noise = diti_patches_view(job, graph, whole->noise, 0, rows, patch, p->count);
-    diti_solver_step(graph, job->program.strips[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST],
+    diti_solver_step(graph, job->program.row_bands[p->first + patch][solver.guided ? DITI_STRIP_BOTH : DITI_STRIP_LAST],
                      &solver);
 }
 
@@ -42566,7 +42590,7 @@ static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_pa
     bool alone = p->kind == DITI_STEP_ALONE,
          idle = alone && job->assignment.guidance.count > 1 && job->assignment.guidance.index == 0;
     denoise->patches = p->count;
-    denoise->first_copy = alone ? denoise->copies - 1 : 0;
+    denoise->first_branch = alone ? denoise->branches - 1 : 0;
     if (job->program.input_scales && !job->assignment.axes.pipefusion.index)
         denoise->input_scale =
             diti_select_row(graph, job->program.input_scales, job->program.step, "select input scale");
@@ -42576,7 +42600,7 @@ static void diti_patches_evaluate(dit_job *job, diti_graph *graph, const diti_pa
         if (!idle) prediction = diti_transformer_patch(job->model->transformer, graph, denoise);
         if (prediction) diti_patches_send(job, graph, prediction);
     }
-    denoise->patch = denoise->first_copy = 0;
+    denoise->patch = denoise->first_branch = 0;
     if (!job->assignment.axes.pipefusion.index) diti_patches_receive(job, graph, p);
 }
 

@@ -67,26 +67,27 @@ static const struct {
     const char *keys;
     bool full; /* in the full run only: kernels that take long to compile, and keys that another case has */
 } cases[] = {
-    {"gemm --m 17 --n 32 --k 64 --runs 2", 1, KEYS PEAKS "m+ n+ k+ gflops+"},
+    {"gemm --m 17 --n 32 --k 64 --runs 2", 1, KEYS PEAKS "m+ n+ k+ gflops+", false},
     {"gemm --m 8 --n 8 --k 256 --runs 1 --type f32,F16,q8_0,Q2_K", 4, KEYS PEAKS "m+ n+ k+ gflops+", true},
-    {"gemm --m 20 --n 24 --k 256 --runs 1 --type i8r,i8r+rot", 2, KEYS PEAKS "m+ n+ k+ gflops+"},
+    {"gemm --m 20 --n 24 --k 256 --runs 1 --type i8r,i8r+rot", 2, KEYS PEAKS "m+ n+ k+ gflops+", false},
     {"gemm --m 40 --n 64 --k 64 --runs 1 --form gpu --slice-us 1000", 1, KEYS "gflops+", true},
-    {"gemv --n 64 --k 64 --runs 1", 1, KEYS PEAKS "m+ gflops+"},
+    {"gemv --n 64 --k 64 --runs 1", 1, KEYS PEAKS "m+ gflops+", false},
     {"attention --tokens 33 --keys 20 --heads 2 --head-dim 24 --batch 2 --runs 2", 1,
-     KEYS PEAKS "tokens+ keys+ heads+ head_dim+ gflops+"},
-    {"conv --size 8 --in 4 --out 8 --runs 1", 1, KEYS PEAKS "size+ kernel+ gflops+"},
+     KEYS PEAKS "tokens+ keys+ heads+ head_dim+ gflops+", false},
+    {"conv --size 8 --in 4 --out 8 --runs 1", 1, KEYS PEAKS "size+ kernel+ gflops+", false},
     {"conv --size 8 --in 32 --out 8 --kernel 1 --type q8_0 --runs 1", 1, KEYS "gflops+", true},
-    {"ceilings", 0, "op type device"},
-    {"norm --m 5 --k 96 --runs 1", 1, KEYS PEAKS "gbytes_per_s+"},
-    {"expand --n 16 --k 64 --runs 1", 1, KEYS PEAKS "gbytes_per_s+"},
+    {"ceilings", 0, "op type device", false},
+    {"norm --m 5 --k 96 --runs 1", 1, KEYS PEAKS "gbytes_per_s+", false},
+    {"expand --n 16 --k 64 --runs 1", 1, KEYS PEAKS "gbytes_per_s+", false},
     {"copy --m 64 --k 64 --runs 1", 1, KEYS PEAKS "gbytes_per_s+", true},
     {"vae --size 1 --runs 1 --type f16", 1, KEYS PEAKS "gflops+", true},
     {"encoder --shape clip-l --tokens 4 --runs 1 --layers 1", 1,
-     KEYS PEAKS "gflops+ layers+ layers_run+ extrapolated memory+ runs_per_s+"},
-    {"block --shape flux-tiny --tokens 8 --runs 1", 2, KEYS PEAKS "gflops+ shape layer count+"},
+     KEYS PEAKS "gflops+ layers+ layers_run+ extrapolated memory+ runs_per_s+", false},
+    {"block --shape flux-tiny --tokens 8 --runs 1", 2, KEYS PEAKS "gflops+ shape layer count+", false},
     {"model --steps 2 --runs 1 --model " MODEL, 1,
      KEYS "gflops+ steps+ steps_per_s+ memory+ device_bytes+ pipelines+ again_seconds+ expanded_bytes_per_step "
-          "barriers_per_step+"},
+          "barriers_per_step+",
+     false},
 };
 
 /* Each type is a kernel more to compile: in the full run only. */
