@@ -171,7 +171,11 @@ static void end(void) {
     if (bench.plan) diti_plan_destroy(bench.plan);
     bench.plan = NULL;
     diti_graph_free(&bench.graph);
-    while (bench.block_count) diti_buffer_destroy(bench.device, &bench.blocks[--bench.block_count].buffer);
+    while (bench.block_count) {
+        diti_weight_block *block = &bench.blocks[--bench.block_count];
+        diti_buffer_destroy(bench.device, &block->buffer);
+        memset(block, 0, sizeof *block);
+    }
 }
 
 /* --- weights: stored bytes, and what they mean --- */
