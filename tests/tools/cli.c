@@ -337,7 +337,7 @@ static void test_streams(void) {
 /* ---- Refusals: before any work, one line, the nearest valid value ---- */
 
 typedef struct refusal {
-    const char *args[4];
+    const char *args[6]; /* the last is NULL */
     int code;
     const char *says;
 } refusal;
@@ -434,7 +434,7 @@ static const refusal refusals[] = {
     {{"-i", "a.png", "--strength", "2"}, 2, "value is 1"},
     {{"-i", "no such picture"}, 3, "--init-img no such picture: No such file"},
     {{"-i", "tests/corpus/picture/png_bit", "--mask", "no such mask"}, 3, "--mask no such mask: No such file"},
-    {{"--repeat-from", "tests/corpus/parameters/png", "-o", "tests/corpus/parameters/png"}, 2, "--repeat-from"},
+    {{"-q", "--repeat-from", "tests/corpus/parameters/png", "-o", "tests/corpus/parameters/png"}, 2, "--repeat-from"},
     {{"-i", "tests/tools/cli.c"}, 3, "PNG or JPEG"},
     {{"--guidance-end", "0"}, 2, "is 0.001"},
     {{"--guidance-start", "0.8", "--guidance-end", "0.5"}, 2, "--guidance-start 0.8: must be less"},
@@ -459,7 +459,7 @@ static void test_refusals(void) {
         char *args[16] = {"dit", "-m", MODEL, "-p", "x", "-o", (char *)in_work("refused.png")};
         int n = 7;
         outcome o;
-        for (int k = 0; k < 4 && r->args[k]; k++) args[n++] = (char *)r->args[k];
+        for (int k = 0; r->args[k]; k++) args[n++] = (char *)r->args[k];
         o = run_as(STREAMS_PIPES, NO_STOP, args);
         CHECK_MESSAGE(one_line_saying(&o, r->code, r->says), "for %s %s", r->args[0], r->args[1] ? r->args[1] : "");
         CHECK_MESSAGE(!*o.out, "it printed %s", o.out);
