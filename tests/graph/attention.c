@@ -1,7 +1,7 @@
 /* Attention on cooperative matrices, in F16 and by integer dot products, against a reference in double precision: heads
    that do not fit the matrices, odd lengths, items of unequal length, nothing to attend to, scores to 1e4 and values of
    6e4, parts that are merged, slices, and int8 queries and keys. Each driver does what it can.
-   test-runs: lavapipe swiftshader newest */
+   test-runs: lavapipe, in test-all swiftshader newest */
 #include "library.h"
 #include "model/pixart.c"
 #include "vulkan_test.h"
