@@ -281,8 +281,9 @@
 
    On a device of yours only the features that you enabled count; dit_device_extend enables all of them. Products of
    int8 rows use matrix units, or else shaderIntegerDotProduct where it is fast. Software drivers stay on base. Kernels
-   that have run on no driver that dit was tested with (bfloat16, matrices of whole workgroups) are off, and so are
-   those that are known to crash, to be wrong or to be slow with a driver.
+   that have run on no driver that dit was tested with (matrices of whole workgroups, dot products of halves summed in
+   F32) are off, and so are those that are known to crash, to be wrong or to be slow with a driver. Matrices of bfloat16
+   take the place of those of halves where a device has only these.
 
    Self-tests. Kernels above the base rung prove themselves, class by class, when a context is made: once for a device
    and its driver, if you keep dit_context_save_cache's blob. A class that computes wrong, does not compile (in a job,
@@ -3795,7 +3796,7 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
     const diti_file *file = checkpoint->files[tensor->file];
     uint64_t bytes = tensor->size / diti_stored_tensor_elements(tensor), first = offset / bytes, i;
     uint64_t count = size / bytes, low = UINT64_MAX, high = 0;
-    unsigned char *token_range;
+    unsigned char *stretch;
     dit_result result = DIT_OK;
     if (offset % bytes != 0 || size % bytes != 0)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading parts of elements of tensor '%s'",
@@ -3812,12 +3813,12 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
                                     out + i * bytes, (size_t)bytes, err);
         return result;
     }
-    token_range = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)((high - low + 1) * bytes));
-    if (!token_range) return diti_no_memory(diti_file_name(file), err);
-    result = diti_file_read(file, tensor->offset + low * bytes, token_range, (size_t)((high - low + 1) * bytes), err);
+    stretch = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)((high - low + 1) * bytes));
+    if (!stretch) return diti_no_memory(diti_file_name(file), err);
+    result = diti_file_read(file, tensor->offset + low * bytes, stretch, (size_t)((high - low + 1) * bytes), err);
     for (i = 0; i < count && result >= 0; i++)
-        memcpy(out + i * bytes, token_range + (diti_strided_place(tensor, first + i) - low) * bytes, (size_t)bytes);
-    diti_free(&checkpoint->env, token_range);
+        memcpy(out + i * bytes, stretch + (diti_strided_place(tensor, first + i) - low) * bytes, (size_t)bytes);
+    diti_free(&checkpoint->env, stretch);
     return result;
 }
 
@@ -6114,7 +6115,7 @@ typedef struct diti_features {
     bool has[DITI_FEATURES];
 } diti_features;
 
-/* What known faults of drivers are told apart by (quirks.c). */
+/* The properties that tell known faults of drivers apart (quirks.c). */
 typedef struct diti_identity {
     uint32_t vendor, device; /* vendorID, deviceID */
     uint32_t driver;         /* a VkDriverId */
@@ -6172,7 +6173,7 @@ typedef struct diti_coop {
     bool reductions, conversions, per_element;        /* of VK_NV_cooperative_matrix2 */
 } diti_coop;
 
-/* What a plan must respect: the device's own limits, lowered by overrides in tests. */
+/* The limits that a plan must respect: the device's own limits, lowered by overrides in tests. */
 typedef struct diti_limits {
     VkDeviceSize storage_range;     /* maxStorageBufferRange */
     VkDeviceSize allocation;        /* largest single VkDeviceMemory, and so the largest tensor */
@@ -6362,7 +6363,7 @@ typedef struct diti_device {
     uint32_t ordinal;                  /* of this device in its context, for the allocator hook */
     bool has_peers;                    /* the context has more devices */
     bool shares_instance;              /* it is the first one's */
-    bool fused;                        /* the VkDevice is that of another member of its device group (group.c) */
+    bool joined;                       /* the VkDevice is that of another member of its device group (group.c) */
     uint32_t group_index, group_count; /* 0: in no group of several, or groups are off */
     VkPhysicalDevice group[DITI_MAX_DEVICES];
     struct diti_device *first; /* of the context's devices; NULL: this is it */
@@ -6479,7 +6480,7 @@ DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_
 DIT_INTERNAL bool diti_features_set(const diti_features *wanted, VkStructureType type, void *structure);
 DIT_INTERNAL void diti_features_get(const VkBaseInStructure *structure, diti_features *out); /* adds to out */
 DIT_INTERNAL bool diti_feature_is_in(uint32_t feature, VkStructureType type);
-/* Of the index-th structure that has bits of dit's; 0: there is no such structure. */
+/* The size of the index-th structure that has bits of dit's; 0: there is no such structure. */
 DIT_INTERNAL size_t diti_feature_structure_size(uint32_t index, VkStructureType *type);
 /* The quirks of wanted that a device has, from the table alone; why: of the first one, or NULL. */
 DIT_INTERNAL uint32_t diti_quirks(const diti_identity *id, uint32_t wanted, const char **why);
@@ -6511,7 +6512,7 @@ DIT_INTERNAL void diti_memory_find(diti_device *device); /* heaps and types */
 DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit);
 /* diti_limits.allocation of a device that states these limits. buffer: maxBufferSize, 0: unknown. */
 DIT_INTERNAL VkDeviceSize diti_memory_largest(VkDeviceSize allocation, VkDeviceSize buffer, VkDeviceSize heap);
-/* What dit may allocate of so many free bytes. */
+/* The bytes that dit may allocate of so many free ones. */
 DIT_INTERNAL VkDeviceSize diti_memory_share(VkDeviceSize available);
 DIT_INTERNAL void diti_staging_free(diti_device *device);
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
@@ -6519,7 +6520,7 @@ DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, s
 DIT_INTERNAL void diti_pipelines_free(diti_device *device);
 /* false: never measured. */
 DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice);
-/* In place of an earlier one; false: there is no memory for it. What is too much is left out. */
+/* In place of an earlier one; false: there is no memory for it. Entries beyond the room are left out. */
 DIT_INTERNAL bool diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t choice);
 DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice); /* an earlier one stays */
 /* DIT_ERROR_DEVICE_LOST once the device is lost: calls that need not ask the driver ask here. */
@@ -6592,7 +6593,8 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which);
 /* Names the rung in use in device->info, and the classes that the device does without (of DITI_CLASS_BIT). */
 DIT_INTERNAL void diti_class_describe(diti_device *device, uint32_t dropped);
 typedef enum diti_proof { DITI_PROOF_UNKNOWN, DITI_PROOF_GOOD, DITI_PROOF_BAD } diti_proof;
-/* What is known of a class (DITI_CLASSES: the base rung) on this device with this driver; kept in the cache blob. */
+/* The result that is known of a class (DITI_CLASSES: the base rung) on this device with this driver; kept in the cache
+ * blob. */
 DIT_INTERNAL uint64_t diti_proof_key(const diti_device *device, diti_class which);
 DIT_INTERNAL diti_proof diti_proof_find(diti_device *device, diti_class which);
 DIT_INTERNAL bool diti_proof_put(diti_device *device, diti_class which, diti_proof proof); /* false: no memory */
@@ -6637,7 +6639,7 @@ DIT_INTERNAL void
 diti_device_group_find(diti_device *device); /* of several; fills group_index, group_count and group */
 /* Uses the VkDevice of a member of the same group; false: it is in none, or another one. */
 DIT_INTERNAL bool diti_device_group_join(diti_device *device, diti_device *leader);
-/* What VkMemoryAllocateInfo has as pNext, so that memory is on this device alone. */
+/* Makes the pNext of VkMemoryAllocateInfo, so that memory is on this device alone. */
 DIT_INTERNAL const void *diti_device_group_mask(const diti_device *device, VkMemoryAllocateFlagsInfo *info,
                                                 const void *next);
 /* vkQueueSubmit to this device alone. */
@@ -6665,7 +6667,7 @@ DIT_INTERNAL dit_result diti_timeline_create_shared(diti_device *signals, diti_d
 DIT_INTERNAL void diti_shared_destroy(diti_device *a, diti_device *b, diti_shared *shared);
 
 /* --- staging: a ring of pinned buffers. Room, put what was written there, submit; a copy is over when the ring's
-   timeline reaches the value that put returned. What the copies write must not be in use. --- */
+   timeline reaches the value that put returned. The memory that the copies write must not be in use. --- */
 #define DITI_STAGE_BUFFERS 3u
 #define DITI_STAGING_LEAST ((uint64_t)256 << 10) /* bytes of a staging buffer for which it pays to submit a copy */
 typedef struct diti_stage_buffer {
@@ -6727,7 +6729,7 @@ typedef struct diti_timeline {
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
 /* DIT_WORKING when the time ran out. */
-/* What does not come although the device has finished nothing for long: it is lost. */
+/* Fails if the device has finished nothing for long: it counts as lost. */
 DIT_INTERNAL dit_result diti_device_stalled(diti_device *device, dit_error *err);
 /* UINT64_MAX: until it comes, or the device counts as stalled. */
 DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
@@ -6753,7 +6755,7 @@ DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *drop
 DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks);
 DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_track lane, const char *name);
 DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes);
-/* The same of one that was opened without a name. */
+/* Closes a scope that was opened without a name. */
 DIT_INTERNAL void diti_trace_close_as(const diti_trace_scope *scope, const char *text, double bytes);
 /* The application's. */
 DIT_INTERNAL void diti_trace_mark(diti_trace *trace, const char *text);
@@ -7350,7 +7352,7 @@ DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_fea
     diti_features_useful(out);
 }
 
-/* What needs what: in groups that are of use only whole, or after another one. */
+/* Features need each other: groups are of use only whole, or after another one. */
 DIT_INTERNAL void diti_features_useful(diti_features *f) {
     bool *has = f->has, coop;
     uint32_t i;
@@ -7421,8 +7423,8 @@ DIT_INTERNAL dit_result diti_device_cores(const diti_device *device, diti_limits
 }
 
 /* ==== src/vk/quirks.c ==== */
-/* Known faults of drivers and devices, as one table. What the table leaves out is not even asked for, since some
-   drivers crash when they are asked; everything else proves itself when a context is made (job/selftest.c). */
+/* Known faults of drivers and devices, as one table. Properties that the table leaves out are not even asked for, since
+   some drivers crash when they are asked; everything else proves itself when a context is made (job/selftest.c). */
 
 enum { DITI_VENDOR_AMD = 0x1002, DITI_VENDOR_NVIDIA = 0x10de, DITI_VENDOR_INTEL = 0x8086 };
 
@@ -7522,10 +7524,10 @@ DIT_INTERNAL void diti_identify(const diti_vk_api *vk, VkPhysicalDevice physical
 }
 
 /* ==== src/vk/portions.c ==== */
-/* How much of a kernel's work one thread, one subgroup and one workgroup get. What is too much for the registers goes
-   through memory, which is many times slower, and no driver says so when it compiles: the figures are those of
-   compilers, found by `make gpus` (tools/feigned.c). Which results a device gets depends on its line, so that lines
-   change only with a reason. */
+/* How much of a kernel's work one thread, one subgroup and one workgroup get. A portion that is too much for the
+   registers goes through memory, which is many times slower, and no driver says so when it compiles: the figures are
+   those of compilers, found by `make gpus` (tools/feigned.c). Which results a device gets depends on its line, so that
+   lines change only with a reason. */
 
 enum { DITI_ANY_SUBGROUP = 0 };
 
@@ -7541,7 +7543,7 @@ static const diti_portions_line diti_portions_table[] = {
        1000 products those take 337 instructions, floats that are broadcast within subgroups of 16 take 92. */
     {0x8086, 8, {16, 4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, 0, 0, UINT32_MAX, 0}},
     /* Intel from Xe2 on: 128 registers of 16 floats, subgroups of 16. Parts of 32 x 32: 133 to 170 spills, of 16 x 32
-       none. Of attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with
+       none. In attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with
        16 channels do not, and take 5570 cycles for what 8 with 32 take 6658 (heads of 64). */
     {0x8086, 16, {0, 4, 4, 1, 4, 1, 2, 16, 32, 8, 4, 8, 48, 16, 64, UINT32_MAX, 0}},
     /* AMD: 256 registers, of which a workgroup of many waves gets fewer: 192 with 8 waves on RDNA3, 128 on RDNA3.5.
@@ -7588,7 +7590,7 @@ static const diti_coop_types diti_coop_type_list[DITI_COOP_TYPES] = {
     {DITI_COMPONENT_BF16, DITI_COMPONENT_F32},
 };
 
-/* What dit computes with, as an index of DITI_COOP_…; -1: something else. */
+/* The type that dit computes with, as an index of DITI_COOP_…; -1: something else. */
 static int diti_coop_type_of(const diti_vk_coop_property *p) {
     int i;
     for (i = 0; i < DITI_COOP_TYPES; i++) {
@@ -7601,7 +7603,7 @@ static int diti_coop_type_of(const diti_vk_coop_property *p) {
 
 static bool diti_coop_is_power(uint32_t n) { return n && !(n & (n - 1)); }
 
-/* Kernels cut tiles of 64 into fragments, and load 16 bytes at a time. Of several shapes the largest is best. */
+/* Kernels cut tiles of 64 into fragments, and load 16 bytes at a time. The largest of several shapes is best. */
 static void diti_coop_take(diti_coop_shape *shape, const diti_vk_coop_property *p) {
     if (!diti_coop_is_power(p->m) || !diti_coop_is_power(p->n) || !diti_coop_is_power(p->k)) return;
     if (p->m < 4 || p->n < 4 || p->k < 8 || p->m > 32 || p->n > 32 || p->k > 64) return;
@@ -7656,7 +7658,7 @@ static uint32_t diti_coop_subgroup(const diti_identity *id, const diti_features 
     return id->least_subgroup == id->most_subgroup ? id->most_subgroup : 0;
 }
 
-/* What workgroups of VK_NV_cooperative_matrix2 are limited to. */
+/* Reads the limits of workgroups of VK_NV_cooperative_matrix2. */
 static void diti_coop_limits(const diti_vk_api *vk, VkPhysicalDevice physical, diti_coop *coop) {
     VkPhysicalDeviceProperties2 properties = DITI_ZERO;
     diti_feature_node limits;
@@ -7757,7 +7759,7 @@ static void diti_candidate_rung(const diti_vk_api *vk, const diti_features *feat
                 diti_rung_name(rung));
 }
 
-/* What the base rung needs, beyond what Vulkan 1.2 promises everywhere. */
+/* Checks what the base rung needs beyond what Vulkan 1.2 promises everywhere. */
 static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api *vk,
                                          const VkPhysicalDeviceProperties *properties, diti_candidate *out,
                                          dit_error *err) {
@@ -8098,7 +8100,7 @@ DIT_INTERNAL bool diti_device_group_join(diti_device *device, diti_device *leade
     device->lock_queue = diti_device_group_lock;
     device->unlock_queue = diti_device_group_unlock;
     device->lock_user = leader;
-    device->fused = true;
+    device->joined = true;
     memcpy(device->shares, leader->shares, sizeof device->shares);
     return true;
 }
@@ -8135,9 +8137,10 @@ DIT_INTERNAL VkResult diti_device_group_submit(const diti_device *device, VkQueu
 }
 
 /* ==== src/vk/keep.c ==== */
-/* A device that has finished nothing for long is given up, but it may only be slow. What it may still read or write is
-   not destroyed then: it is kept until the device answers, which is when every queue has signaled a semaphore behind
-   all that it was given. Whatever of a device does not answer before its context ends stays for good. */
+/* A device that has finished nothing for long is given up, but it may only be slow. Everything that it may still read
+   or write is not destroyed then: it is kept until the device answers, which is when every queue has signaled a
+   semaphore behind all that it was given. Whatever of a device does not answer before its context ends stays for good.
+ */
 
 enum { DITI_STALL_NONE, DITI_STALL_KEEPS, DITI_STALL_OVER }; /* of diti_device.stalled */
 
@@ -9198,7 +9201,7 @@ DIT_INTERNAL void diti_buffer_invalidate(diti_device *device, const diti_buffer 
 
 /* ==== src/vk/transfer.c ==== */
 
-/* Copies between host and device that wait. What is mapped is copied directly, the rest in chunks through one staging
+/* Copies between host and device that wait. Mapped memory is copied directly, the rest in chunks through one staging
    buffer that the device keeps. */
 
 static dit_result diti_transfer_check(const diti_buffer *buffer, VkDeviceSize offset, VkDeviceSize size,
@@ -10341,7 +10344,7 @@ static uint64_t diti_cache_checksum(const diti_cache_header *header, const void 
     return diti_hash(parts, sizeof parts);
 }
 
-/* What every good blob of this device and this build starts with. */
+/* The header that every good blob of this device and this build starts with. */
 static void diti_cache_identity(diti_device *device, diti_cache_header *out) {
     VkPhysicalDeviceProperties2 properties = DITI_ZERO;
     properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
@@ -10730,7 +10733,7 @@ static void diti_device_share(diti_device *device, const char *extension) {
         if (device->has_peers && diti_equal(extension, diti_share_extensions[i])) device->shares[i] = true;
 }
 
-/* What the application enabled, where the device is its own. */
+/* Notes what the application enabled, where the device is its own. */
 static void diti_device_shares_enabled(diti_device *device, const VkDeviceCreateInfo *info) {
     uint32_t i;
     memset(device->shares, 0, sizeof device->shares);
@@ -10787,7 +10790,7 @@ static void diti_device_disable_matrices(diti_device *device) {
     memset(&device->coop, 0, sizeof device->coop);
 }
 
-/* What goes with the rung: the products of int8 rows, and what an own device has no need to enable. */
+/* Settles what goes with the rung: the products of int8 rows, and what an own device has no need to enable. */
 static void diti_device_settle(diti_device *device, const char *overrides, uint32_t dropped) {
     const diti_coop *coop = &device->coop;
     uint32_t i;
@@ -11186,7 +11189,7 @@ DIT_INTERNAL void diti_device_close(diti_device *device) {
         diti_pipelines_free(device);
         if (diti_keep_end(device)) {
             (device->first ? device->first : device)->instance_stays = true;
-            if (device->fused) device->first->device_stays = true;
+            if (device->joined) device->first->device_stays = true;
         } else if (device->device_stays) {
             device->instance_stays = true;
         } else if (device->owns_device) {
@@ -11534,7 +11537,7 @@ DIT_API dit_result dit_device_extend(PFN_vkGetInstanceProcAddr gipa, VkInstance 
 /* The text form. Four bytes (little endian) are five base85 digits, least significant first; digits are the characters
    from '#' on without '?' (trigraphs) and '\\'. The bytes are a range coder's: each bit is coded with the odds of its
    kind and place, which follow what came before. The bits say, until the bytes are full: a literal byte, or a copy of
-   earlier bytes: from as far back as the last copy or not, how many, how far back. Those bytes are the module's words
+   earlier bytes: from as far back as the last copy or not, how many, how far back. These bytes are the module's words
    as LEB128. tools/spirv.c writes it. */
 enum {
     DITI_SPIRV_NUMBER = 16 + 16 * 20, /* odds that one kind of number takes: its size, then its bits by size */
@@ -11787,8 +11790,8 @@ DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, s
     return DIT_OK;
 }
 
-/* An optional feature of modules. What declares it is left out where the device has it not: extension, capabilities and
-   execution mode. */
+/* An optional feature of modules. Its declarations are left out where the device has it not: extension, capabilities
+   and execution mode. */
 typedef struct diti_spirv_option {
     uint32_t extension[4]; /* how its name begins */
     uint32_t capabilities[2];
@@ -14438,7 +14441,7 @@ typedef struct diti_binding {
                               filled by the planner */
     uint8_t element_bytes; /* unit of that offset: 4 for packed weights (the kernel reads words) and F32/U32, 2 for F16,
                               1 for I8 */
-    /* What workgroups [g0, g1) touch: elements from (g0 / group_div) * group_step - before to ((g1 - 1) / group_div +
+    /* Workgroups [g0, g1) touch elements from (g0 / group_div) * group_step - before to ((g1 - 1) / group_div +
        1) * group_step + after of the tensor. group_step 0: the whole tensor, whatever the slice. */
     uint32_t group_div;
     uint64_t group_step, before, after;
@@ -14478,8 +14481,8 @@ typedef struct diti_segment {
 #define DITI_MAX_SEGMENTS 16u
 /* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may
    use the tensor, at its end it is through: what is sent may change, what is received is there. Between the two other
-   ops run. What one plan sends to another one meets what that one receives from it, in the order in which a run comes
-   to their begins, as often as it does. */
+   ops run. The bytes that one plan sends to another meet those that the other receives from it, in the order in which a
+   run comes to their begins, as often as it does. */
 typedef struct diti_exchange {
     diti_tensor tensor;
     uint32_t peer; /* number of the other device */
@@ -14559,7 +14562,7 @@ DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, c
 DIT_INTERNAL diti_tensor diti_graph_fail_memory(diti_graph *graph, const char *format, ...) DITI_PRINTF(2, 3);
 /* Starts the next segment; its number counts from 0. */
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
-/* What the next ops belong to, for messages and diti_shard_blocks: "block", 3; NULL: nothing. */
+/* Names what the next ops belong to, for messages and diti_shard_blocks: "block", 3; NULL: nothing. */
 DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index);
 DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
                                          const char *name);
@@ -14570,9 +14573,9 @@ DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element forma
 /* rows x columns of tensor from (row, column) on: the same memory. */
 DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
                                           uint32_t column, uint32_t columns);
-/* The same elements as [rows, columns], for tensors without padding (pitch equals columns). */
+/* Views the elements as [rows, columns], for tensors without padding (pitch equals columns). */
 DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns);
-/* The same rows with what pads them to a multiple of four elements: [rows, pitch], for copies. */
+/* Views the rows with what pads them to a multiple of four elements: [rows, pitch], for copies. */
 DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tensor);
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */
@@ -14614,8 +14617,8 @@ typedef struct diti_group {
     float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */
 } diti_group;
 DIT_INTERNAL uint32_t diti_group_count(const diti_group *group); /* at least 1; NULL is fine */
-/* Of `total` rows, heads, layers each member has consecutive ones: those from its first to the next one's, which for
-   index count is total. None is left without where there are enough. */
+/* Members divide `total` rows, heads or layers into consecutive ones: each has those from its first to the next one's,
+   which for index count is total. None is left without where there are enough. */
 DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total);
 DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total);
 /* x goes to a device; it may change when the segment ends. */
@@ -14640,7 +14643,7 @@ DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *gr
 /* x F32 becomes the sum of all members' x, added in the order of members, so that all have the same bytes. Each sends
    to each other one the rows that are that one's, of x and of the sum its own: of N equal parts 2 (N - 1) / N of x. */
 DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
-/* What comes from a device of the sequence is stored with the exponent of what this one has of it. */
+/* Stores values received from a device of the sequence with the exponent of this device's own values. */
 DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received);
 /* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
    multiple of 16, and 16 for its scale. */
@@ -14741,15 +14744,15 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
 /* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
 DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
-/* The same for rows of which every member of the group has some columns: all agree in the scales that whole rows have.
+/* Quantizes rows of which every member of the group has some columns: all agree in the scales that whole rows have.
    Each sends 4 bytes of a row to every other one. */
 DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
                                               const char *name);
 
-/* The same into rows of an I8 tensor of as many columns, not rotated. */
+/* Quantizes into rows of an I8 tensor of as many columns, not rotated. */
 DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name);
 
-/* Of x, quantized so, columns [first, first + count): with the scales that whole rows have. */
+/* Takes columns [first, first + count) of x quantized so, with the scales that whole rows have. */
 DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
                                                bool rotated, const char *name);
 
@@ -14849,7 +14852,7 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
  * first `channels` channels. */
 DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
                                          uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
-/* The same for tokens with column (c, dy, dx). */
+/* Does so for tokens with column (c, dy, dx). */
 DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
                                                 uint32_t channels, uint32_t height, uint32_t width, uint32_t patch);
 /* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift. */
@@ -14906,8 +14909,8 @@ typedef struct diti_group_norm_desc {
                             diti_group_moments: x is normalised by these; 0: by its own */
     const char *name;
 } diti_group_norm_desc;
-/* What each part of an image adds: for each group its mean (two floats), squared deviations from it, their count; F32
-   [batch * parts, DITI_GROUP_MOMENTS * groups]. */
+/* The contribution of each part of an image: for each group its mean (two floats), squared deviations from it, their
+   count; F32 [batch * parts, DITI_GROUP_MOMENTS * groups]. */
 #define DITI_GROUP_MOMENTS 4u
 DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
@@ -14939,7 +14942,8 @@ DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool
    the next, by turns in two places, and waits once for both. */
 DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
 DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block);
-/* What cut leaves of weight (weight itself where it cuts nothing off); lives as long as the graph, and its plan. */
+/* The part of weight that cut leaves (weight itself where it cuts nothing off); it lives as long as the graph, and its
+ * plan. */
 DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut);
 
 /* Push words of elementwise.comp; rows and columns are those of pixels.comp, too. */
@@ -15077,7 +15081,7 @@ DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, 
 /* --- queries and keys as int8 (ops_attention.c) --- */
 /* About the mean over all rows of the keys that diti_qk_norm_rope would make of x: F32 [1, heads * head_dim]. */
 DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
-/* What diti_qk_norm_rope would make of x, as int8 with a scale for each head of each row, for diti_attention; mean is
+/* Makes of x what diti_qk_norm_rope would, as int8 with a scale for each head of each row, for diti_attention; mean is
    that of the keys, which goes from them. I8 [rows, heads * diti_attention_int8_head]. */
 DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
                                        bool keys);
@@ -15226,7 +15230,7 @@ DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands);
 DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of those that are finished */
 /* The oldest frame that was not told about took so long; 0: nobody knows. false: there is no such frame. */
 DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us);
-/* What diti_plan_create would allocate, without allocating. */
+/* Tells what diti_plan_create would allocate, and allocates nothing. */
 DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err);
 /* Takes the graph's dispatches (the graph may be freed afterwards): assigns memory, compiles missing pipelines, writes
  * descriptor sets. */
@@ -15267,7 +15271,7 @@ DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_err
 DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out); /* as of the newest finished segment */
 /* Raises exponents so far as that report asks for; false: it does not. */
 DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out);
-/* The same for plans of several devices whose ops of one name in one segment have one exponent: false where none of the
+/* Does so for plans of several devices, whose ops of one name in one segment share an exponent: false where none of the
    reports asks for it. out: of each plan. */
 DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, diti_verdict *out);
 DIT_INTERNAL void diti_guard_forget(diti_plan *plan); /* all exponents, and writes nothing */
@@ -15276,7 +15280,7 @@ DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdi
                                          uint32_t steps, dit_error *err);
 /* Nothing of the plan is in flight: what must run again can be submitted after it. */
 DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err);
-/* The same by commands of the application's. */
+/* Records that into commands of the application's. */
 DIT_INTERNAL void diti_plan_record_guards(const diti_plan *plan, VkCommandBuffer commands);
 /* diti_plan_run for one segment, as often as its guards want. */
 DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err);
@@ -15298,7 +15302,7 @@ diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
 DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
                                          dit_error *err); /* value of the plan's timeline when it is done */
-/* The same after what submission waits for; the rest of submission is filled here. */
+/* Submits a slice behind what submission waits for; the rest of submission is filled here. */
 DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
                                                diti_submission *submission, uint64_t *value, dit_error *err);
 /* Bytes that a segment sends in a run of it, to all others or (peer < UINT32_MAX) to one. */
@@ -15313,7 +15317,7 @@ DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);
    there; DIT_WORKING: not yet, because *bytes is 0 or its slot is in use. Submitting loads, too, but waits. */
 DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
                                        dit_error *err);
-/* The same for slices to come, asked for in their order from the next one on, as long as it returns DIT_OK. */
+/* Loads for slices to come, asked for in their order from the next one on, as long as it returns DIT_OK. */
 #define DITI_STREAM_AHEAD 256u
 typedef struct diti_stream_walk { /* zero at first */
     uint32_t slots, batch, slices;
@@ -15823,8 +15827,8 @@ DIT_INTERNAL uint64_t diti_plan_exchange_bytes(const diti_plan *plan, uint32_t s
 
 /* ==== src/graph/shard.c ==== */
 /* Weights of blocks that devices have but a part of: each keeps those of every so many-th block, and sends them to the
-   others, which have room for two blocks. What ops read of a block's matrices becomes, where another device keeps them,
-   a tensor that is received: from the begin of the block before on, up to that of its own. */
+   others, which have room for two blocks. The matrices of a block that ops read become, where another device keeps
+   them, a tensor that is received: from the begin of the block before on, up to that of its own. */
 
 enum { DITI_SHARD_ROWS = 16 }; /* vectors and small tables are everywhere */
 
@@ -15853,7 +15857,7 @@ static bool diti_shard_is_matrix(const diti_graph *graph, diti_tensor tensor) {
            info->first_use != DITI_UNUSED_YET;
 }
 
-/* What ops of a block read in several places becomes one tensor. */
+/* Weights that ops of a block read in several places become one tensor. */
 static void diti_shard_join(const diti_shard *shard, const diti_mark *mark) {
     diti_tensor_info *tensors = shard->graph->tensors;
     diti_tensor end = diti_shard_end(shard, mark), i, k;
@@ -16122,7 +16126,7 @@ DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_grou
 #endif
 
 /* ==== src/graph/ops.c ==== */
-/* What the ops share: filling a dispatch, alignment, views of weights. */
+/* Helpers of all ops: filling a dispatch, alignment, views of weights. */
 
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
                                 uint32_t group_size) {
@@ -16222,12 +16226,12 @@ DIT_INTERNAL diti_tensor diti_op_vector_weight(diti_graph *graph, const diti_wei
 
 /* ==== src/graph/guard.c ==== */
 /* Guards: F16 ends at 65504, activations of some models do not (docs/kernels.md 1.5). Every op of a guarded graph that
-   may store too much in F16 has a record on the device. What it stores is scaled by 2^-e, which its readers undo; what
+   may store too much in F16 has a record on the device. Its results are scaled by 2^-e, which their readers undo; what
    does not fit nevertheless is cut off and noted. At the end of a segment one small dispatch looks at the records and
    says whether the segment must run again; from then on nothing has an effect (diti_op_gate) until the host, which sees
-   the records after every segment, has raised e where that helps and let the segment run once more. What was not finite
-   before anything was too large cannot be helped, and where all is F32 that is what guards are for: to say which op it
-   was. */
+   the records after every segment, has raised e where that helps and let the segment run once more. A result that was
+   not finite before anything was too large cannot be helped, and where all is F32 that is what guards are for: to say
+   which op it was. */
 
 #define DITI_GUARDED 23u /* id of the specialization constant */
 #define DITI_GATED 13u   /* of elementwise.comp */
@@ -17201,7 +17205,7 @@ static uint32_t diti_group_norm_lanes(const diti_graph *graph) {
     return graph->device->is_cpu ? graph->device->limits.subgroup_size : 32;
 }
 
-/* Of x, in chunks: without a given number of parts every chunk is one. */
+/* Divides x into chunks: without a given number of parts every chunk is one. */
 static void diti_group_norm_chunks(diti_graph *graph, diti_group_norm_plan *plan) {
     plan->chunk_pixels = graph->device->is_cpu ? 64 : 256;
     plan->part_pixels = plan->parts ? plan->pixels / plan->parts : plan->chunk_pixels;
@@ -17289,7 +17293,7 @@ DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor 
 #ifndef DIT_NO_SPLIT
 
 /* ==== src/graph/collective.c ==== */
-/* What groups of devices do together, made of exchanges: everyone's parts to everyone, sums, rows against heads. */
+/* Groups of devices work together by exchanges: everyone's parts to everyone, sums, rows against heads. */
 
 DIT_INTERNAL uint32_t diti_group_count(const diti_group *group) { return group && group->count > 1 ? group->count : 1; }
 
@@ -18078,8 +18082,9 @@ static bool diti_gemm_is_vector(const diti_graph *graph, const diti_gemm *gemm) 
 
 /* --- matrix units --- */
 
-/* What a fragment is on the device's rung: of VK_KHR_cooperative_matrix a listed shape; of VK_NV_cooperative_matrix2 a
-   multiple of the least one, the same sums in fewer, larger pieces, or all of a workgroup's tile. */
+/* The device's rung decides what a fragment is: with VK_KHR_cooperative_matrix a listed shape; with
+   VK_NV_cooperative_matrix2 a multiple of the least one, the same sums in fewer, larger pieces, or all of a workgroup's
+   tile. */
 static diti_coop_shape diti_gemm_fragment(const diti_device *device, int type, bool workgroup) {
     const diti_coop *coop = &device->coop;
     uint32_t most = coop->most < 32 ? coop->most : 32;
@@ -18774,8 +18779,8 @@ DIT_INTERNAL diti_tensor diti_linear_fused(diti_graph *graph, diti_tensor x, con
 }
 
 /* ==== src/graph/ops_attention_matrix.c ==== */
-/* Attention on cooperative matrices (shaders/attention_coop.comp): the tiles that a device gets. What is summed in
-   which order depends on head_dim and the device alone, never on how many queries a subgroup or a workgroup has. */
+/* Attention on cooperative matrices (shaders/attention_coop.comp): the tiles that a device gets. The
+   order of sums depends on head_dim and the device alone, never on how many queries a subgroup or a workgroup has. */
 
 #define DITI_ATTENTION_MATRIX_ROUNDS 60000u /* of loops, see DITI_ATTENTION_ROUNDS */
 
@@ -18842,7 +18847,7 @@ static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
     return a->registers ? bytes : bytes + a->share * rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
-/* Of a subgroup, where there are many. */
+/* The most queries of a subgroup, where there are many. */
 static uint32_t diti_attention_most_queries(const diti_device *device, const diti_attention_matrix *a) {
     if (device->is_cpu) return a->shape.m;
     return (a->pairs ? 2 : 1) * diti_attention_larger(a->shape.m, device->portions->queries);
@@ -20218,8 +20223,9 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
     }
 }
 
-/* Every binding of the layout is written, since a shader names them all. What an op leaves out repeats its first
-   output: the validation layers take a named binding for a used one, and that one is ordered by barriers anyway. */
+/* Every binding of the layout is written, since a shader names them all. A binding that an op leaves out repeats its
+   first output: the validation layers take a named binding for a used one, and that one is ordered by barriers anyway.
+ */
 static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dispatch, VkDescriptorSet set,
                                  const VkDescriptorBufferInfo *ranges) {
     VkWriteDescriptorSet writes[DITI_MAX_BINDINGS];
@@ -20414,7 +20420,7 @@ static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *
     return DIT_OK;
 }
 
-/* Of streamed weights that a dispatch reads. */
+/* The batch of streamed weights that a dispatch reads. */
 static uint32_t diti_slice_batch(const diti_plan *plan, uint32_t source) {
     return plan->source_batches ? plan->source_batches[source] : DITI_NO_BATCH;
 }
@@ -20734,7 +20740,7 @@ static void diti_profile_add_slice(const diti_plan *plan, const diti_profile_fli
     diti_trace_add(plan->device->trace, &event);
 }
 
-/* Of two timestamps in the trace's time. */
+/* Converts two timestamps into the trace's time. */
 static void diti_profile_span(const diti_plan *plan, const uint64_t *ticks, uint64_t now_ns, uint64_t *begin_ns,
                               uint64_t *end_ns) {
     *begin_ns = diti_trace_device_ns(plan->device, ticks[0], now_ns);
@@ -21467,8 +21473,8 @@ static void diti_recut_gather(const diti_plan *plan, diti_recut_facts *facts) {
     facts->all = diti_recut_ratio(&all);
 }
 
-/* A source takes what its pieces did. What was not measured takes longer or shorter by as much as others that its
-   kernel computes; else as the slowest kernel of its kind, since a frame suffers more from what takes longer than
+/* A source takes what its pieces did. A source that was not measured takes longer or shorter by as much as others that
+   its kernel computes; else as the slowest kernel of its kind, since a frame suffers more from what takes longer than
    expected; else as all. Where pieces that were made by a measured time take longer again, they leave the device idle,
    and smaller ones would take no less. */
 static void diti_recut_learn(diti_plan *plan, const diti_recut_facts *facts) {
@@ -21820,7 +21826,7 @@ static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record
     if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
 }
 
-/* What a report asks for, noted in the records; false: nothing. */
+/* Notes in the records what a report asks for; false: nothing. */
 static bool diti_guard_ask(diti_plan *plan, diti_verdict *out) {
     diti_health health;
     uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;
@@ -21995,7 +22001,7 @@ static uint32_t diti_plan_find_distinct(const diti_plan_compile *work, uint32_t 
     return i;
 }
 
-/* Compiles one more; false when nothing is left to take. Of several pipelines that fail the first in order is told
+/* Compiles one more; false when nothing is left to take. If several pipelines fail, the first in order is told
    about, and so no result depends on which thread was faster: all before one that failed were taken before it. */
 static bool diti_plan_compile_next(diti_plan_compile *work) {
     diti_plan_dispatch *dispatch;
@@ -22407,7 +22413,7 @@ static dit_result diti_tune_candidates(diti_device *device, const diti_tune_case
     return result;
 }
 
-/* What cannot be measured keeps the usual tiles; only a lost device ends the tuning. */
+/* A product that cannot be measured keeps the usual tiles; only a lost device ends the tuning. */
 static dit_result diti_tune_one(diti_device *device, const diti_tune_case *c, dit_error *err) {
     diti_tuning tuning = DITI_ZERO;
     uint32_t i, best = 0;
@@ -22702,7 +22708,7 @@ static dit_result diti_calibrate_attention(diti_device *device, uint32_t which, 
 }
 
 /* The answer is kept among the tuned choices of the cache blob: both kernels have results of their own, so that a
-   device should not change its mind. What cannot be measured is left to VK_KHR_cooperative_matrix. */
+   device should not change its mind. A device that cannot measure keeps VK_KHR_cooperative_matrix. */
 DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_error *err) {
     const uint64_t parts[2] = {device->proof_key, diti_hash("faster attention", 16)},
                    key = diti_hash(parts, sizeof parts);
@@ -25109,7 +25115,7 @@ static dit_result diti_unigram_read_normalizer(diti_tokenizer *tokenizer, const 
     const diti_json *member;
     if (settings.result < 0) return settings.result;
     if (!normalizer || normalizer->kind == DITI_JSON_NULL || diti_equal(type, "Strip"))
-        return DIT_OK; /* collapse_spaces bands of rows */
+        return DIT_OK; /* collapse_spaces strips */
     if (diti_equal(type, "Precompiled")) return diti_unigram_read_charsmap(tokenizer, normalizer, err);
     if (diti_equal(type, "Replace") && diti_unigram_collapses(normalizer)) return DIT_OK;
     if (!diti_equal(type, "Sequence")) return diti_unigram_unsupported(tokenizer, "normalizer", type, err);
@@ -25405,17 +25411,17 @@ DIT_INTERNAL dit_result diti_tokenizer_load_gguf(const diti_env *env, const diti
 static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, size_t left_length, const char *right,
                                  size_t right_length, dit_error *err) {
     diti_merge_index *index = &tokenizer->merges;
-    char fused[2048];
+    char joined[2048];
     diti_merge merge;
     void *merges = index->merges;
     merge.rank = (uint32_t)index->count;
     merge.left = diti_piece_find(&tokenizer->words, left, left_length);
     merge.right = diti_piece_find(&tokenizer->words, right, right_length);
     merge.result = -1;
-    if (merge.left >= 0 && merge.right >= 0 && left_length + right_length <= sizeof fused) {
-        memcpy(fused, left, left_length);
-        memcpy(fused + left_length, right, right_length);
-        merge.result = diti_piece_find(&tokenizer->words, fused, left_length + right_length);
+    if (merge.left >= 0 && merge.right >= 0 && left_length + right_length <= sizeof joined) {
+        memcpy(joined, left, left_length);
+        memcpy(joined + left_length, right, right_length);
+        merge.result = diti_piece_find(&tokenizer->words, joined, left_length + right_length);
     }
     if (merge.result < 0)
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %u joins or makes a piece that the vocabulary lacks",
@@ -26936,21 +26942,21 @@ typedef struct diti_denoise {
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* the same for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
-    diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;          /* distilled guidance; read by write_inputs */
-    diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
-    uint32_t first_branch;   /* the step leaves branches before it out, and predicts for the others alone */
-    uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
-    const diti_axes *axes;   /* NULL: all is computed here */
-    uint32_t patch, patches; /* bands of rows of whole rows of tokens that are evaluated one after the other, the text
-                                with the first of them; patches 0: all at once */
-    diti_kept_kv *kept_kv;   /* NULL: attention is exact */
+        *text2_lengths;           /* host, for write_inputs: tokens of each prompt that are no padding */
+    diti_tensor pooled;           /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;           /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;               /* distilled guidance; read by write_inputs */
+    diti_tensor step;             /* U32 [1, 1] state: which row of the tables */
+    uint32_t first_branch;        /* the step leaves branches before it out, and predicts for the others alone */
+    uint64_t skipped;             /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
+    const diti_axes *axes;        /* NULL: all is computed here */
+    uint32_t patch, patches;      /* bands of whole rows of tokens that are evaluated one after the other, the text
+                                     with the first of them; patches 0: all at once */
+    diti_kept_kv *kept_kv;        /* NULL: attention is exact */
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
     uint32_t block;               /* whose attention it is */
-    diti_stage_inbox arrivals[2]; /* of even and of odd patches */
+    diti_stage_inbox inboxes[2];  /* of even and of odd patches */
     bool variance;                /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
@@ -27080,7 +27086,7 @@ DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transfor
                                                 diti_denoise *denoise, uint32_t index, diti_tensor x);
 DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise, diti_tensor x);
-/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the band of rows; 0 on
+/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the band; 0 on
  * stages before the last.
  */
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
@@ -27185,8 +27191,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, d
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out);
 /* The columns of the sublayer's heads of each of `kinds` that fused has side by side (keys and values of a text). */
-DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
-                                              uint32_t kinds, const diti_sublayer *sublayer, const char *name);
+DIT_INTERNAL diti_tensor diti_sublayer_fused(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
+                                             uint32_t kinds, const diti_sublayer *sublayer, const char *name);
 /* Norm of q and k, rotation, then attention of every item to itself: out or a new tensor. */
 DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
                                               diti_tensor out);
@@ -27862,8 +27868,8 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
 
 /* ---- the first layer ---- */
 
-DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
-                                              uint32_t kinds, const diti_sublayer *sublayer, const char *name) {
+DIT_INTERNAL diti_tensor diti_sublayer_fused(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
+                                             uint32_t kinds, const diti_sublayer *sublayer, const char *name) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_linear_desc desc = DITI_ZERO;
     desc.name = name;
@@ -27877,7 +27883,7 @@ static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const
                                         diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_linear_desc desc = DITI_ZERO;
-    if (sublayer->qkv) return diti_sublayer_joined(p, h, sublayer->qkv, 3, sublayer, sublayer->in_name);
+    if (sublayer->qkv) return diti_sublayer_fused(p, h, sublayer->qkv, 3, sublayer, sublayer->in_name);
     desc.bias = &sublayer->in->bias;
     desc.activation = sublayer->activation;
     desc.out = diti_group_count(column_shard.in) == 1 ? out : 0;
@@ -28203,12 +28209,12 @@ static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_
 
 /* Where they are kept: as floats [items * all rows, 2 * width] and, where that is asked for, as int8 for the next step,
    [items * all rows, width] each. */
-typedef struct diti_stale_rows {
+typedef struct diti_kept_kv_rows {
     diti_tensor floats, int8[2];
-} diti_stale_rows;
+} diti_kept_kv_rows;
 
-static void diti_stale_put(diti_graph *graph, diti_tensor kv, uint32_t row, uint32_t rows, uint32_t width,
-                           const diti_stale_rows *kept, uint32_t to) {
+static void diti_kept_kv_put(diti_graph *graph, diti_tensor kv, uint32_t row, uint32_t rows, uint32_t width,
+                             const diti_kept_kv_rows *kept, uint32_t to) {
     uint32_t i;
     if (!rows) return;
     diti_copy(graph, diti_tensor_view(graph, kv, row, rows, 0, 2 * width),
@@ -28220,8 +28226,8 @@ static void diti_stale_put(diti_graph *graph, diti_tensor kv, uint32_t row, uint
 
 /* Keys and values at hand, [items * rows of members [first, first + members) of the sequence, 2 * width], to their
    places among all: in every item its text's, then its image's. */
-static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                            diti_tensor kv, uint32_t first, uint32_t members, const diti_stale_rows *kept) {
+static void diti_kept_kv_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                              diti_tensor kv, uint32_t first, uint32_t members, const diti_kept_kv_rows *kept) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
     const diti_token_range *at = &denoise->token_range;
     uint32_t width = desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
@@ -28229,9 +28235,9 @@ static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, cons
         for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
             uint32_t text = desc->text ? diti_group_size(sequence, i, at->patch_text) : 0;
             uint32_t rows = diti_group_size(sequence, i, at->patch_rows), to = item * (texts + at->all);
-            diti_stale_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->patch_text));
+            diti_kept_kv_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->patch_text));
             to += texts + at->patch_first + diti_group_first(sequence, i, at->patch_rows);
-            diti_stale_put(graph, kv, row + text, rows, width, kept, to);
+            diti_kept_kv_put(graph, kv, row + text, rows, width, kept, to);
             row += text + rows;
         }
     }
@@ -28239,8 +28245,8 @@ static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, cons
 
 /* The members of a ring all keep what each of them has computed: 2 * its rows * heads * head_dim elements go to every
    other one. */
-static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                             diti_tensor kv, const diti_stale_rows *kept) {
+static void diti_kept_kv_share(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                               diti_tensor kv, const diti_kept_kv_rows *kept) {
     const diti_group *ring = &denoise->axes->ring;
     uint32_t inner = diti_group_count(&denoise->axes->ulysses), count = diti_group_count(ring), i, k;
     diti_tensor parts[DITI_MAX_DEVICES];
@@ -28261,18 +28267,18 @@ static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, con
         if (i == ring->index) continue;
         diti_exchange_end(graph, sent[i]);
         parts[i] = diti_payload_take(graph, received[i], parts[i], format);
-        diti_stale_keep(graph, denoise, desc, parts[i], i * inner, inner, kept);
+        diti_kept_kv_keep(graph, denoise, desc, parts[i], i * inner, inner, kept);
     }
 }
 
 /* The kept rows that the attention at hand reads, of its items. */
-static diti_stale_rows diti_stale_at(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                                     diti_element format) {
+static diti_kept_kv_rows diti_kept_kv_at(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                         diti_element format) {
     uint32_t kind = desc->text || !denoise->token_range.all_text ? 0 : 1, width = desc->heads * desc->head_dim, i;
     uint32_t all = (desc->text ? denoise->token_range.all_text : 0) + denoise->token_range.all,
              rows = desc->items * all;
     bool int8 = denoise->kept_kv->int8;
-    diti_stale_rows at = DITI_ZERO;
+    diti_kept_kv_rows at = DITI_ZERO;
     for (i = 0; i < (int8 ? 2u : 1u); i++) {
         diti_tensor *kept = (i ? denoise->kept_kv->values : denoise->kept_kv->kept)[kind] + denoise->block, part;
         uint32_t columns = int8 ? width : 2 * width;
@@ -28294,20 +28300,20 @@ static diti_stale_rows diti_stale_at(diti_graph *graph, const diti_denoise *deno
 }
 
 /* qkv: of the rows of this member of the ring. */
-static diti_tensor diti_stale_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                                     diti_tensor qkv) {
-    diti_stale_rows kept;
+static diti_tensor diti_kept_kv_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                       diti_tensor qkv) {
+    diti_kept_kv_rows kept;
     diti_tensor kv;
     uint32_t inner = denoise->axes ? diti_group_count(&denoise->axes->ulysses) : 1,
              width = desc->heads * desc->head_dim;
     uint32_t ring = denoise->axes ? diti_group_count(&denoise->axes->ring) : 1, place, rows;
     if (diti_graph_failed(graph)) return 0;
     rows = diti_tensor_get(graph, qkv)->rows;
-    kept = diti_stale_at(graph, denoise, desc, diti_tensor_get(graph, qkv)->format);
+    kept = diti_kept_kv_at(graph, denoise, desc, diti_tensor_get(graph, qkv)->format);
     kv = diti_tensor_view(graph, qkv, 0, rows, width, 2 * width);
     place = ring > 1 ? denoise->axes->ring.index : 0;
-    diti_stale_keep(graph, denoise, desc, kv, place * inner, inner, &kept);
-    if (ring > 1) diti_stale_share(graph, denoise, desc, kv, &kept);
+    diti_kept_kv_keep(graph, denoise, desc, kv, place * inner, inner, &kept);
+    if (ring > 1) diti_kept_kv_share(graph, denoise, desc, kv, &kept);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out, 0);
 }
 
@@ -28337,7 +28343,7 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
         local.out = 0;
     }
     if (denoise->kept_kv)
-        o = diti_stale_attend(graph, denoise, &local, qkv);
+        o = diti_kept_kv_attend(graph, denoise, &local, qkv);
     else if (outer > 1)
         o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
     else
@@ -28354,7 +28360,7 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
     uint32_t rows = diti_tensor_rows(graph, qkv);
     if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv);
-    if (denoise && denoise->kept_kv) return diti_stale_attend(graph, denoise, desc, qkv);
+    if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }
 
@@ -28503,12 +28509,12 @@ static uint32_t diti_stage_device(const diti_denoise *denoise, uint32_t layers, 
 
 DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip) {
     uint32_t layers = p->model->traits.layers, device = diti_stage_device(p->denoise, layers, layers - 1 - p->index);
-    p->denoise->arrivals[p->denoise->patch % 2].skips[p->index] = skip;
+    p->denoise->inboxes[p->denoise->patch % 2].skips[p->index] = skip;
     if (device != UINT32_MAX) diti_send(p->graph, diti_payload(p->graph, skip), device);
 }
 
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p) {
-    diti_stage_inbox *inbox = &p->denoise->arrivals[p->denoise->patch % 2];
+    diti_stage_inbox *inbox = &p->denoise->inboxes[p->denoise->patch % 2];
     uint32_t i = p->model->traits.layers - 1 - p->index;
     if (inbox->exchanges[i])
         inbox->skips[i] = diti_payload_take(p->graph, inbox->exchanges[i] - 1, inbox->skips[i], p->graph->activation);
@@ -28522,7 +28528,7 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
                              uint32_t patch) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
     const diti_model_traits *traits = &transformer->traits;
-    diti_stage_inbox *inbox = &denoise->arrivals[patch % 2];
+    diti_stage_inbox *inbox = &denoise->inboxes[patch % 2];
     uint32_t items = (denoise->branches - denoise->first_branch) * denoise->batch, first, end, i, rows;
     diti_token_range token_range;
     memset(inbox, 0, sizeof *inbox);
@@ -28544,7 +28550,7 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
 /* The residual stream as it comes into the first block here; while it is worked on, the next patch's may come. */
 static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
-    diti_stage_inbox *inbox = &denoise->arrivals[denoise->patch % 2];
+    diti_stage_inbox *inbox = &denoise->inboxes[denoise->patch % 2];
     if (!stages || stages->index == 0) {
         memset(inbox, 0, sizeof *inbox);
         return diti_transformer_embed(transformer, graph, denoise);
@@ -29116,7 +29122,7 @@ static void diti_pixart_project_text(diti_pass *p, diti_pixart_state *state) {
     for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
         const diti_pixart_block *w = &model->blocks[i];
         diti_pass_enter(p, i);
-        state->text[i] = diti_sublayer_joined(p, y, &w->text_kv, 2, &w->cross, "text_kv");
+        state->text[i] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
     }
     diti_graph_scope(p->graph, NULL, 0);
 }
@@ -30146,7 +30152,7 @@ static void diti_hunyuandit_project_text(diti_pass *p, diti_tensor context, diti
         const diti_hunyuandit_block *w = &model->blocks[i];
         diti_tensor keys;
         diti_pass_enter(p, i);
-        state->text[i] = diti_sublayer_joined(p, context, &w->text_kv, 2, &w->text, "text_kv");
+        state->text[i] = diti_sublayer_fused(p, context, &w->text_kv, 2, &w->text, "text_kv");
         keys = diti_tensor_view(p->graph, state->text[i], 0, rows, 0, diti_column_shard_of(p, &w->text).count);
         diti_hunyuandit_heads(p, keys, &w->cross.norm_k, "text_k");
     }
@@ -31571,7 +31577,7 @@ DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float sc
 #define DITI_VAE_LEAST_TILE 8u
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
                                          uint32_t width, uint32_t tile, const diti_group *group);
-/* How many lines of a decoded picture a member of the group comes to have, from *first on: a band of rows each, where
+/* How many lines of a decoded picture a member of the group comes to have, from *first on: a band each, where
    more members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
@@ -31639,17 +31645,17 @@ struct diti_vae {
     const char *tiny_file;              /* for messages while it is loaded */
 };
 
-/* ---- bands of rows (band of rows.c): a picture, or the lines of it that one of several devices has. Tensors that a
-   3x3 convolution reads have room for the lines next to the band of rows, which are other devices' and come when they
+/* ---- bands (band.c): a picture, or the lines of it that one of several devices has. Tensors that a
+   3x3 convolution reads have room for the lines next to the band, which are other devices' and come when they
    are needed. ---- */
 typedef struct diti_row_band {
     const diti_group *group; /* NULL: all of it is here */
     uint32_t height, width;  /* as far as it is scaled by now; height: of the lines that are here */
     uint32_t above, below;   /* 1: another device has the line there, and there is room for it */
-    uint32_t lines; /* of the latent, of all bands of rows together; 0: of an encoder, which has no bands of rows */
+    uint32_t lines;          /* of the latent, of all bands together; 0: of an encoder, which has no bands */
 } diti_row_band;
 DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width);
-/* This member's band of rows of a latent with height lines in all. *first: its first line. */
+/* This member's band of a latent with height lines in all. *first: its first line. */
 DIT_INTERNAL diti_row_band diti_row_band_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first);
 /* x without that room. */
 DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
@@ -31678,10 +31684,10 @@ DIT_INTERNAL diti_tensor diti_tiny_encode(const diti_vae *vae, diti_graph *graph
 #endif
 
 /* ==== src/vae/band.c ==== */
-/* A picture in bands of rows of lines, one on each of several devices (docs/parallel.md 1.1, DistVAE). Strips need
+/* A picture in bands of lines, one on each of several devices (docs/parallel.md 1.1, DistVAE). Bands need
    from each other the line next to them before every 3x3 convolution (below), the moments of group norms, line by line
    of the latent, and the keys and values of the middle's attention (kl.c). Every sum has the same terms in the
-   same order wherever bands of rows end, so devices of one driver make the bytes that one of them makes alone.
+   same order wherever bands end, so devices of one driver make the bytes that one of them makes alone.
 
    Bytes that member i of N sends for a decode, with e bytes to an element, n(i) neighbours (2, but 1 at both ends), and
    h(i) of the latent's lines, which are w wide:
@@ -32043,7 +32049,7 @@ DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, di
 /* Inputs and outputs have room for lines of other devices where that is said; what is in it comes before a norm, raw,
    while moments are taken: one meeting of all devices for both. */
 
-/* Alone, or of devices that have a band of rows each. roomy: x has room, which is to be filled, and so has the result.
+/* Alone, or of devices that have a band each. roomy: x has room, which is to be filled, and so has the result.
  */
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
                                 const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
@@ -32056,7 +32062,7 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
     desc.bias = &layer->bias;
     desc.silu = silu;
     desc.name = name;
-    desc.parts = row_band->lines; /* so that pictures do not depend on where bands of rows end */
+    desc.parts = row_band->lines; /* so that pictures do not depend on where bands end */
     if (!row_band->group) return diti_group_norm(graph, x, &desc);
     desc.parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
     if (roomy) begun = diti_row_band_begin(graph, row_band, x);
@@ -32121,7 +32127,7 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
     return diti_kl_conv(graph, h, &resnet->conv2, row_band, shortcut, true, vae->wide, "vae_conv2");
 }
 
-/* Keys and values of all bands of rows, side by side. */
+/* Keys and values of all bands, side by side. */
 static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
     uint32_t rows = row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;
@@ -32626,7 +32632,7 @@ static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, 
     return tiles->out;
 }
 
-/* ---- bands of rows ---- */
+/* ---- bands ---- */
 
 /* The members that have lines of the latent: all, or as many as there are lines. */
 static diti_group diti_vae_members(const diti_group *group, uint32_t height) {
@@ -33866,10 +33872,10 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
 
 static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *out) {
     uint32_t i, n = sampling->steps;
-    double first, last, token_range;
+    double first, last, stretch;
     for (i = 0; i < n; i++) out[i].from.sigma = diti_flow_sigma(sampling, i);
-    token_range = sampling->shift_terminal > 0 ? (1 - out[n - 1].from.sigma) / (1 - sampling->shift_terminal) : 1;
-    for (i = 0; i < n; i++) out[i].from.sigma = 1 - (1 - out[i].from.sigma) / token_range;
+    stretch = sampling->shift_terminal > 0 ? (1 - out[n - 1].from.sigma) / (1 - sampling->shift_terminal) : 1;
+    for (i = 0; i < n; i++) out[i].from.sigma = 1 - (1 - out[i].from.sigma) / stretch;
     first = out[0].from.sigma;
     last = out[n - 1].from.sigma;
     for (i = 0; i < n; i++) {
@@ -34385,9 +34391,9 @@ typedef struct diti_split_plan {
                                           0: as the devices' rates */
 } diti_split_plan;
 
-/* --- names: auto | auto:any | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8 | shard. What is not named has
- * degree 1. Behind pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more of
- * them, ":m8w2k8"; else there are as many patches as stages, and one step of warm-up. --- */
+/* --- names: auto | auto:any | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8 | shard. An axis that is not named
+ * has degree 1. Behind pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more
+ * of them, ":m8w2k8"; else there are as many patches as stages, and one step of warm-up. --- */
 DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err);
 DIT_INTERNAL DITI_UNUSED const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]);
@@ -34437,7 +34443,7 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_split_write(const diti_env *env, const 
 /* what: the file's name, for messages. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_read(const diti_env *env, const char *text, size_t size,
                                                     const char *what, diti_split_plan *out, dit_error *err);
-/* What dit_job_desc.split and --split are: a name, @FILE of a plan, or a plan's text, which begins with a brace. */
+/* Reads dit_job_desc.split or --split: a name, @FILE of a plan, or a plan's text, which begins with a brace. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_take(const diti_env *env, const char *text, diti_split_plan *out,
                                                     dit_error *err);
 /* Shares of the members of axes [first, end), all inside cfg, in the work that these divide, as rank sees them: sums
@@ -34571,7 +34577,7 @@ DIT_INTERNAL void diti_lane_destroy(diti_lane *lane); /* settles; NULL is fine *
    copy before. */
 DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, uint32_t side, const diti_lane_copy *copy, dit_error *err);
 /* The copy may run once more when timeline after has reached value; it was submitted to its last chunk since it was
-   opened before. What the side's timeline reaches when it is through. */
+   opened before. Returns what the side's timeline reaches when it is through. */
 DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value);
 /* Does what can be done now without waiting; *moved becomes true when something was. */
 DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err);
@@ -34952,7 +34958,7 @@ DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, uint32_t index, const dit
 
 /* --- running --- */
 
-/* What a turn of a side copies; if the side is in another process, what this one makes of it. */
+/* The side whose copies a turn runs: itself, or the other one if it is in another process. */
 static const diti_lane_side *diti_lane_here(const diti_lane *lane, uint32_t index) {
     return &lane->sides[lane->sides[index].device ? index : 1 - index];
 }
@@ -35090,7 +35096,7 @@ static void diti_lane_trace(diti_lane *lane, diti_lane_slot *slot) {
     slot->scope = none;
 }
 
-/* What a side has finished. */
+/* Finds out what a side has finished. */
 static dit_result diti_lane_poll(diti_lane *lane, uint32_t index, dit_error *err) {
     diti_lane_side *side = &lane->sides[index];
     uint64_t before = side->finished, done = 0;
@@ -35225,8 +35231,8 @@ DIT_INTERNAL void diti_lane_release(diti_lane *lane) {
 #define DITI_LANE_BRIDGE_NS                                                                                            \
     1000000000u /* what was sent is there when the sending device has had nothing to do so long */
 
-/* What is submitted ends, or its device is given up. The sending side comes first: one that waits for its signals
-   longer than it has anything to do would wait for ever. */
+/* Waits until everything submitted has ended, or gives its device up. The sending side comes first: one that waits for
+   its signals longer than it has anything to do would wait for ever. */
 static void diti_lane_settle_device(diti_lane *lane, diti_lane_side *side) {
     bool waits = lane->bridge && side == &lane->sides[DITI_LANE_IN];
     dit_result result = DIT_WORKING;
@@ -36001,8 +36007,8 @@ static const diti_exchange *diti_mesh_next(const diti_plan *plan, uint32_t peer,
     return NULL;
 }
 
-/* What one member sends to another one is what that one receives from it, segment by segment. Of carried exchanges only
-   a run tells which meets which (diti_lane_pump). */
+/* Checks that one member sends to another what that one receives from it, segment by segment. For carried exchanges
+   only a run tells which meets which (diti_lane_pump). */
 static dit_result diti_mesh_check(const diti_mesh_maker *maker, uint32_t from, uint32_t to) {
     const diti_plan *sends = maker->mesh->members[from - maker->mesh->first].plan;
     const diti_plan *receives = maker->mesh->members[to - maker->mesh->first].plan;
@@ -36286,7 +36292,7 @@ DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, boo
     return result;
 }
 
-/* What happened so far, in any order; *busy: something is on its way. */
+/* Counts what happened so far, in any order; *busy: something is on its way. */
 static dit_result diti_mesh_moves(const diti_mesh *mesh, uint64_t *moves, bool *busy, dit_error *err) {
     uint64_t done = 0;
     uint32_t i;
@@ -36412,7 +36418,7 @@ static bool diti_split_parse_grid(const char **at, uint32_t *degree, diti_split_
     return *degree <= DITI_SPLIT_DEVICES;
 }
 
-/* One AXIS DEGREE, or int8, or shard; at is moved behind it. What is wrong with it; NULL: nothing. */
+/* One AXIS DEGREE, or int8, or shard; at is moved behind it. Returns what is wrong with it; NULL: nothing. */
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
     static const char *const usage =
         "write auto, auto:any, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
@@ -36579,7 +36585,7 @@ DIT_INTERNAL dit_result diti_split_check_plan(const diti_split_plan *plan, const
 }
 
 /* ==== src/split/cost.c ==== */
-/* What a split costs. n rows attend, s of them of the image, t are the text's; d is the width, L the layers, e the
+/* The costs of a split. n rows attend, s of them of the image, t are the text's; d is the width, L the layers, e the
  * bytes of a value that is sent; k, u, r, p, l, c the degrees of tensor, ulysses, ring, pipefusion, layers and cfg; k =
  * o i where tensor is a grid of o parts of the outputs of a matrix and i of its inputs; b
  * the branches of guidance that a device computes, m the patches of PipeFusion. Volumes: Ulysses, Ring, USP, tensor and
@@ -36656,7 +36662,7 @@ DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_s
     value = c.d * element / (c.u * c.r);
     if (split->degree[axis] < 2) return 0;
     switch (axis) {
-    /* Of rows of D columns: two sums over o devices of a part for each i and their gathering over those of a row, and
+    /* Rows of D columns take two sums over o devices of a part for each i and their gathering over those of a row, and
        sums over i devices of what first matrices make, 3 D and the feed-forward's; i = 1: 4 n d e (k - 1) / k. */
     case DITI_SPLIT_TENSOR: {
         double firsts = 3 + shape->feed * (shape->gated ? 2.0 : 1.0) / c.d;
@@ -37046,7 +37052,7 @@ static bool diti_split_read_number(const diti_json *root, const char *key, uint3
     return true;
 }
 
-/* What is wrong with the text of a plan; NULL: nothing. */
+/* Says what is wrong with the text of a plan; NULL: nothing. */
 static const char *diti_split_read_values(const diti_json *root, diti_settings *settings, diti_split_plan *plan) {
     const char *payload = diti_setting_text(settings, "payload", "f16");
     const char *note = diti_setting_text(settings, "note", ""), *kept = diti_setting_text(settings, "kept", "f16");
@@ -37279,7 +37285,7 @@ typedef enum diti_part {
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
 } diti_part;
 
-/* What a transformer is given of prompts. */
+/* The prompts as a transformer is given them. */
 enum { DITI_TEXT_FIRST, DITI_TEXT_SECOND, DITI_TEXT_POOLED, DITI_TEXTS };
 typedef struct diti_text_shape {
     uint32_t tokens, columns; /* 0: it takes none */
@@ -37332,7 +37338,7 @@ typedef struct diti_conditioning {
     diti_embedding texts[DITI_TEXTS];
 } diti_conditioning;
 
-/* What a step evaluates. */
+/* The predictions that a step evaluates. */
 typedef enum diti_step_kind {
     DITI_STEP_USUAL,    /* all branches */
     DITI_STEP_SKIPPING, /* and the conditional one again, without some blocks */
@@ -37340,14 +37346,14 @@ typedef enum diti_step_kind {
     DITI_STEP_KINDS
 } diti_step_kind;
 
-/* What an encoder reads: the prompts of the unconditional and the conditional branch. */
+/* The texts that an encoder reads: the prompts of the unconditional and the conditional branch. */
 typedef struct diti_prompt_tokens {
     int32_t *ids;        /* [2, tokens of the encoder] */
     float *weights;      /* of them; NULL: brackets in prompts are text */
     uint32_t lengths[2]; /* before the padding */
 } diti_prompt_tokens;
 
-/* What a request comes down to: everything the shape of a plan depends on. */
+/* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
     bool guided;
@@ -37377,8 +37383,8 @@ typedef struct diti_job_shape {
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
-/* What one segment does of a step. Where stages pass patches on (patches.c), the solver's part of a step is done by a
-   later segment than its evaluation. */
+/* The part of a step that one segment does. Where stages pass patches on (patches.c), the solver's part of a step is
+   done by a later segment than its evaluation. */
 typedef enum diti_step_form {
     DITI_FORM_WHOLE,   /* all of it */
     DITI_FORM_PATCHES, /* the same patch by patch; of stages without the solver's part */
@@ -37514,8 +37520,8 @@ typedef struct diti_run {
     uint64_t finish_value;
 } diti_run;
 
-/* What is asked for, which part of it a device does, how, and how far it is. A job on several devices has a share for
-   each, which is a job, too; the first share is the caller's job and makes the picture (split.c). */
+/* A job: what is asked for, which part of it a device does, how, and how far it is. A job on several devices has a
+   share for each, which is a job, too; the first share is the caller's job and makes the picture (split.c). */
 struct dit_job {
     diti_env env;
     dit_context *context;
@@ -37580,9 +37586,9 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder); /* its weights */
 /* Where the results of all encoders belong, and whether they belong together. */
 DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err);
-/* What a prompt needs and the files lack: bits of roles, as in dit_model_info.missing. */
+/* The parts that a prompt needs and the files lack: bits of roles, as in dit_model_info.missing. */
 DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model);
-/* Those that are there, but not loaded: dit_model_desc.parts. */
+/* The parts that are there, but not loaded: dit_model_desc.parts. */
 DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model);
 /* Encoders that a prompt needs and the model lacks are an error that names them. member: of dit_job_desc, which would
    do instead; NULL: none would. */
@@ -37645,7 +37651,7 @@ DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, dit
 DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape);
 DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step); /* it is evaluated all at once */
 DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form);
-/* What must follow a segment after so many steps; UINT32_MAX: nothing particular. */
+/* The segment that must follow after so many steps; UINT32_MAX: nothing particular. */
 DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps);
 DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form);
 DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph); /* job->denoise is there */
@@ -37700,17 +37706,17 @@ DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
 /* assign.c */
 /* Whether every device has two stages: a first and its mirrored one. */
 DIT_INTERNAL bool diti_job_folds(const dit_job *job, const dit_context *context);
-/* What share `share` of so many has to do. */
+/* Assigns share `share` of so many its part of the work. */
 DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t share, uint32_t total,
                               diti_assignment *out);
-/* What the model and the request are to the planner. */
+/* Describes the model and the request to the planner. */
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out);
 /* share.c */
 DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]);
 /* auto.c: a split where the request leaves it to the devices, and shares where they are unequal. */
 DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
                                         dit_error *err);
-/* What keeps a job from being split as the request says; NULL: nothing. */
+/* Says what keeps a job from being split as the request says; NULL: nothing. */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err); /* of PipeFusion, where there are any */
@@ -37718,19 +37724,21 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
-/* The same for other devices, in the order of ranks, without asking what is possible: how many shares there are. */
+/* Divides the job anew over other devices, in the order of ranks, without asking what is possible. Returns how many
+ * shares there are. */
 DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
 /* program.c */
 DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
-/* Of the job's own commands, in a pool that is made with the first of them; they are open until they are ended. */
+/* Allocates the job's own commands, in a pool that is made with the first of them; they are open until they are ended.
+ */
 DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err);
 DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err);
 /* The copies into pictures and out of them. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err);
 /* resume.c: split jobs that go on without a device */
-/* What that needs on the second device, before there are other shares. */
+/* Loads what that needs on the second device, before there are other shares. */
 DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err);
 /* And a place for the states. */
 DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err);
@@ -37765,7 +37773,7 @@ typedef struct diti_attention_probe {
     float *q, *k, *v, *out;
 } diti_attention_probe;
 
-/* What all keys share, so that int8 keys without their mean subtracted would fail. */
+/* All keys share a part, so that int8 keys without their mean subtracted would fail. */
 static void diti_attention_probe_fill(diti_attention_probe *p, uint16_t *halves) {
     uint32_t width = p->heads * p->head_dim, count = (p->queries + 2 * p->keys) * width, i;
     for (i = 0; i < count; i++) {
@@ -38211,7 +38219,7 @@ static diti_class diti_selftest_rung_class(diti_rung rung) {
                                     : DITI_CLASSES;
 }
 
-/* Of a software driver, which compiles slowly and climbs above the base rung only in tests, one form of each kernel
+/* On a software driver, which compiles slowly and climbs above the base rung only in tests, one form of each kernel
    will do. */
 static dit_result diti_selftest_products(diti_device *device, bool i8, bool conv, bool *agrees, dit_error *err) {
     const bool all = device->rung > DITI_RUNG_BASE && !device->is_cpu;
@@ -38284,7 +38292,7 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, bool 
 
 /* --- one class --- */
 
-/* What the device cannot help, such as too little memory, says nothing about a class. */
+/* A failure that the device cannot help, such as too little memory, says nothing about a class. */
 static bool diti_selftest_says_nothing(dit_result result) {
     return result == DIT_ERROR_OUT_OF_HOST_MEMORY || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY;
 }
@@ -38407,7 +38415,7 @@ DIT_INTERNAL dit_result diti_selftest_device(dit_context *context, diti_device *
 /* ==== src/job/context.c ==== */
 /* Contexts: the devices they work on. */
 
-/* What the same physical device has proved before. */
+/* Finds what the same physical device has proved before. */
 static bool diti_context_has_proved(const dit_context *context, diti_device *device) {
     uint32_t i;
     for (i = 0; i < device->ordinal; i++) {
@@ -38488,7 +38496,7 @@ static uint32_t diti_context_count_devices(const dit_context_desc *desc) {
 }
 
 /* A device that was lost in a self-test is opened again without the class of kernels that lost it, with what was proved
-   before. That is not possible with a device of the application's, or one that shares its VkDevice. */
+   before. This is not possible with a device of the application's, or one that shares its VkDevice. */
 static dit_result diti_context_prove(dit_context *context, const dit_context_desc *desc, diti_device_place *place,
                                      dit_error *err) {
     diti_device **device = &context->devices[place->ordinal];
@@ -38532,7 +38540,7 @@ static dit_result diti_context_open_device(dit_context *context, const dit_conte
     DITI_TRY(diti_context_prove(context, desc, place, err));
     (*out)->tune = desc->tune;
     for (i = 0; i < place->ordinal; i++) {
-        if (context->devices[i]->queue == (*out)->queue && !(*out)->fused)
+        if (context->devices[i]->queue == (*out)->queue && !(*out)->joined)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "dit_context_desc: vulkan[%u] has the queue of vulkan[%u]; every one needs its own",
                              place->ordinal, i);
@@ -38757,7 +38765,7 @@ static bool diti_part_has(const diti_checkpoint *checkpoint, const char *prefix,
     return diti_model_find(checkpoint, prefix, name) != NULL;
 }
 
-/* Those of CLIP-G are wider than CLIP-L's 768. */
+/* Embeddings of CLIP-G are wider than CLIP-L's 768. */
 static diti_encoder_kind diti_encoder_clip_kind(const diti_checkpoint *checkpoint, const char *prefix) {
     const diti_stored_tensor *table =
         diti_model_find(checkpoint, prefix, "text_model.embeddings.token_embedding.weight");
@@ -38778,7 +38786,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     return DITI_ENCODER_NONE;
 }
 
-/* What stands before the names of a part in files that hold several (docs/models.md 9.3): the original ones' and
+/* Prefixes of the names of a part in files that hold several (docs/models.md 9.3): the original ones' and
    stable-diffusion.cpp's. */
 typedef struct diti_part_prefix {
     dit_role role;
@@ -38815,7 +38823,7 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
     }
     kind = diti_encoder_kind_of(part->checkpoint, part->prefix);
     if (want->kind == DITI_ENCODER_NONE) return kind != DITI_ENCODER_NONE;
-    /* Of two CLIPs in one file the prefix tells. */
+    /* The prefix tells two CLIPs in one file apart. */
     return kind == want->kind || (part->prefix[0] && diti_kind_is_clip(kind) && diti_kind_is_clip(want->kind));
 }
 
@@ -38833,7 +38841,7 @@ static bool diti_model_find_part(const diti_model_want *want, diti_model_part *p
     return false;
 }
 
-/* What a package has of the part: under its folder's name, else as the whole package or under a known prefix. named:
+/* Looks for the part in a package: under its folder's name, else as the whole package or under a known prefix. named:
    it is the part, known or not. */
 static dit_result diti_model_look(const dit_model *model, const diti_model_want *want, bool named,
                                   diti_model_part *part, dit_error *err) {
@@ -38994,7 +39002,7 @@ DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder) {
     return encoder->self && (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G);
 }
 
-/* Of the pooled output: FLUX takes it without the projection. */
+/* The width of the pooled output: FLUX takes it without the projection. */
 static uint32_t diti_encoder_pooled(const diti_encoder *encoder) {
     const diti_encoder_traits *traits = diti_encoder_get_traits(encoder);
     if (!diti_encoder_is_clip(encoder)) return 0;
@@ -39204,7 +39212,7 @@ DIT_INTERNAL bool diti_encoders_mask(const dit_model *model) {
 /* ==== src/job/model.c ==== */
 /* Models: every part of a pipeline, found (parts.c) and loaded. */
 
-/* What dit-convert was told that the model works best with. */
+/* Reads the defaults of the model that dit-convert was told. */
 static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *checkpoint) {
     const char *steps = diti_checkpoint_text(checkpoint, "dit.steps");
     const char *guidance = diti_checkpoint_text(checkpoint, "dit.guidance");
@@ -39557,7 +39565,7 @@ static uint64_t diti_model_slot(const dit_model *model, uint64_t least, uint64_t
     return slot > least ? slot : least;
 }
 
-/* What is used in every step first, then what is used once per picture, then once per prompt. */
+/* Weights used in every step come first, then those used once per picture, then once per prompt. */
 static void diti_model_share(dit_model *model, uint64_t room, bool release_text) {
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
@@ -39604,7 +39612,7 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
     return result;
 }
 
-/* What is loaded of each part; NULL: nothing. */
+/* The weights that are loaded of each part; NULL: none. */
 static void diti_model_loaded(const dit_model *model, const diti_weights *parts[DITI_PARTS]) {
     int part;
     for (part = 0; part < DITI_PARTS; part++) parts[part] = NULL;
@@ -39787,7 +39795,7 @@ DIT_API void dit_model_destroy(dit_model *model) {
 /* From a prompt to the rows that the transformer reads: its text is cleaned and becomes tokens, the tokens become
    inputs of a plan, and encoders make texts of them there. One path for prompts of any length and of fixed length. */
 
-/* --- text cleaning: the pipelines lower-case and band of rows the prompt (docs/models.md 3.2) --- */
+/* --- text cleaning: the pipelines lower-case and strip the prompt (docs/models.md 3.2) --- */
 
 /* A copy of prompt, lower-cased and without white space at its ends; freed with diti_free. */
 static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, char **out, dit_error *err) {
@@ -39804,7 +39812,7 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
     return result;
 }
 
-/* What does not fit is told, encoder by encoder. */
+/* Encodes a prompt, and tells what does not fit, encoder by encoder. */
 static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
                                      diti_tokens *out, dit_error *err) {
     dit_result result = diti_tokenizer_encode(encoder->tokenizer, prompt, out, err);
@@ -40457,7 +40465,7 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
     return DIT_OK;
 }
 
-/* Of the conditional branch alone, without some blocks. */
+/* Evaluates the conditional branch alone, without some blocks. */
 static diti_tensor diti_guidance_run(dit_job *job, diti_graph *graph, uint64_t skipped) {
     const diti_transformer *transformer = job->model->transformer;
     diti_denoise denoise = job->program.denoise;
@@ -40495,7 +40503,7 @@ static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tens
         diti_guidance_skipped(job, graph, diti_tensor_view(graph, prediction, rows, rows, 0, columns)), 0);
 }
 
-/* The same, where the conditional branch has a device of its own. */
+/* Does so where the conditional branch has a device of its own. */
 static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, diti_tensor all,
                                               diti_tensor conditional) {
     uint32_t device = job->assignment.guidance.devices[1 - job->assignment.guidance.index];
@@ -41148,7 +41156,8 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     }
 }
 
-/* Of what a dry run lacks: without encoders a text is as if it were given, without tokenizers as long as can be. */
+/* Replaces what a dry run lacks: without encoders a text is as if it were given, without tokenizers as long as can be.
+ */
 static void diti_request_estimate_text(const dit_model *model, uint32_t branch, diti_job_request *out) {
     const uint32_t encoders = 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3;
     uint32_t i;
@@ -41355,7 +41364,7 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
     for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 
-/* PipeFusion, on one device too: bands of rows of whole rows of tokens, each for all devices of a sequence. */
+/* PipeFusion, on one device too: bands of whole rows of tokens, each for all devices of a sequence. */
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err) {
     const diti_split *split = &request->shape.split;
@@ -41456,8 +41465,8 @@ DIT_INTERNAL void diti_job_request_free(const diti_env *env, diti_job_request *r
 }
 
 /* ==== src/job/decode.c ==== */
-/* From latents to pictures: previews on the first share, pictures on all shares of a job together, each a band of rows
-   of every picture (vae/band of rows.c), or some of its tiles. */
+/* From latents to pictures: previews on the first share, pictures on all shares of a job together, each a band
+   of every picture (vae/band.c), or some of its tiles. */
 
 static diti_tensor diti_decode_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {
     uint32_t channels = job->model->transformer->traits.latent_channels;
@@ -41598,7 +41607,7 @@ static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
     return text == DITI_TEXT_FIRST || (job->model->fixed_text && job->model->texts[text].tokens > 0);
 }
 
-/* What the first share has encoded goes to the others. */
+/* The first share sends what it has encoded to the others. */
 static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
     uint32_t text;
     for (text = 0; text < DITI_TEXTS && job->assignment.share_total > 1 && !diti_graph_failed(graph); text++) {
@@ -41643,7 +41652,7 @@ static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + job->assignment.first_branch;
 }
 
-/* What the solver works on and remembers. */
+/* Makes the tensors that the solver works on and remembers. */
 static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *solver) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t channels = job->model->transformer->traits.latent_channels, planes = shape->image_count * channels,
@@ -41751,7 +41760,7 @@ static bool diti_emit_agrees(const dit_job *job) {
     return true;
 }
 
-/* Of patches what was kept is not the same when a step runs again, and stages would wait for each other in every step:
+/* Keys and values kept for patches differ when a step runs again, and stages would wait for each other in every step:
    the job goes back to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const dit_job *job, diti_graph *graph) {
     if (job->assignment.share_total > 1 && !diti_emit_agrees(job)) return;
@@ -41805,7 +41814,7 @@ DIT_INTERNAL void diti_job_emit(dit_job *job, diti_graph *graph) {
 }
 
 /* ==== src/job/inputs.c ==== */
-/* What the host writes into the inputs of a job's plan before a run. */
+/* The host writes the inputs of a job's plan before a run. */
 
 /* One for each image of each branch; the unconditional one has the class that means none. */
 static dit_result diti_inputs_classes(dit_job *job, dit_error *err) {
@@ -41957,7 +41966,7 @@ static uint32_t diti_run_step_segment(const dit_job *job, uint32_t step) {
     return job->program.step_segments[form][diti_job_step_kind(&job->request, step)];
 }
 
-/* What comes after a segment, if all that was submitted has the effect that is hoped for. */
+/* The segment that comes after a segment, if all that was submitted has the effect that is hoped for. */
 static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
     bool step = diti_job_is_step(job, segment);
     uint32_t next = diti_patches_after(job, segment, repeat);
@@ -42228,7 +42237,7 @@ DIT_INTERNAL void diti_job_record_preview(const dit_job *job, VkCommandBuffer co
 }
 
 /* ==== src/job/program.c ==== */
-/* What a share of a job runs: its plan, and the commands of the job beside those of the plan. */
+/* The program of a share: its plan, and the commands of the job beside those of the plan. */
 
 static dit_result diti_job_create_pool(dit_job *job, dit_error *err) {
     const diti_device *device = job->device;
@@ -42388,7 +42397,7 @@ static void diti_assign_group(const diti_job_shape *shape, const diti_assignment
     }
 }
 
-/* Those of all in which its device is number `index` of `count`, every `stride` places one. */
+/* Takes the members of `all` among which its own device is number `index` of `count`, every `stride` places one. */
 static void diti_assign_subgroup(const diti_group *all, uint32_t index, uint32_t count, uint32_t stride,
                                  diti_group *out) {
     uint32_t i, own = all->index - index * stride;
@@ -42477,8 +42486,8 @@ DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_ste
 
 /* ---- where predictions are ---- */
 
-/* A step's predictions: count patches, whose bands of rows are those of the job from `first` on; of the picture as a
-   whole one, whose band of rows is the last. */
+/* A step's predictions: count patches, whose bands are those of the job from `first` on; of the picture as a
+   whole one, whose band is the last. */
 typedef struct diti_patching {
     diti_step_kind kind;
     uint32_t first, count;
@@ -42492,8 +42501,8 @@ static diti_tensor diti_patches_view(const dit_job *job, diti_graph *graph, diti
     return planes ? diti_tensor_view(graph, planes, first_row, rows, first, count) : 0;
 }
 
-static void diti_patches_strips(dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t patch, uint32_t patches,
-                                diti_tensor *row_bands) {
+static void diti_patches_bands(dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t patch, uint32_t patches,
+                               diti_tensor *row_bands) {
     uint32_t all = diti_tensor_get(graph, planes)->rows, rows = job->request.shape.guided ? all / 2 : all;
     row_bands[DITI_STRIP_FIRST] = diti_patches_view(job, graph, planes, 0, rows, patch, patches);
     row_bands[DITI_STRIP_LAST] = diti_patches_view(job, graph, planes, all - rows, rows, patch, patches);
@@ -42512,12 +42521,11 @@ DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) {
     planes =
         diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->program.latent)->columns, "predictions");
     for (patch = 0; patch < shape->patches && !diti_graph_failed(graph); patch++)
-        diti_patches_strips(job, graph, planes, patch, shape->patches, job->program.row_bands[patch]);
-    if (!diti_graph_failed(graph))
-        diti_patches_strips(job, graph, planes, 0, 1, job->program.row_bands[shape->patches]);
+        diti_patches_bands(job, graph, planes, patch, shape->patches, job->program.row_bands[patch]);
+    if (!diti_graph_failed(graph)) diti_patches_bands(job, graph, planes, 0, 1, job->program.row_bands[shape->patches]);
 }
 
-/* A stage of a branch, as exchanges number it, and which of a patch's bands of rows its prediction is; false: the
+/* A stage of a branch, as exchanges number it, and which of a patch's bands its prediction is; false: the
    branch is left out. */
 static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch,
                               uint32_t *row_band, uint32_t *device) {
@@ -42558,7 +42566,7 @@ static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_
 
 /* ---- a segment ---- */
 
-/* What the solver needs of the rows of its tables that job->program.step names. */
+/* Selects the rows of the solver's tables that job->program.step names. */
 static void diti_patches_select(const dit_job *job, diti_graph *graph, diti_step_kind kind, diti_solver_desc *solver) {
     const diti_tensor_info latent = *diti_tensor_get(graph, job->program.latent);
     solver->guided = job->request.shape.guided && kind != DITI_STEP_ALONE;
@@ -42666,7 +42674,7 @@ static uint32_t diti_auto_methods(const dit_model *model, const diti_job_request
 static double diti_auto_rate(const diti_device *device) { return 1e15 / (double)device->speed.us_per_gflop; }
 static double diti_auto_stream(const diti_device *device) { return 1e15 / (double)device->speed.us_per_gigabyte; }
 
-/* What of a device's memory a share of the transformer may fill; the first one holds the rest of the pipeline. */
+/* The memory of a device that a share of the transformer may fill; the first one holds the rest of the pipeline. */
 static double diti_auto_memory(const dit_model *model, diti_device *device) {
     const diti_weights *weights = &model->transformer->component.weights; /* what of them is there counts as free */
     double used, own = (double)diti_replicas_bytes(weights->replicas, device);
@@ -42817,7 +42825,7 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
 }
 
 /* ==== src/job/share.c ==== */
-/* What each device does for a job, told before it runs. */
+/* Tells what each device does for a job, before it runs. */
 
 DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]) {
     diti_split_plan plan;
@@ -42947,7 +42955,7 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
     return result;
 }
 
-/* What a run of each segment sends, so that it can be known beforehand. */
+/* Counts what a run of each segment sends, so that it can be known beforehand. */
 static void diti_job_tell_exchanges(const dit_job *share) {
     uint32_t segment;
     for (segment = 0; segment < share->program.plan->segment_count; segment++) {
@@ -43236,7 +43244,7 @@ DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double tota
     share->status.step_count = share->request.shape.steps;
 }
 
-/* What is left of the old plan, for the new one: an application may wait for its timeline. */
+/* The rest of the old plan, for the new one: an application may wait for its timeline. */
 static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
     memset(rest, 0, sizeof *rest);
     rest->device = job->program.plan->device;
@@ -43253,7 +43261,7 @@ static void diti_resume_drop(diti_device *device, diti_plan *rest) {
     diti_destroy_Semaphore(device, rest->timeline.semaphore);
 }
 
-/* The same counters, and on the same device the same timeline. */
+/* The new plan keeps the counters, and on the same device the timeline. */
 static void diti_resume_take_over(dit_job *job, diti_plan *rest) {
     VkSemaphore other = rest->timeline.semaphore;
     uint64_t submitted = job->program.plan->timeline.submitted;
@@ -43704,7 +43712,7 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     return result;
 }
 
-/* What was left to the devices once stays as it was decided. */
+/* A choice that was left to the devices once stays as it was decided. */
 static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *request, dit_error *err) {
     if (!request->shape.split.degree[0]) {
         request->shape.split = job->request.shape.split;
@@ -43745,7 +43753,7 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
 }
 
 /* ==== src/job/inspect.c ==== */
-/* What a job would take, told by planning it: its memory, its ops, its tensors. Nothing is allocated on the device. */
+/* Planning a job tells what it would take: its memory, its ops, its tensors. Nothing is allocated on the device. */
 
 /* Without a context the answer is for a device of ordinary limits on the fp16 rung. */
 static void diti_job_imaginary_device(const dit_model *model, diti_device *device) {
@@ -44063,7 +44071,7 @@ static dit_result diti_run_fail(dit_job *job, const dit_error *why) {
     return why->result;
 }
 
-/* Of devices: perhaps the others can go on. */
+/* When a device fails, perhaps the others can go on. */
 static dit_result diti_run_fail_or_resume(dit_job *job, dit_error *why) {
     return diti_job_resume(job, why) == DIT_OK ? DIT_WORKING : diti_run_fail(job, why);
 }
@@ -44082,7 +44090,7 @@ static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
     diti_unlock(&job->status_lock);
 }
 
-/* What the slice at the cursor will have done when it is finished. Moves the cursor. */
+/* Tells what the slice at the cursor will have done when it is finished. Moves the cursor. */
 static diti_job_flight diti_run_next_slice(dit_job *job) {
     diti_job_flight flight;
     uint32_t segment = job->run.cursor.segment;
@@ -44407,7 +44415,7 @@ static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
 
 /* --- streamed weights --- */
 
-/* What one call may read: as many bytes as a processor copies in about the time that the caller gives the GPU. */
+/* The bytes that one call may read: as many as a processor copies in about the time that the caller gives the GPU. */
 static uint64_t diti_run_load_bytes(uint32_t budget_us) {
     const uint64_t least = (uint64_t)1 << 20, most = (uint64_t)16 << 20;
     uint64_t bytes = (uint64_t)budget_us * 2048u;
@@ -44477,7 +44485,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
     return DIT_WORKING;
 }
 
-/* What can be submitted of one share; *moved becomes true when something was. */
+/* Submits what can be submitted of one share; *moved becomes true when something was. */
 static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *bytes, bool *moved, dit_error *err) {
     dit_result result = diti_run_poll(job, err);
     while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
@@ -44511,7 +44519,7 @@ static dit_result diti_run_watch(dit_job *job, bool moved, dit_error *err) {
     return waits && now - newest >= job->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
 }
 
-/* What one device has submitted may be what another one's slices or copies have waited for. */
+/* Slices or copies of one device may have waited for what another one has just submitted. */
 static dit_result diti_run_shares(dit_job *job, uint32_t budget_us, uint64_t *bytes, dit_error *err) {
     dit_result result = DIT_OK;
     bool moved = true, ever = false;
@@ -44554,7 +44562,7 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     return result;
 }
 
-/* What is left of a time-out that began at *begin; a clock that was set back begins anew. */
+/* The rest of a time-out that began at *begin; a clock that was set back begins anew. */
 static uint64_t diti_run_time_left(uint64_t timeout_ns, uint64_t *begin) {
     uint64_t now = diti_clock_us(), passed_ns;
     if (timeout_ns == UINT64_MAX) return timeout_ns;
@@ -44791,7 +44799,7 @@ DIT_API dit_result dit_job_read(dit_job *job, dit_read what, uint32_t image, uin
 }
 
 /* ==== src/job/status.c ==== */
-/* What an application asks about a job: how far it is, what it did, where its pictures are. */
+/* Answers to an application's questions about a job: how far it is, what it did, where its pictures are. */
 
 DIT_API void dit_job_cancel(dit_job *job) {
     if (job) diti_atomic_store(&job->cancel, 1);
@@ -44809,7 +44817,7 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
     diti_unlock(&shared->status_lock);
 }
 
-/* What a share sent to other devices. */
+/* The bytes that a share sent to other devices. */
 static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
     uint64_t bytes = diti_mesh_bytes(job->mesh, share, UINT32_MAX);
     uint32_t i;

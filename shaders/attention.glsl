@@ -1,8 +1,8 @@
-// What the attention kernels share: out = softmax(scale * q k^T + bias) v per batch item and head. Without a table of
-// items all have as many queries and keys. With one (PART_ITEMS) its rows tell first query, queries, first key and keys
-// of each item, all counted in rows; the queries are still equal batches, unless PART_PACKED takes them from the table
-// as well. No keys give 0. Workgroups are numbered query block by query block, then head by head, then item by item;
-// packed: the blocks of all items, then head by head, and the last of query_blocks may be no block.
+// Common part of the attention kernels: out = softmax(scale * q k^T + bias) v per batch item and head. Without a table
+// of items all have as many queries and keys. With one (PART_ITEMS) its rows tell first query, queries, first key and
+// keys of each item, all counted in rows; the queries are still equal batches, unless PART_PACKED takes them from the
+// table as well. No keys give 0. Workgroups are numbered query block by query block, then head by head, then item by
+// item; packed: the blocks of all items, then head by head, and the last of query_blocks may be no block.
 #include "common.glsl"
 
 layout(constant_id = 1) const uint FORMAT = FORMAT_F32; // of q, k and v

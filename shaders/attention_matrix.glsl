@@ -1,5 +1,5 @@
-// What the attention kernels on cooperative matrices share: tiles of keys and values that pass through shared memory,
-// padded with zeros, and the way out.
+// Common part of the attention kernels on cooperative matrices: tiles of keys and values that pass through shared
+// memory, padded with zeros, and the way out.
 #pragma use_vulkan_memory_model
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require

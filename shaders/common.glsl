@@ -1,7 +1,7 @@
-// What every kernel shares. A tensor is a matrix of F32 or F16 elements with a pitch; both formats are read and written
-// through 32-bit words, four elements at a time, so that one module serves every rung and needs no 16-bit feature of
-// the device. Drivers know the formats when they compile, and drop what is not needed; the code here is short, for
-// modules are shipped.
+// Common part of every kernel. A tensor is a matrix of F32 or F16 elements with a pitch; both formats are read and
+// written through 32-bit words, four elements at a time, so that one module serves every rung and needs no 16-bit
+// feature of the device. Drivers know the formats when they compile, and drop what is not needed; the code here is
+// short, for modules are shipped.
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_spirv_intrinsics : require
 
@@ -80,7 +80,7 @@ float unpack1(const uint format, const uint word, const uint at) {
         }                                                                                                              \
     }
 
-// The same for what is always F32, and only read.
+// READABLE for what is always F32, and only read.
 #define READABLE_F32(BINDING, NAME)                                                                                    \
     READABLE_WORDS(BINDING, NAME, readonly)                                                                            \
     vec4 NAME##_load4(const uint at) { return NAME##_f4[at >> 2]; }                                                    \

@@ -1,4 +1,4 @@
-// What all GEMM kernels share: the problem, the rows of A (a matrix, or the pixels of an image under a convolution
+// Common part of all GEMM kernels: the problem, the rows of A (a matrix, or the pixels of an image under a convolution
 // tap), and the epilogue.
 //   out[r, n] = residual[r, n] + gate[r / rows_per_gate, n] * (multiply[r, n] * activation(sum_k A[r, k] * W[n, k] +
 //   bias[n]))
@@ -12,7 +12,7 @@ layout(constant_id = 3) const uint OUT_FORMAT = FORMAT_F32;
 layout(constant_id = 4) const uint OPERAND_FORMATS = 0; // bit 0: of the residual, bit 1: of the multiplier
 layout(constant_id = 5) const uint PARTS = 0;           // which of the optional operands exist
 layout(constant_id = 6) const uint ACTIVATION = ACTIVATION_NONE;
-// What kernels that can do only one thing define.
+// Kernels that can do only one thing define these.
 #ifndef VECTOR
 layout(constant_id = 7) const bool VECTOR = true; // N, and every offset and pitch along N, is a multiple of 4
 #endif

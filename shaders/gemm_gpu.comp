@@ -55,7 +55,7 @@ spirv_instruction(extensions = ["SPV_VALVE_mixed_float_dot_product"], capabiliti
                   id = 6916) float mixed_dot(f16vec2 x, f16vec2 y,
                                              float sum); // OpFDot2MixAcc32VALVE; see diti_spirv_no_mixed
 shared uint overflowed;
-// What was F16 in memory needs no rounding.
+// Values that were F16 in memory need no rounding.
 CELL cell_of(const uint format, const uvec4 words) {
     vec4 v = uintBitsToFloat(words);
     return format == FORMAT_F16 ? f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y))

@@ -176,7 +176,8 @@ void rotate(const uint row, const uint first, const uint part) {
     for (uint j = 0u; j < 4u; j++) rotate_four(base + 16u * part + 4u * j, 1u);
 }
 
-// Two rounds: the largest magnitude, then the bytes. What fits is rotated once. Everybody comes here, for the barriers.
+// Two rounds: the largest magnitude, then the bytes. A row that fits is rotated once. Everybody comes here, for the
+// barriers.
 void quantize_rotated(const uint lane, const uint row, const uint to, const bool exists) {
     uint bits = 0u, part = lane % 4u, step = LANES * 64u, mine = gl_LocalInvocationID.x * 16u;
     for (uint round = 0u; round < 2u; round++) {

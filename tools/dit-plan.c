@@ -402,7 +402,7 @@ static void show_costs(const planner *p) {
     diti_split split;
     diti_split_cost alone;
     char name[DITI_SPLIT_NAME];
-    bool kept_kv = false;
+    bool stale = false;
     one.box.count = 1;
     diti_split_parse("cfg1", &split, NULL);
     diti_split_predict(&one, &split, &alone);
@@ -413,9 +413,9 @@ static void show_costs(const planner *p) {
         fprintf(p->out, "%2u  %-30s %8.2f %6.2fx %9.1f %9.1f %9.1f %8.1f%s\n", i + 1, diti_split_print(&c->split, name),
                 c->seconds, alone.seconds / c->seconds, c->compute * 1e3, c->exchange * 1e3, c->sent / 1e6,
                 c->memory / 1e9, c->fits ? "" : " does not fit");
-        kept_kv |= c->split.degree[DITI_SPLIT_PIPEFUSION] > 1;
+        stale |= c->split.degree[DITI_SPLIT_PIPEFUSION] > 1;
     }
-    if (kept_kv)
+    if (stale)
         fputs("    pipefusion: keys and values of other patches are a step old, so the result differs slightly\n",
               p->out);
 }

@@ -243,7 +243,7 @@ static dit_result diti_calibrate_attention(diti_device *device, uint32_t which, 
 }
 
 /* The answer is kept among the tuned choices of the cache blob: both kernels have results of their own, so that a
-   device should not change its mind. What cannot be measured is left to VK_KHR_cooperative_matrix. */
+   device should not change its mind. A device that cannot measure keeps VK_KHR_cooperative_matrix. */
 DIT_INTERNAL dit_result diti_device_choose_attention(diti_device *device, dit_error *err) {
     const uint64_t parts[2] = {device->proof_key, diti_hash("faster attention", 16)},
                    key = diti_hash(parts, sizeof parts);

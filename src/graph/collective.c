@@ -1,4 +1,4 @@
-/* What groups of devices do together, made of exchanges: everyone's parts to everyone, sums, rows against heads. */
+/* Groups of devices work together by exchanges: everyone's parts to everyone, sums, rows against heads. */
 #include "graph/ops_internal.h"
 
 DIT_INTERNAL uint32_t diti_group_count(const diti_group *group) { return group && group->count > 1 ? group->count : 1; }

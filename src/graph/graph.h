@@ -55,7 +55,7 @@ typedef struct diti_binding {
                               filled by the planner */
     uint8_t element_bytes; /* unit of that offset: 4 for packed weights (the kernel reads words) and F32/U32, 2 for F16,
                               1 for I8 */
-    /* What workgroups [g0, g1) touch: elements from (g0 / group_div) * group_step - before to ((g1 - 1) / group_div +
+    /* Workgroups [g0, g1) touch elements from (g0 / group_div) * group_step - before to ((g1 - 1) / group_div +
        1) * group_step + after of the tensor. group_step 0: the whole tensor, whatever the slice. */
     uint32_t group_div;
     uint64_t group_step, before, after;
@@ -95,8 +95,8 @@ typedef struct diti_segment {
 #define DITI_MAX_SEGMENTS 16u
 /* Something that goes to another device, or comes from it: rows and columns of a tensor. From its begin on the copy may
    use the tensor, at its end it is through: what is sent may change, what is received is there. Between the two other
-   ops run. What one plan sends to another one meets what that one receives from it, in the order in which a run comes
-   to their begins, as often as it does. */
+   ops run. The bytes that one plan sends to another meet those that the other receives from it, in the order in which a
+   run comes to their begins, as often as it does. */
 typedef struct diti_exchange {
     diti_tensor tensor;
     uint32_t peer; /* number of the other device */
@@ -176,7 +176,7 @@ DIT_INTERNAL diti_tensor diti_graph_fail(diti_graph *graph, dit_result result, c
 DIT_INTERNAL diti_tensor diti_graph_fail_memory(diti_graph *graph, const char *format, ...) DITI_PRINTF(2, 3);
 /* Starts the next segment; its number counts from 0. */
 DIT_INTERNAL uint32_t diti_graph_segment(diti_graph *graph, const char *name, bool repeated);
-/* What the next ops belong to, for messages and diti_shard_blocks: "block", 3; NULL: nothing. */
+/* Names what the next ops belong to, for messages and diti_shard_blocks: "block", 3; NULL: nothing. */
 DIT_INTERNAL void diti_graph_scope(diti_graph *graph, const char *what, uint32_t index);
 DIT_INTERNAL diti_tensor diti_tensor_new(diti_graph *graph, diti_element format, uint32_t rows, uint32_t columns,
                                          const char *name);
@@ -187,9 +187,9 @@ DIT_INTERNAL diti_tensor diti_tensor_input(diti_graph *graph, diti_element forma
 /* rows x columns of tensor from (row, column) on: the same memory. */
 DIT_INTERNAL diti_tensor diti_tensor_view(diti_graph *graph, diti_tensor tensor, uint32_t row, uint32_t rows,
                                           uint32_t column, uint32_t columns);
-/* The same elements as [rows, columns], for tensors without padding (pitch equals columns). */
+/* Views the elements as [rows, columns], for tensors without padding (pitch equals columns). */
 DIT_INTERNAL diti_tensor diti_tensor_reshape(diti_graph *graph, diti_tensor tensor, uint32_t rows, uint32_t columns);
-/* The same rows with what pads them to a multiple of four elements: [rows, pitch], for copies. */
+/* Views the rows with what pads them to a multiple of four elements: [rows, pitch], for copies. */
 DIT_INTERNAL diti_tensor diti_tensor_padded(diti_graph *graph, diti_tensor tensor);
 /* Part of a weight as a tensor for bindings: [rows, columns] elements for F32/F16 weights, opaque words for packed
  * ones. */

@@ -29,8 +29,8 @@ typedef struct diti_group {
     float weights[DITI_MAX_DEVICES];    /* how much of the work each is to have; all 0: equal parts */
 } diti_group;
 DIT_INTERNAL uint32_t diti_group_count(const diti_group *group); /* at least 1; NULL is fine */
-/* Of `total` rows, heads, layers each member has consecutive ones: those from its first to the next one's, which for
-   index count is total. None is left without where there are enough. */
+/* Members divide `total` rows, heads or layers into consecutive ones: each has those from its first to the next one's,
+   which for index count is total. None is left without where there are enough. */
 DIT_INTERNAL uint32_t diti_group_first(const diti_group *group, uint32_t index, uint32_t total);
 DIT_INTERNAL uint32_t diti_group_size(const diti_group *group, uint32_t index, uint32_t total);
 /* x goes to a device; it may change when the segment ends. */
@@ -55,7 +55,7 @@ DIT_INTERNAL diti_tensor diti_all_gather(diti_graph *graph, const diti_group *gr
 /* x F32 becomes the sum of all members' x, added in the order of members, so that all have the same bytes. Each sends
    to each other one the rows that are that one's, of x and of the sum its own: of N equal parts 2 (N - 1) / N of x. */
 DIT_INTERNAL void diti_all_reduce(diti_graph *graph, const diti_group *group, diti_tensor x, const char *name);
-/* What comes from a device of the sequence is stored with the exponent of what this one has of it. */
+/* Stores values received from a device of the sequence with the exponent of this device's own values. */
 DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tensor received);
 /* x as it is sent, and from where it came to where it belongs. As int8 a row of c columns has c bytes, zeros up to a
    multiple of 16, and 16 for its scale. */

@@ -1,10 +1,10 @@
 /* Guards: F16 ends at 65504, activations of some models do not (docs/kernels.md 1.5). Every op of a guarded graph that
-   may store too much in F16 has a record on the device. What it stores is scaled by 2^-e, which its readers undo; what
+   may store too much in F16 has a record on the device. Its results are scaled by 2^-e, which their readers undo; what
    does not fit nevertheless is cut off and noted. At the end of a segment one small dispatch looks at the records and
    says whether the segment must run again; from then on nothing has an effect (diti_op_gate) until the host, which sees
-   the records after every segment, has raised e where that helps and let the segment run once more. What was not finite
-   before anything was too large cannot be helped, and where all is F32 that is what guards are for: to say which op it
-   was. */
+   the records after every segment, has raised e where that helps and let the segment run once more. A result that was
+   not finite before anything was too large cannot be helped, and where all is F32 that is what guards are for: to say
+   which op it was. */
 #include "graph/ops_internal.h"
 #include "graph/plan_internal.h"
 

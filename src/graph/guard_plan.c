@@ -61,7 +61,7 @@ static void diti_guard_consider(diti_plan *plan, uint32_t owner, uint32_t record
     if (peak < DITI_INFINITY && records[owner].wanted < wanted) records[owner].wanted = wanted;
 }
 
-/* What a report asks for, noted in the records; false: nothing. */
+/* Notes in the records what a report asks for; false: nothing. */
 static bool diti_guard_ask(diti_plan *plan, diti_verdict *out) {
     diti_health health;
     uint32_t i, count = plan->guards ? plan->tensors[plan->guards].rows : 0;

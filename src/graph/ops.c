@@ -1,4 +1,4 @@
-/* What the ops share: filling a dispatch, alignment, views of weights. */
+/* Helpers of all ops: filling a dispatch, alignment, views of weights. */
 #include "graph/ops_internal.h"
 
 DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,

@@ -69,15 +69,15 @@ DIT_INTERNAL diti_tensor diti_norm(diti_graph *graph, diti_tensor x, const diti_
 /* x [rows, columns] of floats as I8: every row on its own, amax / 127 to a step, ties to even; a row that holds what is
    not finite gets a scale that is not. rotated: columns is a multiple of DITI_ROTATION_GROUP. */
 DIT_INTERNAL diti_tensor diti_quantize(diti_graph *graph, diti_tensor x, bool rotated, const char *name);
-/* The same for rows of which every member of the group has some columns: all agree in the scales that whole rows have.
+/* Quantizes rows of which every member of the group has some columns: all agree in the scales that whole rows have.
    Each sends 4 bytes of a row to every other one. */
 DIT_INTERNAL diti_tensor diti_quantize_shared(diti_graph *graph, const diti_group *group, diti_tensor x, bool rotated,
                                               const char *name);
 
-/* The same into rows of an I8 tensor of as many columns, not rotated. */
+/* Quantizes into rows of an I8 tensor of as many columns, not rotated. */
 DIT_INTERNAL void diti_quantize_to(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name);
 
-/* Of x, quantized so, columns [first, first + count): with the scales that whole rows have. */
+/* Takes columns [first, first + count) of x quantized so, with the scales that whole rows have. */
 DIT_INTERNAL diti_tensor diti_quantize_columns(diti_graph *graph, diti_tensor x, uint32_t first, uint32_t count,
                                                bool rotated, const char *name);
 
@@ -177,7 +177,7 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
  * first `channels` channels. */
 DIT_INTERNAL diti_tensor diti_unpatchify(diti_graph *graph, diti_tensor tokens, uint32_t batch, uint32_t channels,
                                          uint32_t out_channels, uint32_t height, uint32_t width, uint32_t patch);
-/* The same for tokens with column (c, dy, dx). */
+/* Does so for tokens with column (c, dy, dx). */
 DIT_INTERNAL diti_tensor diti_unpatchify_planes(diti_graph *graph, diti_tensor tokens, uint32_t batch,
                                                 uint32_t channels, uint32_t height, uint32_t width, uint32_t patch);
 /* Planar F32 [batch * C, h*w] -> rows [batch * h*w, C] (activation format), value * scale + shift. */
@@ -234,8 +234,8 @@ typedef struct diti_group_norm_desc {
                             diti_group_moments: x is normalised by these; 0: by its own */
     const char *name;
 } diti_group_norm_desc;
-/* What each part of an image adds: for each group its mean (two floats), squared deviations from it, their count; F32
-   [batch * parts, DITI_GROUP_MOMENTS * groups]. */
+/* The contribution of each part of an image: for each group its mean (two floats), squared deviations from it, their
+   count; F32 [batch * parts, DITI_GROUP_MOMENTS * groups]. */
 #define DITI_GROUP_MOMENTS 4u
 DIT_INTERNAL diti_tensor diti_group_moments(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);
 DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const diti_group_norm_desc *desc);

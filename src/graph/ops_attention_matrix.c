@@ -1,5 +1,5 @@
-/* Attention on cooperative matrices (shaders/attention_coop.comp): the tiles that a device gets. What is summed in
-   which order depends on head_dim and the device alone, never on how many queries a subgroup or a workgroup has. */
+/* Attention on cooperative matrices (shaders/attention_coop.comp): the tiles that a device gets. The
+   order of sums depends on head_dim and the device alone, never on how many queries a subgroup or a workgroup has. */
 #include "graph/ops_internal.h"
 
 #define DITI_ATTENTION_MATRIX_ROUNDS 60000u /* of loops, see DITI_ATTENTION_ROUNDS */
@@ -67,7 +67,7 @@ static uint32_t diti_attention_matrix_bytes(const diti_attention_matrix *a) {
     return a->registers ? bytes : bytes + a->share * rows * (a->keys / 4 + 1) * 16 + rows * 4;
 }
 
-/* Of a subgroup, where there are many. */
+/* The most queries of a subgroup, where there are many. */
 static uint32_t diti_attention_most_queries(const diti_device *device, const diti_attention_matrix *a) {
     if (device->is_cpu) return a->shape.m;
     return (a->pairs ? 2 : 1) * diti_attention_larger(a->shape.m, device->portions->queries);

@@ -201,8 +201,9 @@ static bool diti_gemm_is_vector(const diti_graph *graph, const diti_gemm *gemm) 
 
 /* --- matrix units --- */
 
-/* What a fragment is on the device's rung: of VK_KHR_cooperative_matrix a listed shape; of VK_NV_cooperative_matrix2 a
-   multiple of the least one, the same sums in fewer, larger pieces, or all of a workgroup's tile. */
+/* The device's rung decides what a fragment is: with VK_KHR_cooperative_matrix a listed shape; with
+   VK_NV_cooperative_matrix2 a multiple of the least one, the same sums in fewer, larger pieces, or all of a workgroup's
+   tile. */
 static diti_coop_shape diti_gemm_fragment(const diti_device *device, int type, bool workgroup) {
     const diti_coop *coop = &device->coop;
     uint32_t most = coop->most < 32 ? coop->most : 32;

@@ -8,7 +8,8 @@
    the next, by turns in two places, and waits once for both. */
 DIT_INTERNAL void diti_graph_dispatch(diti_graph *graph, const diti_dispatch *dispatch);
 DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block);
-/* What cut leaves of weight (weight itself where it cuts nothing off); lives as long as the graph, and its plan. */
+/* The part of weight that cut leaves (weight itself where it cuts nothing off); it lives as long as the graph, and its
+ * plan. */
 DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut);
 
 /* Push words of elementwise.comp; rows and columns are those of pixels.comp, too. */
@@ -146,7 +147,7 @@ DIT_INTERNAL diti_tensor diti_quantize_agreed(diti_graph *graph, diti_tensor x, 
 /* --- queries and keys as int8 (ops_attention.c) --- */
 /* About the mean over all rows of the keys that diti_qk_norm_rope would make of x: F32 [1, heads * head_dim]. */
 DIT_INTERNAL diti_tensor diti_qkv_mean(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc);
-/* What diti_qk_norm_rope would make of x, as int8 with a scale for each head of each row, for diti_attention; mean is
+/* Makes of x what diti_qk_norm_rope would, as int8 with a scale for each head of each row, for diti_attention; mean is
    that of the keys, which goes from them. I8 [rows, heads * diti_attention_int8_head]. */
 DIT_INTERNAL diti_tensor diti_qkv_int8(diti_graph *graph, diti_tensor x, const diti_qkv_desc *desc, diti_tensor mean,
                                        bool keys);

@@ -346,7 +346,7 @@ static uint32_t diti_group_norm_lanes(const diti_graph *graph) {
     return graph->device->is_cpu ? graph->device->limits.subgroup_size : 32;
 }
 
-/* Of x, in chunks: without a given number of parts every chunk is one. */
+/* Divides x into chunks: without a given number of parts every chunk is one. */
 static void diti_group_norm_chunks(diti_graph *graph, diti_group_norm_plan *plan) {
     plan->chunk_pixels = graph->device->is_cpu ? 64 : 256;
     plan->part_pixels = plan->parts ? plan->pixels / plan->parts : plan->chunk_pixels;

@@ -68,7 +68,7 @@ static uint32_t diti_plan_find_distinct(const diti_plan_compile *work, uint32_t 
     return i;
 }
 
-/* Compiles one more; false when nothing is left to take. Of several pipelines that fail the first in order is told
+/* Compiles one more; false when nothing is left to take. If several pipelines fail, the first in order is told
    about, and so no result depends on which thread was faster: all before one that failed were taken before it. */
 static bool diti_plan_compile_next(diti_plan_compile *work) {
     diti_plan_dispatch *dispatch;

@@ -141,7 +141,7 @@ DIT_INTERNAL void diti_frame_begin(diti_plan *plan, VkCommandBuffer commands);
 DIT_INTERNAL void diti_frames_learn(diti_plan *plan); /* from the timestamps of those that are finished */
 /* The oldest frame that was not told about took so long; 0: nobody knows. false: there is no such frame. */
 DIT_INTERNAL bool diti_frames_told(diti_plan *plan, uint32_t us);
-/* What diti_plan_create would allocate, without allocating. */
+/* Tells what diti_plan_create would allocate, and allocates nothing. */
 DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err);
 /* Takes the graph's dispatches (the graph may be freed afterwards): assigns memory, compiles missing pipelines, writes
  * descriptor sets. */
@@ -182,7 +182,7 @@ DIT_INTERNAL dit_result diti_guard_write(diti_plan *plan, uint32_t step, dit_err
 DIT_INTERNAL void diti_guard_read(const diti_plan *plan, diti_health *out); /* as of the newest finished segment */
 /* Raises exponents so far as that report asks for; false: it does not. */
 DIT_INTERNAL bool diti_guard_raise(diti_plan *plan, diti_verdict *out);
-/* The same for plans of several devices whose ops of one name in one segment have one exponent: false where none of the
+/* Does so for plans of several devices, whose ops of one name in one segment share an exponent: false where none of the
    reports asks for it. out: of each plan. */
 DIT_INTERNAL bool diti_guard_raise_all(diti_plan *const *plans, uint32_t count, diti_verdict *out);
 DIT_INTERNAL void diti_guard_forget(diti_plan *plan); /* all exponents, and writes nothing */
@@ -191,7 +191,7 @@ DIT_INTERNAL dit_result diti_guard_check(const diti_plan *plan, const diti_verdi
                                          uint32_t steps, dit_error *err);
 /* Nothing of the plan is in flight: what must run again can be submitted after it. */
 DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_error *err);
-/* The same by commands of the application's. */
+/* Records that into commands of the application's. */
 DIT_INTERNAL void diti_plan_record_guards(const diti_plan *plan, VkCommandBuffer commands);
 /* diti_plan_run for one segment, as often as its guards want. */
 DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err);
@@ -213,7 +213,7 @@ diti_plan_slice_planned_us(const diti_plan *plan, uint32_t segment,
 DIT_INTERNAL void diti_plan_wait(const diti_plan *plan); /* for everything submitted; NULL is fine */
 DIT_INTERNAL dit_result diti_plan_submit(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *value,
                                          dit_error *err); /* value of the plan's timeline when it is done */
-/* The same after what submission waits for; the rest of submission is filled here. */
+/* Submits a slice behind what submission waits for; the rest of submission is filled here. */
 DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment, uint32_t slice,
                                                diti_submission *submission, uint64_t *value, dit_error *err);
 /* Bytes that a segment sends in a run of it, to all others or (peer < UINT32_MAX) to one. */
@@ -228,7 +228,7 @@ DIT_INTERNAL bool diti_plan_streams(const diti_plan *plan);
    there; DIT_WORKING: not yet, because *bytes is 0 or its slot is in use. Submitting loads, too, but waits. */
 DIT_INTERNAL dit_result diti_plan_load(diti_plan *plan, uint32_t segment, uint32_t slice, uint64_t *bytes,
                                        dit_error *err);
-/* The same for slices to come, asked for in their order from the next one on, as long as it returns DIT_OK. */
+/* Loads for slices to come, asked for in their order from the next one on, as long as it returns DIT_OK. */
 #define DITI_STREAM_AHEAD 256u
 typedef struct diti_stream_walk { /* zero at first */
     uint32_t slots, batch, slices;

@@ -195,7 +195,7 @@ static void diti_profile_add_slice(const diti_plan *plan, const diti_profile_fli
     diti_trace_add(plan->device->trace, &event);
 }
 
-/* Of two timestamps in the trace's time. */
+/* Converts two timestamps into the trace's time. */
 static void diti_profile_span(const diti_plan *plan, const uint64_t *ticks, uint64_t now_ns, uint64_t *begin_ns,
                               uint64_t *end_ns) {
     *begin_ns = diti_trace_device_ns(plan->device, ticks[0], now_ns);

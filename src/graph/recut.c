@@ -148,8 +148,8 @@ static void diti_recut_gather(const diti_plan *plan, diti_recut_facts *facts) {
     facts->all = diti_recut_ratio(&all);
 }
 
-/* A source takes what its pieces did. What was not measured takes longer or shorter by as much as others that its
-   kernel computes; else as the slowest kernel of its kind, since a frame suffers more from what takes longer than
+/* A source takes what its pieces did. A source that was not measured takes longer or shorter by as much as others that
+   its kernel computes; else as the slowest kernel of its kind, since a frame suffers more from what takes longer than
    expected; else as all. Where pieces that were made by a measured time take longer again, they leave the device idle,
    and smaller ones would take no less. */
 static void diti_recut_learn(diti_plan *plan, const diti_recut_facts *facts) {

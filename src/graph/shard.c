@@ -1,6 +1,6 @@
 /* Weights of blocks that devices have but a part of: each keeps those of every so many-th block, and sends them to the
-   others, which have room for two blocks. What ops read of a block's matrices becomes, where another device keeps them,
-   a tensor that is received: from the begin of the block before on, up to that of its own. */
+   others, which have room for two blocks. The matrices of a block that ops read become, where another device keeps
+   them, a tensor that is received: from the begin of the block before on, up to that of its own. */
 #include "graph/ops_internal.h"
 
 enum { DITI_SHARD_ROWS = 16 }; /* vectors and small tables are everywhere */
@@ -30,7 +30,7 @@ static bool diti_shard_is_matrix(const diti_graph *graph, diti_tensor tensor) {
            info->first_use != DITI_UNUSED_YET;
 }
 
-/* What ops of a block read in several places becomes one tensor. */
+/* Weights that ops of a block read in several places become one tensor. */
 static void diti_shard_join(const diti_shard *shard, const diti_mark *mark) {
     diti_tensor_info *tensors = shard->graph->tensors;
     diti_tensor end = diti_shard_end(shard, mark), i, k;

@@ -115,8 +115,9 @@ static void diti_slice_bind(const diti_plan *plan, const diti_dispatch *dispatch
     }
 }
 
-/* Every binding of the layout is written, since a shader names them all. What an op leaves out repeats its first
-   output: the validation layers take a named binding for a used one, and that one is ordered by barriers anyway. */
+/* Every binding of the layout is written, since a shader names them all. A binding that an op leaves out repeats its
+   first output: the validation layers take a named binding for a used one, and that one is ordered by barriers anyway.
+ */
 static void diti_slice_write_set(const diti_plan *plan, const diti_dispatch *dispatch, VkDescriptorSet set,
                                  const VkDescriptorBufferInfo *ranges) {
     VkWriteDescriptorSet writes[DITI_MAX_BINDINGS];
@@ -311,7 +312,7 @@ static dit_result diti_slice_open(diti_plan *plan, uint32_t segment, dit_error *
     return DIT_OK;
 }
 
-/* Of streamed weights that a dispatch reads. */
+/* The batch of streamed weights that a dispatch reads. */
 static uint32_t diti_slice_batch(const diti_plan *plan, uint32_t source) {
     return plan->source_batches ? plan->source_batches[source] : DITI_NO_BATCH;
 }

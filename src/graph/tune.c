@@ -118,7 +118,7 @@ static dit_result diti_tune_candidates(diti_device *device, const diti_tune_case
     return result;
 }
 
-/* What cannot be measured keeps the usual tiles; only a lost device ends the tuning. */
+/* A product that cannot be measured keeps the usual tiles; only a lost device ends the tuning. */
 static dit_result diti_tune_one(diti_device *device, const diti_tune_case *c, dit_error *err) {
     diti_tuning tuning = DITI_ZERO;
     uint32_t i, best = 0;

@@ -390,7 +390,7 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
     const diti_file *file = checkpoint->files[tensor->file];
     uint64_t bytes = tensor->size / diti_stored_tensor_elements(tensor), first = offset / bytes, i;
     uint64_t count = size / bytes, low = UINT64_MAX, high = 0;
-    unsigned char *token_range;
+    unsigned char *stretch;
     dit_result result = DIT_OK;
     if (offset % bytes != 0 || size % bytes != 0)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%s: reading parts of elements of tensor '%s'",
@@ -407,12 +407,12 @@ static dit_result diti_checkpoint_gather(const diti_checkpoint *checkpoint, cons
                                     out + i * bytes, (size_t)bytes, err);
         return result;
     }
-    token_range = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)((high - low + 1) * bytes));
-    if (!token_range) return diti_no_memory(diti_file_name(file), err);
-    result = diti_file_read(file, tensor->offset + low * bytes, token_range, (size_t)((high - low + 1) * bytes), err);
+    stretch = (unsigned char *)diti_alloc(&checkpoint->env, (size_t)((high - low + 1) * bytes));
+    if (!stretch) return diti_no_memory(diti_file_name(file), err);
+    result = diti_file_read(file, tensor->offset + low * bytes, stretch, (size_t)((high - low + 1) * bytes), err);
     for (i = 0; i < count && result >= 0; i++)
-        memcpy(out + i * bytes, token_range + (diti_strided_place(tensor, first + i) - low) * bytes, (size_t)bytes);
-    diti_free(&checkpoint->env, token_range);
+        memcpy(out + i * bytes, stretch + (diti_strided_place(tensor, first + i) - low) * bytes, (size_t)bytes);
+    diti_free(&checkpoint->env, stretch);
     return result;
 }
 

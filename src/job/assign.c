@@ -58,7 +58,7 @@ static void diti_assign_group(const diti_job_shape *shape, const diti_assignment
     }
 }
 
-/* Those of all in which its device is number `index` of `count`, every `stride` places one. */
+/* Takes the members of `all` among which its own device is number `index` of `count`, every `stride` places one. */
 static void diti_assign_subgroup(const diti_group *all, uint32_t index, uint32_t count, uint32_t stride,
                                  diti_group *out) {
     uint32_t i, own = all->index - index * stride;

@@ -19,7 +19,7 @@ static uint32_t diti_auto_methods(const dit_model *model, const diti_job_request
 static double diti_auto_rate(const diti_device *device) { return 1e15 / (double)device->speed.us_per_gflop; }
 static double diti_auto_stream(const diti_device *device) { return 1e15 / (double)device->speed.us_per_gigabyte; }
 
-/* What of a device's memory a share of the transformer may fill; the first one holds the rest of the pipeline. */
+/* The memory of a device that a share of the transformer may fill; the first one holds the rest of the pipeline. */
 static double diti_auto_memory(const dit_model *model, diti_device *device) {
     const diti_weights *weights = &model->transformer->component.weights; /* what of them is there counts as free */
     double used, own = (double)diti_replicas_bytes(weights->replicas, device);

@@ -1,7 +1,7 @@
 /* Contexts: the devices they work on. */
 #include "job/job.h"
 
-/* What the same physical device has proved before. */
+/* Finds what the same physical device has proved before. */
 static bool diti_context_has_proved(const dit_context *context, diti_device *device) {
     uint32_t i;
     for (i = 0; i < device->ordinal; i++) {
@@ -82,7 +82,7 @@ static uint32_t diti_context_count_devices(const dit_context_desc *desc) {
 }
 
 /* A device that was lost in a self-test is opened again without the class of kernels that lost it, with what was proved
-   before. That is not possible with a device of the application's, or one that shares its VkDevice. */
+   before. This is not possible with a device of the application's, or one that shares its VkDevice. */
 static dit_result diti_context_prove(dit_context *context, const dit_context_desc *desc, diti_device_place *place,
                                      dit_error *err) {
     diti_device **device = &context->devices[place->ordinal];
@@ -126,7 +126,7 @@ static dit_result diti_context_open_device(dit_context *context, const dit_conte
     DITI_TRY(diti_context_prove(context, desc, place, err));
     (*out)->tune = desc->tune;
     for (i = 0; i < place->ordinal; i++) {
-        if (context->devices[i]->queue == (*out)->queue && !(*out)->fused)
+        if (context->devices[i]->queue == (*out)->queue && !(*out)->joined)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "dit_context_desc: vulkan[%u] has the queue of vulkan[%u]; every one needs its own",
                              place->ordinal, i);

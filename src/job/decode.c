@@ -1,5 +1,5 @@
-/* From latents to pictures: previews on the first share, pictures on all shares of a job together, each a band of rows
-   of every picture (vae/band of rows.c), or some of its tiles. */
+/* From latents to pictures: previews on the first share, pictures on all shares of a job together, each a band
+   of every picture (vae/band.c), or some of its tiles. */
 #include "job/job.h"
 
 static diti_tensor diti_decode_planes(const dit_job *job, diti_graph *graph, diti_tensor latents, uint32_t image) {

@@ -44,7 +44,7 @@ static bool diti_emit_has_text(const dit_job *job, uint32_t text) {
     return text == DITI_TEXT_FIRST || (job->model->fixed_text && job->model->texts[text].tokens > 0);
 }
 
-/* What the first share has encoded goes to the others. */
+/* The first share sends what it has encoded to the others. */
 static void diti_emit_share_text(dit_job *job, diti_graph *graph) {
     uint32_t text;
     for (text = 0; text < DITI_TEXTS && job->assignment.share_total > 1 && !diti_graph_failed(graph); text++) {
@@ -89,7 +89,7 @@ static void diti_emit_conditions(dit_job *job, diti_graph *graph) {
     denoise->text2_lengths = job->request.lengths[DITI_TEXT_SECOND] + job->assignment.first_branch;
 }
 
-/* What the solver works on and remembers. */
+/* Makes the tensors that the solver works on and remembers. */
 static void diti_emit_states(dit_job *job, diti_graph *graph, diti_solver_desc *solver) {
     const diti_job_shape *shape = &job->request.shape;
     uint32_t channels = job->model->transformer->traits.latent_channels, planes = shape->image_count * channels,
@@ -197,7 +197,7 @@ static bool diti_emit_agrees(const dit_job *job) {
     return true;
 }
 
-/* Of patches what was kept is not the same when a step runs again, and stages would wait for each other in every step:
+/* Keys and values kept for patches differ when a step runs again, and stages would wait for each other in every step:
    the job goes back to its start (run.c), and nobody asks the others before. */
 static void diti_emit_guards(const dit_job *job, diti_graph *graph) {
     if (job->assignment.share_total > 1 && !diti_emit_agrees(job)) return;

@@ -34,7 +34,7 @@ DIT_INTERNAL bool diti_encoder_is_clip(const diti_encoder *encoder) {
     return encoder->self && (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G);
 }
 
-/* Of the pooled output: FLUX takes it without the projection. */
+/* The width of the pooled output: FLUX takes it without the projection. */
 static uint32_t diti_encoder_pooled(const diti_encoder *encoder) {
     const diti_encoder_traits *traits = diti_encoder_get_traits(encoder);
     if (!diti_encoder_is_clip(encoder)) return 0;

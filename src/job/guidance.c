@@ -71,7 +71,7 @@ DIT_INTERNAL dit_result diti_job_request_skipping(const dit_model *model, diti_j
     return DIT_OK;
 }
 
-/* Of the conditional branch alone, without some blocks. */
+/* Evaluates the conditional branch alone, without some blocks. */
 static diti_tensor diti_guidance_run(dit_job *job, diti_graph *graph, uint64_t skipped) {
     const diti_transformer *transformer = job->model->transformer;
     diti_denoise denoise = job->program.denoise;
@@ -109,7 +109,7 @@ static diti_tensor diti_guidance_skip(dit_job *job, diti_graph *graph, diti_tens
         diti_guidance_skipped(job, graph, diti_tensor_view(graph, prediction, rows, rows, 0, columns)), 0);
 }
 
-/* The same, where the conditional branch has a device of its own. */
+/* Does so where the conditional branch has a device of its own. */
 static diti_tensor diti_guidance_skip_divided(dit_job *job, diti_graph *graph, diti_tensor all,
                                               diti_tensor conditional) {
     uint32_t device = job->assignment.guidance.devices[1 - job->assignment.guidance.index];

@@ -1,4 +1,4 @@
-/* What the host writes into the inputs of a job's plan before a run. */
+/* The host writes the inputs of a job's plan before a run. */
 #include "job/job.h"
 
 /* One for each image of each branch; the unconditional one has the class that means none. */

@@ -1,4 +1,4 @@
-/* What a job would take, told by planning it: its memory, its ops, its tensors. Nothing is allocated on the device. */
+/* Planning a job tells what it would take: its memory, its ops, its tensors. Nothing is allocated on the device. */
 #include "job/job.h"
 
 /* Without a context the answer is for a device of ordinary limits on the fp16 rung. */

@@ -185,7 +185,7 @@ static dit_result diti_job_take_request(dit_job *job, diti_job_request *request,
     return result;
 }
 
-/* What was left to the devices once stays as it was decided. */
+/* A choice that was left to the devices once stays as it was decided. */
 static dit_result diti_job_keep_split(const dit_job *job, diti_job_request *request, dit_error *err) {
     if (!request->shape.split.degree[0]) {
         request->shape.split = job->request.shape.split;

@@ -40,7 +40,7 @@ typedef enum diti_part {
     DITI_PARTS = DITI_PART_TEXT + (int)DITI_ENCODERS
 } diti_part;
 
-/* What a transformer is given of prompts. */
+/* The prompts as a transformer is given them. */
 enum { DITI_TEXT_FIRST, DITI_TEXT_SECOND, DITI_TEXT_POOLED, DITI_TEXTS };
 typedef struct diti_text_shape {
     uint32_t tokens, columns; /* 0: it takes none */
@@ -93,7 +93,7 @@ typedef struct diti_conditioning {
     diti_embedding texts[DITI_TEXTS];
 } diti_conditioning;
 
-/* What a step evaluates. */
+/* The predictions that a step evaluates. */
 typedef enum diti_step_kind {
     DITI_STEP_USUAL,    /* all branches */
     DITI_STEP_SKIPPING, /* and the conditional one again, without some blocks */
@@ -101,14 +101,14 @@ typedef enum diti_step_kind {
     DITI_STEP_KINDS
 } diti_step_kind;
 
-/* What an encoder reads: the prompts of the unconditional and the conditional branch. */
+/* The texts that an encoder reads: the prompts of the unconditional and the conditional branch. */
 typedef struct diti_prompt_tokens {
     int32_t *ids;        /* [2, tokens of the encoder] */
     float *weights;      /* of them; NULL: brackets in prompts are text */
     uint32_t lengths[2]; /* before the padding */
 } diti_prompt_tokens;
 
-/* What a request comes down to: everything the shape of a plan depends on. */
+/* The shape of a request: everything the shape of a plan depends on. */
 typedef struct diti_job_shape {
     uint32_t width, height, image_count, steps;
     bool guided;
@@ -138,8 +138,8 @@ typedef struct diti_job_shape {
     double shares[DITI_MAX_DEVICES]; /* see diti_split_plan; all 0: equal */
 } diti_job_shape;
 
-/* What one segment does of a step. Where stages pass patches on (patches.c), the solver's part of a step is done by a
-   later segment than its evaluation. */
+/* The part of a step that one segment does. Where stages pass patches on (patches.c), the solver's part of a step is
+   done by a later segment than its evaluation. */
 typedef enum diti_step_form {
     DITI_FORM_WHOLE,   /* all of it */
     DITI_FORM_PATCHES, /* the same patch by patch; of stages without the solver's part */
@@ -275,8 +275,8 @@ typedef struct diti_run {
     uint64_t finish_value;
 } diti_run;
 
-/* What is asked for, which part of it a device does, how, and how far it is. A job on several devices has a share for
-   each, which is a job, too; the first share is the caller's job and makes the picture (split.c). */
+/* A job: what is asked for, which part of it a device does, how, and how far it is. A job on several devices has a
+   share for each, which is a job, too; the first share is the caller's job and makes the picture (split.c). */
 struct dit_job {
     diti_env env;
     dit_context *context;
@@ -341,9 +341,9 @@ DIT_INTERNAL dit_result diti_encoder_load(diti_encoder *encoder, diti_device *de
 DIT_INTERNAL void diti_encoder_unload(diti_encoder *encoder); /* its weights */
 /* Where the results of all encoders belong, and whether they belong together. */
 DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err);
-/* What a prompt needs and the files lack: bits of roles, as in dit_model_info.missing. */
+/* The parts that a prompt needs and the files lack: bits of roles, as in dit_model_info.missing. */
 DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model);
-/* Those that are there, but not loaded: dit_model_desc.parts. */
+/* The parts that are there, but not loaded: dit_model_desc.parts. */
 DIT_INTERNAL uint32_t diti_encoders_left_out(const dit_model *model);
 /* Encoders that a prompt needs and the model lacks are an error that names them. member: of dit_job_desc, which would
    do instead; NULL: none would. */
@@ -406,7 +406,7 @@ DIT_INTERNAL diti_tensor diti_guidance_emit(dit_job *job, diti_graph *graph, dit
 DIT_INTERNAL bool diti_patches_used(const diti_job_shape *shape);
 DIT_INTERNAL bool diti_patches_whole(const dit_job *job, uint32_t step); /* it is evaluated all at once */
 DIT_INTERNAL bool diti_patches_has(const dit_job *job, diti_step_kind kind, diti_step_form form);
-/* What must follow a segment after so many steps; UINT32_MAX: nothing particular. */
+/* The segment that must follow after so many steps; UINT32_MAX: nothing particular. */
 DIT_INTERNAL uint32_t diti_patches_after(const dit_job *job, uint32_t segment, uint32_t steps);
 DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_step_form form);
 DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph); /* job->denoise is there */
@@ -461,17 +461,17 @@ DIT_INTERNAL dit_result diti_job_verdict(dit_job *job, dit_error *err);
 /* assign.c */
 /* Whether every device has two stages: a first and its mirrored one. */
 DIT_INTERNAL bool diti_job_folds(const dit_job *job, const dit_context *context);
-/* What share `share` of so many has to do. */
+/* Assigns share `share` of so many its part of the work. */
 DIT_INTERNAL void diti_assign(const diti_job_shape *shape, bool folded, uint32_t share, uint32_t total,
                               diti_assignment *out);
-/* What the model and the request are to the planner. */
+/* Describes the model and the request to the planner. */
 DIT_INTERNAL void diti_job_split_shape(const dit_model *model, const diti_job_request *request, diti_split_shape *out);
 /* share.c */
 DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]);
 /* auto.c: a split where the request leaves it to the devices, and shares where they are unequal. */
 DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_context *context, diti_job_request *request,
                                         dit_error *err);
-/* What keeps a job from being split as the request says; NULL: nothing. */
+/* Says what keeps a job from being split as the request says; NULL: nothing. */
 DIT_INTERNAL const char *diti_job_unsplit(const dit_model *model, const diti_job_request *request);
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err); /* of PipeFusion, where there are any */
@@ -479,19 +479,21 @@ DIT_INTERNAL dit_result diti_job_divide(dit_job *job, const dit_context *context
 /* Makes the other shares and connects them with job, whose own plan exists. */
 DIT_INTERNAL dit_result diti_job_add_shares(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_job_drop_shares(dit_job *job); /* waits */
-/* The same for other devices, in the order of ranks, without asking what is possible: how many shares there are. */
+/* Divides the job anew over other devices, in the order of ranks, without asking what is possible. Returns how many
+ * shares there are. */
 DIT_INTERNAL uint32_t diti_job_redivide(dit_job *job, const uint32_t *devices);
 DIT_INTERNAL void diti_job_settle(dit_job *job); /* waits for all that shares have submitted */
 /* program.c */
 DIT_INTERNAL dit_result diti_job_plan(dit_job *job, const dit_progress *progress, dit_error *err);
 DIT_INTERNAL void diti_program_destroy(diti_device *device, diti_program *program);
-/* Of the job's own commands, in a pool that is made with the first of them; they are open until they are ended. */
+/* Allocates the job's own commands, in a pool that is made with the first of them; they are open until they are ended.
+ */
 DIT_INTERNAL dit_result diti_job_allocate_commands(dit_job *job, VkCommandBuffer *out, dit_error *err);
 DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer commands, dit_error *err);
 /* The copies into pictures and out of them. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err);
 /* resume.c: split jobs that go on without a device */
-/* What that needs on the second device, before there are other shares. */
+/* Loads what that needs on the second device, before there are other shares. */
 DIT_INTERNAL dit_result diti_snapshot_stand_in(const dit_job *job, const dit_progress *progress, dit_error *err);
 /* And a place for the states. */
 DIT_INTERNAL dit_result diti_snapshot_create(dit_job *job, dit_error *err);

@@ -1,7 +1,7 @@
 /* Models: every part of a pipeline, found (parts.c) and loaded. */
 #include "job/job.h"
 
-/* What dit-convert was told that the model works best with. */
+/* Reads the defaults of the model that dit-convert was told. */
 static void diti_model_read_defaults(dit_model *model, const diti_checkpoint *checkpoint) {
     const char *steps = diti_checkpoint_text(checkpoint, "dit.steps");
     const char *guidance = diti_checkpoint_text(checkpoint, "dit.guidance");
@@ -354,7 +354,7 @@ static uint64_t diti_model_slot(const dit_model *model, uint64_t least, uint64_t
     return slot > least ? slot : least;
 }
 
-/* What is used in every step first, then what is used once per picture, then once per prompt. */
+/* Weights used in every step come first, then those used once per picture, then once per prompt. */
 static void diti_model_share(dit_model *model, uint64_t room, bool release_text) {
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
@@ -401,7 +401,7 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
     return result;
 }
 
-/* What is loaded of each part; NULL: nothing. */
+/* The weights that are loaded of each part; NULL: none. */
 static void diti_model_loaded(const dit_model *model, const diti_weights *parts[DITI_PARTS]) {
     int part;
     for (part = 0; part < DITI_PARTS; part++) parts[part] = NULL;

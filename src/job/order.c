@@ -15,7 +15,7 @@ static uint32_t diti_run_step_segment(const dit_job *job, uint32_t step) {
     return job->program.step_segments[form][diti_job_step_kind(&job->request, step)];
 }
 
-/* What comes after a segment, if all that was submitted has the effect that is hoped for. */
+/* The segment that comes after a segment, if all that was submitted has the effect that is hoped for. */
 static uint32_t diti_run_after(const dit_job *job, uint32_t segment, uint32_t repeat) {
     bool step = diti_job_is_step(job, segment);
     uint32_t next = diti_patches_after(job, segment, repeat);

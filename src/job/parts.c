@@ -73,7 +73,7 @@ static bool diti_part_has(const diti_checkpoint *checkpoint, const char *prefix,
     return diti_model_find(checkpoint, prefix, name) != NULL;
 }
 
-/* Those of CLIP-G are wider than CLIP-L's 768. */
+/* Embeddings of CLIP-G are wider than CLIP-L's 768. */
 static diti_encoder_kind diti_encoder_clip_kind(const diti_checkpoint *checkpoint, const char *prefix) {
     const diti_stored_tensor *table =
         diti_model_find(checkpoint, prefix, "text_model.embeddings.token_embedding.weight");
@@ -94,7 +94,7 @@ DIT_INTERNAL diti_encoder_kind diti_encoder_kind_of(const diti_checkpoint *check
     return DITI_ENCODER_NONE;
 }
 
-/* What stands before the names of a part in files that hold several (docs/models.md 9.3): the original ones' and
+/* Prefixes of the names of a part in files that hold several (docs/models.md 9.3): the original ones' and
    stable-diffusion.cpp's. */
 typedef struct diti_part_prefix {
     dit_role role;
@@ -131,7 +131,7 @@ static bool diti_part_fits(const diti_model_want *want, const diti_model_part *p
     }
     kind = diti_encoder_kind_of(part->checkpoint, part->prefix);
     if (want->kind == DITI_ENCODER_NONE) return kind != DITI_ENCODER_NONE;
-    /* Of two CLIPs in one file the prefix tells. */
+    /* The prefix tells two CLIPs in one file apart. */
     return kind == want->kind || (part->prefix[0] && diti_kind_is_clip(kind) && diti_kind_is_clip(want->kind));
 }
 
@@ -149,7 +149,7 @@ static bool diti_model_find_part(const diti_model_want *want, diti_model_part *p
     return false;
 }
 
-/* What a package has of the part: under its folder's name, else as the whole package or under a known prefix. named:
+/* Looks for the part in a package: under its folder's name, else as the whole package or under a known prefix. named:
    it is the part, known or not. */
 static dit_result diti_model_look(const dit_model *model, const diti_model_want *want, bool named,
                                   diti_model_part *part, dit_error *err) {

@@ -44,8 +44,8 @@ DIT_INTERNAL bool diti_patches_is(const dit_job *job, uint32_t segment, diti_ste
 
 /* ---- where predictions are ---- */
 
-/* A step's predictions: count patches, whose bands of rows are those of the job from `first` on; of the picture as a
-   whole one, whose band of rows is the last. */
+/* A step's predictions: count patches, whose bands are those of the job from `first` on; of the picture as a
+   whole one, whose band is the last. */
 typedef struct diti_patching {
     diti_step_kind kind;
     uint32_t first, count;
@@ -59,8 +59,8 @@ static diti_tensor diti_patches_view(const dit_job *job, diti_graph *graph, diti
     return planes ? diti_tensor_view(graph, planes, first_row, rows, first, count) : 0;
 }
 
-static void diti_patches_strips(dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t patch, uint32_t patches,
-                                diti_tensor *row_bands) {
+static void diti_patches_bands(dit_job *job, diti_graph *graph, diti_tensor planes, uint32_t patch, uint32_t patches,
+                               diti_tensor *row_bands) {
     uint32_t all = diti_tensor_get(graph, planes)->rows, rows = job->request.shape.guided ? all / 2 : all;
     row_bands[DITI_STRIP_FIRST] = diti_patches_view(job, graph, planes, 0, rows, patch, patches);
     row_bands[DITI_STRIP_LAST] = diti_patches_view(job, graph, planes, all - rows, rows, patch, patches);
@@ -79,12 +79,11 @@ DIT_INTERNAL void diti_patches_begin(dit_job *job, diti_graph *graph) {
     planes =
         diti_tensor_state(graph, DITI_F32, rows, diti_tensor_get(graph, job->program.latent)->columns, "predictions");
     for (patch = 0; patch < shape->patches && !diti_graph_failed(graph); patch++)
-        diti_patches_strips(job, graph, planes, patch, shape->patches, job->program.row_bands[patch]);
-    if (!diti_graph_failed(graph))
-        diti_patches_strips(job, graph, planes, 0, 1, job->program.row_bands[shape->patches]);
+        diti_patches_bands(job, graph, planes, patch, shape->patches, job->program.row_bands[patch]);
+    if (!diti_graph_failed(graph)) diti_patches_bands(job, graph, planes, 0, 1, job->program.row_bands[shape->patches]);
 }
 
-/* A stage of a branch, as exchanges number it, and which of a patch's bands of rows its prediction is; false: the
+/* A stage of a branch, as exchanges number it, and which of a patch's bands its prediction is; false: the
    branch is left out. */
 static bool diti_patches_peer(const dit_job *job, diti_step_kind kind, uint32_t stage, uint32_t branch,
                               uint32_t *row_band, uint32_t *device) {
@@ -125,7 +124,7 @@ static void diti_patches_join(const dit_job *job, diti_graph *graph, const diti_
 
 /* ---- a segment ---- */
 
-/* What the solver needs of the rows of its tables that job->program.step names. */
+/* Selects the rows of the solver's tables that job->program.step names. */
 static void diti_patches_select(const dit_job *job, diti_graph *graph, diti_step_kind kind, diti_solver_desc *solver) {
     const diti_tensor_info latent = *diti_tensor_get(graph, job->program.latent);
     solver->guided = job->request.shape.guided && kind != DITI_STEP_ALONE;

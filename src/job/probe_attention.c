@@ -8,7 +8,7 @@ typedef struct diti_attention_probe {
     float *q, *k, *v, *out;
 } diti_attention_probe;
 
-/* What all keys share, so that int8 keys without their mean subtracted would fail. */
+/* All keys share a part, so that int8 keys without their mean subtracted would fail. */
 static void diti_attention_probe_fill(diti_attention_probe *p, uint16_t *halves) {
     uint32_t width = p->heads * p->head_dim, count = (p->queries + 2 * p->keys) * width, i;
     for (i = 0; i < count; i++) {

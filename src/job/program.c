@@ -1,4 +1,4 @@
-/* What a share of a job runs: its plan, and the commands of the job beside those of the plan. */
+/* The program of a share: its plan, and the commands of the job beside those of the plan. */
 #include "job/job.h"
 
 static dit_result diti_job_create_pool(dit_job *job, dit_error *err) {

@@ -2,7 +2,7 @@
    inputs of a plan, and encoders make texts of them there. One path for prompts of any length and of fixed length. */
 #include "job/job.h"
 
-/* --- text cleaning: the pipelines lower-case and band of rows the prompt (docs/models.md 3.2) --- */
+/* --- text cleaning: the pipelines lower-case and strip the prompt (docs/models.md 3.2) --- */
 
 /* A copy of prompt, lower-cased and without white space at its ends; freed with diti_free. */
 static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, char **out, dit_error *err) {
@@ -19,7 +19,7 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
     return result;
 }
 
-/* What does not fit is told, encoder by encoder. */
+/* Encodes a prompt, and tells what does not fit, encoder by encoder. */
 static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
                                      diti_tokens *out, dit_error *err) {
     dit_result result = diti_tokenizer_encode(encoder->tokenizer, prompt, out, err);

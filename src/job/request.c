@@ -322,7 +322,8 @@ static void diti_request_lengths(const dit_model *model, uint32_t branch, diti_j
     }
 }
 
-/* Of what a dry run lacks: without encoders a text is as if it were given, without tokenizers as long as can be. */
+/* Replaces what a dry run lacks: without encoders a text is as if it were given, without tokenizers as long as can be.
+ */
 static void diti_request_estimate_text(const dit_model *model, uint32_t branch, diti_job_request *out) {
     const uint32_t encoders = 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3;
     uint32_t i;
@@ -529,7 +530,7 @@ static void diti_request_take_plan(const diti_split_plan *plan, diti_job_shape *
     for (rank = 0; rank < DITI_MAX_DEVICES; rank++) out->shares[rank] = plan->shares[rank];
 }
 
-/* PipeFusion, on one device too: bands of rows of whole rows of tokens, each for all devices of a sequence. */
+/* PipeFusion, on one device too: bands of whole rows of tokens, each for all devices of a sequence. */
 DIT_INTERNAL dit_result diti_job_check_patches(const dit_model *model, const diti_job_request *request,
                                                dit_error *err) {
     const diti_split *split = &request->shape.split;

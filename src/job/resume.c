@@ -236,7 +236,7 @@ DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double tota
     share->status.step_count = share->request.shape.steps;
 }
 
-/* What is left of the old plan, for the new one: an application may wait for its timeline. */
+/* The rest of the old plan, for the new one: an application may wait for its timeline. */
 static void diti_resume_leave_plan(dit_job *job, diti_plan *rest) {
     memset(rest, 0, sizeof *rest);
     rest->device = job->program.plan->device;
@@ -253,7 +253,7 @@ static void diti_resume_drop(diti_device *device, diti_plan *rest) {
     diti_destroy_Semaphore(device, rest->timeline.semaphore);
 }
 
-/* The same counters, and on the same device the same timeline. */
+/* The new plan keeps the counters, and on the same device the timeline. */
 static void diti_resume_take_over(dit_job *job, diti_plan *rest) {
     VkSemaphore other = rest->timeline.semaphore;
     uint64_t submitted = job->program.plan->timeline.submitted;

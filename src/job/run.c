@@ -40,7 +40,7 @@ static dit_result diti_run_fail(dit_job *job, const dit_error *why) {
     return why->result;
 }
 
-/* Of devices: perhaps the others can go on. */
+/* When a device fails, perhaps the others can go on. */
 static dit_result diti_run_fail_or_resume(dit_job *job, dit_error *why) {
     return diti_job_resume(job, why) == DIT_OK ? DIT_WORKING : diti_run_fail(job, why);
 }
@@ -59,7 +59,7 @@ static void diti_run_report(dit_job *job, const diti_job_flight *flight) {
     diti_unlock(&job->status_lock);
 }
 
-/* What the slice at the cursor will have done when it is finished. Moves the cursor. */
+/* Tells what the slice at the cursor will have done when it is finished. Moves the cursor. */
 static diti_job_flight diti_run_next_slice(dit_job *job) {
     diti_job_flight flight;
     uint32_t segment = job->run.cursor.segment;
@@ -384,7 +384,7 @@ static dit_result diti_run_submit_next(dit_job *job, dit_error *err) {
 
 /* --- streamed weights --- */
 
-/* What one call may read: as many bytes as a processor copies in about the time that the caller gives the GPU. */
+/* The bytes that one call may read: as many as a processor copies in about the time that the caller gives the GPU. */
 static uint64_t diti_run_load_bytes(uint32_t budget_us) {
     const uint64_t least = (uint64_t)1 << 20, most = (uint64_t)16 << 20;
     uint64_t bytes = (uint64_t)budget_us * 2048u;
@@ -454,7 +454,7 @@ static dit_result diti_run_begin(dit_job *job, bool recording) {
     return DIT_WORKING;
 }
 
-/* What can be submitted of one share; *moved becomes true when something was. */
+/* Submits what can be submitted of one share; *moved becomes true when something was. */
 static dit_result diti_run_share(dit_job *job, uint32_t budget_us, uint64_t *bytes, bool *moved, dit_error *err) {
     dit_result result = diti_run_poll(job, err);
     while (result == DIT_OK && diti_run_may_submit(job, budget_us)) {
@@ -488,7 +488,7 @@ static dit_result diti_run_watch(dit_job *job, bool moved, dit_error *err) {
     return waits && now - newest >= job->device->patience_us ? diti_device_stalled(waits, err) : DIT_OK;
 }
 
-/* What one device has submitted may be what another one's slices or copies have waited for. */
+/* Slices or copies of one device may have waited for what another one has just submitted. */
 static dit_result diti_run_shares(dit_job *job, uint32_t budget_us, uint64_t *bytes, dit_error *err) {
     dit_result result = DIT_OK;
     bool moved = true, ever = false;
@@ -531,7 +531,7 @@ DIT_API dit_result dit_job_step(dit_job *job, uint32_t budget_us) {
     return result;
 }
 
-/* What is left of a time-out that began at *begin; a clock that was set back begins anew. */
+/* The rest of a time-out that began at *begin; a clock that was set back begins anew. */
 static uint64_t diti_run_time_left(uint64_t timeout_ns, uint64_t *begin) {
     uint64_t now = diti_clock_us(), passed_ns;
     if (timeout_ns == UINT64_MAX) return timeout_ns;

@@ -71,7 +71,7 @@ static diti_class diti_selftest_rung_class(diti_rung rung) {
                                     : DITI_CLASSES;
 }
 
-/* Of a software driver, which compiles slowly and climbs above the base rung only in tests, one form of each kernel
+/* On a software driver, which compiles slowly and climbs above the base rung only in tests, one form of each kernel
    will do. */
 static dit_result diti_selftest_products(diti_device *device, bool i8, bool conv, bool *agrees, dit_error *err) {
     const bool all = device->rung > DITI_RUNG_BASE && !device->is_cpu;
@@ -144,7 +144,7 @@ static dit_result diti_selftest_run(diti_device *device, diti_class which, bool 
 
 /* --- one class --- */
 
-/* What the device cannot help, such as too little memory, says nothing about a class. */
+/* A failure that the device cannot help, such as too little memory, says nothing about a class. */
 static bool diti_selftest_says_nothing(dit_result result) {
     return result == DIT_ERROR_OUT_OF_HOST_MEMORY || result == DIT_ERROR_OUT_OF_DEVICE_MEMORY;
 }

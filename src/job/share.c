@@ -1,4 +1,4 @@
-/* What each device does for a job, told before it runs. */
+/* Tells what each device does for a job, before it runs. */
 #include "job/job.h"
 
 DIT_INTERNAL const char *diti_job_print_split(const diti_job_shape *shape, char out[DITI_SPLIT_NAME]) {

@@ -63,7 +63,7 @@ static dit_result diti_job_make_share(dit_job *job, uint32_t index, const dit_pr
     return result;
 }
 
-/* What a run of each segment sends, so that it can be known beforehand. */
+/* Counts what a run of each segment sends, so that it can be known beforehand. */
 static void diti_job_tell_exchanges(const dit_job *share) {
     uint32_t segment;
     for (segment = 0; segment < share->program.plan->segment_count; segment++) {

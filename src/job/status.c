@@ -1,4 +1,4 @@
-/* What an application asks about a job: how far it is, what it did, where its pictures are. */
+/* Answers to an application's questions about a job: how far it is, what it did, where its pictures are. */
 #include "job/job.h"
 
 DIT_API void dit_job_cancel(dit_job *job) {
@@ -17,7 +17,7 @@ DIT_API void dit_job_status(const dit_job *job, dit_status *out, dit_error *err)
     diti_unlock(&shared->status_lock);
 }
 
-/* What a share sent to other devices. */
+/* The bytes that a share sent to other devices. */
 static uint64_t diti_job_peer_bytes(const dit_job *job, uint32_t share) {
     uint64_t bytes = diti_mesh_bytes(job->mesh, share, UINT32_MAX);
     uint32_t i;

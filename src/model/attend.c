@@ -97,12 +97,12 @@ static uint32_t diti_attend_rows(const diti_denoise *denoise, const diti_attend_
 
 /* Where they are kept: as floats [items * all rows, 2 * width] and, where that is asked for, as int8 for the next step,
    [items * all rows, width] each. */
-typedef struct diti_stale_rows {
+typedef struct diti_kept_kv_rows {
     diti_tensor floats, int8[2];
-} diti_stale_rows;
+} diti_kept_kv_rows;
 
-static void diti_stale_put(diti_graph *graph, diti_tensor kv, uint32_t row, uint32_t rows, uint32_t width,
-                           const diti_stale_rows *kept, uint32_t to) {
+static void diti_kept_kv_put(diti_graph *graph, diti_tensor kv, uint32_t row, uint32_t rows, uint32_t width,
+                             const diti_kept_kv_rows *kept, uint32_t to) {
     uint32_t i;
     if (!rows) return;
     diti_copy(graph, diti_tensor_view(graph, kv, row, rows, 0, 2 * width),
@@ -114,8 +114,8 @@ static void diti_stale_put(diti_graph *graph, diti_tensor kv, uint32_t row, uint
 
 /* Keys and values at hand, [items * rows of members [first, first + members) of the sequence, 2 * width], to their
    places among all: in every item its text's, then its image's. */
-static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                            diti_tensor kv, uint32_t first, uint32_t members, const diti_stale_rows *kept) {
+static void diti_kept_kv_keep(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                              diti_tensor kv, uint32_t first, uint32_t members, const diti_kept_kv_rows *kept) {
     const diti_group *sequence = denoise->axes ? &denoise->axes->sequence : NULL;
     const diti_token_range *at = &denoise->token_range;
     uint32_t width = desc->heads * desc->head_dim, texts = desc->text ? at->all_text : 0, item, i, row = 0;
@@ -123,9 +123,9 @@ static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, cons
         for (i = first; i < first + members && !diti_graph_failed(graph); i++) {
             uint32_t text = desc->text ? diti_group_size(sequence, i, at->patch_text) : 0;
             uint32_t rows = diti_group_size(sequence, i, at->patch_rows), to = item * (texts + at->all);
-            diti_stale_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->patch_text));
+            diti_kept_kv_put(graph, kv, row, text, width, kept, to + diti_group_first(sequence, i, at->patch_text));
             to += texts + at->patch_first + diti_group_first(sequence, i, at->patch_rows);
-            diti_stale_put(graph, kv, row + text, rows, width, kept, to);
+            diti_kept_kv_put(graph, kv, row + text, rows, width, kept, to);
             row += text + rows;
         }
     }
@@ -133,8 +133,8 @@ static void diti_stale_keep(diti_graph *graph, const diti_denoise *denoise, cons
 
 /* The members of a ring all keep what each of them has computed: 2 * its rows * heads * head_dim elements go to every
    other one. */
-static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                             diti_tensor kv, const diti_stale_rows *kept) {
+static void diti_kept_kv_share(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                               diti_tensor kv, const diti_kept_kv_rows *kept) {
     const diti_group *ring = &denoise->axes->ring;
     uint32_t inner = diti_group_count(&denoise->axes->ulysses), count = diti_group_count(ring), i, k;
     diti_tensor parts[DITI_MAX_DEVICES];
@@ -155,18 +155,18 @@ static void diti_stale_share(diti_graph *graph, const diti_denoise *denoise, con
         if (i == ring->index) continue;
         diti_exchange_end(graph, sent[i]);
         parts[i] = diti_payload_take(graph, received[i], parts[i], format);
-        diti_stale_keep(graph, denoise, desc, parts[i], i * inner, inner, kept);
+        diti_kept_kv_keep(graph, denoise, desc, parts[i], i * inner, inner, kept);
     }
 }
 
 /* The kept rows that the attention at hand reads, of its items. */
-static diti_stale_rows diti_stale_at(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                                     diti_element format) {
+static diti_kept_kv_rows diti_kept_kv_at(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                         diti_element format) {
     uint32_t kind = desc->text || !denoise->token_range.all_text ? 0 : 1, width = desc->heads * desc->head_dim, i;
     uint32_t all = (desc->text ? denoise->token_range.all_text : 0) + denoise->token_range.all,
              rows = desc->items * all;
     bool int8 = denoise->kept_kv->int8;
-    diti_stale_rows at = DITI_ZERO;
+    diti_kept_kv_rows at = DITI_ZERO;
     for (i = 0; i < (int8 ? 2u : 1u); i++) {
         diti_tensor *kept = (i ? denoise->kept_kv->values : denoise->kept_kv->kept)[kind] + denoise->block, part;
         uint32_t columns = int8 ? width : 2 * width;
@@ -188,20 +188,20 @@ static diti_stale_rows diti_stale_at(diti_graph *graph, const diti_denoise *deno
 }
 
 /* qkv: of the rows of this member of the ring. */
-static diti_tensor diti_stale_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
-                                     diti_tensor qkv) {
-    diti_stale_rows kept;
+static diti_tensor diti_kept_kv_attend(diti_graph *graph, const diti_denoise *denoise, const diti_attend_desc *desc,
+                                       diti_tensor qkv) {
+    diti_kept_kv_rows kept;
     diti_tensor kv;
     uint32_t inner = denoise->axes ? diti_group_count(&denoise->axes->ulysses) : 1,
              width = desc->heads * desc->head_dim;
     uint32_t ring = denoise->axes ? diti_group_count(&denoise->axes->ring) : 1, place, rows;
     if (diti_graph_failed(graph)) return 0;
     rows = diti_tensor_get(graph, qkv)->rows;
-    kept = diti_stale_at(graph, denoise, desc, diti_tensor_get(graph, qkv)->format);
+    kept = diti_kept_kv_at(graph, denoise, desc, diti_tensor_get(graph, qkv)->format);
     kv = diti_tensor_view(graph, qkv, 0, rows, width, 2 * width);
     place = ring > 1 ? denoise->axes->ring.index : 0;
-    diti_stale_keep(graph, denoise, desc, kv, place * inner, inner, &kept);
-    if (ring > 1) diti_stale_share(graph, denoise, desc, kv, &kept);
+    diti_kept_kv_keep(graph, denoise, desc, kv, place * inner, inner, &kept);
+    if (ring > 1) diti_kept_kv_share(graph, denoise, desc, kv, &kept);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), kept.floats, 0, desc->out, 0);
 }
 
@@ -231,7 +231,7 @@ static diti_tensor diti_attend_sequence(diti_graph *graph, const diti_denoise *d
         local.out = 0;
     }
     if (denoise->kept_kv)
-        o = diti_stale_attend(graph, denoise, &local, qkv);
+        o = diti_kept_kv_attend(graph, denoise, &local, qkv);
     else if (outer > 1)
         o = diti_ring_attend(graph, ring, &local, ring_rows, qkv);
     else
@@ -248,6 +248,6 @@ DIT_INTERNAL diti_tensor diti_attend(diti_graph *graph, const diti_denoise *deno
     uint32_t rows = diti_tensor_rows(graph, qkv);
     if (denoise && denoise->axes && diti_group_count(&denoise->axes->sequence) > 1)
         return diti_attend_sequence(graph, denoise, desc, qkv);
-    if (denoise && denoise->kept_kv) return diti_stale_attend(graph, denoise, desc, qkv);
+    if (denoise && denoise->kept_kv) return diti_kept_kv_attend(graph, denoise, desc, qkv);
     return diti_attend_keys(graph, desc, diti_tensor_view(graph, qkv, 0, rows, 0, width), qkv, width, desc->out, 0);
 }

@@ -143,12 +143,12 @@ static uint32_t diti_stage_device(const diti_denoise *denoise, uint32_t layers, 
 
 DIT_INTERNAL void diti_skip_leave(const diti_pass *p, diti_tensor skip) {
     uint32_t layers = p->model->traits.layers, device = diti_stage_device(p->denoise, layers, layers - 1 - p->index);
-    p->denoise->arrivals[p->denoise->patch % 2].skips[p->index] = skip;
+    p->denoise->inboxes[p->denoise->patch % 2].skips[p->index] = skip;
     if (device != UINT32_MAX) diti_send(p->graph, diti_payload(p->graph, skip), device);
 }
 
 DIT_INTERNAL diti_tensor diti_skip_take(const diti_pass *p) {
-    diti_stage_inbox *inbox = &p->denoise->arrivals[p->denoise->patch % 2];
+    diti_stage_inbox *inbox = &p->denoise->inboxes[p->denoise->patch % 2];
     uint32_t i = p->model->traits.layers - 1 - p->index;
     if (inbox->exchanges[i])
         inbox->skips[i] = diti_payload_take(p->graph, inbox->exchanges[i] - 1, inbox->skips[i], p->graph->activation);
@@ -162,7 +162,7 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
                              uint32_t patch) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
     const diti_model_traits *traits = &transformer->traits;
-    diti_stage_inbox *inbox = &denoise->arrivals[patch % 2];
+    diti_stage_inbox *inbox = &denoise->inboxes[patch % 2];
     uint32_t items = (denoise->branches - denoise->first_branch) * denoise->batch, first, end, i, rows;
     diti_token_range token_range;
     memset(inbox, 0, sizeof *inbox);
@@ -184,7 +184,7 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
 /* The residual stream as it comes into the first block here; while it is worked on, the next patch's may come. */
 static diti_tensor diti_stage_begin(const diti_transformer *transformer, diti_graph *graph, diti_denoise *denoise) {
     const diti_group *stages = diti_axes_stages(denoise->axes);
-    diti_stage_inbox *inbox = &denoise->arrivals[denoise->patch % 2];
+    diti_stage_inbox *inbox = &denoise->inboxes[denoise->patch % 2];
     if (!stages || stages->index == 0) {
         memset(inbox, 0, sizeof *inbox);
         return diti_transformer_embed(transformer, graph, denoise);

@@ -514,7 +514,7 @@ static void diti_hunyuandit_project_text(diti_pass *p, diti_tensor context, diti
         const diti_hunyuandit_block *w = &model->blocks[i];
         diti_tensor keys;
         diti_pass_enter(p, i);
-        state->text[i] = diti_sublayer_joined(p, context, &w->text_kv, 2, &w->text, "text_kv");
+        state->text[i] = diti_sublayer_fused(p, context, &w->text_kv, 2, &w->text, "text_kv");
         keys = diti_tensor_view(p->graph, state->text[i], 0, rows, 0, diti_column_shard_of(p, &w->text).count);
         diti_hunyuandit_heads(p, keys, &w->cross.norm_k, "text_k");
     }

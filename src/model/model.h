@@ -109,21 +109,21 @@ typedef struct diti_denoise {
     diti_tensor text_items;         /* U32 [text_batch, DITI_ITEM_WORDS]: which rows are each prompt's (as keys) */
     diti_tensor text2, text2_items; /* the same for the second encoder; 0 where traits name none */
     const uint32_t *text_lengths,
-        *text2_lengths;      /* host, for write_inputs: tokens of each prompt that are no padding */
-    diti_tensor pooled;      /* F32 [text_batch, pooled_columns], or 0 */
-    diti_tensor labels;      /* U32 [1, text_batch]: classes, class_count for none; or 0 */
-    float guidance;          /* distilled guidance; read by write_inputs */
-    diti_tensor step;        /* U32 [1, 1] state: which row of the tables */
-    uint32_t first_branch;   /* the step leaves branches before it out, and predicts for the others alone */
-    uint64_t skipped;        /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
-    const diti_axes *axes;   /* NULL: all is computed here */
-    uint32_t patch, patches; /* bands of rows of whole rows of tokens that are evaluated one after the other, the text
-                                with the first of them; patches 0: all at once */
-    diti_kept_kv *kept_kv;   /* NULL: attention is exact */
+        *text2_lengths;           /* host, for write_inputs: tokens of each prompt that are no padding */
+    diti_tensor pooled;           /* F32 [text_batch, pooled_columns], or 0 */
+    diti_tensor labels;           /* U32 [1, text_batch]: classes, class_count for none; or 0 */
+    float guidance;               /* distilled guidance; read by write_inputs */
+    diti_tensor step;             /* U32 [1, 1] state: which row of the tables */
+    uint32_t first_branch;        /* the step leaves branches before it out, and predicts for the others alone */
+    uint64_t skipped;             /* the step leaves these blocks out (bit i: block i), for skip-layer guidance */
+    const diti_axes *axes;        /* NULL: all is computed here */
+    uint32_t patch, patches;      /* bands of whole rows of tokens that are evaluated one after the other, the text
+                                     with the first of them; patches 0: all at once */
+    diti_kept_kv *kept_kv;        /* NULL: attention is exact */
     diti_token_range token_range; /* from here on set by diti_transformer_step */
     bool same_timestep;           /* begin has been called for this timestep, and only the rows are others */
     uint32_t block;               /* whose attention it is */
-    diti_stage_inbox arrivals[2]; /* of even and of odd patches */
+    diti_stage_inbox inboxes[2];  /* of even and of odd patches */
     bool variance;                /* the prediction keeps all 2C channels (traits.out_channels) of every image */
     void *family; /* family's own tensors between prepare and step; freed with diti_free by the caller */
 } diti_denoise;
@@ -253,7 +253,7 @@ DIT_INTERNAL diti_tensor diti_transformer_block(const diti_transformer *transfor
                                                 diti_denoise *denoise, uint32_t index, diti_tensor x);
 DIT_INTERNAL diti_tensor diti_transformer_final(const diti_transformer *transformer, diti_graph *graph,
                                                 diti_denoise *denoise, diti_tensor x);
-/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the band of rows; 0 on
+/* The prediction of patch denoise->patch alone, those before it having been done: planar, of the band; 0 on
  * stages before the last.
  */
 DIT_INTERNAL diti_tensor diti_transformer_patch(const diti_transformer *transformer, diti_graph *graph,
@@ -358,8 +358,8 @@ DIT_INTERNAL diti_tensor diti_sublayer_norm(const diti_pass *p, diti_tensor x, d
 DIT_INTERNAL diti_tensor diti_sublayer_in(const diti_pass *p, diti_tensor h, const diti_sublayer *sublayer,
                                           diti_tensor out);
 /* The columns of the sublayer's heads of each of `kinds` that fused has side by side (keys and values of a text). */
-DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
-                                              uint32_t kinds, const diti_sublayer *sublayer, const char *name);
+DIT_INTERNAL diti_tensor diti_sublayer_fused(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
+                                             uint32_t kinds, const diti_sublayer *sublayer, const char *name);
 /* Norm of q and k, rotation, then attention of every item to itself: out or a new tensor. */
 DIT_INTERNAL diti_tensor diti_sublayer_attend(const diti_pass *p, diti_tensor qkv, const diti_sublayer *sublayer,
                                               diti_tensor out);

@@ -368,7 +368,7 @@ static void diti_pixart_project_text(diti_pass *p, diti_pixart_state *state) {
     for (diti_axes_blocks(p->denoise->axes, model->config.blocks, &i, &end); i < end; i++) {
         const diti_pixart_block *w = &model->blocks[i];
         diti_pass_enter(p, i);
-        state->text[i] = diti_sublayer_joined(p, y, &w->text_kv, 2, &w->cross, "text_kv");
+        state->text[i] = diti_sublayer_fused(p, y, &w->text_kv, 2, &w->cross, "text_kv");
     }
     diti_graph_scope(p->graph, NULL, 0);
 }

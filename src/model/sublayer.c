@@ -220,8 +220,8 @@ DIT_INTERNAL diti_tensor diti_modulate(const diti_pass *p, diti_tensor x, diti_m
 
 /* ---- the first layer ---- */
 
-DIT_INTERNAL diti_tensor diti_sublayer_joined(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
-                                              uint32_t kinds, const diti_sublayer *sublayer, const char *name) {
+DIT_INTERNAL diti_tensor diti_sublayer_fused(const diti_pass *p, diti_tensor x, const diti_fused_linear *fused,
+                                             uint32_t kinds, const diti_sublayer *sublayer, const char *name) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_linear_desc desc = DITI_ZERO;
     desc.name = name;
@@ -235,7 +235,7 @@ static diti_tensor diti_sublayer_in_one(const diti_pass *p, diti_tensor h, const
                                         diti_tensor out) {
     diti_column_shard column_shard = diti_column_shard_of(p, sublayer);
     diti_linear_desc desc = DITI_ZERO;
-    if (sublayer->qkv) return diti_sublayer_joined(p, h, sublayer->qkv, 3, sublayer, sublayer->in_name);
+    if (sublayer->qkv) return diti_sublayer_fused(p, h, sublayer->qkv, 3, sublayer, sublayer->in_name);
     desc.bias = &sublayer->in->bias;
     desc.activation = sublayer->activation;
     desc.out = diti_group_count(column_shard.in) == 1 ? out : 0;

@@ -361,10 +361,10 @@ static double diti_flow_sigma(const diti_sampling *sampling, uint32_t i) {
 
 static void diti_intervals_flow(const diti_sampling *sampling, diti_interval *out) {
     uint32_t i, n = sampling->steps;
-    double first, last, token_range;
+    double first, last, stretch;
     for (i = 0; i < n; i++) out[i].from.sigma = diti_flow_sigma(sampling, i);
-    token_range = sampling->shift_terminal > 0 ? (1 - out[n - 1].from.sigma) / (1 - sampling->shift_terminal) : 1;
-    for (i = 0; i < n; i++) out[i].from.sigma = 1 - (1 - out[i].from.sigma) / token_range;
+    stretch = sampling->shift_terminal > 0 ? (1 - out[n - 1].from.sigma) / (1 - sampling->shift_terminal) : 1;
+    for (i = 0; i < n; i++) out[i].from.sigma = 1 - (1 - out[i].from.sigma) / stretch;
     first = out[0].from.sigma;
     last = out[n - 1].from.sigma;
     for (i = 0; i < n; i++) {

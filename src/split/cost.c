@@ -1,4 +1,4 @@
-/* What a split costs. n rows attend, s of them of the image, t are the text's; d is the width, L the layers, e the
+/* The costs of a split. n rows attend, s of them of the image, t are the text's; d is the width, L the layers, e the
  * bytes of a value that is sent; k, u, r, p, l, c the degrees of tensor, ulysses, ring, pipefusion, layers and cfg; k =
  * o i where tensor is a grid of o parts of the outputs of a matrix and i of its inputs; b
  * the branches of guidance that a device computes, m the patches of PipeFusion. Volumes: Ulysses, Ring, USP, tensor and
@@ -76,7 +76,7 @@ DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_s
     value = c.d * element / (c.u * c.r);
     if (split->degree[axis] < 2) return 0;
     switch (axis) {
-    /* Of rows of D columns: two sums over o devices of a part for each i and their gathering over those of a row, and
+    /* Rows of D columns take two sums over o devices of a part for each i and their gathering over those of a row, and
        sums over i devices of what first matrices make, 3 D and the feed-forward's; i = 1: 4 n d e (k - 1) / k. */
     case DITI_SPLIT_TENSOR: {
         double firsts = 3 + shape->feed * (shape->gated ? 2.0 : 1.0) / c.d;

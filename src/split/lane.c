@@ -256,7 +256,7 @@ DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, uint32_t index, const dit
 
 /* --- running --- */
 
-/* What a turn of a side copies; if the side is in another process, what this one makes of it. */
+/* The side whose copies a turn runs: itself, or the other one if it is in another process. */
 static const diti_lane_side *diti_lane_here(const diti_lane *lane, uint32_t index) {
     return &lane->sides[lane->sides[index].device ? index : 1 - index];
 }
@@ -394,7 +394,7 @@ static void diti_lane_trace(diti_lane *lane, diti_lane_slot *slot) {
     slot->scope = none;
 }
 
-/* What a side has finished. */
+/* Finds out what a side has finished. */
 static dit_result diti_lane_poll(diti_lane *lane, uint32_t index, dit_error *err) {
     diti_lane_side *side = &lane->sides[index];
     uint64_t before = side->finished, done = 0;
@@ -529,8 +529,8 @@ DIT_INTERNAL void diti_lane_release(diti_lane *lane) {
 #define DITI_LANE_BRIDGE_NS                                                                                            \
     1000000000u /* what was sent is there when the sending device has had nothing to do so long */
 
-/* What is submitted ends, or its device is given up. The sending side comes first: one that waits for its signals
-   longer than it has anything to do would wait for ever. */
+/* Waits until everything submitted has ended, or gives its device up. The sending side comes first: one that waits for
+   its signals longer than it has anything to do would wait for ever. */
 static void diti_lane_settle_device(diti_lane *lane, diti_lane_side *side) {
     bool waits = lane->bridge && side == &lane->sides[DITI_LANE_IN];
     dit_result result = DIT_WORKING;

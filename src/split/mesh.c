@@ -68,8 +68,8 @@ static const diti_exchange *diti_mesh_next(const diti_plan *plan, uint32_t peer,
     return NULL;
 }
 
-/* What one member sends to another one is what that one receives from it, segment by segment. Of carried exchanges only
-   a run tells which meets which (diti_lane_pump). */
+/* Checks that one member sends to another what that one receives from it, segment by segment. For carried exchanges
+   only a run tells which meets which (diti_lane_pump). */
 static dit_result diti_mesh_check(const diti_mesh_maker *maker, uint32_t from, uint32_t to) {
     const diti_plan *sends = maker->mesh->members[from - maker->mesh->first].plan;
     const diti_plan *receives = maker->mesh->members[to - maker->mesh->first].plan;
@@ -353,7 +353,7 @@ DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, boo
     return result;
 }
 
-/* What happened so far, in any order; *busy: something is on its way. */
+/* Counts what happened so far, in any order; *busy: something is on its way. */
 static dit_result diti_mesh_moves(const diti_mesh *mesh, uint64_t *moves, bool *busy, dit_error *err) {
     uint64_t done = 0;
     uint32_t i;

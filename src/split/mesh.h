@@ -124,7 +124,7 @@ DIT_INTERNAL void diti_lane_destroy(diti_lane *lane); /* settles; NULL is fine *
    copy before. */
 DIT_INTERNAL dit_result diti_lane_add(diti_lane *lane, uint32_t side, const diti_lane_copy *copy, dit_error *err);
 /* The copy may run once more when timeline after has reached value; it was submitted to its last chunk since it was
-   opened before. What the side's timeline reaches when it is through. */
+   opened before. Returns what the side's timeline reaches when it is through. */
 DIT_INTERNAL uint64_t diti_lane_open(diti_lane *lane, uint32_t side, uint32_t copy, VkSemaphore after, uint64_t value);
 /* Does what can be done now without waiting; *moved becomes true when something was. */
 DIT_INTERNAL dit_result diti_lane_pump(diti_lane *lane, bool *moved, dit_error *err);

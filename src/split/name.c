@@ -36,7 +36,7 @@ static bool diti_split_parse_grid(const char **at, uint32_t *degree, diti_split_
     return *degree <= DITI_SPLIT_DEVICES;
 }
 
-/* One AXIS DEGREE, or int8, or shard; at is moved behind it. What is wrong with it; NULL: nothing. */
+/* One AXIS DEGREE, or int8, or shard; at is moved behind it. Returns what is wrong with it; NULL: nothing. */
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
     static const char *const usage =
         "write auto, auto:any, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "

@@ -37,7 +37,7 @@ static bool diti_split_read_number(const diti_json *root, const char *key, uint3
     return true;
 }
 
-/* What is wrong with the text of a plan; NULL: nothing. */
+/* Says what is wrong with the text of a plan; NULL: nothing. */
 static const char *diti_split_read_values(const diti_json *root, diti_settings *settings, diti_split_plan *plan) {
     const char *payload = diti_setting_text(settings, "payload", "f16");
     const char *note = diti_setting_text(settings, "note", ""), *kept = diti_setting_text(settings, "kept", "f16");

@@ -102,9 +102,9 @@ typedef struct diti_split_plan {
                                           0: as the devices' rates */
 } diti_split_plan;
 
-/* --- names: auto | auto:any | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8 | shard. What is not named has
- * degree 1. Behind pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more of
- * them, ":m8w2k8"; else there are as many patches as stages, and one step of warm-up. --- */
+/* --- names: auto | auto:any | ITEM {, ITEM}, ITEM: AXIS DEGREE | tensorAxB | int8 | shard. An axis that is not named
+ * has degree 1. Behind pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more
+ * of them, ":m8w2k8"; else there are as many patches as stages, and one step of warm-up. --- */
 DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err);
 DIT_INTERNAL DITI_UNUSED const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]);
@@ -154,7 +154,7 @@ DIT_INTERNAL DITI_UNUSED dit_result diti_split_write(const diti_env *env, const 
 /* what: the file's name, for messages. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_read(const diti_env *env, const char *text, size_t size,
                                                     const char *what, diti_split_plan *out, dit_error *err);
-/* What dit_job_desc.split and --split are: a name, @FILE of a plan, or a plan's text, which begins with a brace. */
+/* Reads dit_job_desc.split or --split: a name, @FILE of a plan, or a plan's text, which begins with a brace. */
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_take(const diti_env *env, const char *text, diti_split_plan *out,
                                                     dit_error *err);
 /* Shares of the members of axes [first, end), all inside cfg, in the work that these divide, as rank sees them: sums

@@ -6,17 +6,17 @@
 static dit_result diti_merge_add(diti_tokenizer *tokenizer, const char *left, size_t left_length, const char *right,
                                  size_t right_length, dit_error *err) {
     diti_merge_index *index = &tokenizer->merges;
-    char fused[2048];
+    char joined[2048];
     diti_merge merge;
     void *merges = index->merges;
     merge.rank = (uint32_t)index->count;
     merge.left = diti_piece_find(&tokenizer->words, left, left_length);
     merge.right = diti_piece_find(&tokenizer->words, right, right_length);
     merge.result = -1;
-    if (merge.left >= 0 && merge.right >= 0 && left_length + right_length <= sizeof fused) {
-        memcpy(fused, left, left_length);
-        memcpy(fused + left_length, right, right_length);
-        merge.result = diti_piece_find(&tokenizer->words, fused, left_length + right_length);
+    if (merge.left >= 0 && merge.right >= 0 && left_length + right_length <= sizeof joined) {
+        memcpy(joined, left, left_length);
+        memcpy(joined + left_length, right, right_length);
+        merge.result = diti_piece_find(&tokenizer->words, joined, left_length + right_length);
     }
     if (merge.result < 0)
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: merge %u joins or makes a piece that the vocabulary lacks",

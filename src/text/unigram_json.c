@@ -68,7 +68,7 @@ static dit_result diti_unigram_read_normalizer(diti_tokenizer *tokenizer, const 
     const diti_json *member;
     if (settings.result < 0) return settings.result;
     if (!normalizer || normalizer->kind == DITI_JSON_NULL || diti_equal(type, "Strip"))
-        return DIT_OK; /* collapse_spaces bands of rows */
+        return DIT_OK; /* collapse_spaces strips */
     if (diti_equal(type, "Precompiled")) return diti_unigram_read_charsmap(tokenizer, normalizer, err);
     if (diti_equal(type, "Replace") && diti_unigram_collapses(normalizer)) return DIT_OK;
     if (!diti_equal(type, "Sequence")) return diti_unigram_unsupported(tokenizer, "normalizer", type, err);

@@ -1,7 +1,7 @@
-/* A picture in bands of rows of lines, one on each of several devices (docs/parallel.md 1.1, DistVAE). Strips need
+/* A picture in bands of lines, one on each of several devices (docs/parallel.md 1.1, DistVAE). Bands need
    from each other the line next to them before every 3x3 convolution (below), the moments of group norms, line by line
    of the latent, and the keys and values of the middle's attention (kl.c). Every sum has the same terms in the
-   same order wherever bands of rows end, so devices of one driver make the bytes that one of them makes alone.
+   same order wherever bands end, so devices of one driver make the bytes that one of them makes alone.
 
    Bytes that member i of N sends for a decode, with e bytes to an element, n(i) neighbours (2, but 1 at both ends), and
    h(i) of the latent's lines, which are w wide:

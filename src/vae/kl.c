@@ -276,7 +276,7 @@ DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, di
 /* Inputs and outputs have room for lines of other devices where that is said; what is in it comes before a norm, raw,
    while moments are taken: one meeting of all devices for both. */
 
-/* Alone, or of devices that have a band of rows each. roomy: x has room, which is to be filled, and so has the result.
+/* Alone, or of devices that have a band each. roomy: x has room, which is to be filled, and so has the result.
  */
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
                                 const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
@@ -289,7 +289,7 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
     desc.bias = &layer->bias;
     desc.silu = silu;
     desc.name = name;
-    desc.parts = row_band->lines; /* so that pictures do not depend on where bands of rows end */
+    desc.parts = row_band->lines; /* so that pictures do not depend on where bands end */
     if (!row_band->group) return diti_group_norm(graph, x, &desc);
     desc.parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
     if (roomy) begun = diti_row_band_begin(graph, row_band, x);
@@ -354,7 +354,7 @@ static diti_tensor diti_kl_run_resnet(diti_graph *graph, const diti_vae *vae, di
     return diti_kl_conv(graph, h, &resnet->conv2, row_band, shortcut, true, vae->wide, "vae_conv2");
 }
 
-/* Keys and values of all bands of rows, side by side. */
+/* Keys and values of all bands, side by side. */
 static diti_tensor diti_kl_keys(diti_graph *graph, diti_tensor qkv, uint32_t channels, const diti_row_band *row_band) {
     uint32_t rows = row_band->height * row_band->width;
     diti_tensor own = diti_tensor_view(graph, qkv, 0, rows, channels, 2 * channels), part, all;

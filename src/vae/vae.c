@@ -218,7 +218,7 @@ static diti_tensor diti_vae_run_tiles(diti_vae_tiles *tiles, diti_graph *graph, 
     return tiles->out;
 }
 
-/* ---- bands of rows ---- */
+/* ---- bands ---- */
 
 /* The members that have lines of the latent: all, or as many as there are lines. */
 static diti_group diti_vae_members(const diti_group *group, uint32_t height) {

@@ -31,7 +31,7 @@ DIT_INTERNAL void diti_vae_belongs_to(diti_vae *vae, uint32_t channels, float sc
 #define DITI_VAE_LEAST_TILE 8u
 DIT_INTERNAL diti_tensor diti_vae_decode(const diti_vae *vae, diti_graph *graph, diti_tensor latent, uint32_t height,
                                          uint32_t width, uint32_t tile, const diti_group *group);
-/* How many lines of a decoded picture a member of the group comes to have, from *first on: a band of rows each, where
+/* How many lines of a decoded picture a member of the group comes to have, from *first on: a band each, where
    more members than lines of the latent leave none to the last; of tiles, which go round, all with member 0. */
 DIT_INTERNAL uint32_t diti_vae_lines(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                      uint32_t width, uint32_t tile, uint32_t *first);
@@ -99,17 +99,17 @@ struct diti_vae {
     const char *tiny_file;              /* for messages while it is loaded */
 };
 
-/* ---- bands of rows (band of rows.c): a picture, or the lines of it that one of several devices has. Tensors that a
-   3x3 convolution reads have room for the lines next to the band of rows, which are other devices' and come when they
+/* ---- bands (band.c): a picture, or the lines of it that one of several devices has. Tensors that a
+   3x3 convolution reads have room for the lines next to the band, which are other devices' and come when they
    are needed. ---- */
 typedef struct diti_row_band {
     const diti_group *group; /* NULL: all of it is here */
     uint32_t height, width;  /* as far as it is scaled by now; height: of the lines that are here */
     uint32_t above, below;   /* 1: another device has the line there, and there is room for it */
-    uint32_t lines; /* of the latent, of all bands of rows together; 0: of an encoder, which has no bands of rows */
+    uint32_t lines;          /* of the latent, of all bands together; 0: of an encoder, which has no bands */
 } diti_row_band;
 DIT_INTERNAL diti_row_band diti_row_band_whole(uint32_t height, uint32_t width);
-/* This member's band of rows of a latent with height lines in all. *first: its first line. */
+/* This member's band of a latent with height lines in all. *first: its first line. */
 DIT_INTERNAL diti_row_band diti_row_band_of(const diti_group *group, uint32_t height, uint32_t width, uint32_t *first);
 /* x without that room. */
 DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);

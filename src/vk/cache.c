@@ -24,7 +24,7 @@ static uint64_t diti_cache_checksum(const diti_cache_header *header, const void 
     return diti_hash(parts, sizeof parts);
 }
 
-/* What every good blob of this device and this build starts with. */
+/* The header that every good blob of this device and this build starts with. */
 static void diti_cache_identity(diti_device *device, diti_cache_header *out) {
     VkPhysicalDeviceProperties2 properties = DITI_ZERO;
     properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;

@@ -23,7 +23,7 @@ static const diti_coop_types diti_coop_type_list[DITI_COOP_TYPES] = {
     {DITI_COMPONENT_BF16, DITI_COMPONENT_F32},
 };
 
-/* What dit computes with, as an index of DITI_COOP_…; -1: something else. */
+/* The type that dit computes with, as an index of DITI_COOP_…; -1: something else. */
 static int diti_coop_type_of(const diti_vk_coop_property *p) {
     int i;
     for (i = 0; i < DITI_COOP_TYPES; i++) {
@@ -36,7 +36,7 @@ static int diti_coop_type_of(const diti_vk_coop_property *p) {
 
 static bool diti_coop_is_power(uint32_t n) { return n && !(n & (n - 1)); }
 
-/* Kernels cut tiles of 64 into fragments, and load 16 bytes at a time. Of several shapes the largest is best. */
+/* Kernels cut tiles of 64 into fragments, and load 16 bytes at a time. The largest of several shapes is best. */
 static void diti_coop_take(diti_coop_shape *shape, const diti_vk_coop_property *p) {
     if (!diti_coop_is_power(p->m) || !diti_coop_is_power(p->n) || !diti_coop_is_power(p->k)) return;
     if (p->m < 4 || p->n < 4 || p->k < 8 || p->m > 32 || p->n > 32 || p->k > 64) return;
@@ -91,7 +91,7 @@ static uint32_t diti_coop_subgroup(const diti_identity *id, const diti_features 
     return id->least_subgroup == id->most_subgroup ? id->most_subgroup : 0;
 }
 
-/* What workgroups of VK_NV_cooperative_matrix2 are limited to. */
+/* Reads the limits of workgroups of VK_NV_cooperative_matrix2. */
 static void diti_coop_limits(const diti_vk_api *vk, VkPhysicalDevice physical, diti_coop *coop) {
     VkPhysicalDeviceProperties2 properties = DITI_ZERO;
     diti_feature_node limits;

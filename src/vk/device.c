@@ -167,7 +167,7 @@ static void diti_device_share(diti_device *device, const char *extension) {
         if (device->has_peers && diti_equal(extension, diti_share_extensions[i])) device->shares[i] = true;
 }
 
-/* What the application enabled, where the device is its own. */
+/* Notes what the application enabled, where the device is its own. */
 static void diti_device_shares_enabled(diti_device *device, const VkDeviceCreateInfo *info) {
     uint32_t i;
     memset(device->shares, 0, sizeof device->shares);
@@ -224,7 +224,7 @@ static void diti_device_disable_matrices(diti_device *device) {
     memset(&device->coop, 0, sizeof device->coop);
 }
 
-/* What goes with the rung: the products of int8 rows, and what an own device has no need to enable. */
+/* Settles what goes with the rung: the products of int8 rows, and what an own device has no need to enable. */
 static void diti_device_settle(diti_device *device, const char *overrides, uint32_t dropped) {
     const diti_coop *coop = &device->coop;
     uint32_t i;
@@ -623,7 +623,7 @@ DIT_INTERNAL void diti_device_close(diti_device *device) {
         diti_pipelines_free(device);
         if (diti_keep_end(device)) {
             (device->first ? device->first : device)->instance_stays = true;
-            if (device->fused) device->first->device_stays = true;
+            if (device->joined) device->first->device_stays = true;
         } else if (device->device_stays) {
             device->instance_stays = true;
         } else if (device->owns_device) {

@@ -45,7 +45,7 @@ static void diti_candidate_rung(const diti_vk_api *vk, const diti_features *feat
                 diti_rung_name(rung));
 }
 
-/* What the base rung needs, beyond what Vulkan 1.2 promises everywhere. */
+/* Checks what the base rung needs beyond what Vulkan 1.2 promises everywhere. */
 static dit_result diti_candidate_examine(const diti_env *env, const diti_vk_api *vk,
                                          const VkPhysicalDeviceProperties *properties, diti_candidate *out,
                                          dit_error *err) {

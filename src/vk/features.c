@@ -184,7 +184,7 @@ DIT_INTERNAL void diti_features_enabled(const VkDeviceCreateInfo *info, diti_fea
     diti_features_useful(out);
 }
 
-/* What needs what: in groups that are of use only whole, or after another one. */
+/* Features need each other: groups are of use only whole, or after another one. */
 DIT_INTERNAL void diti_features_useful(diti_features *f) {
     bool *has = f->has, coop;
     uint32_t i;

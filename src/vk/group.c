@@ -40,7 +40,7 @@ DIT_INTERNAL bool diti_device_group_join(diti_device *device, diti_device *leade
     device->lock_queue = diti_device_group_lock;
     device->unlock_queue = diti_device_group_unlock;
     device->lock_user = leader;
-    device->fused = true;
+    device->joined = true;
     memcpy(device->shares, leader->shares, sizeof device->shares);
     return true;
 }

@@ -1,6 +1,7 @@
-/* A device that has finished nothing for long is given up, but it may only be slow. What it may still read or write is
-   not destroyed then: it is kept until the device answers, which is when every queue has signaled a semaphore behind
-   all that it was given. Whatever of a device does not answer before its context ends stays for good. */
+/* A device that has finished nothing for long is given up, but it may only be slow. Everything that it may still read
+   or write is not destroyed then: it is kept until the device answers, which is when every queue has signaled a
+   semaphore behind all that it was given. Whatever of a device does not answer before its context ends stays for good.
+ */
 #include "vk/vk.h"
 
 enum { DITI_STALL_NONE, DITI_STALL_KEEPS, DITI_STALL_OVER }; /* of diti_device.stalled */

@@ -1,7 +1,7 @@
-/* How much of a kernel's work one thread, one subgroup and one workgroup get. What is too much for the registers goes
-   through memory, which is many times slower, and no driver says so when it compiles: the figures are those of
-   compilers, found by `make gpus` (tools/feigned.c). Which results a device gets depends on its line, so that lines
-   change only with a reason. */
+/* How much of a kernel's work one thread, one subgroup and one workgroup get. A portion that is too much for the
+   registers goes through memory, which is many times slower, and no driver says so when it compiles: the figures are
+   those of compilers, found by `make gpus` (tools/feigned.c). Which results a device gets depends on its line, so that
+   lines change only with a reason. */
 #include "vk/vk.h"
 
 enum { DITI_ANY_SUBGROUP = 0 };
@@ -18,7 +18,7 @@ static const diti_portions_line diti_portions_table[] = {
        1000 products those take 337 instructions, floats that are broadcast within subgroups of 16 take 92. */
     {0x8086, 8, {16, 4, 4, 1, 4, 1, 2, 64, 64, 4, 4, 16, 256, 0, 0, UINT32_MAX, 0}},
     /* Intel from Xe2 on: 128 registers of 16 floats, subgroups of 16. Parts of 32 x 32: 133 to 170 spills, of 16 x 32
-       none. Of attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with
+       none. In attention 8 queries with 64 channels, or 16 with 32, already spill; 16 with
        16 channels do not, and take 5570 cycles for what 8 with 32 take 6658 (heads of 64). */
     {0x8086, 16, {0, 4, 4, 1, 4, 1, 2, 16, 32, 8, 4, 8, 48, 16, 64, UINT32_MAX, 0}},
     /* AMD: 256 registers, of which a workgroup of many waves gets fewer: 192 with 8 waves on RDNA3, 128 on RDNA3.5.

@@ -1,5 +1,5 @@
-/* Known faults of drivers and devices, as one table. What the table leaves out is not even asked for, since some
-   drivers crash when they are asked; everything else proves itself when a context is made (job/selftest.c). */
+/* Known faults of drivers and devices, as one table. Properties that the table leaves out are not even asked for, since
+   some drivers crash when they are asked; everything else proves itself when a context is made (job/selftest.c). */
 #include "vk/vk.h"
 
 enum { DITI_VENDOR_AMD = 0x1002, DITI_VENDOR_NVIDIA = 0x10de, DITI_VENDOR_INTEL = 0x8086 };

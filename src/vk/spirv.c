@@ -3,7 +3,7 @@
 /* The text form. Four bytes (little endian) are five base85 digits, least significant first; digits are the characters
    from '#' on without '?' (trigraphs) and '\\'. The bytes are a range coder's: each bit is coded with the odds of its
    kind and place, which follow what came before. The bits say, until the bytes are full: a literal byte, or a copy of
-   earlier bytes: from as far back as the last copy or not, how many, how far back. Those bytes are the module's words
+   earlier bytes: from as far back as the last copy or not, how many, how far back. These bytes are the module's words
    as LEB128. tools/spirv.c writes it. */
 enum {
     DITI_SPIRV_NUMBER = 16 + 16 * 20, /* odds that one kind of number takes: its size, then its bits by size */
@@ -256,8 +256,8 @@ DIT_INTERNAL dit_result diti_spirv_bf16(const diti_env *env, uint32_t **words, s
     return DIT_OK;
 }
 
-/* An optional feature of modules. What declares it is left out where the device has it not: extension, capabilities and
-   execution mode. */
+/* An optional feature of modules. Its declarations are left out where the device has it not: extension, capabilities
+   and execution mode. */
 typedef struct diti_spirv_option {
     uint32_t extension[4]; /* how its name begins */
     uint32_t capabilities[2];

@@ -1,6 +1,6 @@
 #include "vk/vk.h"
 
-/* Copies between host and device that wait. What is mapped is copied directly, the rest in chunks through one staging
+/* Copies between host and device that wait. Mapped memory is copied directly, the rest in chunks through one staging
    buffer that the device keeps. */
 
 static dit_result diti_transfer_check(const diti_buffer *buffer, VkDeviceSize offset, VkDeviceSize size,

@@ -105,7 +105,7 @@ typedef struct diti_features {
     bool has[DITI_FEATURES];
 } diti_features;
 
-/* What known faults of drivers are told apart by (quirks.c). */
+/* The properties that tell known faults of drivers apart (quirks.c). */
 typedef struct diti_identity {
     uint32_t vendor, device; /* vendorID, deviceID */
     uint32_t driver;         /* a VkDriverId */
@@ -163,7 +163,7 @@ typedef struct diti_coop {
     bool reductions, conversions, per_element;        /* of VK_NV_cooperative_matrix2 */
 } diti_coop;
 
-/* What a plan must respect: the device's own limits, lowered by overrides in tests. */
+/* The limits that a plan must respect: the device's own limits, lowered by overrides in tests. */
 typedef struct diti_limits {
     VkDeviceSize storage_range;     /* maxStorageBufferRange */
     VkDeviceSize allocation;        /* largest single VkDeviceMemory, and so the largest tensor */
@@ -353,7 +353,7 @@ typedef struct diti_device {
     uint32_t ordinal;                  /* of this device in its context, for the allocator hook */
     bool has_peers;                    /* the context has more devices */
     bool shares_instance;              /* it is the first one's */
-    bool fused;                        /* the VkDevice is that of another member of its device group (group.c) */
+    bool joined;                       /* the VkDevice is that of another member of its device group (group.c) */
     uint32_t group_index, group_count; /* 0: in no group of several, or groups are off */
     VkPhysicalDevice group[DITI_MAX_DEVICES];
     struct diti_device *first; /* of the context's devices; NULL: this is it */
@@ -470,7 +470,7 @@ DIT_INTERNAL void diti_features_chain(const diti_features *wanted, diti_feature_
 DIT_INTERNAL bool diti_features_set(const diti_features *wanted, VkStructureType type, void *structure);
 DIT_INTERNAL void diti_features_get(const VkBaseInStructure *structure, diti_features *out); /* adds to out */
 DIT_INTERNAL bool diti_feature_is_in(uint32_t feature, VkStructureType type);
-/* Of the index-th structure that has bits of dit's; 0: there is no such structure. */
+/* The size of the index-th structure that has bits of dit's; 0: there is no such structure. */
 DIT_INTERNAL size_t diti_feature_structure_size(uint32_t index, VkStructureType *type);
 /* The quirks of wanted that a device has, from the table alone; why: of the first one, or NULL. */
 DIT_INTERNAL uint32_t diti_quirks(const diti_identity *id, uint32_t wanted, const char **why);
@@ -502,7 +502,7 @@ DIT_INTERNAL void diti_memory_find(diti_device *device); /* heaps and types */
 DIT_INTERNAL void diti_memory_init(diti_device *device, VkDeviceSize limit);
 /* diti_limits.allocation of a device that states these limits. buffer: maxBufferSize, 0: unknown. */
 DIT_INTERNAL VkDeviceSize diti_memory_largest(VkDeviceSize allocation, VkDeviceSize buffer, VkDeviceSize heap);
-/* What dit may allocate of so many free bytes. */
+/* The bytes that dit may allocate of so many free ones. */
 DIT_INTERNAL VkDeviceSize diti_memory_share(VkDeviceSize available);
 DIT_INTERNAL void diti_staging_free(diti_device *device);
 DIT_INTERNAL dit_result diti_layouts_create(diti_device *device, dit_error *err);
@@ -510,7 +510,7 @@ DIT_INTERNAL dit_result diti_cache_load(diti_device *device, const void *blob, s
 DIT_INTERNAL void diti_pipelines_free(diti_device *device);
 /* false: never measured. */
 DIT_INTERNAL bool diti_tuned_find(diti_device *device, uint64_t shapes, uint32_t *choice);
-/* In place of an earlier one; false: there is no memory for it. What is too much is left out. */
+/* In place of an earlier one; false: there is no memory for it. Entries beyond the room are left out. */
 DIT_INTERNAL bool diti_tuned_put(diti_device *device, uint64_t shapes, uint32_t choice);
 DIT_INTERNAL void diti_tuned_add(diti_device *device, uint64_t shapes, uint32_t choice); /* an earlier one stays */
 /* DIT_ERROR_DEVICE_LOST once the device is lost: calls that need not ask the driver ask here. */
@@ -583,7 +583,8 @@ DIT_INTERNAL void diti_class_drop(diti_device *device, diti_class which);
 /* Names the rung in use in device->info, and the classes that the device does without (of DITI_CLASS_BIT). */
 DIT_INTERNAL void diti_class_describe(diti_device *device, uint32_t dropped);
 typedef enum diti_proof { DITI_PROOF_UNKNOWN, DITI_PROOF_GOOD, DITI_PROOF_BAD } diti_proof;
-/* What is known of a class (DITI_CLASSES: the base rung) on this device with this driver; kept in the cache blob. */
+/* The result that is known of a class (DITI_CLASSES: the base rung) on this device with this driver; kept in the cache
+ * blob. */
 DIT_INTERNAL uint64_t diti_proof_key(const diti_device *device, diti_class which);
 DIT_INTERNAL diti_proof diti_proof_find(diti_device *device, diti_class which);
 DIT_INTERNAL bool diti_proof_put(diti_device *device, diti_class which, diti_proof proof); /* false: no memory */
@@ -628,7 +629,7 @@ DIT_INTERNAL void
 diti_device_group_find(diti_device *device); /* of several; fills group_index, group_count and group */
 /* Uses the VkDevice of a member of the same group; false: it is in none, or another one. */
 DIT_INTERNAL bool diti_device_group_join(diti_device *device, diti_device *leader);
-/* What VkMemoryAllocateInfo has as pNext, so that memory is on this device alone. */
+/* Makes the pNext of VkMemoryAllocateInfo, so that memory is on this device alone. */
 DIT_INTERNAL const void *diti_device_group_mask(const diti_device *device, VkMemoryAllocateFlagsInfo *info,
                                                 const void *next);
 /* vkQueueSubmit to this device alone. */
@@ -656,7 +657,7 @@ DIT_INTERNAL dit_result diti_timeline_create_shared(diti_device *signals, diti_d
 DIT_INTERNAL void diti_shared_destroy(diti_device *a, diti_device *b, diti_shared *shared);
 
 /* --- staging: a ring of pinned buffers. Room, put what was written there, submit; a copy is over when the ring's
-   timeline reaches the value that put returned. What the copies write must not be in use. --- */
+   timeline reaches the value that put returned. The memory that the copies write must not be in use. --- */
 #define DITI_STAGE_BUFFERS 3u
 #define DITI_STAGING_LEAST ((uint64_t)256 << 10) /* bytes of a staging buffer for which it pays to submit a copy */
 typedef struct diti_stage_buffer {
@@ -718,7 +719,7 @@ typedef struct diti_timeline {
 DIT_INTERNAL dit_result diti_timeline_create(diti_device *device, VkSemaphore *out, dit_error *err);
 DIT_INTERNAL dit_result diti_timeline_value(diti_device *device, VkSemaphore timeline, uint64_t *out, dit_error *err);
 /* DIT_WORKING when the time ran out. */
-/* What does not come although the device has finished nothing for long: it is lost. */
+/* Fails if the device has finished nothing for long: it counts as lost. */
 DIT_INTERNAL dit_result diti_device_stalled(diti_device *device, dit_error *err);
 /* UINT64_MAX: until it comes, or the device counts as stalled. */
 DIT_INTERNAL dit_result diti_timeline_wait(diti_device *device, VkSemaphore timeline, uint64_t value,
@@ -744,7 +745,7 @@ DIT_INTERNAL diti_trace_chunk *diti_trace_take(diti_trace *trace, uint64_t *drop
 DIT_INTERNAL void diti_trace_free_chunks(diti_trace *trace, diti_trace_chunk *chunks);
 DIT_INTERNAL diti_trace_scope diti_trace_open(diti_trace *trace, diti_trace_track lane, const char *name);
 DIT_INTERNAL void diti_trace_close(const diti_trace_scope *scope, double bytes);
-/* The same of one that was opened without a name. */
+/* Closes a scope that was opened without a name. */
 DIT_INTERNAL void diti_trace_close_as(const diti_trace_scope *scope, const char *text, double bytes);
 /* The application's. */
 DIT_INTERNAL void diti_trace_mark(diti_trace *trace, const char *text);

@@ -233,7 +233,7 @@ static inline bool form_step(const form_shape *shape, const diti_split_plan *pla
     return true;
 }
 
-/* Of all steps; columns, rows: of tokens. PipeFusion's are patch by patch behind the warm-up: bands of rows of whole
+/* Of all steps; columns, rows: of tokens. PipeFusion's are patch by patch behind the warm-up: bands of whole
    rows, the text's with the first. */
 static inline bool form_steps(const form_shape *shape, const diti_split_plan *plan, const double *shares,
                               uint64_t index, uint64_t columns, uint64_t rows, uint64_t steps, uint64_t *bytes) {

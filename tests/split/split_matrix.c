@@ -661,7 +661,7 @@ static double distance(const observed *a, const double *to, const float *start, 
 /* The emulation itself: without patches it is what one device makes; with them it is something else. */
 static void check_emulation(const char *model) {
     row r = DITI_ZERO;
-    double *exact, *kept_kv, calls, latents, apart;
+    double *exact, *stale, calls, latents, apart;
     r.model = model;
     r.split = "cfg1";
     r.devices = "1";
@@ -672,14 +672,14 @@ static void check_emulation(const char *model) {
     calls = distance(&reference.alone[0], exact, reference.alone[0].start, NULL);
     free(exact);
     exact = emulate(&r, &reference.alone[1], some_steps, 1, 0);
-    kept_kv = emulate(&r, &reference.alone[1], some_steps, 2, 1);
+    stale = emulate(&r, &reference.alone[1], some_steps, 2, 1);
     latents = distance(&reference.alone[1], exact, NULL, NULL);
-    apart = distance(&reference.alone[1], kept_kv, NULL, NULL);
+    apart = distance(&reference.alone[1], stale, NULL, NULL);
     printf("%s in doubles: call %.2g, latent %.2g; with two patches %.2g from that\n", model, calls, latents, apart);
     CHECK_MESSAGE(calls <= CALL_TOLERANCE && latents <= LATENT_TOLERANCE, "%s: %g, %g", model, calls, latents);
     CHECK_MESSAGE(apart > 10 * latents, "%s: patches make no difference", model);
     free(exact);
-    free(kept_kv);
+    free(stale);
 }
 
 /* What the same patches come to on one device: in doubles, else in the library's own graphs. */

@@ -1,4 +1,4 @@
-/* Autoencoders over several devices: bands of rows of lines with what they need of each other, and tiles, against one
+/* Autoencoders over several devices: bands of lines with what they need of each other, and tiles, against one
    device, whose bytes they give where all have one driver; the bytes that are sent against their closed form, the
    plans' sum and what transports counted. */
 /* test-runs: lavapipe */

@@ -1,6 +1,6 @@
 /* PipeFusion's arithmetic in doubles, on one processor and without any of the library's graphs: generated models of
    PixArt and of SD3 (without norms of queries and keys, each block attending once) whose evaluations may be cut into
-   patches, bands of rows of whole rows of tokens. In the first steps, the warm-up, a picture is evaluated whole; behind
+   patches, bands of whole rows of tokens. In the first steps, the warm-up, a picture is evaluated whole; behind
    it a patch attends to its own keys and values and those of patches before it of this step, and to all others' of the
    step before. The text's rows of SD3 are computed once per step, with the first patch. (docs/models.md 3.2, 3.3;
    docs/parallel.md 1.1)

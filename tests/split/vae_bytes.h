@@ -1,4 +1,4 @@
-/* vae_bytes.h: what a member of a group sends for a decode in bands of rows: the closed form of src/vae/band of rows.c.
+/* vae_bytes.h: what a member of a group sends for a decode in bands: the closed form of src/vae/band.c.
  */
 #ifndef VAE_BYTES_H
 #define VAE_BYTES_H
