@@ -105,7 +105,7 @@ static inline void golden_hunyuandit_parts(golden_hunyuandit_case *c) {
     golden_case_expect(&c->base, "mid.pos_embed", x, GOLDEN_BLOCK);
     for (i = 0; i < config->blocks; i++) {
         if (diti_hunyuandit_takes_skip(config, i))
-            d->arrivals[0].skips[config->blocks - 1 - i] = golden_hunyuandit_recorded(c, config->blocks - i);
+            d->inboxes[0].skips[config->blocks - 1 - i] = golden_hunyuandit_recorded(c, config->blocks - i);
         x = diti_transformer_block(&c->model->base, graph, d, i, golden_hunyuandit_recorded(c, i));
         diti_format(rest, sizeof rest, "mid.blocks.%u", i);
         golden_case_expect(&c->base, rest, x, GOLDEN_BLOCK);
