@@ -31,8 +31,8 @@ TESTS    = $(filter-out fuzz_%,$(basename $(notdir $(WRITTEN))))
 SANITIZED = $(filter $(TESTS),$(basename $(notdir $(shell grep -L 'test-runs:' $(WRITTEN); \
                grep -l 'test-runs:$(if $(filter test-all,$(MAKECMDGOALS)),.,[a-z0-9 ])*sanitize' $(WRITTEN)))))
 vpath %.c $(sort $(dir $(WRITTEN)))
-# What these compute themselves takes longer than compiling it well; drivers do the work of the others, which clang
-# compiles in less than half of the time.
+# These tests compute so much themselves that gcc's better code pays for the time of compiling it; drivers do the work
+# of the others, which clang compiles in less than half of the time.
 COMPUTING = attention bench golden int8 kernels layers model split_matrix text w8a8
 FUZZERS  = $(addprefix build/fuzz/,$(filter fuzz_%,$(basename $(notdir $(WRITTEN)))))
 PROGRAMS = $(patsubst examples/cli/txt2img.c,build/dit,$(wildcard examples/cli/txt2img.c)) \

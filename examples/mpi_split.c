@@ -3,8 +3,8 @@
  *     mpirun -n 2 mpi_split MODEL "a prompt" cfg2 [SIZE [STEPS]] > picture.ppm
  *     mpicc -O2 -I. examples/mpi_split.c -o mpi_split -lm -ldl
  *
- * Every process (rank) has a device of its own and makes the same calls; rank 0 has the picture. What dit_transport
- * asks for are MPI's own transfers, which go on while nobody waits for them. */
+ * Every process (rank) has a device of its own and makes the same calls; rank 0 has the picture. MPI's own transfers
+ * serve dit_transport; they go on while nobody waits for them. */
 #define DIT_IMPLEMENTATION
 #include "dit.h"
 #include <mpi.h>

@@ -1,6 +1,7 @@
 #!/bin/sh
-# What tools/feigned.sh reads in machine code and statistics, on excerpts of what RADV, NVK and ANV print (Mesa 26.1.6): make check
-# runs this. An excerpt whose numbers change tells that tables of BENCHMARKS.md made before and after cannot be compared.
+# Tests how tools/feigned.sh reads machine code and statistics, on excerpts of what RADV, NVK and ANV print (Mesa
+# 26.1.6). `make check` runs this. An excerpt whose numbers change tells that tables of BENCHMARKS.md made before and
+# after cannot be compared.
 #   sh tests/feigned.sh
 cd "$(dirname "$0")/.." || exit 1
 failed=0

@@ -1,7 +1,7 @@
 #!/bin/sh
-# tests/fuzz.sh [SECONDS]: runs every fuzz target (tests/ROOM/fuzz_NAME.c, built as build/fuzz/fuzz_NAME) for that long, two at
-# a time, from the seeds in tests/corpus/NAME. What it finds on the way is kept in build/corpus; an input that breaks a
-# target is left in build/fuzz/NAME-*.
+# tests/fuzz.sh [SECONDS]: runs every fuzz target (tests/ROOM/fuzz_NAME.c, built as build/fuzz/fuzz_NAME) for that long,
+# two at a time, from the seeds in tests/corpus/NAME. New inputs that it finds on the way are kept in build/corpus; an
+# input that breaks a target is left in build/fuzz/NAME-*.
 set -u
 seconds=${1:-10}
 passed=0 failed=0

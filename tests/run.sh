@@ -2,8 +2,8 @@
 # tests/run.sh [NAME...]: runs the test programs (all, or those named) and ends with one line, `N passed, N failed`.
 #
 # A program runs in one or more ways. A comment `test-runs: WAY...` in its source names them; without it a program that
-# includes vulkan_test.h has `lavapipe swiftshader sanitize`, any other `plain sanitize`. `test-runs: WAY..., in test-all
-# WAY...` leaves ways that cost much and find little more to the full run.
+# includes vulkan_test.h has `lavapipe swiftshader sanitize`, any other `plain sanitize`. `test-runs: WAY..., in
+# test-all WAY...` leaves expensive ways that find little more to the full run.
 #   plain                  no driver chosen
 #   sanitize               built with AddressSanitizer and UBSan, on lavapipe
 #   lavapipe swiftshader   on that driver, under the validation layers
@@ -20,8 +20,8 @@
 # Every way but those of tests that compile dit.h themselves is linked with an object of dit.h itself (build/library.c).
 # As many programs run at a time as there are processors, or DIT_TEST_JOBS.
 # DIT_TEST_ALL=1 (make test-all): the programs do their full sweeps, Vulkan programs run in every way but devices3 and
-# families, and
-# what has passed is remembered in build/all, so that a run which was stopped goes on where it stood.
+# families, and a program that has passed is remembered in build/all, so that a run which was stopped goes on where it
+# stood.
 set -u
 all=${DIT_TEST_ALL:-0}
 limit=${DIT_TEST_SECONDS:-$([ "$all" = 1 ] && echo 7200 || echo 300)}
@@ -115,8 +115,8 @@ count() { # count TITLE LOG EXIT_CODE TIME
     fi
 }
 
-# What a worker does with one program in one way. It says `TITLE|LOG|EXIT_CODE|TIME` when it is done, and `|REASON` in
-# place of the code for what cannot run.
+# A worker runs one program in one way. It says `TITLE|LOG|EXIT_CODE|TIME` when it is done, and `|REASON` in place of
+# the code where it cannot run.
 run_part() { # run_part NAME WAY
     title="$1 [$2]" log=$logs/$1.$2.log stamp=build/all/$1.$2
     case $2 in swiftshader | families | devices3)
@@ -184,7 +184,7 @@ judge() { # judge TITLE LOG EXIT_CODE TIME, as run_part says them
     esac
 }
 
-# What takes longest comes first, so that no worker is left alone with it at the end.
+# The longest programs come first, so that no worker is left alone with one at the end.
 if [ $# = 0 ]; then
     set -- kernels contract int8 golden bench bundled fuzz
     [ "$all" = 0 ] || set -- check wine "$@"

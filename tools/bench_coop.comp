@@ -1,6 +1,7 @@
 #version 450
-// What a device's cooperative matrices can do at best: four sums per subgroup that only products happen to, in registers.
-// dit-bench holds the results of: glslangValidator -V --target-env vulkan1.2 -x -o tools/bench_coop_f16.inc tools/bench_coop.comp
+// The ceiling of a device's cooperative matrices: each subgroup adds products to four sums in registers, and does
+// nothing else. dit-bench holds the results of:
+// glslangValidator -V --target-env vulkan1.2 -x -o tools/bench_coop_f16.inc tools/bench_coop.comp
 // and, with -DS8, tools/bench_coop_s8.inc.
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require

@@ -1,4 +1,4 @@
-/* What every case of dit-bench stands on: the device, random weights, the device's own ceilings, plans that run several
+/* Every case of dit-bench stands on this: the device, random weights, the device's own ceilings, plans that run several
    times, JSON lines, profiles. Include it after dit.h with its implementation. */
 #ifndef BENCH_CORE_H
 #define BENCH_CORE_H
@@ -57,7 +57,7 @@ static bool find_type(const char *text, size_t length, dit_type *out) {
     return false;
 }
 
-/* What products can be made of: each has a ceiling of its own. */
+/* The units that make products: each has a ceiling of its own. */
 typedef enum rate { RATE_FMA, RATE_HALF, RATE_DOT, RATE_COOP, RATE_COOP_I8, RATES } rate;
 
 /* ---- the bench ---- */
@@ -535,7 +535,7 @@ static dit_result measure_rate(bench *b, rate r) {
     return result;
 }
 
-/* What the kernels for the case at hand make their products of. */
+/* The units with which the kernels of the case at hand make their products. */
 static rate case_rate(const bench *b) {
     const diti_device *device = b->device;
     if (diti_type_is_i8(b->o.type)) return device->coop_i8 ? RATE_COOP_I8 : device->dot ? RATE_DOT : RATE_FMA;
@@ -670,7 +670,7 @@ static double segment_seconds(const diti_plan *plan, uint32_t segment) {
     return seconds;
 }
 
-/* Drops a plan's command buffers and records those that its slices say. */
+/* Drops a plan's command buffers and records them anew for its slices. */
 static dit_result record_again(diti_plan *plan, dit_error *err) {
     diti_device *device = plan->device;
     size_t i;
@@ -743,7 +743,7 @@ static void add_bool(bench *b, const char *key, bool value) {
     snprintf(b->line.more + used, sizeof b->line.more - used, ", \"%s\": %s", key, value ? "true" : "false");
 }
 
-/* Most host memory that this process has had, bytes; 0 where the system does not say. */
+/* The most host memory that this process has had, in bytes; 0 where the system does not say. */
 static double peak_host_bytes(void) {
     FILE *file = fopen("/proc/self/status", "r");
     char text[256];
@@ -808,7 +808,8 @@ static void report_line(const bench *b, double seconds, double fraction) {
 
 /* ---- lines, to their end ---- */
 
-/* The larger of both shares is what bounds a case, and how near it comes. */
+/* A case is bounded by arithmetic or by memory, by whichever share of the ceiling is larger; the share tells how near
+   it comes. */
 static double ceiling_fraction(const bench *b, double seconds, const char **bound) {
     rate r = case_rate(b);
     double flops = b->peaks[r] > 0 ? b->line.flops / b->peaks[r] : 0;

@@ -1,7 +1,9 @@
 #version 450
-// What a device's vector units can do at best: eight sums per invocation that only multiply-adds happen to, in registers.
-// dit-bench holds the results of: glslangValidator -V --target-env vulkan1.1 -x -o tools/bench_fma.inc tools/bench_fma.comp
-// with -DHALF (pairs of half floats): tools/bench_half.inc; with -DDOT (four products of bytes each): tools/bench_dot.inc.
+// The ceiling of a device's vector units: each invocation does multiply-adds on eight sums in registers, and nothing
+// else. dit-bench holds the results of:
+// glslangValidator -V --target-env vulkan1.1 -x -o tools/bench_fma.inc tools/bench_fma.comp
+// and, with -DHALF (pairs of half floats), tools/bench_half.inc; with -DDOT (four products of bytes each),
+// tools/bench_dot.inc.
 #if defined HALF
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define VALUE f16vec2

@@ -36,7 +36,7 @@ static int check_parts(const char *parts) {
     return EXIT_GOOD;
 }
 
-/* A cell of a table: what would end it is left out. */
+/* Prints a cell of a table without the characters that would end it. */
 static void report_text(FILE *out, const char *text) {
     for (; *text; text++) {
         if (*text != '|' && (unsigned char)*text >= ' ') fputc(*text, out);
@@ -115,7 +115,7 @@ static void report_limits(FILE *out, const diti_device *device) {
     report_row(out, "timestamps", "%u bits, %.3f ns", l->timestamp_bits, (double)l->timestamp_period);
 }
 
-/* With what VK_EXT_memory_budget says is free. */
+/* Prints the heaps, with the memory that VK_EXT_memory_budget says is free. */
 static void report_memory(FILE *out, diti_device *device) {
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = DITI_ZERO;
     VkPhysicalDeviceMemoryProperties2 memory = DITI_ZERO;

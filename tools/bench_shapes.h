@@ -1,9 +1,8 @@
 /* Real architectures as lists of layers with random weights: the matrix products, attentions and norms of one
    evaluation of the denoiser, of a text encoder or of an autoencoder's decoder, in their sizes and order, without any
-   model code. What depends only on the prompt or the timestep (text projections, modulation) is not part of an
-   evaluation: dit computes it once per picture. Batch 1: guidance doubles an evaluation. docs/models.md names the
-   originals.
- */
+   model code. Layers that depend only on the prompt or the timestep (text projections, modulation) are not part of an
+   evaluation: dit computes them once per picture. Batch 1: guidance doubles an evaluation. docs/models.md names the
+   originals. */
 #ifndef BENCH_SHAPES_H
 #define BENCH_SHAPES_H
 #include "bench_core.h"
@@ -246,7 +245,7 @@ static diti_tensor net_attention(net *n, diti_tensor q, diti_tensor k, diti_tens
     return diti_attention(&n->b->graph, q, k, v, &desc);
 }
 
-/* Of [rows, 3 * hidden]: q, k, v side by side. */
+/* qkv: [rows, 3 * hidden], q, k and v side by side. */
 static diti_tensor net_qkv_attention(net *n, diti_tensor qkv, uint32_t batch) {
     uint32_t width = n->s->hidden;
     net_heads(n, net_columns(n, qkv, 0, width), true);
@@ -429,7 +428,7 @@ static void net_ends(net *n) {
     n->ends = false;
 }
 
-/* One segment for the ends, one for each kind of layer: what is measured once and counted several times. */
+/* One segment holds the ends, and one each kind of layer: it is measured once and counted several times. */
 typedef struct shape_run {
     const shape *s;
     uint32_t run[SHAPE_KINDS], total, ran; /* layers of each kind that run; layers of the shape, and those that run */

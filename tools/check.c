@@ -548,30 +548,8 @@ static void check_names(const char *folder, const char *page) {
     free(text);
 }
 
-/* --- prose LIST FILE...: no sentence of a comment or a page begins with a word after which the reader waits for its
-   subject. LIST names folders and files, one a line, that are still to be mended: theirs are counted. --- */
-typedef struct prose_exempt {
-    char name[256];
-    int count;
-} prose_exempt;
-static prose_exempt exempts[64];
-static int exempt_count;
-
-static void read_exempts(const char *path) {
-    char *text = read_file(path), *line;
-    for (line = strtok(text, "\n"); line && exempt_count < 64; line = strtok(NULL, "\n"))
-        if (*line != '#') snprintf(exempts[exempt_count++].name, sizeof exempts->name, "%s", line);
-    free(text);
-}
-
-static prose_exempt *find_exempt(const char *path) {
-    int i;
-    for (i = 0; i < exempt_count; i++) {
-        size_t length = strlen(exempts[i].name);
-        if (!strncmp(path, exempts[i].name, length) && (!path[length] || path[length] == '/')) return &exempts[i];
-    }
-    return NULL;
-}
+/* --- prose FILE...: no sentence of a comment or a page begins with a word after which the reader waits for its subject
+   --- */
 
 /* Whether a sentence begins at at, between begin and at being a comment or a paragraph: nothing but margins stands
    before it, or a full stop. */
@@ -585,7 +563,6 @@ static int begins_sentence(const char *begin, const char *at) {
 
 static void check_sentences(const char *path, const char *text, const char *begin, const char *end) {
     static const char *const words[] = {"Of", "What", "Those", "That", "The same"};
-    prose_exempt *exempt = find_exempt(path);
     const char *at;
     size_t i;
     for (at = begin; at < end; at++) {
@@ -593,11 +570,7 @@ static void check_sentences(const char *path, const char *text, const char *begi
             size_t length = strlen(words[i]);
             if (strncmp(at, words[i], length) || !isspace((unsigned char)at[length]) || !begins_sentence(begin, at))
                 continue;
-            if (exempt)
-                exempt->count++;
-            else
-                printf("%s:%d: a sentence begins with \"%s\": %.60s\n", path, line_of(text, at), words[i], at),
-                    problems++;
+            printf("%s:%d: a sentence begins with \"%s\": %.60s\n", path, line_of(text, at), words[i], at), problems++;
         }
     }
 }
@@ -639,6 +612,22 @@ static void check_source_prose(const char *path, char *text) {
     }
 }
 
+/* Scripts and makefiles: a line that begins with # is a comment, which goes on in the lines below that do, too. */
+static void check_script_prose(const char *path, char *text) {
+    char *line, *end;
+    for (line = text; *line; line = end + (*end == '\n')) {
+        char *begin = line + strspn(line, " \t");
+        end = line + strcspn(line, "\n");
+        if (*begin != '#') continue;
+        while (end[0] && end[1 + strspn(end + 1, " \t")] == '#') {
+            *strchr(end + 1, '#') = ' ';
+            end += 1 + strcspn(end + 1, "\n");
+        }
+        begin += 1 + strspn(begin + 1, " #!");
+        if (begin < end) check_sentences(path, text, begin, end);
+    }
+}
+
 static void check_prose(const char *path) {
     const char *suffix = strrchr(path, '.');
     char *text = read_file(path);
@@ -646,16 +635,11 @@ static void check_prose(const char *path) {
     checked++;
     if (suffix && !strcmp(suffix, ".md"))
         check_page_prose(path, text);
+    else if (!suffix || !strcmp(suffix, ".sh") || !strcmp(suffix, ".py") || !strcmp(suffix, ".yml"))
+        check_script_prose(path, text);
     else
         check_source_prose(path, text);
     free(text);
-}
-
-static void tell_exempts(void) {
-    int i;
-    for (i = 0; i < exempt_count; i++)
-        printf(exempts[i].count ? "note: %s: %d to be mended\n" : "note: %s has none left: take it off the list\n",
-               exempts[i].name, exempts[i].count);
 }
 
 /* --- time RUNS COMMAND...: the processor time of the shortest of several runs, whatever else the machine does --- */
@@ -692,9 +676,8 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "contains") && argc > 3) check_contains(argv[2], argv[3]);
     for (i = 2; !strcmp(what, "pages") && i < argc; i++) check_pages(argv[i]);
     if (!strcmp(what, "pages")) printf("note: %d citations, %d links, %d files\n", citations, links, checked);
-    if (!strcmp(what, "prose")) read_exempts(argv[2]);
-    for (i = 3; !strcmp(what, "prose") && i < argc; i++) check_prose(argv[i]);
-    if (!strcmp(what, "prose")) tell_exempts();
+    for (i = 2; !strcmp(what, "prose") && i < argc; i++) check_prose(argv[i]);
+    if (!strcmp(what, "prose")) printf("note: %d files\n", checked);
     if (!strcmp(what, "names")) for_sources(argv[2], add_source);
     for (i = 3; !strcmp(what, "names") && whole_source && i < argc; i++) check_names(argv[2], argv[i]);
     if (!strcmp(what, "names")) printf("note: %d names\n", checked);

@@ -58,10 +58,11 @@ pages() { # every citation of a page, its section and its step, in sources and p
     # shellcheck disable=SC2046
     $work/tool pages $(cat $work/citing) Makefile ./*.md
 }
-prose() { # sentences of comments and pages; tools/prose-exempt lists what is still to be mended
-    find src shaders tests tools examples docs -name fixtures -prune -o -name corpus -prune -o -type f -print | grep -E '\.([ch]|comp|glsl|md)$' >$work/written
+prose() { # sentences of comments and pages
+    find src shaders tests tools examples docs .github -name fixtures -prune -o -name corpus -prune -o -type f -print 2>/dev/null |
+        grep -E '\.([ch]|comp|glsl|sh|md|py|yml)$' >$work/written
     # shellcheck disable=SC2046
-    $work/tool prose tools/prose-exempt $(cat $work/written) ./*.md
+    $work/tool prose $(cat $work/written) Makefile ./*.md
 }
 families() { # the file of each begins with its section and its original, and no other file's code has its name
     names=$(sed -n 's/^    {diti_\([a-z0-9]*\)_family, .*/\1/p' src/model/registry.c)

@@ -134,7 +134,7 @@ static bool take_flag(options *o, const char *name) {
     return false;
 }
 
-/* What a case takes where nothing is said. */
+/* Sets the options of a case that the command line leaves open. */
 static void default_options(options *o) {
     bool packed = o->shape || strcmp(o->op, "expand") == 0 || strcmp(o->op, "encoder") == 0;
     if (strcmp(o->op, "frames") != 0 && (strcmp(o->op, "model") != 0 || o->shape)) default_number(&o->runs, 7);
@@ -814,7 +814,8 @@ static int report_pictures(bench *b) {
     return EXIT_GOOD;
 }
 
-/* Whole networks, or single kernels. What fails gets a line that says so, and the next case a device of its own. */
+/* Reports whole networks, or single kernels. A case that fails gets a line that says so, and the next case a new
+   device. */
 static int report_cases(bench *b, bool networks) {
     options common = b->o;
     const char *const *cases;
@@ -868,7 +869,7 @@ static int run_report(bench *b, FILE *out) {
     return code;
 }
 
-/* Before any work: all can be written, and none is another one or the model. */
+/* Checks before any work that all outputs can be written, and that none is another one or the model. */
 static int check_outputs(const options *o) {
     const named_path outputs[] = {{"--report", o->report}, {"--cache", o->cache}, {"-o", o->page}},
                      model = {"--model", o->model};

@@ -167,7 +167,7 @@ static bool suits_rows(const char *component, const diti_stored_tensor *tensor) 
            (diti_type_is_i8(tensor->type) || row_length(tensor) % diti_type_block(tensor->type) == 0);
 }
 
-/* wanted, or what comes nearest to it where rows do not fill its blocks. */
+/* The type that was asked for, or the nearest one where rows do not fill its blocks. */
 static dit_type fitting_type(dit_type wanted, const char *component, const diti_stored_tensor *tensor) {
     if (diti_type_is_i8(wanted) && suits_rows(component, tensor))
         return diti_i8_type(wanted, (uint32_t)row_length(tensor));
@@ -342,8 +342,8 @@ static dit_result add_everything(converter *convert) {
     return result;
 }
 
-/* --- input that would only be refused when the output is used is refused here. What is sound, but belongs to a model
-   that dit.h does not run, is converted all the same. --- */
+/* --- input that would be refused only when the output is used is refused here. A sound file of a model that dit.h does
+   not run is converted all the same. --- */
 
 static dit_result refuse_damage(converter *convert, dit_result result, const dit_error *why) {
     if (result >= 0 || result == DIT_ERROR_UNSUPPORTED_MODEL) return DIT_OK;
@@ -626,7 +626,7 @@ static dit_result check_values(converter *convert, const out_tensor *tensor, con
     return DIT_OK;
 }
 
-/* Copies what keeps its type; else decodes and encodes CHUNK elements at a time. */
+/* Copies a tensor that keeps its type; decodes and encodes another, CHUNK elements at a time. */
 static dit_result put_elements(converter *convert, const out_tensor *tensor, uint64_t first, size_t count) {
     static uint8_t stored[8 * CHUNK], encoded[8 * CHUNK];
     static float values[CHUNK];
@@ -643,7 +643,7 @@ static dit_result put_elements(converter *convert, const out_tensor *tensor, uin
     return put(convert, encoded, count / diti_type_block(tensor->type) * diti_type_block_bytes(tensor->type));
 }
 
-/* Made exactly as they are when a model is loaded as int8. */
+/* Makes int8 rows exactly as loading a model as int8 does. */
 static dit_result put_row(converter *convert, const out_tensor *tensor, uint32_t row, uint8_t *stored, float *values,
                           int8_t *codes) {
     uint32_t columns = (uint32_t)row_length(tensor->stored);
@@ -749,7 +749,7 @@ static void report(const converter *convert) {
     printf("\n");
 }
 
-/* What the input was told that the model works best with, where the command line does not say. */
+/* Takes the steps and the guidance that the input was told from it, where the command line does not say them. */
 static void inherit_defaults(converter *convert) {
     const diti_checkpoint *from = convert->tensors[0].from;
     const char *steps = diti_checkpoint_text(from, "dit.steps"), *guidance = diti_checkpoint_text(from, "dit.guidance");

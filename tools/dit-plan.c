@@ -420,7 +420,7 @@ static void show_costs(const planner *p) {
               p->out);
 }
 
-/* What goes from rank to rank in a step with nothing skipped. */
+/* Adds the bytes that one axis sends from rank to rank in a step with nothing skipped. */
 static void add_axis(const planner *p, const diti_split *split, diti_split_axis axis, bool mirror, double *bytes) {
     const diti_split_shape *shape = &p->request.shape;
     uint32_t ranks = diti_split_ranks(split), stride = diti_split_stride(split, axis), degree = split->degree[axis];
@@ -524,10 +524,10 @@ static int check_output(const planner *p, const char *option, const char *path) 
     return why ? complain(p, EXIT_OUTPUT, "%s %s: %s", option, path, why) : EXIT_GOOD;
 }
 
-/* What stands behind the @ of --devices @table.json. */
+/* The path behind the @ of --devices @table.json; NULL: there is no @. */
 static const char *file_at(const char *value) { return value && value[0] == '@' ? value + 1 : NULL; }
 
-/* Before any work: all can be written, and none is another one or an input. */
+/* Checks before any work that all outputs can be written, and that none is another one or an input. */
 static int check_outputs(const planner *p) {
     const options *o = &p->o;
     const named_path outputs[] = {{"--gantt", o->gantt}, {"--output", o->output}, {"--measure", o->measure}},

@@ -9,7 +9,7 @@
 #include "bench_core.h"
 #include "bench_shapes.h"
 
-/* Seconds of one core for the pipelines of FLUX.1, and who has less. */
+/* The seconds of one core that the pipelines of FLUX.1 may take, and the fewer seconds that RADV may take. */
 #define MOST_SECONDS 5.0
 #define MOST_SECONDS_RADV 2.0
 enum { MOST_KERNELS = 4096, HOT = 5 };
@@ -235,8 +235,8 @@ static void add_all(feigned *f) {
 
 /* ---- what the driver said ---- */
 
-/* Names by driver: RADV, ANV, NVK. What NVK spills to other registers stays in them, and is not counted; ANV counts
-   registers that hold 8 or 16 lanes. */
+/* Names by driver: RADV, ANV, NVK. Values that NVK spills to other registers are not counted; ANV counts registers that
+   hold 8 or 16 lanes. */
 static const char *const spill_names[] = {"Spilled VGPRs", "Spills", "Spills to memory"};
 static const char *const scratch_names[] = {"Scratch size", "Scratch Memory Size"}; /* bytes: arrays in memory */
 static const char *const register_names[] = {"VGPRs", "Max live registers", "Number of GPRs"};

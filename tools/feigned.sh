@@ -35,7 +35,7 @@ bmg      Intel Xe2, Arc B580
 EOF
 }
 
-# What a GPU is to the shim: the driver's library, the shim's, and the variable that says which model.
+# A GPU is three things to the shim: the driver's library, the shim's, and the variable that says which model.
 describe() {
     case $1 in
     turing) driver=nouveau shim=nouveau model=NOUVEAU_CHIPSET=162 ;;
@@ -51,7 +51,7 @@ build_shims() (
     mesa=$shims/mesa
     rm -rf "$mesa" && sh tools/newest.sh source mesa "$mesa" || exit 1
     python3 -m venv "$shims/python" && "$shims/python/bin/pip" -q install meson ninja mako pyyaml packaging setuptools || exit 1
-    # what is feigned needs neither the newest libdrm, nor the version of the kernel's interface that newer drivers ask for
+    # the shims need neither the newest libdrm, nor the version of the kernel's interface that newer drivers ask for
     sed -i "s/_drm_amdgpu_ver = '[0-9.]*'/_drm_amdgpu_ver = '2.4.100'/; s/_drm_ver = '[0-9.]*'/_drm_ver = '2.4.100'/" "$mesa/meson.build"
     sed -i 's/version_minor = [0-9]*/version_minor = 61/' "$mesa/src/amd/drm-shim/amdgpu_noop_drm_shim.c"
     PATH=$shims/python/bin:$PATH
@@ -122,7 +122,7 @@ gpus() {
     exit $result
 }
 
-# What the compiler says of one case: leaves the layer's lines in FOLDER/said, with those of the kernels' loops.
+# Asks the compiler about one case: leaves the layer's lines in FOLDER/said, with those of the kernels' loops.
 look() { # look FOLDER WHO GPU CASE
     rm -rf "$1" && mkdir -p "$1" || exit 1
     if [ "$2" = ggml ]; then

@@ -145,7 +145,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(VkDevice device, 
     return all;
 }
 
-/* A command buffer is recorded by one thread, which need not end it before it begins another. */
+/* One thread records a command buffer, and may begin another before it ends the first. */
 static struct {
     VkCommandBuffer commands;
     VkPipeline pipeline;

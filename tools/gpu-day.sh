@@ -1,15 +1,15 @@
 #!/bin/sh
-# The day a GPU is there: all that a real one can tell, in ten minutes and without network, as one Markdown page.
+# The day when a GPU is there: writes all that a real one can tell, in ten minutes and without network, as one page.
 #   tools/gpu-day.sh pack FOLDER       before, on a machine with network: FOLDER/gpu-day.tar.xz (15 MB) with what the other
 #                                      machine may lack: headers, Vulkan's loader and validation layers, ggml, and programs
 #                                      for the case that it has no compiler. The other machine must be of this architecture
 #   tools/gpu-day.sh run FOLDER [PAGE] there, in this tree: writes PAGE (build/gpu-day/page.md)
 #
-# The day is made of parts, what matters most first. Each may take its own time and what those before it left over; a part
-# that fails, or is stopped, is written down with the end of what it said, and the next one begins. The page is written
-# anew after every part. DIT_DAY_SCALE=50 gives each half of its time, DIT_DAY_SIZE=small is for software drivers, and
-# DIT_DAY_NOTE is a sentence for the head of the page. The drivers are those that are no software and have a device, or
-# whose manifests VK_DRIVER_FILES or VK_ICD_FILENAMES names.
+# The day is made of parts; the most important part comes first. Each may take its own time and what those before it
+# left over; a part that fails, or is stopped, is written down with the end of what it said, and the next one begins.
+# The page is written anew after every part. DIT_DAY_SCALE=50 gives each half of its time, DIT_DAY_SIZE=small is for
+# software drivers, and DIT_DAY_NOTE is a sentence for the head of the page. The drivers are those that are no software
+# and have a device, or whose manifests VK_DRIVER_FILES or VK_ICD_FILENAMES names.
 set -u
 work=$PWD/build/gpu-day
 carried=$work/carried
@@ -68,7 +68,7 @@ find_driver() {
     echo "$found"
 }
 
-# What every part needs to see. The layers' manifest names its library by a path.
+# Sets the environment that every part needs. The layers' manifest names its library by a path.
 environment() {
     export CPATH="$carried/include${CPATH:+:$CPATH}"
     { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q 'libvulkan\.so\.1' || export LD_LIBRARY_PATH="$carried/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"

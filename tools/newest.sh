@@ -17,8 +17,8 @@ fail() {
     exit 1
 }
 
-# A suite's lists beside the machine's own, which are left alone: $work is a folder that lasts as long as the subshell,
-# $options are what apt-get then wants.
+# Reads a suite's lists beside the machine's own, which are left alone: $work is a folder that lasts as long as the
+# subshell, $options are the options that apt-get then wants.
 lists() { # lists SUITE KIND...: deb for packages, deb-src for their sources
     keys=/usr/share/keyrings/debian-archive-keyring.gpg
     [ -f $keys ] && command -v apt-get >/dev/null && command -v dpkg >/dev/null || fail "it is taken from Debian's packages, and this is not Debian"
@@ -37,7 +37,7 @@ lists() { # lists SUITE KIND...: deb for packages, deb-src for their sources
         -o Debug::NoLocking=1 -o Acquire::Languages=none"
 }
 
-# Packages of a suite with all that they need, unpacked into a folder.
+# Unpacks packages of a suite, with all that they need, into a folder.
 unpack() ( # unpack SUITE FOLDER PACKAGE...
     lists "$1" deb
     folder=$2
@@ -49,7 +49,7 @@ unpack() ( # unpack SUITE FOLDER PACKAGE...
     for package in "$work"/cache/archives/*.deb; do dpkg -x "$package" "$folder" || exit 1; done
 )
 
-# What a package is built from, as its authors published it, unpacked into a folder.
+# Unpacks the source of a package, as its authors published it, into a folder.
 unpack_source() ( # unpack_source SUITE FOLDER PACKAGE
     lists "$1" deb-src
     mkdir -p "$2" || exit 1

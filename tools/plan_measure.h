@@ -1,5 +1,5 @@
-/* What dit-plan does on the devices of this machine: measure them and what is between them, time one rank of a split
- * with its peers left out. And tables of devices, as files. Not part of dit.h. */
+/* dit-plan measures the devices of this machine and the links between them, times one rank of a split with its peers
+   left out, and reads and writes tables of devices as files. Not part of dit.h. */
 #ifndef PLAN_MEASURE_H
 #define PLAN_MEASURE_H
 #include "plan_tables.h"
@@ -81,7 +81,7 @@ static const char *read_devices(const diti_json *root, device_table *out) {
     return NULL;
 }
 
-/* What is wrong; NULL: nothing. */
+/* Reads the values of a table; returns what is wrong with them, NULL: nothing. */
 static const char *read_table_values(const diti_json *root, device_table *out) {
     double socket = 0, version;
     const char *wrong;
@@ -160,7 +160,7 @@ static dit_result measure_context(const char *devices, dit_context **out, dit_er
 
 /* ---- one rank alone ---- */
 
-/* Peers that take everything at once and send zeros: what is made is nothing, the time is real. */
+/* The peers take everything at once and send zeros: the picture is worthless, the time is real. */
 static void *stub_send(uint32_t to, const void *data, size_t size, uint64_t tag, void *user) {
     return (void)to, (void)data, (void)size, (void)tag, user;
 }

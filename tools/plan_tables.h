@@ -1,6 +1,6 @@
-/* What dit-plan knows by name: denoisers, devices, machines, systems. Times come from published measurements of xDiT
- * and cache-dit in PyTorch (their documentation's performance pages), one table per card; what nobody measured is
- * marked as assumed. Not part of dit.h. */
+/* Everything that dit-plan knows by name: denoisers, devices, machines, systems. Times come from published measurements
+   of xDiT and cache-dit in PyTorch (their documentation's performance pages), one table per card; a value that nobody
+   measured is marked as assumed. Not part of dit.h. */
 #ifndef PLAN_TABLES_H
 #define PLAN_TABLES_H
 #include "dit.h"

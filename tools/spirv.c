@@ -11,7 +11,7 @@
 #define MAX_MODULES 64
 #define MAX_PATH 1024
 static const char compile_flags[] = "-V --target-env vulkan1.2";
-/* What -O does, without unrolling: drivers do that, and know the sizes. */
+/* The passes of -O without unrolling: drivers unroll, and know the sizes. */
 static const char optimize_flags[] =
     "--strip-debug --eliminate-dead-branches --merge-return --inline-entry-points-exhaustive --eliminate-dead-functions "
     "--eliminate-dead-code-aggressive --private-to-local --eliminate-local-single-block --eliminate-local-single-store "
@@ -329,7 +329,7 @@ static int find_member(const bytes *spirv, size_t begin, size_t i, uint32_t vari
     return m;
 }
 
-/* What the function [begin, end) reads, and where first. */
+/* Lists the members that the function [begin, end) reads, and where it reads each first. */
 static int list_members(const bytes *spirv, size_t begin, size_t end, uint32_t variable, member *members) {
     int count = 0;
     size_t i;
@@ -593,8 +593,8 @@ static void share_constants(bytes *spirv) {
 
 static int is_type(uint32_t op) { return op >= 19 && op <= 33; }
 
-/* It makes a value, and does nothing else: constants, copies and composites, conversions, arithmetic, comparisons,
- * bits. */
+/* Whether an instruction makes a value and does nothing else: constants, copies and composites, conversions,
+   arithmetic, comparisons, bits. */
 static int is_pure(uint32_t op) {
     return is_type(op) || (op >= 41 && op <= 52) || op == OP_LOAD || op == OP_ACCESS_CHAIN || (op >= 79 && op <= 84) ||
            (op >= 109 && op <= 205);
@@ -1001,7 +1001,7 @@ static void write_steps(coder *c, const bytes *plain, const node *nodes) {
     free(steps);
 }
 
-/* The odds that one pass ends with are what the next finds its steps by; the smallest is taken. */
+/* Each pass finds its steps by the odds that the pass before ended with; the smallest result is taken. */
 static void fold(const bytes *plain, bytes *out) {
     coder *price = malloc(sizeof *price), *write = malloc(sizeof *write);
     node *nodes = malloc((plain->size + 1) * sizeof *nodes);
@@ -1240,7 +1240,7 @@ static int recompile(const char *folder, const compiler *with, const module *m, 
 
 /* --- the verbs --- */
 
-/* What need not be compiled again, and what cannot: the module as it is. */
+/* Whether the module as it is stays: its source, the compiler and its SPIR-V are those that are locked. */
 static int still_good(const compiler *with, const lock *locked, module *m, const char *inc) {
     const lock_entry *e = find_locked(locked, m->name);
     if (!e || strcmp(e->source_hash, m->source_hash)) return 0;

@@ -19,7 +19,7 @@ fetch() { # fetch FOLDER
     sh tools/newest.sh unpack unstable "$work" libggml0 libggml0-backend-vulkan libggml-dev || exit 1
     base=$(find "$work" -name libggml-base.so.0)
     from=$(dirname "$base")
-    # What those packages lack is the compiler's: only the linked program asks for the newer C library.
+    # The compiler supplies what those packages lack: only the linked program asks for the newer C library.
     cc -std=gnu99 -O2 -Wall -Wextra -I"$work/usr/include" tools/versus_ggml.c -o "$1/versus_ggml" -L"$from" -Wl,--allow-shlib-undefined \
         -Wl,--unresolved-symbols=ignore-all -lggml -lggml-base -lm || fail "tools/versus_ggml.c cannot be built"
     for name in ld-linux*.so.* libc.so.6 libm.so.6 libmvec.so.1 libdl.so.2 libpthread.so.0 librt.so.1 libstdc++.so.6 libgcc_s.so.1 \

@@ -76,7 +76,7 @@ static unsigned char *read_file(const char *path, size_t *size) {
     return data;
 }
 
-/* path is the old file or the whole new one at any moment; false with errno. */
+/* Writes a file so that path is the old file or the whole new one at any moment; false with errno. */
 static bool write_file(const char *path, const void *data, size_t size) {
     output_file out;
     return output_open(&out, path) && output_close(&out, fwrite(data, 1, size, out.file) == size);
@@ -357,7 +357,7 @@ static bool st_find(st_reader *r, const char *name, st_entry *out) {
     return false;
 }
 
-/* What is wrong with the entry, NULL when its data can be taken. */
+/* Says what is wrong with the entry; NULL: its data can be taken. */
 static const char *st_check(const st_entry *entry, uint64_t data_size, size_t *count) {
     uint64_t values = 1;
     uint32_t i;
@@ -473,13 +473,14 @@ static unsigned char *load_cache(const char *path, size_t *size) {
     return NULL;
 }
 
-/* Beside the cache: which self-test of a driver is running, for the next start if this one does not survive it. */
+/* The path of a file beside the cache that says which self-test of a driver is running, for the next start if this one
+   does not survive it. */
 static bool mark_path(const char *device, char *out, size_t size) {
     char path[PATH_SIZE];
     return cache_path(device, path, sizeof path) && snprintf(out, size, "%s.mark", path) < (int)size;
 }
 
-/* On the disk when it returns, since the machine itself may hang next; size 0 removes the file. */
+/* The file is on the disk when this returns, since the machine itself may hang next; size 0 removes the file. */
 static void save_mark(const char *path, const void *mark, size_t size) {
     FILE *file = size && (!file_exists(path) || !why_not_readable(path)) ? fopen(path, "wb") : NULL;
     if (!size) remove(path);

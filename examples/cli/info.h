@@ -244,7 +244,7 @@ static dit_result tell_plan(const dit_context *context, const dit_job_desc *desc
 
 /* ---- All of it ---- */
 
-/* What a job of the model would take; desc is complete. */
+/* Tells what a job of the model would take; desc is complete. */
 static dit_result tell_job(const dit_context *context, const dit_model_info *info, const weight_table *table,
                            const dit_job_desc *desc, int level, dit_error *err) {
     dit_inspector inspector = {0};

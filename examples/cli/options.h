@@ -44,7 +44,7 @@ static const char size_key[] = "Size", tile_key[] = "VAE tile size", device_key[
 #define TEXT(member) offsetof(options, member) + 1, 0
 #define FLAG(member) 0, offsetof(options, member)
 #define UNTOLD TOLD_NOT, NULL
-/* Those that a picture depends on come first, in the order of its text. */
+/* Options that a picture depends on come first, in the order of its text. */
 static const option_entry option_table[] = {
     {"--prompt", "-p", NULL, TEXT(prompt), TOLD_FIRST, NULL},
     {"--negative-prompt", "-n", NULL, TEXT(negative_prompt), TOLD_FIRST, NULL},
@@ -113,7 +113,7 @@ static const option_entry option_table[] = {
 };
 #define OPTION_COUNT (sizeof option_table / sizeof option_table[0])
 
-/* What a PNG's text tells besides options. */
+/* Facts that a PNG's text tells besides options. */
 typedef struct fact_entry {
     const char *key;
     size_t text; /* offset in options */
@@ -337,7 +337,7 @@ static int parse_option(int argc, char **argv, int *i, options *o) {
     return EXIT_GOOD;
 }
 
-/* Over what o has already. */
+/* Reads the arguments into o, over what o has already. */
 static int parse_options(int argc, char **argv, options *o) {
     int i, code = EXIT_GOOD;
     for (i = 1; i < argc && code == EXIT_GOOD; i++) code = parse_option(argc, argv, &i, o);
@@ -664,8 +664,8 @@ static int take_type_list(const char *text, type_rules *out) {
     return code;
 }
 
-/* int8 suits the blocks of a transformer: with them alone the latents keep to the accuracy that tests/w8a8.c asks for.
- */
+/* int8 suits the blocks of a transformer: with them alone the latents keep to the accuracy that tests/graph/w8a8.c asks
+   for. */
 static int take_types(const options *o, type_rules *out) {
     int code = o->type_rules ? take_type_list(o->type_rules, out) : EXIT_GOOD;
     if (code || !o->type) return code;

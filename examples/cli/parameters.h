@@ -1,7 +1,7 @@
-/* What made a picture, as text in its PNG, and back (--repeat-from). The text is laid out as AUTOMATIC1111's web UI
-   writes and reads it: the prompt, "Negative prompt: ...", then one line of "Key: value, Key: value". Options whose key
-   is in option_table are in it, all of them: files by their names alone, with a sum of their bytes where they are
-   small, so that no picture tells where its maker keeps things. Not part of dit.h. */
+/* The options that made a picture are written as text into its PNG, and read back from it (--repeat-from). The text is
+   laid out as AUTOMATIC1111's web UI writes and reads it: the prompt, "Negative prompt: ...", then one line of "Key:
+   value, Key: value". Options whose key is in option_table are in it, all of them: files by their names alone, with a
+   sum of their bytes where they are small, so that no picture tells where its maker keeps things. Not part of dit.h. */
 #ifndef PARAMETERS_H
 #define PARAMETERS_H
 #include "dit.h"

@@ -1,6 +1,6 @@
-/* Pictures that are read: PNG and JPEG with stb_image, scaled to a size by stb_image_resize. What a file asks for is
-   bounded before it is decoded: sides, pixels, memory, and those parts of a JPEG on which older versions of stb_image
-   write or read outside of their tables. Include it after files.h. Not part of dit.h. */
+/* Start pictures and masks: PNG and JPEG are read with stb_image and scaled by stb_image_resize. Limits are checked
+   before a file is decoded: sides, pixels, memory, and the parts of a JPEG on which older versions of stb_image write
+   or read outside of their tables. Include it after files.h. Not part of dit.h. */
 #ifndef PICTURES_H
 #define PICTURES_H
 #include <limits.h>
@@ -118,9 +118,9 @@ static bool sound_sampling(const unsigned char *data, size_t size) {
     return true;
 }
 
-/* What is wrong with a JPEG, NULL when every segment up to its end lies in the file, tables and sampling factors are
-   sound, and scans are so few that they take no minutes. Segments are found as stb_image finds them; what is between
-   them is passed over. */
+/* Says what is wrong with a JPEG; NULL: every segment up to its end lies in the file, tables and sampling factors are
+   sound, and scans are so few that they take no minutes. Segments are found as stb_image finds them; bytes between them
+   are passed over. */
 static const char *damage_of_jpeg(const unsigned char *data, size_t size) {
     size_t at = 2;
     unsigned scans = 0;

@@ -1,4 +1,4 @@
-/* What dit, dit-convert, dit-plan and dit-bench have in common: exit codes, whether two paths are one file, and files
+/* dit, dit-convert, dit-plan and dit-bench have this in common: exit codes, whether two paths are one file, and files
    that are written beside their place and renamed, so that a path is the old file or the whole new one at any moment.
    Include it after dit.h. Not part of dit.h. */
 #ifndef PROGRAMS_H
@@ -206,7 +206,8 @@ static bool read_file_id(const char *path, file_id *out) {
     return true;
 }
 
-/* Of a file or of where it would be made. False for devices and pipes, which may serve twice, and for nonsense. */
+/* Identifies a file, or the place where it would be made. False for devices and pipes, which may serve twice, and for
+   nonsense. */
 static bool identify(const char *path, file_id *out) {
     char target[PATH_SIZE], folder[PATH_SIZE];
     struct stat info;
@@ -245,7 +246,7 @@ static bool is_below(const char *path, const file_id *folder) {
     return false;
 }
 
-/* What a model's folder consists of. */
+/* Whether a path ends as the files of a model's folder do. */
 static bool is_model_file(const char *path) {
     static const char *const endings[] = {".safetensors", ".gguf", ".bin", ".pt",   ".pth",
                                           ".ckpt",        ".json", ".txt", ".model"};
@@ -298,7 +299,7 @@ typedef struct output_file {
     char target[PATH_SIZE], part[PATH_SIZE]; /* part is written, then renamed; empty for devices and pipes */
 } output_file;
 
-/* What a signal must remove. */
+/* Files that a signal must remove. */
 static output_file *volatile half_written[4];
 
 /* Ctrl-C and SIGTERM: nothing half-written stays. Calls only what a signal handler may. */
@@ -388,7 +389,7 @@ static bool output_open(output_file *out, const char *path) {
     return out->file != NULL;
 }
 
-/* Ends it: renamed when good and everything arrived, else removed. False with errno. */
+/* Ends a file: renames it when good and everything arrived, else removes it. False with errno. */
 static bool output_close(output_file *out, bool good) {
     int why = good ? 0 : errno;
     if (ferror(out->file)) good = false;

@@ -4,8 +4,8 @@
    Build: cc -std=c99 -O2 -I. -o build/dit examples/cli/txt2img.c -lm -ldl   (needs stb_image_write.h and, for
    --init-img, stb_image.h)
 
-   The way of a run: everything the user typed is checked before any work (check_request), then a context, a model and
-   one job are made (prepare), and the job runs once per picture with the next seed (make_pictures). */
+   A run goes like this: everything the user typed is checked before any work (check_request), then a context, a model
+   and one job are made (prepare), and the job runs once per picture with the next seed (make_pictures). */
 #define _DEFAULT_SOURCE 1 /* signal() that stays installed, realpath */
 #define _XOPEN_SOURCE 700
 #define DIT_IMPLEMENTATION
@@ -121,7 +121,7 @@ static int terminal_columns(void) {
     return 80;
 }
 
-/* On a terminal over the line before, cut to its width, because a wrapped line cannot be drawn over. */
+/* Draws over the line before on a terminal, cut to its width, because a wrapped line cannot be drawn over. */
 static void tell_progress(app *a, const char *text) {
     if (a->terminal)
         fprintf(stderr, "\r%.*s\033[K", terminal_columns() - 1, text);
@@ -203,7 +203,7 @@ static void show_status(app *a, const dit_status *s, uint32_t picture) {
 
 /* ---- Failing ---- */
 
-/* What the user can do about a result of dit.h, and the exit code that it gets. */
+/* Tells the user what can be done about a result of dit.h; returns the exit code of that result. */
 static int dit_failed(app *a, dit_result result, const char *what) {
     const char *advice = "";
     char words[sizeof a->err.message + 128];
@@ -395,7 +395,7 @@ static int check_prompts(const options *o) {
     return code ? code : check_text("--negative-prompt", o->negative_prompt);
 }
 
-/* What needs no model to be checked. */
+/* Checks the numbers that can be checked without a model. */
 static int check_numbers(app *a) {
     const options *o = &a->o;
     bool random = false;
@@ -693,7 +693,7 @@ static dit_image image_of(const picture *p) {
     return image;
 }
 
-/* To the size that is made; a mask of another size than its picture has lost its place. */
+/* Scales both to the size that is made; a mask of another size than its picture has lost its place. */
 static int scale_start(app *a) {
     picture *start = &a->r.start, *mask = &a->r.mask;
     const char *wrong;
@@ -720,7 +720,7 @@ static bool wants_more(const options *o) {
     return more;
 }
 
-/* What the library would refuse only when the weights are loaded. */
+/* Finds early what the library would refuse only when the weights are loaded. */
 static int check_job(app *a) {
     dit_model_desc desc = describe_model(a);
     dit_model *model = NULL;
@@ -922,7 +922,7 @@ static void keep_mark(const void *mark, size_t size, void *user) {
     if (mark_path(((app *)user)->o.device, path, sizeof path)) save_mark(path, mark, size);
 }
 
-/* Kept when it has changed; failing to keep it costs time only, so it is no error. */
+/* Keeps the cache when it has changed; failing to keep it costs time only, so it is no error. */
 static void keep_pipeline_cache(app *a) {
     char path[PATH_SIZE];
     size_t size = 0;
@@ -1091,9 +1091,9 @@ static int encode_on_cpu(app *a) {
     return result == DIT_OK ? EXIT_GOOD : dit_failed(a, result, "--clip-on-cpu");
 }
 
-/* ---- When device memory runs out: the same again with less of it ---- */
+/* ---- When device memory runs out: try again with less of it ---- */
 
-/* What model and job would take as a->r stands; false: they cannot be. */
+/* The memory that model and job would take with the request as it is; false: they are impossible. */
 static bool would_take(const app *a, dit_memory *out) {
     dit_model_desc desc = describe_model(a);
     dit_model *model = NULL;
@@ -1148,7 +1148,8 @@ static bool relieve_of_weights(app *a, const dit_memory *before) {
     return false;
 }
 
-/* What is done about it, as the user is told; NULL: nothing is left. */
+/* Changes the request so that it takes less device memory; returns the change as the user is told it, NULL: nothing is
+   left to try. */
 static const char *relieve(app *a) {
     dit_memory before;
     bool streams = a->r.weight_budget != 0;
@@ -1271,7 +1272,7 @@ static bool put_picture(const app *a, FILE *file, const unsigned char *png, size
     return put_stored_png(file, a->rgba, a->r.width, a->r.height, "parameters", text);
 }
 
-/* On standard output where path is NULL. */
+/* Writes a picture to path, or to standard output where path is NULL. */
 static bool write_picture(const app *a, const char *path, const unsigned char *png, size_t size, const char *text) {
     output_file out;
     if (path) return output_open(&out, path) && output_close(&out, put_picture(a, out.file, png, size, text));
@@ -1354,7 +1355,7 @@ static bool append_bytes(const void *data, size_t size, void *user) {
     return true;
 }
 
-/* Also of a run that failed: then it tells how far it came. */
+/* Writes the trace of a failed run, too: it tells how far the run came. */
 static int save_trace(app *a) {
     text_buffer text = {0};
     dit_result result;
@@ -1500,7 +1501,7 @@ static bool guard_streams(void) {
     return open_out;
 }
 
-/* For what is printed on demand: it has not happened unless it has arrived. */
+/* Text that is printed on demand counts as printed only when it has arrived. */
 static int finish_output(bool open_out) {
     if (!open_out) return complain(EXIT_OUTPUT, "cannot write to standard output: it is closed");
     if (fflush(stdout) != 0 || ferror(stdout))

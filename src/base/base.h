@@ -25,7 +25,7 @@
 #define DITI_UNUSED __attribute__((unused))
 #define DITI_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
-#define DITI_UNUSED
+#define DITI_UNUSED __inline /* MSVC reports static functions that nothing calls (C4505), but not inline ones */
 #define DITI_PRINTF(text, first)
 #endif
 #define DITI_COUNT(array) (sizeof(array) / sizeof((array)[0]))

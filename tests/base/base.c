@@ -83,7 +83,7 @@ static void test_tree(void) {
     CHECK(memory.alive == 0);
 }
 
-/* What is absent or null is as it otherwise is; of what is wrong the first is named, once. */
+/* A setting that is absent or null has its default; the first wrong one is named, and no other. */
 static void test_settings(void) {
     static const char text[] =
         "{\"n\": 2.5, \"i\": 7, \"b\": true, \"t\": \"x\", \"l\": [1, 2], \"m\": [1, \"2\"], \"z\": "

@@ -62,7 +62,7 @@ static const char *const own_folders[] = {
     "tests/fixtures/tokenizers/bert", "tests/fixtures/torch_rng",     "tests/fixtures/gguf_types",
 };
 
-/* One of each network comes first: the drivers and builds that repeat what lavapipe has run do those. */
+/* One folder of each network comes first: drivers and builds that repeat what lavapipe has run take only these. */
 enum { FEW_FOLDERS = 10, PIXART_FOLDER = 1, T5_FOLDER = FEW_FOLDERS };
 static const char *const model_folders[] = {
     "tests/fixtures/gguf_t5_q8_0",
@@ -195,7 +195,7 @@ static int usage(const char *problem, const char *what) {
     return 2;
 }
 
-/* Options into g, folders to the front of argv; the number of folders, or -1. */
+/* Puts options into g and moves folders to the front of argv; returns the number of folders, or -1. */
 static int read_arguments(golden *g, int argc, char **argv) {
     int i, folders = 0;
     for (i = 1; i < argc; i++) {
@@ -239,7 +239,7 @@ static void run_models(golden *g, const char *rung) {
     golden_close_device();
 }
 
-/* The same bytes where the driver truncates what becomes F16, since shaders round it first. */
+/* A driver that truncates values when they become F16 gives the same bytes, since shaders round them first. */
 static void run_truncating(golden *g, const char *rung) {
     uint64_t bytes;
     g->bytes = 0;

@@ -148,7 +148,7 @@ static inline void golden_count_test(golden *g, bool passed) {
         test_failed++;
 }
 
-/* Something other than a tensor: exact comparisons, or why a folder could not be run. */
+/* Reports something other than a tensor: an exact comparison, or why a folder could not be run. */
 static inline bool golden_check(golden *g, bool passed, const char *what, ...) DITI_PRINTF(3, 4);
 static inline bool golden_check(golden *g, bool passed, const char *what, ...) {
     char text[700];
@@ -172,7 +172,7 @@ static inline bool golden_check(golden *g, bool passed, const char *what, ...) {
     return passed;
 }
 
-/* For what is only worth a line when it goes wrong. */
+/* Reports a check that is worth a line only when it fails. */
 static inline bool golden_require(golden *g, bool passed, const char *what, ...) DITI_PRINTF(3, 4);
 static inline bool golden_require(golden *g, bool passed, const char *what, ...) {
     char text[700];
@@ -228,7 +228,7 @@ static inline bool golden_compare(golden *g, const char *tensor, const float *ou
     return passed;
 }
 
-/* Against a tensor of the folder's golden.safetensors, which must be there and have count elements. */
+/* Compares values with a tensor of the folder's golden.safetensors, which must be there and have count elements. */
 static inline bool golden_compare_with(golden *g, const golden_folder *folder, const char *tensor, const float *out,
                                        uint64_t count, double tolerance) {
     uint64_t wanted;

@@ -39,7 +39,7 @@ static inline void golden_dit_inputs(golden_dit_case *c) {
     d->step = golden_give_u32(&c->base.m, 0);
 }
 
-/* Block `block` - 1's output; the original's embedding is recorded before the positions are added. */
+/* The output of block `block` - 1; the original's embedding is recorded before the positions are added. */
 static inline bool golden_dit_recorded(golden_dit_case *c, uint32_t block, diti_tensor *x) {
     char rest[64];
     diti_format(rest, sizeof rest, "%s", golden_dit_name(c, "mid.pos_embed", "none"));

@@ -9,7 +9,7 @@ static inline bool golden_is_flux(const golden_folder *folder) {
            (diti_starts_with(folder->name, "flux_") || diti_starts_with(folder->name, "gguf_flux_"));
 }
 
-/* Recorded are diffusers' outputs, text first, or those of the original code, the image first. */
+/* The recorded outputs are diffusers', with the text first, or the original code's, with the image first. */
 static inline void golden_flux_name(bool original, uint32_t block, uint32_t stream, char *out, size_t size) {
     if (original)
         diti_format(out, size, "mid.double_blocks.%u.%u", block, 1 - stream);
@@ -57,7 +57,7 @@ static inline void golden_flux_singles(golden_joint_case *c, const diti_transfor
     golden_case_expect(&c->base, "out", diti_transformer_final(model, graph, &c->base.denoise, x), c->tolerance);
 }
 
-/* Recorded are patches, columns (c, dy, dx); wanted are planes. */
+/* The fixture records patches, columns (c, dy, dx); the comparison wants planes. */
 static inline void golden_flux_whole(golden_joint_case *c, const diti_transformer *model) {
     uint32_t width = c->base.denoise.width, height = c->base.denoise.height, i;
     uint32_t channels = model->traits.latent_channels, columns = 4 * channels, count = width * height * channels;

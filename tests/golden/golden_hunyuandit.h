@@ -83,7 +83,7 @@ static inline diti_tensor golden_hunyuandit_recorded(golden_hunyuandit_case *c, 
     return golden_case_recorded(&c->base, rest, c->base.denoise.token_range.rows, c->model->config.width);
 }
 
-/* What prepare makes: pooled text, its embedding with sizes and style. */
+/* Expects the tensors that prepare makes: pooled text, and its embedding with sizes and style. */
 static inline void golden_hunyuandit_conditions(golden_hunyuandit_case *c) {
     diti_graph *graph = &c->base.m.graph;
     const diti_hunyuandit_state *state = (const diti_hunyuandit_state *)c->base.denoise.family;

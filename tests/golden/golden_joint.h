@@ -75,7 +75,7 @@ static inline diti_tensor golden_joint_recorded(golden_joint_case *c, const char
     return x;
 }
 
-/* silu of the recorded conditioning, which blocks are then modulated by, as where no tables are kept; 0: none is
+/* silu of the recorded conditioning, which then modulates the blocks, as in models that keep no tables; 0: none is
    recorded. The reference rounds frequencies and angles of large timesteps in float32, up to 3e-5 of an evaluation. */
 static inline diti_tensor golden_joint_active(golden_joint_case *c) {
     bool has = golden_case_has(&c->base, "mid.time_text_embed");
@@ -85,14 +85,14 @@ static inline diti_tensor golden_joint_active(golden_joint_case *c) {
                      "recorded_conditioning");
 }
 
-/* One of a stream's rows against a recorded tensor, which may be missing. */
+/* Compares the rows of one stream with a recorded tensor, which may be missing. */
 static inline void golden_joint_expect(golden_joint_case *c, const char *rest, diti_tensor x, uint32_t stream) {
     diti_rows rows = diti_pass_rows(&c->joint, stream);
     diti_tensor view = diti_tensor_view(&c->base.m.graph, x, rows.first, rows.count, 0, c->joint.width);
     if (golden_case_has(&c->base, rest)) golden_case_expect(&c->base, rest, view, c->tolerance);
 }
 
-/* The item's image of an evaluation; reference: its planes, which are taken over. */
+/* Expects an item's image of an evaluation; reference: its planes, which the graph frees. */
 static inline void golden_joint_whole(golden_joint_case *c, const diti_transformer *model, const char *rest,
                                       float *reference) {
     static const char *const modes[] = {"", ", in a batch", ", sharing a prompt", ", as a branch"};

@@ -1,5 +1,5 @@
-/* What the golden families that compute on a device share: one device for all folders, recorded tensors as inputs of a
-   graph, and the comparison of what comes out. Include after golden.h. */
+/* Golden families that compute on a device share this: one device for all folders, recorded tensors as inputs of a
+   graph, and the comparison of its outputs. Include it after golden.h. */
 #ifndef GOLDEN_MODEL_H
 #define GOLDEN_MODEL_H
 #include "golden.h"
@@ -73,7 +73,7 @@ static inline diti_checkpoint *golden_open_weights(golden *g, const golden_folde
     return NULL;
 }
 
-/* What the original single-file formats don't store, for the fixtures in such a format. */
+/* The configuration of a fixture in an original single-file format, which stores none. */
 static inline diti_json *golden_config(golden *g, const golden_folder *folder, const char *instead) {
     diti_json *json = NULL;
     dit_error err = DITI_ZERO;
@@ -158,7 +158,7 @@ static inline float *golden_transpose(float *from, uint32_t rows, uint32_t colum
     return out;
 }
 
-/* tensor (any format) will be compared with reference, which the graph frees. */
+/* Compares tensor, of any format, with reference when the graph has run; the graph frees reference. */
 static inline void golden_expect(golden_graph *m, const char *name, diti_tensor tensor, float *reference, double fp32) {
     golden_output *output = &m->outputs[m->output_count++];
     diti_elementwise_desc copy = DITI_ZERO;

@@ -85,7 +85,7 @@ static inline float *golden_pipe_part(golden_pipe *p, const char *name, uint32_t
     return out;
 }
 
-/* FLUX's are recorded as patches of 2 x 2, columns (c, dy, dx); wanted are planes. */
+/* FLUX's latents are recorded as patches of 2 x 2, columns (c, dy, dx); the comparison wants planes. */
 static inline float *golden_pipe_planes(const golden_pipe *p, const dit_job *job, const char *name, float *values,
                                         uint64_t count) {
     const diti_stored_tensor *stored = diti_checkpoint_find(p->folder->golden, name);
@@ -135,7 +135,7 @@ static inline void golden_pipe_image(golden_pipe *p, dit_job *job, const char *n
     free(image);
 }
 
-/* What the reference's scheduler drew in its steps, in place of what ours did. */
+/* Puts the noise that the reference's scheduler drew in its steps in place of the noise that dit.h draws. */
 static inline void golden_pipe_step_noise(golden_pipe *p, dit_job *job) {
     uint32_t i, steps = job->request.shape.steps;
     uint64_t count = 0, size = 0;
@@ -221,7 +221,7 @@ static inline void golden_pipe_close(golden_pipe *p) {
     dit_context_destroy(p->context);
 }
 
-/* The call stands in the README: as JSON, but for DiT's. */
+/* The fixture's README holds the call, as JSON except for DiT. */
 static inline void golden_run_pipe(golden *g, const golden_folder *folder) {
     static const char marker[] = "call arguments: ";
     static const char dit_call[] = "call arguments: {\"class_labels\": [3, 7], \"width\": 64, \"height\": 64, "

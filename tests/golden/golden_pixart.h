@@ -45,7 +45,7 @@ static inline void golden_pixart_inputs(golden_pixart_case *c) {
     }
 }
 
-/* [D] of the reference, six times or once, against the prepared table. */
+/* Compares the prepared table of modulation, 6 D values, with the recorded one. */
 static inline void golden_pixart_modulation(golden_pixart_case *c) {
     const diti_pixart_state *state = (const diti_pixart_state *)c->base.denoise.family;
     diti_tensor view = diti_tensor_view(&c->base.m.graph, state->modulation, 0, 1, 0, 6 * c->model->config.width);

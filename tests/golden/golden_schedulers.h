@@ -82,7 +82,7 @@ static inline void golden_compare_table(golden *g, const golden_folder *folder, 
     diti_schedule_free(&g->env, &schedule);
 }
 
-/* Every "tables.nN" there is; explicit sigmas are known for the run only. */
+/* Checks every "tables.nN" that is there; explicit sigmas are known for the run only. */
 static inline void golden_compare_tables(golden *g, const golden_folder *folder, const golden_schedule_call *call) {
     uint32_t i, steps;
     for (i = 0; i < diti_checkpoint_count(folder->golden) && !call->request.sigmas; i++) {
@@ -210,7 +210,7 @@ static const char golden_respaced_config[] =
     "{\"_class_name\":\"DDPMScheduler\",\"timestep_spacing\":\"respaced\",\"variance_type\":\"learned_range\","
     "\"clip_sample\":false}";
 
-/* Its arrays begin with the last step; from a step's noise and noise_v both ends of the learned range follow. */
+/* The original's arrays begin with the last step; a step's noise and noise_v give both ends of the learned range. */
 static inline void golden_compare_respaced(golden *g, const golden_folder *folder, const diti_schedule *schedule) {
     uint32_t i, n = schedule->count;
     float *alphas = (float *)malloc(n * sizeof(float)), *reference;

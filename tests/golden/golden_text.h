@@ -1,4 +1,4 @@
-/* What the text encoder families share: token ids and masks of a case. Include after golden.h. */
+/* The text encoder families share this: token ids and masks of a case. Include it after golden.h. */
 #ifndef GOLDEN_TEXT_H
 #define GOLDEN_TEXT_H
 #include "golden_model.h"

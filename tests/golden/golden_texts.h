@@ -84,8 +84,8 @@ static inline void golden_texts_expect(golden_graph *m, const char *name, diti_t
     golden_expect(m, name, tensor, part, GOLDEN_MODEL);
 }
 
-/* states: where the columns of the states begin in prompt_embeds, -1: they are not used; likewise pooled. Adds what the
-   next encoder's begin at. */
+/* states: the column of prompt_embeds at which the states begin, -1: they are not used; likewise pooled. Both move to
+   where the next encoder's columns begin. */
 static inline void golden_texts_clip(golden_texts *t, const char *component, const char *tokenizer, int *states,
                                      int *pooled) {
     golden_texts_part part = {NULL, NULL, NULL};

@@ -512,7 +512,7 @@ static void test_large(diti_device *device, const char *module) {
     if (diti_attention_int8_head(device, p.head_dim)) check(device, p, "attention_coop");
 }
 
-/* What is used in place of what fails its self-test, and how the device is described. */
+/* A kernel that fails its self-test is replaced by the next one, and the device's description says so. */
 static void test_vector_descent(void) {
     static const char *const fails[] = {"none", "half_attention", "dot_attention"};
     for (uint32_t i = 0; i < 3; i++) {
@@ -558,7 +558,7 @@ static void test_descent(void) {
     }
 }
 
-/* Which of both kinds of matrices is faster is measured once, and remembered with what the cache blob keeps. */
+/* The device measures once which of both kinds of matrices is faster; the cache blob keeps the answer. */
 static void test_faster(void) {
     dit_context_desc desc = {0};
     dit_context *context = NULL;
@@ -642,7 +642,7 @@ static void test_half(void) {
     diti_device_close(device);
 }
 
-/* Also where the device has no F16 arithmetic. */
+/* Integer dot products serve devices without F16 arithmetic, too. */
 static void test_dot(void) {
     diti_device *device = open_rung("rung=base,dot=1,cpu=0");
     if (!device || !device->dot) printf("skipped: int8 attention by dot products (the device has none)\n");
@@ -723,8 +723,8 @@ int main(void) {
         if (device) test_large(device, "attention_coop");
         diti_device_close(device);
     }
-    if (sweep) { /* the tiles of GPUs: more matrices, rows and subgroups. Those of attention_coop2 want matrices of more
-                    rows than one fragment has, which Mesa's driver gets wrong, as the self-test finds */
+    if (sweep) { /* the tiles of GPUs: more matrices, rows and subgroups. The tiles of attention_coop2 want matrices of
+                    more rows than one fragment has, which Mesa's driver gets wrong, as the self-test finds */
         device = open_rung("rung=coop,cpu=0");
         if (device) test_large(device, "attention_coop");
         diti_device_close(device);

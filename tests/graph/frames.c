@@ -286,7 +286,7 @@ static void test_cache(void) {
     dit_context_destroy(ctx);
 }
 
-/* Memory that runs out while the device is measured: an error, and nothing is left. */
+/* Memory that runs out while the device is measured is an error and leaves nothing behind. */
 static void test_faults(void) {
     test_memory memory = {0};
     dit_context_desc desc = {0};
@@ -487,7 +487,8 @@ static void test_recut_steps(bool streamed, bool traced) {
     dit_context_destroy(ctx);
 }
 
-/* Less time never gives longer frames, nor fewer, with slices as the budget says, or the application. */
+/* A smaller budget never gives longer frames, nor fewer, whether the budget or the application decides how long slices
+   are. */
 static void test_budgets(engine *e) {
     static const uint32_t budgets[] = {16000, 4000, 1000};
     frames before = {0}, got;
@@ -563,7 +564,7 @@ static void test_timestamps(engine *e, bool believed) {
     dit_context_destroy(ctx);
 }
 
-/* The application's word counts more than timestamps. */
+/* The times that an application reports count more than timestamps. */
 static void test_reports(engine *e) {
     dit_context *ctx = open_context(e, "rung=base,timestamps=1", 1000000, NULL, 0);
     dit_model *model = NULL;

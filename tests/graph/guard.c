@@ -48,7 +48,7 @@ static const edit everywhere[] = {
     {VAE, "decoder.mid_block.attentions.0.to_out.0.weight", 1e-7f, 0},
     {NULL, NULL, 0, 0},
 };
-/* Of these what comes before the picture. */
+/* The edits of `everywhere` that act before the picture is decoded. */
 static const edit before_picture[] = {
     {TRANSFORMER, "attn1.to_v", 1e7f, 0},
     {TRANSFORMER, "attn1.to_out.0.weight", 1e-7f, 0},
@@ -230,7 +230,7 @@ static bool test_all;
 
 /* --- tests --- */
 
-/* Of the record of that name, as the last run left it. */
+/* The exponent of the guard record of that name, as the last run left it. */
 static uint32_t exponent_of(const diti_plan *plan, const char *name) {
     uint32_t i;
     for (i = 1; i < plan->tensors[plan->guards].rows; i++)
@@ -265,14 +265,14 @@ static void test_overflow(const char *what, dit_context *ctx, const edit *edits)
     dit_model_destroy(model);
 }
 
-/* Without guards the same models fail, or these tests show nothing. */
+/* Without guards these models must fail, or the tests show nothing. */
 static void test_unguarded(const edit *edits) {
     static outcome got;
     run_model(unguarded, edits, &got);
     CHECK_MESSAGE(got.err.result == DIT_ERROR_NOT_FINITE, "it is not needed");
 }
 
-/* Devices that divide a job: what one of them has to do again all do again. */
+/* Devices that divide a job repeat together: a segment that one of them has to do again, all do again. */
 static void test_split(const char *devices, const char *name, const edit *edits, const char *error) {
     static outcome right, got, again;
     dit_context_desc desc = DITI_ZERO;
@@ -428,7 +428,7 @@ static dit_result record(engine *e, dit_job *job, uint32_t budget_us) {
     return result;
 }
 
-/* All of it, and again what turns out to have overflowed. */
+/* Records the whole job, and again the segments that turn out to have overflowed. */
 static dit_result record_all(engine *e, dit_job *job, uint32_t budget_us, outcome *out) {
     dit_result result = DIT_WORKING;
     dit_output picture;
@@ -570,8 +570,8 @@ static void test_products(diti_device *device, const char *rung) {
     CHECK_MESSAGE(sqrt(difference / sum) < 2e-3, "%s: %g", rung, sqrt(difference / sum)); /* halves: 11 bits */
 }
 
-/* On one rung that computes with F16; false where it does not exist. Cooperative matrices of a whole model are compiled
-   for minutes. */
+/* Tests one rung that computes with F16; false: the device does not have it. Cooperative matrices of a whole model are
+   compiled for minutes. */
 static bool test_rung(const char *rung) {
     char overrides[32];
     dit_context *ctx;
@@ -641,7 +641,7 @@ static void test_fp16(engine *e) {
     test_recorded_error(e, UINT32_MAX);
 }
 
-/* Of each path one case: what a build that looks at memory need see. */
+/* Runs one case of each path, which is enough for a build with sanitizers. */
 static void test_fp16_few(engine *e) {
     test_products(half->device, "fp16");
     test_overflow("everywhere", half, everywhere);

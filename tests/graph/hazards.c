@@ -1,7 +1,7 @@
-/* Every plan is ordered as what it does needs (hazards.h): of all models at their published sizes, of small ones whole,
- * under every kind of split, with streamed weights, cut into many slices and into few. No device is needed: the plans
- * are those of imaginary ones.
-   test-runs: plain */
+/* Every plan orders its work as the work needs (hazards.h): plans of all models at their published sizes and of small
+ * models whole, under every kind of split, with streamed weights, cut into many slices and into few. No device is
+ * needed: the plans are those of imaginary ones.
+ *    test-runs: plain */
 #include "library.h"
 #include "generated_model.h"
 #include "hazards.h"
@@ -49,7 +49,7 @@ static void make_device(const imaginary *like, const diti_env *env, diti_device 
 
 /* ---- from a request to checked plans ---- */
 
-/* What diti_plan_create makes of a graph, but for all that belongs to a device. */
+/* Plans a graph as diti_plan_create does, without all that belongs to a device, and checks the plan. */
 static void check_graph(diti_graph *graph, const char *name) {
     diti_plan plan = DITI_ZERO;
     dit_result result;

@@ -1,5 +1,5 @@
-/* Whether a plan is ordered as what it does needs: computed from where tensors lie and from what workgroups touch, and
- * from nothing that slice.c concludes. Include it after the library and test.h.
+/* Checks that a plan orders its work as the work needs. The check follows from where tensors lie and from what
+ * workgroups touch, and from nothing that slice.c concludes. Include it after the library and test.h.
  *
  * Commands between two barriers run in any order, side by side, and so do the workgroups of one dispatch. Copies of
  * exchanges run beside all slices from their begin to their end. In memory that tensors share by turns nobody else may
@@ -70,7 +70,7 @@ static inline bool hazard_span_of(const diti_plan *plan, diti_tensor tensor, uin
     return true;
 }
 
-/* Whether they have bytes in common. Rows that lie equally far apart may pass each other by side by side. */
+/* Whether two spans share bytes. Rows of equal pitch may lie side by side without touching. */
 static inline bool hazard_meet(const hazard_span *a, const hazard_span *b) {
     uint64_t shift;
     if (a->block != b->block || a->end <= b->begin || b->end <= a->begin) return false;
@@ -98,7 +98,7 @@ static inline size_t hazard_run_at(const hazard_owners *owners, uint64_t at) {
     return low;
 }
 
-/* Makes a run begin at `at`. */
+/* Cuts the run that holds `at` in two, so that one begins there. */
 static inline size_t hazard_split(hazard_owners *owners, uint64_t at) {
     size_t i = hazard_run_at(owners, at);
     if (owners->runs[i].begin == at) return i;
@@ -127,8 +127,8 @@ static inline void hazard_own(hazard_check *check, const hazard_span *span) {
     if (check->lives[span->owner] <= check->begun) check->lives[span->owner] = check->now;
 }
 
-/* In the first row, one in the middle and the last nobody else has written since they belong to whom they do. What was
-   never written may be read: rows that fill up a tile, say. */
+/* Looks at the first row, one in the middle and the last: nobody else may have written them since they belong to their
+   owner. Bytes that were never written may be read: rows that fill up a tile, say. */
 static inline void hazard_read(hazard_check *check, const hazard_span *span, const char *op) {
     const diti_plan *plan = check->plan;
     const hazard_owners *owners = &check->owners[span->block];
@@ -154,7 +154,7 @@ static inline void hazard_read(hazard_check *check, const hazard_span *span, con
 
 /* --- what a piece of a dispatch touches --- */
 
-/* What workgroups [first, end) touch by a binding, as graph.h says it. */
+/* Finds the bytes that workgroups [first, end) touch by a binding, by the rule that graph.h states. */
 static inline bool hazard_binding(const diti_plan *plan, const diti_binding *binding, uint32_t first, uint32_t end,
                                   hazard_span *out) {
     const diti_tensor_info *info = &plan->tensors[binding->tensor];
@@ -387,8 +387,8 @@ static inline void hazard_patches(hazard_check *check, uint32_t first, uint32_t 
     }
 }
 
-/* All segments in turn. Those that are repeated, one behind the other, run twice in their order and once in the other;
-   where a segment may run again because F16 overflowed, each does. */
+/* Runs all segments in turn. Segments that are repeated, one behind the other, run twice in their order and once in the
+   opposite one; where a segment may run again because F16 overflowed, each does. */
 static inline void hazard_run(hazard_check *check) {
     const diti_plan *plan = check->plan;
     uint32_t s = 0, end, i, again = plan->guards && plan->device->rung >= DITI_RUNG_FP16 ? 2 : 1, k;

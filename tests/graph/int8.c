@@ -216,7 +216,8 @@ static rows_i8 norm_quantized(diti_device *device, const matrix *x, const matrix
     return got;
 }
 
-/* Inside a norm: the same as behind it, but for values that lie on a boundary between two steps. */
+/* Quantizing inside a norm gives the bytes of quantizing behind it, but for values that lie on a boundary between two
+   steps. */
 static void check_norm_quantize(diti_device *device, uint32_t rows, uint32_t columns, bool rotated) {
     matrix x = matrix_random(rows, columns, 5, DITI_F32), table = matrix_random(2, columns, 1, DITI_F32);
     rows_i8 a, b;
@@ -319,7 +320,7 @@ static matrix product_run(diti_device *device, const product_case *c, const prod
     return got;
 }
 
-/* Sums in whole numbers, the rest in double precision. */
+/* The reference: sums in whole numbers, the rest in double precision. */
 static double *product_reference(const product_case *c, const product *p, const rows_i8 *q) {
     double *out = malloc((size_t)c->m * c->n * sizeof(double));
     for (uint32_t r = 0; r < c->m; r++)
@@ -412,7 +413,7 @@ static void test_products(void) {
     }
 }
 
-/* What matrix units take: columns in quads. A full sweep tries everything on them. */
+/* Matrix units take columns in quads. A full sweep tries everything on them. */
 static void test_units(void) {
     product_case c = {.m = 37, .n = 44, .k = 100, .bias = true};
     check_product(&c);

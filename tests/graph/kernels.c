@@ -111,7 +111,7 @@ static uint32_t format_bits(float v, diti_element format) {
     return format == DITI_F16 ? diti_float_to_half(v) : bits;
 }
 
-/* Rows at the tensor's full width; what lies beyond the matrix is NaN, which must never reach a result. */
+/* Writes rows at the tensor's full width; values beyond the matrix are NaN, which must never reach a result. */
 static void write_input(int index) {
     const diti_tensor_info *info = &bench.plan->tensors[bench.inputs[index].tensor];
     const matrix *m = bench.inputs[index].values;
@@ -270,7 +270,7 @@ static void weight_free(weight_values *w) {
     free(w->bytes);
 }
 
-/* Of every result that was compared since the last reset: equal bytes give equal numbers. */
+/* A hash over every result that was compared since the last reset: equal bytes give equal numbers. */
 static uint64_t result_hash;
 static bool only_bytes; /* nothing is compared with a reference, which takes most of the time */
 
@@ -1025,7 +1025,7 @@ static void test_conv(diti_device *device) {
 
 /* --- GroupNorm --- */
 
-/* As two devices would make them, the first of which has so many of the image's parts. */
+/* Sums as two devices would make them; the first one has so many of the image's parts. */
 static diti_tensor moments_of_parts(diti_graph *graph, diti_tensor x, uint32_t first,
                                     const diti_group_norm_desc *desc) {
     diti_tensor_info info = *diti_tensor_get(graph, x);
@@ -1103,8 +1103,8 @@ static void check_group_norm(diti_device *device, uint32_t batch, uint32_t pixel
 
 /* --- weighted rows --- */
 
-/* Items of `tokens` rows and two rows of none behind them. The mean is far from 0: sums of what cancels are only as
-   good as float sums are. */
+/* Items have `tokens` rows, and two rows of no item stand behind them. The mean is far from 0, where sums that cancel
+   are only as good as float sums are. */
 static void check_weigh(diti_device *device, uint32_t batch, uint32_t tokens, uint32_t columns, bool ones) {
     diti_graph *graph = begin(device);
     uint32_t rows = batch * tokens + 2;
@@ -1196,7 +1196,7 @@ static void run_everything(diti_device *device) {
     check_qkv(device, 3, 64, DITI_QKV_RMS, true, false, true, 0);
 }
 
-/* Tiny limits for plans to come; pipelines stay. */
+/* Sets tiny limits for plans to come; pipelines stay. */
 static void cut_small(diti_device *device, uint32_t groups) {
     device->limits.group_count = groups;
     device->max_slice_us = 300;
@@ -1310,8 +1310,8 @@ static void insert_plain_pipelines(diti_graph *graph) {
 
 /* --- F16 is rounded to nearest, ties to even, by drivers that truncate, too --- */
 
-/* Every half, and of the space up to the next one a quarter, the middle and both neighbours of the middle; then what
-   is no half: infinities, NaNs, the largest float, a subnormal one. */
+/* Every half, then values between it and the next one: a quarter of the way, the middle and both neighbours of the
+   middle. Infinities, NaNs, the largest float and a subnormal one follow. */
 static matrix rounding_edges(uint32_t columns) {
     static const uint32_t others[] = {0x7f800000, 0x7fc00000, 0x7fffffff, 0x7f800001,
                                       0x7f7fffff, 0x47800000, 0x00000001, 0x0a000000};
@@ -1363,7 +1363,7 @@ static void check_rounded_copy(diti_device *device, const char *what) {
     free(x.data), free(got.data);
 }
 
-/* Times 1: how operands are rounded, and results. Sums have no signs of zeros. */
+/* Products with 1 show how operands and results are rounded. Sums have no signs of zeros. */
 static void check_rounded_product(diti_device *device, const char *what) {
     enum { SIZE = 64 };
     diti_graph *graph = begin(device);
@@ -1578,7 +1578,7 @@ static void test_unit_all(diti_device *device, const char *module) {
     conv_module = NULL;
 }
 
-/* The same bytes whatever the slices. */
+/* A product has the same bytes however it is cut into slices. */
 static void test_unit_slices(const char *rung) {
     linear_case c = {.m = 200, .n = 100, .k = 72, .type = DIT_TYPE_F16, .bias = true};
     uint64_t hashes[2] = {0, 0};
@@ -1599,7 +1599,7 @@ static void test_unit_slices(const char *rung) {
     CHECK_MESSAGE(hashes[0] == hashes[1], "rung %s: slices give other bytes", rung);
 }
 
-/* Other portions of the work for threads and subgroups: those of Intel's GPUs. */
+/* Threads and subgroups may have other portions of the work: here those of Intel's GPUs. */
 static void test_unit_portions(const char *rung, const char *module) {
     char overrides[64];
     diti_device *device;
@@ -1656,7 +1656,7 @@ static matrix run_loaded(diti_device *device, const bytes *file, bool *wide, dit
 }
 
 static void test_narrowed(void) {
-    /* The largest, and both sides of the least normal half, of what is half of the least one, and of nothing. */
+    /* The largest half, then both sides of the least normal half, of half of the least one, and of zero. */
     static const uint16_t edges[] = {0x477f, 0xc77f, 0x3880, 0x387f, 0x3881, 0xb301, 0x3300, 0x3301, 0x32ff,
                                      0x3380, 0xb3c0, 0x3340, 0x0000, 0x8000, 0x0001, 0x807f, 0x3f80, 0xbf81};
     char header[120];
@@ -1698,8 +1698,8 @@ static void test_narrowed(void) {
     }
 }
 
-/* A model with a value that no half holds is loaded again without. The fixture's halves are read as if they were BF16.
- */
+/* A model with a value that no half holds is loaded again without halves. The fixture's halves are read as if they were
+   BF16. */
 static void test_wide_model(void) {
     const char *entry = "\"blocks.0.attn.proj.weight\"", *half = "\"F16\"", *from;
     FILE *in = fopen("tests/fixtures/dit_orig/model.safetensors", "rb");

@@ -114,7 +114,7 @@ static void test_too_small(void) {
     CHECK(dit_model_load(NULL, &desc, &model, &err) == DIT_ERROR_INVALID_ARGUMENT && !model);
 }
 
-/* From now on with this model: its pictures and sizes. */
+/* Switches the tests to this model: makes its pictures and finds its sizes. */
 static void use_model(const char *file) {
     dit_model *model;
     dit_job *job;
@@ -222,7 +222,7 @@ static void test_jobs(uint64_t budget) {
     dit_model_destroy(model);
 }
 
-/* ---- What ends early ---- */
+/* ---- Runs that end early ---- */
 
 /* A folder behind callbacks whose reads can be made to fail. */
 typedef struct reader {
@@ -289,7 +289,7 @@ static void test_failing_reads(void) {
     while (reader_count) free(readers[--reader_count].bytes);
 }
 
-/* ---- What stays in host memory ---- */
+/* ---- Weights that stay in host memory ---- */
 
 /* Pictures that must come without a read: behind a run that ended early, by the same job and by another one, and with
    int8 that is made at load. */
@@ -572,7 +572,7 @@ static bool begin(const char *overrides, bool trace) {
     return CHECK_MESSAGE(dit_context_create(&desc, &context, &err) == DIT_OK, "%s", err.message);
 }
 
-/* Memory that the host sees: it writes the slots itself. */
+/* On a device whose memory the host sees, the host writes the slots itself. */
 static void test_mapped(void) {
     if (!begin("rung=base,gflop_ns=100000000", true)) return;
     use_model(SMALL);
@@ -595,9 +595,9 @@ static void test_mapped(void) {
     dit_context_destroy(context);
 }
 
-/* Memory that it does not see, and so small a staging ring that every matrix takes several turns. The copies go to a
-   queue that the application names: here the one there is, so that waiting for another queue's semaphore is seen, but
-   no second family. */
+/* On a device whose memory the host does not see, a tiny staging ring makes every matrix take several turns. The copies
+   go to a queue that the application names: here the one there is, so that waiting for another queue's semaphore is
+   seen, but no second family. */
 static void test_staged(void) {
     engine app = {0};
     dit_context_desc desc = {0};
@@ -620,7 +620,7 @@ static void test_staged(void) {
     engine_end(&app);
 }
 
-/* The host sees what frames of the application's read. */
+/* The host sees the memory that the application's frames read. */
 static void test_mapped_frames(void) {
     engine app = {0};
     dit_context_desc desc = {0};

@@ -110,8 +110,8 @@ static void compare(const variant *v, const char *prompt, uint32_t steps, const 
     CHECK_MESSAGE(decibels >= v->least_psnr, "%s: %.1f dB, at least %.0f", v->name, decibels, v->least_psnr);
 }
 
-/* The bars of W8A8. What int8 suits are the blocks: with the time embedder, the modulation and the final projection in
-   int8, too, the first prompt's latent misses them without a rotation (0.9988). */
+/* The bars of W8A8. Only the blocks become int8: with the time embedder, the modulation and the final projection in
+   int8, too, the first prompt's latent misses the bars without a rotation (0.9988). */
 #define BLOCKS "transformer.*blocks.*"
 static const variant reference = {"fp32", "rung=base", NULL, DIT_TYPE_STORED, 0, 0};
 static const variant variants[] = {

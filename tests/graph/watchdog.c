@@ -22,7 +22,7 @@ static uint32_t least_groups(const diti_plan *plan, const diti_dispatch *source)
     return plan->device->is_cpu || plan->device->limits.cores_told ? smallest_piece(source) : 512;
 }
 
-/* What is wrong with a piece that comes after the one before; NULL: nothing. */
+/* Says what is wrong with a piece that comes after `before`; NULL: nothing. */
 static const char *piece_problem(const diti_plan *plan, const diti_plan_dispatch *before,
                                  const diti_plan_dispatch *piece) {
     const diti_dispatch *op = &plan->sources[piece->source];
@@ -147,7 +147,7 @@ static void large_ops(diti_graph *graph, const diti_weight *linear, const diti_w
     large_attention(graph, 512, 100003, 1, 64);
 }
 
-/* As diti_plan_create does, without memory, pipelines and commands. */
+/* Plans large ops as diti_plan_create does, without memory, pipelines and commands. */
 static void cut_large_ops(diti_device *device, dit_type type, const char *what) {
     diti_weight linear = imagined_weight(type, 12288, 3072, 1), conv = imagined_weight(type, 128, 128 * 9, 3);
     diti_plan plan;
@@ -178,7 +178,7 @@ static void cut_large_ops(diti_device *device, dit_type type, const char *what) 
     diti_graph_free(&graph);
 }
 
-/* On a device as slow as this one, and on GPUs of 1 and 100 TFLOP/s. */
+/* Cuts large ops for a device as slow as this one, and for GPUs of 1 and 100 TFLOP/s. */
 static void test_large_ops(diti_device *device) {
     static const float us_per_gflop[] = {0, 1000, 10};
     diti_speed own = device->speed;

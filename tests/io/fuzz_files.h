@@ -1,4 +1,4 @@
-/* What the fuzz targets of both file formats share: the input as a package, every part of it asked for. */
+/* The fuzz targets of the file formats share this: they open the input as a package and ask for every part of it. */
 #ifndef FUZZ_FILES_H
 #define FUZZ_FILES_H
 #include "library.h"

@@ -1,4 +1,4 @@
-/* libFuzzer: any bytes as a PyTorch checkpoint; what is no archive becomes the pickle of one. */
+/* libFuzzer: any bytes as a PyTorch checkpoint; bytes that are no archive become the pickle of one. */
 #include "fuzz_files.h"
 #include "model_files.h"
 

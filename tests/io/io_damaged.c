@@ -520,7 +520,7 @@ static void test_sources(void) {
 enum { DISK_BYTES = 10000 };
 static char disk_file[64]; /* of this process alone */
 
-/* Stands in for the C library's: what happens to reads, the one of number `at` (counted from 1) first. */
+/* The fault that reads meet, beginning with number `at`, counted from 1; pread stands in for the C library's. */
 static struct {
     int error; /* 0: none */
     size_t most;

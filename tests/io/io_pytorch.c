@@ -1,5 +1,5 @@
-/* io: PyTorch checkpoints. What PyTorch wrote is read; what it would not write, and whatever a pickle wants to call, is
- * refused by name. */
+/* io: PyTorch checkpoints. Files that PyTorch wrote are read; a file that it would not write, and whatever a pickle
+   wants to call, is refused by name. */
 #include "library.h"
 #include "test.h"
 #include "files.h"
@@ -106,7 +106,8 @@ static void test_old_pytorch(void) { refuses(read_fixture("old.pt"), "a PyTorch 
 
 /* --- archives made here --- */
 
-/* The same with the 64-bit end that large archives have. end: where its locator says it is, less what is true. */
+/* Ends an archive with the 64-bit record that large archives have. end: how far the locator's offset of that record is
+   off; 0: it is right. */
 static bytes archive_end64(archive *a, uint64_t end) {
     uint64_t at = a->file.size, record;
     bytes_add(&a->file, a->directory.data, a->directory.size);
@@ -352,8 +353,8 @@ static dit_result verify(const bytes *file, dit_error *err) {
     return result;
 }
 
-/* A flipped bit is found wherever it is: in weights when all is compared, in what tells where they are at once, and so
- * is a sum of the directory that differs from the one beside the bytes. */
+/* A flipped bit is found wherever it is: in weights when all bytes are compared, in the records that tell where weights
+   are at once. A checksum of the directory that differs from the one beside the bytes is found, too. */
 static void test_checksums(void) {
     static const char *const whole[] = {"types.pt",      "views.pth",  "training.pt",
                                         "parallel.ckpt", "nested.bin", "parallel_1_12.ckpt"};

@@ -1,5 +1,6 @@
-/* What one block, one layer and one step may cost: the dispatches and the bytes they move, counted on the graph of the
-   bundled model, against numbers derived here. No device is needed: the graph is that of an imaginary GPU.
+/* One block, one layer and one step have a budget: the dispatches and the bytes that they move, counted on the graph of
+   the bundled model, are compared with numbers derived here. No device is needed: the graph is that of an imaginary
+   GPU.
    test-runs: plain */
 #include "library.h"
 #include "text/t5.c"
@@ -125,7 +126,8 @@ static void check_step(const picture *p) {
                   segment->first + segment->count - at);
 }
 
-/* Of R rows of D channels, I in the heads, H in the feed-forward; bias: the table of relative positions.
+/* The budget of an encoder layer with R rows of D channels, I in the heads, H in the feed-forward; bias: the table of
+   relative positions.
      norm  reads 4RD, weight 4D; writes 2RD              qkv  reads 2RD, weight 6DI; writes 6RI
      attention  reads 6RI, bias, items; writes 2RI       out  reads 2RI, weight 2DI, the stream 4RD; writes it 4RD
      up    reads 2RD, weight 2DH; writes 2RH             gate the same, and reads what up wrote, 2RH
@@ -271,7 +273,8 @@ static void check_flux(picture *p) {
 }
 
 /* Two branches of SD3.5: two blocks in which the image attends itself, too, and the last one, from which text does not
-   come out. What both streams share is done once for both branches, what one has alone once for each of them. */
+   come out. An op that both streams share runs once for both branches; an op that one stream has alone runs once for
+   each branch. */
 static void check_sd3(picture *p) {
     static const budget_line begin[] = {{"select_modulation", 0}, {"select_modulation", 0}, {"select_modulation", 0},
                                         {"patchify", 0},          {"text_embed", 0},        {"patch_embed", 0},

@@ -181,7 +181,7 @@ static void never_free_block(uint32_t device, const dit_block *block, void *user
     (void)device, (void)block, (void)user;
 }
 
-/* Either every function of a hook is set or none; what this version lacks is refused by name. */
+/* Either every function of a hook is set or none; a request that this version cannot serve is refused by name. */
 static void test_context_refusals(void) {
     dit_context *ctx = (dit_context *)&ctx;
     dit_error err = {0};
@@ -564,7 +564,7 @@ static void test_learned_variance(void) {
     CHECK(memcmp(pictures[0], pictures[1], BYTES) != 0);
 }
 
-/* A prompt of many more tokens than the plan has rows for: planned anew, and the picture is that of a new job. */
+/* A prompt of many more tokens than the plan has rows for is planned anew, and the picture is that of a new job. */
 static void test_restart_longer(void) {
     static char longer[6 * 50 + 1];
     unsigned char fresh[BYTES], again[BYTES];
@@ -866,8 +866,8 @@ static void test_host_hooks(void) {
 
 /* ---- Threads that compile ---- */
 
-/* Compilations, which meet each other: with `wanted` set, the first ones wait until so many go on at once. With `fails`
-   none succeeds, and the first waits until another one has failed. */
+/* Compilations that meet each other: with `wanted` set, the first ones wait until so many run at once. With `fails`
+   none succeeds, and the first one waits until another one has failed. */
 static struct compiling {
     PFN_vkGetDeviceProcAddr get_device_proc_addr;
     PFN_vkCreateComputePipelines create;
@@ -961,7 +961,7 @@ static bool count_progress(const char *what, uint64_t done, uint64_t total, void
     return ++from->asked != from->cancel_at;
 }
 
-/* Makes a job of a model on a context that lends threads; what the job's creation gave is in *err. */
+/* Makes a job of a model on a context that lends threads; *err is the error of its creation. */
 static dit_job *create_with(dit_context *ctx, dit_model *model, lender *from) {
     dit_job_desc desc = describe(model, 7);
     dit_job *job = NULL;
@@ -1041,7 +1041,7 @@ static void test_destroy_orders(void) {
     dit_model_destroy(second);
 }
 
-/* What a desc points to may vanish when the call returns. */
+/* Memory that a desc points to may vanish when the call returns. */
 static void test_descs_are_copied(void) {
     char *prompt = strdup("a red heart"), *path = strdup(MODEL);
     dit_model_desc md = {0};
@@ -1217,7 +1217,7 @@ static void test_inputs(void) {
     free(blob);
 }
 
-/* Text encoders here, the rest there: a prompt crosses as a blob. */
+/* Text encoders run in one context and the rest in another: a prompt crosses as a blob. */
 static void test_parts(void) {
     const uint32_t texts = 1u << DIT_ROLE_TEXT_1 | 1u << DIT_ROLE_TEXT_2 | 1u << DIT_ROLE_TEXT_3;
     dit_model_desc desc = {0};
@@ -1268,7 +1268,7 @@ static void test_parts(void) {
     dit_model_destroy(painter);
 }
 
-/* ---- What a job would take ---- */
+/* ---- Inspecting a job that does not run ---- */
 
 typedef struct inspected {
     uint32_t ops, tensors, last_first, stop_at;
@@ -1649,7 +1649,7 @@ static void test_timeline(engine *e, dit_context *ctx, const dit_model *model) {
     dit_job_destroy(job);
 }
 
-/* What dit_job_memory says against what the device allocator hands out. */
+/* Compares the answer of dit_job_memory with what the device allocator hands out. */
 static void test_memory_answer(engine *e, dit_context *ctx, const dit_model *model, uint64_t weights) {
     dit_job_desc desc = describe(model, 7);
     dit_memory memory = {0};

@@ -1,6 +1,6 @@
 /* Memory that runs out: every allocation call site fails once, and the first 200 allocations in order (all of them with
  * DIT_TEST_ALL=1), in everything from opening a context to reading the picture. Each such run must end in an error and
- * leave nothing behind. The same for device memory through the device allocator, and for pipelines.
+ * leave nothing behind. Device memory through the device allocator and the creation of pipelines fail in the same way.
  * test-runs: lavapipe sanitize, in test-all swiftshader */
 #define _GNU_SOURCE
 #include "library.h"
@@ -47,7 +47,7 @@ static void host_free(void *memory, size_t size, void *user) {
     host.live--;
 }
 
-/* ---- What can fail, piece by piece; each begins with what the ones before it have made ---- */
+/* ---- Everything that can fail, piece by piece; each piece begins with what the pieces before it have made ---- */
 
 static engine *app; /* NULL: dit's own device */
 static dit_context *ctx;

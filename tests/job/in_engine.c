@@ -1,4 +1,4 @@
-/* What the manual's chapter "In an engine" says, sentence by sentence, as far as a test can see it: pictures on another
+/* Every sentence of the manual's chapter "In an engine" is tested, as far as a test can see it: pictures on another
    queue family, what a picture's image is and what is left of it, frames that are dropped, jobs that are destroyed
    while they run, what a preview costs, and memory behind an allocator that maps only what it must.
    test-runs: lavapipe families sanitize */
@@ -129,7 +129,8 @@ static void test_own_images(engine *e, dit_context *ctx, const dit_model *model)
     dit_job_destroy(job);
 }
 
-/* Where nothing was said, or a family that the device has no queue of, an image belongs to dit's family alone. */
+/* An image belongs to dit's queue family alone where the application names no family, or one of which the device has no
+   queue. */
 static void test_families(engine *e, dit_context *ctx, const dit_model *model) {
     const uint32_t external[] = {VK_QUEUE_FAMILY_EXTERNAL, VK_QUEUE_FAMILY_FOREIGN_EXT};
     dit_job_desc desc = describe(model, 7);
@@ -326,8 +327,8 @@ static void test_dropped_frame(engine *e, dit_context *ctx, const dit_model *mod
     dit_job_destroy(job);
 }
 
-/* In the middle of a run: once the commands have finished, with others that were never submitted, and in step mode at
-   any time. A job beside it notices nothing. */
+/* A job is destroyed in the middle of a run: once its commands have finished, with others that were never submitted,
+   and in step mode at any time. A job beside it notices nothing. */
 static void test_destroying(engine *e, dit_context *ctx, const dit_model *model) {
     dit_job_desc desc = describe(model, 7);
     dit_job *going = create_job(ctx, &desc), *staying, *stepped;

@@ -76,7 +76,7 @@ static dit_result make_picture(void) {
     return result;
 }
 
-/* The same picture in command buffers of the application's, as many as it takes. */
+/* Makes the picture in the application's command buffers, as many as it takes. */
 static dit_result record_picture(void) {
     dit_result result = DIT_WORKING;
     while (result == DIT_WORKING) {
@@ -245,7 +245,8 @@ static void give_up(void) {
     CHECK(diti_device_keeps(context->device) && context->device->kept);
 }
 
-/* It answers: then all that was kept is destroyed, by the next thing that is or with the context. */
+/* The device answers after all: everything that was kept is then destroyed, by the next object that is destroyed or
+   with the context. */
 static void test_slow(bool before_context) {
     give_up();
     if (before_context) fault_open_gate();
@@ -269,7 +270,7 @@ void __lsan_disable(void);
 static void __lsan_disable(void) {}
 #endif
 
-/* It does not, in a process of its own, which ends as any other. */
+/* The device never answers; a process of its own tests this, and ends as any other. */
 static void silent_device(void) {
     __lsan_disable(); /* what is kept is left on purpose */
     give_up();

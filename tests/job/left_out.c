@@ -1,5 +1,5 @@
-/* A build without everything that can be left out: it compiles and links, and whoever calls what is missing is told so
-   in a sentence that names the switch. test-runs: plain */
+/* A build without everything that can be left out: it compiles and links, and a call of a missing part returns a
+   sentence that names the switch. test-runs: plain */
 #define DIT_NO_SPLIT
 #define DIT_NO_TRACE
 #define DIT_NO_TUNE

@@ -27,7 +27,8 @@ static bool read_golden(const char *name, void *out, size_t size) {
     return CHECK_MESSAGE(tensor && diti_checkpoint_read(golden, tensor, 0, out, size, NULL) >= 0, "%s", name);
 }
 
-/* As the script makes them; edges of the mask do not follow the latent's grid, and alpha counts for nothing. */
+/* Makes picture and mask as the script does; edges of the mask do not follow the latent's grid, and alpha counts for
+   nothing. */
 static void make_pictures(void) {
     uint32_t x, y;
     for (y = 0; y < HEIGHT; y++) {
@@ -374,7 +375,7 @@ static void test_gate_restart(void) {
     CHECK(!memcmp(first, again, sizeof first));
 }
 
-/* The same of classes, each with a modulation of its own, in a batch. */
+/* An interval of guidance works for classes, too, each with a modulation of its own, in a batch. */
 static void test_gate_of_classes(void) {
     static const int32_t labels[] = {3, 7};
     static float free_[4 * 64], alone[4 * 64];

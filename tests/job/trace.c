@@ -417,7 +417,7 @@ static void check_application(uint32_t slices) {
     CHECK_MESSAGE(cut, "a long name is not cut between its characters");
 }
 
-/* On a context that has done nothing else yet. */
+/* A trace of one job, on a context that has done nothing else yet. */
 static void test_full(void) {
     run *r = &shared;
     bool cpu = r->ctx->device->is_cpu;
@@ -507,7 +507,7 @@ static void test_one_slice_per_step(void) {
     end(&r);
 }
 
-/* Slices that are thrown at the queue without a look at those before them: none may vanish uncounted. */
+/* Slices are submitted without waiting for those before them: none may vanish uncounted. */
 static void test_overrun(void) {
     enum { TIMES = 50 };
     dit_context *ctx = shared.ctx;
@@ -662,7 +662,7 @@ static void test_limit(void) {
     dit_context_destroy(ctx);
 }
 
-/* Ranges that are never ended use up their places, and no more. */
+/* A range that is never ended takes up one place, and does no other harm. */
 static void test_ranges(void) {
     dit_context *ctx = shared.ctx;
     uint64_t ranges[DITI_TRACE_RANGES + 3];
@@ -685,7 +685,7 @@ static void test_ranges(void) {
     free_trace();
 }
 
-/* write says no: at once, and in the middle. */
+/* The write hook refuses: at once, and in the middle. */
 static void test_stopped_writing(void) {
     text some = {0};
     int i;
@@ -813,7 +813,7 @@ static void test_devices(const char *split) {
     end(&r);
 }
 
-/* Rows are finite; what finds none is counted as dropped, and nothing overlaps. */
+/* Rows are finite; a span that finds none is counted as dropped, and nothing overlaps. */
 static void test_rows(void) {
     dit_context_desc desc = {0};
     dit_context *ctx;

@@ -798,7 +798,7 @@ static void test_limits(void) {
     }
 }
 
-/* Loaded another way; NULL: as it is. */
+/* Runs a model that is loaded with these options; NULL: as it is. */
 static void run_joint_loaded(diti_device *device, part which, const diti_load_options *options, float *out) {
     diti_env env = test_env(NULL);
     image file = image_open(&env, part_files[which], NULL, NULL);

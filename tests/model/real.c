@@ -135,7 +135,8 @@ static const pipeline pipelines[] = {
       {DIT_ROLE_NONE, NULL, NULL, 0}}},
 };
 
-/* What a job would take at the model's own size: planned without a device, and no data is read for it. */
+/* Checks the memory that a job at the model's own size would take. The job is planned without a device, and no data is
+   read for it. */
 static void check_memory(const pipeline *p, const dit_model *model, const dit_model_info *info, const char *how) {
     dit_job_desc desc = {0};
     dit_memory memory;
@@ -195,7 +196,7 @@ static void check_one_file(const pipeline *p) {
     real_free(&file);
 }
 
-/* With roles, and without: then each file has to be told from what is in it. */
+/* Opens files with roles, and without: then each file has to be recognised by its content. */
 static void check_files(const pipeline *p, bool roles) {
     real_file files[5] = {{0}};
     dit_component components[4] = {{{0}, DIT_ROLE_NONE, 0}};

@@ -1,7 +1,7 @@
 """Image-to-image and inpainting, as diffusers does both, guidance that ends early, and skip-layer guidance.
 
 python3 start_pictures.py PIXART_SIGMA SD3 FLUX OUT reads three pipeline folders and writes OUT/latents.safetensors: the last
-latents of each case (their names are those of tests/start.c, which makes the same picture and mask). diffusers has pipelines for
+latents of each case (their names are those of tests/job/start.c, which makes the same picture and mask). diffusers has pipelines for
 SD3 and FLUX; for PixArt its loop is put together here from the scheduler's add_noise, with SD3's rule for the first timestep.
 Made with diffusers 0.32.2, transformers, torch 2.5.1, safetensors; float32 on the CPU.
 """

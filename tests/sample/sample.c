@@ -227,7 +227,7 @@ static void test_other_samplers(const diti_env *env) {
     diti_schedule_free(env, &schedule);
 }
 
-/* What FLUX's pipelines pass as sigmas has a name. */
+/* The schedule `simple` is the list of sigmas that FLUX's pipelines pass. */
 static void test_uniform_flow(const diti_env *env) {
     static const float sigmas[] = {1, 0.8f, 0.6f, 0.4f, 0.2f};
     diti_schedule_request given = request_of(5, NULL, NULL), named = request_of(5, NULL, "simple"),

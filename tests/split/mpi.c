@@ -5,7 +5,7 @@
 enum { SIDE = 32, BYTES = SIDE * SIDE * 3 };
 #define MODEL "tests/fixtures/pipe_pixart_sigma"
 
-/* What a number of ranks write. */
+/* Runs mpi_split with so many ranks and reads the picture that it writes; not 0: it failed. */
 static int run(int ranks, const char *split, unsigned char *out) {
     char command[600];
     FILE *pipe;

@@ -1,6 +1,6 @@
-/* How much of the time of copies between devices is hidden: the receiving device computes meanwhile. From a trace that
- * has slices, too. A copy's time is that from handing it to the sending device to seeing it done on the receiving one.
- */
+/* How much of the time of copies between devices is hidden: the receiving device computes meanwhile. Computed from a
+   trace that has slices, too. A copy lasts from handing it to the sending device to seeing it done on the receiving
+   one. */
 #ifndef OVERLAP_H
 #define OVERLAP_H
 

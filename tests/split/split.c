@@ -131,7 +131,7 @@ static void drop_pair(pair *p) {
     diti_plan_destroy(p->plans[1]);
 }
 
-/* The way of a job, without budgets. */
+/* Runs plans as a job does, without budgets. */
 static dit_result run_pair(pair *p) {
     uint32_t at[2] = {0, 0}, slice[2] = {0, 0}, i, segment;
     uint64_t value, begin = diti_clock_us();
@@ -222,7 +222,7 @@ static void test_transports(void) {
     CHECK(tested >= 2);
 }
 
-/* What fails its self-test is reported and left out. */
+/* A transport that fails its self-test is reported and left out. */
 static void test_broken(void) {
     dit_context *context = open_context(PAIR, NULL);
     char overrides[64], wanted[64];
@@ -461,7 +461,7 @@ static void check_shares(maker *m, dit_job_desc *desc, const outcome *one, const
            rows_of(m, 1));
 }
 
-/* As if this had been measured. */
+/* Sets speeds and links as if they had been measured. */
 static void pretend(maker *m, double rate, double bandwidth) {
     diti_split_links *links = &m->context->peers->links;
     uint32_t i;
@@ -764,7 +764,7 @@ static void test_faults(void) {
     close_maker(&m);
 }
 
-/* Whatever fails while links are measured: an error or none, nothing left behind, and the next time it works. */
+/* A call that fails while links are measured gives an error or none and leaves nothing behind; the next try works. */
 static void test_measure_faults(void) {
     dit_context *context = NULL;
     const char *names[FAULT_MOST];

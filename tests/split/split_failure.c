@@ -32,7 +32,7 @@ static dit_result finish(maker *m) {
     return result;
 }
 
-/* Of what was made to the reference. */
+/* The relative error of the latent that was made, against the reference. */
 static double error_made(void) { return difference(&made, &reference); }
 
 static void take_reference(maker *m, const char *split) {
@@ -148,7 +148,7 @@ static void check_failure(maker *m, const char *split, uint32_t device, how kind
     CHECK_MESSAGE(result == DIT_OK && finish(m) == DIT_OK && error_made() <= 1e-3, "%s again: %s", split, err.message);
 }
 
-/* Without memory for the plan of a share. */
+/* Memory for the plan of a share is refused. */
 static void check_creation(maker *m, const char *split, uint32_t device) {
     diti_device *poor = m->context->devices[device];
     dit_job_desc desc = request(m, split, SIDE, STEPS);
@@ -172,7 +172,7 @@ static uint32_t random_below(uint32_t limit) {
     return (random_state >> 8) % limit;
 }
 
-/* Somewhere in a run, whatever is on its way; then again, and at last to the end. */
+/* Cancels a run somewhere, whatever is on its way, and begins again, several times; the last run goes to its end. */
 static void check_cancel(maker *m, const char *split, uint32_t times) {
     dit_job_desc desc = request(m, split, SIDE, STEPS);
     uint32_t i, steps, done = 0;

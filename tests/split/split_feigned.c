@@ -1,8 +1,8 @@
-/* What no driver at hand has is feigned, to show that the calls are right, and that everything else goes on as it does
-   without; not that a driver does what it should.
-   Device groups of several: two lavapipe devices are said to be one, the calls that only groups have are recorded, and
-   what they are about happens on the first device alone.
-   Timelines that two devices have in common: a thread signals the one when the other is. */
+/* This program feigns two features that no driver at hand has. It shows that the calls are right and that everything
+   else goes on as it does without; it cannot show that a driver does what it should.
+   Device groups of several devices: two lavapipe devices are said to be one group, the calls that only groups have are
+   recorded, and their work happens on the first device alone.
+   Timelines that two devices share: a thread signals the copy when the original is signaled. */
 /* test-runs: lavapipe */
 #include "library.h"
 #include "vulkan_test.h"

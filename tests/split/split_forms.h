@@ -1,11 +1,11 @@
-/* What a device sends in one step of a split job, in closed form, from shapes alone (docs/parallel.md 1.1):
-   beside what plans say and transports count, a third way to the same number. Every value that is sent has e = 4 bytes,
-   as on the fp32 rung; a row of c values that goes as int8 has c bytes, zeros up to 16, and 16 for its scale: heads,
-   keys and values, their outputs, and rows between stages. Devices of unequal shares have parts by these: whichever
-   devices a member of an axis stands for, their shares sum to its own.
+/* The bytes that a device sends in one step of a split job, in closed form, from shapes alone (docs/parallel.md 1.1): a
+   third way to the number that plans say and transports count. Every value that is sent has e = 4 bytes, as on the fp32
+   rung; a row of c values that goes as int8 has c bytes, zeros up to 16, and 16 for its scale: heads, keys and values,
+   their outputs, and rows between stages. Devices of unequal shares have parts in proportion: the share of a member of
+   an axis is the sum of the shares of the devices that it stands for.
 
-   Of N equal parts, where N divides rows and heads and there are no text rows, a layer comes to the document's
-   formulas, which form_document has as the planner does.
+   Where there are N equal parts, N divides rows and heads, and there are no text rows, a layer comes to the page's
+   formulas, which form_document evaluates as the planner does.
 
    Include it after the library. */
 #ifndef SPLIT_FORMS_H
@@ -71,7 +71,8 @@ static inline form_axis form_axis_of(const diti_split *split, const double *shar
     return axis;
 }
 
-/* Of a grid: its members b apart (out), or those of one row of b (in). */
+/* One axis of a grid whose rows have b devices: its rows (out), or the b places within a row (in). The weight of a
+   member is the sum over the devices that it stands for. */
 static inline form_axis form_axis_part(const form_axis *all, uint64_t b, bool in) {
     form_axis axis = DITI_ZERO;
     uint64_t i;
@@ -146,21 +147,22 @@ static inline uint64_t form_attention(const form_shape *shape, const form_rank *
     return sum + (gathered - own) * form_payload(rank, own_width); /* outputs of rows that are others' */
 }
 
-/* Every member's part of the rows to that member, its sum to all (in F32). */
+/* Values of a sum over devices: every member's part of the rows goes to that member, and its sum to all (in F32). */
 static inline uint64_t form_reduce(uint64_t rows, uint64_t columns, uint64_t member, const form_axis *axis) {
     uint64_t own = form_part(rows, member, axis);
     return ((rows - own) + (axis->members - 1) * own) * columns;
 }
 
-/* Of the residual stream; of a grid, of the columns that its rows' members make, and those to all of the row. */
+/* Values that a rank sends for one sum of the residual stream. In a grid it sums only the columns that its place in the
+   row makes, then sends these to all others of the row. */
 static inline uint64_t form_sum(const form_shape *shape, const form_rank *rank, uint64_t rows) {
     uint64_t width = shape->heads * shape->head_dim, b = rank->in.members;
     uint64_t columns = b > 1 ? 4 * form_part(width / 4, rank->tensor % b, &rank->in) : width;
     return form_reduce(rows, columns, rank->tensor / b, &rank->out) + rows * columns * (b - 1);
 }
 
-/* Of a grid: what a pair's first matrix makes, in a block: queries, keys and values (the text's own apart), then the
-   feed-forward. */
+/* Values that a rank of a grid sends to sum what the first matrices of pairs make in a block: queries, keys and values
+   (the text's own apart), then the feed-forward. */
 static inline uint64_t form_firsts(const form_shape *shape, const form_rank *rank, uint64_t items, uint64_t image,
                                    uint64_t text, uint64_t block) {
     uint64_t width = rank->own_heads * shape->head_dim, all = shape->feed, rows, sum;
@@ -175,7 +177,7 @@ static inline uint64_t form_firsts(const form_shape *shape, const form_rank *ran
     return sum + form_reduce(rows, feed, in, &rank->in);
 }
 
-/* Columns of a matrix, by fours, of which each member has some and all come to have all. */
+/* Values that a member sends so that all members have all columns of a matrix, of which each has some, by fours. */
 static inline uint64_t form_columns(uint64_t columns, uint64_t member, const form_axis *axis) {
     uint64_t own = 4 * form_part(columns / 4, member, axis);
     return columns / 4 < axis->members ? 0 : own * (axis->members - 1);
@@ -205,7 +207,8 @@ static inline uint64_t form_stage(const form_shape *shape, const form_rank *rank
     return rank->stage + 1 < rank->stages.members ? sum : last * shape->latent / shape->items * FORM_ELEMENT;
 }
 
-/* Of one evaluation; false: the split is none. shares: of all ranks; NULL: equal ones. */
+/* Bytes that rank `index` sends in one evaluation; false: these axes do not make up all ranks of the split. shares: the
+   shares of all ranks; NULL: equal ones. */
 static inline bool form_step(const form_shape *shape, const diti_split_plan *plan, const double *shares, uint64_t index,
                              uint64_t *bytes) {
     const diti_split *split = &plan->split;
@@ -233,8 +236,8 @@ static inline bool form_step(const form_shape *shape, const diti_split_plan *pla
     return true;
 }
 
-/* Of all steps; columns, rows: of tokens. PipeFusion's are patch by patch behind the warm-up: bands of whole
-   rows, the text's with the first. */
+/* Bytes that rank `index` sends in all steps; columns, rows: the picture's, in tokens. PipeFusion goes patch by patch
+   behind the warm-up: patches are bands of whole rows, and the text goes with the first. */
 static inline bool form_steps(const form_shape *shape, const diti_split_plan *plan, const double *shares,
                               uint64_t index, uint64_t columns, uint64_t rows, uint64_t steps, uint64_t *bytes) {
     uint64_t whole = plan->split.degree[DITI_SPLIT_PIPEFUSION] < 2 || steps < plan->warmup ? steps : plan->warmup, i,

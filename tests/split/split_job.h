@@ -1,5 +1,5 @@
-/* What tests of split jobs have in common: devices and models, requests, what a run planned, what it sent, what it
-   made. Nothing here counts as a check, but what generated_model.h checks.
+/* Tests of split jobs have this in common: devices and models, requests, and what a run planned, sent and made. Nothing
+   here counts as a check but the checks of generated_model.h.
 
    Include it after the library: library.h, or dit.h's implementation. */
 #ifndef SPLIT_JOB_H
@@ -44,8 +44,8 @@ static inline dit_result load_pipeline(maker *m, const char *path) {
     return dit_model_load(m->context, &desc, &m->model, &err);
 }
 
-/* What makes latents and decodes them, texts are given: a generated model or, shape NULL, what desc has. type: of
-   linear layers; DIT_TYPE_STORED: their own. */
+/* Loads a transformer and an autoencoder without text encoders, for jobs that are given their texts: a generated model
+   or, where shape is NULL, the model of desc. type: that of linear layers; DIT_TYPE_STORED: as the file has them. */
 static inline dit_result load_denoiser(maker *m, const generated_model *shape, dit_type type, dit_model_desc desc) {
     dit_type_rule rule = {"transformer.*blocks.*", DIT_TYPE_STORED};
     rule.type = type;
@@ -61,7 +61,7 @@ static inline dit_result load_denoiser(maker *m, const generated_model *shape, d
     return dit_model_load(m->context, &desc, &m->model, &err);
 }
 
-/* As a tokenizer of so many tokens would have it. */
+/* Shortens the texts of a model without encoders, as a tokenizer of so many tokens would. */
 static inline void shorten_texts(dit_model *model) {
     if (model->fixed_text && !diti_encoders_mask(model)) model->texts[DITI_TEXT_FIRST].tokens = GENERATED_TOKENS2;
 }
@@ -96,7 +96,7 @@ static inline dit_job_desc request(const maker *m, const char *split, uint32_t s
     return desc;
 }
 
-/* In place of the job that m had. */
+/* Makes a job in place of the one that m had. */
 static inline dit_result make_job(maker *m, const dit_job_desc *desc) {
     dit_job_destroy(m->job);
     m->job = NULL;
@@ -144,7 +144,7 @@ static inline dit_result make_asked(const maker *m, const asked *a, const char *
     return result;
 }
 
-/* What became of it is in err, too. */
+/* Waits for a job; err then holds its message, if it failed. */
 static inline dit_result wait_for(dit_job *job, uint32_t seconds) {
     dit_result result = dit_job_wait(job, seconds * 1000000000ull);
     dit_job_status(job, NULL, &err);
@@ -153,7 +153,7 @@ static inline dit_result wait_for(dit_job *job, uint32_t seconds) {
 
 /* ---- bytes ---- */
 
-/* What a share sends to another one, or to all (UINT32_MAX), in all runs of segments [first, end). */
+/* Bytes that a share sends to another one, or to all (UINT32_MAX), in all runs of segments [first, end). */
 static inline uint64_t share_bytes(const dit_job *share, uint32_t first, uint32_t end, uint32_t to) {
     uint64_t bytes = 0;
     for (; first < end; first++)
@@ -161,7 +161,8 @@ static inline uint64_t share_bytes(const dit_job *share, uint32_t first, uint32_
     return bytes;
 }
 
-/* What a run, or its steps, will send to other devices, summed before it; of folded stages two shares are on one. */
+/* Bytes that a run, or its steps alone, will send to other devices, summed before the run. Folded stages have two
+   shares on one device, which send nothing to each other. */
 static inline uint64_t planned_bytes(const dit_job *job, bool steps) {
     uint32_t i, to, first = steps ? job->program.step_segment : 0;
     uint32_t end = steps ? job->program.decode_segment : job->program.plan->segment_count;

@@ -1,5 +1,5 @@
-/* What a job may ask for is the same picture under a split: start pictures and masks, previews, several pictures,
-   classes, other samplers. The whole sweep takes further pipelines as arguments. */
+/* Everything that a job may ask for gives the same picture under a split: start pictures and masks, previews, several
+   pictures, classes, other samplers. The whole sweep takes further pipelines as arguments. */
 /* test-runs: lavapipe */
 #include "library.h"
 #include "split_job.h"

@@ -1,5 +1,5 @@
-/* What lies under splits: lanes and meshes of plans that are made here, with values that are known beforehand. With
- * families (tests/drivers/families.c) all copies go by queues of a family that can only copy.
+/* Lanes and meshes, which lie under splits: of plans that are made here, with values that are known beforehand. With
+   families (tests/drivers/families.c) all copies go by queues of a family that can only copy.
    test-runs: lavapipe newest families */
 #include "library.h"
 #include "vulkan_test.h"
@@ -77,7 +77,7 @@ static void check_families(const dit_context *context) {
     }
 }
 
-/* As jobs do it: every member submits what is ready, lanes are pumped in between. */
+/* Runs a mesh as jobs do: every member submits what is ready, and lanes are pumped in between. */
 static dit_result run(mesh *m) {
     uint32_t at[MEMBERS] = {0}, slice[MEMBERS] = {0}, i;
     uint64_t value, begin = diti_clock_us();
@@ -163,8 +163,8 @@ static VKAPI_ATTR void VKAPI_CALL counting_copy(VkCommandBuffer commands, VkBuff
     plain_copy(commands, from, to, count, regions);
 }
 
-/* What is sent k-th in a run is what is received k-th, in whatever segments; rows that lie side by side are one copy.
- */
+/* The k-th rows that are sent in a run are the k-th that are received, in whatever segments; rows that lie side by side
+   are one copy. */
 static void test_carried(const char *overrides, const uint32_t *places, uint32_t chunks) {
     static const char *const runs[][2] = {{"0112212", "01221"}, {"0212111", "0222"}, {"0111111", "0111111"}};
     mesh m = {0};
@@ -349,7 +349,8 @@ static void emit_failing(mesh *m, uint32_t self, diti_graph *graph) {
     scaled(graph, m->x[self], 1, 0, m->x[self]);
 }
 
-/* An error that names the device, and nothing that hangs or is lost; memory that was out may be there the next time. */
+/* A failed call gives an error that names the device; nothing hangs or is lost, and memory that was out may be there
+   the next time. */
 static void check_failure(mesh *m, diti_device *device, VkResult code) {
     dit_result wanted = code == VK_ERROR_DEVICE_LOST ? DIT_ERROR_DEVICE_LOST : DIT_ERROR_OUT_OF_DEVICE_MEMORY, result;
     char name[16];

@@ -22,7 +22,7 @@ enum { LINKS = DITI_MAX_DEVICES, MOST_STEPS = 8 };
  */
 #define CALL_TOLERANCE 1e-5
 #define LATENT_TOLERANCE 1e-3
-/* Rows of int8 have a step of 1 / 127 of their largest value. */
+/* A row of int8 has a step of 1 / 127 of its largest value. */
 #define LOSSY_TOLERANCE 2e-2
 
 /* ---- models ---- */
@@ -109,8 +109,8 @@ static const row quick[] = {
         model, "cfg2,pipefusion2", "4", columns, rows, 1, NULL, NULL, STALE                                            \
     }
 
-/* What only some degrees bring up: devices that do not divide heads or tokens, eight of them, pictures that are no
-   squares, several pictures, other transports and drivers. */
+/* Cases that only some degrees bring up: devices that do not divide heads or tokens, eight of them, pictures that are
+   no squares, several pictures, other transports and drivers. */
 #define CORNERS(model)                                                                                                 \
     {model, "ulysses3", "3", 8, 8, 1, NULL, NULL, EXACT}, {model, "ulysses8", "8", 8, 8, 1, NULL, NULL, EXACT},        \
         {model, "ring8", "8", 8, 8, 1, NULL, NULL, EXACT}, {model, "tensor3", "3", 8, 8, 1, NULL, NULL, EXACT},        \
@@ -455,7 +455,7 @@ static dit_result run(const row *r, const char *split, uint32_t steps, observed 
     return result;
 }
 
-/* Relative to how far the reference went: of one step of Euler that is the prediction itself. */
+/* The error relative to how far the reference went, which is the prediction itself in one step of Euler. */
 static double call_difference(const observed *a, const observed *b) {
     if (a->made.count != b->made.count) return INFINITY;
     return relative_l2(a->made.latent, b->made.latent, b->start, b->made.count);
@@ -524,7 +524,8 @@ static form_shape shape_of(const row *r) {
     return shape;
 }
 
-/* What the first device has of texts goes to all others: the rows of their branches, or all where they are packed. */
+/* Bytes of texts, which the first device sends to all others: the rows of their branches, or all rows where they are
+   packed. */
 static uint64_t text_form(const row *r, const diti_split *split, const observed *out) {
     uint64_t values = 0, branches = shape_of(r).branches / split->degree[DITI_SPLIT_CFG];
     uint32_t i;
@@ -565,7 +566,7 @@ static uint64_t modulation_form(const row *r, const diti_split *split, const for
     return sum * rows * (traits->class_count ? r->images : 1) * FORM_ELEMENT;
 }
 
-/* Of a grid, what sums of keys and values of a text that is attended by itself come to. */
+/* Bytes that a rank of a grid sends to sum keys and values of a text that has an attention of its own. */
 static uint64_t text_keys_form(const row *r, const diti_split *split, const form_rank *rank, const observed *out) {
     const diti_model_traits *traits = &at.model->transformer->traits;
     uint64_t rows = out->given_rows;
@@ -682,7 +683,8 @@ static void check_emulation(const char *model) {
     free(stale);
 }
 
-/* What the same patches come to on one device: in doubles, else in the library's own graphs. */
+/* Computes the latent of PipeFusion's patches on one device: in doubles where there is an emulation, else in the
+   library's own graphs. */
 static double *patches_alone(const row *r, const observed *from, uint32_t steps, const diti_split_plan *plan) {
     char split[64];
     static observed one;
@@ -725,7 +727,7 @@ static void name_row(const row *r, char *out, size_t size) {
              r->overrides ? r->overrides : "");
 }
 
-/* What there is too little of for a split; NULL: it can be. */
+/* Names what the model has too little of for a split; NULL: the split is possible. */
 static const char *find_limit(const row *r) {
     const diti_model_traits *traits = &at.model->transformer->traits;
     const uint32_t *degree;

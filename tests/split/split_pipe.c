@@ -58,8 +58,8 @@ static bool run(const asked *a, const char *split, outcome *out) {
 
 /* ---- what stages send, from the shapes alone ---- */
 
-/* Of one evaluation of some branches: the residual stream over every boundary, F32, text rows once; skips whose taker
-   is on another device, in the format of activations, F32 here. */
+/* Bytes between stages in one evaluation of some branches: the residual stream over every boundary, F32, and skips
+   whose taker is on another device, in the format of activations, F32 here. */
 static uint64_t stage_bytes(const asked *a, uint32_t stages, uint32_t branches) {
     const diti_model_traits *traits = &at.model->transformer->traits;
     uint64_t rows = (uint64_t)a->columns * a->rows + (traits->joint ? at.model->texts[DITI_TEXT_FIRST].tokens : 0);
@@ -85,7 +85,7 @@ static uint64_t latent_bytes(const asked *a) {
 
 static outcome exact, stale, split_;
 
-/* A quarter of the stream's bytes and a scale for each row; an error that is told. */
+/* Rows as int8 are a quarter of the stream's bytes and a scale for each row; the error that they cost is printed. */
 static void check_int8(const asked *a, const char *split, const char *as_int8) {
     if (!run(a, split, &stale) || !run(a, as_int8, &split_)) return;
     printf("  %s: relative L2 %.2g, %llu bytes instead of %llu\n", as_int8, difference(&split_, &stale),
@@ -93,7 +93,8 @@ static void check_int8(const asked *a, const char *split, const char *as_int8) {
     CHECK(difference(&split_, &stale) > 0 && difference(&split_, &stale) <= 0.05 && split_.in_steps < stale.in_steps);
 }
 
-/* What is kept of other patches as int8: memory for an error that is told, the same on one device and on several. */
+/* Keys and values of other patches may be kept as int8, which costs accuracy: the error is printed, and it is the same
+   on one device and on several. */
 static void check_kept(const asked *a) {
     static outcome kept;
     if (!run(a, "pipefusion1:m2w1", &stale) || !run(a, "pipefusion1:m2w1k8", &kept) ||
@@ -189,7 +190,7 @@ static void check_lost(const asked *a, const char *split, uint32_t submit) {
     dit_job_destroy(job);
 }
 
-/* In the middle of a run, and then again; stale is what must come. */
+/* Cancels in the middle of a run, then runs again; `stale` is the picture that must come. */
 static void check_cancel(const asked *a, const char *split) {
     generated_inputs inputs;
     dit_job_desc desc = request_asked(&at, a, split, &inputs);

@@ -1,6 +1,6 @@
-/* Weights of blocks that devices have but a part of, with the others' coming one block ahead: against one device, what
-   is sent against its closed form, what each device has to hold, what this does not go with. And weights that each
-   device streams.
+/* Each device holds a part of every block's weights and receives the others' parts one block ahead (shard). The tests
+   compare with one device, compare bytes with their closed form, and check what each device has to hold and which
+   requests are refused. Weights that each device streams are tested, too.
    test-runs: lavapipe */
 #include "library.h"
 #include "model/pixart.c"
@@ -33,8 +33,9 @@ static dit_result run(const char *split, uint32_t steps, float interval, outcome
     return run_asked(&at, &a, split, out);
 }
 
-/* Of a block of PixArt, as words on the device: what a step reads are 4 D x D matrices of two attentions (keys and
-   values of the text are made before), and 2 of 4 D x D. */
+/* Bytes of a block of PixArt that a step reads, in whole words as on the device: q, k, v and out of the self attention,
+   q and out of the cross attention, D x D each (keys and values of the text are made before), and 2 matrices of 4 D x
+   D. */
 static uint64_t block_bytes(dit_type type) {
     const diti_pixart *model = diti_pixart_of(at.model->transformer);
     uint64_t width = model->config.width, rows[7], bytes, sum = 0;

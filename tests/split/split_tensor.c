@@ -73,9 +73,9 @@ static dit_result run(const char *split, uint32_t steps, outcome *out) {
     return run_asked(&at, &a, split, out);
 }
 
-/* What all devices send in a step: every sum over devices moves 2 (N - 1) n D values, and where layers are int8 the
-   largest magnitudes of n rows go from each to each. Sums: of PixArt 3 in a block, of FLUX 2 and 1; of SD3 2, of image
-   rows alone in the last block and one more in those that attend twice. */
+/* Bytes that all devices send in a step: every sum over devices moves 2 (N - 1) n D values, and where layers are int8
+   the largest magnitudes of n rows go from each to each. PixArt has 3 sums in a block, FLUX 2 in a double and 1 in a
+   single one; SD3 has 2, in the last block over image rows alone, and one more where the image attends twice. */
 static uint64_t closed_form(const setup *s, uint32_t members) {
     const diti_model_traits *traits = &at.model->transformer->traits;
     uint64_t items = traits->default_guidance != 1.0f ? 2 : 1, image = items * COLUMNS * ROWS;
@@ -93,9 +93,10 @@ static uint64_t closed_form(const setup *s, uint32_t members) {
     return bytes;
 }
 
-/* The same of a grid of so many rows of `inputs` devices: the D columns that seconds of pairs make, in sums of `members
-   / inputs` devices, then gathered by all of a row; those of firsts (PixArt 3 D, D and 4 D; FLUX 3 D and 4 D; SD3 as
-   many, 3 D more where image rows attend twice), in sums of `inputs` devices. */
+/* Bytes that all devices of a grid send in a step; a row of it has `inputs` devices. The D columns that second matrices
+   of pairs make are summed over `members / inputs` devices, then gathered by all of a row. The columns that first
+   matrices make (PixArt 3 D, D and 4 D; FLUX 3 D and 4 D; SD3 as many, 3 D more where image rows attend twice) are
+   summed over `inputs` devices. */
 static uint64_t grid_form(const setup *s, uint32_t members, uint32_t inputs) {
     const diti_model_traits *traits = &at.model->transformer->traits;
     uint64_t items = traits->default_guidance != 1.0f ? 2 : 1, image = items * COLUMNS * ROWS, i;
@@ -119,7 +120,8 @@ static uint64_t split_form(const setup *s, const char *split, uint32_t members) 
     return grid ? grid_form(s, members, (uint32_t)atoi(grid + 1)) : closed_form(s, members);
 }
 
-/* One call and some, against one device; bytes; and of what is divided among devices each has its part. */
+/* Compares one evaluation and some steps with one device, and bytes with their closed form; each device must hold only
+   its part of what is divided. */
 static void check_split(const setup *s, const char *split, uint32_t members, double most_weights) {
     static outcome one, other;
     uint32_t steps, i;

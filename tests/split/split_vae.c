@@ -59,7 +59,7 @@ static bool make(const setup *s, member *m, uint32_t tile) {
 
 /* --- all of them --- */
 
-/* The way of a job, without budgets. */
+/* Runs plans as a job does, without budgets. */
 static dit_result run(diti_mesh *mesh, member *members, uint32_t count) {
     uint64_t value, begin = diti_clock_us();
     dit_result result = DIT_OK;

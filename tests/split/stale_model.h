@@ -196,7 +196,7 @@ typedef struct stale_keys { /* of one stream */
     uint64_t rows;
 } stale_keys;
 
-/* One query to the keys of some streams. */
+/* Attends with one query to the keys of some streams. */
 static inline void stale_attend(const generated_model *m, const double *q, const stale_keys *keys, uint32_t streams,
                                 double *out) {
     uint64_t width = m->heads * m->head_dim, head, row, c;

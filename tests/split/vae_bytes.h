@@ -1,5 +1,4 @@
-/* vae_bytes.h: what a member of a group sends for a decode in bands: the closed form of src/vae/band.c.
- */
+/* Bytes that a member of a group sends for a decode in bands: the closed form of src/vae/band.c. */
 #ifndef VAE_BYTES_H
 #define VAE_BYTES_H
 
@@ -54,7 +53,7 @@ static inline uint64_t vae_strip_bytes(const diti_vae *vae, uint32_t element, co
     return neighbours * (vae->wide ? 4 : element) * lines + (members - 1) * others;
 }
 
-/* And its pixels, to the first member. */
+/* Bytes of a member's pixels, which it sends to the first member. */
 static inline uint64_t vae_picture_bytes(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                          uint32_t width) {
     uint32_t first, lines = diti_vae_lines(vae, group, member, height, width, 0, &first);
@@ -69,7 +68,7 @@ static inline uint64_t vae_pieces(uint64_t length, uint64_t most, uint64_t *size
     return count;
 }
 
-/* Of tiles: those that a member makes, to the first one; pixels of three floats on four. */
+/* Bytes of the tiles that a member makes and sends to the first one; a pixel's three floats take the room of four. */
 static inline uint64_t vae_tile_bytes(const diti_vae *vae, const diti_group *group, uint32_t member, uint32_t height,
                                       uint32_t width, uint32_t tile) {
     uint64_t factor = vae->traits.factor, size[2], count = vae_pieces(height, tile, &size[0]);

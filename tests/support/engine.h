@@ -1,5 +1,5 @@
-/* A tiny application with a Vulkan device of its own, as an engine would have: what contract tests hand to dit.
- * Include after dit.h and vulkan_test.h. */
+/* A tiny application with a Vulkan device of its own, as an engine has one; tests of the contract hand it to dit.
+   Include it after dit.h and vulkan_test.h. */
 #ifndef TEST_ENGINE_H
 #define TEST_ENGINE_H
 

@@ -282,7 +282,7 @@ static inline void generated_config(const generated_model *m, char *out, size_t 
         diti_format(out, size, family->config, m->head_dim, m->heads);
 }
 
-/* What a tensor holds, as floats; freed with free. */
+/* The values of a tensor as floats, freed with free. */
 static inline float *generated_values(const generated_model *m, const char *name, uint64_t *count) {
     real_file file = {0};
     float *out = NULL;
@@ -303,7 +303,7 @@ static inline float *generated_values(const generated_model *m, const char *name
 
 #define GENERATED_VAE "tests/fixtures/pipe_dit/vae"
 
-/* That decoder, whose first convolution takes 16 channels: its own four, repeated. */
+/* The decoder of GENERATED_VAE with a first convolution that takes 16 channels: its own four, repeated. */
 static inline bytes generated_wide_vae(void) {
     diti_env env = test_env(NULL);
     diti_checkpoint *checkpoint = NULL;

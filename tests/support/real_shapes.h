@@ -651,7 +651,7 @@ static inline void real_zip_entry(bytes *out, const char *name, uint64_t size, s
     bytes_add(out, NULL, extra - 4);
 }
 
-/* In the directory; offsets past 4 GB stand in an extra field of 64 bits. */
+/* Adds the entry to the archive's directory; offsets past 4 GB stand in an extra field of 64 bits. */
 static inline void real_zip_listed(bytes *out, const char *name, uint64_t size, uint64_t at) {
     bool wide = at > 0xfffffffeu;
     bytes_add(out, "PK\1\2\55\0\55\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);

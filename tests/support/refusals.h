@@ -20,7 +20,7 @@ static inline dit_result open_and_close(const dit_source *source, dit_error *err
     return result;
 }
 
-/* From memory of exactly that size, and through callbacks. */
+/* Opens a damaged file from memory of exactly its size, and through callbacks. */
 static inline void refuses_part(const bytes *file, size_t size, const char *culprit) {
     bytes exact = {0};
     dit_source source;

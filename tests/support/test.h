@@ -44,8 +44,8 @@ static inline int test_end(const char *name) {
     fflush(stdout); /* a leak checker may end the program before stdio does */
     return test_failed != 0;
 }
-/* What other ways need not repeat in make test: true on lavapipe, on a driver that DIT_TEST_DRIVER names, and in all
- * ways with DIT_TEST_ALL=1. */
+/* Whether to run checks that other ways need not repeat in make test: true on lavapipe, on a driver that
+   DIT_TEST_DRIVER names, and in all ways with DIT_TEST_ALL=1. */
 static inline int test_first_driver(void) {
     const char *all = getenv("DIT_TEST_ALL"), *way = getenv("DIT_TEST_WAY");
     return (all && !strcmp(all, "1")) || !way || !strcmp(way, "lavapipe") || !strcmp(way, "driver");

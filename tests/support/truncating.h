@@ -68,7 +68,7 @@ static inline void truncating_op(truncating *t, uint32_t op, size_t count, uint3
     truncating_put(t, words, count + 1);
 }
 
-/* The same with a result of a type: gives its id. */
+/* An instruction with a result of a type; returns the result's id. */
 static inline uint32_t truncating_make(truncating *t, uint32_t op, size_t operands, uint32_t type, uint32_t a,
                                        uint32_t b, uint32_t c) {
     uint32_t id = t->bound++;
@@ -104,7 +104,7 @@ static inline void truncating_look(truncating *t, const uint32_t *word) {
     }
 }
 
-/* What the new code needs and the module may lack, in front of its functions. */
+/* Declares the types that the new code needs and the module may lack, in front of its functions. */
 static inline void truncating_declare(truncating *t) {
     if (!t->bool_type) truncating_op(t, TRUNCATING_TYPE_BOOL, 1, t->bool_type = t->bound++, 0, 0, 0, 0);
     if (!t->uint_type) truncating_op(t, TRUNCATING_TYPE_INT, 3, t->uint_type = t->bound++, 32, 0, 0, 0);

@@ -123,7 +123,7 @@ static inline VkResult fault_result(const char *name, int loses) {
 FAULT_FUNCTIONS(FAULT_WRAPPER)
 #undef FAULT_WRAPPER
 
-/* A device that is merely slow: while the gate is shut, what is submitted to it waits. */
+/* Imitates a slow device: while the gate is shut, everything that is submitted waits. */
 static struct fault_gate {
     bool shut;
     VkSemaphore semaphore;

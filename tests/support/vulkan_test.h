@@ -1,4 +1,4 @@
-/* What a test that touches Vulkan needs, beside test.h:
+/* A test that touches Vulkan needs this, beside test.h:
  *
  *     int main(void) {
  *         test_vulkan_begin();      // validation layers on, before the first Vulkan call
@@ -36,7 +36,7 @@ static inline PFN_vkVoidFunction test_vulkan_function(VkInstance instance, const
     return get ? get(instance, name) : NULL;
 }
 
-/* Their version; 0: they are not installed. */
+/* The version of the layers; 0: they are not installed. */
 static inline uint32_t test_layer_version(void) {
     VkLayerProperties layers[64];
     uint32_t i, count = 64;
@@ -64,7 +64,7 @@ static inline void test_keep_driver(const char *manifest) {
     dlopen(name + 1, RTLD_LAZY | RTLD_NODELETE);
 }
 
-/* What the layers themselves never free is not this program's either. */
+/* Memory that the layers themselves never free is no leak of this program. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:libVkLayer_khronos_validation"; }
 
@@ -106,7 +106,8 @@ static void *test_layer_reader(void *unused) {
     return NULL;
 }
 
-/* How many lines the layers wrote since the last call. A mark sent through the pipe says when all of them were read. */
+/* Counts the lines that the layers wrote since the last call. A mark sent through the pipe says when all of them were
+   read. */
 static inline int test_layer_messages(void) {
     int lines, marks;
     if (!test_layers.on) return 0;
@@ -160,7 +161,8 @@ static inline void test_layer_settings(const char *wanted) {
     setenv("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation", 1);
 }
 
-/* A call that is wrong on purpose must be heard of: else silence would prove nothing. Reads the settings, too. */
+/* Makes one wrong call on purpose, which the layers must report: else silence would prove nothing. Reads the settings,
+   too. */
 static inline void test_layer_self_test(void) {
     VkApplicationInfo wrong = {VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, NULL, NULL, 0, NULL, 0, VK_API_VERSION_1_2};
     VkInstanceCreateInfo info = {VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, NULL, 0, &wrong, 0, NULL, 0, NULL};

@@ -1,5 +1,5 @@
 /* libFuzzer: any bytes as spiece.model, tokenizer.json or vocab.txt; behind an M as vocab.json, NUL, merges.txt; behind
-   a P as a prompt with weights. What loads encodes a few texts and the input's own end. */
+   a P as a prompt with weights. A tokenizer that loads encodes a few texts and the input's own end. */
 #include "library.h"
 
 static void encode(const diti_tokenizer *tokenizer, const char *text) {

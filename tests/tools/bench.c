@@ -90,7 +90,7 @@ static const struct {
      false},
 };
 
-/* Each type is a kernel more to compile: in the full run only. */
+/* Each type is one more kernel to compile, so only the full run tries them. */
 static const char all_types[] = "gemm --m 8 --n 8 --k 256 --runs 1 --type "
                                 "bf16,f8_e4m3,f8_e5m2,q4_0,q4_1,q5_0,q5_1,q3_k,q4_k,q5_k,q6_k";
 

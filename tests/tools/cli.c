@@ -253,7 +253,7 @@ static void write_tensor(const char *path, const char *name, const uint32_t *sha
     free(file);
 }
 
-/* ---- What is printed on demand ---- */
+/* ---- Texts that are printed on demand ---- */
 
 static void test_answers(void) {
     static const char *const words[] = {"--model",
@@ -725,7 +725,7 @@ static void test_picture(void) {
     CHECK(o.code == 0 && strstr(o.err, "device memory") && strstr(o.err, "dispatches"));
 }
 
-/* ---- What a PNG tells, and what is made of it again ---- */
+/* ---- The text in a PNG, and the picture that is made from it again ---- */
 
 static bool same_files(const char *a, const char *b) {
     size_t size = 0, size_2 = 0;
@@ -971,7 +971,7 @@ static void test_repeating_noise(void) {
     free(png.rgb);
 }
 
-/* Names with what separates values in them, a backslash among the letters. */
+/* Names of files hold every character that separates values, and a backslash among the letters. */
 static void test_odd_names(void) {
     char target[512], *cwd = realpath(".", NULL);
     outcome o;
@@ -1195,7 +1195,7 @@ static void test_interruption(int number) {
     CHECK_MESSAGE(left_parts == 0, "%d half-written files", left_parts);
 }
 
-/* Before the first step: while the device is opened, the model is read or kernels are prepared. */
+/* Interrupts before the first step: while the device is opened, the model is read or kernels are prepared. */
 static void test_early_interruption(void) {
     interruption stop = {SIGINT, "/", false};
     outcome o = run_as(STREAMS_PIPES, stop, (char **)ARGS(QUICK, "--steps", "400", "-o", (char *)in_work("never.png")));
@@ -1411,7 +1411,7 @@ static void test_info_part(void) {
 
 #define SMALL "-p", "banana", "--steps", "1", "-W", "64", "-H", "64"
 
-/* Parts that lie elsewhere, and the one sentence about each that is missing. */
+/* Parts of a model may lie elsewhere; one sentence names each part that is missing. */
 static void test_parts(void) {
     static char flux[] = "tests/fixtures/gguf_flux_sdcpp/model.gguf", clip[] = "tests/fixtures/clip_l_proj",
                 t5[] = "tests/fixtures/umt5_encoder", tokenizer[] = "tests/fixtures/tokenizers/clip";
@@ -1419,7 +1419,7 @@ static void test_parts(void) {
     CHECK(one_line_saying(&o, 3, "no CLIP-L text encoder; add it with --clip-l FILE"));
     o = RUN("--diffusion-model", flux, "--clip_l", clip, "--tokenizer", tokenizer, "-p", "x");
     CHECK(one_line_saying(&o, 3, "no T5 text encoder; add it with --t5 FILE"));
-    /* Those of CLIP and T5 are bundled, and too large for these encoders. */
+    /* The bundled tokenizers of CLIP and T5 are too large for these encoders. */
     o = RUN("--diffusion-model", flux, "--clip-l", clip, "-p", "x");
     CHECK(one_line_saying(&o, 3, "tokenizer of CLIP-L has a token 1"));
     o = RUN("--diffusion-model", flux, "--clip-l", clip, "--t5xxl", t5, "--tokenizer", tokenizer, "-p", "x");

@@ -347,7 +347,8 @@ static void write_text(const char *path, const char *data, size_t size) {
     if (CHECK_MESSAGE(file, "cannot write %s", path)) fwrite(data, 1, size, file), fclose(file);
 }
 
-/* What would only be refused when the output is used is refused before it is written, by the name of the file. */
+/* Damage that would be refused only when the output is used is refused before the output is written, by the name of the
+   file. */
 static void test_damaged_input(void) {
     static const char copy[] = "build/convert_damaged";
     static const struct {
@@ -446,7 +447,7 @@ static void test_output(void) {
     remove(link), remove(output), remove(copy);
 }
 
-/* Each says one line on stderr and leaves no file. */
+/* Each refusal is one line on stderr and leaves no file. */
 static void test_errors(void) {
     static const char *const wrong_types[] = {"q4_k", "i32", "f8_e4m3", "stored", "nonsense", ""};
     const float values[] = {1, NAN};

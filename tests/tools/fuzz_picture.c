@@ -1,4 +1,4 @@
-/* libFuzzer: any bytes as a start picture. What is decoded is scaled to the size that dit would make of it. */
+/* libFuzzer: any bytes as a start picture. A decoded picture is scaled to the size that dit would make of it. */
 #include "library.h"
 #define PICTURE_PIXELS 65536u /* so that no input is slow */
 #include "examples/cli/files.h"

@@ -5,7 +5,7 @@
 #include "examples/cli/parameters.h"
 #include "test.h"
 
-/* What separates, quotes or ends values in one format or another. */
+/* Texts that separate, quote or end values in one format or another. */
 static const char *const awkward[] = {
     "plain",       "a, b: c",  "say \"x\"",  "\"", "\"a\".png", "back\\slash",     "line\nline", "tab\tbell\a\x01\r",
     "gr\xc3\xbcn", " spaces ", "x: 1, y: 2", ",",  "\\\"",      "{\"a\": [1, 2]}", "Steps: 3",   "ends\\"};
@@ -81,7 +81,7 @@ static void test_every_option(void) {
     CHECK(told > 30);
 }
 
-/* All at once, facts too. */
+/* All options at once, and facts, come back. */
 static void test_all_together(void) {
     options o = {0}, again;
     char *text;

@@ -19,7 +19,7 @@ typedef struct measured {
     double bound; /* of the relative error */
 } measured;
 
-/* What the issue asks for: 12 %. CogVideoX is published per step; its pictures have 50. */
+/* Predictions must be within 12 % of these rows. CogVideoX is published per step; its pictures have 50. */
 static const measured required[] = {
     {"hunyuandit", "T4", NULL, 4, 49.82, 20, 2.46, "cfg2,ulysses2", 15.46, "fit", 0.12},
     {"hunyuandit", "T4", NULL, 2, 49.82, 20, 2.46, "cfg2", 26.14, "fit", 0.12},
@@ -35,9 +35,9 @@ static const measured required[] = {
     {"cogvideox-2b", "L40", NULL, 4, 105, 50, 0, "cfg2,ulysses2", 31.5, "check", 0.12},
 };
 
-/* Further rows, each held to the error that it was found to have. What stands out: HunyuanDiT on
- * A100 is no sum of parts (1, 2, 4, 8 cards: 18.01, 12.45, 8.19, 7.13 s); CogVideoX-2B became slower from 6 to 12
- * cards, by a split that is not published. */
+/* Further rows, each held to the error that it was found to have. Two rows stand out: HunyuanDiT on A100 is no sum of
+   parts (1, 2, 4, 8 cards: 18.01, 12.45, 8.19, 7.13 s); CogVideoX-2B became slower from 6 to 12 cards, by a split that
+   is not published. */
 static const measured reported[] = {
     {"hunyuandit", "L40", "l40-two-sockets", 8, 20.16, 50, 0, NULL, 7.41, "fit", 0.02},
     {"hunyuandit", "L20", NULL, 8, 23.89, 50, 0, "cfg2,pipefusion4", 6.08, "fit", 0.02},
@@ -319,8 +319,9 @@ static bool are_sorted(const diti_split_cost *costs, uint32_t count, uint32_t de
     return true;
 }
 
-/* All factorisations, each once, in order; heads 16, 24, 30, 48. Of 4: one axis of 4, but guidance (5), two axes of 2,
- * but PipeFusion with layers (14); of 6: one axis of 6 (5), one of 2 and one of 3 (30 - 5 - 2). */
+/* The planner lists all factorisations, each once, in order; the models have 16, 24, 30 and 48 heads. Four devices make
+   one axis of 4, but not guidance (5), or two axes of 2, but not PipeFusion with layers (14); six make one axis of 6
+   (5), or one of 2 and one of 3 (30 - 5 - 2). */
 static void test_factorisations(void) {
     static const struct {
         uint32_t devices, count;
@@ -339,7 +340,7 @@ static void test_factorisations(void) {
     }
 }
 
-/* 30 heads over 4 devices: two have 8, and all wait for them. */
+/* With 30 heads over 4 devices, two have 8, and all wait for these two. */
 static void test_uneven_heads(void) {
     measured m = {"z-image", "L40", NULL, 4, 100, 9, 0, NULL, 0, "", 0};
     diti_split_request q = request_of(&m);
@@ -730,7 +731,7 @@ static void save(const char *path, const char *text) {
     if (CHECK(file != NULL)) fputs(text, file), fclose(file);
 }
 
-/* What --measure writes is what --devices @FILE reads. */
+/* --devices @FILE reads exactly what --measure writes. */
 static void test_table_round_trip(void) {
     static diti_device devices[4];
     static diti_peers peers;

@@ -1,4 +1,4 @@
-/* Autoencoders in tiles: how near they come to all at once, that no seam shows, and what memory they save.
+/* Autoencoders in tiles: tiles come near to the picture that is decoded at once, show no seam, and save memory.
    test-runs: lavapipe */
 #include "library.h"
 #include "files.h"

@@ -162,7 +162,7 @@ static void test_folder(void) {
     dit_model_destroy(model);
 }
 
-/* The original's file alone: respaced steps with the variance that the model predicts, three channels guided. */
+/* The original's file runs alone: respaced steps with the variance that the model predicts, three channels guided. */
 static void test_original(void) {
     static unsigned char first[4 * BYTES], all_guided[4 * BYTES];
     dit_component vae = {{0}, DIT_ROLE_VAE, 0};

@@ -99,7 +99,7 @@ static void make_pipeline(bench *b) {
     CALL(b, DestroyShaderModule)(b->device, module, NULL);
 }
 
-/* A set for each pair of buffers that a dispatch may copy between. */
+/* Makes a descriptor set for each pair of buffers that a dispatch may copy between. */
 static void make_sets(bench *b) {
     VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 2 * BUFFERS * BUFFERS};
     VkDescriptorPoolCreateInfo pool = {

@@ -12,7 +12,7 @@
 enum { SIDE = 64, BYTES = SIDE * SIDE * 4, VOCABULARY = 1014 };
 static const char prompt[] = "a red apple on a white background", other[] = "low quality, blurry";
 
-/* ---- What dit logs ---- */
+/* ---- Messages that dit logs ---- */
 
 static char said[8192];
 
@@ -365,7 +365,7 @@ static const float *blob_text(const unsigned char *blob, uint32_t text, uint32_t
     return rows;
 }
 
-/* What each encoder contributes stands where it would without the others, and zeros elsewhere. */
+/* The values of each encoder stand where they would without the others; zeros stand elsewhere. */
 static void test_sd3_places(void) {
     static const unsigned owner_of_text[3] = {1, 2, 4};
     unsigned char *whole, *blobs[3];

@@ -17,7 +17,7 @@ static void log_line(int level, const char *message, void *user) {
     snprintf(said + used, sizeof said - used, "%s\n", message);
 }
 
-/* What the application keeps, and what a crash in the n-th self-test would have left. */
+/* The mark that the application keeps, and the mark that a crash in the n-th self-test would have left. */
 typedef struct keeper {
     unsigned char mark[512], crashed[512];
     size_t size, crashed_size;

@@ -79,7 +79,8 @@ static void test_no_rounding(const diti_env *env, const char *name, bool has) {
     diti_free(env, words);
 }
 
-/* The same of the mixed dot product, two of which sum four products: a capability and an extension less. */
+/* Devices without the mixed dot product get a module without it: its two uses become copies of their sums, in code that
+   never runs there, and a capability and an extension are left out. */
 static void test_no_mixed(const diti_env *env) {
     uint32_t *words = NULL, module = 0;
     size_t count = 0, before, after, dots, i, mixed = 0;

@@ -155,7 +155,7 @@ static void quirks(void) {
         CHECK(diti_quirk_table[i].why && strlen(diti_quirk_table[i].source) > 8 && diti_quirk_table[i].what);
 }
 
-/* Which size of subgroups matrices have; 0: it is not known, so there are none. */
+/* The size of subgroups that matrices have; 0: it is not known, so there are no matrices. */
 static void subgroup_sizes(void) {
     diti_features features = {{false}};
     diti_identity id = {0};
@@ -682,7 +682,7 @@ static void incoherent(void) {
     diti_device_close(device);
 }
 
-/* As weights are uploaded to a GPU that the host cannot see into: many chunks, several buffers. */
+/* Uploads weights as to a GPU whose memory the host cannot see: many chunks, several buffers. */
 static void large_write(void) {
     diti_device *device = test_open("mapped=0,staging=1M,allocation=100M");
     size_t size = (size_t)100 << 20, i;
@@ -928,7 +928,7 @@ static void *thread_run(void *user) {
     return NULL;
 }
 
-/* Two threads, each with its own device or both on one. */
+/* Two threads compute at once, each with its own device or both on one. */
 static void threads(int shared) {
     thread_work first = {0}, second = {0};
     pthread_t thread;
@@ -1003,7 +1003,7 @@ static void cache_reseal(unsigned char *data, size_t size) {
     memcpy(data, &header, sizeof header);
 }
 
-/* All else of such a blob is good and taken; the speed stays a guess. */
+/* Everything else in such a blob is good and taken; only the speed stays a guess. */
 static void cache_absurd_speeds(unsigned char *bad) {
     static const float absurd[] = {0, -1, INFINITY, NAN, 1e30f};
     size_t i, k;

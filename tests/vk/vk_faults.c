@@ -10,7 +10,7 @@
 static unsigned char blob[1 << 16];
 static size_t blob_size;
 
-/* Everything that the room offers, once. */
+/* Calls everything that the room offers, once. */
 static dit_result use_device(diti_device *device, dit_error *err) {
     unsigned char save[1 << 16], bytes[500] = {1, 2, 3};
     VkSemaphore timeline = VK_NULL_HANDLE;

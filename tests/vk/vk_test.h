@@ -1,4 +1,4 @@
-/* For tests of the vk room: a counting environment, opening devices, and a small shader. Include after dit.h. */
+/* Tests of the vk room share a counting environment, the opening of devices and a small shader. Include after dit.h. */
 #ifndef VK_TEST_H
 #define VK_TEST_H
 #include "vulkan_test.h"
