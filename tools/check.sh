@@ -142,11 +142,13 @@ foreign() { # foreign TITLE PREFIX
     fi
 }
 foreign aarch64 aarch64-linux-gnu-
+! have aarch64-linux-gnu-gcc || check 'aarch64: tests compile without warnings' sh tests/foreign.sh syntax aarch64
 mingw=x86_64-w64-mingw32
 have $mingw-gcc || skip Windows "$mingw-gcc is not installed"
-windows_programs() { # every program that is for users too, as MinGW builds it for Windows
-    printf '%s\n' examples/cli/txt2img tools/dit-bench tools/dit-plan tools/dit-convert examples/minimal |
-        side_by_side $mingw-gcc -std=gnu99 -Wall -Wextra -Werror -DDIT_API=static -Wno-unused-function -I. -isystem $work/vulkan -fsyntax-only '{}.c'
+windows_programs() { # as MinGW builds them for Windows: dit with all of dit.h in the same file, the tools with declarations alone
+    windows="$mingw-gcc -std=gnu99 -Wall -Wextra -Werror -Wno-unused-function -I. -isystem $work/vulkan -fsyntax-only"
+    $windows -DDIT_API=static examples/cli/txt2img.c &&
+        printf '%s\n' dit-bench dit-plan dit-convert | side_by_side $windows -Isrc -Itests/support -include library.h 'tools/{}.c'
 }
 windows_dll() { # a DLL that exports what dit.h declares; it needs nothing that Windows lacks
     printf '#define DIT_API __declspec(dllexport)\n#define DIT_IMPLEMENTATION\n#include "dit.h"\n' >$work/dll.c
@@ -161,7 +163,48 @@ windows_dll() { # a DLL that exports what dit.h declares; it needs nothing that 
 if have $mingw-gcc; then
     foreign Windows $mingw-
     check 'Windows: programs compile without warnings' windows_programs
+    check 'Windows: tests compile without warnings' sh tests/foreign.sh syntax windows
     check 'Windows: dit.h as a DLL' windows_dll
+fi
+
+# MSVC itself is not at hand. Clang stands in for it: with MSVC's macros, types and inline functions, Wine's headers in
+# place of Microsoft's, which have no name of POSIX either, and warnings for what MSVC /W4 refuses or warns of.
+# -U__clang__ shows the code for MSVC itself; Wine's headers for C++ then need their types named.
+msvc_warnings="-Wpedantic -Wgnu -Wmicrosoft -Wlanguage-extension-token -Wvla -Wpointer-arith -Wzero-length-array -Wempty-translation-unit
+    -Wconversion -Wno-sign-conversion -Wshorten-64-to-32 -Wcast-function-type -Wunreachable-code -Wassign-enum -Wundef -Wstrict-prototypes"
+for wine in /usr/include/wine/wine /usr/include/wine ''; do [ ! -f "$wine/windows/windows.h" ] || break; done
+msvc() { # msvc ARCHITECTURE LANGUAGE STANDARD FILE FLAG...
+    target=$1 language=$2 standard=$3 file=$4
+    shift 4
+    # shellcheck disable=SC2086
+    clang --target="$target-pc-windows-msvc" -fms-compatibility-version=19.29 -U__clang__ -nostdinc -isystem "$(clang -print-resource-dir)/include" \
+        -isystem "$wine/msvcrt" -isystem "$wine/windows" -isystem $work/vulkan -DWINE_UNICODE_NATIVE -D_InterlockedCompareExchange128=unused \
+        -x "$language" -std="$standard" -Wall -Wextra -Wshadow $msvc_warnings -Werror -I. "$@" "$file"
+}
+msvc_matrix() {
+    msvc x86_64 c c11 $work/twice.c -fsyntax-only && msvc i686 c c99 $work/twice.c -fsyntax-only && msvc aarch64 c++ c++20 $work/twice.c -fsyntax-only
+}
+msvc_programs() { # two declarations of MSVC's headers are not in Wine's
+    printf '#include <setjmp.h>\nint __cdecl _setjmp(jmp_buf);\ntypedef int sig_atomic_t;\n' >$work/lacking.h
+    for program in examples/cli/txt2img tools/dit-bench tools/dit-plan tools/dit-convert; do
+        msvc x86_64 c c11 $program.c -fsyntax-only -Isrc -Itests/support -include $work/lacking.h -include library.h -Wno-unused-function \
+            -Wno-undefined-inline -Wno-conversion || return 1
+    done
+}
+msvc_words() { # words that clang takes for MSVC too, and MSVC does not, in what is left of dit.h there
+    msvc x86_64 c c11 $work/implementation.c -E |
+        awk '/^# [0-9]/ { ours = $3 ~ /dit[.]h"$/ } ours { gsub(/__builtin_(va_[a-z]*|offsetof)/, ""); print }' >$work/msvc.i
+    [ "$(wc -l <$work/msvc.i)" -gt 10000 ] || { echo "what is left of dit.h is too short"; return 1; }
+    ! grep -nE '__(attribute|builtin|typeof|extension|asm|thread)|_Pragma|\btypeof\b|\bssize_t\b|\boff_t\b|\[static ' $work/msvc.i
+}
+if ! have clang; then
+    skip MSVC 'clang stands in for it, and is not installed'
+elif [ -z "$wine" ]; then
+    skip MSVC "Wine's headers stand in for its own, and are not installed"
+else
+    check 'MSVC: clang in its place has no warnings' msvc_matrix
+    check 'MSVC: programs compile' msvc_programs
+    check 'MSVC: no word that it does not know' msvc_words
 fi
 if folder=/usr/include/$(gcc -print-multiarch) && echo '#include <errno.h>' | gcc -m32 -idirafter "$folder" -E - >/dev/null 2>&1; then
     check 'gcc c99 -m32: no warnings' matrix gcc c c99 "-m32 -idirafter $folder"

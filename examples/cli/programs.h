@@ -22,6 +22,9 @@
 #define access _access
 #define getpid _getpid
 #define W_OK 2
+#ifndef S_IFIFO /* MSVC has its own name for it */
+#define S_IFIFO _S_IFIFO
+#endif
 #else
 #include <fcntl.h>
 #include <pthread.h>

@@ -3,10 +3,11 @@
  * one that the application made and gave a second queue for.
    test-runs: families sanitize, in test-all lavapipe */
 #include "library.h"
-#include <unistd.h>
 #include "vulkan_test.h"
 #include "engine.h"
 #include "files.h"
+#include <pthread.h>
+#include <unistd.h>
 
 #define EMOJI "models/emoji-q8_0.gguf"
 #define SMALL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */

@@ -5,6 +5,7 @@
 #include "vulkan_test.h"
 #include "engine.h"
 #include "files.h"
+#include <pthread.h>
 
 #define MODEL "tests/fixtures/pipe_pixart_sigma" /* two blocks, random weights */
 enum { SIDE = 32, BYTES = SIDE * SIDE * 4, STEPS = 3, MANY_STEPS = 12, MOST = 200000 /* events */ };
@@ -25,10 +26,8 @@ static void *user_alloc(size_t size, size_t align, void *user) {
     memory_user *memory = (memory_user *)user;
     void *block = NULL;
     pthread_mutex_lock(&memory->lock);
-    if (++memory->calls != memory->fail_at && !memory->refuse && posix_memalign(&block, align, size) == 0)
-        memory->alive++;
-    else
-        block = NULL;
+    if (++memory->calls != memory->fail_at && !memory->refuse) block = test_block(size, align);
+    if (block) memory->alive++;
     pthread_mutex_unlock(&memory->lock);
     return block;
 }

@@ -1,9 +1,7 @@
 /* Whole files and an environment for tests that call the rooms behind the API. Include after dit.h. */
 #ifndef TEST_FILES_H
 #define TEST_FILES_H
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test.h"
 
 /* The bytes of a file with a NUL behind them (freed with free), or NULL. */
 static inline char *test_read_file(const char *path, size_t *size) {
@@ -30,9 +28,8 @@ typedef struct test_memory {
 
 static inline void *test_memory_alloc(size_t size, size_t align, void *user) {
     test_memory *memory = (test_memory *)user;
-    void *block = NULL; /* of the exact size, so that AddressSanitizer sees what goes past its end */
-    if (++memory->calls == memory->fail_at || posix_memalign(&block, align, size) != 0) return NULL;
-    memory->alive++;
+    void *block = ++memory->calls == memory->fail_at ? NULL : test_block(size, align);
+    if (block) memory->alive++;
     return block;
 }
 

@@ -23,7 +23,9 @@ static inline int test_check(int good, const char *file, int line, const char *w
     return good;
 }
 
-#if defined(__GNUC__)
+#if defined(__MINGW_PRINTF_FORMAT)
+__attribute__((format(__MINGW_PRINTF_FORMAT, 2, 3)))
+#elif defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 static inline int
@@ -36,6 +38,17 @@ test_explain(int good, const char *format, ...) {
     fputc('\n', stderr);
     va_end(arguments);
     return good;
+}
+
+/* A block of exactly `size` bytes, so that AddressSanitizer sees what goes past its end; freed with free. */
+static inline void *test_block(size_t size, size_t align) {
+#ifdef _WIN32
+    (void)align; /* malloc aligns to 16 bytes, as much as dit asks for */
+    return malloc(size);
+#else
+    void *block = NULL;
+    return posix_memalign(&block, align, size) == 0 ? block : NULL;
+#endif
 }
 
 static inline int test_end(const char *name) {

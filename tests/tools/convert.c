@@ -6,7 +6,9 @@
 #include "test.h"
 #include "files.h"
 #include "model_files.h"
+#ifndef _WIN32
 #include <sys/resource.h>
+#endif
 
 static const char *const folder_path = "tests/fixtures/pipe_pixart_sigma";
 static const char *const output = "build/convert_test.gguf";
@@ -421,6 +423,7 @@ static size_t size_of(const char *path) {
 
 /* A symbolic link stays one, even before its file exists; a file that weights are read from is not replaced; where the
    disk is full, the old file stays. */
+#ifndef _WIN32
 static void test_output(void) {
     static const char link[] = "build/convert_link.gguf", copy[] = "build/convert_copy.gguf";
     struct rlimit usual, limit;
@@ -446,6 +449,7 @@ static void test_output(void) {
     CHECK(size_of(copy) == 3 && !is_half_written(copy));
     remove(link), remove(output), remove(copy);
 }
+#endif
 
 /* Each refusal is one line on stderr and leaves no file. */
 static void test_errors(void) {
@@ -493,7 +497,9 @@ int main(void) {
     test_component_folder(&env);
     test_bundled_model(&env);
     test_damaged_input();
+#ifndef _WIN32
     test_output();
+#endif
     test_errors();
     return TEST_END("convert");
 }
