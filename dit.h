@@ -6631,7 +6631,7 @@ DIT_INTERNAL VkDeviceSize diti_memory_host_room(diti_device *device);
 /* The best memory type of those in bits; false when none is left. */
 DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out);
 
-DIT_INTERNAL const char *diti_share_extension(uint32_t share); /* that a way needs */
+DIT_INTERNAL const char *diti_share_extension(uint32_t share); /* the one that this sharing needs */
 
 /* --- device groups (group.c) --- */
 #define DITI_GROUP_COMMANDS 8u /* in one submission */
@@ -11956,10 +11956,10 @@ typedef struct diti_weight_part {          /* rows [first_row, first_row + rows)
     const struct diti_weight_block *block; /* NULL: it is streamed */
     VkDeviceSize offset;                   /* bytes, multiple of 16 */
     uint32_t first_row, rows;
-    const struct diti_streamed *streamed; /* not NULL: in no buffer; offset counts in the row of what is streamed */
-    const struct diti_pieces *pieces;     /* not NULL: of each row there, from offset on, these are wanted */
+    const struct diti_streamed *streamed; /* not NULL: in no buffer; offset is within a row of the streamed matrix */
+    const struct diti_pieces *pieces;     /* not NULL: only these pieces of each row, behind offset, are wanted */
 } diti_weight_part;
-typedef struct diti_pieces { /* of bytes of a row become a row of other bytes */
+typedef struct diti_pieces { /* pieces of a row of from_pitch bytes make a row of to_pitch bytes */
     uint64_t from_pitch, to_pitch;
     struct {
         uint64_t from, to, size;
@@ -32507,7 +32507,7 @@ typedef struct diti_vae_cut { /* a side of `length` in `count` pieces of `size`,
     uint32_t length, count, size;
 } diti_vae_cut;
 
-/* As few pieces of at most `most` as overlap by a quarter of that, and as small as that many can be. */
+/* Cuts a side into the fewest pieces of at most `most` that overlap by a quarter of that, all equally small. */
 static diti_vae_cut diti_vae_cut_side(uint32_t length, uint32_t most) {
     diti_vae_cut cut;
     uint32_t overlap = most / 4;
@@ -37300,7 +37300,7 @@ typedef struct diti_encoder {
     uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
     uint32_t tokens;      /* rows that it makes of a prompt, at most */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column; /* there */
+    uint32_t row, column; /* of that text: where its results begin */
     uint32_t pooled;      /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;

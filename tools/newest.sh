@@ -6,6 +6,8 @@
 #   tools/newest.sh with MANIFEST PROGRAM ...  the same with another driver
 #   tools/newest.sh unpack SUITE FOLDER PACKAGE...  packages of a suite with all that they need, into a folder
 #   tools/newest.sh headers          prints a folder with the headers, fetched on first use; fails quietly
+#   tools/newest.sh windows-headers  prints a folder with Wine's headers for Windows, msvcrt/ and windows/: the installed
+#                                    ones, else fetched on first use (5 MB); fails quietly
 #   tools/newest.sh source PACKAGE FOLDER  unpacks what a package is built from
 set -u
 cache=${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/dit
@@ -96,15 +98,33 @@ headers() {
     echo "$folder"
 }
 
+windows_headers() { # without the rest of Wine, which the package wants
+    for folder in /usr/include/wine/wine /usr/include/wine; do
+        [ ! -f $folder/windows/windows.h ] || { echo $folder; return; }
+    done
+    folder=$cache/wine-headers
+    if [ ! -f "$folder/windows/windows.h" ]; then
+        rm -rf "$folder" "$folder.part" && mkdir -p "$folder.part" || exit 1
+        (
+            lists stable deb
+            # shellcheck disable=SC2086
+            cd "$work" && apt-get $options -qq update >log 2>&1 && apt-get $options -qq download libwine-dev >>log 2>&1 && dpkg -x libwine-dev_*.deb "$folder.part"
+        ) 2>/dev/null || exit 1
+        mv "$folder.part/usr/include/wine/wine" "$folder" && rm -rf "$folder.part"
+    fi
+    echo "$folder"
+}
+
 case ${1:-} in
 fetch) fetch ;;
 run) [ $# -ge 2 ] && shift && run "$@" ;;
 with) [ $# -ge 3 ] && manifest=$2 && shift 2 && run "$@" ;;
 headers) headers ;;
+windows-headers) windows_headers ;;
 unpack) [ $# -ge 4 ] && shift && unpack "$@" ;;
 source) # a mirror may lack sources of suites that move
     [ $# -eq 3 ] && for suite in testing unstable; do unpack_source $suite "$3" "$2" 2>/dev/null && exit 0; done
     [ $# -eq 3 ] && unpack_source stable "$3" "$2"
     ;;
-*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM, unpack SUITE FOLDER PACKAGE, headers or source PACKAGE FOLDER" ;;
+*) fail "fetch, run PROGRAM, with MANIFEST PROGRAM, unpack SUITE FOLDER PACKAGE, headers, windows-headers or source PACKAGE FOLDER" ;;
 esac

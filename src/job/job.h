@@ -55,7 +55,7 @@ typedef struct diti_encoder {
     uint32_t limit;       /* model_max_length of the tokenizer's config; 0: unknown */
     uint32_t tokens;      /* rows that it makes of a prompt, at most */
     uint32_t text;        /* DITI_TEXT_FIRST or DITI_TEXT_SECOND; DITI_TEXT_POOLED: only its pooled output is used */
-    uint32_t row, column; /* there */
+    uint32_t row, column; /* of that text: where its results begin */
     uint32_t pooled;      /* column of its pooled output */
     const diti_checkpoint *checkpoint; /* while the model is loaded: where its weights are, behind prefix */
     const char *prefix;

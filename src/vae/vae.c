@@ -93,7 +93,7 @@ typedef struct diti_vae_cut { /* a side of `length` in `count` pieces of `size`,
     uint32_t length, count, size;
 } diti_vae_cut;
 
-/* As few pieces of at most `most` as overlap by a quarter of that, and as small as that many can be. */
+/* Cuts a side into the fewest pieces of at most `most` that overlap by a quarter of that, all equally small. */
 static diti_vae_cut diti_vae_cut_side(uint32_t length, uint32_t most) {
     diti_vae_cut cut;
     uint32_t overlap = most / 4;

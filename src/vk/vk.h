@@ -621,7 +621,7 @@ DIT_INTERNAL VkDeviceSize diti_memory_host_room(diti_device *device);
 /* The best memory type of those in bits; false when none is left. */
 DIT_INTERNAL bool diti_memory_type(const diti_device *device, uint32_t bits, diti_memory_kind kind, uint32_t *out);
 
-DIT_INTERNAL const char *diti_share_extension(uint32_t share); /* that a way needs */
+DIT_INTERNAL const char *diti_share_extension(uint32_t share); /* the one that this sharing needs */
 
 /* --- device groups (group.c) --- */
 #define DITI_GROUP_COMMANDS 8u /* in one submission */

@@ -11,10 +11,10 @@ typedef struct diti_weight_part {          /* rows [first_row, first_row + rows)
     const struct diti_weight_block *block; /* NULL: it is streamed */
     VkDeviceSize offset;                   /* bytes, multiple of 16 */
     uint32_t first_row, rows;
-    const struct diti_streamed *streamed; /* not NULL: in no buffer; offset counts in the row of what is streamed */
-    const struct diti_pieces *pieces;     /* not NULL: of each row there, from offset on, these are wanted */
+    const struct diti_streamed *streamed; /* not NULL: in no buffer; offset is within a row of the streamed matrix */
+    const struct diti_pieces *pieces;     /* not NULL: only these pieces of each row, behind offset, are wanted */
 } diti_weight_part;
-typedef struct diti_pieces { /* of bytes of a row become a row of other bytes */
+typedef struct diti_pieces { /* pieces of a row of from_pitch bytes make a row of to_pitch bytes */
     uint64_t from_pitch, to_pitch;
     struct {
         uint64_t from, to, size;

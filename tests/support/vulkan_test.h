@@ -19,7 +19,7 @@
 #include "library.h"
 
 /* Programs for Windows run without layers: those of the system below Wine cannot write to a pipe of theirs. */
-static struct test_layers { int on, printed; } test_layers;
+__attribute__((unused)) static struct test_layers { int on, printed; } test_layers;
 
 static inline PFN_vkVoidFunction test_vulkan_function(VkInstance instance, const char *name) {
     diti_vk_api vk = DITI_ZERO;
