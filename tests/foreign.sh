@@ -100,7 +100,8 @@ whole() { # whole aarch64|windows
         for name in $run_by_qemu; do check "$1: $name" run "$name"; done
     else
         if ! command -v wine >/dev/null || ! command -v xvfb-run >/dev/null; then echo "skipped: $1: no Wine or Xvfb"; return; fi
-        export WINEPREFIX="$PWD/build/wine/prefix" WINEDEBUG=-all VK_ICD_FILENAMES="$PWD/build/drivers/lavapipe.json" \
+        [ -f build/drivers/lavapipe.json ] || sh tests/drivers.sh
+        export WINEPREFIX="$work/prefix" WINEDEBUG=-all VK_ICD_FILENAMES="$PWD/build/drivers/lavapipe.json" \
             VK_DRIVER_FILES="$PWD/build/drivers/lavapipe.json"
         for name in $run_by_wine; do check "$1: $name" run "$name"; done
     fi
@@ -111,7 +112,7 @@ if [ "${1:-}" = syntax ]; then
     syntax
     exit
 fi
-mkdir -p build/wine
+mkdir -p "$work"
 [ -f build/library.c ] || printf '#define DIT_IMPLEMENTATION\n#define DIT_INTERNAL extern\n#include "dit.h"\n' >build/library.c
 done=
 for system in ${1:-aarch64 windows}; do

@@ -23,6 +23,7 @@ has_driver() { # any driver's manifest, or lavapipe's
     done
     [ "$1" = "" ] && [ -n "${VK_ICD_FILENAMES:-}${VK_DRIVER_FILES:-}" ]
 }
+has_qemu() { command -v qemu-aarch64 || command -v qemu-aarch64-static; }
 has_layers() { ls /usr/share/vulkan/explicit_layer.d/*validation*.json; }
 has_fuzzer() { ls "$(clang -print-resource-dir)"/lib/*/libclang_rt.fuzzer*.a; }
 has_sanitizers() { echo 'int main(void){return 0;}' | cc -fsanitize=address,undefined -x c - -o /dev/null; }
@@ -54,6 +55,7 @@ if [ "$purpose" = test ]; then
 fi
 if [ -n "$everything" ]; then
     [ "$(uname -m)" != x86_64 ] || need wine has wine
+    [ "$(uname -m)" = aarch64 ] || need qemu has_qemu
     need x-server has xvfb-run
     need spirv-cross has spirv-cross
 fi
@@ -102,6 +104,7 @@ package() { # the packages that hold a thing
     apt-get:aarch64) echo gcc-aarch64-linux-gnu g++-aarch64-linux-gnu ;;
     apt-get:volk) echo libvulkan-volk-dev ;;
     apt-get:wine) echo wine wine64 ;;
+    apt-get:qemu) echo qemu-user ;;
     apt-get:x-server) echo xvfb xauth ;;
     apt-get:spirv-cross) echo spirv-cross ;;
     apt-get:mesa) echo g++ bison flex pkg-config libdrm-dev libexpat1-dev libelf-dev python3-venv ;;
@@ -155,7 +158,7 @@ packages= unknown=
 for thing in $missing; do
     found=$(package "$thing")
     case "$found:$thing" in
-    :mingw | :aarch64 | :volk | :wine | :x-server | :spirv-cross) unknown="$unknown $thing" ;;
+    :mingw | :aarch64 | :volk | :wine | :qemu | :x-server | :spirv-cross) unknown="$unknown $thing" ;;
     *) packages="$packages $found" ;;
     esac
 done

@@ -373,13 +373,20 @@ static void test_damaged_input(void) {
         {"tokenizer/spiece.model", "", "tokenizer/spiece.model"},
         {"model_index.json", "{", "model_index.json: JSON error"},
     };
-    char command[300], name[128];
+#ifdef _WIN32
+    static const char fill[] = "xcopy /e /i /q /y tests\\fixtures\\pipe_pixart_sigma build\\convert_damaged",
+                      drop[] = "rmdir /s /q build\\convert_damaged";
+#else
+    static const char drop[] = "rm -rf build/convert_damaged",
+                      fill[] = "rm -rf build/convert_damaged && cp -rL tests/fixtures/pipe_pixart_sigma "
+                               "build/convert_damaged && chmod -R u+w build/convert_damaged";
+#endif
+    char name[128];
     dit_error err;
     bytes archive = {0};
     size_t size, i;
     char *data;
-    snprintf(command, sizeof command, "rm -rf %s && cp -rL %s %s && chmod -R u+w %s", copy, folder_path, copy, copy);
-    if (!CHECK(system(command) == 0)) return;
+    if (!CHECK(system(fill) == 0)) return;
     CHECK_MESSAGE(convert_folder(copy, &err) == DIT_OK, "%s", err.message);
     for (i = 0; i < DITI_COUNT(damages); i++) {
         snprintf(name, sizeof name, "%s/%s", copy, damages[i].file);
@@ -391,8 +398,7 @@ static void test_damaged_input(void) {
         free(data);
     }
     CHECK(convert_folder(copy, &err) == DIT_OK);
-    snprintf(command, sizeof command, "rm -rf %s", copy);
-    CHECK(system(command) == 0);
+    CHECK(system(drop) == 0);
     /* weights of a model that dit.h does not know are converted, but not damaged ones */
     data = test_read_file("tests/fixtures/pytorch/nested.bin", &size);
     bytes_add(&archive, data, size);
