@@ -72,14 +72,14 @@ typedef struct times { /* seconds of one run: medians over all */
     double device, wall, cpu;
 } times;
 
-typedef struct line { /* what a case prints */
+typedef struct line { /* the numbers that a case prints */
     const char *op, *type;
     uint32_t m, n, k;
     double flops, bytes;
     double expanded, barriers; /* bytes of weights that were expanded, and barriers, of a step */
     times t;
     char more[1024]; /* further keys: ", \"tokens\": 1024" */
-    char title[64];  /* of the report's row, behind op; empty: m x n x k */
+    char title[64];  /* title of the report's row, behind op; empty: m x n x k */
 } line;
 
 typedef struct bench {
@@ -336,7 +336,7 @@ static const struct {
     const char *name, *what;
     const uint32_t *words;
     size_t size;
-    double flops; /* of a step; 0: of a shape that the device tells */
+    double flops; /* operations of a step; 0: the device tells the shape */
 } rates[RATES] = {{"fma", "multiply-adds", fma_words, sizeof fma_words, 2},
                   {"half", "multiply-adds of f16 pairs", half_words, sizeof half_words, 4},
                   {"dot", "int8 dot products", dot_words, sizeof dot_words, 8},
@@ -415,7 +415,7 @@ static dit_result time_ceiling(bench *b, ceiling *c, diti_record_function record
     return DIT_OK;
 }
 
-typedef struct rate_stage { /* what the pipeline of cooperative matrices is told */
+typedef struct rate_stage { /* the parameters of the pipeline of cooperative matrices */
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup;
     VkSpecializationMapEntry entries[4];
     VkSpecializationInfo constants;

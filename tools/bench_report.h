@@ -232,7 +232,7 @@ static int report_device(bench *b) {
 
 /* ---- rungs ---- */
 
-typedef struct heard { /* what the library warns of while a rung is opened */
+typedef struct heard { /* the warnings of the library while a rung is opened */
     char text[1024];
 } heard;
 

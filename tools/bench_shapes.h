@@ -116,7 +116,7 @@ typedef struct net { /* a shape as a graph under construction */
     diti_tensor cosines, sines;           /* F32 [rows, head_dim / 2] */
     diti_tensor positions;                /* F32 [heads, 2 * rows - 1] */
     diti_weight reader;                   /* stands for a weight that reads a norm: its type counts */
-    bool ends;                            /* what is no block: never int8 */
+    bool ends;                            /* the ends are no block, and never int8 */
 } net;
 
 typedef struct pair { /* a linear layer's random weights */
@@ -433,7 +433,7 @@ typedef struct shape_run {
     const shape *s;
     uint32_t run[SHAPE_KINDS], total, ran; /* layers of each kind that run; layers of the shape, and those that run */
     uint32_t segments[SHAPE_KINDS], ends;  /* ends: 0 where there are none */
-    double weight_bytes, run_bytes;        /* of the whole shape, and of what runs */
+    double weight_bytes, run_bytes;        /* bytes of weights of the whole shape, and of the layers that run */
 } shape_run;
 
 /* Spreads `layers` over the kinds, at least one of each; 0: all. */

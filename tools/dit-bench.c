@@ -340,7 +340,7 @@ typedef struct picture {
     double first_step, last_step; /* when the first and the last step were seen finished */
     double memory;
     double load, plan, run; /* seconds */
-    times again;            /* of the same job once more; zero: it ran once */
+    times again;            /* times of the same job run once more; zero: it ran once */
     double steps_per_s;
 } picture;
 
@@ -498,9 +498,9 @@ typedef struct frames {
     VkCommandPool pool;
     VkSemaphore timeline;
     uint64_t value;
-    double *ms; /* of each frame from the second step on */
+    double *ms; /* the time of each frame from the second step on */
     uint32_t count, all, slow;
-    double expected; /* of those, what dit expected of them, in all */
+    double expected; /* the time that dit expected of these frames, in all */
 } frames;
 
 static VkResult frame_submit(bench *b, frames *f, dit_job *job, dit_result *result) {

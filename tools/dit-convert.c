@@ -33,8 +33,9 @@ typedef struct out_tensor {
     const diti_stored_tensor *stored;
     dit_type type;
     bool flat;     /* written as [shape[0], the rest] with its torch shape in the metadata */
-    bool is_scale; /* of the int8 rows before it, whose stored tensor it shares */
-    float *scales; /* of int8 rows that are made here: known when they are written. Owned by the tensor of scales */
+    bool is_scale; /* the scales of the int8 rows before it, whose stored tensor it shares */
+    float *scales; /* scales of int8 rows that are made here, known when the rows are written; the tensor of scales owns
+                      them */
     uint64_t size, offset;
 } out_tensor;
 

@@ -565,7 +565,7 @@ static void fill_plan(const planner *p, diti_split_plan *plan) {
     memset(plan, 0, sizeof *plan);
     make_note(p, plan->note, sizeof plan->note);
     plan->split = p->costs[0].split;
-    plan->patches = plan->split.degree[DITI_SPLIT_PIPEFUSION]; /* of one device patches would be run, too */
+    plan->patches = plan->split.degree[DITI_SPLIT_PIPEFUSION]; /* else one device would run patches, too */
     if (plan->patches > 1 && p->request.system.patches) plan->patches = p->request.system.patches;
     plan->warmup = p->request.system.warmup;
     plan->int8 = p->request.system.element < 2;

@@ -21,7 +21,7 @@ typedef struct kernel {
     uint32_t constants[DITI_MAX_CONSTANTS], constant_count;
     bool flux;
     double flops; /* in an evaluation of FLUX.1 */
-    /* what the driver says; of several programs the largest */
+    /* the driver's numbers, the largest of several programs */
     double ms, spills, registers, occupancy;
 } kernel;
 
@@ -221,7 +221,7 @@ static void add_all(feigned *f) {
     for (i = 0; i < DITI_COUNT(heads); i++) {
         add_attention(f, heads[i], 4096, false);
         add_attention(f, heads[i], 300, false);
-        if (heads[i] == 64 || heads[i] == 128) add_attention(f, heads[i], 4096, true); /* what may be asked for */
+        if (heads[i] == 64 || heads[i] == 128) add_attention(f, heads[i], 4096, true); /* dit uses this only if asked */
     }
     for (i = 0; i < DITI_COUNT(convolved); i++) {
         add_vae(f, 64, convolved[i]);

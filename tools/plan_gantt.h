@@ -7,7 +7,7 @@ typedef enum bar_kind { BAR_COMPUTE, BAR_OPEN, BAR_HIDDEN, BAR_OTHER_STEP } bar_
 
 typedef struct gantt {
     FILE *out;
-    double seconds; /* that the width shows */
+    double seconds; /* the seconds that the width shows */
     uint32_t ranks;
 } gantt;
 

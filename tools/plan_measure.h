@@ -153,7 +153,7 @@ static dit_result measure_context(const char *devices, dit_context **out, dit_er
     dit_result result = devices ? DIT_OK : all_devices(list, sizeof list, err);
     *out = NULL;
     desc.devices = devices ? devices : list;
-    if (result >= 0) result = dit_context_create(&desc, out, err); /* which measures the devices */
+    if (result >= 0) result = dit_context_create(&desc, out, err); /* making a context measures the devices */
     if (result >= 0 && (*out)->peers) result = diti_peers_measure((*out)->peers, err);
     return result;
 }
@@ -175,8 +175,8 @@ typedef struct rank_run {
     const char *model, *devices, *split;
     uint32_t rank, ranks, width, height, steps; /* 0: the model's */
     double step_seconds, all_seconds;           /* the median of the steps but the first */
-    double compute_seconds;                     /* of a step, as timestamps on the device say, without copies */
-    uint32_t slices, measured;                  /* of a step; the others count as they are predicted */
+    double compute_seconds;                     /* the seconds of a step without copies, by timestamps on the device */
+    uint32_t slices, measured;                  /* slices of a step; those not measured count as predicted */
     uint32_t steps_done;
     uint64_t sent; /* bytes that a rank's peers would get of a picture */
     char device[256];

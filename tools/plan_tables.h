@@ -11,7 +11,7 @@ typedef struct known_model {
     const char *name;
     diti_split_shape shape;          /* at the default size */
     uint32_t width, height, frames;  /* pixels, pictures of a clip */
-    uint32_t row_pixels, row_frames; /* of one row: the autoencoder's factor times the patch's side */
+    uint32_t row_pixels, row_frames; /* pixels and frames of one row: the autoencoder's factor times the patch's side */
     uint32_t steps;
     double
         launch; /* seconds in which PyTorch submits a layer on a host of 1; 0: never the limit in what was measured */

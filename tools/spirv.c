@@ -38,7 +38,7 @@ typedef struct module {
 } module;
 
 typedef struct compiler {
-    const char *prefix; /* of its commands: nothing, or the script that runs them */
+    const char *prefix; /* what stands before its commands: nothing, or the script that runs them */
     char version[512];  /* empty: there is none */
     int glslang;
 } compiler;
@@ -49,7 +49,7 @@ typedef struct lock_entry {
 } lock_entry;
 
 typedef struct lock {
-    char compilers[2][512]; /* of modules for the old and for the new glslang */
+    char compilers[2][512]; /* the compilers of modules for the old and for the new glslang */
     lock_entry entries[MAX_MODULES];
     int count;
 } lock;

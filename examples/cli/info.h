@@ -139,17 +139,17 @@ static void tell_family(const char *path, const dit_model_info *info) {
 
 /* ---- Level 2: memory ---- */
 
-typedef struct part_peak { /* of the ops between two places of a plan */
+typedef struct part_peak { /* the peak of the ops between two places of a plan */
     const char *name;
     uint64_t live;
     double flops;
 } part_peak;
 
-typedef struct plan_view { /* what the inspector told */
+typedef struct plan_view { /* the numbers that the inspector told */
     part_peak parts[3];    /* text, transformer, autoencoder */
     uint64_t peak;         /* most bytes of the arena that live at once */
     uint32_t peak_op, ops;
-    const char *segment; /* of the op told last, for headings */
+    const char *segment; /* the segment of the op told last, for headings */
     int level;
 } plan_view;
 

@@ -17,7 +17,8 @@ typedef struct options {
         *apg_eta, *apg_norm, *guided_first, *guided_last, *eta, *shift, *clip_skip, *vae_tile;
     const char *diffusion_model, *clip_l, *clip_g, *t5, *vae, *taesd, *tokenizer;
     const char *weight_budget, *device_memory, *class_name, *info, *info_level, *split;
-    const char *init_hash, *mask_hash, *noise_hash, *noise_picture, *device_name, *made_by; /* of a PNG's text alone */
+    const char *init_hash, *mask_hash, *noise_hash, *noise_picture, *device_name,
+        *made_by; /* these come from a PNG's text alone */
     bool resume, plain_prompt, offload, keep_streamed, clip_on_cpu, vae_tiling, tune, list_devices, verbose, quiet,
         help, help_all, version;
 } options;

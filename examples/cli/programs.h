@@ -35,7 +35,7 @@
 
 enum {
     EXIT_GOOD = 0,
-    EXIT_OTHER = 1,      /* what should not happen */
+    EXIT_OTHER = 1,      /* a failure that should not happen */
     EXIT_USAGE = 2,      /* an option or value that cannot be */
     EXIT_INPUT = 3,      /* the model or another input file */
     EXIT_OUTPUT = 4,     /* a file or stream that cannot be written */
@@ -185,7 +185,7 @@ static bool resolve_links(const char *path, char *out, size_t size) {
 
 typedef struct file_id {
     uint64_t device, file; /* numbers of the file, or of the folder in which it would be made */
-    char name[260];        /* of what does not exist yet; else empty */
+    char name[260];        /* the name of a file that does not exist yet; else empty */
 } file_id;
 
 /* The numbers by which the system knows an existing file or folder. */

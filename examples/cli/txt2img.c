@@ -51,7 +51,7 @@ typedef struct app {
     request r;
     char model_path[PATH_SIZE]; /* or that of the transformer, where it stands for all */
     dit_component parts[9];
-    char tokenizer_paths[2][PATH_SIZE]; /* of the bundled ones, CLIP's and T5's, where they are needed */
+    char tokenizer_paths[2][PATH_SIZE]; /* paths of the bundled tokenizers, CLIP's and T5's, where they are needed */
     uint32_t part_count;
     dit_model_info info;
     dit_context *context;
@@ -62,10 +62,10 @@ typedef struct app {
     size_t cache_size, mark_size;
     options repeated; /* of --repeat-from */
     char *repeated_text, repeated_paths[11][PATH_SIZE];
-    char hashes[3][16];       /* of the files of --init-img, --mask and --noise; empty: they cannot be read twice */
-    uint32_t noise_first;     /* of the pictures in --noise's file */
-    char *split;              /* as the PNG tells it: only where it changes the picture; freed with free */
-    float *latents;           /* [count, C, h, w] */
+    char hashes[3][16];   /* sums of the files of --init-img, --mask and --noise; empty: they cannot be read twice */
+    uint32_t noise_first; /* the first picture in --noise's file that is used */
+    char *split;          /* as the PNG tells it: only where it changes the picture; freed with free */
+    float *latents;       /* [count, C, h, w] */
     bool terminal, line_open; /* stderr is a terminal; a progress line stands there */
     bool open_out;            /* standard output is open */
     double started, told;     /* seconds: begin of this picture, last progress */
@@ -506,7 +506,7 @@ static int open_headers(app *a, dit_model **out) {
     result = dit_model_load(NULL, &desc, out, &a->err);
     if (result != DIT_OK) return dit_failed(a, result, NULL);
     dit_model_get_info(*out, &a->info);
-    for (role = DIT_ROLE_TEXT_1; role <= DIT_ROLE_TEXT_3; role++) /* what another device runs is not missing */
+    for (role = DIT_ROLE_TEXT_1; role <= DIT_ROLE_TEXT_3; role++) /* a part that another device runs is not missing */
         if (a->info.parameters[role]) a->info.missing &= ~(1u << role);
     if (!add_tokenizers(a)) return EXIT_GOOD;
     dit_model_destroy(*out);
@@ -848,7 +848,7 @@ static int find_repeated_files(app *a) {
     char bundled[PATH_SIZE], name[256] = "";
     options *from = &a->repeated;
     size_t i;
-    if (from->diffusion_model && from->model) { /* which stood for the model */
+    if (from->diffusion_model && from->model) { /* it stood for the model */
         model_name(from->diffusion_model, name, sizeof name);
         if (a->o.model == from->model && strcmp(name, from->model) == 0) a->o.model = NULL;
     }

@@ -19,10 +19,10 @@ typedef struct golden {
     const char *device;    /* as in dit_context_desc.devices */
     const char *overrides; /* more of them for the device: "cpu=0"; NULL: none */
     bool json, allow_unsupported;
-    unsigned every, from; /* of several prompts only each `every`th, beginning with number from; 0: all */
+    unsigned every, from; /* run only each `every`th prompt, beginning with number from; 0: all */
     bool truncates;       /* devices round to F16 toward zero: truncating.h */
-    uint64_t bytes;       /* of all that was compared, hashed */
-    const char *path;     /* of the folder at work */
+    uint64_t bytes;       /* a hash of all results that were compared */
+    const char *path;     /* the folder at work */
     int compared;         /* in this folder; none at all is a failure */
     double worst;         /* relative L2 in this folder */
 } golden;

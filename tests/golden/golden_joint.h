@@ -18,7 +18,7 @@ typedef struct golden_joint_case {
     golden_case base;
     uint32_t items, mode;
     diti_pass joint;
-    double tolerance; /* of parts: those of conditioning that is not recorded take over its error */
+    double tolerance; /* the tolerance of parts; where conditioning is not recorded, parts take over its error */
 } golden_joint_case;
 
 /* All items' rows of a recorded tensor, or those of this one. */

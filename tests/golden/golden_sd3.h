@@ -56,7 +56,7 @@ static inline void golden_run_sd3_item(golden *g, const golden_folder *folder, g
         *state = kept;
     }
     golden_sd3_whole(c, model, "out");
-    if (golden_case_has(&c->base, "out_skip_layers")) { /* which one the folder's README says */
+    if (golden_case_has(&c->base, "out_skip_layers")) { /* the folder's README says which layer */
         c->base.denoise.skipped = diti_starts_with(folder->name, "sd35_odd") ? 2 : 1;
         golden_sd3_whole(c, model, "out_skip_layers");
     }

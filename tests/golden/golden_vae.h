@@ -105,7 +105,7 @@ static inline diti_tensor golden_tiny_layers(golden_vae_case *c, const diti_tiny
         const diti_tiny_layer *layer = &half->layers[i];
         x = diti_tiny_run_layer(&c->m.graph, x, layer, &size, i + 1 == half->count);
         diti_format(rest, sizeof rest, "mid.decoder.layers.%u", layer->number - first);
-        if (!layer->relu) golden_vae_expect(c, rest, x, GOLDEN_MODEL); /* what was recorded came before the ReLU */
+        if (!layer->relu) golden_vae_expect(c, rest, x, GOLDEN_MODEL); /* the reference was recorded before the ReLU */
     }
     return x;
 }

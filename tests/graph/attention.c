@@ -11,7 +11,7 @@ static bool sweep; /* DIT_TEST_ALL=1 */
 
 typedef struct problem {
     uint32_t head_dim, heads, batch, queries, keys;
-    float size, common, values; /* of queries and keys; what all keys share; of values */
+    float size, common, values; /* the size of queries and keys, of the part that all keys share, of values */
     const uint32_t (*items)[4]; /* batch rows, or NULL; packed where queries is 0 */
     uint32_t query_rows, key_rows;
     bool int8, f32; /* f32: the output */

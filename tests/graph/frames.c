@@ -279,7 +279,7 @@ static void test_cache(void) {
     CHECK_MESSAGE(!memcmp(&ctx->device->speed, &speed, sizeof speed) && !strstr(logged, "GB/s of memory"),
                   "it was measured again: %s", logged);
     dit_context_destroy(ctx);
-    /* what another rung takes says nothing about this one */
+    /* times of another rung say nothing about this one */
     ctx = open_context(NULL, "rung=base,cpu=0", 0, blob, size);
     if (!ctx) return;
     CHECK_MESSAGE(strstr(logged, "GB/s of memory"), "the speed of other kernels was taken over");
@@ -300,7 +300,7 @@ static void test_faults(void) {
     if (!CHECK_MESSAGE(dit_context_create(&desc, &ctx, &err) == DIT_OK, "%s", err.message)) return;
     calls = memory.calls;
     dit_context_destroy(ctx);
-    for (i = calls - 2; i > calls / 2; i -= 1 + calls / 8) { /* what comes last is the measuring */
+    for (i = calls - 2; i > calls / 2; i -= 1 + calls / 8) { /* the last calls are those of measuring */
         dit_result result;
         memset(&memory, 0, sizeof memory);
         memory.fail_at = i;
@@ -361,7 +361,7 @@ static void check_picture(dit_job *job, const char *what) {
 typedef struct frames {
     uint32_t calls;         /* in all */
     float longest, slice;   /* from the second step on: what a frame and a slice take on the feigned device */
-    uint32_t last_slice_us; /* that the status told at the end */
+    uint32_t last_slice_us; /* as the status told at the end */
     float told;             /* largest ratio of what a frame was expected to take and what it took */
 } frames;
 

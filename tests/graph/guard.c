@@ -438,7 +438,7 @@ static dit_result record_all(engine *e, dit_job *job, uint32_t budget_us, outcom
         result = take(job, out);
         if (result != DIT_WORKING) continue;
         CHECK(out->status.result == DIT_WORKING && out->status.reruns >= 1);
-        CHECK(dit_job_output(job, 0, 0, &picture) == DIT_WORKING); /* which is not the one that will be */
+        CHECK(dit_job_output(job, 0, 0, &picture) == DIT_WORKING); /* this picture is not the final one */
     }
     return result;
 }

@@ -28,16 +28,16 @@ typedef struct hazard_check {
     const char *name;
     hazard_owners *owners; /* of blocks */
     uint64_t now, begun;   /* counts writes; when the segment began */
-    uint64_t *lives;       /* of tensors: their first write in this segment, or in the one that wrote them last */
+    uint64_t *lives;       /* for each tensor its first write in this segment, or in the one that wrote it last */
     struct hazard_flight { /* exchanges on their way */
         uint32_t exchange;
         hazard_span span;
     } flights[256];
     uint32_t flight_count;
-    hazard_span *epoch; /* what was touched since the last barrier */
+    hazard_span *epoch; /* the bytes that were touched since the last barrier */
     uint32_t *epoch_sources;
     size_t epoch_count, epoch_capacity;
-    uint64_t pairs;  /* of spans that were compared */
+    uint64_t pairs;  /* how many pairs of spans were compared */
     uint32_t faults; /* found */
 } hazard_check;
 

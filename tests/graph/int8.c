@@ -258,7 +258,7 @@ typedef struct product_case {
     diti_activation activation;
 } product_case;
 
-typedef struct product { /* what went in, what came out */
+typedef struct product { /* the operands and the result */
     matrix x, bias, multiply, gate, residual, out;
     rows_i8 weight, activations;
 } product;
@@ -477,7 +477,7 @@ int main(void) {
             (!units || (!sweep && strcmp(forms[i].overrides, "rung=coop,dot=0"))))
             continue;
         if (units && !sweep && i > 0 && i < 6) continue;          /* they were seen on other drivers */
-        if (!test_first_driver() && (i == 4 || i == 5)) continue; /* of the sliced forms one */
+        if (!test_first_driver() && (i == 4 || i == 5)) continue; /* one of the sliced forms is enough */
         forms[i].device = open_device(forms[i].overrides, forms[i].max_slice_us);
         if (!forms[i].device) continue;
         if (!strstr(forms[i].overrides, "rung=")) {

@@ -132,8 +132,8 @@ static void write_input(int index) {
 }
 
 static char last_module[32];      /* of the last dispatch */
-static int last_expansions;       /* of weights, in the last plan */
-static float large_inputs = 1;    /* what activations are multiplied with */
+static int last_expansions;       /* how many weights the last plan expanded */
+static float large_inputs = 1;    /* a factor of activations */
 static const char *plain_modules; /* a folder, or NULL: the embedded modules */
 static void insert_plain_pipelines(diti_graph *graph);
 
@@ -842,7 +842,7 @@ static void test_norms(diti_device *device) {
         c.extra = 4;
         check_norm(device, &c);
         if (columns[i] % 2) continue;
-        c.rows = 30; /* of two prompts with three images each, which have two rows of text */
+        c.rows = 30; /* two prompts with three images each, and two rows of text */
         c.rows_per_group = 15;
         c.item_rows = 5;
         c.text_rows = 2;
@@ -934,7 +934,7 @@ typedef struct conv_case {
     uint32_t above, below; /* lines of x beside the image's */
 } conv_case;
 
-static const char *conv_module; /* what convolutions of halves must have chosen; NULL: any */
+static const char *conv_module; /* the module that convolutions of halves must have chosen; NULL: any */
 
 static void check_conv(diti_device *device, const conv_case *c) {
     diti_graph *graph = begin(device);
@@ -1335,7 +1335,7 @@ static matrix rounding_edges(uint32_t columns) {
     return m;
 }
 
-static bool infinity_is_nan; /* what packHalf2x16 of this driver makes of infinity itself */
+static bool infinity_is_nan; /* packHalf2x16 of this driver makes a NaN of infinity */
 
 /* signs: whether those of results that are 0 count; subnormal floats may have been taken for 0 before */
 static void check_rounded(const matrix *x, const matrix *got, bool signs, const char *what) {
@@ -1606,7 +1606,7 @@ static void test_unit_portions(const char *rung, const char *module) {
     snprintf(overrides, sizeof overrides, "rung=%s,cpu=0,portions=%d", rung, strcmp(rung, "half") ? 1 : 0);
     device = open_device(overrides, 0);
     if (device) {
-        device->team = 0; /* which would take the place of gemm_half: test_broadcast */
+        device->team = 0; /* gemm_broadcast would take the place of gemm_half: test_broadcast */
         test_unit_few(device, module);
     }
     diti_device_close(device);

@@ -211,7 +211,7 @@ enum { CASES = 3 };
 typedef struct long_attention {
     uint32_t head, keys, rows; /* q, k, v are [keys, head]; rows of q are asked for at its begin, its middle, its end */
     float *q, *k, *v;
-    float *first[CASES]; /* what the first budget gave */
+    float *first[CASES]; /* the results of the first budget */
     uint32_t pieces;     /* of the newest plan */
 } long_attention;
 

@@ -995,7 +995,7 @@ static void test_workers(void) {
     ctx = open_context(&cd);
     model = ctx ? load_model(ctx) : NULL;
     if (!model) return;
-    /* what fails is told in the words of a job without threads, though another one fails first */
+    /* a failure has the words of a job without threads, though another pipeline fails first */
     compiling.fails = true;
     create_with(ctx, model, &none);
     memcpy(alone, said_of_failure, sizeof alone);

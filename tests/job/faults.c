@@ -16,7 +16,7 @@ enum { SIDE = 32, BYTES = SIDE * SIDE * 4, FIRST = 200, MAX_CALLS = 100000, FRAM
 static struct {
     long calls, fail_at, live;
     bool failed, record;
-    uint64_t sites[MAX_CALLS]; /* of call i, while record is set */
+    uint64_t sites[MAX_CALLS]; /* the site of call i, while record is set */
     long site_count;
 } host;
 

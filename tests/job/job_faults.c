@@ -272,7 +272,7 @@ static void __lsan_disable(void) {}
 
 /* The device never answers; a process of its own tests this, and ends as any other. */
 static void silent_device(void) {
-    __lsan_disable(); /* what is kept is left on purpose */
+    __lsan_disable(); /* the kept memory is left on purpose */
     give_up();
     drop_model();
     drop_context();

@@ -112,7 +112,7 @@ static void refused(const dit_job_desc *desc, const char *says) {
 typedef struct reference {
     const char *name, *sampler;
     float strength; /* 0: 0.75; below 0: from noise */
-    uint32_t steps; /* that are taken */
+    uint32_t steps; /* how many steps are taken */
     bool masked, gated, skips;
 } reference;
 
@@ -216,7 +216,7 @@ static void test_batch_and_restart(void) {
     desc.init_image = &start_image;
     desc.seed = SEED + 1;
     CHECK_MESSAGE(dit_job_restart(job, &desc, &err) == DIT_OK, "%s", err.message);
-    dit_job_step(job, 0); /* and cancelled while the picture is encoded */
+    dit_job_step(job, 0); /* the job is cancelled while the picture is encoded */
     dit_job_cancel(job);
     CHECK(dit_job_wait(job, UINT64_MAX) == DIT_CANCELLED && dit_job_restart(job, &desc, &err) == DIT_OK);
     finish(job);

@@ -713,7 +713,7 @@ static void test_memory_while_running(void) {
     free_trace();
     shared_memory.refuse = false;
     CHECK(is_expected(&shared));
-    check_rerun(&shared); /* and afterwards everything is back */
+    check_rerun(&shared); /* afterwards everything is back */
 }
 
 /* Each allocation of making a traced job fails once: a clean error, or an event less. */
@@ -733,7 +733,7 @@ static void test_memory_while_planning(void) {
     }
     count = shared_memory.calls;
     dit_job_destroy(job);
-    for (i = count > 12 ? count - 12 : 1; i <= count; i++) { /* those of a traced plan are among the last */
+    for (i = count > 12 ? count - 12 : 1; i <= count; i++) { /* the allocations of a traced plan are among the last */
         dit_result result;
         job = NULL;
         shared_memory.calls = 0;
@@ -857,7 +857,7 @@ int main(void) {
     dit_context_desc desc = describe_context(&shared_memory);
     env = test_env(NULL);
     test_vulkan_begin();
-    if (test_quick_way("newest")) { /* what its layers see better, and cfg2 only there */
+    if (test_quick_way("newest")) { /* its layers see these runs better; cfg2 runs nowhere else */
         test_devices("cfg2");
         test_devices("ulysses2");
         test_vulkan_end();

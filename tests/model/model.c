@@ -23,7 +23,7 @@
 
 /* --- files changed in memory --- */
 
-typedef struct image { /* of a file; the checkpoint reads from it */
+typedef struct image { /* a file in memory, which the checkpoint reads */
     char *bytes;
     size_t size;
     diti_checkpoint *checkpoint;
@@ -129,7 +129,7 @@ typedef struct wrong {
     part which;
     const char *from, *to; /* in the header */
     const char *config;
-    const char *words[3]; /* that the message must hold */
+    const char *words[3]; /* the message must hold these */
 } wrong;
 
 static const wrong wrongs[] = {

@@ -21,7 +21,7 @@
 typedef struct architecture {
     const char *name;
     void (*make)(real_file *file);
-    double millions; /* of parameters, as published; of schnell and v1.1: what they are from dev and v1.2 */
+    double millions; /* published parameters; for schnell and v1.1 computed from dev and v1.2 */
     const char *family, *variant;
 } architecture;
 
@@ -277,10 +277,10 @@ static void test_generator(void) {
 /* ---- one step of a whole model ---- */
 
 #define BUDGET ((uint64_t)1536 << 20)  /* device memory for weights */
-#define HOST_LIMIT ((uint64_t)3 << 30) /* of the whole process, the driver's device memory included */
+#define HOST_LIMIT ((uint64_t)3 << 30) /* the limit of the whole process, the driver's device memory included */
 enum { SIDE = 256, SMALL_SIDE = 64 };  /* pixels */
 
-typedef struct input { /* of a job, filled with unit normal numbers, or a mask */
+typedef struct input { /* an input of a job: unit normal numbers, or a mask */
     const char *name;
     uint32_t tokens, columns; /* [1, tokens, columns]; columns 0: a mask [1, tokens]; tokens 0: [1, columns] */
     uint32_t valid;           /* of a mask */

@@ -871,7 +871,8 @@ static void test_leaving(maker *m) {
     uint64_t begin;
     dit_job_desc descs[2] = {request(&m[0], "cfg2", 32, 40), request(&m[1], "cfg2", 32, 40)};
     int i, turns;
-    for (turns = 0; turns < 40; turns++) CHECK(dit_job_step(m[0].job, 1000) == DIT_WORKING); /* and waits for rank 1 */
+    for (turns = 0; turns < 40; turns++)
+        CHECK(dit_job_step(m[0].job, 1000) == DIT_WORKING); /* rank 0 then waits for rank 1 */
     begin = diti_clock_us();
     CHECK_MESSAGE(dit_job_restart(m[0].job, &descs[0], &err) == DIT_OK, "%s", err.message);
     CHECK_MESSAGE(diti_clock_us() - begin < 20000000, "after %.1f s", (double)(diti_clock_us() - begin) * 1e-6);
@@ -907,7 +908,7 @@ static void test_dead_ranks(maker *m) {
     dit_job_cancel(m[0].job);
     CHECK(dit_job_step(m[0].job, 0) == DIT_CANCELLED);
     expect_end(&m[1], "rank 0 ended its run early", 2000000);
-    for (i = 0; i < 2; i++) { /* and both begin again */
+    for (i = 0; i < 2; i++) { /* both begin again */
         dit_job_desc desc = request(&m[i], "cfg2", 32, 40);
         CHECK_MESSAGE(dit_job_restart(m[i].job, &desc, &err) == DIT_OK, "%s", err.message);
     }

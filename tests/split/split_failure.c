@@ -57,7 +57,7 @@ static VkResult trap_snap(VkQueue queue) {
     if (trap.how == RUNS_OUT) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     trap.device->vk.QueueWaitIdle(queue);
     if (trap.how == LOSES) trap.device->fail_submit_after = 1;
-    if (trap.how == STALLS) trap.left = 1; /* and nothing after it runs */
+    if (trap.how == STALLS) trap.left = 1; /* nothing after it runs */
     return trap.how == LOSES ? VK_ERROR_DEVICE_LOST : VK_SUCCESS;
 }
 
@@ -192,7 +192,7 @@ static void check_cancel(maker *m, const char *split, uint32_t times) {
         }
     }
     CHECK(finish(m) == DIT_OK && error_made() <= 1e-3 && done < times);
-    CHECK(dit_job_restart(m->job, &desc, &err) == DIT_OK); /* and destroyed in the middle */
+    CHECK(dit_job_restart(m->job, &desc, &err) == DIT_OK); /* the job is then destroyed in the middle */
     for (steps = random_below(20); steps; steps--) dit_job_step(m->job, 100000);
 }
 

@@ -20,7 +20,7 @@ typedef struct form_shape {
     bool skips;       /* block i leaves its rows for block layers - 1 - i (i + 1 < layers / 2) */
     uint64_t sums;    /* over devices that divide matrices, in a block: over the rows of all items together */
     uint64_t singles; /* so many last blocks have one */
-    bool last_image;  /* those of the last block are over the image's rows, item by item */
+    bool last_image;  /* the sums of the last block are over the image's rows, item by item */
     uint64_t items;   /* images, of one branch of guidance */
     uint64_t branches;
     uint64_t out_columns; /* of the last layer, per row */
@@ -85,8 +85,8 @@ typedef struct form_rank { /* a rank's place on each axis, innermost axis first,
     uint64_t tensor, ulysses, ring, stage;       /* places */
     uint64_t u, r;                               /* degrees */
     form_axis matrices, heads, sequence, stages; /* tensor; ulysses; ulysses and ring; pipefusion or layers */
-    form_axis out, in;                           /* of a grid of those of tensor */
-    uint64_t own_heads;                          /* of its matrices */
+    form_axis out, in;                           /* the two axes of a grid of matrices */
+    uint64_t own_heads;                          /* the heads that its matrices have */
     bool kept_kv;                                /* PipeFusion, which keeps keys and values */
     bool int8;                                   /* payloads */
 } form_rank;

@@ -103,7 +103,7 @@ static inline dit_result make_job(maker *m, const dit_job_desc *desc) {
     return dit_job_create(m->context, desc, &m->job, &err);
 }
 
-typedef struct asked { /* what differs between requests with texts, or classes, that are made up */
+typedef struct asked {                              /* the differences between requests with made-up texts or classes */
     uint32_t columns, rows, images, steps, preview; /* columns, rows: of tokens */
     float first, last;                              /* of guidance */
     const char *sampler;
@@ -187,7 +187,7 @@ static inline uint64_t sent_bytes(const dit_job *job) {
 enum { MOST_LATENTS = 2 * 16 * 32 * 32, MOST_COLORS = 3 * 256 * 256 };
 
 typedef struct outcome {
-    float latent[MOST_LATENTS], picture[MOST_COLORS]; /* of all images; of one */
+    float latent[MOST_LATENTS], picture[MOST_COLORS]; /* all images; one image */
     size_t count, pixels;
     uint64_t planned, sent, in_steps, in_step; /* bytes between devices; in_steps, in_step: planned for all, for one */
     uint64_t step[DITI_MAX_DEVICES], weights[DITI_MAX_DEVICES], own[DITI_MAX_DEVICES]; /* bytes of each device: what it

@@ -154,7 +154,7 @@ static void emit_carried(mesh *m, uint32_t self, diti_graph *graph) {
     }
 }
 
-static uint32_t region_counts; /* of all copies */
+static uint32_t region_counts; /* regions of all copies */
 static PFN_vkCmdCopyBuffer plain_copy;
 
 static VKAPI_ATTR void VKAPI_CALL counting_copy(VkCommandBuffer commands, VkBuffer from, VkBuffer to, uint32_t count,
@@ -312,7 +312,7 @@ static void test_stuck(void) {
 /* --- calls that fail in the middle of exchanges --- */
 
 enum { FAIL_SEND, FAIL_RECEIVE, FAIL_GATHER, FAIL_REDUCE, FAIL_PLAN, FAILS };
-static int failing;             /* what runs */
+static int failing;             /* the case at hand */
 static VkSemaphore fails_at[2]; /* a submission that signals one of these fails */
 static unsigned fails_after;    /* not 0: or the n-th from now on */
 static unsigned submissions;

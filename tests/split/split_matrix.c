@@ -61,7 +61,7 @@ static const char *fixture_folder;
 
 typedef enum kind {
     EXACT,
-    LOSSY, /* what is sent is int8 */
+    LOSSY, /* rows are sent as int8 */
     STALE  /* pipefusion: other patches' keys and values are one step old */
 } kind;
 typedef struct row {
@@ -297,7 +297,7 @@ static void find_drivers(void) {
 }
 
 static maker at;
-static struct { /* of the row that opened it */
+static struct { /* the row that opened it */
     const char *model, *devices, *overrides;
 } opened;
 

@@ -283,7 +283,7 @@ static void test_folded(const generated_model *shape) {
             printf("  folded, unequal shares: relative L2 %.2g\n", difference(&split_, &stale));
         }
         dit_job_destroy(job);
-        a.resumes = true; /* of two devices one is left, of three two, which fold again */
+        a.resumes = true; /* one of two devices is left, or two of three, which fold again */
         check_lost(&a, FOLDED, 40);
         close_maker(&at);
         if (open_model(shape, 3)) check_lost(&a, "pipefusion3:m3w1", 40);

@@ -65,7 +65,7 @@ static void check_split(const char *split, uint32_t members, dit_type type, bool
     CHECK_MESSAGE(run(sharded, 1, 0, &other) == DIT_OK, "%s: %s", sharded, err.message);
     CHECK_MESSAGE(run(split, 1, 0, &plain) == DIT_OK, "%s: %s", split, err.message);
     if (alone) CHECK_MESSAGE(run(NULL, 1, 0, &one) == DIT_OK, "alone: %s", err.message);
-    all = plain.weights[1]; /* of each device in the plain split: everything */
+    all = plain.weights[1]; /* the weights of each device in the plain split: all */
     printf("%s: relative L2 %.2g, %llu bytes, %llu without shard\n", sharded, difference(&other, alone ? &one : &plain),
            (unsigned long long)other.sent, (unsigned long long)plain.sent);
     CHECK(difference(&other, alone ? &one : &plain) <= CALL_TOLERANCE);

@@ -307,7 +307,7 @@ static inline void stale_modulation(const stale_model *m, const stale_branch *br
     for (s = 0; s < STALE_STREAMS && m->joint; s++) {
         stale_apply(&block->streams[s].modulation, active, out[s]);
         if (s == 0 || index + 1 < m->shape->layers) continue;
-        all = stale_new(width); /* of the last block's text the scale comes first */
+        all = stale_new(width); /* in the last block the scale of the text comes first */
         memcpy(all, out[s], (size_t)width * sizeof *all);
         memcpy(out[s], out[s] + width, (size_t)width * sizeof *all);
         memcpy(out[s] + width, all, (size_t)width * sizeof *all);

@@ -23,7 +23,7 @@ typedef struct engine {
     float priority;
     VkDeviceQueueCreateInfo queue_info[2];
     VkPhysicalDeviceVulkan12Features features;
-    VkDeviceCreateInfo info; /* of vkCreateDevice, extended by dit; points into this struct */
+    VkDeviceCreateInfo info; /* the argument of vkCreateDevice, extended by dit; points into this struct */
     uint64_t info_memory[1024];
     VkPhysicalDeviceMemoryProperties memory;
     VkQueue queue;

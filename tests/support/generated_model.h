@@ -19,8 +19,8 @@
 typedef struct generated_model {
     const char *name, *family;
     uint32_t heads, head_dim, layers;
-    uint32_t singles; /* of FLUX: its other layers */
-    uint32_t dual;    /* of SD3: so many first layers attend twice */
+    uint32_t singles; /* FLUX: so many of the layers are single */
+    uint32_t dual;    /* SD3: so many first layers attend twice */
     bool normed;      /* SD3: queries and keys are */
 } generated_model;
 
@@ -239,7 +239,7 @@ static inline void generated_hunyuandit(real_file *file, const generated_model *
 /* ---- files ---- */
 
 typedef struct generated_family {
-    const char *name, *config; /* of config.json, what shapes don't say; %u: channels of a head, then heads */
+    const char *name, *config; /* config: what shapes don't say; %u: channels of a head, then heads */
     void (*make)(real_file *file, const generated_model *m);
     uint32_t channels;
 } generated_family;

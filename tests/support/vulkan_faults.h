@@ -14,7 +14,7 @@
 
 enum { FAULT_MOST = 4096 };
 static unsigned fault_calls, fault_at;
-static const char *fault_names[FAULT_MOST]; /* of the calls since fault_begin */
+static const char *fault_names[FAULT_MOST]; /* names of the calls since fault_begin */
 static VkResult fault_code;
 static const char *fault_name, *fault_only;
 static int fault_lost;

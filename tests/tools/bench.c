@@ -256,7 +256,7 @@ static void test_page(void) {
     if (CHECK(file)) take_text(file, text, sizeof text);
     CHECK(strstr(text, "\n## Kernels\n") && strstr(text, "\n## Networks") && !strstr(text, "\n## Device\n"));
     CHECK_MESSAGE(strstr(text, "| the time was over |"), "%s", text);
-    for (n = 1; n < DITI_COUNT(small_cases); n++) { /* those after the ceilings; each begins with its case's name */
+    for (n = 1; n < DITI_COUNT(small_cases); n++) { /* the lines after the ceilings; each begins with its case's name */
         snprintf(words, sizeof words, "\n| %.*s ", (int)strcspn(small_cases[n], " "), small_cases[n]);
         CHECK_MESSAGE(strstr(text, words), "no row of %s: %s", small_cases[n], text);
     }

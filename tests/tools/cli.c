@@ -908,7 +908,7 @@ static void test_repeating(void) {
     CHECK_MESSAGE(strstr(png.text, "Sampler: euler-a, Schedule type: karras, "), "%s", png.text);
     CHECK_MESSAGE(strstr(png.text, "Init image: \"in \\\"a\\\",\\nb\\\\c.png\", Mask: \"in "), "%s", png.text);
     free(png.rgb);
-    /* what is said besides goes first; other inputs are refused, missing ones named */
+    /* further options go first; other inputs are refused, missing ones named */
     o = RUN("--repeat-from", (char *)in_work("made.png"), "-m", MODEL, "--seed", "5", "-q", "-o", other);
     png = read_png(other);
     CHECK_MESSAGE(o.code == 0 && strstr(png.text, "Seed: 5, ") && strstr(png.text, "Guidance end: 0.9"), "%s%s", o.err,

@@ -280,7 +280,7 @@ static void test_rows(const diti_env *env) {
     first = test_read_file(output, &first_size), second = test_read_file(again, &second_size);
     CHECK(first_size == second_size && !memcmp(first, second, first_size));
     free(first), free(second);
-    CHECK(run("q8_0", output, again) == EXIT_INPUT); /* and becomes nothing else */
+    CHECK(run("q8_0", output, again) == EXIT_INPUT); /* int8 becomes nothing else */
     CHECK(run("I8R+ROT", "models/emoji-q8_0.gguf", output) == 0);
     CHECK(check_rows(env, "models/emoji-q8_0.gguf", output, "transformer", &rotated) == 100 && rotated == 100);
     CHECK(run("i8r", output, again) == EXIT_INPUT);

@@ -170,7 +170,7 @@ static void close_bench(bench *b) {
 
 typedef struct hazard {
     const char *name;
-    int from, to; /* of the second dispatch; the first one copies buffer 0 to 1 */
+    int from, to; /* the buffers of the second dispatch; the first one copies buffer 0 to 1 */
     int old[2];   /* whether layers before 1.4 see it in one command buffer, in two submissions */
 } hazard;
 

@@ -181,7 +181,7 @@ static void sd3_parts(parts *p, unsigned encoders) {
     if (encoders & 2) add_memory(p, DIT_ROLE_TEXT_2, &made.clip_g);
     if (encoders & 4) add_path(p, DIT_ROLE_NONE, FIXTURES "umt5_encoder");
     add_path(p, DIT_ROLE_NONE, FIXTURES "tokenizers/clip");
-    add_path(p, DIT_ROLE_NONE, FIXTURES "pipe_pixart_sigma/tokenizer"); /* which allows 24 tokens */
+    add_path(p, DIT_ROLE_NONE, FIXTURES "pipe_pixart_sigma/tokenizer"); /* this tokenizer allows 24 tokens */
 }
 
 static void flux_parts(parts *p) {

@@ -163,7 +163,7 @@ static void test_loss(uint64_t fp16) {
     context = open_good("rung=half,selftest_lose=half", &k, NULL, "fp16, no half"); /* the mark is enough */
     CHECK_MESSAGE(k.begun <= 1 && strstr(said, "an earlier start did not survive it"), "%s", said);
     dit_context_destroy(context);
-    context = open_good("rung=half,selftest_lose=half", NULL, &blob, "fp16, no half"); /* and so is the blob */
+    context = open_good("rung=half,selftest_lose=half", NULL, &blob, "fp16, no half"); /* the blob serves, too */
     if (context) CHECK(!strstr(said, "it lost the device"));
     dit_context_destroy(context);
     memset(&k, 0, sizeof k);

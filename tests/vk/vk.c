@@ -182,7 +182,7 @@ static void subgroup_sizes(void) {
     features.has[DITI_FEATURE_INT8] = features.has[DITI_FEATURE_SUBGROUP_SIZE] = true;
     diti_features_useful(&features);
     CHECK(features.has[DITI_FEATURE_COOP] && features.has[DITI_FEATURE_INT8]);
-    CHECK(!features.has[DITI_FEATURE_SUBGROUP_SIZE]); /* of use only with full subgroups */
+    CHECK(!features.has[DITI_FEATURE_SUBGROUP_SIZE]); /* the size is of use only with full subgroups */
 }
 
 /* A driver that lists cooperative matrices, which the one below has not, and what it is asked. */
@@ -192,8 +192,8 @@ static struct feign {
     PFN_vkEnumerateDeviceExtensionProperties extensions;
     PFN_vkCreateDevice create;
     uint32_t vendor, driver, type;
-    bool one_size, shapes; /* of subgroups; it lists shapes, too */
-    uint32_t version;      /* of Vulkan; 0: what the driver has */
+    bool one_size, shapes; /* one size of subgroups; shapes are listed, too */
+    uint32_t version;      /* the version of Vulkan; 0: the driver's own */
     uint32_t asked, refused;
 } feign;
 
@@ -1261,7 +1261,7 @@ static void extend_with(const void *chain, const char *rung) {
     CHECK(dit_device_extend(given.get_instance_proc_addr, a.instance, a.gpu, &a.device_info, a.extend_memory, &size,
                             &out, &err) == DIT_OK);
     CHECK(out.queueCreateInfoCount == 1 && out.pQueueCreateInfos[0].queueCount == 1);
-    for (i = 0; i < out.enabledExtensionCount; i++) /* what all drivers here have to share memory with other devices */
+    for (i = 0; i < out.enabledExtensionCount; i++) /* the extensions by which all drivers here share memory */
         shares += !strcmp(out.ppEnabledExtensionNames[i], "VK_KHR_external_memory_fd") ||
                   !strcmp(out.ppEnabledExtensionNames[i], "VK_EXT_external_memory_host");
     CHECK(shares == 2);
