@@ -118,7 +118,7 @@ gpus: build/feigned
 	@sh tools/feigned.sh gpus $(GPUS) || [ $$? = 77 ]
 shaders: build/spirv
 	@sh tools/setup.sh shaders
-	build/spirv build shaders src/vk/spirv.inc
+	build/spirv build shaders src/vk/spirv.inc src/vk/kernels.h
 	@$(MAKE) --no-print-directory dit.h
 install: $(PROGRAMS)
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include bin share/dit)

@@ -42,7 +42,7 @@ everything_listed() { # every source stands in ORDER, and ORDER names only what 
     diff $work/present $work/listed || { echo "src/ORDER and the files in src/ differ (< not listed, > not there)"; return 1; }
 }
 check 'dit.h is what src/ generates' in_sync
-check 'the embedded SPIR-V is what shaders/ compiles to' build/spirv check shaders src/vk/spirv.inc
+check 'the embedded SPIR-V is what shaders/ compiles to' build/spirv check shaders src/vk/spirv.inc src/vk/kernels.h
 [ "${1:-}" != sync ] || {
     [ $failed = 0 ] || exit 1
     exit 0

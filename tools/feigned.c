@@ -16,7 +16,7 @@ enum { MOST_KERNELS = 4096, HOT = 5 };
 
 typedef struct kernel {
     VkPipeline pipeline; /* null: it was not compiled */
-    const char *module;
+    diti_kernel kernel;
     char what[48]; /* the first case that wants it */
     uint32_t constants[DITI_MAX_CONSTANTS], constant_count;
     bool flux;
@@ -40,16 +40,15 @@ static kernel *find_kernel(feigned *f, const diti_dispatch *dispatch, VkPipeline
     uint32_t i;
     for (i = 0; i < f->count; i++) {
         k = &f->kernels[i];
-        if (pipeline
-                ? k->pipeline == pipeline
-                : k->module == diti_spirv_name(dispatch->module) && k->constant_count == dispatch->constant_count &&
-                      !memcmp(k->constants, dispatch->constants, sizeof k->constants))
+        if (pipeline ? k->pipeline == pipeline
+                     : k->kernel == dispatch->kernel && k->constant_count == dispatch->constant_count &&
+                           !memcmp(k->constants, dispatch->constants, sizeof k->constants))
             return k;
     }
     if (f->count == MOST_KERNELS) return NULL;
     k = &f->kernels[f->count++];
     k->pipeline = pipeline;
-    k->module = diti_spirv_name(dispatch->module);
+    k->kernel = dispatch->kernel;
     memcpy(k->constants, dispatch->constants, sizeof k->constants);
     k->constant_count = dispatch->constant_count;
     k->flux = f->flux;
@@ -83,7 +82,7 @@ static void end(feigned *f, const shape_run *times) {
         const diti_dispatch *dispatch = &b->graph.dispatches[i];
         VkPipeline pipeline = VK_NULL_HANDLE;
         kernel *k;
-        if (diti_pipeline_get(b->device, dispatch->module, dispatch->constants, dispatch->constant_count, &pipeline,
+        if (diti_pipeline_get(b->device, dispatch->kernel, dispatch->constants, dispatch->constant_count, &pipeline,
                               &b->err) < 0)
             fprintf(stderr, "%s: %s\n", f->what, b->err.message);
         k = find_kernel(f, dispatch, pipeline);
@@ -191,7 +190,7 @@ static void add_picture(feigned *f) {
     for (i = before; i < device->pipeline_count; i++) {
         diti_dispatch dispatch;
         memset(&dispatch, 0, sizeof dispatch);
-        dispatch.module = device->pipelines[i]->module;
+        dispatch.kernel = device->pipelines[i]->kernel;
         dispatch.constant_count = device->pipelines[i]->constant_count;
         memcpy(dispatch.constants, device->pipelines[i]->constants, sizeof dispatch.constants);
         find_kernel(f, &dispatch, device->pipelines[i]->pipeline);
@@ -288,7 +287,7 @@ static int compare_kernels(const void *a, const void *b) {
 
 static void print_kernel(const char *how, const kernel *k) {
     uint32_t i;
-    printf("%s %s [", how, k->module);
+    printf("%s %s [", how, diti_kernel_name(k->kernel));
     for (i = 0; i < k->constant_count; i++) printf("%s%u", i ? "," : "", k->constants[i]);
     printf("] %s: %.0f registers, %.0f spilled, occupancy %.0f, %.0f ms\n", k->what, k->registers, k->spills,
            k->occupancy, k->ms);
@@ -359,10 +358,10 @@ static int add_case(feigned *f, const char *text) {
     for (i = 0; i < f->b.graph.dispatch_count; i++) {
         const diti_dispatch *d = &f->b.graph.dispatches[i];
         VkPipeline pipeline = VK_NULL_HANDLE;
-        if (diti_pipeline_get(f->b.device, d->module, d->constants, d->constant_count, &pipeline, &f->b.err) < 0)
+        if (diti_pipeline_get(f->b.device, d->kernel, d->constants, d->constant_count, &pipeline, &f->b.err) < 0)
             return complain(2, "%s", f->b.err.message);
         printf("dispatch %llx %u 1 1 %s\n", (unsigned long long)(uintptr_t)pipeline, d->groups,
-               diti_spirv_name(d->module));
+               diti_kernel_name(d->kernel));
     }
     end(f, NULL);
     return f->failed_cases ? 2 : EXIT_GOOD;

@@ -29,6 +29,8 @@
 #define DITI_PRINTF(text, first)
 #endif
 #define DITI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+/* Does not compile unless condition, which the compiler must know, is true; name is for its message. */
+#define DITI_STATIC_ASSERT(condition, name) typedef char diti_assert_##name[(condition) ? 1 : -1]
 
 /* Every room gets memory and a place for messages from its caller. Objects that live longer keep a copy. */
 typedef struct diti_env {

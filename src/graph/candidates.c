@@ -10,6 +10,7 @@ static uint32_t diti_tune_log2(uint32_t value) {
 }
 
 static uint64_t diti_tune_class(const diti_device *device, const diti_tune_case *c) {
+    const char *name = c->kind == DITI_TUNE_GEMM ? diti_kernel_name(c->kernel) : "attention";
     uint32_t words[16] = {0};
     words[0] = (uint32_t)device->rung | (device->is_cpu ? 0x100u : 0) | (device->dot ? 0x200u : 0);
     words[1] = (uint32_t)c->kind;
@@ -21,7 +22,7 @@ static uint64_t diti_tune_class(const diti_device *device, const diti_tune_case 
     words[7] = c->image.kernel | c->image.stride << 8 | c->image.upsample << 16;
     words[8] = device->limits.subgroup_size;
     words[9] = device->limits.shared_bytes;
-    words[10] = (uint32_t)diti_hash(c->module, strlen(c->module));
+    words[10] = (uint32_t)diti_hash(name, strlen(name));
     return diti_hash(words, sizeof words);
 }
 

@@ -69,7 +69,7 @@ typedef enum diti_cost_kind {
 } diti_cost_kind;
 typedef struct diti_dispatch {
     const char *name; /* static text, e.g. "gemm" */
-    uint32_t module;
+    diti_kernel kernel;
     uint32_t constants[DITI_MAX_CONSTANTS];
     uint32_t constant_count;
     uint32_t push[DITI_PUSH_WORDS];

@@ -9,7 +9,7 @@
 #include "graph/plan_internal.h"
 
 #define DITI_GUARDED 23u /* id of the specialization constant */
-#define DITI_GATED 13u   /* of elementwise.comp */
+#define DITI_GATED 13u   /* of map.comp and solver.comp */
 
 /* A record, one more row of the tensor. */
 static uint32_t diti_guard_add(diti_graph *graph, const char *name, const char *what) {
@@ -116,17 +116,17 @@ DIT_INTERNAL void diti_op_gate(diti_graph *graph, diti_dispatch *dispatch, uint3
 /* Looks at records [first, end). */
 static void diti_guard_look(diti_graph *graph, uint32_t first, uint32_t end) {
     const uint32_t group = 64;
+    enum { DITI_JUDGE_FIRST = 1, DITI_JUDGE_END, DITI_JUDGE_CELLS, DITI_JUDGE_SEGMENT, DITI_JUDGE_GUARDS };
     diti_dispatch dispatch;
-    if (!diti_op_begin(graph, &dispatch, "judge", "elementwise", group)) return;
-    dispatch.constants[1] = DITI_OP_JUDGE;
-    dispatch.constant_count = 2;
-    dispatch.push[3] = first;
-    dispatch.push[4] = diti_tensor_get(graph, graph->guards)->pitch / 4;
-    dispatch.push[5] = end;
-    dispatch.push[7] = graph->segment_count;
-    diti_op_bind(graph, &dispatch, 7, graph->guards, 16, true, true);
-    dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
-    diti_op_emit(graph, &dispatch, 1, 17);
+    if (!diti_op_begin(graph, &dispatch, "judge", DITI_KERNEL_JUDGE, group)) return;
+    dispatch.constant_count = 1;
+    dispatch.push[DITI_JUDGE_FIRST] = first;
+    dispatch.push[DITI_JUDGE_END] = end;
+    dispatch.push[DITI_JUDGE_CELLS] = diti_tensor_get(graph, graph->guards)->pitch / 4;
+    dispatch.push[DITI_JUDGE_SEGMENT] = graph->segment_count;
+    diti_op_bind(graph, &dispatch, 0, graph->guards, DITI_JUDGE_GUARDS, true, true);
+    dispatch.bindings[0].element_bytes = DITI_GUARD_CELL;
+    diti_op_emit(graph, &dispatch, 1, DITI_JUDGE_GUARDS + 1);
 }
 
 /* Every device's verdict goes to all others: 4 bytes each. */

@@ -1,15 +1,12 @@
 /* Helpers of all ops: filling a dispatch, alignment, views of weights. */
 #include "graph/ops_internal.h"
 
-DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, diti_kernel kernel,
                                 uint32_t group_size) {
     memset(dispatch, 0, sizeof *dispatch);
     if (diti_graph_failed(graph)) return false;
-    if (!diti_spirv_find(module, &dispatch->module)) {
-        diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE, "the shader %s is not embedded", module);
-        return false;
-    }
     dispatch->name = name;
+    dispatch->kernel = kernel;
     dispatch->constants[0] = group_size;
     dispatch->cost_kind = DITI_COST_MEMORY;
     return true;

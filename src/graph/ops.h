@@ -3,6 +3,7 @@
 #ifndef DITI_OPS_H
 #define DITI_OPS_H
 #include "graph/group.h"
+#include "graph/solver_row.h"
 
 typedef enum diti_activation {
     DITI_ACTIVATION_NONE,
@@ -186,13 +187,16 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
 
 /* The solver step of sample/sample.h, with guidance: prediction planar F32 [(1 or 2) * batch * C, h*w] (unconditional
    half first); when learned, every image's C planes are followed by C of what the model says about the variance.
-   coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch] = (x0_x, x0_m, clip, x_x, x_m, d0, d1, d2, noise, guidance, step
-   number from 1 on, noise_v, x_y, y_x, y_y, e0, e1, e2, rescale, projected, norm limit, guided channels, kept_x0,
-   kept_noise, 0 ...). x, h1, h2 (states like x, h2 with y below it when the solver corrects) are updated in place; x0
-   is written to `x0` when not 0. health: U32 [1, 4] state; word 0 becomes the number of the first step whose prediction
-   or new latent is not finite. mixed: the prediction is guided by rescale, projected and norm limit, too, and then in
-   all channels. */
-#define DITI_COEFFICIENTS 24u
+   coefficients: F32 [1, DITI_COEFFICIENTS + 2 * batch], a diti_solver_row and zeros. x, h1, h2 (states like x, h2 with
+   y below it when the solver corrects) are updated in place; x0 is written to `x0` when not 0. health: U32 [1, 4]
+   state; word 0 becomes the number of the first step whose prediction or new latent is not finite. mixed: the
+   prediction is guided by rescale, projected and norm limit, too, and then in all channels. */
+typedef struct diti_solver_row {
+#define DITI_SOLVER_MEMBER(at, name) float name;
+    DITI_SOLVER_ROW(DITI_SOLVER_MEMBER)
+#undef DITI_SOLVER_MEMBER
+} diti_solver_row;
+DITI_STATIC_ASSERT(sizeof(diti_solver_row) == DITI_COEFFICIENTS * sizeof(float), solver_row);
 typedef struct diti_solver_desc {
     diti_tensor x, h1, h2, x0, noise, coefficients, health;
     uint32_t channels; /* C */

@@ -67,7 +67,7 @@ static bool diti_attention_tiles_cpu(const diti_device *device, uint32_t quads, 
     out->constant_count = 3;
     out->quads = (uint32_t)diti_align_up(quads, 16);
     while (each > 1 && each * lanes * out->quads * 16u > device->limits.shared_bytes) each /= 2;
-    out->module = "attention_cpu";
+    out->kernel = DITI_KERNEL_ATTENTION_CPU;
     out->group = lanes;
     out->block = lanes * each;
     out->constants[0] = each;
@@ -94,7 +94,7 @@ static bool diti_attention_tiles_gpu(const diti_device *device, uint32_t quads, 
         if (bytes <= device->limits.shared_bytes) break;
     }
     if (keys >= 16) kept = bytes + queries * (quads + 1) * 16 <= device->limits.shared_bytes;
-    out->module = "attention_gpu";
+    out->kernel = DITI_KERNEL_ATTENTION_GPU;
     out->block = queries;
     out->quads = quads;
     out->constants[0] = keys;
@@ -114,7 +114,7 @@ static bool diti_attention_tiles_half(const diti_device *device, const diti_atte
         bytes = 8 * (4 * quads + 1) * 8 + keys * (quads + 1) * 8 + 32 * (keys + 1) * 4 + 512 + 4 * out->group;
         if (bytes <= device->limits.shared_bytes) break;
     }
-    out->module = "attention_half";
+    out->kernel = DITI_KERNEL_ATTENTION_HALF;
     out->block = 32;
     out->quads = quads;
     out->constants[0] = keys;
@@ -126,7 +126,6 @@ static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_sh
     diti_tune_case wanted = DITI_ZERO;
     if (format == DITI_I8) return 0;
     wanted.kind = DITI_TUNE_ATTENTION;
-    wanted.module = "attention"; /* which one follows from the rest */
     wanted.formats[0] = wanted.formats[1] = wanted.formats[2] = format;
     wanted.rows = shape->queries;
     wanted.columns = shape->keys;
@@ -140,7 +139,7 @@ static uint32_t diti_attention_choose(diti_graph *graph, const diti_attention_sh
 static void diti_attention_candidate(const diti_device *device, uint32_t candidate, diti_attention_tiles *tiles) {
     uint32_t each = candidate == 1 ? 2 : 8, bytes = each * tiles->group * tiles->quads * 16u;
     if (!candidate) return;
-    if (!diti_equal(tiles->module, "attention_cpu")) {
+    if (tiles->kernel != DITI_KERNEL_ATTENTION_CPU) {
         tiles->constants[1] = 0; /* kept only where there is room */
         return;
     }
@@ -337,13 +336,13 @@ static void diti_attention_emit(diti_graph *graph, const diti_attention_desc *de
                         graph->device->limits.shared_bytes);
         return;
     }
-    if (diti_equal(tiles.module, "attention_cpu") && !diti_attention_step(shape, quads, &tiles)) {
+    if (tiles.kernel == DITI_KERNEL_ATTENTION_CPU && !diti_attention_step(shape, quads, &tiles)) {
         diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_DEVICE,
                         "op %s: %u keys are more than software drivers can go through; ask for a smaller image", name,
                         shape->keys);
         return;
     }
-    if (!diti_op_begin(graph, &dispatch, name, tiles.module, tiles.group)) return;
+    if (!diti_op_begin(graph, &dispatch, name, tiles.kernel, tiles.group)) return;
     diti_attention_constants(graph, &dispatch, desc, qkv, out, &tiles);
     dispatch.push[DITI_ATTENTION_QUERIES] = shape->queries;
     dispatch.push[DITI_ATTENTION_KEYS] = shape->keys;
@@ -492,7 +491,7 @@ static void diti_qkv_emit(diti_graph *graph, diti_tensor x, const diti_qkv_desc 
     if (weight && desc->others && !desc->text_rows)
         weight = diti_tensor_view(graph, weight, 0, 1, desc->head_dim * kinds, desc->head_dim * kinds);
     bias = diti_op_vector_weight(graph, desc->bias, desc->head_dim, name);
-    if (!diti_op_begin(graph, &dispatch, name, "qkv_post", group)) return;
+    if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_QKV_POST, group)) return;
     rows = diti_tensor_get(graph, x)->rows;
     dispatch.constants[1] = lanes;
     dispatch.constants[2] = diti_tensor_get(graph, x)->format;

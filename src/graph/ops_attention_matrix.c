@@ -119,7 +119,7 @@ DIT_INTERNAL bool diti_attention_tiles_matrix(const diti_device *device, uint32_
     diti_attention_matrix_rows(device, queries, candidate, &a);
     if (!diti_attention_matrix_keys(device, &a)) return false;
     if (device->is_cpu && keys / a.keys > DITI_ATTENTION_MATRIX_ROUNDS) return false;
-    out->module = a.registers ? "attention_coop2" : "attention_coop";
+    out->kernel = a.registers ? DITI_KERNEL_ATTENTION_COOP2 : DITI_KERNEL_ATTENTION_COOP;
     out->group = a.subgroups * a.lanes;
     out->block = a.subgroups / a.share * a.queries;
     out->quads = a.padded / 4;

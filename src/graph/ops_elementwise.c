@@ -1,11 +1,14 @@
-/* Ops that work on each element alone (shaders/elementwise.comp) or move between planes and rows (shaders/pixels.comp).
- */
+/* Ops that work on each element alone: map.comp, merge.comp, guidance.comp and solver.comp. Those of pixels.comp move
+   between planes and rows. */
 #include "graph/ops_internal.h"
 
 #define DITI_ELEMENTWISE_GROUP 64u /* invocations; each does four columns */
 
-/* Numbers shared with the shaders. */
-enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE, DITI_OP_SOLVER, DITI_OP_GUIDE };
+/* Push words that all of these kernels begin with. */
+enum { DITI_SMALL_ROWS = 1, DITI_SMALL_COLUMNS, DITI_SMALL_NEXT };
+
+/* Ops of map.comp and of pixels.comp. */
+enum { DITI_OP_MAP, DITI_OP_SELECT, DITI_OP_ADVANCE };
 enum {
     DITI_OP_PATCHIFY,
     DITI_OP_UNPATCHIFY,
@@ -16,9 +19,9 @@ enum {
     DITI_OP_UNPACK
 };
 
-static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+static bool diti_small_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, diti_kernel kernel,
                              uint32_t op) {
-    if (!diti_op_begin(graph, dispatch, name, module, DITI_ELEMENTWISE_GROUP)) return false;
+    if (!diti_op_begin(graph, dispatch, name, kernel, DITI_ELEMENTWISE_GROUP)) return false;
     dispatch->constants[1] = op;
     dispatch->constant_count = 10;
     return true;
@@ -43,7 +46,21 @@ static void diti_small_emit(diti_graph *graph, diti_dispatch *dispatch, uint32_t
 
 static bool diti_small_is_float(const diti_tensor_info *info) { return diti_element_is_float(info->format); }
 
-/* --- elementwise.comp --- */
+/* --- map.comp --- */
+
+enum {
+    DITI_MAP_X = DITI_SMALL_NEXT,
+    DITI_MAP_X_PITCH,
+    DITI_MAP_ADD,
+    DITI_MAP_ADD_PITCH,
+    DITI_MAP_ADD_ROWS,
+    DITI_MAP_OUT,
+    DITI_MAP_OUT_PITCH,
+    DITI_MAP_SCALE,
+    DITI_MAP_OFFSET,
+    DITI_MAP_GUARD,
+    DITI_MAP_PUSH_WORDS
+};
 
 static bool diti_elementwise_check(diti_graph *graph, const diti_tensor_info *x, const diti_tensor_info *out,
                                    const diti_tensor_info *add, const char *name) {
@@ -65,7 +82,7 @@ static void diti_elementwise_guard(diti_graph *graph, diti_tensor x, diti_tensor
     }
     use.operands[0] = x;
     use.binding = 7;
-    use.word = DITI_SMALL_GUARD;
+    use.word = DITI_MAP_GUARD;
     diti_op_guard(graph, dispatch, &use);
 }
 
@@ -75,7 +92,7 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     diti_tensor out = desc->out;
     uint32_t rows = from->rows, columns = from->columns;
     diti_dispatch dispatch;
-    if (!diti_small_begin(graph, &dispatch, name, "elementwise", DITI_OP_MAP)) return 0;
+    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_MAP)) return 0;
     if (!out)
         out = diti_tensor_new(graph, desc->out_f32 ? DITI_F32 : graph->activation, from->rows, from->columns, name);
     if (!out) return 0;
@@ -88,20 +105,20 @@ DIT_INTERNAL diti_tensor diti_elementwise(diti_graph *graph, diti_tensor x, cons
     dispatch.constants[4] = (uint32_t)desc->activation;
     dispatch.constants[5] = add != NULL;
     dispatch.constants[6] = diti_op_vector(graph, x) && diti_op_vector(graph, out) && diti_op_vector(graph, desc->add);
-    dispatch.push[DITI_SMALL_X_PITCH] = from->pitch;
-    dispatch.push[DITI_SMALL_ADD_PITCH] = add ? add->pitch : 0;
-    dispatch.push[DITI_SMALL_ADD_ROWS] = add ? add->rows : 0;
-    dispatch.push[DITI_SMALL_OUT_PITCH] = to->pitch;
-    dispatch.push[DITI_SMALL_SCALE] = diti_op_float(desc->scale != 0 ? desc->scale : 1.0f);
-    dispatch.push[DITI_SMALL_OFFSET] = diti_op_float(desc->offset);
-    diti_op_bind(graph, &dispatch, 0, x, DITI_SMALL_X, true, false);
-    diti_op_bind(graph, &dispatch, 1, desc->add, DITI_SMALL_ADD, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, DITI_SMALL_OUT, false, true);
+    dispatch.push[DITI_MAP_X_PITCH] = from->pitch;
+    dispatch.push[DITI_MAP_ADD_PITCH] = add ? add->pitch : 0;
+    dispatch.push[DITI_MAP_ADD_ROWS] = add ? add->rows : 0;
+    dispatch.push[DITI_MAP_OUT_PITCH] = to->pitch;
+    dispatch.push[DITI_MAP_SCALE] = diti_op_float(desc->scale != 0 ? desc->scale : 1.0f);
+    dispatch.push[DITI_MAP_OFFSET] = diti_op_float(desc->offset);
+    diti_op_bind(graph, &dispatch, 0, x, DITI_MAP_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->add, DITI_MAP_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_MAP_OUT, false, true);
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
     diti_elementwise_guard(graph, x, out, !desc->activation && desc->scale == 0 && desc->offset == 0 && !desc->add,
                            &dispatch);
-    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_PUSH_WORDS);
+    diti_small_emit(graph, &dispatch, rows, columns, DITI_MAP_PUSH_WORDS);
     return out;
 }
 
@@ -135,7 +152,7 @@ DIT_INTERNAL void diti_copy(diti_graph *graph, diti_tensor from, diti_tensor to,
 DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor out, const char *name) {
     const diti_tensor_info *from = diti_tensor_get(graph, x), *to = diti_tensor_get(graph, out);
     diti_dispatch dispatch;
-    if (!diti_small_begin(graph, &dispatch, name, "elementwise", DITI_OP_MAP)) return;
+    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_MAP)) return;
     if (from->rows != to->rows || from->columns != to->columns || from->format != DITI_I8 || !diti_small_is_float(to)) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: %s [%u, %u] and %s [%u, %u] do not fit", name,
                         from->name, from->rows, from->columns, to->name, to->rows, to->columns);
@@ -144,14 +161,59 @@ DIT_INTERNAL void diti_dequantize(diti_graph *graph, diti_tensor x, diti_tensor 
     dispatch.constants[2] = from->format;
     dispatch.constants[3] = to->format;
     dispatch.constants[6] = diti_op_vector(graph, out);
-    dispatch.push[DITI_SMALL_X_PITCH] = from->pitch;
-    dispatch.push[DITI_SMALL_OUT_PITCH] = to->pitch;
-    dispatch.push[DITI_SMALL_SCALE] = diti_op_float(1.0f);
-    diti_op_bind(graph, &dispatch, 0, x, DITI_SMALL_X, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, DITI_SMALL_OUT, false, true);
+    dispatch.push[DITI_MAP_X_PITCH] = from->pitch;
+    dispatch.push[DITI_MAP_OUT_PITCH] = to->pitch;
+    dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
+    diti_op_bind(graph, &dispatch, 0, x, DITI_MAP_X, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_MAP_OUT, false, true);
     diti_elementwise_guard(graph, x, out, true, &dispatch);
-    diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_SMALL_PUSH_WORDS);
+    diti_small_emit(graph, &dispatch, from->rows, from->columns, DITI_MAP_PUSH_WORDS);
 }
+
+DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name) {
+    const diti_tensor_info *from = diti_tensor_get(graph, table);
+    diti_dispatch dispatch;
+    diti_tensor out;
+    if (!diti_small_begin(graph, &dispatch, name, DITI_KERNEL_MAP, DITI_OP_SELECT)) return 0;
+    out = diti_tensor_new(graph, DITI_F32, 1, from->columns, name);
+    if (!out) return 0;
+    from = diti_tensor_get(graph, table);
+    if (from->format != DITI_F32)
+        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32", name, from->name);
+    dispatch.constants[6] = diti_op_vector(graph, table);
+    dispatch.push[DITI_MAP_X_PITCH] = from->pitch;
+    dispatch.push[DITI_MAP_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
+    dispatch.push[DITI_MAP_SCALE] = diti_op_float(1.0f);
+    diti_op_bind(graph, &dispatch, 0, table, DITI_MAP_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, step, DITI_MAP_ADD, true, false);
+    diti_op_bind(graph, &dispatch, 2, out, DITI_MAP_OUT, false, true);
+    dispatch.memory_bytes = 8.0 * from->columns;
+    diti_small_emit(graph, &dispatch, 1, from->columns, DITI_MAP_PUSH_WORDS);
+    return out;
+}
+
+DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
+    diti_dispatch dispatch;
+    if (!diti_small_begin(graph, &dispatch, "advance step", DITI_KERNEL_MAP, DITI_OP_ADVANCE)) return;
+    diti_op_bind(graph, &dispatch, 2, step, DITI_MAP_OUT, true, true);
+    diti_op_gate(graph, &dispatch, 7, DITI_MAP_GUARD);
+    diti_small_emit(graph, &dispatch, 1, 1, DITI_MAP_PUSH_WORDS);
+}
+
+/* --- merge.comp --- */
+
+enum {
+    DITI_MERGE_X = DITI_SMALL_NEXT,
+    DITI_MERGE_X_PITCH,
+    DITI_MERGE_O,
+    DITI_MERGE_O_PITCH,
+    DITI_MERGE_X_LSE,
+    DITI_MERGE_O_LSE,
+    DITI_MERGE_LSE,
+    DITI_MERGE_LSE_PITCH, /* of all three */
+    DITI_MERGE_HEAD_DIM,
+    DITI_MERGE_PUSH_WORDS
+};
 
 DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, diti_tensor o_lse, diti_tensor x,
                                               diti_tensor x_lse, uint32_t head_dim) {
@@ -159,56 +221,61 @@ DIT_INTERNAL diti_tensor diti_merge_attention(diti_graph *graph, diti_tensor o, 
     uint32_t rows = info->rows, columns = info->columns;
     diti_dispatch dispatch;
     diti_tensor lse;
-    if (!diti_small_begin(graph, &dispatch, "merge attention", "elementwise", DITI_OP_MERGE)) return 0;
+    if (!diti_op_begin(graph, &dispatch, "merge attention", DITI_KERNEL_MERGE, DITI_ELEMENTWISE_GROUP)) return 0;
+    dispatch.constant_count = 1;
     if (head_dim % 4)
         return diti_graph_fail(graph, DIT_ERROR_UNSUPPORTED_MODEL,
                                "attention in parts wants heads of a multiple of 4 channels, these have %u", head_dim);
     lse = diti_tensor_new(graph, DITI_F32, rows, columns / head_dim, "log sum of exponentials");
     if (!lse) return 0;
-    dispatch.push[DITI_SMALL_X_PITCH] = diti_tensor_get(graph, x)->pitch;
-    dispatch.push[DITI_SMALL_ADD_PITCH] = diti_tensor_get(graph, lse)->pitch; /* of all three */
-    dispatch.push[DITI_SMALL_ADD_ROWS] = head_dim;
-    dispatch.push[DITI_SMALL_OUT_PITCH] = diti_tensor_get(graph, o)->pitch;
-    diti_op_bind(graph, &dispatch, 0, x, DITI_SMALL_X, true, false);
-    diti_op_bind(graph, &dispatch, 1, x_lse, DITI_SMALL_ADD, true, false);
-    diti_op_bind(graph, &dispatch, 2, o, DITI_SMALL_OUT, true, true);
-    diti_op_bind(graph, &dispatch, 3, o_lse, DITI_SMALL_H1, true, false);
-    diti_op_bind(graph, &dispatch, 4, lse, DITI_SMALL_H2, false, true);
+    dispatch.push[DITI_MERGE_X_PITCH] = diti_tensor_get(graph, x)->pitch;
+    dispatch.push[DITI_MERGE_LSE_PITCH] = diti_tensor_get(graph, lse)->pitch;
+    dispatch.push[DITI_MERGE_HEAD_DIM] = head_dim;
+    dispatch.push[DITI_MERGE_O_PITCH] = diti_tensor_get(graph, o)->pitch;
+    diti_op_bind(graph, &dispatch, 0, x, DITI_MERGE_X, true, false);
+    diti_op_bind(graph, &dispatch, 1, x_lse, DITI_MERGE_X_LSE, true, false);
+    diti_op_bind(graph, &dispatch, 2, o, DITI_MERGE_O, true, true);
+    diti_op_bind(graph, &dispatch, 3, o_lse, DITI_MERGE_O_LSE, true, false);
+    diti_op_bind(graph, &dispatch, 4, lse, DITI_MERGE_LSE, false, true);
     diti_small_bind_run(graph, &dispatch, 0);
     diti_small_bind_run(graph, &dispatch, 2);
-    diti_small_emit(graph, &dispatch, rows, columns, DITI_SMALL_PUSH_WORDS);
+    diti_small_emit(graph, &dispatch, rows, columns, DITI_MERGE_PUSH_WORDS);
     return lse;
 }
 
-DIT_INTERNAL diti_tensor diti_select_row(diti_graph *graph, diti_tensor table, diti_tensor step, const char *name) {
-    const diti_tensor_info *from = diti_tensor_get(graph, table);
-    diti_dispatch dispatch;
-    diti_tensor out;
-    if (!diti_small_begin(graph, &dispatch, name, "elementwise", DITI_OP_SELECT)) return 0;
-    out = diti_tensor_new(graph, DITI_F32, 1, from->columns, name);
-    if (!out) return 0;
-    from = diti_tensor_get(graph, table);
-    if (from->format != DITI_F32)
-        return diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op %s: table %s must be F32", name, from->name);
-    dispatch.constants[6] = diti_op_vector(graph, table);
-    dispatch.push[DITI_SMALL_X_PITCH] = from->pitch;
-    dispatch.push[DITI_SMALL_OUT_PITCH] = diti_tensor_get(graph, out)->pitch;
-    dispatch.push[DITI_SMALL_SCALE] = diti_op_float(1.0f);
-    diti_op_bind(graph, &dispatch, 0, table, DITI_SMALL_X, true, false);
-    diti_op_bind(graph, &dispatch, 1, step, DITI_SMALL_ADD, true, false);
-    diti_op_bind(graph, &dispatch, 2, out, DITI_SMALL_OUT, false, true);
-    dispatch.memory_bytes = 8.0 * from->columns;
-    diti_small_emit(graph, &dispatch, 1, from->columns, DITI_SMALL_OFFSET + 1);
-    return out;
-}
+/* --- guidance.comp, solver.comp --- */
 
-DIT_INTERNAL void diti_advance_step(diti_graph *graph, diti_tensor step) {
-    diti_dispatch dispatch;
-    if (!diti_small_begin(graph, &dispatch, "advance step", "elementwise", DITI_OP_ADVANCE)) return;
-    diti_op_bind(graph, &dispatch, 2, step, DITI_SMALL_OUT, true, true);
-    diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD);
-    diti_small_emit(graph, &dispatch, 1, 1, DITI_SMALL_PUSH_WORDS);
-}
+/* Each place of the row is that of the member of diti_solver_row. */
+#define DITI_SOLVER_PLACE(at, name)                                                                                    \
+    DITI_STATIC_ASSERT(offsetof(diti_solver_row, name) == at * sizeof(float), solver_##name);
+DITI_SOLVER_ROW(DITI_SOLVER_PLACE)
+#undef DITI_SOLVER_PLACE
+
+/* Constants and push words; guidance.comp knows the first ones alone. */
+enum {
+    DITI_SOLVER_LEARNED = 1,
+    DITI_SOLVER_GUIDED,
+    DITI_SOLVER_MIXED,
+    DITI_SOLVER_KEEPS_X0,
+    DITI_SOLVER_NOISY,
+    DITI_SOLVER_CORRECTS,
+    DITI_SOLVER_KEPT,
+    DITI_SOLVER_CONSTANTS
+};
+enum {
+    DITI_SOLVER_PREDICTION = DITI_SMALL_NEXT,
+    DITI_SOLVER_PREDICTION_PITCH,
+    DITI_SOLVER_COEFFICIENTS,
+    DITI_SOLVER_CHANNELS,
+    DITI_SOLVER_X,
+    DITI_SOLVER_PITCH, /* of all states */
+    DITI_SOLVER_H1,
+    DITI_SOLVER_H2,
+    DITI_SOLVER_X0,
+    DITI_SOLVER_NOISE,
+    DITI_SOLVER_HEALTH,
+    DITI_SOLVER_PUSH_WORDS
+};
 
 /* x, h1, h2, x0 and noise have one shape (h2 with what stands below it) and whole groups of four columns in memory. */
 static bool diti_solver_fits(diti_graph *graph, diti_tensor x, diti_tensor other, uint32_t times) {
@@ -243,16 +310,16 @@ static bool diti_solver_check(diti_graph *graph, diti_tensor prediction, const d
 static void diti_solver_guide(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
     const diti_tensor_info *x = diti_tensor_get(graph, desc->x);
     diti_dispatch dispatch;
-    if (!diti_small_begin(graph, &dispatch, "guidance", "elementwise", DITI_OP_GUIDE)) return;
-    dispatch.constants[11] = desc->learned;
-    dispatch.constant_count = 13;
+    if (!diti_op_begin(graph, &dispatch, "guidance", DITI_KERNEL_GUIDANCE, DITI_ELEMENTWISE_GROUP)) return;
+    dispatch.constants[DITI_SOLVER_LEARNED] = desc->learned;
+    dispatch.constant_count = DITI_SOLVER_LEARNED + 1;
     dispatch.push[DITI_SMALL_ROWS] = x->rows;
     dispatch.push[DITI_SMALL_COLUMNS] = x->columns;
-    dispatch.push[DITI_SMALL_X_PITCH] = diti_tensor_get(graph, prediction)->pitch;
-    dispatch.push[DITI_SMALL_ADD_ROWS] = desc->channels;
-    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SMALL_X, true, false);
-    diti_op_bind(graph, &dispatch, 2, desc->coefficients, DITI_SMALL_OUT, true, true);
-    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SMALL_OFFSET + 1);
+    dispatch.push[DITI_SOLVER_PREDICTION_PITCH] = diti_tensor_get(graph, prediction)->pitch;
+    dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SOLVER_COEFFICIENTS, true, true);
+    diti_op_emit(graph, &dispatch, x->rows / desc->channels, DITI_SOLVER_CHANNELS + 1);
 }
 
 DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, const diti_solver_desc *desc) {
@@ -261,30 +328,30 @@ DIT_INTERNAL void diti_solver_step(diti_graph *graph, diti_tensor prediction, co
     diti_dispatch dispatch;
     if (diti_graph_failed(graph) || !diti_solver_check(graph, prediction, desc)) return;
     if (mixed) diti_solver_guide(graph, prediction, desc);
-    if (!diti_small_begin(graph, &dispatch, "solver step", "elementwise", DITI_OP_SOLVER)) return;
-    dispatch.constants[7] = desc->guided;
-    dispatch.constants[8] = desc->x0 != 0;
-    dispatch.constants[9] = desc->noise != 0;
-    dispatch.constants[10] = desc->corrects;
-    dispatch.constants[11] = desc->learned;
-    dispatch.constants[12] = mixed;
-    dispatch.constants[14] = desc->keeps;
-    dispatch.constant_count = 15;
-    dispatch.push[DITI_SMALL_X_PITCH] = diti_tensor_get(graph, prediction)->pitch;
-    dispatch.push[DITI_SMALL_ADD_ROWS] = desc->channels;
-    dispatch.push[DITI_SMALL_OUT_PITCH] = x->pitch;
-    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SMALL_X, true, false);
-    diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SMALL_ADD, true, false);
-    diti_op_bind(graph, &dispatch, 2, desc->x, DITI_SMALL_OUT, true, true);
-    diti_op_bind(graph, &dispatch, 3, desc->h1, DITI_SMALL_H1, true, true);
-    diti_op_bind(graph, &dispatch, 4, desc->h2, DITI_SMALL_H2, true, true);
-    diti_op_bind(graph, &dispatch, 5, desc->x0, DITI_SMALL_X0, false, true);
-    diti_op_bind(graph, &dispatch, 6, desc->noise, DITI_SMALL_NOISE, true, false);
-    diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SMALL_GUARD, true, true);
+    if (!diti_op_begin(graph, &dispatch, "solver step", DITI_KERNEL_SOLVER, DITI_ELEMENTWISE_GROUP)) return;
+    dispatch.constants[DITI_SOLVER_LEARNED] = desc->learned;
+    dispatch.constants[DITI_SOLVER_GUIDED] = desc->guided;
+    dispatch.constants[DITI_SOLVER_MIXED] = mixed;
+    dispatch.constants[DITI_SOLVER_KEEPS_X0] = desc->x0 != 0;
+    dispatch.constants[DITI_SOLVER_NOISY] = desc->noise != 0;
+    dispatch.constants[DITI_SOLVER_CORRECTS] = desc->corrects;
+    dispatch.constants[DITI_SOLVER_KEPT] = desc->keeps;
+    dispatch.constant_count = DITI_SOLVER_CONSTANTS;
+    dispatch.push[DITI_SOLVER_PREDICTION_PITCH] = diti_tensor_get(graph, prediction)->pitch;
+    dispatch.push[DITI_SOLVER_CHANNELS] = desc->channels;
+    dispatch.push[DITI_SOLVER_PITCH] = x->pitch;
+    diti_op_bind(graph, &dispatch, 0, prediction, DITI_SOLVER_PREDICTION, true, false);
+    diti_op_bind(graph, &dispatch, 1, desc->coefficients, DITI_SOLVER_COEFFICIENTS, true, false);
+    diti_op_bind(graph, &dispatch, 2, desc->x, DITI_SOLVER_X, true, true);
+    diti_op_bind(graph, &dispatch, 3, desc->h1, DITI_SOLVER_H1, true, true);
+    diti_op_bind(graph, &dispatch, 4, desc->h2, DITI_SOLVER_H2, true, true);
+    diti_op_bind(graph, &dispatch, 5, desc->x0, DITI_SOLVER_X0, false, true);
+    diti_op_bind(graph, &dispatch, 6, desc->noise, DITI_SOLVER_NOISE, true, false);
+    diti_op_bind(graph, &dispatch, 7, desc->health, DITI_SOLVER_HEALTH, true, true);
     dispatch.bindings[7].element_bytes = DITI_GUARD_CELL;
-    diti_op_gate(graph, &dispatch, 7, DITI_SMALL_GUARD); /* the same health */
+    diti_op_gate(graph, &dispatch, 7, DITI_SOLVER_HEALTH); /* the same health */
     x = diti_tensor_get(graph, desc->x);
-    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SMALL_PUSH_WORDS);
+    diti_small_emit(graph, &dispatch, x->rows, x->columns, DITI_SOLVER_PUSH_WORDS);
 }
 
 /* --- pixels.comp --- */
@@ -349,7 +416,7 @@ DIT_INTERNAL diti_tensor diti_patchify(diti_graph *graph, diti_tensor latent, ui
     uint32_t grid_height = height / patch, grid_width = width / patch;
     diti_dispatch dispatch;
     diti_tensor out;
-    if (!diti_small_begin(graph, &dispatch, "patchify", "pixels", DITI_OP_PATCHIFY)) return 0;
+    if (!diti_small_begin(graph, &dispatch, "patchify", DITI_KERNEL_PIXELS, DITI_OP_PATCHIFY)) return 0;
     if (!diti_pixels_fit(graph, from, (uint64_t)batch * channels, (uint64_t)height * width, "patchify")) return 0;
     out = diti_tensor_new(graph, graph->activation, batch * grid_height * grid_width, channels * patch * patch,
                           "patches");
@@ -371,7 +438,7 @@ static diti_tensor diti_unpatchify_as(diti_graph *graph, uint32_t op, diti_tenso
     diti_tensor out;
     tokens = diti_guard_release(graph, tokens, "unpatchify");
     from = diti_tensor_get(graph, tokens);
-    if (!diti_small_begin(graph, &dispatch, "unpatchify", "pixels", op)) return 0;
+    if (!diti_small_begin(graph, &dispatch, "unpatchify", DITI_KERNEL_PIXELS, op)) return 0;
     if (!diti_pixels_fit(graph, from, (uint64_t)batch * grid_height * grid_width,
                          (uint64_t)patch * patch * out_channels, "unpatchify"))
         return 0;
@@ -399,7 +466,7 @@ DIT_INTERNAL diti_tensor diti_planar_to_rows(diti_graph *graph, diti_tensor plan
     uint32_t area = diti_tensor_get(graph, planar)->columns;
     diti_dispatch dispatch;
     diti_tensor out;
-    if (!diti_small_begin(graph, &dispatch, "planes to rows", "pixels", DITI_OP_PLANES_TO_ROWS)) return 0;
+    if (!diti_small_begin(graph, &dispatch, "planes to rows", DITI_KERNEL_PIXELS, DITI_OP_PLANES_TO_ROWS)) return 0;
     if (!diti_pixels_fit(graph, diti_tensor_get(graph, planar), (uint64_t)batch * channels, area, "planes to rows"))
         return 0;
     out = diti_tensor_new(graph, graph->activation, batch * area, channels, "rows");
@@ -423,7 +490,7 @@ DIT_INTERNAL void diti_move_tile(diti_graph *graph, diti_tensor from, diti_tenso
     uint32_t columns = diti_tensor_get(graph, from)->columns;
     diti_dispatch dispatch;
     from = diti_guard_release(graph, from, "tile");
-    if (!diti_small_begin(graph, &dispatch, "tile", "pixels", DITI_OP_TILE)) return;
+    if (!diti_small_begin(graph, &dispatch, "tile", DITI_KERNEL_PIXELS, DITI_OP_TILE)) return;
     from = diti_tile_view(graph, from, tile, tile->from_y, tile->from_x, tile->from_width);
     out = diti_tile_view(graph, out, tile, tile->out_y, tile->out_x, tile->out_width);
     if (diti_graph_failed(graph)) return;
@@ -440,7 +507,7 @@ DIT_INTERNAL diti_tensor diti_image_in(diti_graph *graph, diti_tensor rgba, bool
     uint32_t pixels = diti_tensor_columns(graph, rgba);
     diti_dispatch dispatch;
     diti_tensor out;
-    if (!diti_small_begin(graph, &dispatch, "pixels", "pixels", DITI_OP_UNPACK)) return 0;
+    if (!diti_small_begin(graph, &dispatch, "pixels", DITI_KERNEL_PIXELS, DITI_OP_UNPACK)) return 0;
     out = diti_tensor_new(graph, DITI_F32, pixels, 3, "pixels");
     if (!out) return 0;
     diti_pixels_push(&dispatch, diti_tensor_get(graph, rgba), diti_tensor_get(graph, out), 1, 3, 1, 1, 1, 0);
@@ -458,7 +525,7 @@ DIT_INTERNAL void diti_image_out(diti_graph *graph, diti_tensor rows, diti_tenso
     rows = diti_guard_release(graph, rows, "image");
     from = diti_tensor_get(graph, rows);
     pixels = from->rows;
-    if (!diti_small_begin(graph, &dispatch, "image", "pixels", DITI_OP_IMAGE)) return;
+    if (!diti_small_begin(graph, &dispatch, "image", DITI_KERNEL_PIXELS, DITI_OP_IMAGE)) return;
     if (from->columns < 3 || (rgba && !diti_pixels_fit(graph, diti_tensor_get(graph, rgba), 1, pixels, "image")) ||
         (rgb && !diti_pixels_fit(graph, diti_tensor_get(graph, rgb), 3, pixels, "image"))) {
         diti_graph_fail(graph, DIT_ERROR_INVALID_ARGUMENT, "op image: %s has %u channels, 3 are needed", from->name,

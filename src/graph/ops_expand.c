@@ -108,7 +108,7 @@ DIT_INTERNAL diti_tensor diti_op_dequantize(diti_graph *graph, const diti_weight
     diti_dispatch dispatch;
     if (!source) return 0;
     if (diti_expand_is_direct(weight)) return diti_tensor_view(graph, source, first, rows, 0, weight->columns);
-    if (!diti_op_begin(graph, &dispatch, "expand", "expand", DITI_EXPAND_GROUP)) return 0;
+    if (!diti_op_begin(graph, &dispatch, "expand", DITI_KERNEL_EXPAND, DITI_EXPAND_GROUP)) return 0;
     diti_expand_constants(&dispatch, weight, diti_expand_format(graph), false, diti_expand_run(graph));
     if (!diti_expand_source(graph, &dispatch, weight, rows, first)) return 0;
     out = diti_tensor_new(graph, diti_expand_format(graph), rows, diti_expand_pitch(weight), name);
@@ -133,7 +133,7 @@ DIT_INTERNAL diti_tensor diti_gather_rows(diti_graph *graph, const diti_weight *
     for (part = 0; part < table->part_count; part++) {
         diti_tensor source = diti_tensor_weight(graph, table, part);
         diti_dispatch dispatch;
-        if (!source || !diti_op_begin(graph, &dispatch, "gather rows", "expand", DITI_EXPAND_GROUP)) return 0;
+        if (!source || !diti_op_begin(graph, &dispatch, "gather rows", DITI_KERNEL_EXPAND, DITI_EXPAND_GROUP)) return 0;
         diti_expand_constants(&dispatch, table, DITI_F32, true, diti_expand_run(graph));
         if (!diti_expand_source(graph, &dispatch, table, count, 0)) return 0;
         dispatch.constants[3] = 0;
@@ -158,7 +158,7 @@ DIT_INTERNAL diti_tensor diti_gather_tensor(diti_graph *graph, diti_tensor table
                                info->name, rows, columns);
     count = diti_tensor_get(graph, ids)->columns;
     out = diti_tensor_new(graph, DITI_F32, count, columns, name);
-    if (!out || !diti_op_begin(graph, &dispatch, name, "expand", DITI_EXPAND_GROUP)) return 0;
+    if (!out || !diti_op_begin(graph, &dispatch, name, DITI_KERNEL_EXPAND, DITI_EXPAND_GROUP)) return 0;
     like.type = DIT_TYPE_F32;
     like.columns = columns;
     diti_expand_constants(&dispatch, &like, DITI_F32, true, diti_expand_run(graph));

@@ -42,7 +42,7 @@ enum { DITI_GEMM_FORM_FEW = 1, DITI_GEMM_FORM_REDUCE };
 #define DITI_GEMM_FEW_ROWS 8u /* a matrix-vector product on GPUs */
 
 typedef struct diti_gemm_tiles {
-    const char *module;
+    diti_kernel kernel;
     uint32_t group, rows, columns, band;
     uint32_t constants[13], constant_count; /* from id 10 on */
 } diti_gemm_tiles;
@@ -98,7 +98,7 @@ static void diti_gemm_tiles_cpu(const diti_graph *graph, const diti_gemm *gemm, 
     uint32_t lanes = graph->device->limits.subgroup_size, spread = diti_gemm_spread(graph, gemm);
     bool swap = gemm->rows <= 16 && !gemm->image;
     if (swap) spread = gemm->rows <= lanes ? lanes : 2 * lanes;
-    out->module = "gemm_cpu";
+    out->kernel = DITI_KERNEL_GEMM_CPU;
     out->group = lanes;
     out->rows = swap ? spread : lanes * 4;
     out->columns = swap ? lanes * 4 : spread;
@@ -117,7 +117,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
     bool i8 = diti_gemm_format(graph, gemm->x) == DITI_I8; /* those sums would not be exact */
     out->constants[3] = out->constants[4] = 4;
     if (gemm->rows <= DITI_GEMM_FEW_ROWS && !gemm->image && !i8) {
-        out->module = "gemm_gpu";
+        out->kernel = DITI_KERNEL_GEMM_GPU;
         out->group = 64;
         out->rows = gemm->rows <= 1 ? 1 : gemm->rows <= 2 ? 2 : gemm->rows <= 4 ? 4 : 8;
         out->columns = 4;
@@ -135,7 +135,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
         if (portions->half_rows < 8 && limits->group_invocations >= 256) large = true; /* no larger than it would be */
     }
     out->constant_count = half ? 6 : 5;
-    out->module = half ? "gemm_half" : "gemm_gpu";
+    out->kernel = half ? DITI_KERNEL_GEMM_HALF : DITI_KERNEL_GEMM_GPU;
     out->group = large ? 256 : 128;
     out->constants[0] = half ? portions->half_rows : i8 && portions->half_rows < 8 ? 4 : 8;
     if (half && graph->device->is_cpu) out->constants[0] = 2; /* a processor unrolls and compiles them all */
@@ -151,7 +151,7 @@ static void diti_gemm_tiles_gpu(const diti_graph *graph, const diti_gemm *gemm, 
 static void diti_gemm_tiles_broadcast(const diti_graph *graph, diti_gemm_tiles *out) {
     const diti_limits *limits = &graph->device->limits;
     uint32_t team = graph->device->team, rows = 4, quads = team > 16 ? team / rows : 4;
-    out->module = "gemm_broadcast";
+    out->kernel = DITI_KERNEL_GEMM_BROADCAST;
     out->group = 256;
     while (out->group > limits->group_invocations || out->group > 4 * team * quads) out->group /= 2;
     out->rows = out->group / team * rows;
@@ -169,7 +169,7 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
     uint64_t tiles = (uint64_t)diti_gemm_ceil(gemm->rows, 128) * diti_gemm_ceil(gemm->columns, 128);
     bool large =
         graph->device->limits.group_invocations >= 256 && tiles >= 128 && diti_gemm_rows_at_once(graph, gemm) >= 256;
-    out->module = "gemm_dot_gpu";
+    out->kernel = DITI_KERNEL_GEMM_DOT_GPU;
     out->group = large ? 256 : 128;
     out->rows = large ? 128 : 64;
     out->constants[0] = 8;
@@ -181,7 +181,7 @@ static void diti_gemm_tiles_dot(const diti_graph *graph, const diti_gemm *gemm, 
 
 /* One result to a thread, four columns of a row. */
 static void diti_gemm_tiles_reduce(diti_gemm_tiles *out) {
-    out->module = "gemm_gpu";
+    out->kernel = DITI_KERNEL_GEMM_GPU;
     out->group = 64;
     out->rows = 1;
     out->columns = 256;
@@ -299,7 +299,7 @@ static bool diti_gemm_tiles_coop(const diti_graph *graph, const diti_gemm *gemm,
     if (device->portions->part_rows < 64 && across[0] * fragments[0] * coop.shape.m <= 64)
         step /= 2; /* its few threads have to load it */
     while (step < coop.shape.k) step *= 2;
-    out->module = "gemm_coop";
+    out->kernel = DITI_KERNEL_GEMM_COOP;
     out->group = coop.threads * across[0] * across[1];
     out->rows = across[0] * fragments[0] * coop.shape.m;
     out->columns = across[1] * fragments[1] * coop.shape.n;
@@ -401,12 +401,12 @@ static void diti_gemm_candidate_coop(const diti_graph *graph, const diti_gemm *g
 static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_tiles *tiles) {
     diti_tune_case wanted = DITI_ZERO;
     uint32_t candidate;
-    bool cpu = diti_equal(tiles->module, "gemm_cpu"), gpu = diti_equal(tiles->module, "gemm_gpu");
+    bool cpu = tiles->kernel == DITI_KERNEL_GEMM_CPU, gpu = tiles->kernel == DITI_KERNEL_GEMM_GPU;
     if (gemm->parts > 1 || ((cpu || gpu) && tiles->constants[2])) return; /* other forms, for few rows */
     if (gemm->packed) return;                                             /* measuring takes plain operands */
-    if (diti_equal(tiles->module, "gemm_broadcast")) return;              /* it has one tile */
+    if (tiles->kernel == DITI_KERNEL_GEMM_BROADCAST) return;              /* it has one tile */
     wanted.kind = DITI_TUNE_GEMM;
-    wanted.module = tiles->module;
+    wanted.kernel = tiles->kernel;
     wanted.formats[0] = diti_tensor_get(graph, gemm->x)->format;
     wanted.formats[1] = diti_tensor_get(graph, gemm->weight)->format;
     wanted.formats[2] = diti_tensor_get(graph, gemm->out)->format;
@@ -418,9 +418,9 @@ static void diti_gemm_tune(diti_graph *graph, const diti_gemm *gemm, diti_gemm_t
     if (!candidate) return;
     if (cpu)
         diti_gemm_candidate_cpu(graph, gemm, candidate, tiles);
-    else if (diti_equal(tiles->module, "gemm_dot_gpu"))
+    else if (tiles->kernel == DITI_KERNEL_GEMM_DOT_GPU)
         diti_gemm_candidate_dot(graph, gemm, candidate, tiles);
-    else if (diti_starts_with(tiles->module, "gemm_coop"))
+    else if (tiles->kernel == DITI_KERNEL_GEMM_COOP)
         diti_gemm_candidate_coop(graph, gemm, candidate, tiles);
     else
         diti_gemm_candidate_gpu(graph, gemm, candidate, tiles);
@@ -519,7 +519,7 @@ static void diti_gemm_bind(const diti_graph *graph, const diti_gemm *gemm, const
 static void diti_gemm_guard(diti_graph *graph, const diti_gemm *gemm, const diti_gemm_tiles *tiles,
                             diti_dispatch *dispatch) {
     diti_guard_use use = DITI_ZERO;
-    use.narrows = diti_equal(tiles->module, "gemm_coop");
+    use.narrows = tiles->kernel == DITI_KERNEL_GEMM_COOP;
     use.out = gemm->out;
     use.operands[0] = gemm->x;
     use.operands[1] = gemm->multiply;
@@ -544,7 +544,7 @@ DIT_INTERNAL void diti_op_gemm_whole(diti_graph *graph, const diti_gemm *gemm) {
     diti_gemm_tune(graph, gemm, &tiles);
     while (tiles.band > 1 && (uint64_t)tiles.band * tiles.rows * 2 > diti_gemm_rows_at_once(graph, gemm))
         tiles.band /= 2;
-    if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.module, tiles.group)) return;
+    if (!diti_op_begin(graph, &dispatch, gemm->name, tiles.kernel, tiles.group)) return;
     diti_gemm_constants(graph, gemm, &tiles, &dispatch);
     diti_gemm_push(graph, gemm, &tiles, dispatch.push);
     diti_gemm_bind(graph, gemm, &tiles, &dispatch);

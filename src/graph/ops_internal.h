@@ -12,27 +12,6 @@ DIT_INTERNAL void diti_graph_mark(diti_graph *graph, uint32_t block);
  * plan. */
 DIT_INTERNAL const diti_weight *diti_weight_cut(diti_graph *graph, const diti_weight *weight, const diti_cut *cut);
 
-/* Push words of elementwise.comp; rows and columns are those of pixels.comp, too. */
-enum {
-    DITI_SMALL_ROWS = 1,
-    DITI_SMALL_COLUMNS,
-    DITI_SMALL_X,
-    DITI_SMALL_X_PITCH,
-    DITI_SMALL_ADD,
-    DITI_SMALL_ADD_PITCH,
-    DITI_SMALL_ADD_ROWS,
-    DITI_SMALL_OUT,
-    DITI_SMALL_OUT_PITCH,
-    DITI_SMALL_SCALE,
-    DITI_SMALL_OFFSET,
-    DITI_SMALL_H1,
-    DITI_SMALL_H2,
-    DITI_SMALL_X0,
-    DITI_SMALL_NOISE,
-    DITI_SMALL_GUARD,
-    DITI_SMALL_PUSH_WORDS
-};
-
 /* --- tuning: what an op wants to be measured (tune.c) --- */
 typedef struct diti_gemm_image {                   /* a convolution's geometry */
     uint32_t height, width, out_height, out_width; /* height and width after upsampling */
@@ -42,7 +21,7 @@ typedef struct diti_gemm_image {                   /* a convolution's geometry *
 typedef enum diti_tune_kind { DITI_TUNE_GEMM, DITI_TUNE_ATTENTION } diti_tune_kind;
 typedef struct diti_tune_case {
     diti_tune_kind kind;
-    const char *module;            /* the kernel's */
+    diti_kernel kernel;            /* of products; which one attention takes follows from the rest */
     diti_element formats[3];       /* x, weight, out; of attention all three the same */
     uint32_t rows, columns, depth; /* M, N, K; queries, keys, heads */
     uint32_t head_dim;
@@ -51,9 +30,8 @@ typedef struct diti_tune_case {
 } diti_tune_case;
 
 /* --- a dispatch (ops.c) --- */
-/* Zeroes dispatch; false when the graph has failed already or the shader is missing. constants[0] is the workgroup's
- * size. */
-DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, const char *module,
+/* Zeroes dispatch; false when the graph has failed already. constants[0] is the workgroup's size. */
+DIT_INTERNAL bool diti_op_begin(diti_graph *graph, diti_dispatch *dispatch, const char *name, diti_kernel kernel,
                                 uint32_t group_size);
 /* Binding `index`: exactly the memory of tensor, its element offset in push word `word`. Tensor 0 is skipped. */
 DIT_INTERNAL void diti_op_bind(const diti_graph *graph, diti_dispatch *dispatch, uint32_t index, diti_tensor tensor,
@@ -107,7 +85,7 @@ DIT_INTERNAL bool diti_op_splits_gemm(const diti_graph *graph, const diti_gemm *
 /* How attention divides its work (ops_attention.c, ops_attention_matrix.c). */
 #define DITI_ATTENTION_CONSTANTS 10u
 typedef struct diti_attention_tiles {
-    const char *module;
+    diti_kernel kernel;
     uint32_t group, block;                                        /* workgroup size and its queries */
     uint32_t quads;                                               /* room for head_dim / 4 */
     uint32_t constants[DITI_ATTENTION_CONSTANTS], constant_count; /* from id 6 on */
@@ -132,9 +110,6 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
 /* tensor, or a copy for kernels that know no exponents. */
 DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
 #define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
-#define DITI_OP_JUDGE 5u    /* of elementwise.comp */
-#define DITI_OP_WEIGH 6u
-#define DITI_OP_MERGE 7u
 
 /* --- int8 rows of which other devices have columns, too (ops_norm.c) --- */
 /* The largest magnitude of each row, F32 [1, rows]. */

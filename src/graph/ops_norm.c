@@ -106,7 +106,7 @@ static void diti_norm_emit(diti_graph *graph, const diti_norm_op *op) {
     uint32_t group = !cpu ? (mode == DITI_NORM_QUANTIZE_ROTATED ? 32 : 128) : subgroup > 4 ? subgroup : 4;
     uint32_t lanes = diti_norm_lanes(cpu, mode, info.columns), per_group = group / lanes;
     diti_dispatch dispatch;
-    if (!diti_op_begin(graph, &dispatch, op->name, "norm", group)) return;
+    if (!diti_op_begin(graph, &dispatch, op->name, DITI_KERNEL_NORM, group)) return;
     diti_norm_constants(graph, op, lanes, mode, &dispatch);
     dispatch.push[DITI_NORM_PUSH_ROWS] = info.rows;
     dispatch.push[DITI_NORM_PUSH_COLUMNS] = info.columns;
@@ -289,7 +289,7 @@ static void diti_group_norm_stage(diti_graph *graph, const diti_group_norm_plan 
     diti_tensor written = stage == DITI_GROUP_NORM_APPLY ? plan->out : plan->x;
     diti_dispatch dispatch;
     uint32_t *push = dispatch.push;
-    if (!diti_op_begin(graph, &dispatch, plan->name, "group_norm", group)) return;
+    if (!diti_op_begin(graph, &dispatch, plan->name, DITI_KERNEL_GROUP_NORM, group)) return;
     dispatch.constants[1] = stage;
     dispatch.constants[2] = diti_tensor_get(graph, plan->x)->format;
     dispatch.constants[3] = diti_tensor_get(graph, written)->format;
@@ -396,25 +396,33 @@ DIT_INTERNAL diti_tensor diti_group_norm(diti_graph *graph, diti_tensor x, const
     return plan.out;
 }
 
-/* --- weigh --- */
+/* --- weigh.comp --- */
+
+enum {
+    DITI_WEIGH_COLUMNS = 1,
+    DITI_WEIGH_TABLE,
+    DITI_WEIGH_X,
+    DITI_WEIGH_X_PITCH,
+    DITI_WEIGH_SUMS,
+    DITI_WEIGH_PUSH_WORDS
+};
 
 static void diti_weigh_stage(diti_graph *graph, diti_tensor x, diti_tensor table, diti_tensor sums, bool is_sums,
                              const char *name) {
     const diti_tensor_info *info = diti_tensor_get(graph, x);
     diti_dispatch dispatch;
     uint32_t group = graph->device->is_cpu ? graph->device->limits.subgroup_size : 64;
-    if (!diti_op_begin(graph, &dispatch, name, "elementwise", group)) return;
-    dispatch.constants[1] = DITI_OP_WEIGH;
-    dispatch.constants[8] = is_sums;
-    dispatch.constant_count = 9;
-    dispatch.push[DITI_SMALL_COLUMNS] = info->columns;
-    dispatch.push[DITI_SMALL_OUT_PITCH] = info->pitch;
-    diti_op_bind(graph, &dispatch, 1, table, DITI_SMALL_ADD, true, false);
-    diti_op_bind(graph, &dispatch, 2, x, DITI_SMALL_OUT, true, !is_sums);
-    diti_op_bind(graph, &dispatch, 3, sums, DITI_SMALL_H1, !is_sums, is_sums);
-    diti_op_bind_rows(graph, &dispatch, 2, 1, 1, 0, 0);
+    if (!diti_op_begin(graph, &dispatch, name, DITI_KERNEL_WEIGH, group)) return;
+    dispatch.constants[1] = is_sums;
+    dispatch.constant_count = 2;
+    dispatch.push[DITI_WEIGH_COLUMNS] = info->columns;
+    dispatch.push[DITI_WEIGH_X_PITCH] = info->pitch;
+    diti_op_bind(graph, &dispatch, 0, table, DITI_WEIGH_TABLE, true, false);
+    diti_op_bind(graph, &dispatch, 1, x, DITI_WEIGH_X, true, !is_sums);
+    diti_op_bind(graph, &dispatch, 2, sums, DITI_WEIGH_SUMS, !is_sums, is_sums);
+    diti_op_bind_rows(graph, &dispatch, 1, 1, 1, 0, 0);
     dispatch.memory_bytes = (is_sums ? 4.0 : 8.0) * info->rows * info->columns;
-    diti_op_emit(graph, &dispatch, info->rows, DITI_SMALL_H1 + 1);
+    diti_op_emit(graph, &dispatch, info->rows, DITI_WEIGH_PUSH_WORDS);
 }
 
 DIT_INTERNAL void diti_weigh_rows(diti_graph *graph, diti_tensor x, diti_tensor table, const char *name) {

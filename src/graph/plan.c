@@ -55,7 +55,7 @@ static const diti_dispatch *diti_plan_source(const diti_plan *plan, uint32_t dis
 }
 
 static bool diti_plan_same_pipeline(const diti_dispatch *a, const diti_dispatch *b) {
-    return a->module == b->module && a->constant_count == b->constant_count &&
+    return a->kernel == b->kernel && a->constant_count == b->constant_count &&
            !memcmp(a->constants, b->constants, sizeof a->constants);
 }
 
@@ -82,7 +82,7 @@ static bool diti_plan_compile_next(diti_plan_compile *work) {
     if (mine == UINT32_MAX) return false;
     dispatch = &work->plan->dispatches[work->distinct[mine]];
     source = &work->plan->sources[dispatch->source];
-    result = diti_pipeline_get(work->plan->device, source->module, source->constants, source->constant_count,
+    result = diti_pipeline_get(work->plan->device, source->kernel, source->constants, source->constant_count,
                                &dispatch->pipeline, &error);
     diti_lock(&work->lock);
     work->done++;
@@ -162,20 +162,23 @@ static dit_result diti_plan_compile_all(diti_plan_compile *work, const dit_worke
 /* Constants as ops_gemm.c and ops_attention.c state them: 1 is the format of the operands, 9 of products tells
    convolutions. */
 static diti_class diti_plan_class(const diti_device *device, const diti_dispatch *dispatch) {
-    const char *name = diti_spirv_name(dispatch->module);
     const bool i8 = dispatch->constants[1] == DITI_I8;
-    if (diti_equal(name, "gemm_coop")) {
+    switch (dispatch->kernel) {
+    case DITI_KERNEL_GEMM_COOP:
         if (i8) return DITI_CLASS_COOP_I8;
         if (dispatch->constants[9]) return DITI_CLASS_COOP_CONV;
         return device->rung == DITI_RUNG_COOP2 ? DITI_CLASS_COOP2 : DITI_CLASS_COOP;
+    case DITI_KERNEL_GEMM_HALF: return DITI_CLASS_HALF;
+    case DITI_KERNEL_GEMM_DOT_GPU: return DITI_CLASS_DOT;
+    case DITI_KERNEL_GEMM_BROADCAST: return DITI_CLASS_BROADCAST;
+    case DITI_KERNEL_ATTENTION_COOP2: return DITI_CLASS_COOP2_ATTENTION;
+    case DITI_KERNEL_ATTENTION_COOP: return i8 ? DITI_CLASS_COOP_ATTENTION_I8 : DITI_CLASS_COOP_ATTENTION;
+    case DITI_KERNEL_ATTENTION_HALF: return DITI_CLASS_HALF_ATTENTION;
+    case DITI_KERNEL_ATTENTION_GPU:
+        if (i8) return DITI_CLASS_DOT_ATTENTION;
+        break;
+    default: break;
     }
-    if (diti_equal(name, "gemm_half")) return DITI_CLASS_HALF;
-    if (diti_equal(name, "gemm_dot_gpu")) return DITI_CLASS_DOT;
-    if (diti_equal(name, "gemm_broadcast")) return DITI_CLASS_BROADCAST;
-    if (diti_equal(name, "attention_coop2")) return DITI_CLASS_COOP2_ATTENTION;
-    if (diti_equal(name, "attention_coop")) return i8 ? DITI_CLASS_COOP_ATTENTION_I8 : DITI_CLASS_COOP_ATTENTION;
-    if (diti_equal(name, "attention_half")) return DITI_CLASS_HALF_ATTENTION;
-    if (diti_equal(name, "attention_gpu") && i8) return DITI_CLASS_DOT_ATTENTION;
     return device->rung >= DITI_RUNG_FP16 ? DITI_CLASS_FP16 : DITI_CLASSES;
 }
 

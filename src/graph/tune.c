@@ -92,7 +92,7 @@ static dit_result diti_tune_prepare(diti_device *device, const diti_tune_case *c
     if (result < 0 && err) *err = graph.error;
     if (result >= 0) tuning->made[candidate] = graph.dispatches[0];
     for (i = 0; i < candidate && result >= 0; i++)
-        same = same || (tuning->made[i].module == made->module &&
+        same = same || (tuning->made[i].kernel == made->kernel &&
                         !memcmp(tuning->made[i].constants, made->constants, sizeof made->constants));
     if (result >= 0 && !same) result = diti_plan_create(&graph, NULL, &tuning->plans[candidate], err);
     diti_graph_free(&graph);

@@ -46,30 +46,31 @@ static void diti_inputs_coefficients(const diti_job_request *request, uint32_t g
     uint32_t i;
     for (i = 0; i < request->schedule.count; i++, table += diti_job_solver_columns(&request->shape)) {
         const diti_step *step = &request->schedule.steps[i];
-        table[0] = step->x0_x;
-        table[1] = step->x0_m;
-        table[2] = step->clip;
-        table[3] = step->x_x;
-        table[4] = step->x_m;
-        table[5] = step->d0;
-        table[6] = step->d1;
-        table[7] = step->d2;
-        table[8] = step->noise;
-        table[9] = guidance->scale;
-        table[10] = (float)(i + 1); /* what health says when this step goes wrong */
-        table[11] = step->noise_v;
-        table[12] = step->x_y;
-        table[13] = step->y_x;
-        table[14] = step->y_y;
-        table[15] = step->e0;
-        table[16] = step->e1;
-        table[17] = step->e2;
-        table[18] = guidance->rescale;
-        table[19] = guidance->project;
-        table[20] = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
-        table[21] = guided_channels ? (float)guided_channels : 65536.0f;
-        table[22] = step->kept_x0;
-        table[23] = step->kept_noise;
+        diti_solver_row *row = (diti_solver_row *)table;
+        row->x0_x = step->x0_x;
+        row->x0_m = step->x0_m;
+        row->clip = step->clip;
+        row->x_x = step->x_x;
+        row->x_m = step->x_m;
+        row->x_y = step->x_y;
+        row->d0 = step->d0;
+        row->d1 = step->d1;
+        row->d2 = step->d2;
+        row->noise = step->noise;
+        row->noise_v = step->noise_v;
+        row->y_x = step->y_x;
+        row->y_y = step->y_y;
+        row->e0 = step->e0;
+        row->e1 = step->e1;
+        row->e2 = step->e2;
+        row->kept_x0 = step->kept_x0;
+        row->kept_noise = step->kept_noise;
+        row->number = (float)(i + 1);
+        row->guidance = guidance->scale;
+        row->rescale = guidance->rescale;
+        row->project = guidance->project;
+        row->norm_limit = guidance->norm_limit > 0 ? guidance->norm_limit : 3e38f;
+        row->guided_channels = guided_channels ? (float)guided_channels : 65536.0f;
     }
 }
 

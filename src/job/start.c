@@ -219,13 +219,13 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
 
 DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
-    float rows[2][DITI_COEFFICIENTS] = DITI_ZERO;
+    diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
     dit_result result = job->assignment.share ? DIT_OK : diti_start_write_pixels(job, err);
-    rows[0][2] = rows[1][2] = (float)INFINITY; /* no clipping */
-    rows[0][4] = rows[0][8] = 1;               /* mean + noise * */
-    rows[0][11] = 0.5f;                        /* exp(logvar / 2) */
-    rows[1][4] = request->schedule.start_x0;
-    rows[1][8] = request->schedule.start_noise;
+    mean->clip = mix->clip = (float)INFINITY; /* none */
+    mean->x_m = mean->noise = 1;              /* mean + noise * */
+    mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
+    mix->x_m = request->schedule.start_x0;
+    mix->noise = request->schedule.start_noise;
     if (result >= 0)
         result = diti_plan_write(job->program.plan, job->program.start_coefficients, rows, sizeof rows, err);
     if (result >= 0 && job->program.start_noise)

@@ -35,7 +35,7 @@ static diti_pipeline *diti_pipeline_find(diti_device *device, const diti_pipelin
     size_t i;
     for (i = 0; i < device->pipeline_count; i++) {
         diti_pipeline *pipeline = device->pipelines[i];
-        if (pipeline->module != key->module || pipeline->constant_count != key->constant_count) continue;
+        if (pipeline->kernel != key->kernel || pipeline->constant_count != key->constant_count) continue;
         if (!memcmp(pipeline->constants, key->constants, sizeof key->constants)) return pipeline;
     }
     return NULL;
@@ -50,7 +50,7 @@ static VkResult diti_pipeline_create(diti_device *device, VkShaderModule module,
     uint32_t values[DITI_MAX_CONSTANTS + 2], count = 0, i;
     VkSpecializationInfo constants = DITI_ZERO;
     VkComputePipelineCreateInfo info = DITI_ZERO;
-    bool broadcast = diti_equal(diti_spirv_name(key->module), "gemm_broadcast");
+    bool broadcast = key->kernel == DITI_KERNEL_GEMM_BROADCAST;
     memcpy(values, key->constants, sizeof key->constants);
     values[DITI_CONSTANT_THREADS] = key->constant_count ? key->constants[0] : 1;
     values[DITI_CONSTANT_ROUNDS] = device->rounds_halves;
@@ -97,7 +97,7 @@ static VkResult diti_pipeline_from_words(diti_device *device, const uint32_t *wo
 /* The override fail_pipeline: from the n-th one on, or those of a module ("gemm_coop"), or of these only such with a
    value of a specialization constant ("gemm_coop:9=1"). */
 static bool diti_pipeline_must_fail(diti_device *device, const diti_pipeline *key) {
-    const char *name = diti_spirv_name(key->module), *wanted = device->fail_pipeline;
+    const char *name = diti_kernel_name(key->kernel), *wanted = device->fail_pipeline;
     size_t length = strcspn(wanted, ":");
     char *end;
     unsigned long id;
@@ -114,7 +114,7 @@ static bool diti_pipeline_must_fail(diti_device *device, const diti_pipeline *ke
 static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key, dit_error *err) {
     uint32_t *words = NULL;
     size_t count = 0;
-    dit_result result = diti_spirv_decode(&device->env, key->module, &words, &count, err);
+    dit_result result = diti_spirv_decode(&device->env, key->kernel, &words, &count, err);
     VkResult vr = VK_ERROR_UNKNOWN;
     if (result >= 0 && !device->has_dot) diti_spirv_no_dot(words, &count);
     if (result >= 0 && !device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
@@ -132,7 +132,7 @@ static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key,
     key->pipeline = VK_NULL_HANDLE;
     if (vr == VK_ERROR_DEVICE_LOST) return diti_device_fail(device, vr, "vkCreateComputePipelines", err);
     return diti_fail_vk(err, vr, "the driver of %s cannot compile %s: %s", device->info.name,
-                        diti_spirv_name(key->module), diti_vk_name(vr));
+                        diti_kernel_name(key->kernel), diti_vk_name(vr));
 }
 
 /* Another thread may have compiled the same meanwhile: then its pipeline is kept, so that each exists once. */
@@ -167,7 +167,7 @@ static dit_result diti_pipeline_make(diti_device *device, const diti_pipeline *k
     return result;
 }
 
-DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, const uint32_t *constants,
+DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, diti_kernel kernel, const uint32_t *constants,
                                           uint32_t constant_count, VkPipeline *out, dit_error *err) {
     diti_pipeline *found, key = DITI_ZERO;
     *out = VK_NULL_HANDLE;
@@ -175,7 +175,7 @@ DIT_INTERNAL dit_result diti_pipeline_get(diti_device *device, uint32_t module, 
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "%u specialization constants; at most %u", constant_count,
                          DITI_MAX_CONSTANTS);
     }
-    key.module = module;
+    key.kernel = kernel;
     key.constant_count = constant_count;
     if (constant_count) memcpy(key.constants, constants, constant_count * sizeof *constants);
     diti_lock(&device->lock);

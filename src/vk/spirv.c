@@ -155,34 +155,16 @@ static bool diti_spirv_words(const diti_spirv_module *entry, unsigned char *byte
     return at == entry->byte_count;
 }
 
-DIT_INTERNAL uint32_t diti_spirv_count(void) {
-    const diti_spirv_module *table = diti_spirv_table();
-    uint32_t count = 0;
-    while (table[count].name) count++;
-    return count;
-}
-
-DIT_INTERNAL const char *diti_spirv_name(uint32_t module) {
-    return module < diti_spirv_count() ? diti_spirv_table()[module].name : "?";
-}
-
-DIT_INTERNAL bool diti_spirv_find(const char *name, uint32_t *module) {
-    const diti_spirv_module *table = diti_spirv_table();
-    uint32_t i;
-    for (i = 0; table[i].name; i++) {
-        if (!diti_equal(table[i].name, name)) continue;
-        *module = i;
-        return true;
-    }
-    return false;
+DIT_INTERNAL const char *diti_kernel_name(diti_kernel kernel) {
+    return kernel < DITI_KERNELS ? diti_spirv_table()[kernel].name : "?";
 }
 
 DIT_INTERNAL uint64_t diti_spirv_hash(void) {
-    const diti_spirv_module *module;
     const char *const *piece;
     uint64_t parts[2] = {0, 0};
-    for (module = diti_spirv_table(); module->name; module++) {
-        for (piece = module->pieces; *piece; piece++) {
+    uint32_t i;
+    for (i = 0; i < DITI_KERNELS; i++) {
+        for (piece = diti_spirv_table()[i].pieces; *piece; piece++) {
             parts[1] = diti_hash(*piece, strlen(*piece));
             parts[0] = diti_hash(parts, sizeof parts);
         }
@@ -190,7 +172,7 @@ DIT_INTERNAL uint64_t diti_spirv_hash(void) {
     return parts[0];
 }
 
-DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, uint32_t **words, size_t *count,
+DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, diti_kernel kernel, uint32_t **words, size_t *count,
                                           dit_error *err) {
     const diti_spirv_module *entry;
     unsigned char *bytes;
@@ -198,8 +180,10 @@ DIT_INTERNAL dit_result diti_spirv_decode(const diti_env *env, uint32_t module, 
     bool good;
     *words = NULL;
     *count = 0;
-    if (module >= diti_spirv_count()) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "no SPIR-V module %u", module);
-    entry = &diti_spirv_table()[module];
+    if (kernel >= DITI_KERNELS) {
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "no SPIR-V module %u", (uint32_t)kernel);
+    }
+    entry = &diti_spirv_table()[kernel];
     out = (uint32_t *)diti_alloc_array(env, entry->word_count, sizeof *out);
     bytes = (unsigned char *)diti_alloc(env, entry->byte_count);
     good = out && bytes && diti_spirv_words(entry, bytes, out);

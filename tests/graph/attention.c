@@ -87,7 +87,7 @@ static answer solve(diti_device *device, const problem *p, const float *q, const
     desc.lse = diti_tensor_new(&graph, DITI_F32, p->query_rows, p->heads, "lse");
     out = diti_attention(&graph, inputs[0], inputs[1], inputs[2], &desc);
     for (size_t i = 0; i < graph.dispatch_count; i++)
-        used = used || !strcmp(diti_spirv_name(graph.dispatches[i].module), module);
+        used = used || !strcmp(diti_kernel_name(graph.dispatches[i].kernel), module);
     CHECK_MESSAGE(used, "head_dim %u did not choose %s", p->head_dim, module);
     a.out = calloc(a.count + 1, sizeof(float));
     a.lse = calloc(a.rows + 1, sizeof(float));

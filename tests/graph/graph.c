@@ -172,7 +172,11 @@ typedef struct solver_case {
 typedef struct solver_run {
     diti_plan *plan;
     diti_tensor predictions, noise, coefficients, x, x0;
-    float *prediction_values, noise_values[SOLVES * VALUES], table[SOLVES][DITI_COEFFICIENTS + 2 * IMAGES];
+    float *prediction_values, noise_values[SOLVES * VALUES];
+    struct {
+        diti_solver_row row;
+        float images[2 * IMAGES];
+    } table[SOLVES];
     size_t prediction_count; /* of one step */
 } solver_run;
 
@@ -184,15 +188,15 @@ static void fill_solver(solver_run *run, const solver_case *c) {
     for (size_t i = 0; i < SOLVES * run->prediction_count; i++) run->prediction_values[i] = random_value() + 0.25f;
     for (int i = 0; i < SOLVES * VALUES; i++) run->noise_values[i] = random_value();
     for (int s = 0; s < SOLVES; s++) {
-        float *row = run->table[s];
-        for (int i = 0; i < 18; i++) row[i] = random_value();
-        row[2] = s % 2 ? 0.75f : INFINITY;
-        row[9] = s == 1 ? 1.0f : 4.5f;
-        row[10] = (float)(s + 1);
-        row[18] = 0.7f;
-        row[19] = s == 2 ? 0 : 0.8f;
-        row[20] = s == 3 ? 3e38f : 3.0f;
-        row[21] = c->guided_channels;
+        diti_solver_row *row = &run->table[s].row;
+        for (size_t i = 0; i <= offsetof(diti_solver_row, e2) / sizeof(float); i++) ((float *)row)[i] = random_value();
+        row->clip = s % 2 ? 0.75f : INFINITY;
+        row->guidance = s == 1 ? 1.0f : 4.5f;
+        row->number = (float)(s + 1);
+        row->rescale = 0.7f;
+        row->project = s == 2 ? 0 : 0.8f;
+        row->norm_limit = s == 3 ? 3e38f : 3.0f;
+        row->guided_channels = c->guided_channels;
     }
 }
 
@@ -237,21 +241,21 @@ static double solver_prediction(const solver_run *run, const solver_case *c, int
 
 /* (a, b) of a * c + b * d for one image: adaptive projected guidance, then rescaled. */
 static void host_guide(const solver_run *run, const solver_case *c, int step, int image, double *a, double *b) {
-    const float *row = run->table[step];
+    const diti_solver_row *row = &run->table[step].row;
     double n = CHANNELS * PIXELS, sum[2] = {0, 0}, cc = 0, dd = 0, cd = 0, variance = 0, mixed = 0, mean;
     for (int i = image * (int)n; i < (image + 1) * (int)n; i++) {
         double v = solver_prediction(run, c, step, 1, i, false), d = v - solver_prediction(run, c, step, 0, i, false);
         sum[0] += v, sum[1] += d, cc += v * v, dd += d * d, cd += v * d;
     }
-    *b = (row[9] - 1.0) * fmin(1, (double)row[20] / sqrt(dd));
-    *a = 1 - (double)row[19] * *b * cd / cc;
+    *b = (row->guidance - 1.0) * fmin(1, (double)row->norm_limit / sqrt(dd));
+    *a = 1 - (double)row->project * *b * cd / cc;
     mean = (*a * sum[0] + *b * sum[1]) / n;
     for (int i = image * (int)n; i < (image + 1) * (int)n; i++) {
         double v = solver_prediction(run, c, step, 1, i, false), d = v - solver_prediction(run, c, step, 0, i, false);
         variance += (v - sum[0] / n) * (v - sum[0] / n);
         mixed += (*a * v + *b * d - mean) * (*a * v + *b * d - mean);
     }
-    mean = row[18] * sqrt(variance / mixed) + 1 - row[18];
+    mean = row->rescale * sqrt(variance / mixed) + 1 - row->rescale;
     *a *= mean, *b *= mean;
 }
 
@@ -259,7 +263,8 @@ static double host_guided(const solver_run *run, const solver_case *c, int step,
     double u = solver_prediction(run, c, step, 0, i, false), v, a, b;
     if (!c->guided) return u;
     v = solver_prediction(run, c, step, 1, i, false);
-    if (!c->mixed) return i / PIXELS % CHANNELS < (int)c->guided_channels ? u + run->table[step][9] * (v - u) : v;
+    if (!c->mixed)
+        return i / PIXELS % CHANNELS < (int)c->guided_channels ? u + run->table[step].row.guidance * (v - u) : v;
     host_guide(run, c, step, i / (CHANNELS * PIXELS), &a, &b);
     return a * v + b * (v - u);
 }
@@ -268,14 +273,15 @@ static void host_solver(const solver_run *run, const solver_case *c, double *x, 
     double y[VALUES] = {0}, h1[VALUES] = {0}, h2[VALUES] = {0};
     memset(x, 0, VALUES * sizeof *x);
     for (int s = 0; s < SOLVES; s++) {
-        const float *k = run->table[s];
+        const diti_solver_row *k = &run->table[s].row;
         for (int i = 0; i < VALUES; i++) {
-            double m = host_guided(run, c, s, i), before = x[i], noise = k[8] * run->noise_values[s * VALUES + i];
-            if (c->learned) noise *= exp(k[11] * solver_prediction(run, c, s, c->guided, i, true));
-            x0[i] = fmin(fmax(k[0] * x[i] + k[1] * m, -k[2]), k[2]);
-            x[i] = k[3] * before + k[4] * m + k[5] * x0[i] + k[6] * h1[i] + k[7] * h2[i] + (c->noisy ? noise : 0);
-            if (c->corrects) x[i] += k[12] * y[i];
-            y[i] = k[13] * before + k[14] * y[i] + k[15] * x0[i] + k[16] * h1[i] + k[17] * h2[i];
+            double m = host_guided(run, c, s, i), before = x[i], noise = k->noise * run->noise_values[s * VALUES + i];
+            if (c->learned) noise *= exp(k->noise_v * solver_prediction(run, c, s, c->guided, i, true));
+            x0[i] = fmin(fmax(k->x0_x * x[i] + k->x0_m * m, -k->clip), k->clip);
+            x[i] = k->x_x * before + k->x_m * m + k->d0 * x0[i] + k->d1 * h1[i] + k->d2 * h2[i];
+            if (c->noisy) x[i] += noise;
+            if (c->corrects) x[i] += k->x_y * y[i];
+            y[i] = k->y_x * before + k->y_y * y[i] + k->e0 * x0[i] + k->e1 * h1[i] + k->e2 * h2[i];
             h2[i] = h1[i], h1[i] = x0[i];
         }
     }

@@ -143,10 +143,10 @@ static bool run_plan(void) {
     if (plain_modules) insert_plain_pipelines(&bench.graph);
     if (!CHECK_MESSAGE(diti_plan_create(&bench.graph, NULL, &bench.plan, &err) >= 0, "%s", err.message)) return false;
     snprintf(last_module, sizeof last_module, "%s",
-             diti_spirv_name(bench.plan->sources[bench.plan->source_count - 1].module));
+             diti_kernel_name(bench.plan->sources[bench.plan->source_count - 1].kernel));
     last_expansions = 0;
     for (size_t i = 0; i < bench.plan->source_count; i++)
-        last_expansions += !strcmp(diti_spirv_name(bench.plan->sources[i].module), "expand");
+        last_expansions += bench.plan->sources[i].kernel == DITI_KERNEL_EXPAND;
     for (int i = 0; i < bench.input_count; i++) write_input(i);
     return CHECK_MESSAGE(diti_plan_run(bench.plan, 0, 1, &err) >= 0, "%s", err.message);
 }
@@ -964,7 +964,7 @@ static void check_conv(diti_device *device, const conv_case *c) {
     if (c->residual) desc.residual = input(&residual, c->residual_f32 ? DITI_F32 : act, 0, "residual");
     out = diti_conv2d(graph, input(&x, act, c->in % 4 ? 0 : 4, "x"), &w.weight, &desc);
     if (conv_module)
-        CHECK_MESSAGE(!strcmp(diti_spirv_name(graph->dispatches[graph->dispatch_count - 1].module), conv_module) &&
+        CHECK_MESSAGE(!strcmp(diti_kernel_name(graph->dispatches[graph->dispatch_count - 1].kernel), conv_module) &&
                           graph->dispatches[graph->dispatch_count - 1].constants[9],
                       "a convolution of %u to %u has not chosen %s", c->in, c->out, conv_module);
     round_weights(&w, act);
@@ -1293,12 +1293,12 @@ static void insert_plain_pipelines(diti_graph *graph) {
         const diti_dispatch *dispatch = &graph->dispatches[i];
         diti_pipeline *made = diti_alloc_zero(&env, sizeof *made);
         size_t size = 0;
-        void *words = read_module(plain_modules, diti_spirv_name(dispatch->module), &size);
-        made->module = dispatch->module;
+        void *words = read_module(plain_modules, diti_kernel_name(dispatch->kernel), &size);
+        made->kernel = dispatch->kernel;
         made->constant_count = dispatch->constant_count;
         memcpy(made->constants, dispatch->constants, dispatch->constant_count * sizeof(uint32_t));
         if (diti_pipeline_find(bench.device, made) ||
-            !CHECK_MESSAGE(words && size, "no module %s", diti_spirv_name(dispatch->module)) ||
+            !CHECK_MESSAGE(words && size, "no module %s", diti_kernel_name(dispatch->kernel)) ||
             !CHECK(diti_pipeline_from_words(bench.device, words, size / 4, made, &made->pipeline) == VK_SUCCESS)) {
             diti_free(&env, made);
         } else {
@@ -1643,7 +1643,7 @@ static matrix run_loaded(diti_device *device, const bytes *file, bool *wide, dit
         desc.out_f32 = true;
         out = diti_linear(graph, input(&x, graph->activation, 0, "x"), &weight, &desc);
         for (size_t i = 0; i < graph->dispatch_count; i++)
-            *expanded += !strcmp(diti_spirv_name(graph->dispatches[i].module), "expand");
+            *expanded += graph->dispatches[i].kernel == DITI_KERNEL_EXPAND;
         if (run_plan()) got = read_tensor(out);
         end();
         free(x.data);

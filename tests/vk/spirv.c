@@ -25,17 +25,17 @@ static bool uses_workgroup_size(const uint32_t *words, size_t count) {
     return false;
 }
 
-static size_t decoded_size(const diti_env *env, uint32_t module) {
+static size_t decoded_size(const diti_env *env, diti_kernel kernel) {
     uint32_t *words = NULL;
     size_t count = 0;
     dit_error err = {0};
-    if (!CHECK_MESSAGE(diti_spirv_decode(env, module, &words, &count, &err) == DIT_OK, "%s", err.message)) return 0;
-    CHECK_MESSAGE(count > 5 && words[0] == SPIRV_MAGIC, "%s does not begin as SPIR-V", diti_spirv_name(module));
+    if (!CHECK_MESSAGE(diti_spirv_decode(env, kernel, &words, &count, &err) == DIT_OK, "%s", err.message)) return 0;
+    CHECK_MESSAGE(count > 5 && words[0] == SPIRV_MAGIC, "%s does not begin as SPIR-V", diti_kernel_name(kernel));
     /* attention_coop2 is used only where Vulkan 1.3 is, which has SPIR-V 1.6. */
-    CHECK_MESSAGE(words[1] <= (strcmp(diti_spirv_name(module), "attention_coop2") ? SPIRV_1_5 : SPIRV_1_6),
-                  "%s needs more than Vulkan 1.2", diti_spirv_name(module));
+    CHECK_MESSAGE(words[1] <= (kernel == DITI_KERNEL_ATTENTION_COOP2 ? SPIRV_1_6 : SPIRV_1_5),
+                  "%s needs more than Vulkan 1.2", diti_kernel_name(kernel));
     CHECK_MESSAGE(!uses_workgroup_size(words, count),
-                  "%s computes with gl_WorkGroupSize, by which Metal sizes no array", diti_spirv_name(module));
+                  "%s computes with gl_WorkGroupSize, by which Metal sizes no array", diti_kernel_name(kernel));
     diti_free(env, words);
     return count * 4;
 }
@@ -51,11 +51,11 @@ static size_t count_instructions(const uint32_t *words, size_t count, size_t *do
 }
 
 /* Devices without that product get modules without it; the capabilities and the extension are all that is missing. */
-static void test_no_dot(const diti_env *env, const char *name, bool has) {
-    uint32_t *words = NULL, module = 0;
+static void test_no_dot(const diti_env *env, diti_kernel kernel, bool has) {
+    uint32_t *words = NULL;
     size_t count = 0, before, after, dots;
     dit_error err = {0};
-    CHECK(diti_spirv_find(name, &module) && diti_spirv_decode(env, module, &words, &count, &err) == DIT_OK);
+    CHECK(diti_spirv_decode(env, kernel, &words, &count, &err) == DIT_OK);
     before = count_instructions(words, count, &dots);
     CHECK((dots > 2) == has);
     diti_spirv_no_dot(words, &count);
@@ -65,27 +65,27 @@ static void test_no_dot(const diti_env *env, const char *name, bool has) {
 }
 
 /* RoundingModeRTE is told only to drivers that have it: a capability, an extension and an execution mode. */
-static void test_no_rounding(const diti_env *env, const char *name, bool has) {
-    uint32_t *words = NULL, module = 0;
+static void test_no_rounding(const diti_env *env, diti_kernel kernel, bool has) {
+    uint32_t *words = NULL;
     size_t count = 0, before, after, dots, i, modes = 0;
     dit_error err = {0};
-    CHECK(diti_spirv_find(name, &module) && diti_spirv_decode(env, module, &words, &count, &err) == DIT_OK);
+    CHECK(diti_spirv_decode(env, kernel, &words, &count, &err) == DIT_OK);
     before = count_instructions(words, count, &dots);
     diti_spirv_no_rounding(words, &count);
     after = count_instructions(words, count, &dots);
     for (i = 5; i < count; i += words[i] >> 16) modes += words[i] == (4u << 16 | 16u) && words[i + 2] == 4462;
     CHECK_MESSAGE(before - after == (has ? 3 : 0) && modes == 0, "%s: %lu instructions left out, %lu modes are left",
-                  name, (unsigned long)(before - after), (unsigned long)modes);
+                  diti_kernel_name(kernel), (unsigned long)(before - after), (unsigned long)modes);
     diti_free(env, words);
 }
 
 /* Devices without the mixed dot product get a module without it: its two uses become copies of their sums, in code that
    never runs there, and a capability and an extension are left out. */
 static void test_no_mixed(const diti_env *env) {
-    uint32_t *words = NULL, module = 0;
+    uint32_t *words = NULL;
     size_t count = 0, before, after, dots, i, mixed = 0;
     dit_error err = {0};
-    CHECK(diti_spirv_find("gemm_half", &module) && diti_spirv_decode(env, module, &words, &count, &err) == DIT_OK);
+    CHECK(diti_spirv_decode(env, DITI_KERNEL_GEMM_HALF, &words, &count, &err) == DIT_OK);
     before = count_instructions(words, count, &dots);
     for (i = 5; i < count; i += words[i] >> 16) mixed += (words[i] & 0xffff) == 6916;
     CHECK(mixed == 2);
@@ -98,12 +98,12 @@ static void test_no_mixed(const diti_env *env) {
 }
 
 /* Pipelines without int8 declare no matrix of it, nor of integers: devices need not have those. */
-static void test_no_bytes(const diti_env *env, const char *name) {
-    uint32_t *words = NULL, module = 0, byte = 0, integer = 0, matrices = 0, k;
+static void test_no_bytes(const diti_env *env, diti_kernel kernel) {
+    uint32_t *words = NULL, byte = 0, integer = 0, matrices = 0, k;
     size_t count = 0, i;
     dit_error err = {0};
     bool before = false;
-    CHECK(diti_spirv_find(name, &module) && diti_spirv_decode(env, module, &words, &count, &err) == DIT_OK);
+    CHECK(diti_spirv_decode(env, kernel, &words, &count, &err) == DIT_OK);
     for (i = 5; i < count; i += words[i] >> 16) before = before || (words[i] == (4u << 16 | 21u) && words[i + 2] == 8);
     CHECK(before);
     diti_spirv_no_bytes(words, &count);
@@ -129,17 +129,17 @@ static void test_metal(const diti_env *env) {
         printf("skipped: shaders in Metal's language (needs spirv-cross)\n");
         return;
     }
-    for (i = 0; i < diti_spirv_count(); i++) {
+    for (i = 0; i < DITI_KERNELS; i++) {
         uint32_t *words = NULL;
         size_t count = 0;
         char command[300], path[100];
         dit_error err = {0};
         FILE *file;
-        CHECK(diti_spirv_decode(env, i, &words, &count, &err) == DIT_OK);
+        CHECK(diti_spirv_decode(env, (diti_kernel)i, &words, &count, &err) == DIT_OK);
         diti_spirv_no_dot(words, &count);
         diti_spirv_no_mixed(words, &count);
         diti_spirv_no_rounding(words, &count);
-        snprintf(path, sizeof path, "build/metal/%s.spv", diti_spirv_name(i));
+        snprintf(path, sizeof path, "build/metal/%s.spv", diti_kernel_name((diti_kernel)i));
         snprintf(command, sizeof command, "spirv-cross --msl --msl-version 20200 %s --output %s.metal 2>&1", path,
                  path);
         file = diti_spirv_is_coop(words, count) ? NULL : fopen(path, "wb"); /* Metal has none of their matrices */
@@ -158,22 +158,22 @@ static void test_metal(const diti_env *env) {
 int main(void) {
     const char *sweep = getenv("DIT_TEST_ALL");
     diti_env env;
-    uint32_t i, count = diti_spirv_count();
+    uint32_t i, count = DITI_KERNELS;
     size_t bytes = 0;
     CHECK(diti_env_init(&env, NULL, NULL, NULL) == DIT_OK);
     CHECK_MESSAGE(count > 0 && count <= MOST_MODULES, "%u modules", count);
-    for (i = 0; i < count; i++) bytes += decoded_size(&env, i);
+    for (i = 0; i < count; i++) bytes += decoded_size(&env, (diti_kernel)i);
     CHECK_MESSAGE(bytes > 0 && bytes <= MOST_BYTES, "%lu bytes of SPIR-V", (unsigned long)bytes);
-    test_no_dot(&env, "attention_gpu", true);
-    test_no_dot(&env, "attention_half", false);
-    test_no_rounding(&env, "gemm_half", true);
-    test_no_rounding(&env, "attention_half", true);
-    test_no_rounding(&env, "attention_coop", true);
-    test_no_rounding(&env, "attention_coop2", true);
-    test_no_rounding(&env, "gemm_coop", false);
+    test_no_dot(&env, DITI_KERNEL_ATTENTION_GPU, true);
+    test_no_dot(&env, DITI_KERNEL_ATTENTION_HALF, false);
+    test_no_rounding(&env, DITI_KERNEL_GEMM_HALF, true);
+    test_no_rounding(&env, DITI_KERNEL_ATTENTION_HALF, true);
+    test_no_rounding(&env, DITI_KERNEL_ATTENTION_COOP, true);
+    test_no_rounding(&env, DITI_KERNEL_ATTENTION_COOP2, true);
+    test_no_rounding(&env, DITI_KERNEL_GEMM_COOP, false);
     test_no_mixed(&env);
-    test_no_bytes(&env, "gemm_coop");
-    test_no_bytes(&env, "attention_coop");
+    test_no_bytes(&env, DITI_KERNEL_GEMM_COOP);
+    test_no_bytes(&env, DITI_KERNEL_ATTENTION_COOP);
     if (sweep && !strcmp(sweep, "1")) test_metal(&env);
     printf("%u modules, %lu bytes of SPIR-V\n", count, (unsigned long)bytes);
     return TEST_END("spirv");

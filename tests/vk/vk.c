@@ -378,8 +378,7 @@ static char *smallest_text(diti_spirv_module *module) {
     const char *const *piece;
     char *text;
     size_t size = 1;
-    for (*module = *table; table->name; table++)
-        if (table->word_count < module->word_count) *module = *table;
+    *module = table[test_smallest_module()];
     for (piece = module->pieces; *piece; piece++) size += strlen(*piece);
     text = calloc(1, size);
     for (piece = module->pieces; *piece; piece++) strcat(text, *piece);
@@ -473,20 +472,22 @@ static void spirv_text(void) {
 /* Every embedded module decodes to SPIR-V, under a name of its own, within the budget. */
 static void spirv_modules(void) {
     diti_env env = test_env();
-    uint32_t i, found = 0, *words;
+    uint32_t i, k, *words;
     size_t count, total = 0;
     dit_error err = {0};
-    CHECK(diti_spirv_count() > 0 && diti_spirv_count() <= 60);
-    for (i = 0; i < diti_spirv_count(); i++) {
-        CHECK(diti_spirv_find(diti_spirv_name(i), &found) && found == i);
-        if (!CHECK(diti_spirv_decode(&env, i, &words, &count, &err) == DIT_OK)) continue;
-        CHECK_MESSAGE(count > 5 && words[0] == 0x07230203u, "module %s is no SPIR-V", diti_spirv_name(i));
+    CHECK(DITI_KERNELS > 0 && DITI_KERNELS <= 60);
+    for (i = 0; i < DITI_KERNELS; i++) {
+        const char *name = diti_kernel_name((diti_kernel)i);
+        for (k = 0; k < i; k++) CHECK_MESSAGE(strcmp(name, diti_kernel_name((diti_kernel)k)), "two are named %s", name);
+        if (!CHECK(diti_spirv_decode(&env, (diti_kernel)i, &words, &count, &err) == DIT_OK)) continue;
+        CHECK_MESSAGE(count > 5 && words[0] == 0x07230203u, "module %s is no SPIR-V", name);
         total += count * 4;
         diti_free(&env, words);
     }
     CHECK(total <= 600 * 1000);
-    CHECK(diti_spirv_decode(&env, diti_spirv_count(), &words, &count, &err) == DIT_ERROR_INVALID_ARGUMENT);
-    CHECK(!diti_spirv_find("nosuch", &found));
+    CHECK(diti_spirv_decode(&env, DITI_KERNELS, &words, &count, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK(!strcmp(diti_kernel_name(DITI_KERNEL_GEMM_COOP), "gemm_coop") &&
+          !strcmp(diti_kernel_name(DITI_KERNELS), "?"));
 }
 
 /* --- devices --- */
@@ -835,25 +836,26 @@ static void compute(void) {
 static void pipelines(void) {
     diti_device *device = test_open("fail_pipeline=2");
     VkPipeline first, again, second;
-    uint32_t module = test_smallest_module(), constants[DITI_MAX_CONSTANTS + 1] = {64};
+    diti_kernel kernel = test_smallest_module();
+    uint32_t constants[DITI_MAX_CONSTANTS + 1] = {64};
     dit_error err = {0};
     if (!device) return;
-    CHECK(diti_pipeline_get(device, module, constants, DITI_MAX_CONSTANTS + 1, &first, &err) ==
+    CHECK(diti_pipeline_get(device, kernel, constants, DITI_MAX_CONSTANTS + 1, &first, &err) ==
           DIT_ERROR_INVALID_ARGUMENT);
-    CHECK(diti_pipeline_get(device, diti_spirv_count(), NULL, 0, &first, &err) == DIT_ERROR_INVALID_ARGUMENT);
-    CHECK_MESSAGE(diti_pipeline_get(device, module, NULL, 0, &first, &err) == DIT_OK, "%s", err.message);
-    CHECK(diti_pipeline_get(device, module, NULL, 0, &again, &err) == DIT_OK && again == first);
+    CHECK(diti_pipeline_get(device, DITI_KERNELS, NULL, 0, &first, &err) == DIT_ERROR_INVALID_ARGUMENT);
+    CHECK_MESSAGE(diti_pipeline_get(device, kernel, NULL, 0, &first, &err) == DIT_OK, "%s", err.message);
+    CHECK(diti_pipeline_get(device, kernel, NULL, 0, &again, &err) == DIT_OK && again == first);
     CHECK(device->pipelines_compiled == 1);
-    CHECK(diti_pipeline_get(device, module, constants, 1, &second, &err) == DIT_ERROR_VULKAN && !second);
-    CHECK(strstr(err.message, diti_spirv_name(module)));
+    CHECK(diti_pipeline_get(device, kernel, constants, 1, &second, &err) == DIT_ERROR_VULKAN && !second);
+    CHECK(strstr(err.message, diti_kernel_name(kernel)));
     CHECK(device->pipelines_compiled == 1);
     device->fail_pipeline_after = 0;
-    snprintf(device->fail_pipeline, sizeof device->fail_pipeline, "%s:0=64", diti_spirv_name(module));
-    CHECK(diti_pipeline_get(device, module, constants, 1, &second, &err) == DIT_ERROR_VULKAN && !second);
-    snprintf(device->fail_pipeline, sizeof device->fail_pipeline, "%s", diti_spirv_name(module));
-    CHECK(diti_pipeline_get(device, module, constants, 1, &second, &err) == DIT_ERROR_VULKAN && !second);
-    snprintf(device->fail_pipeline, sizeof device->fail_pipeline, "%s:0=63", diti_spirv_name(module));
-    CHECK(diti_pipeline_get(device, module, constants, 1, &second, &err) == DIT_OK && second != first);
+    snprintf(device->fail_pipeline, sizeof device->fail_pipeline, "%s:0=64", diti_kernel_name(kernel));
+    CHECK(diti_pipeline_get(device, kernel, constants, 1, &second, &err) == DIT_ERROR_VULKAN && !second);
+    snprintf(device->fail_pipeline, sizeof device->fail_pipeline, "%s", diti_kernel_name(kernel));
+    CHECK(diti_pipeline_get(device, kernel, constants, 1, &second, &err) == DIT_ERROR_VULKAN && !second);
+    snprintf(device->fail_pipeline, sizeof device->fail_pipeline, "%s:0=63", diti_kernel_name(kernel));
+    CHECK(diti_pipeline_get(device, kernel, constants, 1, &second, &err) == DIT_OK && second != first);
     CHECK(device->pipelines_compiled == 2);
     diti_device_close(device);
     CHECK(test_blocks == 0);

@@ -49,13 +49,13 @@ static diti_device *test_open(const char *overrides) {
 }
 
 /* The embedded module that is compiled fastest. */
-static uint32_t test_smallest_module(void) {
+static diti_kernel test_smallest_module(void) {
     const diti_spirv_module *table = diti_spirv_table();
     uint32_t i, best = 0;
-    for (i = 0; table[i].name; i++) {
+    for (i = 0; i < DITI_KERNELS; i++) {
         if (table[i].word_count < table[best].word_count) best = i;
     }
-    return best;
+    return (diti_kernel)best;
 }
 
 /* b[i] = a[i] * factor + i for i < count; a: binding 0, b: binding 7, constants: workgroup size, factor;

@@ -1,0 +1,50 @@
+#version 450
+// How a guided prediction is mixed, an image to a workgroup. With c the conditional prediction and d what the
+// unconditional one falls short of it, the guided prediction is a * c + b * d. b = (scale - 1) * (limit / |d| where d
+// is longer), a takes out what of d points along c, and both are rescaled so that the deviation comes closer to that of
+// c. a and b go behind the row of coefficients, where solver.comp reads them.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+
+layout(push_constant) uniform Push {
+    uint first_group;
+    uint rows, columns;
+    uint prediction_offset, prediction_pitch;
+    uint row_offset;
+    uint channels; // of an image
+};
+
+READABLE(0, prediction, readonly)
+WRITABLE(1, row)
+#include "solver.glsl"
+#include "lanes.glsl"
+
+void main() {
+    uint image = first_group + gl_WorkGroupID.x;
+    vec2 sum = vec2(0.0), squares = vec2(0.0);
+    float products = 0.0, count = float(channels * columns), scale = ROW(guidance);
+    for (uint r = image * channels; r < (image + 1u) * channels; r++) {
+        uint at = prediction_offset + prediction_row(r) * prediction_pitch;
+        for (uint column = gl_LocalInvocationID.x; column < columns; column += THREADS) {
+            float u = prediction_load1(FORMAT_F32, at + column),
+                  c = prediction_load1(FORMAT_F32, at + prediction_half() * prediction_pitch + column), d = c - u;
+            sum += vec2(c, d);
+            squares += vec2(c * c, d * d);
+            products += c * d;
+        }
+    }
+    sum = sum_lanes(sum);
+    squares = sum_lanes(squares);
+    products = sum_lanes(vec2(products, 0.0)).x;
+    float kept = min(1.0, ROW(norm_limit) / sqrt(max(squares.y, 1e-37)));
+    float b = (scale - 1.0) * kept, a = 1.0 - ROW(project) * b * products / max(squares.x, 1e-37);
+    sum /= count;
+    squares = squares / count - sum * sum;
+    products = products / count - sum.x * sum.y;
+    float mixed = a * a * squares.x + 2.0 * a * b * products + b * b * squares.y;
+    float closer = 1.0 + ROW(rescale) * (sqrt(max(squares.x, 0.0) / max(mixed, 1e-37)) - 1.0);
+    if (gl_LocalInvocationID.x == 0u) {
+        row_u1[IMAGE_AT(image)] = floatBitsToUint(scale == 1.0 ? 1.0 : a * closer);
+        row_u1[IMAGE_AT(image) + 1u] = floatBitsToUint(b * closer);
+    }
+}

@@ -1,0 +1,35 @@
+/* The row of coefficients of one solver step: shaders/solver.glsl includes this file, so that the host and the kernels
+   agree on the place of every coefficient. */
+#ifndef DITI_SOLVER_ROW_H
+#define DITI_SOLVER_ROW_H
+
+/* Each member with its place in the row. Those of the formula have their names in sample/sample.h. */
+#define DITI_SOLVER_ROW(MEMBER)                                                                                        \
+    MEMBER(0, x0_x)                                                                                                    \
+    MEMBER(1, x0_m)                                                                                                    \
+    MEMBER(2, clip)                                                                                                    \
+    MEMBER(3, x_x)                                                                                                     \
+    MEMBER(4, x_m)                                                                                                     \
+    MEMBER(5, d0)                                                                                                      \
+    MEMBER(6, d1)                                                                                                      \
+    MEMBER(7, d2)                                                                                                      \
+    MEMBER(8, noise)                                                                                                   \
+    MEMBER(9, guidance) /* the scale */                                                                                \
+    MEMBER(10, number)  /* of the step, from 1 on: what health says when this step goes wrong */                       \
+    MEMBER(11, noise_v)                                                                                                \
+    MEMBER(12, x_y)                                                                                                    \
+    MEMBER(13, y_x)                                                                                                    \
+    MEMBER(14, y_y)                                                                                                    \
+    MEMBER(15, e0)                                                                                                     \
+    MEMBER(16, e1)                                                                                                     \
+    MEMBER(17, e2)                                                                                                     \
+    MEMBER(18, rescale)         /* 0..1: how far guidance keeps the deviation of the conditional prediction */         \
+    MEMBER(19, project)         /* 0..1: how much of what points along that prediction guidance leaves out */          \
+    MEMBER(20, norm_limit)      /* of what guidance adds */                                                            \
+    MEMBER(21, guided_channels) /* the first ones of an image, unless guidance is mixed */                             \
+    MEMBER(22, kept_x0)                                                                                                \
+    MEMBER(23, kept_noise)
+
+/* Floats of the row; behind them stand two for each image of the batch, which shaders/guidance.comp writes. */
+#define DITI_COEFFICIENTS 24u
+#endif
