@@ -286,11 +286,9 @@ static dit_result diti_json_parse_children(diti_json_parser *parser, diti_json *
     if (diti_json_accept(parser, closing)) return DIT_OK;
     for (;;) {
         diti_json *child = diti_json_new_node(parser);
-        dit_result result = DIT_OK;
         if (!child) return diti_json_fail(parser, "expected a value");
-        if (object) result = diti_json_parse_key(parser, child);
-        if (result >= 0) result = diti_json_value(parser, child, depth + 1);
-        if (result < 0) return result;
+        if (object) DITI_TRY(diti_json_parse_key(parser, child));
+        DITI_TRY(diti_json_value(parser, child, depth + 1));
         *link = child;
         link = &child->next;
         node->count++;

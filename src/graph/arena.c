@@ -142,8 +142,9 @@ DIT_INTERNAL dit_result diti_plan_assign_memory(diti_graph *graph, diti_plan *pl
         result = diti_arena_place(graph, plan, order + 2 * graph->tensor_count, &placed_count, order[i], err);
     }
     diti_free(env, order);
-    if (result >= 0) diti_arena_copy_to_views(graph);
-    return result;
+    DITI_TRY(result);
+    diti_arena_copy_to_views(graph);
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_plan_measure(diti_graph *graph, diti_plan_memory *out, dit_error *err) {

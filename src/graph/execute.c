@@ -79,9 +79,8 @@ DIT_INTERNAL dit_result diti_plan_run(diti_plan *plan, uint32_t first, uint32_t 
     uint64_t value = 0;
     for (segment = first; segment < first + count; segment++) {
         for (slice = 0; slice < plan->segments[segment].count; slice++) {
-            dit_result result = diti_plan_submit(plan, segment, slice, &value, err);
-            if (result >= 0 && plan->streaming.stream) result = diti_plan_run_ahead(plan, segment, slice, err);
-            if (result < 0) return result;
+            DITI_TRY(diti_plan_submit(plan, segment, slice, &value, err));
+            if (plan->streaming.stream) DITI_TRY(diti_plan_run_ahead(plan, segment, slice, err));
         }
     }
     return value ? diti_timeline_wait(plan->device, plan->timeline.semaphore, value, UINT64_MAX, err) : DIT_OK;

@@ -62,8 +62,7 @@ static dit_result diti_fetch_fill(diti_fetch *fetch, const diti_plan *plan, diti
                                   dit_error *err) {
     diti_replicas *replicas = fetch->replicas;
     size_t block = fetch->first_block, next = fetch->first, i;
-    dit_result result = DIT_OK;
-    for (i = 1; i < plan->tensor_count && result >= 0 && next < replicas->count; i++) {
+    for (i = 1; i < plan->tensor_count && next < replicas->count; i++) {
         const diti_tensor_info *tensor = &plan->tensors[i];
         diti_replica *replica = &replicas->list[next];
         if (tensor->parent != i || !diti_fetch_wants(tensor) ||
@@ -73,10 +72,10 @@ static dit_result diti_fetch_fill(diti_fetch *fetch, const diti_plan *plan, diti
         copy->target = &replicas->blocks[block]->buffer;
         copy->offset = replica->offset;
         replica->buffer = copy->target->buffer;
-        result = diti_replica_move(copy, tensor->part, diti_fetch_row(tensor), tensor->bytes, most, err);
+        DITI_TRY(diti_replica_move(copy, tensor->part, diti_fetch_row(tensor), tensor->bytes, most, err));
         next++;
     }
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_fetch_missing(diti_fetch *fetch, const diti_plan *plan, dit_error *err) {

@@ -157,11 +157,11 @@ DIT_INTERNAL dit_result diti_guard_restore(diti_plan *plan, uint32_t step, dit_e
 DIT_INTERNAL dit_result diti_guard_run(diti_plan *plan, uint32_t segment, dit_error *err) {
     diti_verdict verdict;
     uint32_t tries = 0;
-    dit_result result = diti_plan_run(plan, segment, 1, err);
-    while (result >= 0 && diti_guard_raise(plan, &verdict)) {
-        result = diti_guard_check(plan, &verdict, ++tries, 0, err);
-        if (result >= 0) result = diti_guard_restore(plan, 0, err);
-        if (result >= 0) result = diti_plan_run(plan, segment, 1, err);
+    DITI_TRY(diti_plan_run(plan, segment, 1, err));
+    while (diti_guard_raise(plan, &verdict)) {
+        DITI_TRY(diti_guard_check(plan, &verdict, ++tries, 0, err));
+        DITI_TRY(diti_guard_restore(plan, 0, err));
+        DITI_TRY(diti_plan_run(plan, segment, 1, err));
     }
-    return result;
+    return DIT_OK;
 }

@@ -8,14 +8,12 @@ static dit_result diti_plan_create_buffers(diti_plan *plan, dit_error *err) {
         const char *what = block->storage == DITI_STORAGE_ARENA   ? "activations"
                            : block->storage == DITI_STORAGE_STATE ? "sampler state"
                                                                   : "inputs";
-        dit_result result =
-            plan->exchange_count /* which may go by another queue */
-                ? diti_buffer_create_shared(plan->device, block->size, what, &block->buffer, err)
-                : diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err);
-        if (result >= 0 && block->storage == DITI_STORAGE_INPUT) {
-            result = diti_buffer_create(plan->device, block->size, DITI_MEMORY_UPLOAD, what, &block->staging, err);
-        }
-        if (result < 0) return result;
+        if (plan->exchange_count) /* which may go by another queue */
+            DITI_TRY(diti_buffer_create_shared(plan->device, block->size, what, &block->buffer, err));
+        else
+            DITI_TRY(diti_buffer_create(plan->device, block->size, DITI_MEMORY_DEVICE, what, &block->buffer, err));
+        if (block->storage == DITI_STORAGE_INPUT)
+            DITI_TRY(diti_buffer_create(plan->device, block->size, DITI_MEMORY_UPLOAD, what, &block->staging, err));
         plan->counters.allocations += block->storage == DITI_STORAGE_INPUT ? 2u : 1u;
         if (block->staging.block.mapped) memset(block->staging.block.mapped, 0, (size_t)block->size);
     }
@@ -251,32 +249,27 @@ static void diti_plan_take(diti_plan *plan, diti_graph *graph) {
 }
 
 static dit_result diti_plan_place(diti_plan *plan, diti_graph *graph, dit_error *err) {
-    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "memory and slices");
-    dit_result result = diti_plan_assign_memory(graph, plan, err);
-    if (result >= 0) {
-        diti_plan_take(plan, graph);
-        result = diti_plan_create_buffers(plan, err);
-    }
-    if (result >= 0 && plan->guards) result = diti_plan_create_report(plan, err);
-    if (result >= 0) result = diti_plan_fetch_weights(plan, err);
-    if (result >= 0) result = diti_plan_make_slices(plan, graph, err);
-    diti_trace_close(&scope, 0);
-    return result;
+    DITI_TRY(diti_plan_assign_memory(graph, plan, err));
+    diti_plan_take(plan, graph);
+    DITI_TRY(diti_plan_create_buffers(plan, err));
+    if (plan->guards) DITI_TRY(diti_plan_create_report(plan, err));
+    DITI_TRY(diti_plan_fetch_weights(plan, err));
+    return diti_plan_make_slices(plan, graph, err);
 }
 
 static dit_result diti_plan_build(diti_plan *plan, diti_graph *graph, const dit_progress *progress, dit_error *err) {
+    diti_trace_scope scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "memory and slices");
     dit_result result = diti_plan_place(plan, graph, err);
-    diti_trace_scope scope;
+    diti_trace_close(&scope, 0);
     if (result < 0) return result;
     scope = diti_trace_open(plan->device->trace, DITI_TRACK_PLAN, "compile pipelines");
     result = diti_plan_create_pipelines(plan, graph, progress, err);
     diti_trace_close(&scope, 0);
     if (result != DIT_OK) return result;
-    result = diti_plan_create_descriptors(plan, err);
-    if (result >= 0) result = diti_profile_create(plan, err);
-    if (result >= 0) result = diti_plan_create_commands(plan, err);
-    if (result >= 0) result = diti_plan_record_primaries(plan, err);
-    return result;
+    DITI_TRY(diti_plan_create_descriptors(plan, err));
+    DITI_TRY(diti_profile_create(plan, err));
+    DITI_TRY(diti_plan_create_commands(plan, err));
+    return diti_plan_record_primaries(plan, err);
 }
 
 DIT_INTERNAL dit_result diti_plan_create(diti_graph *graph, const dit_progress *progress, diti_plan **out,

@@ -186,10 +186,9 @@ static dit_result diti_record_restore(diti_plan *plan, dit_error *err) {
 }
 
 DIT_INTERNAL dit_result diti_plan_create_commands(diti_plan *plan, dit_error *err) {
-    dit_result result = diti_timeline_create(plan->device, &plan->timeline.semaphore, err);
-    if (result >= 0) result = diti_record_create_pool(plan, &plan->other_commands, err);
-    if (result >= 0 && plan->guards) result = diti_record_restore(plan, err);
-    return result;
+    DITI_TRY(diti_timeline_create(plan->device, &plan->timeline.semaphore, err));
+    DITI_TRY(diti_record_create_pool(plan, &plan->other_commands, err));
+    return plan->guards ? diti_record_restore(plan, err) : DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *err) {
@@ -208,19 +207,18 @@ DIT_INTERNAL dit_result diti_plan_record_primaries(diti_plan *plan, dit_error *e
 }
 
 DIT_INTERNAL dit_result diti_plan_prepare_secondaries(diti_plan *plan, dit_error *err) {
-    dit_result result = diti_record_create_pool(plan, &plan->commands, err);
     size_t i;
-    if (result >= 0) result = diti_frames_create(plan, err);
-    for (i = 0; i < plan->slice_count && result >= 0; i++) {
+    DITI_TRY(diti_record_create_pool(plan, &plan->commands, err));
+    DITI_TRY(diti_frames_create(plan, err));
+    for (i = 0; i < plan->slice_count; i++) {
         diti_plan_slice *slice = &plan->slices[i];
         if (slice->secondary) continue;
-        result = diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err);
-        if (result >= 0) result = diti_record_begin(plan, slice->secondary, true, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_record_allocate(plan, plan->commands, VK_COMMAND_BUFFER_LEVEL_SECONDARY, &slice->secondary, err));
+        DITI_TRY(diti_record_begin(plan, slice->secondary, true, err));
         diti_record_slice(plan, slice, slice->secondary, UINT32_MAX, UINT32_MAX);
-        result = diti_record_end(plan, slice->secondary, err);
+        DITI_TRY(diti_record_end(plan, slice->secondary, err));
     }
-    return result;
+    return DIT_OK;
 }
 
 static diti_plan_slice *diti_record_count(diti_plan *plan, uint32_t segment, uint32_t slice) {
@@ -310,17 +308,16 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
     uint32_t index = plan->segments[segment].first + slice;
     uint32_t batch = plan->slices[index].batch;
     uint64_t begin_ns;
-    dit_result result = DIT_OK;
+    dit_result result;
     if (!plan->profile && !plan->slices[index].primary) /* the run before was recorded, and its slices cut anew */
-        result = diti_plan_record_primaries(plan, err);
-    if (result >= 0 && batch != DITI_NO_BATCH) result = diti_plan_claim_batch(plan, batch, submission, err);
-    if (result < 0) return result;
+        DITI_TRY(diti_plan_record_primaries(plan, err));
+    if (batch != DITI_NO_BATCH) DITI_TRY(diti_plan_claim_batch(plan, batch, submission, err));
     begin_ns = plan->profile ? diti_trace_now(plan->device->trace) : 0;
     diti_plan_learn(plan);
     result = diti_record_submit(plan, plan->profile ? diti_profile_commands(plan, index) : plan->slices[index].primary,
                                 submission, err);
     if (batch != DITI_NO_BATCH) diti_stream_release(&plan->streaming, batch, result >= 0);
-    if (result < 0) return result;
+    DITI_TRY(result);
     diti_record_count(plan, segment, slice);
     if (plan->profile)
         diti_profile_submitted(plan, index, begin_ns);
@@ -333,9 +330,9 @@ DIT_INTERNAL dit_result diti_plan_submit_after(diti_plan *plan, uint32_t segment
 DIT_INTERNAL dit_result diti_plan_submit_commands(diti_plan *plan, VkCommandBuffer commands, uint64_t *value,
                                                   dit_error *err) {
     diti_submission submission = DITI_ZERO;
-    dit_result result = diti_record_submit(plan, commands, &submission, err);
-    if (result >= 0) *value = plan->timeline.submitted;
-    return result;
+    DITI_TRY(diti_record_submit(plan, commands, &submission, err));
+    *value = plan->timeline.submitted;
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_plan_submit_waits(diti_plan *plan, diti_submission *submission, dit_error *err) {

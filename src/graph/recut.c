@@ -267,17 +267,14 @@ static void diti_recut_take_pipelines(diti_plan *plan, const diti_plan_retired *
 /* The application's frames execute secondaries; slices are submitted as primaries, which are recorded when the first is
    wanted. */
 static dit_result diti_recut_make(diti_plan *plan, const diti_plan_retired *old, dit_error *err) {
-    dit_result result = diti_plan_slice_sources(plan, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_plan_slice_sources(plan, err));
     diti_recut_take_pipelines(plan, old);
-    result = diti_plan_create_descriptors(plan, err);
-    if (result >= 0 && old->slice_count && old->slices[0].secondary) result = diti_plan_prepare_secondaries(plan, err);
-    if (result >= 0 && plan->device->trace) {
-        diti_profile_free(plan);
-        result = diti_profile_create(plan, err);
-        if (result >= 0) result = diti_plan_record_primaries(plan, err);
-    }
-    return result;
+    DITI_TRY(diti_plan_create_descriptors(plan, err));
+    if (old->slice_count && old->slices[0].secondary) DITI_TRY(diti_plan_prepare_secondaries(plan, err));
+    if (!plan->device->trace) return DIT_OK;
+    diti_profile_free(plan);
+    DITI_TRY(diti_profile_create(plan, err));
+    return diti_plan_record_primaries(plan, err);
 }
 
 DIT_INTERNAL bool diti_plan_slice_is_start(const diti_plan *plan, uint32_t segment, uint32_t slice) {

@@ -374,18 +374,17 @@ static dit_result diti_slice_segment(diti_plan *plan, uint32_t segment, uint32_t
                                      dit_error *err) {
     diti_hazards hazards;
     uint32_t i;
-    dit_result result;
     hazards.count = 0;
     plan->segments[segment].first = (uint32_t)plan->slice_count;
     plan->segments[segment].count = 0;
-    result = diti_slice_open(plan, segment, err);
-    for (i = first; i < first + count && result >= 0; i++) {
+    DITI_TRY(diti_slice_open(plan, segment, err));
+    for (i = first; i < first + count; i++) {
         size_t from = plan->dispatch_count;
-        result = diti_slice_meet(plan, segment, i, false, event, &hazards, err);
-        if (result >= 0) result = diti_slice_cut(plan, i, err);
-        if (result >= 0) result = diti_slice_gather(plan, segment, from, &hazards, err);
+        DITI_TRY(diti_slice_meet(plan, segment, i, false, event, &hazards, err));
+        DITI_TRY(diti_slice_cut(plan, i, err));
+        DITI_TRY(diti_slice_gather(plan, segment, from, &hazards, err));
     }
-    return result < 0 ? result : diti_slice_meet(plan, segment, first + count, true, event, &hazards, err);
+    return diti_slice_meet(plan, segment, first + count, true, event, &hazards, err);
 }
 
 DIT_INTERNAL dit_result diti_plan_slice_sources(diti_plan *plan, dit_error *err) {

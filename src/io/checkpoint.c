@@ -185,15 +185,13 @@ static dit_result diti_verify_archive(const diti_env *env, const diti_file *file
 }
 
 DIT_INTERNAL dit_result diti_checkpoint_verify(const diti_checkpoint *checkpoint, dit_error *err) {
-    dit_result result = DIT_OK;
     size_t i;
-    for (i = 0; i < checkpoint->file_count && result >= 0; i++) {
+    for (i = 0; i < checkpoint->file_count; i++) {
         diti_file_kind kind;
-        result = diti_file_recognise(checkpoint->files[i], &kind, err);
-        if (result >= 0 && kind == DITI_FILE_PYTORCH)
-            result = diti_verify_archive(&checkpoint->env, checkpoint->files[i], err);
+        DITI_TRY(diti_file_recognise(checkpoint->files[i], &kind, err));
+        if (kind == DITI_FILE_PYTORCH) DITI_TRY(diti_verify_archive(&checkpoint->env, checkpoint->files[i], err));
     }
-    return result;
+    return DIT_OK;
 }
 
 /* --- GGUF, split or not --- */

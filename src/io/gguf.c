@@ -65,17 +65,16 @@ static dit_result diti_gguf_fill(diti_gguf *gguf) {
 }
 
 static dit_result diti_gguf_take(diti_gguf *gguf, void *out, size_t size) {
-    dit_result result = DIT_OK;
     if (size > gguf->size - gguf->at) return diti_gguf_fail(gguf, "the file ends here: cut off, or a length is wrong");
     if (size > sizeof gguf->buffer) {
-        result = diti_file_read(gguf->file, gguf->at, out, size, gguf->err);
+        DITI_TRY(diti_file_read(gguf->file, gguf->at, out, size, gguf->err));
     } else {
         if (gguf->at < gguf->buffer_at || gguf->at + size > gguf->buffer_at + gguf->buffer_size)
-            result = diti_gguf_fill(gguf);
-        if (result >= 0 && size) memcpy(out, gguf->buffer + (gguf->at - gguf->buffer_at), size);
+            DITI_TRY(diti_gguf_fill(gguf));
+        if (size) memcpy(out, gguf->buffer + (gguf->at - gguf->buffer_at), size);
     }
     gguf->at += size;
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_gguf_take_number(diti_gguf *gguf, size_t size, uint64_t *out) {
@@ -213,12 +212,10 @@ static dit_result diti_gguf_metadata(diti_gguf *gguf, uint64_t count) {
     uint64_t i;
     for (i = 0; i < count; i++) {
         diti_meta meta = DITI_ZERO;
-        dit_result result;
         gguf->subject = "metadata";
-        result = diti_gguf_take_name(gguf, &meta.name);
-        if (result >= 0) result = diti_gguf_value(gguf, &meta);
-        if (result >= 0) result = diti_metadata_add(gguf->checkpoint, &gguf->metadata, &meta, gguf->err);
-        if (result < 0) return result;
+        DITI_TRY(diti_gguf_take_name(gguf, &meta.name));
+        DITI_TRY(diti_gguf_value(gguf, &meta));
+        DITI_TRY(diti_metadata_add(gguf->checkpoint, &gguf->metadata, &meta, gguf->err));
     }
     return diti_metadata_finish(gguf->checkpoint, &gguf->metadata, gguf->err);
 }
@@ -327,10 +324,10 @@ static dit_result diti_gguf_tensors(diti_gguf *gguf, uint64_t count) {
 static dit_result diti_gguf_version(diti_gguf *gguf) {
     char magic[4];
     uint32_t version = 0;
-    dit_result result = diti_gguf_take(gguf, magic, sizeof magic);
-    if (result >= 0 && memcmp(magic, "GGUF", 4) != 0) return diti_gguf_fail(gguf, "no GGUF file");
-    if (result >= 0) result = diti_gguf_take_u32(gguf, &version);
-    if (result < 0 || version == 2 || version == 3) return result;
+    DITI_TRY(diti_gguf_take(gguf, magic, sizeof magic));
+    if (memcmp(magic, "GGUF", 4) != 0) return diti_gguf_fail(gguf, "no GGUF file");
+    DITI_TRY(diti_gguf_take_u32(gguf, &version));
+    if (version == 2 || version == 3) return DIT_OK;
     if (version == 0x02000000 || version == 0x03000000)
         return diti_gguf_fail(gguf, "a big-endian file; dit.h reads little-endian ones");
     return diti_fail(gguf->err, DIT_ERROR_BAD_FILE, "%s: GGUF version %lu; dit.h reads 2 and 3", gguf->name,
@@ -347,15 +344,14 @@ static dit_result diti_gguf_take_count(diti_gguf *gguf, uint64_t size, uint64_t 
 
 static dit_result diti_gguf_contents(diti_gguf *gguf) {
     uint64_t tensors = 0, keys = 0;
-    dit_result result;
     gguf->subject = "header";
-    result = diti_gguf_version(gguf);
+    DITI_TRY(diti_gguf_version(gguf));
     gguf->subject = "tensors";
-    if (result >= 0) result = diti_gguf_take_count(gguf, 24, &tensors);
+    DITI_TRY(diti_gguf_take_count(gguf, 24, &tensors));
     gguf->subject = "metadata keys";
-    if (result >= 0) result = diti_gguf_take_count(gguf, 13, &keys);
-    if (result >= 0) result = diti_gguf_metadata(gguf, keys);
-    return result < 0 ? result : diti_gguf_tensors(gguf, tensors);
+    DITI_TRY(diti_gguf_take_count(gguf, 13, &keys));
+    DITI_TRY(diti_gguf_metadata(gguf, keys));
+    return diti_gguf_tensors(gguf, tensors);
 }
 
 DIT_INTERNAL dit_result diti_gguf_parse(diti_checkpoint *checkpoint, uint32_t *split_number, uint32_t *split_count,

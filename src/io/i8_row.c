@@ -98,13 +98,13 @@ DIT_INTERNAL dit_result diti_i8_read_scales(const diti_checkpoint *checkpoint, c
                                             float *out, uint32_t rows, dit_error *err) {
     const diti_stored_tensor *scales;
     uint32_t i;
-    dit_result result = diti_i8_find_scales(checkpoint, tensor, rows, &scales, err);
-    if (result >= 0) result = diti_checkpoint_read_float(checkpoint, scales, out, rows, err);
-    for (i = 0; i < rows && result >= 0; i++) {
+    DITI_TRY(diti_i8_find_scales(checkpoint, tensor, rows, &scales, err));
+    DITI_TRY(diti_checkpoint_read_float(checkpoint, scales, out, rows, err));
+    for (i = 0; i < rows; i++) {
         if (out[i] >= 0 && out[i] - out[i] == 0) continue;
-        result = diti_fail(err, DIT_ERROR_BAD_FILE,
-                           "%s: tensor '%s': the scale of row %u is %g; it must be finite and not negative",
-                           diti_checkpoint_name(checkpoint), scales->name, i, (double)out[i]);
+        return diti_fail(err, DIT_ERROR_BAD_FILE,
+                         "%s: tensor '%s': the scale of row %u is %g; it must be finite and not negative",
+                         diti_checkpoint_name(checkpoint), scales->name, i, (double)out[i]);
     }
-    return result;
+    return DIT_OK;
 }

@@ -130,10 +130,9 @@ static bool diti_pickle_find_mark(const diti_pickle_machine *machine, size_t *ou
 
 static dit_result diti_pickle_integer(diti_pickle_machine *machine, int bytes, bool is_signed) {
     uint64_t number = 0;
-    dit_result result = diti_pickle_take_number(machine, bytes, &number);
-    if (result >= 0 && is_signed && bytes > 0 && bytes < 8 && number >> (8 * bytes - 1))
-        number |= UINT64_MAX << (8 * bytes);
-    return result < 0 ? result : diti_pickle_push_integer(machine, (int64_t)number);
+    DITI_TRY(diti_pickle_take_number(machine, bytes, &number));
+    if (is_signed && bytes > 0 && bytes < 8 && number >> (8 * bytes - 1)) number |= UINT64_MAX << (8 * bytes);
+    return diti_pickle_push_integer(machine, (int64_t)number);
 }
 
 static dit_result diti_pickle_long(diti_pickle_machine *machine) {

@@ -284,14 +284,14 @@ static dit_result diti_pytorch_visit(const diti_pytorch *torch, diti_pytorch_wal
 
 static dit_result diti_pytorch_walk_all(const diti_pytorch *torch, const diti_pickle_value *dictionary) {
     diti_pytorch_walk walk = DITI_ZERO;
-    dit_result result = diti_pytorch_descend(torch, &walk, dictionary);
-    while (result >= 0 && walk.depth > 0) {
+    DITI_TRY(diti_pytorch_descend(torch, &walk, dictionary));
+    while (walk.depth > 0) {
         if (walk.levels[walk.depth - 1].left == 0)
             walk.depth--;
         else
-            result = diti_pytorch_visit(torch, &walk);
+            DITI_TRY(diti_pytorch_visit(torch, &walk));
     }
-    return result;
+    return DIT_OK;
 }
 
 /* Removes "module.", which training on several devices puts in front of every name. */
@@ -320,10 +320,10 @@ static dit_result diti_pytorch_read(diti_pytorch *torch) {
     const diti_env *env = &torch->checkpoint->env;
     char *text = NULL;
     size_t size = 0;
-    dit_result result = diti_pytorch_find_root(torch);
-    if (result >= 0) result = diti_pytorch_check_order(torch);
-    if (result >= 0) result = diti_pytorch_read_pickle(torch, &text, &size);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_pytorch_find_root(torch));
+    DITI_TRY(diti_pytorch_check_order(torch));
+    DITI_TRY(diti_pytorch_read_pickle(torch, &text, &size));
     result = diti_pickle_parse(env, text, size, torch->name, &torch->pickle, torch->err);
     if (result >= 0) result = diti_pytorch_tensors(torch);
     diti_pickle_free(env, &torch->pickle);

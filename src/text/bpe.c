@@ -44,10 +44,10 @@ static uint32_t diti_bpe_letter(uint32_t byte) {
 
 DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *err) {
     uint32_t byte;
-    dit_result result = diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err);
-    if (result >= 0) result = diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err);
+    DITI_TRY(diti_tokenizer_special(tokenizer, "<|startoftext|>", &tokenizer->begin, err));
+    DITI_TRY(diti_tokenizer_special(tokenizer, "<|endoftext|>", &tokenizer->end, err));
     tokenizer->padding = tokenizer->unknown = tokenizer->end;
-    for (byte = 0; byte < 256 && result >= 0; byte++) {
+    for (byte = 0; byte < 256; byte++) {
         char text[8];
         size_t length = diti_utf8_encode(diti_bpe_letter(byte), text);
         memcpy(text + length, "</w>", 4);
@@ -57,7 +57,7 @@ DIT_INTERNAL dit_result diti_bpe_finish(diti_tokenizer *tokenizer, dit_error *er
             return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: the vocabulary has no piece for byte %u%s", tokenizer->name,
                              byte, tokenizer->byte_ids[byte] < 0 ? "" : " at the end of a word");
     }
-    return result;
+    return DIT_OK;
 }
 
 /* --- one word: symbols are joined, the pair of lowest rank first, of equal ones the leftmost --- */
@@ -224,8 +224,7 @@ DIT_INTERNAL dit_result diti_bpe_encode(const diti_tokenizer *tokenizer, const c
     diti_bpe_run run = DITI_ZERO;
     dit_result result;
     if (length == 0) return DIT_OK;
-    result = diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err));
     result = diti_bpe_run_create(tokenizer, diti_bpe_longest(&codes), &run, err);
     if (result >= 0) diti_bpe_words(&run, &codes, sink);
     diti_bpe_run_free(&tokenizer->env, &run);

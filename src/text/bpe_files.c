@@ -43,27 +43,24 @@ static dit_result diti_merge_add_line(diti_tokenizer *tokenizer, const char *lin
 static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, size_t size, dit_error *err) {
     size_t first = 0, end;
     bool header = true;
-    dit_result result = DIT_OK;
-    for (; first < size && result >= 0; first = end + 1, header = false) {
+    for (; first < size; first = end + 1, header = false) {
         const char *feed = (const char *)memchr(text + first, '\n', size - first);
         size_t length;
         end = feed ? (size_t)(feed - text) : size;
         length = end - first;
         while (length && (text[first + length - 1] == '\r' || text[first + length - 1] == ' ')) length--;
-        if (!header && length) result = diti_merge_add_line(tokenizer, text + first, length, err);
+        if (!header && length) DITI_TRY(diti_merge_add_line(tokenizer, text + first, length, err));
     }
-    return result;
+    return diti_merge_index_build(tokenizer, err);
 }
 
 static dit_result diti_merges_load(const diti_env *env, const diti_json *root, const char *merges, size_t size,
                                    const char *name, diti_tokenizer **out, dit_error *err) {
     diti_tokenizer *tokenizer = NULL;
     dit_result result = diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, root, NULL, name, &tokenizer, err);
-    if (result >= 0) {
-        tokenizer->rules = DITI_CLEAN_CONTROLS | DITI_CLEAN_IDEOGRAPHS | DITI_CLEAN_COMPOSE | DITI_CLEAN_LOWER_SIGMA;
-        result = diti_merges_read(tokenizer, merges, size, err);
-    }
-    if (result >= 0) result = diti_merge_index_build(tokenizer, err);
+    if (result < 0) return result;
+    tokenizer->rules = DITI_CLEAN_CONTROLS | DITI_CLEAN_IDEOGRAPHS | DITI_CLEAN_COMPOSE | DITI_CLEAN_LOWER_SIGMA;
+    result = diti_merges_read(tokenizer, merges, size, err);
     if (result >= 0)
         *out = tokenizer;
     else
@@ -130,25 +127,23 @@ static dit_result diti_bpe_check_split(const diti_json *pre_tokenizer, const cha
 /* "left right" or ["left", "right"]. */
 static dit_result diti_bpe_read_merges(diti_tokenizer *tokenizer, const diti_json *merges, dit_error *err) {
     const diti_json *merge;
-    dit_result result = DIT_OK;
-    for (merge = merges ? merges->first : NULL; merge && result >= 0; merge = merge->next) {
+    for (merge = merges ? merges->first : NULL; merge; merge = merge->next) {
         const diti_json *left = merge->first, *right = left ? left->next : NULL;
         if (merge->kind == DITI_JSON_STRING)
-            result = diti_merge_add_line(tokenizer, merge->text, merge->text_length, err);
+            DITI_TRY(diti_merge_add_line(tokenizer, merge->text, merge->text_length, err));
         else if (left && right && left->kind == DITI_JSON_STRING && right->kind == DITI_JSON_STRING)
-            result = diti_merge_add(tokenizer, left->text, left->text_length, right->text, right->text_length, err);
+            DITI_TRY(diti_merge_add(tokenizer, left->text, left->text_length, right->text, right->text_length, err));
         else
-            result = diti_merge_add_line(tokenizer, "", 0, err);
+            DITI_TRY(diti_merge_add_line(tokenizer, "", 0, err));
     }
-    return result;
+    return diti_merge_index_build(tokenizer, err);
 }
 
 static dit_result diti_bpe_fill(diti_tokenizer *tokenizer, const diti_json *root, const diti_json *model,
                                 dit_error *err) {
-    dit_result result = diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err);
-    if (result >= 0) result = diti_bpe_check_split(diti_json_get(root, "pre_tokenizer"), tokenizer->name, err);
-    if (result >= 0) result = diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
-    return result >= 0 ? diti_merge_index_build(tokenizer, err) : result;
+    DITI_TRY(diti_bpe_read_normalizer(tokenizer, diti_json_get(root, "normalizer"), err));
+    DITI_TRY(diti_bpe_check_split(diti_json_get(root, "pre_tokenizer"), tokenizer->name, err));
+    return diti_bpe_read_merges(tokenizer, diti_json_get(model, "merges"), err);
 }
 
 DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json *root, const char *name,
@@ -160,9 +155,9 @@ DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json 
     dit_result result = settings.result;
     if (result < 0) return result;
     if (!diti_equal(suffix, "</w>")) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
-    result = diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, diti_json_get(model, "vocab"),
-                                    diti_json_get(root, "added_tokens"), name, &tokenizer, err);
-    if (result >= 0) result = diti_bpe_fill(tokenizer, root, model, err);
+    DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, diti_json_get(model, "vocab"),
+                                    diti_json_get(root, "added_tokens"), name, &tokenizer, err));
+    result = diti_bpe_fill(tokenizer, root, model, err);
     if (result >= 0)
         *out = tokenizer;
     else

@@ -61,7 +61,8 @@ static dit_result diti_folder_load(const diti_tokenizer_folder *from, const char
     dit_result result;
     if (*out) return DIT_OK;
     result = diti_folder_read(from, file, path, sizeof path, &data, &size, err);
-    if (result >= 0 && data) result = diti_tokenizer_load(from->env, data, size, path, out, err);
+    if (result < 0 || !data) return result;
+    result = diti_tokenizer_load(from->env, data, size, path, out, err);
     diti_free(from->env, data);
     return result;
 }
@@ -89,7 +90,8 @@ static dit_result diti_folder_read_json(const diti_tokenizer_folder *from, const
     char path[160], *data;
     size_t size = 0;
     dit_result result = diti_folder_read(from, file, path, sizeof path, &data, &size, err);
-    if (result >= 0 && data) result = diti_json_parse(from->env, data, size, path, out, err);
+    if (result < 0 || !data) return result;
+    result = diti_json_parse(from->env, data, size, path, out, err);
     diti_free(from->env, data);
     return result;
 }
@@ -121,27 +123,41 @@ static void diti_tokenizer_configure_words(diti_tokenizer *tokenizer, diti_setti
         tokenizer->rules &= ~(uint32_t)DITI_CLEAN_IDEOGRAPHS;
 }
 
-static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
-                                           uint32_t *limit, dit_error *err) {
-    diti_json *config = NULL, *map = NULL;
+static dit_result diti_tokenizer_use_config(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
+                                            const diti_json *config, const diti_json *map, uint32_t *limit,
+                                            dit_error *err) {
     diti_settings settings;
     double most;
     char path[160] = "tokenizer_config.json";
-    dit_result result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
-    if (result >= 0) result = diti_folder_read_json(from, "special_tokens_map.json", &map, err);
     diti_format(path, sizeof path, "%stokenizer_config.json", from->folder);
-    settings = diti_settings_of(result >= 0 ? config : NULL, path, err);
+    settings = diti_settings_of(config, path, err);
     most = diti_setting_number(&settings, "model_max_length", 0, -(double)INFINITY, (double)INFINITY);
     if (most >= 1 && most <= 4096) *limit = (uint32_t)most;
-    if (result >= 0 && tokenizer) diti_tokenizer_configure_words(tokenizer, &settings);
-    if (result >= 0) result = settings.result;
-    if (result >= 0 && tokenizer) {
-        result = diti_tokenizer_configure_padding(tokenizer, map, err);
-        if (result >= 0) result = diti_tokenizer_configure_padding(tokenizer, config, err);
-    }
+    if (tokenizer) diti_tokenizer_configure_words(tokenizer, &settings);
+    if (settings.result < 0 || !tokenizer) return settings.result;
+    DITI_TRY(diti_tokenizer_configure_padding(tokenizer, map, err));
+    return diti_tokenizer_configure_padding(tokenizer, config, err);
+}
+
+static dit_result diti_tokenizer_configure(const diti_tokenizer_folder *from, diti_tokenizer *tokenizer,
+                                           uint32_t *limit, dit_error *err) {
+    diti_json *config = NULL, *map = NULL;
+    dit_result result = diti_folder_read_json(from, "tokenizer_config.json", &config, err);
+    if (result >= 0) result = diti_folder_read_json(from, "special_tokens_map.json", &map, err);
+    if (result >= 0) result = diti_tokenizer_use_config(from, tokenizer, config, map, limit, err);
     diti_json_free(from->env, map);
     diti_json_free(from->env, config);
     return result;
+}
+
+/* The first of the files that tokenizers come in, and its configuration. */
+static dit_result diti_folder_load_all(const diti_tokenizer_folder *from, diti_tokenizer **out, uint32_t *limit,
+                                       dit_error *err) {
+    DITI_TRY(diti_folder_load(from, "spiece.model", out, err));
+    DITI_TRY(diti_folder_load(from, "tokenizer.json", out, err));
+    DITI_TRY(diti_folder_load_merges(from, out, err));
+    DITI_TRY(diti_folder_load(from, "vocab.txt", out, err));
+    return diti_tokenizer_configure(from, *out, limit, err);
 }
 
 DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const diti_package *package, const char *folder,
@@ -153,11 +169,7 @@ DIT_INTERNAL dit_result diti_tokenizer_load_folder(const diti_env *env, const di
     from.folder = folder;
     *out = NULL;
     *limit = 0;
-    result = diti_folder_load(&from, "spiece.model", out, err);
-    if (result >= 0) result = diti_folder_load(&from, "tokenizer.json", out, err);
-    if (result >= 0) result = diti_folder_load_merges(&from, out, err);
-    if (result >= 0) result = diti_folder_load(&from, "vocab.txt", out, err);
-    if (result >= 0) result = diti_tokenizer_configure(&from, *out, limit, err);
+    result = diti_folder_load_all(&from, out, limit, err);
     if (result >= 0) return result;
     diti_tokenizer_free(*out);
     *out = NULL;

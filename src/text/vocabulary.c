@@ -31,24 +31,31 @@ static dit_result diti_vocabulary_measure(const diti_json *words, const diti_jso
     return DIT_OK;
 }
 
+static dit_result diti_vocabulary_fill(diti_tokenizer *tokenizer, const diti_json *words, const diti_json *added,
+                                       dit_error *err) {
+    const diti_json *item, *content;
+    uint64_t id = 0;
+    for (item = words->first; item; item = item->next) {
+        diti_vocabulary_id(item, &id);
+        DITI_TRY(diti_tokenizer_add(tokenizer, item->key, item->key_length, (int32_t)id, 0.0f, DITI_PIECE_NORMAL, err));
+    }
+    for (item = added ? added->first : NULL; item; item = item->next) {
+        diti_vocabulary_added(item, &content, &id);
+        DITI_TRY(diti_tokenizer_add(tokenizer, content->text, content->text_length, (int32_t)id, 0.0f,
+                                    DITI_PIECE_CONTROL, err));
+    }
+    return diti_tokenizer_finish(tokenizer, err);
+}
+
 DIT_INTERNAL dit_result diti_vocabulary_create(const diti_env *env, diti_tokenizer_kind kind, const diti_json *words,
                                                const diti_json *added, const char *name, diti_tokenizer **out,
                                                dit_error *err) {
     diti_tokenizer *tokenizer = NULL;
-    const diti_json *item, *content;
-    uint64_t count = 0, bytes = 0, id = 0;
-    dit_result result = diti_vocabulary_measure(words, added, name, &count, &bytes, err);
-    if (result >= 0) result = diti_tokenizer_create(env, kind, name, count, bytes, &tokenizer, err);
-    for (item = result >= 0 ? words->first : NULL; item && result >= 0; item = item->next) {
-        diti_vocabulary_id(item, &id);
-        result = diti_tokenizer_add(tokenizer, item->key, item->key_length, (int32_t)id, 0.0f, DITI_PIECE_NORMAL, err);
-    }
-    for (item = added ? added->first : NULL; item && result >= 0; item = item->next) {
-        diti_vocabulary_added(item, &content, &id);
-        result = diti_tokenizer_add(tokenizer, content->text, content->text_length, (int32_t)id, 0.0f,
-                                    DITI_PIECE_CONTROL, err);
-    }
-    if (result >= 0) result = diti_tokenizer_finish(tokenizer, err);
+    uint64_t count = 0, bytes = 0;
+    dit_result result;
+    DITI_TRY(diti_vocabulary_measure(words, added, name, &count, &bytes, err));
+    DITI_TRY(diti_tokenizer_create(env, kind, name, count, bytes, &tokenizer, err));
+    result = diti_vocabulary_fill(tokenizer, words, added, err);
     if (result >= 0)
         *out = tokenizer;
     else

@@ -5,11 +5,11 @@
 DIT_INTERNAL dit_result diti_wordpiece_finish(diti_tokenizer *tokenizer, dit_error *err) {
     int32_t mask;
     dit_error absent = DITI_ZERO;
-    dit_result result = diti_tokenizer_special(tokenizer, "[CLS]", &tokenizer->begin, err);
-    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[SEP]", &tokenizer->end, err);
-    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[PAD]", &tokenizer->padding, err);
-    if (result >= 0) result = diti_tokenizer_special(tokenizer, "[UNK]", &tokenizer->unknown, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_tokenizer_special(tokenizer, "[CLS]", &tokenizer->begin, err));
+    DITI_TRY(diti_tokenizer_special(tokenizer, "[SEP]", &tokenizer->end, err));
+    DITI_TRY(diti_tokenizer_special(tokenizer, "[PAD]", &tokenizer->padding, err));
+    DITI_TRY(diti_tokenizer_special(tokenizer, "[UNK]", &tokenizer->unknown, err));
     result = diti_tokenizer_special(tokenizer, "[MASK]", &mask, &absent); /* not needed */
     if (result != DIT_ERROR_OUT_OF_HOST_MEMORY) return DIT_OK;
     return diti_fail(err, result, "%s", absent.message);

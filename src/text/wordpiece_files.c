@@ -66,14 +66,13 @@ DIT_INTERNAL dit_result diti_wordpiece_load_json(const diti_env *env, const diti
     bool lower = diti_setting_bool(&normalizer, "lowercase", true);
     uint32_t rules = lower ? DITI_CLEAN_LOWER : 0;
     const diti_json *model = diti_json_get(root, "model");
-    dit_result result;
     if (diti_setting_bool(&normalizer, "clean_text", true)) rules |= DITI_CLEAN_CONTROLS;
     if (diti_setting_bool(&normalizer, "handle_chinese_chars", true)) rules |= DITI_CLEAN_IDEOGRAPHS;
     if (diti_setting_bool(&normalizer, "strip_accents", lower)) rules |= DITI_CLEAN_ACCENTS;
-    result = normalizer.result < 0 ? normalizer.result : diti_wordpiece_check_json(root, name, err);
-    if (result >= 0)
-        result = diti_vocabulary_create(env, DITI_TOKENIZER_WORDPIECE, diti_json_get(model, "vocab"),
-                                        diti_json_get(root, "added_tokens"), name, out, err);
-    if (result >= 0) (*out)->rules |= rules;
-    return result;
+    DITI_TRY(normalizer.result);
+    DITI_TRY(diti_wordpiece_check_json(root, name, err));
+    DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_WORDPIECE, diti_json_get(model, "vocab"),
+                                    diti_json_get(root, "added_tokens"), name, out, err));
+    (*out)->rules |= rules;
+    return DIT_OK;
 }

@@ -113,7 +113,6 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
                                        const diti_features *features, bool quirks, diti_coop *out, dit_error *err) {
     diti_identity id = DITI_ZERO;
     bool flexible = features->has[DITI_FEATURE_COOP_FLEXIBLE];
-    dit_result result;
     memset(out, 0, sizeof *out);
     if (!features->has[DITI_FEATURE_COOP]) return DIT_OK;
     diti_identify(vk, physical, &id);
@@ -126,15 +125,15 @@ DIT_INTERNAL dit_result diti_coop_find(const diti_env *env, const diti_vk_api *v
         return DIT_OK;
     }
     if (flexible) diti_coop_limits(vk, physical, out);
-    result = diti_coop_list(env, vk, physical, false, out, err);
-    if (result >= 0 && flexible) result = diti_coop_list(env, vk, physical, true, out, err);
+    DITI_TRY(diti_coop_list(env, vk, physical, false, out, err));
+    if (flexible) DITI_TRY(diti_coop_list(env, vk, physical, true, out, err));
     if (!features->has[DITI_FEATURE_COOP_WORKGROUP]) memset(out->workgroup_shape, 0, sizeof out->workgroup_shape);
     if (!features->has[DITI_FEATURE_INT8]) diti_coop_leave(out, DITI_COOP_S8);
     if (!features->has[DITI_FEATURE_BF16]) diti_coop_leave(out, DITI_COOP_BF16);
     out->reductions = features->has[DITI_FEATURE_COOP_REDUCTIONS];
     out->conversions = features->has[DITI_FEATURE_COOP_CONVERSIONS];
     out->per_element = features->has[DITI_FEATURE_COOP_PER_ELEMENT];
-    return result;
+    return DIT_OK;
 }
 
 DIT_INTERNAL diti_rung diti_rung_highest(const diti_features *features, const diti_coop *coop, uint32_t quirks) {

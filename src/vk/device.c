@@ -479,17 +479,15 @@ static uint64_t diti_wrap_families(const diti_device *device, const dit_vulkan *
 
 static dit_result diti_wrap_queue(diti_device *device, const dit_vulkan *given, dit_error *err) {
     const VkQueueFlags copies = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
-    dit_result result = diti_wrap_family(device, given, given->queue_family, VK_QUEUE_COMPUTE_BIT, "COMPUTE", err);
-    if (result >= 0 && given->transfer_queue)
-        result = diti_wrap_family(device, given, given->transfer_family, copies, "TRANSFER", err);
-    return result;
+    DITI_TRY(diti_wrap_family(device, given, given->queue_family, VK_QUEUE_COMPUTE_BIT, "COMPUTE", err));
+    if (!given->transfer_queue) return DIT_OK;
+    return diti_wrap_family(device, given, given->transfer_family, copies, "TRANSFER", err);
 }
 
 static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *desc, dit_error *err) {
     const dit_vulkan *given = desc->vulkan;
     diti_candidate candidate;
-    dit_result result = diti_wrap_check(given, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_wrap_check(given, err));
     device->instance = given->instance;
     device->physical = given->physical_device;
     device->queue = given->queue;
@@ -501,10 +499,8 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
     device->lock_user = given->lock_user;
     device->callbacks = given->host_callbacks;
     device->pipeline_cache = given->pipeline_cache;
-    result = diti_instance_functions(&device->vk, device->instance, err);
-    if (result < 0) return result;
-    result = diti_candidate_fill(&device->env, &device->vk, device->physical, &candidate, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_instance_functions(&device->vk, device->instance, err));
+    DITI_TRY(diti_candidate_fill(&device->env, &device->vk, device->physical, &candidate, err));
     device->info = candidate.info;
     device->api_version = given->api_version ? given->api_version : VK_API_VERSION_1_2;
     if (device->api_version > candidate.info.api_version) device->api_version = candidate.info.api_version;
@@ -520,10 +516,9 @@ static dit_result diti_device_wrap(diti_device *device, const dit_context_desc *
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_DEVICE,
                          "dit_vulkan: timelineSemaphore was not enabled at vkCreateDevice; dit_device_extend does it");
     }
-    result = diti_wrap_queue(device, given, err);
+    DITI_TRY(diti_wrap_queue(device, given, err));
     device->families = diti_wrap_families(device, given);
-    if (result >= 0) result = diti_device_describe(device, desc, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_device_describe(device, desc, err));
     diti_device_shares_enabled(device, given->device_info);
     device->device = given->device;
     return diti_device_functions(&device->vk, device->device, err);
@@ -556,18 +551,18 @@ static dit_result diti_device_start(diti_device *device, const dit_context_desc 
     char loader[512];
     bool named = diti_override_text(desc->overrides, "loader", loader, sizeof loader);
     PFN_vkGetInstanceProcAddr entry = desc->vulkan_count ? desc->vulkan->get_instance_proc_addr : NULL;
-    dit_result result = DIT_OK;
     if (!device->shares_instance)
-        result = diti_vulkan_load(named ? loader : NULL, entry, &device->vk, &device->library, err);
-    if (result < 0) return result;
+        DITI_TRY(diti_vulkan_load(named ? loader : NULL, entry, &device->vk, &device->library, err));
     device->allocator = desc->device_allocator;
     device->max_slice_us = desc->max_slice_us ? desc->max_slice_us : 50000;
     device->slices_by_budget = !desc->max_slice_us;
     device->frames_in_flight = desc->frames_in_flight ? desc->frames_in_flight : 3;
-    result = diti_device_is_given(desc) ? diti_device_wrap(device, desc, err) : diti_device_open_own(device, desc, err);
-    if (result >= 0) result = diti_cache_load(device, desc->cache, desc->cache_size, err);
-    if (result >= 0) result = diti_layouts_create(device, err);
-    return result;
+    if (diti_device_is_given(desc))
+        DITI_TRY(diti_device_wrap(device, desc, err));
+    else
+        DITI_TRY(diti_device_open_own(device, desc, err));
+    DITI_TRY(diti_cache_load(device, desc->cache, desc->cache_size, err));
+    return diti_layouts_create(device, err);
 }
 
 static void diti_device_settle_in(diti_device *device, const dit_context_desc *desc, const diti_device_place *place) {

@@ -131,9 +131,8 @@ static dit_result diti_shared_by_fd(diti_device *a, diti_device *b, diti_memory_
     int fd = -1;
     to_export.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO;
     to_export.handleTypes = (VkFlags)diti_share_handle(share);
-    result = diti_shared_allocate(a, share, need[0].size, need[0].memoryTypeBits, &to_export, &out->buffers[0], err);
-    if (result >= 0) result = diti_shared_export(a, &out->buffers[0], share, &fd, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_shared_allocate(a, share, need[0].size, need[0].memoryTypeBits, &to_export, &out->buffers[0], err));
+    DITI_TRY(diti_shared_export(a, &out->buffers[0], share, &fd, err));
     to_import.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR;
     to_import.handleType = diti_share_handle(share);
     to_import.fd = fd;

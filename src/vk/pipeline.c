@@ -114,21 +114,19 @@ static bool diti_pipeline_must_fail(diti_device *device, const diti_pipeline *ke
 static dit_result diti_pipeline_compile(diti_device *device, diti_pipeline *key, dit_error *err) {
     uint32_t *words = NULL;
     size_t count = 0;
-    dit_result result = diti_spirv_decode(&device->env, key->kernel, &words, &count, err);
+    dit_result result = DIT_OK;
     VkResult vr = VK_ERROR_UNKNOWN;
-    if (result >= 0 && !device->has_dot) diti_spirv_no_dot(words, &count);
-    if (result >= 0 && !device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
-    if (result >= 0 && !device->rounds_halves) diti_spirv_no_rounding(words, &count);
-    if (result >= 0 && key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
+    DITI_TRY(diti_spirv_decode(&device->env, key->kernel, &words, &count, err));
+    if (!device->has_dot) diti_spirv_no_dot(words, &count);
+    if (!device->features.has[DITI_FEATURE_MIXED_DOT]) diti_spirv_no_mixed(words, &count);
+    if (!device->rounds_halves) diti_spirv_no_rounding(words, &count);
+    if (key->constants[DITI_CONSTANT_FORMAT] != DITI_FORMAT_I8 && diti_spirv_is_coop(words, count))
         diti_spirv_no_bytes(words, &count);
-    if (result >= 0 && key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
-    if (result < 0) {
-        diti_free(&device->env, words);
-        return result;
-    }
-    if (!diti_pipeline_must_fail(device, key)) vr = diti_pipeline_from_words(device, words, count, key, &key->pipeline);
+    if (key->constants[DITI_CONSTANT_BF16]) result = diti_spirv_bf16(&device->env, &words, &count, err);
+    if (result >= 0 && !diti_pipeline_must_fail(device, key))
+        vr = diti_pipeline_from_words(device, words, count, key, &key->pipeline);
     diti_free(&device->env, words);
-    if (vr >= 0) return DIT_OK;
+    if (result < 0 || vr >= 0) return result;
     key->pipeline = VK_NULL_HANDLE;
     if (vr == VK_ERROR_DEVICE_LOST) return diti_device_fail(device, vr, "vkCreateComputePipelines", err);
     return diti_fail_vk(err, vr, "the driver of %s cannot compile %s: %s", device->info.name,

@@ -132,9 +132,9 @@ static dit_result diti_stage_open(diti_stage *stage, bool wait, dit_error *err) 
 
 DIT_INTERNAL dit_result diti_stage_room(diti_stage *stage, VkDeviceSize size, bool wait, void **out, dit_error *err) {
     diti_stage_buffer *buffer = &stage->buffers[stage->current];
-    dit_result result = DIT_OK;
-    if (buffer->open && size > stage->bytes - buffer->used) result = diti_stage_submit(stage, err);
-    if (result >= 0) result = diti_stage_open(stage, wait, err);
+    dit_result result;
+    if (buffer->open && size > stage->bytes - buffer->used) DITI_TRY(diti_stage_submit(stage, err));
+    result = diti_stage_open(stage, wait, err);
     if (result != DIT_OK) return result;
     buffer = &stage->buffers[stage->current];
     *out = (unsigned char *)buffer->buffer.block.mapped + buffer->used;

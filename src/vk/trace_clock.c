@@ -55,8 +55,9 @@ DIT_INTERNAL dit_result diti_trace_attach(diti_trace *trace, diti_device *device
         result = diti_trace_calibrate(trace, device, queries, err);
         diti_destroy_QueryPool(device, queries);
     }
-    if (result >= 0) device->trace = trace;
-    return result;
+    DITI_TRY(result);
+    device->trace = trace;
+    return DIT_OK;
 }
 
 DIT_INTERNAL uint64_t diti_trace_device_ns(const diti_device *device, uint64_t ticks, uint64_t now_ns) {

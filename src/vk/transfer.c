@@ -128,10 +128,11 @@ static dit_result diti_transfer_from_device(diti_device *device, diti_buffer *bu
 
 DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buffer, VkDeviceSize offset,
                                           const void *data, VkDeviceSize size, dit_error *err) {
-    dit_result result = diti_transfer_check(buffer, offset, size, err);
     diti_trace_scope scope;
-    if (result >= 0) result = diti_device_check(device, err);
-    if (result < 0 || !size) return result;
+    dit_result result;
+    DITI_TRY(diti_transfer_check(buffer, offset, size, err));
+    DITI_TRY(diti_device_check(device, err));
+    if (!size) return DIT_OK;
     scope = diti_trace_open(device->trace, DITI_TRACK_COPY, "to device");
     result = diti_transfer_to_device(device, buffer, offset, data, size, err);
     diti_trace_close(&scope, (double)size);
@@ -140,9 +141,10 @@ DIT_INTERNAL dit_result diti_buffer_write(diti_device *device, diti_buffer *buff
 
 DIT_INTERNAL dit_result diti_buffer_read(diti_device *device, diti_buffer *buffer, VkDeviceSize offset, void *data,
                                          VkDeviceSize size, dit_error *err) {
-    dit_result result = diti_transfer_check(buffer, offset, size, err);
     diti_trace_scope scope;
-    if (result < 0 || !size) return result;
+    dit_result result;
+    DITI_TRY(diti_transfer_check(buffer, offset, size, err));
+    if (!size) return DIT_OK;
     scope = diti_trace_open(device->trace, DITI_TRACK_COPY, "from device");
     result = diti_transfer_from_device(device, buffer, offset, data, size, err);
     diti_trace_close(&scope, (double)size);

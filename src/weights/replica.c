@@ -110,16 +110,14 @@ DIT_INTERNAL dit_result diti_replica_move(const diti_replica_copy *copy, const d
                                           uint64_t bytes, uint64_t most, dit_error *err) {
     const diti_pieces *pieces = part->pieces;
     uint64_t to_pitch = pieces ? pieces->to_pitch : row, all = pieces ? part->rows : bytes / row, first, count;
-    dit_result result = DIT_OK;
-    for (first = 0; first < all && result >= 0; first += count) {
+    for (first = 0; first < all; first += count) {
         count = all - first < most / row ? all - first : most / row;
-        result = diti_replica_read(part, part->offset + first * row, count * row, copy->read, err);
-        if (result >= 0 && pieces) diti_pieces_pick(pieces, copy->read, count, copy->picked);
-        if (result >= 0)
-            result = diti_buffer_write(copy->device, copy->target, copy->offset + first * to_pitch,
-                                       pieces ? copy->picked : copy->read, count * to_pitch, err);
+        DITI_TRY(diti_replica_read(part, part->offset + first * row, count * row, copy->read, err));
+        if (pieces) diti_pieces_pick(pieces, copy->read, count, copy->picked);
+        DITI_TRY(diti_buffer_write(copy->device, copy->target, copy->offset + first * to_pitch,
+                                   pieces ? copy->picked : copy->read, count * to_pitch, err));
     }
-    return result;
+    return DIT_OK;
 }
 
 /* ---- bringing what is missing ---- */
@@ -163,17 +161,16 @@ DIT_INTERNAL bool diti_fetch_note(diti_fetch *fetch, const diti_weight_part *par
 
 DIT_INTERNAL dit_result diti_fetch_make(diti_fetch *fetch, dit_error *err) {
     diti_replicas *replicas = fetch->replicas;
-    dit_result result = DIT_OK;
     size_t i;
-    for (i = fetch->first_block; i < replicas->block_count && result >= 0; i++) {
+    for (i = fetch->first_block; i < replicas->block_count; i++) {
         diti_replica_block *block = replicas->blocks[i];
         diti_buffer buffer = DITI_ZERO;
-        result = diti_buffer_create_shared(block->device, block->buffer.size, "weights", &buffer, err);
+        DITI_TRY(diti_buffer_create_shared(block->device, block->buffer.size, "weights", &buffer, err));
         diti_lock(&replicas->lock);
-        if (result >= 0) block->buffer = buffer;
+        block->buffer = buffer;
         diti_unlock(&replicas->lock);
     }
-    return result;
+    return DIT_OK;
 }
 
 DIT_INTERNAL void diti_fetch_undo(diti_fetch *fetch) {

@@ -137,16 +137,15 @@ static bool diti_slot_marked(const diti_stream *stream, const diti_stream_slot *
 static dit_result diti_slot_wait_mark(const diti_stream *stream, const diti_stream_slot *slot,
                                       const diti_stream_client *client, dit_error *err) {
     uint64_t begin = diti_clock_us();
-    dit_result result = DIT_OK;
-    while (result >= 0 && !diti_slot_marked(stream, slot)) {
+    while (!diti_slot_marked(stream, slot)) {
         if (diti_clock_us() - begin > stream->device->patience_us)
             return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                              "commands that dit_job_record wrote still read streamed weights after %llu ms; submit "
                              "them, or destroy their job",
                              (unsigned long long)(stream->device->patience_us / 1000));
-        result = diti_client_pause(client, err);
+        DITI_TRY(diti_client_pause(client, err));
     }
-    return result < 0 ? result : DIT_OK;
+    return DIT_OK;
 }
 
 /* DIT_OK: nothing reads or writes the slot any more. */
@@ -384,9 +383,9 @@ DIT_INTERNAL void diti_stream_begin(diti_stream_client *client, bool recorded) {
 
 DIT_INTERNAL dit_result diti_stream_make_mirrors(const diti_stream_client *client, dit_error *err) {
     diti_stream *stream = client->stream;
-    dit_result result = diti_client_enter(client, err);
+    dit_result result = DIT_OK;
     uint32_t i;
-    if (result < 0) return result;
+    DITI_TRY(diti_client_enter(client, err));
     for (i = 0; i < DITI_STREAM_SLOTS && result >= 0 && stream->stage; i++) {
         diti_buffer *mirror = &stream->slots[i].mirror;
         if (!mirror->buffer)
