@@ -133,17 +133,16 @@ static dit_result diti_encode_plan(dit_context *ctx, const dit_model *model, dit
 /* The texts one after the other, with zeros behind rows that a plan does not have. */
 static dit_result diti_encode_read(diti_plan *plan, const dit_model *model, const diti_text_use *use, float *out,
                                    dit_error *err) {
-    dit_result result = diti_guard_run(plan, 0, err);
     uint32_t i;
+    DITI_TRY(diti_guard_run(plan, 0, err));
     for (i = 0; i < DITI_TEXTS; i++) {
         const diti_text_shape *text = &model->texts[i];
         size_t rows = use->texts[i] ? plan->tensors[use->texts[i]].rows : 0;
-        if (result >= 0 && rows)
-            result = diti_plan_read(plan, use->texts[i], out, rows * text->columns * sizeof *out, err);
+        if (rows) DITI_TRY(diti_plan_read(plan, use->texts[i], out, rows * text->columns * sizeof *out, err));
         memset(out + rows * text->columns, 0, (text->tokens - rows) * text->columns * sizeof *out);
         out += (size_t)text->tokens * text->columns;
     }
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_encode_texts(dit_context *ctx, const dit_model *model, const diti_prompt_tokens *tokens,

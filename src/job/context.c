@@ -184,29 +184,26 @@ static dit_result diti_context_open_devices(dit_context *context, const dit_cont
 }
 
 static dit_result diti_context_open(dit_context *context, const dit_context_desc *desc, dit_error *err) {
-    dit_result result;
     context->progress = desc->progress;
     context->worker = desc->worker;
     diti_marks_read(&context->marks, desc);
     context->overrides = diti_copy_string(&context->env, desc->overrides);
     if (desc->overrides && !context->overrides) return diti_fail_memory(err, "the context");
-    result = diti_context_open_devices(context, desc, err);
-    if (result >= 0 && (context->device_count > 1 || desc->transport.rank_count > 1))
-        result = diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
-                                   context->overrides, &context->peers, err);
-    if (result >= 0 && desc->trace) result = diti_context_trace(context, desc->trace_light, err);
-    return result;
+    DITI_TRY(diti_context_open_devices(context, desc, err));
+    if (context->device_count > 1 || desc->transport.rank_count > 1)
+        DITI_TRY(diti_peers_create(&context->env, context->devices, context->device_count, &desc->transport,
+                                   context->overrides, &context->peers, err));
+    return desc->trace ? diti_context_trace(context, desc->trace_light, err) : DIT_OK;
 }
 
 DIT_API dit_result dit_context_create(const dit_context_desc *desc, dit_context **out, dit_error *err) {
     dit_context *context;
     diti_env env;
-    dit_result result = diti_context_check(desc, err);
-    if (result >= 0 && !out) result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_create: out is NULL");
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_context_check(desc, err));
+    if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_context_create: out is NULL");
     *out = NULL;
-    result = diti_env_init(&env, &desc->allocator, &desc->logger, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_env_init(&env, &desc->allocator, &desc->logger, err));
     context = (dit_context *)diti_alloc_zero(&env, sizeof *context);
     if (!context) return diti_fail_memory(err, "the context");
     context->env = env;

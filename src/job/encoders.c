@@ -172,20 +172,19 @@ static dit_result diti_encoder_check_tokenizer(const diti_encoder *encoder, dit_
 }
 
 DIT_INTERNAL dit_result diti_encoders_place(dit_model *model, dit_error *err) {
-    dit_result result = DIT_OK;
     uint32_t i;
     diti_encoders_read_texts(model);
-    for (i = 0; i < DITI_ENCODERS && result >= 0; i++) {
+    for (i = 0; i < DITI_ENCODERS; i++) {
         diti_encoder *encoder = &model->encoders[i];
         if (encoder->kind == DITI_ENCODER_NONE) continue;
         if (encoder->kind == DITI_ENCODER_T5) diti_encoders_place_t5(model, encoder);
         if (encoder->kind == DITI_ENCODER_BERT) encoder->tokens = model->texts[DITI_TEXT_FIRST].tokens;
         if (encoder->kind == DITI_ENCODER_CLIP_L || encoder->kind == DITI_ENCODER_CLIP_G)
             diti_encoders_place_clip(model, encoder);
-        if (diti_encoder_weights(encoder) && model->transformer) result = diti_encoders_check(model, encoder, err);
-        if (result >= 0) result = diti_encoder_check_tokenizer(encoder, err);
+        if (diti_encoder_weights(encoder) && model->transformer) DITI_TRY(diti_encoders_check(model, encoder, err));
+        DITI_TRY(diti_encoder_check_tokenizer(encoder, err));
     }
-    return result;
+    return DIT_OK;
 }
 
 DIT_INTERNAL uint32_t diti_encoders_missing(const dit_model *model) {

@@ -105,14 +105,12 @@ static dit_result diti_inputs_schedule(dit_job *job, dit_error *err) {
 static dit_result diti_inputs_noise(dit_job *job, dit_error *err) {
     diti_job_request *request = &job->request;
     size_t count = diti_job_latent_values(job), i;
-    dit_result result;
     for (i = 0; i < count && !request->shape.starts && !job->is_secondary; i++)
         request->noise[i] *= request->schedule.initial; /* consumed here: other shares use the outcome */
-    result = diti_plan_write(job->program.plan, job->program.noise, request->noise, count * sizeof(float), err);
-    if (result >= 0 && job->program.step_noise)
-        result = diti_plan_write(job->program.plan, job->program.step_noise, request->step_noise,
-                                 count * request->shape.steps * sizeof(float), err);
-    return result;
+    DITI_TRY(diti_plan_write(job->program.plan, job->program.noise, request->noise, count * sizeof(float), err));
+    if (!job->program.step_noise) return DIT_OK;
+    return diti_plan_write(job->program.plan, job->program.step_noise, request->step_noise,
+                           count * request->shape.steps * sizeof(float), err);
 }
 
 static dit_result diti_inputs_write(dit_job *job, dit_error *err) {

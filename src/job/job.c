@@ -54,9 +54,9 @@ static dit_result diti_job_check(const dit_context *ctx, const dit_job_desc *des
 
 DIT_API dit_result dit_job_create(dit_context *ctx, const dit_job_desc *desc, dit_job **out, dit_error *err) {
     dit_job *job;
-    dit_result result = diti_job_check(ctx, desc, err);
-    if (result >= 0 && !out) result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: out is NULL");
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_job_check(ctx, desc, err));
+    if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_create: out is NULL");
     *out = NULL;
     job = (dit_job *)diti_alloc_zero(&ctx->env, sizeof *job);
     if (!job) return diti_fail_memory(err, "the job");
@@ -201,14 +201,12 @@ DIT_API dit_result dit_job_restart(dit_job *job, const dit_job_desc *desc, dit_e
     dit_result result;
     uint32_t i;
     if (!job) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_job_restart: job is NULL");
-    result = diti_job_check(job->context, desc, err);
-    if (result >= 0 && job->resumed)
-        result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                           "dit_job_restart: the job has lost a device; create a new job, on devices that work");
-    for (i = 0; i < job->share_count && result >= 0; i++) result = diti_device_check(job->shares[i]->device, err);
-    if (result < 0) return result;
-    result = diti_job_request_make(desc->model, &job->env, desc, &request, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_job_check(job->context, desc, err));
+    if (job->resumed)
+        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
+                         "dit_job_restart: the job has lost a device; create a new job, on devices that work");
+    for (i = 0; i < job->share_count; i++) DITI_TRY(diti_device_check(job->shares[i]->device, err));
+    DITI_TRY(diti_job_request_make(desc->model, &job->env, desc, &request, err));
     result = diti_job_keep_split(job, &request, err);
     if (job->assignment.share_total == 1) request.shape.resumes = false;
     if (result >= 0) result = diti_job_same_shape(job, desc, &request, err);

@@ -98,13 +98,12 @@ static dit_result diti_model_load_encoder(dit_model *model, const dit_model_desc
     }
     diti_json_free(&model->env, part.config);
     if (model->measuring || result != DIT_OK || encoder->kind == DITI_ENCODER_NONE) return result;
-    result = diti_model_locate_tokenizer(model, desc, index, err);
+    DITI_TRY(diti_model_locate_tokenizer(model, desc, index, err));
     /* A llama.cpp T5 brings its vocabulary along. */
-    if (result >= 0 && part.checkpoint && !encoder->tokenizer && encoder->kind == DITI_ENCODER_T5 && encoder->self &&
-        diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model")) {
-        result = diti_tokenizer_load_gguf(&model->env, part.checkpoint, &encoder->tokenizer, err);
-    }
-    return result;
+    if (part.checkpoint && !encoder->tokenizer && encoder->kind == DITI_ENCODER_T5 && encoder->self &&
+        diti_checkpoint_text(part.checkpoint, "tokenizer.ggml.model"))
+        return diti_tokenizer_load_gguf(&model->env, part.checkpoint, &encoder->tokenizer, err);
+    return DIT_OK;
 }
 
 static dit_result diti_model_load_encoders(dit_model *model, const dit_model_desc *desc, dit_error *err) {
@@ -367,7 +366,6 @@ static void diti_model_share(dit_model *model, uint64_t room, bool release_text)
 
 static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc, dit_error *err) {
     uint64_t fixed = 0, all = 0, text = 0, slot, room = UINT64_MAX, piece = 0;
-    dit_result result;
     int part;
     for (part = 0; part < DITI_PARTS; part++) {
         const diti_weight_sizes *sizes = &model->sizes[part];
@@ -396,9 +394,9 @@ static dit_result diti_model_split(dit_model *model, const dit_model_desc *desc,
         slot = diti_model_slot(model, slot, text);
     }
     diti_model_share(model, room, desc->release_text_encoders);
-    result = diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err);
-    if (result >= 0) model->stream->keeps = desc->keep_streamed;
-    return result;
+    DITI_TRY(diti_stream_create(model->device, &model->env, slot, piece, &model->stream, err));
+    model->stream->keeps = desc->keep_streamed;
+    return DIT_OK;
 }
 
 /* The weights that are loaded of each part; NULL: none. */
@@ -536,12 +534,11 @@ static dit_result diti_model_env(dit_context *ctx, bool dry_run, diti_env *env, 
 DIT_API dit_result dit_model_load(dit_context *ctx, const dit_model_desc *desc, dit_model **out, dit_error *err) {
     dit_model *model;
     diti_env env;
-    dit_result result = diti_model_check_desc(ctx, desc, err);
-    if (result >= 0 && !out) result = diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: out is NULL");
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_model_check_desc(ctx, desc, err));
+    if (!out) return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "dit_model_load: out is NULL");
     *out = NULL;
-    result = diti_model_env(ctx, desc->dry_run, &env, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_model_env(ctx, desc->dry_run, &env, err));
     model = (dit_model *)diti_alloc_zero(&env, sizeof *model);
     if (!model) return diti_fail_memory(err, "the model");
     model->env = env;

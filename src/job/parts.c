@@ -55,16 +55,15 @@ DIT_INTERNAL dit_result diti_model_locate_json(dit_model *model, const dit_model
                                                const char *folder, const char *file, diti_json **out, dit_error *err) {
     diti_model_search search = DITI_ZERO;
     diti_package *package;
-    dit_result result = DIT_OK;
     uint32_t index;
     *out = NULL;
-    while (!*out && result >= 0 && diti_model_next(desc, role, &search, &index)) {
+    while (!*out && diti_model_next(desc, role, &search, &index)) {
         if (index && (!search.named || role == DIT_ROLE_NONE)) continue;
-        result = diti_model_open(model, desc, index, &package, err);
-        if (result >= 0 && package) result = diti_model_config(model, package, index ? "" : folder, file, out, err);
+        DITI_TRY(diti_model_open(model, desc, index, &package, err));
+        if (package) DITI_TRY(diti_model_config(model, package, index ? "" : folder, file, out, err));
         if (*out) model->used[index] = true;
     }
-    return result;
+    return DIT_OK;
 }
 
 /* --- what a file holds --- */
@@ -209,28 +208,26 @@ static const char *const diti_tokenizer_folders[DITI_ENCODERS] = {"tokenizer/", 
 /* In its own folder, then, where tokenizers stand for themselves, anywhere. */
 static dit_result diti_model_search_tokenizer(const dit_model *model, const diti_package *package, uint32_t index,
                                               bool anywhere, diti_encoder *encoder, dit_error *err) {
-    dit_result result = diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err);
     uint32_t i;
-    if (result >= 0 && !encoder->tokenizer && anywhere)
-        result = diti_model_read_tokenizer(model, package, "", encoder, err);
-    for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer && result >= 0; i++)
-        result = diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err);
-    return result;
+    DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[index], encoder, err));
+    if (!encoder->tokenizer && anywhere) DITI_TRY(diti_model_read_tokenizer(model, package, "", encoder, err));
+    for (i = 0; i < DITI_ENCODERS && anywhere && !encoder->tokenizer; i++)
+        DITI_TRY(diti_model_read_tokenizer(model, package, diti_tokenizer_folders[i], encoder, err));
+    return DIT_OK;
 }
 
 static dit_result diti_model_find_tokenizer(dit_model *model, const dit_model_desc *desc, dit_role role, uint32_t index,
                                             diti_encoder *encoder, dit_error *err) {
     diti_model_search search = DITI_ZERO;
     diti_package *package;
-    dit_result result = DIT_OK;
     uint32_t at;
-    while (!encoder->tokenizer && result >= 0 && diti_model_next(desc, role, &search, &at)) {
-        result = diti_model_open(model, desc, at, &package, err);
-        if (result < 0 || !package) continue;
-        result = diti_model_search_tokenizer(model, package, index, at != 0, encoder, err);
+    while (!encoder->tokenizer && diti_model_next(desc, role, &search, &at)) {
+        DITI_TRY(diti_model_open(model, desc, at, &package, err));
+        if (!package) continue;
+        DITI_TRY(diti_model_search_tokenizer(model, package, index, at != 0, encoder, err));
         if (encoder->tokenizer) model->used[at] = true;
     }
-    return result;
+    return DIT_OK;
 }
 
 /* CLIP-G reads what CLIP-L reads, but for its padding. */
@@ -246,11 +243,11 @@ DIT_INTERNAL dit_result diti_model_locate_tokenizer(dit_model *model, const dit_
                                                     dit_error *err) {
     diti_encoder *encoder = &model->encoders[index];
     dit_role text = (dit_role)(DIT_ROLE_TEXT_1 + (int)index), own = (dit_role)(DIT_ROLE_TOKENIZER_1 + (int)index);
-    dit_result result = diti_model_find_tokenizer(model, desc, own, index, encoder, err);
-    if (result >= 0 && !encoder->tokenizer) result = diti_model_find_tokenizer(model, desc, text, index, encoder, err);
-    if (result >= 0 && !encoder->tokenizer && encoder->kind == DITI_ENCODER_CLIP_G)
-        result = diti_model_share_tokenizer(model, desc, index, err);
-    return result;
+    DITI_TRY(diti_model_find_tokenizer(model, desc, own, index, encoder, err));
+    if (!encoder->tokenizer) DITI_TRY(diti_model_find_tokenizer(model, desc, text, index, encoder, err));
+    if (!encoder->tokenizer && encoder->kind == DITI_ENCODER_CLIP_G)
+        DITI_TRY(diti_model_share_tokenizer(model, desc, index, err));
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_model_check_used(const dit_model *model, const dit_model_desc *desc, dit_error *err) {

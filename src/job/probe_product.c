@@ -174,12 +174,11 @@ static void diti_product_weight(const diti_product *p, const diti_weight_block *
 static dit_result diti_product_upload(diti_device *device, const diti_product *p, unsigned char *stored,
                                       diti_weight_block *blocks, dit_error *err) {
     uint32_t bytes = diti_product_store(p, stored);
-    dit_result result =
-        diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &blocks[0].buffer, err);
-    if (result >= 0) result = diti_buffer_write(device, &blocks[0].buffer, 0, stored, bytes, err);
-    if (result < 0 || !p->bias) return result;
-    result = diti_buffer_create(device, p->n * 4, DITI_MEMORY_DEVICE, "self-test bias", &blocks[1].buffer, err);
-    return result < 0 ? result : diti_buffer_write(device, &blocks[1].buffer, 0, p->bias_values, p->n * 4, err);
+    DITI_TRY(diti_buffer_create(device, bytes, DITI_MEMORY_DEVICE, "self-test weights", &blocks[0].buffer, err));
+    DITI_TRY(diti_buffer_write(device, &blocks[0].buffer, 0, stored, bytes, err));
+    if (!p->bias) return DIT_OK;
+    DITI_TRY(diti_buffer_create(device, p->n * 4, DITI_MEMORY_DEVICE, "self-test bias", &blocks[1].buffer, err));
+    return diti_buffer_write(device, &blocks[1].buffer, 0, p->bias_values, p->n * 4, err);
 }
 
 static dit_result diti_product_run(diti_device *device, diti_product *p, bool *agrees, dit_error *err) {

@@ -40,20 +40,17 @@ DIT_INTERNAL dit_result diti_job_end_commands(dit_job *job, VkCommandBuffer comm
 
 /* Copies into images are commands of the job, beside those of the plan. */
 DIT_INTERNAL dit_result diti_job_record_copies(dit_job *job, dit_error *err) {
-    dit_result result = diti_job_allocate_commands(job, &job->program.finish, err);
-    if (result < 0) return result;
-    diti_job_record_finish(job, job->program.finish);
-    result = diti_job_end_commands(job, job->program.finish, err);
     job->program.start_copy = VK_NULL_HANDLE;
-    if (result >= 0 && job->request.shape.start_image) {
-        result = diti_job_allocate_commands(job, &job->program.start_copy, err);
-        if (result < 0) return result;
+    DITI_TRY(diti_job_allocate_commands(job, &job->program.finish, err));
+    diti_job_record_finish(job, job->program.finish);
+    DITI_TRY(diti_job_end_commands(job, job->program.finish, err));
+    if (job->request.shape.start_image) {
+        DITI_TRY(diti_job_allocate_commands(job, &job->program.start_copy, err));
         diti_job_record_start(job, job->program.start_copy);
-        result = diti_job_end_commands(job, job->program.start_copy, err);
+        DITI_TRY(diti_job_end_commands(job, job->program.start_copy, err));
     }
-    if (result < 0 || !job->request.shape.preview_interval || job->assignment.share) return result;
-    result = diti_job_allocate_commands(job, &job->program.preview_copy, err);
-    if (result < 0) return result;
+    if (!job->request.shape.preview_interval || job->assignment.share) return DIT_OK;
+    DITI_TRY(diti_job_allocate_commands(job, &job->program.preview_copy, err));
     diti_job_record_preview(job, job->program.preview_copy);
     return diti_job_end_commands(job, job->program.preview_copy, err);
 }

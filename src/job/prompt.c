@@ -22,12 +22,12 @@ static dit_result diti_prompt_clean(const diti_env *env, const char *prompt, cha
 /* Encodes a prompt, and tells what does not fit, encoder by encoder. */
 static dit_result diti_prompt_encode(const diti_env *env, const diti_encoder *encoder, const char *prompt,
                                      diti_tokens *out, dit_error *err) {
-    dit_result result = diti_tokenizer_encode(encoder->tokenizer, prompt, out, err);
-    if (result >= 0 && out->lost)
+    DITI_TRY(diti_tokenizer_encode(encoder->tokenizer, prompt, out, err));
+    if (out->lost)
         diti_log(env, DITI_LOG_WARNING,
                  "the prompt is %u tokens too long for the %u of %s; what is lost is its end: \"%s%s\"", out->lost,
                  out->capacity, diti_encoder_name(encoder->kind), out->lost_text, out->lost_more ? "..." : "");
-    return result;
+    return DIT_OK;
 }
 
 DIT_INTERNAL dit_result diti_prompt_tokens_make(const dit_model *model, const diti_env *env, const char *prompt,

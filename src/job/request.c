@@ -241,16 +241,14 @@ static dit_result diti_request_embeds(const diti_env *env, const dit_tensor *emb
                       : embeds->rank >= 2 ? embeds->shape[embeds->rank - 2]
                                           : 0,
              columns = embeds->rank >= 2 ? embeds->shape[embeds->rank - 1] : 0;
-    dit_result result;
     if (tokens == 0 || tokens > 65536 || columns == 0 || columns > 65536)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "input %s must have the shape [1, %schannels]", embeds->name,
                          pooled ? "" : "tokens, ");
     out->tokens = out->length = (uint32_t)tokens;
     out->columns = (uint32_t)columns;
-    result = diti_request_floats(env, embeds, (size_t)(tokens * columns), &out->rows, err);
-    if (result >= 0) result = diti_request_check_finite(embeds->name, out->rows, (size_t)(tokens * columns), err);
-    if (result >= 0 && mask) result = diti_request_mask_length(mask, out->tokens, &out->length, err);
-    return result;
+    DITI_TRY(diti_request_floats(env, embeds, (size_t)(tokens * columns), &out->rows, err));
+    DITI_TRY(diti_request_check_finite(embeds->name, out->rows, (size_t)(tokens * columns), err));
+    return mask ? diti_request_mask_length(mask, out->tokens, &out->length, err) : DIT_OK;
 }
 
 /* The model works on a fixed number of token rows: shorter embeddings are padded with masked rows, longer ones must be
@@ -339,29 +337,26 @@ static dit_result diti_request_branch(const dit_model *model, const diti_env *en
     size_t size = conditional ? desc->conditioning_size : desc->negative_conditioning_size;
     diti_conditioning *given = &out->conditioning[branch];
     bool embeds = false;
-    dit_result result = DIT_OK;
     uint32_t i;
     for (i = 0; i < DITI_TEXTS; i++) embeds = embeds || diti_request_text_input(desc, i, conditional, false);
     if (embeds)
-        result = diti_request_given(model, env, desc, conditional, given, err);
+        DITI_TRY(diti_request_given(model, env, desc, conditional, given, err));
     else if (blob)
-        result = diti_conditioning_from_blob(env, member, blob, size, given, err);
-    for (i = 0; i < DITI_TEXTS && result >= 0 && (embeds || blob); i++)
+        DITI_TRY(diti_conditioning_from_blob(env, member, blob, size, given, err));
+    for (i = 0; i < DITI_TEXTS && (embeds || blob); i++)
         if (model->texts[i].tokens || given->texts[i].tokens)
-            result = diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err);
+            DITI_TRY(diti_request_fit_tokens(env, model, &model->texts[i], &given->texts[i], err));
     out->shape.encodes[branch] = !embeds && !blob;
     if (!model->device && out->shape.encodes[branch] &&
         (diti_encoders_missing(model) || diti_encoders_left_out(model))) {
         diti_request_estimate_text(model, branch, out);
         return DIT_OK;
     }
-    if (result >= 0 && out->shape.encodes[branch]) {
-        result = diti_model_check_encoders(model, member, err);
-        if (result >= 0)
-            result = diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
-                                             out->tokens, err);
+    if (out->shape.encodes[branch]) {
+        DITI_TRY(diti_model_check_encoders(model, member, err));
+        DITI_TRY(diti_prompt_tokens_make(model, env, conditional ? desc->prompt : desc->negative_prompt, branch,
+                                         out->tokens, err));
     }
-    if (result < 0) return result;
     diti_request_lengths(model, branch, out);
     if (out->shape.encodes[branch] && diti_prompt_tokens_weighted(model, branch, out->tokens))
         out->shape.weighted = true;
@@ -455,13 +450,11 @@ static dit_result diti_request_noise(const dit_model *model, const diti_env *env
                    per_image * sizeof *drawn);
     }
     diti_free(env, drawn);
-    if (result >= 0 && given) {
-        diti_free(env, out->noise);
-        out->noise = NULL;
-        result = diti_request_floats(env, given, all, &out->noise, err);
-        if (result >= 0) result = diti_request_check_finite("noise", out->noise, all, err);
-    }
-    return result;
+    if (result < 0 || !given) return result;
+    diti_free(env, out->noise);
+    out->noise = NULL;
+    DITI_TRY(diti_request_floats(env, given, all, &out->noise, err));
+    return diti_request_check_finite("noise", out->noise, all, err);
 }
 
 /* --- schedule --- */
@@ -581,25 +574,21 @@ static dit_result diti_request_split(const dit_model *model, const diti_env *env
     return diti_job_check_patches(model, out, err);
 }
 
-DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
-                                              diti_job_request *out, dit_error *err) {
-    dit_result result;
-    memset(out, 0, sizeof *out);
-    result = diti_request_check_desc(desc, err);
-    if (result >= 0) result = diti_request_check_inputs(desc, err);
-    if (result >= 0) result = diti_request_parts(model, err);
-    if (result >= 0) result = diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err);
-    if (result >= 0) result = diti_request_size(model, desc, out, err);
-    if (result >= 0) result = diti_request_target(&desc->target, out, err);
-    if (result >= 0) result = diti_request_family(model, &desc->target, err);
-    if (result >= 0) result = diti_job_request_start(model, desc, out, err);
-    if (result < 0) return result;
+static dit_result diti_request_fill(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                    diti_job_request *out, dit_error *err) {
+    DITI_TRY(diti_request_check_desc(desc, err));
+    DITI_TRY(diti_request_check_inputs(desc, err));
+    DITI_TRY(diti_request_parts(model, err));
+    DITI_TRY(diti_request_check_guidance(&model->transformer->traits, &desc->guidance, err));
+    DITI_TRY(diti_request_size(model, desc, out, err));
+    DITI_TRY(diti_request_target(&desc->target, out, err));
+    DITI_TRY(diti_request_family(model, &desc->target, err));
+    DITI_TRY(diti_job_request_start(model, desc, out, err));
     out->guidance = desc->guidance;
     if (out->guidance.scale == 0) out->guidance.scale = model->info.default_guidance;
     if (out->guidance.distilled == 0) out->guidance.distilled = model->transformer->traits.default_distilled;
     out->shape.guided = diti_request_guided(model, env, desc, out->guidance.scale);
-    result = diti_job_request_skipping(model, out, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_job_request_skipping(model, out, err));
     out->shape.mixed =
         out->shape.guided && (out->guidance.rescale > 0 || out->guidance.project > 0 || out->guidance.norm_limit > 0);
     out->shape.preview_interval = desc->preview_interval;
@@ -610,11 +599,18 @@ DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti
     out->rng = desc->rng;
     if ((int)desc->rng < DIT_RNG_DEFAULT || (int)desc->rng > DIT_RNG_PHILOX)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "rng %d is unknown", (int)desc->rng);
-    result = diti_request_split(model, env, desc, out, err);
-    if (result >= 0) result = diti_request_schedule(model, env, desc, out, err);
+    DITI_TRY(diti_request_split(model, env, desc, out, err));
+    DITI_TRY(diti_request_schedule(model, env, desc, out, err));
     diti_job_request_kinds(out);
-    if (result >= 0) result = diti_request_text(model, env, desc, out, err);
-    if (result >= 0) result = diti_request_noise(model, env, desc, out, err);
+    DITI_TRY(diti_request_text(model, env, desc, out, err));
+    return diti_request_noise(model, env, desc, out, err);
+}
+
+DIT_INTERNAL dit_result diti_job_request_make(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
+                                              diti_job_request *out, dit_error *err) {
+    dit_result result;
+    memset(out, 0, sizeof *out);
+    result = diti_request_fill(model, env, desc, out, err);
     if (result < 0) diti_job_request_free(env, out);
     return result;
 }

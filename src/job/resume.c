@@ -218,9 +218,9 @@ static dit_result diti_resume_write_states(dit_job *share, const diti_snapshot *
 }
 
 DIT_INTERNAL dit_result diti_job_submit_states(dit_job *job, uint64_t *value, dit_error *err) {
-    dit_result result = diti_plan_submit_commands(job->program.plan, job->program.states_copy, value, err);
-    if (result >= 0) job->resumes_states = false;
-    return result;
+    DITI_TRY(diti_plan_submit_commands(job->program.plan, job->program.states_copy, value, err));
+    job->resumes_states = false;
+    return DIT_OK;
 }
 
 DIT_INTERNAL void diti_resume_set_out(dit_job *share, uint32_t step, double total_us) {

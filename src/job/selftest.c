@@ -75,11 +75,11 @@ static diti_class diti_selftest_rung_class(diti_rung rung) {
    will do. */
 static dit_result diti_selftest_products(diti_device *device, bool i8, bool conv, bool *agrees, dit_error *err) {
     const bool all = device->rung > DITI_RUNG_BASE && !device->is_cpu;
-    dit_result result = diti_probe_product(device, DITI_PROBE_PLAIN, i8, agrees, err);
-    if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_HIDDEN, i8, agrees, err);
-    if (result >= 0 && *agrees && all) result = diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, agrees, err);
-    if (result >= 0 && *agrees && all && conv) result = diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err);
-    return result;
+    DITI_TRY(diti_probe_product(device, DITI_PROBE_PLAIN, i8, agrees, err));
+    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_HIDDEN, i8, agrees, err));
+    if (*agrees && all) DITI_TRY(diti_probe_product(device, DITI_PROBE_RESIDUAL, i8, agrees, err));
+    if (*agrees && all && conv) DITI_TRY(diti_probe_product(device, DITI_PROBE_CONV, false, agrees, err));
+    return DIT_OK;
 }
 
 /* Products of a rung, with that one's kernels although the device may have climbed higher. */
@@ -99,11 +99,10 @@ static dit_result diti_selftest_rung(diti_device *device, diti_rung rung, bool *
 static dit_result diti_selftest_attention(diti_device *device, bool int8, bool wide, bool *agrees, dit_error *err) {
     static const uint32_t dims[] = {72, 64, 128, 512};
     uint32_t i;
-    dit_result result = DIT_OK;
     if (device->is_cpu) return diti_probe_attention(device, int8, 24, agrees, err);
-    for (i = 0, *agrees = true; i < DITI_COUNT(dims) - !wide && result >= 0 && *agrees; i++)
-        result = diti_probe_attention(device, int8, dims[i], agrees, err);
-    return result;
+    for (i = 0, *agrees = true; i < DITI_COUNT(dims) - !wide && *agrees; i++)
+        DITI_TRY(diti_probe_attention(device, int8, dims[i], agrees, err));
+    return DIT_OK;
 }
 
 /* Without matrices, or with those of VK_KHR_cooperative_matrix, although the device may use others. */

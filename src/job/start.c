@@ -51,7 +51,6 @@ static dit_result diti_start_check_mask(const dit_image *mask, const diti_job_sh
 
 DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit_job_desc *desc, diti_job_request *out,
                                                dit_error *err) {
-    dit_result result;
     if (!(desc->strength >= 0 && desc->strength <= 1))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "strength is %g; it must be 0 (0.75) to 1 (all is replaced)",
                          (double)desc->strength);
@@ -64,16 +63,16 @@ DIT_INTERNAL dit_result diti_job_request_start(const dit_model *model, const dit
         return diti_fail(err, DIT_ERROR_UNSUPPORTED_MODEL,
                          "init_image: the model's autoencoder has no encoder; load the whole one as a component with "
                          "the role DIT_ROLE_VAE");
-    result = diti_start_check_image("init_image", desc->init_image, &out->shape, err);
-    if (result >= 0) result = diti_start_check_device(desc->init_image, out, err);
-    if (result >= 0 && desc->mask) result = diti_start_check_mask(desc->mask, &out->shape, err);
+    DITI_TRY(diti_start_check_image("init_image", desc->init_image, &out->shape, err));
+    DITI_TRY(diti_start_check_device(desc->init_image, out, err));
+    if (desc->mask) DITI_TRY(diti_start_check_mask(desc->mask, &out->shape, err));
     out->strength = desc->strength > 0 ? desc->strength : 0.75f;
     out->shape.starts = true;
     out->shape.masked = desc->mask != NULL;
     out->shape.draws_start = !diti_vae_get_traits(model->vae)->tiny;
     out->start = desc->init_image;
     out->mask = desc->mask;
-    return result;
+    return DIT_OK;
 }
 
 /* --- ops --- */
@@ -220,18 +219,17 @@ static dit_result diti_start_write_mask(dit_job *job, dit_error *err) {
 DIT_INTERNAL dit_result diti_start_write(dit_job *job, dit_error *err) {
     const diti_job_request *request = &job->request;
     diti_solver_row rows[2] = DITI_ZERO, *mean = &rows[0], *mix = &rows[1];
-    dit_result result = job->assignment.share ? DIT_OK : diti_start_write_pixels(job, err);
+    if (!job->assignment.share) DITI_TRY(diti_start_write_pixels(job, err));
     mean->clip = mix->clip = (float)INFINITY; /* none */
     mean->x_m = mean->noise = 1;              /* mean + noise * */
     mean->noise_v = 0.5f;                     /* exp(logvar / 2) */
     mix->x_m = request->schedule.start_x0;
     mix->noise = request->schedule.start_noise;
-    if (result >= 0)
-        result = diti_plan_write(job->program.plan, job->program.start_coefficients, rows, sizeof rows, err);
-    if (result >= 0 && job->program.start_noise)
-        result = diti_plan_write(job->program.plan, job->program.start_noise, request->start_noise,
-                                 diti_job_latent_values(job) * sizeof(float), err);
-    return result >= 0 && request->mask ? diti_start_write_mask(job, err) : result;
+    DITI_TRY(diti_plan_write(job->program.plan, job->program.start_coefficients, rows, sizeof rows, err));
+    if (job->program.start_noise)
+        DITI_TRY(diti_plan_write(job->program.plan, job->program.start_noise, request->start_noise,
+                                 diti_job_latent_values(job) * sizeof(float), err));
+    return request->mask ? diti_start_write_mask(job, err) : DIT_OK;
 }
 
 /* --- an image of the application's --- */

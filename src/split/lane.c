@@ -297,9 +297,8 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
     diti_lane_side *side = &lane->sides[index];
     const diti_lane_turn *turn = &side->turns[side->first];
     diti_submission submission = DITI_ZERO;
-    dit_result result = diti_lane_record(lane, index, diti_lane_turn_copy(lane, index), chunk->from,
-                                         chunk->from + chunk->bytes, slot, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_lane_record(lane, index, diti_lane_turn_copy(lane, index), chunk->from, chunk->from + chunk->bytes,
+                              slot, err));
     submission.queue = side->device->transfer_queue;
     submission.commands = &side->commands[slot];
     submission.count = 1;
@@ -307,9 +306,9 @@ static dit_result diti_lane_submit_device(diti_lane *lane, uint32_t index, const
     submission.signal_value = side->submitted + 1;
     diti_submission_wait(&submission, turn->after, turn->value);
     if (index == DITI_LANE_IN) diti_submission_wait(&submission, lane->bridge, submission.signal_value);
-    result = diti_submit_after(side->device, &submission, err);
-    if (result >= 0) side->signals = submission.signal_value;
-    return result;
+    DITI_TRY(diti_submit_after(side->device, &submission, err));
+    side->signals = submission.signal_value;
+    return DIT_OK;
 }
 
 /* The device of this side is in another process: what is done here is to hand the other side's bytes to it, or to ask

@@ -17,14 +17,13 @@ typedef struct diti_measure {
 } diti_measure;
 
 static dit_result diti_measure_make(diti_measure *m, dit_error *err) {
-    dit_result result = DIT_OK;
     uint32_t i;
-    for (i = 0; i < m->peers->count && result >= 0; i++) {
+    for (i = 0; i < m->peers->count; i++) {
         diti_device *device = m->peers->devices[i];
-        result = diti_buffer_create_shared(device, DITI_MEASURE_BYTES, "measuring", &m->from[i], err);
-        if (result >= 0) result = diti_buffer_create_shared(device, DITI_MEASURE_BYTES, "measuring", &m->to[i], err);
+        DITI_TRY(diti_buffer_create_shared(device, DITI_MEASURE_BYTES, "measuring", &m->from[i], err));
+        DITI_TRY(diti_buffer_create_shared(device, DITI_MEASURE_BYTES, "measuring", &m->to[i], err));
     }
-    return result;
+    return DIT_OK;
 }
 
 static void diti_measure_clear(diti_measure *m) {
@@ -72,25 +71,24 @@ static dit_result diti_measure_add(diti_measure *m, uint32_t from, uint32_t to, 
 /* All copies of the pattern once, at the same time. */
 static dit_result diti_measure_once(diti_measure *m, uint64_t *us, dit_error *err) {
     uint64_t begin = diti_clock_us();
-    dit_result result = DIT_OK;
     bool busy = true, moved, waited;
     uint32_t i;
     for (i = 0; i < m->lane_count; i++) {
         diti_lane_open(m->lanes[i], DITI_LANE_OUT, 0, VK_NULL_HANDLE, 0);
         diti_lane_open(m->lanes[i], DITI_LANE_IN, 0, VK_NULL_HANDLE, 0);
     }
-    while (busy && result >= 0) {
-        for (i = 0, busy = moved = waited = false; i < m->lane_count && result >= 0; i++) {
-            result = diti_lane_pump(m->lanes[i], &moved, err);
+    while (busy) {
+        for (i = 0, busy = moved = waited = false; i < m->lane_count; i++) {
+            DITI_TRY(diti_lane_pump(m->lanes[i], &moved, err));
             busy = busy || !diti_lane_idle(m->lanes[i]);
         }
-        for (i = 0; i < m->lane_count && result >= 0 && !moved && !waited; i++)
-            result = diti_lane_wait(m->lanes[i], 1000000u, &waited, err);
+        for (i = 0; i < m->lane_count && !moved && !waited; i++)
+            DITI_TRY(diti_lane_wait(m->lanes[i], 1000000u, &waited, err));
         *us = diti_clock_us() - begin;
-        if (result >= 0 && *us > DITI_MEASURE_MOST_US)
+        if (*us > DITI_MEASURE_MOST_US)
             return diti_fail(err, DIT_ERROR_TRANSPORT, "copies between devices took more than 10 s");
     }
-    return result;
+    return DIT_OK;
 }
 
 /* Seconds of the pattern, the shortest; the first run is not counted. */
@@ -127,58 +125,52 @@ static dit_result diti_measure_rate(diti_measure *m, const diti_measure_pattern 
                                     dit_error *err) {
     uint64_t bytes = DITI_MEASURE_BYTES / (pattern->all ? pattern->each - 1 : 1) & ~(uint64_t)255;
     double seconds = 1;
-    dit_result result = DIT_OK;
     uint32_t from, to;
     for (from = 0; from < m->peers->count; from++) {
-        for (to = 0; to < m->peers->count && result >= 0; to++)
-            if (diti_measure_sends(pattern, from, to)) result = diti_measure_add(m, from, to, bytes, err);
+        for (to = 0; to < m->peers->count; to++)
+            if (diti_measure_sends(pattern, from, to)) DITI_TRY(diti_measure_add(m, from, to, bytes, err));
     }
     *rate = m->lane_count ? (double)bytes * (pattern->all ? pattern->each - 1 : 1) : 0;
-    if (result >= 0) result = diti_measure_run(m, &seconds, err);
+    DITI_TRY(diti_measure_run(m, &seconds, err));
     *rate /= seconds;
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_measure_rates(diti_measure *m, uint32_t each, uint32_t stride, diti_split_rates *rates,
                                      dit_error *err) {
     diti_measure_pattern pattern = DITI_ZERO;
-    dit_result result;
     pattern.each = each;
     pattern.stride = stride;
     pattern.pairs = true;
-    result = diti_measure_rate(m, &pattern, &rates->pair, err);
+    DITI_TRY(diti_measure_rate(m, &pattern, &rates->pair, err));
     rates->ring = rates->all_to_all = rates->pair;
-    if (each == 2 || result < 0) return result;
+    if (each == 2) return DIT_OK;
     pattern.pairs = false;
-    result = diti_measure_rate(m, &pattern, &rates->ring, err);
+    DITI_TRY(diti_measure_rate(m, &pattern, &rates->ring, err));
     pattern.all = true;
-    if (result >= 0) result = diti_measure_rate(m, &pattern, &rates->all_to_all, err);
-    return result;
+    return diti_measure_rate(m, &pattern, &rates->all_to_all, err);
 }
 
 /* Each pair alone, both ways at the same time. */
 static dit_result diti_measure_pairs(diti_measure *m, diti_split_links *links, dit_error *err) {
-    dit_result result = DIT_OK;
     uint32_t a, b;
     for (a = 0; a < m->peers->count; a++) {
-        for (b = a + 1; b < m->peers->count && result >= 0; b++) {
+        for (b = a + 1; b < m->peers->count; b++) {
             double seconds = 1;
-            result = diti_measure_add(m, a, b, DITI_MEASURE_BYTES, err);
-            if (result >= 0) result = diti_measure_add(m, b, a, DITI_MEASURE_BYTES, err);
-            if (result >= 0) result = diti_measure_run(m, &seconds, err);
+            DITI_TRY(diti_measure_add(m, a, b, DITI_MEASURE_BYTES, err));
+            DITI_TRY(diti_measure_add(m, b, a, DITI_MEASURE_BYTES, err));
+            DITI_TRY(diti_measure_run(m, &seconds, err));
             links->pairs[a][b] = links->pairs[b][a] = (double)DITI_MEASURE_BYTES / seconds;
         }
     }
-    return result;
+    return DIT_OK;
 }
 
 /* Copies of next to nothing, round. */
 static dit_result diti_measure_latency(diti_measure *m, double *seconds, dit_error *err) {
     uint32_t count = m->peers->count, i;
-    dit_result result = DIT_OK;
-    for (i = 0; i < count && result >= 0; i++)
-        result = diti_measure_add(m, i, (i + 1) % count, DITI_MEASURE_SMALL, err);
-    return result < 0 ? result : diti_measure_run(m, seconds, err);
+    for (i = 0; i < count; i++) DITI_TRY(diti_measure_add(m, i, (i + 1) % count, DITI_MEASURE_SMALL, err));
+    return diti_measure_run(m, seconds, err);
 }
 
 DIT_INTERNAL uint32_t diti_split_sockets(const diti_split_links *links) {
@@ -200,15 +192,13 @@ DIT_INTERNAL uint32_t diti_split_sockets(const diti_split_links *links) {
 
 static dit_result diti_measure_all(diti_measure *m, diti_split_links *links, dit_error *err) {
     uint32_t each;
-    dit_result result = diti_measure_make(m, err);
-    if (result >= 0) result = diti_measure_pairs(m, links, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_measure_make(m, err));
+    DITI_TRY(diti_measure_pairs(m, links, err));
     each = links->per_socket = diti_split_sockets(links);
-    result = diti_measure_rates(m, each ? each : links->count, 1, &links->inside, err);
+    DITI_TRY(diti_measure_rates(m, each ? each : links->count, 1, &links->inside, err));
     links->across = links->inside;
-    if (result >= 0 && each) result = diti_measure_rates(m, links->count, each, &links->across, err);
-    if (result >= 0) result = diti_measure_latency(m, &links->latency, err);
-    return result;
+    if (each) DITI_TRY(diti_measure_rates(m, links->count, each, &links->across, err));
+    return diti_measure_latency(m, &links->latency, err);
 }
 
 DIT_INTERNAL dit_result diti_peers_measure(diti_peers *peers, dit_error *err) {

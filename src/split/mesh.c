@@ -97,7 +97,6 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
     diti_peers *peers = maker->peers;
     uint64_t largest = maker->largest[from][to];
     diti_lane_desc desc = DITI_ZERO;
-    dit_result result;
     if (!diti_grow(&mesh->env, (void **)&mesh->lanes, &mesh->lane_capacity, mesh->lane_count, sizeof *mesh->lanes))
         return diti_fail_memory(maker->err, "copies between devices");
     desc.from = from;
@@ -121,25 +120,24 @@ static dit_result diti_mesh_add_lane(diti_mesh_maker *maker, uint32_t from, uint
     desc.tag = (maker->tag << 10 | from << 5 | to) & ((1u << DITI_LANE_TAG_BITS) - 1);
     desc.limit_us = peers->limit_us;
     desc.owed = &peers->owed;
-    result = diti_lane_create(&mesh->env, &desc, &maker->lanes[from][to], maker->err);
-    if (result >= 0) mesh->lanes[mesh->lane_count++] = maker->lanes[from][to];
-    return result;
+    DITI_TRY(diti_lane_create(&mesh->env, &desc, &maker->lanes[from][to], maker->err));
+    mesh->lanes[mesh->lane_count++] = maker->lanes[from][to];
+    return DIT_OK;
 }
 
 static dit_result diti_mesh_add_lanes(diti_mesh_maker *maker) {
     const diti_mesh *mesh = maker->mesh;
-    dit_result result = DIT_OK;
     uint32_t i, from, to;
-    for (i = 0; i < mesh->count && result >= 0; i++) result = diti_mesh_measure(maker, i);
-    for (from = 0; from < mesh->all && result >= 0; from++) {
-        for (to = 0; to < mesh->all && result >= 0; to++) {
+    for (i = 0; i < mesh->count; i++) DITI_TRY(diti_mesh_measure(maker, i));
+    for (from = 0; from < mesh->all; from++) {
+        for (to = 0; to < mesh->all; to++) {
             if (!maker->largest[from][to]) continue;
             if (diti_mesh_is_local(mesh, from) && diti_mesh_is_local(mesh, to))
-                result = diti_mesh_check(maker, from, to);
-            if (result >= 0) result = diti_mesh_add_lane(maker, from, to);
+                DITI_TRY(diti_mesh_check(maker, from, to));
+            DITI_TRY(diti_mesh_add_lane(maker, from, to));
         }
     }
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_mesh_add_ports(diti_mesh_maker *maker, uint32_t index) {
@@ -302,15 +300,15 @@ DIT_INTERNAL dit_result diti_mesh_submit(diti_mesh *mesh, uint32_t index, uint32
 }
 
 DIT_INTERNAL dit_result diti_mesh_pump(diti_mesh *mesh, bool *moved, dit_error *err) {
-    dit_result result = DIT_OK;
     size_t i;
-    for (i = 0; i < mesh->lane_count && result >= 0; i++) result = diti_lane_pump(mesh->lanes[i], moved, err);
-    if (result >= 0) result = diti_beats_pump(mesh, err);
-    for (i = 0; i < mesh->count && result >= 0; i++) {
-        result = mesh->members[i].error.result;
-        if (result < 0 && err) *err = mesh->members[i].error;
+    for (i = 0; i < mesh->lane_count; i++) DITI_TRY(diti_lane_pump(mesh->lanes[i], moved, err));
+    DITI_TRY(diti_beats_pump(mesh, err));
+    for (i = 0; i < mesh->count; i++) {
+        if (mesh->members[i].error.result >= 0) continue;
+        if (err) *err = mesh->members[i].error;
+        return mesh->members[i].error.result;
     }
-    return result;
+    return DIT_OK;
 }
 
 DIT_INTERNAL bool diti_mesh_idle(const diti_mesh *mesh) {
@@ -346,11 +344,10 @@ DIT_INTERNAL void diti_mesh_release(diti_mesh *mesh) {
 }
 
 DIT_INTERNAL dit_result diti_mesh_wait(diti_mesh *mesh, uint64_t timeout_ns, bool *waited, dit_error *err) {
-    dit_result result = DIT_OK;
     size_t i;
-    for (i = 0, *waited = false; i < mesh->lane_count && result >= 0 && !*waited; i++)
-        result = diti_lane_wait(mesh->lanes[i], timeout_ns, waited, err);
-    return result;
+    for (i = 0, *waited = false; i < mesh->lane_count && !*waited; i++)
+        DITI_TRY(diti_lane_wait(mesh->lanes[i], timeout_ns, waited, err));
+    return DIT_OK;
 }
 
 /* Counts what happened so far, in any order; *busy: something is on its way. */

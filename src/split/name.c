@@ -102,10 +102,11 @@ DIT_INTERNAL dit_result diti_split_parse(const char *text, diti_split *out, dit_
     diti_split_plan plan;
     dit_result result = diti_split_parse_plan(text, &plan, err);
     *out = plan.split;
-    if (result >= 0 && (plan.int8 || plan.split.shard || strchr(text, ':')))
+    DITI_TRY(result);
+    if (plan.int8 || plan.split.shard || strchr(text, ':'))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split '%.64s': methods and their degrees alone can stand here", text);
-    return result;
+    return DIT_OK;
 }
 
 /* The outermost axis first; one device is cfg1. patches: what stands behind pipefusion. */
@@ -188,14 +189,13 @@ DIT_INTERNAL dit_result diti_split_check_plan(const diti_split_plan *plan, const
                                               dit_error *err) {
     const uint32_t *degree = plan->split.degree;
     char name[DITI_SPLIT_NAME];
-    dit_result result = diti_split_check(&plan->split, shape, err);
-    if (result >= 0 && plan->split.shard &&
-        degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] > 1)
+    DITI_TRY(diti_split_check(&plan->split, shape, err));
+    if (plan->split.shard && degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] > 1)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split %s: shard is for devices that compute all blocks whole: it goes with cfg, ulysses and "
                          "ring alone",
                          diti_split_print_plan(plan, name));
-    if (result < 0 || degree[DITI_SPLIT_PIPEFUSION] < 2) return result;
+    if (degree[DITI_SPLIT_PIPEFUSION] < 2) return DIT_OK;
     if ((uint64_t)plan->patches * degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] <= shape->rows) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                      "split %s: %u patches of the picture, which has %u rows of tokens",

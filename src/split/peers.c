@@ -22,51 +22,48 @@ static void diti_peers_fill(unsigned char *bytes, uint32_t seed) {
 /* With bounded waits: a transport that is broken may keep its bytes for ever. */
 static dit_result diti_peers_run_lane(diti_lane *lane, uint64_t limit_us, dit_error *err) {
     uint64_t begin = diti_clock_us(), now = begin;
-    dit_result result = DIT_OK;
     bool moved, waited;
     diti_lane_open(lane, DITI_LANE_OUT, 0, VK_NULL_HANDLE, 0);
     diti_lane_open(lane, DITI_LANE_IN, 0, VK_NULL_HANDLE, 0);
-    while (result >= 0 && !diti_lane_idle(lane)) {
-        result = diti_lane_pump(lane, &moved, err);
-        if (result >= 0) result = diti_lane_wait(lane, 1000000u, &waited, err);
+    while (!diti_lane_idle(lane)) {
+        DITI_TRY(diti_lane_pump(lane, &moved, err));
+        DITI_TRY(diti_lane_wait(lane, 1000000u, &waited, err));
         now = diti_clock_us();
-        if (now - begin > limit_us && result >= 0)
+        if (now - begin > limit_us)
             return diti_fail(err, DIT_ERROR_TRANSPORT, "a copy between devices took more than %llu ms",
                              (unsigned long long)(limit_us / 1000));
     }
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_peers_test_run(diti_peers_test *test, uint32_t seed, bool *agrees, dit_error *err) {
     unsigned char *came = test->bytes + DITI_PEERS_TEST_BYTES;
-    dit_result result;
+    *agrees = false;
     diti_peers_fill(test->bytes, seed);
     memset(came, 0, DITI_PEERS_TEST_BYTES);
-    result = diti_buffer_write(test->devices[0], &test->buffers[0], 0, test->bytes, DITI_PEERS_TEST_BYTES, err);
-    if (result >= 0)
-        result = diti_buffer_write(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err);
-    if (result >= 0) result = diti_peers_run_lane(test->lane, test->limit_us, err);
-    if (result >= 0)
-        result = diti_buffer_read(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err);
-    *agrees = result >= 0 && !memcmp(test->bytes, came, DITI_PEERS_TEST_BYTES);
-    return result;
+    DITI_TRY(diti_buffer_write(test->devices[0], &test->buffers[0], 0, test->bytes, DITI_PEERS_TEST_BYTES, err));
+    DITI_TRY(diti_buffer_write(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err));
+    DITI_TRY(diti_peers_run_lane(test->lane, test->limit_us, err));
+    DITI_TRY(diti_buffer_read(test->devices[1], &test->buffers[1], 0, came, DITI_PEERS_TEST_BYTES, err));
+    *agrees = !memcmp(test->bytes, came, DITI_PEERS_TEST_BYTES);
+    return DIT_OK;
 }
 
 static dit_result diti_peers_test_make(const diti_peers *peers, diti_peers_test *test, const diti_lane_desc *desc,
                                        dit_error *err) {
     diti_lane_copy copy = DITI_ZERO;
-    dit_result result = diti_lane_create(&peers->env, desc, &test->lane, err);
     uint32_t i;
+    DITI_TRY(diti_lane_create(&peers->env, desc, &test->lane, err));
     copy.pitch = copy.row_bytes = DITI_PEERS_TEST_BYTES;
     copy.rows = 1;
     diti_format(copy.name, sizeof copy.name, "self-test");
-    for (i = 0; i < DITI_LANE_SIDES && result >= 0; i++) {
-        result = diti_buffer_create_shared(test->devices[i], DITI_PEERS_TEST_BYTES, "a transport's self-test",
-                                           &test->buffers[i], err);
+    for (i = 0; i < DITI_LANE_SIDES; i++) {
+        DITI_TRY(diti_buffer_create_shared(test->devices[i], DITI_PEERS_TEST_BYTES, "a transport's self-test",
+                                           &test->buffers[i], err));
         copy.buffer = test->buffers[i].buffer;
-        if (result >= 0) result = diti_lane_add(test->lane, i, &copy, err);
+        DITI_TRY(diti_lane_add(test->lane, i, &copy, err));
     }
-    return result;
+    return DIT_OK;
 }
 
 static dit_result diti_peers_try(const diti_peers *peers, uint32_t from, uint32_t to, diti_transport transport,
