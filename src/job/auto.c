@@ -2,14 +2,13 @@
    between them, how much memory there is. And how unequal devices share the work. */
 #include "job/job.h"
 
-/* PipeFusion computes a slightly other picture, and is taken where it or auto:any is named only. */
+/* A method that computes a slightly other picture is taken where it or auto:any is named only. */
 static uint32_t diti_auto_methods(const dit_model *model, const diti_job_request *request) {
     uint32_t methods = 0, axis, i;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
         diti_job_request with = *request;
         for (i = 0; i < DITI_SPLIT_AXES; i++) with.shape.split.degree[i] = i == axis ? 2 : 1;
-        if ((axis != DITI_SPLIT_PIPEFUSION || request->shape.any) && !diti_job_unsplit(model, &with))
-            methods |= 1u << axis;
+        if ((diti_split_is_exact(axis) || request->shape.any) && !diti_job_unsplit(model, &with)) methods |= 1u << axis;
     }
     if (request->guidance.skip_layer > 0 || request->guidance.first > 0 || request->guidance.last > 0) return methods;
     return methods | DITI_SPLIT_SHARDS;

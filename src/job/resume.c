@@ -172,12 +172,11 @@ DIT_INTERNAL void diti_snapshot_poll(dit_job *job, uint64_t done) {
 /* Whether every share can get at all weights that a plan of other devices asks it for: without the first device they
    are only where they were needed before. */
 static bool diti_resume_has_weights(const dit_job *job) {
-    const uint32_t *degree = job->request.shape.split.degree;
     if (diti_device_check(job->model->device, NULL) >= 0) return true;
     if (job->model->transformer->component.weights.streamed && !job->model->stream)
         return true; /* all come from the file */
     if (job->request.shape.split.shard) return false;
-    return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1;
+    return !diti_split_cuts_blocks(&job->request.shape.split);
 }
 
 /* The largest split in the same ways that so many devices allow; guidance first, as it sends least. */

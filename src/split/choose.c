@@ -25,10 +25,8 @@ static void diti_choose_put(diti_choose *c, const diti_split_cost *cost) {
 }
 
 static bool diti_choose_may_shard(const diti_choose *c, const diti_split *split) {
-    const uint32_t *degree = split->degree;
     if (c->request->methods && !(c->request->methods & DITI_SPLIT_SHARDS)) return false;
-    return degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] == 1 &&
-           diti_split_ranks(split) > 1;
+    return !diti_split_cuts_blocks(split) && diti_split_ranks(split) > 1;
 }
 
 static void diti_choose_insert(diti_choose *c, const diti_split *split) {

@@ -4,15 +4,10 @@
  * the branches of guidance that a device computes, m the patches of PipeFusion. Volumes: Ulysses, Ring, USP, tensor and
  * PipeFusion as xDiT's documentation of its methods tables them. Times: T = C / N + bytes / bandwidth + latency, and
  * what stands at each method. */
-#include "split/split.h"
-
-typedef struct diti_cost {
-    const diti_split_request *q;
-    const diti_split *split;
-    double n, s, t, d, layers, e, k, o, i, u, r, p, l, c, b, m;
-} diti_cost;
+#include "split/axes.h"
 
 static void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
+    c->shape = shape;
     c->s = shape->rows;
     c->t = shape->text;
     c->n = c->s + (shape->joint ? c->t : 0);
@@ -63,39 +58,25 @@ DIT_INTERNAL double diti_split_flops(const diti_split_shape *shape) {
     return c.layers * layer + shape->skips * c.s * 4 * c.d * c.d;
 }
 
-static double diti_cost_attention(const diti_cost *c) { /* its share of a layer */
+DIT_INTERNAL double diti_cost_attention(const diti_cost *c) {
     return c->layers * 4 * c->n * c->n * c->d / diti_split_flops(&c->q->shape);
 }
 
 DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_split *split, diti_split_axis axis,
                                      double element) {
-    diti_cost c;
-    double value;
+    diti_cost c = DITI_ZERO;
+    if (split->degree[axis] < 2) return 0;
     diti_cost_shape(&c, shape);
     diti_cost_split(&c, split);
-    value = c.d * element / (c.u * c.r);
-    if (split->degree[axis] < 2) return 0;
-    switch (axis) {
-    /* Rows of D columns take two sums over o devices of a part for each i and their gathering over those of a row, and
-       sums over i devices of what first matrices make, 3 D and the feed-forward's; i = 1: 4 n d e (k - 1) / k. */
-    case DITI_SPLIT_TENSOR: {
-        double firsts = 3 + shape->feed * (shape->gated ? 2.0 : 1.0) / c.d;
-        return c.n * value / c.k * (2 * (2 * (c.o - 1) + c.o * (c.i - 1)) + firsts * 2 * (c.i - 1));
-    }
-    case DITI_SPLIT_ULYSSES: return 4 * c.n * value / c.k * (c.u - 1) / c.u; /* 4 (n / u) d e (u - 1) / u: q, k, v, o */
-    case DITI_SPLIT_RING: return 2 * c.n * value / c.k * (c.r - 1);          /* 2 (n / r) d e (r - 1): k, v */
-    case DITI_SPLIT_PIPEFUSION:
-    case DITI_SPLIT_LAYERS: return c.n * value;        /* n d e; s d e where the text stays outside */
-    default: return c.s * shape->row_values * element; /* the prediction */
-    }
+    return diti_split_method_of((uint32_t)axis).bytes(&c, element);
 }
 
 /* ---- links ---- */
 
 DIT_INTERNAL double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer, bool mirror) {
+    diti_split_method method = diti_split_method_of((uint32_t)axis);
     if (mirror) return place < peer && place + peer == degree - 1 ? 1 : 0;
-    if (axis == DITI_SPLIT_ULYSSES) return place == peer ? 0 : 1.0 / (degree - 1);
-    if (axis == DITI_SPLIT_PIPEFUSION || axis == DITI_SPLIT_LAYERS) return peer == place + 1 ? 1 : 0;
+    if (method.peer) return method.peer(degree, place, peer);
     return peer == (place + 1) % degree ? 1 : 0;
 }
 
@@ -123,29 +104,26 @@ static double diti_cost_leaving(const diti_cost *c, diti_split_axis axis, bool m
 }
 
 /* Seconds of bytes along an axis: two devices exchange as a pair by any method, larger groups by its pattern. */
-static double diti_cost_send(const diti_cost *c, diti_split_axis axis, bool mirror, double bytes) {
+DIT_INTERNAL double diti_cost_send(const diti_cost *c, diti_split_axis axis, bool mirror, double bytes) {
     double leaving = diti_cost_leaving(c, axis, mirror), rate;
     const diti_split_rates *rates = leaving > 0 ? &c->q->box.across : &c->q->box.inside;
-    rate = axis == DITI_SPLIT_RING ? rates->ring : rates->all_to_all;
-    if (c->split->degree[axis] == 2 || axis > DITI_SPLIT_RING) rate = rates->pair;
+    diti_pattern pattern = diti_split_method_of((uint32_t)axis).pattern;
+    rate = pattern == DITI_PATTERN_RING ? rates->ring : rates->all_to_all;
+    if (c->split->degree[axis] == 2 || pattern == DITI_PATTERN_PAIR) rate = rates->pair;
     if (leaving * rate > c->q->box.uplink && c->q->box.uplink > 0) rate = c->q->box.uplink / leaving;
     return bytes / rate;
 }
 
-static double diti_cost_bytes(const diti_cost *c, diti_split_axis axis) {
-    return (axis == DITI_SPLIT_CFG ? 1 : c->b) * diti_split_bytes(&c->q->shape, c->split, axis, c->e);
+DIT_INTERNAL double diti_cost_bytes(const diti_cost *c, diti_split_axis axis) {
+    bool one = (diti_split_method_of((uint32_t)axis).divides & DITI_DIVIDES_BRANCHES) != 0;
+    return (one ? 1 : c->b) * diti_split_bytes(&c->q->shape, c->split, axis, c->e);
 }
 
 /* ---- a step ---- */
 
-typedef struct diti_cost_step {
-    double layers; /* that run: behind the slowest stage of a pipeline, as if each stage ran as many */
-    double compute, exchange, hidden;
-} diti_cost_step;
-
 /* The operations of a branch over the sum of its devices' rates, as unequal devices get proportional shares; the slower
  * branch counts. Where heads do not divide, a device with one more is waited for. */
-static double diti_cost_compute(const diti_cost *c, double layers) {
+DIT_INTERNAL double diti_cost_compute(const diti_cost *c, double layers) {
     uint32_t ranks = diti_split_ranks(c->split), each = ranks / c->split->degree[DITI_SPLIT_CFG], rank;
     double parts = c->u * c->o, heads = c->q->shape.heads, sum = 0, least = 0;
     for (rank = 0; rank < ranks; rank++) {
@@ -158,30 +136,12 @@ static double diti_cost_compute(const diti_cost *c, double layers) {
            (1 + diti_cost_attention(c) * (ceil(heads / parts) * parts / heads - 1));
 }
 
-/* r - 1 copies: max(bytes / bw - overlap * attention (r - 1) / r, a tenth), and merges of two partial results. */
-static double diti_cost_ring(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
-    double copies = diti_cost_send(c, DITI_SPLIT_RING, false, diti_cost_bytes(c, DITI_SPLIT_RING)) +
-                    (c->r - 1) * c->q->box.latency * patches;
-    double open = copies - c->q->system.overlap * diti_cost_attention(c) * layer_seconds * (c->r - 1) / c->r;
-    double values = c->b * c->n * c->d / (c->u * c->r * c->k), stream = c->q->box.devices[0].stream;
-    uint32_t rank;
-    for (rank = 1; rank < c->q->box.count; rank++) {
-        if (c->q->box.devices[rank].stream < stream) stream = c->q->box.devices[rank].stream;
-    }
-    if (open < 0.1 * copies) open = 0.1 * copies;
-    *hidden = copies - open;
-    return open + (c->r - 1) * values * c->q->system.merge / stream;
-}
-
-/* Seconds that copies add to a layer, which is computed in so many patches. */
-static double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
-    double seconds = c->r > 1 ? diti_cost_ring(c, patches, layer_seconds, hidden) : 0;
-    uint32_t i;
-    for (i = DITI_SPLIT_TENSOR; i <= DITI_SPLIT_ULYSSES; i++) {
-        diti_split_axis axis = (diti_split_axis)i;
-        double turns = i == DITI_SPLIT_TENSOR && c->i > 1 ? 6 : 2; /* a grid sums firsts, too, and gathers */
-        if (c->split->degree[i] > 1)
-            seconds += diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + turns * c->q->box.latency * patches;
+DIT_INTERNAL double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
+    double seconds = 0;
+    uint32_t axis;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        diti_split_method method = diti_split_method_of(axis);
+        if (c->split->degree[axis] > 1 && method.layer) seconds += method.layer(c, patches, layer_seconds, hidden);
     }
     return seconds;
 }
@@ -201,22 +161,6 @@ DIT_INTERNAL double diti_split_skip_bytes(const diti_split_request *request, con
     diti_cost c = diti_cost_begin(request, split);
     if (c.p < 2) return 0;
     return request->shape.skips / (c.p / 2) * diti_cost_bytes(&c, DITI_SPLIT_PIPEFUSION);
-}
-
-/* A full pipeline: max(C f / (p eta), link) + copies of its layers; skips are waited for, or share the link; fewer
- * patches than stages leave stages idle. f = (s + m t) / (s + t) where the text is computed for each patch, else 1;
- * eta: small patches run less efficiently. */
-static void diti_cost_pipeline(const diti_cost *c, diti_cost_step *step) {
-    bool again = c->q->shape.joint && c->q->system.text_per_patch;
-    double rows = (c->s / c->m + (again ? c->t : 0)) / (c->u * c->r), idle = c->m < c->p ? c->p / c->m : 1;
-    double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
-    double compute = diti_cost_compute(c, step->layers);
-    step->exchange = step->layers / c->p * diti_cost_layer(c, c->m, compute * c->p / step->layers, &step->hidden);
-    *(c->q->system.skips_wait ? &step->exchange : &link) +=
-        diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, diti_split_skip_bytes(c->q, c->split));
-    step->compute = compute * idle * (again ? (c->s + c->m * c->t) / c->n : 1) * (1 + c->q->system.patch_rows / rows);
-    step->hidden = step->hidden * step->layers / c->p + (link < step->compute ? link : step->compute);
-    if (link > step->compute) step->exchange += link - step->compute;
 }
 
 DIT_INTERNAL double diti_split_shard_bytes(const diti_split_shape *shape, const diti_split *split) {
@@ -244,15 +188,20 @@ static void diti_cost_shard(const diti_cost *c, diti_cost_step *step) {
 }
 
 static void diti_cost_one(const diti_cost *c, bool warm, diti_cost_step *step) {
+    bool done = step->layers <= 0;
+    uint32_t axis;
     step->compute = step->exchange = step->hidden = 0;
-    if (step->layers > 0 && c->p > 1 && !warm)
-        diti_cost_pipeline(c, step);
-    else if (step->layers > 0)
-        diti_cost_whole(c, step);
+    for (axis = 0; axis < DITI_SPLIT_AXES && !done && !warm; axis++) {
+        diti_split_method method = diti_split_method_of(axis);
+        done = c->split->degree[axis] > 1 && method.step;
+        if (done) method.step(c, step);
+    }
+    if (!done) diti_cost_whole(c, step);
     diti_cost_shard(c, step);
-    if (c->c > 1)
-        step->exchange +=
-            diti_cost_send(c, DITI_SPLIT_CFG, false, diti_cost_bytes(c, DITI_SPLIT_CFG)) + 2 * c->q->box.latency;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        diti_split_method method = diti_split_method_of(axis);
+        if (c->split->degree[axis] > 1 && method.once) step->exchange += method.once(c);
+    }
 }
 
 /* ---- steps that do less ---- */
@@ -291,19 +240,13 @@ static double diti_cost_sent(const diti_cost *c) {
     double sent = diti_split_skip_bytes(c->q, c->split) + diti_split_shard_bytes(&c->q->shape, c->split);
     uint32_t i;
     for (i = 0; i < DITI_SPLIT_AXES; i++) {
-        double times = i <= DITI_SPLIT_RING ? c->layers / (c->p * c->l) : 1;
+        double times = diti_split_method_of(i).layer ? c->layers / (c->p * c->l) : 1;
         sent += times * diti_cost_bytes(c, (diti_split_axis)i);
     }
     return sent;
 }
 
 /* ---- a picture ---- */
-
-/* Until the first patch has gone through: (p - 1) (C / (p m) + hop). */
-static double diti_cost_fill(const diti_cost *c) {
-    double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
-    return (c->p - 1) * ((diti_cost_compute(c, c->layers) + link) / c->m + c->q->box.latency);
-}
 
 static void diti_cost_steps(diti_cost c, diti_split_cost *out) {
     const diti_split_system *system = &c.q->system;
@@ -324,10 +267,13 @@ static void diti_cost_steps(diti_cost c, diti_split_cost *out) {
 DIT_INTERNAL void diti_split_predict(const diti_split_request *request, const diti_split *split, diti_split_cost *out) {
     diti_cost c = diti_cost_begin(request, split);
     diti_cost_step step;
-    uint32_t rank;
+    uint32_t rank, axis;
     memset(out, 0, sizeof *out);
     out->split = *split;
-    if (c.p > 1 && request->system.warmup < request->system.steps) out->device_seconds = diti_cost_fill(&c);
+    for (axis = 0; axis < DITI_SPLIT_AXES && request->system.warmup < request->system.steps; axis++) {
+        diti_split_method method = diti_split_method_of(axis);
+        if (split->degree[axis] > 1 && method.fill) out->device_seconds += method.fill(&c);
+    }
     diti_cost_steps(c, out);
     step.layers = c.layers;
     diti_cost_one(&c, false, &step);

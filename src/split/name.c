@@ -1,39 +1,10 @@
 /* Splits by name, and whether a model allows them. */
-#include "split/split.h"
+#include "split/axes.h"
 
-DIT_INTERNAL const char *diti_split_axis_name(uint32_t axis) {
-    static const char *const names[DITI_SPLIT_AXES] = {"tensor", "ulysses", "ring", "pipefusion", "layers", "cfg"};
-    return names[axis];
-}
-
-/* A whole number from 1 (or 0) to most; at is moved behind it. */
-static bool diti_split_parse_number(const char **at, uint32_t least, uint32_t most, uint32_t *out) {
+DIT_INTERNAL bool diti_split_parse_number(const char **at, uint32_t least, uint32_t most, uint32_t *out) {
     const char *first = *at;
     for (*out = 0; **at >= '0' && **at <= '9' && *out <= most; ++*at) *out = *out * 10 + (uint32_t)(**at - '0');
     return *at > first && *out >= least && *out <= most;
-}
-
-/* Behind pipefusion4: ":" and some of m8, w2 and k8, in this order. */
-static bool diti_split_parse_patches(const char **at, diti_split_plan *out) {
-    const char *first = *at + 1;
-    if (**at != ':') return true;
-    ++*at;
-    if (**at == 'm' && (++*at, !diti_split_parse_number(at, 1, DITI_SPLIT_LARGEST, &out->patches))) return false;
-    if (**at == 'w' && (++*at, !diti_split_parse_number(at, 0, DITI_SPLIT_LARGEST, &out->warmup))) return false;
-    out->kept_int8 = (*at)[0] == 'k' && (*at)[1] == '8';
-    if (out->kept_int8) *at += 2;
-    return *at > first;
-}
-
-/* Behind tensor2, degree: "x2". */
-static bool diti_split_parse_grid(const char **at, uint32_t *degree, diti_split_plan *out) {
-    uint32_t inputs;
-    if (**at != 'x') return true;
-    ++*at;
-    if (!diti_split_parse_number(at, 1, DITI_SPLIT_DEVICES, &inputs)) return false;
-    out->split.inputs = inputs > 1 ? inputs : 0;
-    *degree *= inputs;
-    return *degree <= DITI_SPLIT_DEVICES;
 }
 
 /* One AXIS DEGREE, or int8, or shard; at is moved behind it. Returns what is wrong with it; NULL: nothing. */
@@ -42,6 +13,7 @@ static const char *diti_split_parse_item(const char **at, diti_split_plan *out) 
         "write auto, auto:any, @FILE, or some of cfg, layers, pipefusion, ring, ulysses, tensor, each with a number from 1 to 64, "
         "and int8 or shard behind them: cfg2,ulysses2,shard or pipefusion4:m8w1,int8 or tensor2x2";
     uint32_t axis = 0, degree;
+    diti_split_method method;
     if (diti_starts_with(*at, "int8")) {
         *at += 4;
         if (out->int8) return "int8 stands in it twice";
@@ -56,10 +28,10 @@ static const char *diti_split_parse_item(const char **at, diti_split_plan *out) 
     }
     while (!diti_starts_with(*at, diti_split_axis_name(axis)))
         if (++axis == DITI_SPLIT_AXES) return usage;
-    *at += strlen(diti_split_axis_name(axis));
+    method = diti_split_method_of(axis);
+    *at += strlen(method.name);
     if (!diti_split_parse_number(at, 1, DITI_SPLIT_DEVICES, &degree)) return usage;
-    if (axis == DITI_SPLIT_PIPEFUSION && !diti_split_parse_patches(at, out)) return usage;
-    if (axis == DITI_SPLIT_TENSOR && !diti_split_parse_grid(at, &degree, out)) return usage;
+    if (method.read && !method.read(at, &degree, out)) return usage;
     if (**at != ',' && **at != 0) return usage;
     if (out->split.degree[axis]) return "a method stands in it twice";
     out->split.degree[axis] = degree;
@@ -109,43 +81,33 @@ DIT_INTERNAL dit_result diti_split_parse(const char *text, diti_split *out, dit_
     return DIT_OK;
 }
 
-/* The outermost axis first; one device is cfg1. patches: what stands behind pipefusion. */
-static void diti_split_print_axes(const diti_split *split, const char *patches, char out[DITI_SPLIT_NAME]) {
+/* The outermost axis first; one device is cfg1. plan NULL: methods and degrees alone. */
+static void diti_split_print_axes(const diti_split *split, const diti_split_plan *plan, char out[DITI_SPLIT_NAME]) {
     size_t length = 0;
     uint32_t axis = DITI_SPLIT_AXES;
-    char inputs[16] = "";
+    char degree[40];
     diti_format(out, DITI_SPLIT_NAME, split->degree[0] ? "cfg1" : "auto");
     while (axis-- > 0) {
-        uint32_t degree = split->degree[axis];
-        bool grid = axis == DITI_SPLIT_TENSOR && split->inputs > 1;
-        if (degree < 2) continue;
-        if (grid) diti_format(inputs, sizeof inputs, "x%u", (unsigned)split->inputs);
-        diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s%u%s", length ? "," : "", diti_split_axis_name(axis),
-                    (unsigned)(grid ? degree / split->inputs : degree),
-                    grid                            ? inputs
-                    : axis == DITI_SPLIT_PIPEFUSION ? patches
-                                                    : "");
+        diti_split_method method = diti_split_method_of(axis);
+        if (split->degree[axis] < 2) continue;
+        diti_format(degree, sizeof degree, "%u", (unsigned)split->degree[axis]);
+        if (method.print) method.print(split, plan, degree, sizeof degree);
+        diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s%s", length ? "," : "", method.name, degree);
         length = strlen(out);
     }
 }
 
 DIT_INTERNAL const char *diti_split_print(const diti_split *split, char out[DITI_SPLIT_NAME]) {
     size_t length;
-    diti_split_print_axes(split, "", out);
+    diti_split_print_axes(split, NULL, out);
     length = strlen(out);
     if (split->shard) diti_format(out + length, DITI_SPLIT_NAME - length, ",shard");
     return out;
 }
 
 DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]) {
-    bool counted = plan->patches != plan->split.degree[DITI_SPLIT_PIPEFUSION], warm = plan->warmup != 1;
-    char count[16] = "", warmup[16] = "", patches[40];
     size_t length;
-    if (counted) diti_format(count, sizeof count, "m%u", (unsigned)plan->patches);
-    if (warm) diti_format(warmup, sizeof warmup, "w%u", (unsigned)plan->warmup);
-    diti_format(patches, sizeof patches, "%s%s%s%s", counted || warm || plan->kept_int8 ? ":" : "", count, warmup,
-                plan->kept_int8 ? "k8" : "");
-    diti_split_print_axes(&plan->split, patches, out);
+    diti_split_print_axes(&plan->split, plan, out);
     if (plan->any) diti_format(out, DITI_SPLIT_NAME, "auto:any");
     length = strlen(out);
     diti_format(out + length, DITI_SPLIT_NAME - length, "%s%s", plan->split.shard ? ",shard" : "",
@@ -160,26 +122,47 @@ DIT_INTERNAL uint32_t diti_split_ranks(const diti_split *split) {
     return ranks;
 }
 
+/* Devices among which one thing is divided: the product of the degrees of all methods that divide it. Those of a grid
+   of tensor that have the same outputs have the same heads. */
+static uint32_t diti_split_divisor(const diti_split *split, uint32_t thing) {
+    uint32_t product = 1, axis;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++)
+        if (diti_split_method_of(axis).divides & thing)
+            product *=
+                axis == DITI_SPLIT_TENSOR && split->inputs ? split->degree[axis] / split->inputs : split->degree[axis];
+    return product;
+}
+
+/* Methods that cannot stand side by side. */
+static dit_result diti_split_check_pairs(const diti_split *split, const char *name, dit_error *err) {
+    uint32_t axis, other;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        diti_split_method method = diti_split_method_of(axis);
+        for (other = 0; other < DITI_SPLIT_AXES && split->degree[axis] > 1; other++)
+            if (method.excludes >> other & 1 && split->degree[other] > 1)
+                return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: %s and %s exclude each other", name,
+                                 method.name, diti_split_axis_name(other));
+    }
+    return DIT_OK;
+}
+
 DIT_INTERNAL dit_result diti_split_check(const diti_split *split, const diti_split_shape *shape, dit_error *err) {
-    const uint32_t *degree = split->degree;
-    uint32_t stages = degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS];
     char name[DITI_SPLIT_NAME];
     diti_split_print(split, name);
-    if (degree[DITI_SPLIT_CFG] > (shape->guided ? 2u : 1u))
+    if (diti_split_divisor(split, DITI_DIVIDES_BRANCHES) > (shape->guided ? 2u : 1u))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: cfg%u, but this model computes %s", name,
-                         (unsigned)degree[DITI_SPLIT_CFG],
+                         (unsigned)split->degree[DITI_SPLIT_CFG],
                          shape->guided ? "two branches of guidance" : "without classifier-free guidance");
-    if (degree[DITI_SPLIT_TENSOR] / (split->inputs ? split->inputs : 1) * degree[DITI_SPLIT_ULYSSES] > shape->heads)
+    if (diti_split_divisor(split, DITI_DIVIDES_HEADS) > shape->heads)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split %s: tensor and ulysses divide heads, of which this "
                          "model has %u",
                          name, (unsigned)shape->heads);
-    if (degree[DITI_SPLIT_PIPEFUSION] > 1 && degree[DITI_SPLIT_LAYERS] > 1)
-        return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: pipefusion and layers exclude each other", name);
-    if (stages > shape->layers)
+    DITI_TRY(diti_split_check_pairs(split, name, err));
+    if (diti_split_divisor(split, DITI_DIVIDES_LAYERS) > shape->layers)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides layers, of which this model has %u",
                          name, (unsigned)shape->layers);
-    if (degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] * degree[DITI_SPLIT_PIPEFUSION] > shape->rows)
+    if (diti_split_divisor(split, DITI_DIVIDES_ROWS) > shape->rows)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT, "split %s: it divides rows, of which there are %u", name,
                          (unsigned)shape->rows);
     return DIT_OK;
@@ -187,17 +170,17 @@ DIT_INTERNAL dit_result diti_split_check(const diti_split *split, const diti_spl
 
 DIT_INTERNAL dit_result diti_split_check_plan(const diti_split_plan *plan, const diti_split_shape *shape,
                                               dit_error *err) {
-    const uint32_t *degree = plan->split.degree;
     char name[DITI_SPLIT_NAME];
+    uint32_t axis;
     DITI_TRY(diti_split_check(&plan->split, shape, err));
-    if (plan->split.shard && degree[DITI_SPLIT_TENSOR] * degree[DITI_SPLIT_PIPEFUSION] * degree[DITI_SPLIT_LAYERS] > 1)
+    if (plan->split.shard && diti_split_cuts_blocks(&plan->split))
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
                          "split %s: shard is for devices that compute all blocks whole: it goes with cfg, ulysses and "
                          "ring alone",
                          diti_split_print_plan(plan, name));
-    if (degree[DITI_SPLIT_PIPEFUSION] < 2) return DIT_OK;
-    if ((uint64_t)plan->patches * degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] <= shape->rows) return DIT_OK;
-    return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                     "split %s: %u patches of the picture, which has %u rows of tokens",
-                     diti_split_print_plan(plan, name), (unsigned)plan->patches, (unsigned)shape->rows);
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
+        diti_split_method method = diti_split_method_of(axis);
+        if (plan->split.degree[axis] > 1 && method.check) DITI_TRY(method.check(plan, shape, err));
+    }
+    return DIT_OK;
 }

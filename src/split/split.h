@@ -106,6 +106,10 @@ typedef struct diti_split_plan {
  * has degree 1. Behind pipefusion may stand ":mPATCHES", ":wWARMUP", ":k8" (keys and values are kept as int8) or more
  * of them, ":m8w2k8"; else there are as many patches as stages, and one step of warm-up. --- */
 DIT_INTERNAL DITI_UNUSED const char *diti_split_axis_name(uint32_t axis);
+/* Whether the picture stays that of one device, but for rounding. */
+DIT_INTERNAL DITI_UNUSED bool diti_split_is_exact(uint32_t axis);
+/* Whether a device holds some blocks, or parts of all: then it cannot compute a block alone. */
+DIT_INTERNAL DITI_UNUSED bool diti_split_cuts_blocks(const diti_split *split);
 DIT_INTERNAL DITI_UNUSED dit_result diti_split_parse_plan(const char *text, diti_split_plan *out, dit_error *err);
 DIT_INTERNAL DITI_UNUSED const char *diti_split_print_plan(const diti_split_plan *plan, char out[DITI_SPLIT_NAME]);
 /* Methods and degrees alone. */
