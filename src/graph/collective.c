@@ -60,11 +60,25 @@ DIT_INTERNAL void diti_receive_carried(diti_graph *graph, diti_tensor x, uint32_
 
 DIT_INTERNAL void diti_receive_join(diti_graph *graph, diti_tensor x) { diti_exchange_join(graph, x); }
 
+DIT_INTERNAL uint32_t diti_receive_begin(diti_graph *graph, diti_tensor x, uint32_t device) {
+    return diti_exchange_begin(graph, x, device, false);
+}
+
+DIT_INTERNAL diti_trade diti_trade_begin(diti_graph *graph, diti_tensor from, uint32_t next, diti_tensor to,
+                                         uint32_t before) {
+    diti_trade trade;
+    trade.sent = diti_exchange_begin(graph, from, next, true);
+    trade.received = diti_exchange_begin(graph, to, before, false);
+    return trade;
+}
+
+DIT_INTERNAL void diti_trade_end(diti_graph *graph, diti_trade trade) {
+    diti_exchange_end(graph, trade.sent);
+    diti_exchange_end(graph, trade.received);
+}
+
 DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t device) {
-    size_t begun = graph->exchange_count;
-    diti_exchange_begin(graph, from, device, true);
-    diti_exchange_begin(graph, to, device, false);
-    diti_group_end(graph, begun);
+    diti_trade_end(graph, diti_trade_begin(graph, from, device, to, device));
 }
 
 DIT_INTERNAL void diti_broadcast(diti_graph *graph, const diti_group *group, uint32_t root, diti_tensor x) {
@@ -217,6 +231,12 @@ DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange,
     out = diti_tensor_new(graph, format, info.rows, info.columns, info.name);
     diti_payload_unpack(graph, payload, out);
     return out;
+}
+
+DIT_INTERNAL diti_tensor diti_trade_take(diti_graph *graph, diti_trade trade, diti_tensor payload,
+                                         diti_element format) {
+    diti_exchange_end(graph, trade.sent);
+    return diti_payload_take(graph, trade.received, payload, format);
 }
 
 /* ---- Ulysses ---- */

@@ -4,14 +4,6 @@
 #define DITI_GROUP_H
 #include "graph/graph.h"
 
-/* An exchange begins behind the ops so far; its number. Without an end of its own it ends with its segment. */
-DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends);
-DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
-/* The exchange does not end with its segment: it may go on in later runs of this one and of others. Its tensor must be
-   a state or an input. */
-DIT_INTERNAL void diti_exchange_carry(diti_graph *graph, uint32_t exchange);
-/* Here all carried exchanges of that very tensor that have begun are through. */
-DIT_INTERNAL void diti_exchange_join(diti_graph *graph, diti_tensor tensor);
 DIT_INTERNAL uint64_t diti_exchange_row_bytes(const diti_tensor_info *tensor); /* that are copied */
 
 /* --- weights of blocks that devices keep a part of (shard.c) --- */
@@ -44,6 +36,17 @@ DIT_INTERNAL void diti_receive_by_end(diti_graph *graph, diti_tensor x, uint32_t
 /* x, a state or an input, may come in a later segment: diti_receive_join waits for it. */
 DIT_INTERNAL void diti_receive_carried(diti_graph *graph, diti_tensor x, uint32_t device);
 DIT_INTERNAL void diti_receive_join(diti_graph *graph, diti_tensor x);
+/* x comes while the ops that follow run: a ticket for diti_payload_take, which waits for it. */
+DIT_INTERNAL uint32_t diti_receive_begin(diti_graph *graph, diti_tensor x, uint32_t device);
+/* `from` goes to a device, and `to` comes from it or from another one, while the ops that follow run. */
+typedef struct diti_trade {
+    uint32_t sent, received;
+} diti_trade;
+DIT_INTERNAL diti_trade diti_trade_begin(diti_graph *graph, diti_tensor from, uint32_t next, diti_tensor to,
+                                         uint32_t before);
+DIT_INTERNAL void diti_trade_end(diti_graph *graph, diti_trade trade);
+/* Ends it: the payload that has come, in that format. */
+DIT_INTERNAL diti_tensor diti_trade_take(diti_graph *graph, diti_trade trade, diti_tensor payload, diti_element format);
 /* `from` goes to a device, and `to` comes from it, at the same time; both are through before the next op. */
 DIT_INTERNAL void diti_swap(diti_graph *graph, diti_tensor from, diti_tensor to, uint32_t device);
 /* x of member `root` goes to all others, who find it there with the next op. Sends all of x to each. */
@@ -61,7 +64,7 @@ DIT_INTERNAL void diti_guard_alike(diti_graph *graph, diti_tensor own, diti_tens
    multiple of 16, and 16 for its scale. */
 DIT_INTERNAL diti_tensor diti_payload(diti_graph *graph, diti_tensor x);
 DIT_INTERNAL void diti_payload_unpack(diti_graph *graph, diti_tensor payload, diti_tensor out);
-/* Ends an exchange: the payload that has come by it, in that format. */
+/* Ends diti_receive_begin: the payload that has come, in that format. */
 DIT_INTERNAL diti_tensor diti_payload_take(diti_graph *graph, uint32_t exchange, diti_tensor payload,
                                            diti_element format);
 /* The format that payloads of a tensor have. */

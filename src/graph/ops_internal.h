@@ -111,6 +111,16 @@ DIT_INTERNAL void diti_guard_pass(diti_graph *graph, diti_tensor from, diti_tens
 DIT_INTERNAL diti_tensor diti_guard_release(diti_graph *graph, diti_tensor tensor, const char *name);
 #define DITI_GUARD_CELL 16u /* bytes: what offsets of guards and health count */
 
+/* --- one transfer (exchange.c); other rooms say what they need in the words of group.h --- */
+/* An exchange begins behind the ops so far; its number. Without an end of its own it ends with its segment. */
+DIT_INTERNAL uint32_t diti_exchange_begin(diti_graph *graph, diti_tensor tensor, uint32_t peer, bool sends);
+DIT_INTERNAL void diti_exchange_end(diti_graph *graph, uint32_t exchange);
+/* The exchange does not end with its segment: it may go on in later runs of this one and of others. Its tensor must be
+   a state or an input. */
+DIT_INTERNAL void diti_exchange_carry(diti_graph *graph, uint32_t exchange);
+/* Here all carried exchanges of that very tensor that have begun are through. */
+DIT_INTERNAL void diti_exchange_join(diti_graph *graph, diti_tensor tensor);
+
 /* --- int8 rows of which other devices have columns, too (ops_norm.c) --- */
 /* The largest magnitude of each row, F32 [1, rows]. */
 DIT_INTERNAL diti_tensor diti_quantize_measure(diti_graph *graph, diti_tensor x, bool rotated, const char *name);

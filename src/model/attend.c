@@ -60,6 +60,8 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
     diti_tensor q = diti_tensor_view(graph, qkv, 0, own, 0, width);
     diti_tensor kv = diti_tensor_new(graph, format, own, 2 * width, "keys and values"), o = 0, lse = 0;
     diti_ring_block block = DITI_ZERO, coming = DITI_ZERO;
+    diti_trade trades[2];
+    uint32_t i;
     diti_copy(graph, diti_tensor_view(graph, qkv, 0, own, width, 2 * width), kv, "keys and values");
     block.parts[0] = kv;
     for (block.count = 0; block.count < 2 && graph->int8_payload; block.count++)
@@ -68,20 +70,17 @@ static diti_tensor diti_ring_attend(diti_graph *graph, const diti_group *ring, c
     for (turn = 0; turn < count && !diti_graph_failed(graph); turn++) {
         diti_tensor part = diti_tensor_new(graph, DITI_F32, own, width, "partial attention");
         diti_tensor part_lse = diti_tensor_new(graph, DITI_F32, own, desc->heads, "log sum of exponentials");
-        uint32_t begun = (uint32_t)graph->exchange_count, end, i;
-        if (turn + 1 < count) {
+        bool goes_on = turn + 1 < count;
+        if (goes_on)
             diti_ring_new(graph, qkv, desc->items * rows[(self + 2 * count - turn - 1) % count], width, &coming);
-            for (i = 0; i < block.count; i++) {
-                diti_exchange_begin(graph, block.parts[i], next, true);
-                diti_exchange_begin(graph, coming.parts[i], before, false);
-            }
-        }
+        for (i = 0; i < block.count && goes_on; i++)
+            trades[i] = diti_trade_begin(graph, block.parts[i], next, coming.parts[i], before);
         diti_attend_keys(graph, desc, q, kv, 0, part, part_lse);
         lse = turn ? diti_merge_attention(graph, o, lse, part, part_lse, desc->head_dim) : part_lse;
         if (!turn) o = part;
-        for (end = (uint32_t)graph->exchange_count; begun < end; begun++) diti_exchange_end(graph, begun);
+        for (i = 0; i < block.count && goes_on; i++) diti_trade_end(graph, trades[i]);
         block = coming;
-        if (turn + 1 < count) kv = diti_ring_open(graph, &block, format);
+        if (goes_on) kv = diti_ring_open(graph, &block, format);
     }
     return o;
 }
@@ -138,7 +137,7 @@ static void diti_kept_kv_share(diti_graph *graph, const diti_denoise *denoise, c
     const diti_group *ring = &denoise->axes->ring;
     uint32_t inner = diti_group_count(&denoise->axes->ulysses), count = diti_group_count(ring), i, k;
     diti_tensor parts[DITI_MAX_DEVICES];
-    uint32_t sent[DITI_MAX_DEVICES], received[DITI_MAX_DEVICES];
+    diti_trade trades[DITI_MAX_DEVICES];
     diti_element format = diti_graph_failed(graph) ? DITI_F32 : diti_tensor_get(graph, kv)->format;
     diti_tensor payload = diti_payload(graph, kv);
     for (i = 0; i < count; i++) {
@@ -148,13 +147,11 @@ static void diti_kept_kv_share(diti_graph *graph, const diti_denoise *denoise, c
         parts[i] = diti_tensor_new(graph, diti_payload_format(graph, kv), desc->items * rows,
                                    2 * desc->heads * desc->head_dim, "keys and values");
         diti_guard_alike(graph, kv, parts[i]);
-        sent[i] = diti_exchange_begin(graph, payload, ring->devices[i], true);
-        received[i] = diti_exchange_begin(graph, parts[i], ring->devices[i], false);
+        trades[i] = diti_trade_begin(graph, payload, ring->devices[i], parts[i], ring->devices[i]);
     }
     for (i = 0; i < count; i++) {
         if (i == ring->index) continue;
-        diti_exchange_end(graph, sent[i]);
-        parts[i] = diti_payload_take(graph, received[i], parts[i], format);
+        parts[i] = diti_trade_take(graph, trades[i], parts[i], format);
         diti_kept_kv_keep(graph, denoise, desc, parts[i], i * inner, inner, kept);
     }
 }

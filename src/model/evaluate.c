@@ -175,10 +175,10 @@ static void diti_stage_await(const diti_transformer *transformer, diti_graph *gr
         inbox->skips[i] = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : graph->activation, rows, traits->width,
                                           "skip of an earlier stage");
         inbox->exchanges[i] =
-            1 + diti_exchange_begin(graph, inbox->skips[i], diti_stage_device(denoise, traits->layers, i), false);
+            1 + diti_receive_begin(graph, inbox->skips[i], diti_stage_device(denoise, traits->layers, i));
     }
     inbox->x = diti_tensor_new(graph, graph->int8_payload ? DITI_I8 : DITI_F32, rows, traits->width, "residual");
-    inbox->exchange = diti_exchange_begin(graph, inbox->x, stages->devices[stages->index - 1], false);
+    inbox->exchange = diti_receive_begin(graph, inbox->x, stages->devices[stages->index - 1]);
 }
 
 /* The residual stream as it comes into the first block here; while it is worked on, the next patch's may come. */

@@ -45,23 +45,25 @@ DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_ban
 }
 
 /* Sends the own line at the edge, receives what is beyond it. */
-static void diti_row_band_meet(diti_graph *graph, const diti_row_band *row_band, diti_tensor x, uint32_t own,
-                               uint32_t beyond, uint32_t member) {
-    diti_exchange_begin(graph, diti_row_band_lines(graph, row_band, x, own, 1), row_band->group->devices[member], true);
-    diti_exchange_begin(graph, diti_row_band_lines(graph, row_band, x, beyond, 1), row_band->group->devices[member],
-                        false);
+static diti_trade diti_row_band_meet(diti_graph *graph, const diti_row_band *row_band, diti_tensor x, uint32_t own,
+                                     uint32_t beyond, uint32_t member) {
+    uint32_t device = row_band->group->devices[member];
+    return diti_trade_begin(graph, diti_row_band_lines(graph, row_band, x, own, 1), device,
+                            diti_row_band_lines(graph, row_band, x, beyond, 1), device);
 }
 
-DIT_INTERNAL size_t diti_row_band_begin(diti_graph *graph, const diti_row_band *row_band, diti_tensor x) {
-    size_t begun = graph->exchange_count;
+DIT_INTERNAL diti_row_band_edges diti_row_band_begin(diti_graph *graph, const diti_row_band *row_band, diti_tensor x) {
+    diti_row_band_edges edges = DITI_ZERO;
     uint32_t last = row_band->above + row_band->height;
-    if (row_band->above) diti_row_band_meet(graph, row_band, x, 1, 0, row_band->group->index - 1);
-    if (row_band->below) diti_row_band_meet(graph, row_band, x, last - 1, last, row_band->group->index + 1);
-    return begun;
+    if (row_band->above) edges.above = diti_row_band_meet(graph, row_band, x, 1, 0, row_band->group->index - 1);
+    if (row_band->below)
+        edges.below = diti_row_band_meet(graph, row_band, x, last - 1, last, row_band->group->index + 1);
+    return edges;
 }
 
-DIT_INTERNAL void diti_row_band_end(diti_graph *graph, size_t begun) {
-    for (; begun < graph->exchange_count; begun++) diti_exchange_end(graph, (uint32_t)begun);
+DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_band, diti_row_band_edges edges) {
+    if (row_band->above) diti_trade_end(graph, edges.above);
+    if (row_band->below) diti_trade_end(graph, edges.below);
 }
 
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,

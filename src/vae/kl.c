@@ -281,7 +281,7 @@ DIT_INTERNAL dit_result diti_kl_check(diti_vae *vae, const diti_json *config, di
 static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_tensor x, const diti_layer *layer,
                                 const diti_row_band *row_band, bool roomy, bool silu, const char *name) {
     diti_group_norm_desc desc = DITI_ZERO;
-    size_t begun = graph->exchange_count;
+    diti_row_band_edges edges = DITI_ZERO;
     desc.batch = 1;
     desc.groups = vae->groups;
     desc.eps = 1e-6f;
@@ -292,11 +292,11 @@ static diti_tensor diti_kl_norm(diti_graph *graph, const diti_vae *vae, diti_ten
     desc.parts = row_band->lines; /* so that pictures do not depend on where bands end */
     if (!row_band->group) return diti_group_norm(graph, x, &desc);
     desc.parts = diti_group_size(row_band->group, row_band->group->index, row_band->lines);
-    if (roomy) begun = diti_row_band_begin(graph, row_band, x);
+    if (roomy) edges = diti_row_band_begin(graph, row_band, x);
     desc.moments = diti_all_gather(graph, row_band->group,
                                    diti_group_moments(graph, roomy ? diti_row_band_own(graph, row_band, x) : x, &desc),
                                    1, row_band->lines, "moments of all lines");
-    diti_row_band_end(graph, begun);
+    if (roomy) diti_row_band_end(graph, row_band, edges);
     return diti_group_norm(graph, x, &desc);
 }
 
@@ -321,7 +321,7 @@ static diti_tensor diti_kl_upsample(diti_graph *graph, const diti_vae *vae, diti
     desc.upsample = true;
     desc.out_f32 = vae->wide;
     desc.name = "vae_upsample";
-    diti_row_band_end(graph, diti_row_band_begin(graph, row_band, x));
+    diti_row_band_end(graph, row_band, diti_row_band_begin(graph, row_band, x));
     x = diti_row_band_conv(graph, row_band, x, layer, &desc, true);
     row_band->height *= 2;
     row_band->width *= 2;

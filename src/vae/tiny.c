@@ -142,7 +142,7 @@ static diti_tensor diti_tiny_conv(diti_graph *graph, diti_tensor x, const diti_l
     x = diti_row_band_conv(graph, row_band, x, layer, desc, roomy);
     to.width <<= desc->upsample;
     to.height <<= desc->upsample;
-    if (roomy) diti_row_band_end(graph, diti_row_band_begin(graph, &to, x));
+    if (roomy) diti_row_band_end(graph, &to, diti_row_band_begin(graph, &to, x));
     return x;
 }
 

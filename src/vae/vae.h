@@ -114,8 +114,11 @@ DIT_INTERNAL diti_row_band diti_row_band_of(const diti_group *group, uint32_t he
 /* x without that room. */
 DIT_INTERNAL diti_tensor diti_row_band_own(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
 /* Lines for the room of x, which may be read when this has ended: what begin returned, to end. */
-DIT_INTERNAL size_t diti_row_band_begin(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
-DIT_INTERNAL void diti_row_band_end(diti_graph *graph, size_t begun);
+typedef struct diti_row_band_edges {
+    diti_trade above, below;
+} diti_row_band_edges;
+DIT_INTERNAL diti_row_band_edges diti_row_band_begin(diti_graph *graph, const diti_row_band *row_band, diti_tensor x);
+DIT_INTERNAL void diti_row_band_end(diti_graph *graph, const diti_row_band *row_band, diti_row_band_edges edges);
 /* A convolution of any size, x with room where it is not 1x1. roomy: the result has room, too, still empty. desc:
    stride, padding, what else there is to it. */
 DIT_INTERNAL diti_tensor diti_row_band_conv(diti_graph *graph, const diti_row_band *row_band, diti_tensor x,
