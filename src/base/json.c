@@ -148,11 +148,9 @@ static dit_result diti_json_parse_string(diti_json_parser *parser, const char **
     char *start = parser->strings;
     parser->at++;
     for (;;) {
-        dit_result result;
         if (parser->at >= parser->size) return diti_json_fail(parser, "unterminated string");
         if (parser->text[parser->at] == '"') break;
-        result = parser->text[parser->at] == '\\' ? diti_json_escape(parser) : diti_json_copy_character(parser);
-        if (result < 0) return result;
+        DITI_TRY(parser->text[parser->at] == '\\' ? diti_json_escape(parser) : diti_json_copy_character(parser));
     }
     parser->at++;
     *text = start;

@@ -38,8 +38,7 @@ DIT_INTERNAL dit_result diti_plan_read(diti_plan *plan, diti_tensor tensor, void
                          info->columns, (unsigned)element, (unsigned long long)size);
     }
     if (plan->timeline.submitted) {
-        result = diti_timeline_wait(plan->device, plan->timeline.semaphore, plan->timeline.submitted, UINT64_MAX, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_timeline_wait(plan->device, plan->timeline.semaphore, plan->timeline.submitted, UINT64_MAX, err));
     }
     all = (info->rows - 1) * pitch_bytes + row_bytes;
     pitched = (unsigned char *)diti_alloc(&plan->device->env, all);

@@ -109,8 +109,7 @@ static dit_result diti_fetch_component(diti_plan *plan, diti_replicas *replicas,
     size_t i;
     fetch.device = plan->device;
     fetch.replicas = replicas;
-    result = diti_replicas_enter(plan->device, replicas, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_replicas_enter(plan->device, replicas, err));
     result = diti_fetch_missing(&fetch, plan, err);
     for (i = 1; i < plan->tensor_count && result >= 0; i++) {
         diti_tensor_info *tensor = &plan->tensors[i];

@@ -94,8 +94,8 @@ static dit_result diti_index_read(const diti_checkpoint *checkpoint, diti_json *
     const diti_file *file = checkpoint->files[0];
     char *text = NULL;
     size_t size = 0;
-    dit_result result = diti_file_read_all(&checkpoint->env, file, &text, &size, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_file_read_all(&checkpoint->env, file, &text, &size, err));
     result = diti_json_parse(&checkpoint->env, text, size, diti_file_name(file), out, err);
     diti_free(&checkpoint->env, text);
     return result;
@@ -159,8 +159,8 @@ static dit_result diti_open_shards(diti_checkpoint *checkpoint, const diti_sibli
 static dit_result diti_open_index(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
     diti_json *root;
     const diti_json *map;
-    dit_result result = diti_index_read(checkpoint, &root, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_index_read(checkpoint, &root, err));
     map = diti_json_get(root, "weight_map");
     if (!map || map->kind != DITI_JSON_OBJECT) {
         result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: JSON without a weight_map, so no index of shards",
@@ -226,15 +226,13 @@ static dit_result diti_open_split(diti_checkpoint *checkpoint, const diti_siblin
 static dit_result diti_open_gguf(diti_checkpoint *checkpoint, const diti_siblings *siblings, dit_error *err) {
     uint32_t number, count, i;
     size_t stem = 0;
-    dit_result result = diti_gguf_parse(checkpoint, &number, &count, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_gguf_parse(checkpoint, &number, &count, err));
     if (count > 1 && (number != 0 || !diti_split_stem(siblings->first, count, &stem))) {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: part %u of %u; open the first, named ...-00001-of-%05u.gguf",
                          diti_checkpoint_name(checkpoint), (unsigned)number + 1, (unsigned)count, (unsigned)count);
     }
     for (i = 1; i < count; i++) {
-        result = diti_open_split(checkpoint, siblings, stem, i, count, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_open_split(checkpoint, siblings, stem, i, count, err));
     }
     return diti_index_tensors(checkpoint, err);
 }

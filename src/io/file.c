@@ -301,8 +301,7 @@ static dit_result diti_file_read_some(const diti_file *file, uint64_t offset, vo
     *got = (size_t)count;
     if (count > 0 && (uint64_t)count <= size) return DIT_OK;
     if (count == 0 && file->opened) { /* the end came early */
-        dit_result result = diti_file_check_size(file, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_file_check_size(file, err));
     }
     if (error)
         return diti_fail(err, DIT_ERROR_IO, "%s: reading at %llu failed (error %ld)", file->name,

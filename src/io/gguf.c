@@ -197,8 +197,8 @@ static dit_result diti_gguf_array(diti_gguf *gguf, diti_meta *meta) {
 
 static dit_result diti_gguf_value(diti_gguf *gguf, diti_meta *meta) {
     diti_text text = DITI_ZERO;
-    dit_result result = diti_gguf_take_u32(gguf, &meta->type);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_gguf_take_u32(gguf, &meta->type));
     if (meta->type > DITI_GGUF_F64) return diti_gguf_fail(gguf, "unknown metadata type");
     if (meta->type == DITI_GGUF_ARRAY) return diti_gguf_array(gguf, meta);
     meta->count = 1;
@@ -312,8 +312,7 @@ static dit_result diti_gguf_tensors(diti_gguf *gguf, uint64_t count) {
         return diti_gguf_fail(gguf, "not a power of two up to 1 MiB");
     }
     for (i = 0; i < count; i++) {
-        dit_result result = diti_gguf_tensor(gguf, alignment);
-        if (result < 0) return result;
+        DITI_TRY(diti_gguf_tensor(gguf, alignment));
     }
     return diti_checkpoint_place(gguf->checkpoint, first, (gguf->at + alignment - 1) / alignment * alignment,
                                  gguf->err);

@@ -133,13 +133,11 @@ static dit_result diti_package_find_weights(const diti_package *package, diti_pa
     size_t i;
     for (i = 0; i < DITI_COUNT(diti_weight_files) && !part->checkpoint; i++) {
         char member[256];
-        dit_result result;
         if (!diti_format(member, sizeof member, "%s%s%s", part->component, *part->component ? "/" : "",
                          diti_weight_files[i])) {
             return DIT_OK;
         }
-        result = diti_checkpoint_open_member(&package->env, &package->root, member, &part->checkpoint, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_checkpoint_open_member(&package->env, &package->root, member, &part->checkpoint, err));
     }
     part->found = part->checkpoint != NULL;
     return DIT_OK;

@@ -238,9 +238,7 @@ static dit_result diti_pickle_set_all(diti_pickle_machine *machine, size_t first
         (machine->stack_count - first) % 2 != 0)
         return diti_pickle_fail(machine, "keys and values without a dictionary");
     for (i = first; i < machine->stack_count; i += 2) {
-        dit_result result =
-            diti_pickle_set(machine, machine->stack[base - 1], machine->stack[i], machine->stack[i + 1]);
-        if (result < 0) return result;
+        DITI_TRY(diti_pickle_set(machine, machine->stack[base - 1], machine->stack[i], machine->stack[i + 1]));
     }
     machine->stack_count = base;
     return DIT_OK;
@@ -497,14 +495,12 @@ static dit_result diti_pickle_execute(diti_pickle_machine *machine, uint8_t code
 static dit_result diti_pickle_run(diti_pickle_machine *machine) {
     while (machine->at < machine->end) {
         uint8_t code = *machine->at++;
-        dit_result result;
         if (code == '.') {
             if (!diti_pickle_top(machine, 0)) return diti_pickle_fail(machine, "it ends with nothing");
             machine->pickle->root = machine->stack[machine->stack_count - 1];
             return DIT_OK;
         }
-        result = diti_pickle_execute(machine, code);
-        if (result < 0) return result;
+        DITI_TRY(diti_pickle_execute(machine, code));
     }
     return diti_pickle_fail(machine, "it is cut off");
 }

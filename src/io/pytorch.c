@@ -57,8 +57,7 @@ static dit_result diti_pytorch_read_pickle(diti_pytorch *torch, char **out, size
     if (!entry || entry->size > DITI_PYTORCH_MAX_PICKLE)
         return diti_fail(torch->err, DIT_ERROR_BAD_FILE, "%s: its data.pkl has more than %d bytes", torch->name,
                          DITI_PYTORCH_MAX_PICKLE);
-    result = diti_zip_check(&torch->checkpoint->env, torch->file, entry, torch->err);
-    if (result < 0) return result;
+    DITI_TRY(diti_zip_check(&torch->checkpoint->env, torch->file, entry, torch->err));
     *size = (size_t)entry->size;
     *out = (char *)diti_alloc(&torch->checkpoint->env, *size);
     if (!*out) return diti_no_memory(torch->name, torch->err);
@@ -338,8 +337,7 @@ DIT_INTERNAL dit_result diti_pytorch_parse(diti_checkpoint *checkpoint, dit_erro
     torch.file = checkpoint->files[checkpoint->file_count - 1];
     torch.name = diti_file_name(torch.file);
     torch.err = err;
-    result = diti_zip_open(&checkpoint->env, torch.file, &torch.zip, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_zip_open(&checkpoint->env, torch.file, &torch.zip, err));
     result = diti_pytorch_read(&torch);
     diti_zip_free(&checkpoint->env, &torch.zip);
     return result;

@@ -93,7 +93,6 @@ static dit_result diti_safetensors_metadata(const diti_safetensors *file, const 
     }
     for (value = entry->first; value; value = value->next) {
         diti_meta meta = DITI_ZERO;
-        dit_result result;
         if (value->kind != DITI_JSON_STRING) {
             return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: __metadata__ '%s' is not text", file->name,
                              value->key);
@@ -103,8 +102,7 @@ static dit_result diti_safetensors_metadata(const diti_safetensors *file, const 
         meta.type = DITI_GGUF_STRING;
         meta.count = 1;
         if (!meta.name || !meta.text) return diti_no_memory(file->name, file->err);
-        result = diti_metadata_add(file->checkpoint, metadata, &meta, file->err);
-        if (result < 0) return result;
+        DITI_TRY(diti_metadata_add(file->checkpoint, metadata, &meta, file->err));
     }
     return diti_metadata_finish(file->checkpoint, metadata, file->err);
 }
@@ -115,9 +113,8 @@ static dit_result diti_safetensors_header(const diti_safetensors *file, const di
         return diti_fail(file->err, DIT_ERROR_BAD_FILE, "%s: the header is not an object", file->name);
     }
     for (entry = root->first; entry; entry = entry->next) {
-        dit_result result = strcmp(entry->key, "__metadata__") == 0 ? diti_safetensors_metadata(file, entry)
-                                                                    : diti_safetensors_tensor(file, entry);
-        if (result < 0) return result;
+        DITI_TRY(strcmp(entry->key, "__metadata__") == 0 ? diti_safetensors_metadata(file, entry)
+                                                         : diti_safetensors_tensor(file, entry));
     }
     return DIT_OK;
 }
@@ -127,8 +124,7 @@ static dit_result diti_safetensors_header_size(const diti_file *bytes, size_t *o
     uint64_t size = 0;
     int i;
     if (diti_file_size(bytes) >= 8) {
-        dit_result result = diti_file_read(bytes, 0, head, sizeof head, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_file_read(bytes, 0, head, sizeof head, err));
     } else {
         return diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too short for a model file", diti_file_name(bytes));
     }
@@ -149,8 +145,8 @@ DIT_INTERNAL dit_result diti_safetensors_parse(diti_checkpoint *checkpoint, dit_
     size_t size = 0, first = checkpoint->tensor_count;
     uint64_t data_offset;
     char *text;
-    dit_result result = diti_safetensors_header_size(bytes, &size, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_safetensors_header_size(bytes, &size, err));
     file.checkpoint = checkpoint;
     file.name = diti_file_name(bytes);
     data_offset = 8 + (uint64_t)size;

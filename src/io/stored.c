@@ -230,8 +230,7 @@ DIT_INTERNAL dit_result diti_checkpoint_place(diti_checkpoint *checkpoint, size_
     uint64_t size = diti_file_size(checkpoint->files[checkpoint->file_count - 1]), needed = size, end = 0;
     size_t i;
     for (i = first; i < checkpoint->tensor_count; i++) {
-        dit_result result = diti_place_tensor(checkpoint, &checkpoint->tensors[i], data_offset, &end, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_place_tensor(checkpoint, &checkpoint->tensors[i], data_offset, &end, err));
         if (end > needed) needed = end;
     }
     checkpoint->absent += needed - size;

@@ -46,8 +46,7 @@ static dit_result diti_zip_read_end64(diti_zip_reader *reader, uint64_t locator)
     if (at > locator || locator - at < DITI_ZIP64_END_SIZE)
         return diti_zip_fail(reader,
                              "the zip archive's directory is damaged: its 64-bit end is not before its locator");
-    result = diti_file_read(reader->file, at, bytes, sizeof bytes, reader->err);
-    if (result < 0) return result;
+    DITI_TRY(diti_file_read(reader->file, at, bytes, sizeof bytes, reader->err));
     if (diti_little(bytes, 4) != DITI_ZIP64_END)
         return diti_zip_fail(reader,
                              "the zip archive's directory is damaged: its 64-bit end is not where it should be");
@@ -149,10 +148,8 @@ static dit_result diti_zip_compare(const diti_zip_reader *reader, const diti_zip
     unsigned char descriptor[8];
     uint32_t again = (uint32_t)diti_little(header + 14, 4);
     if (record->flags & 8) {
-        dit_result result;
         if (reader->directory - end < sizeof descriptor) return DIT_OK;
-        result = diti_file_read(reader->file, end, descriptor, sizeof descriptor, reader->err);
-        if (result < 0) return result;
+        DITI_TRY(diti_file_read(reader->file, end, descriptor, sizeof descriptor, reader->err));
         again = diti_little(descriptor, 4) == DITI_ZIP_DESCRIPTOR ? (uint32_t)diti_little(descriptor + 4, 4) : 0;
     }
     if (!again || !record->crc || again == record->crc) return DIT_OK;
@@ -208,10 +205,8 @@ static dit_result diti_zip_read_entries(diti_zip_reader *reader, unsigned char *
     for (i = 0; i < reader->count; i++) {
         diti_zip_record record;
         size_t used = diti_zip_read_record(bytes, size, &record);
-        dit_result result;
         if (!used) return diti_zip_fail(reader, "the zip archive's directory is damaged");
-        result = diti_zip_take(reader, bytes, &record);
-        if (result < 0) return result;
+        DITI_TRY(diti_zip_take(reader, bytes, &record));
         bytes += used;
         size -= used;
     }
@@ -227,8 +222,7 @@ DIT_INTERNAL dit_result diti_zip_open(const diti_env *env, const diti_file *file
     reader.name = diti_file_name(file);
     reader.err = err;
     reader.zip = out;
-    result = diti_zip_find_end(&reader);
-    if (result < 0) return result;
+    DITI_TRY(diti_zip_find_end(&reader));
     out->directory = (unsigned char *)diti_alloc(env, (size_t)reader.directory_size + 1);
     out->entries = (diti_zip_entry *)diti_alloc_array(env, (size_t)reader.count + 1, sizeof *out->entries);
     if (!out->directory || !out->entries)

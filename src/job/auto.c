@@ -152,11 +152,9 @@ DIT_INTERNAL dit_result diti_job_choose(const dit_model *model, const dit_contex
                                         dit_error *err) {
     diti_split *split = &request->shape.split;
     bool automatic = !split->degree[0];
-    dit_result result = DIT_OK;
     uint32_t axis;
     if (automatic && context && context->peers) {
-        result = diti_auto_choose(model, context, request, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_auto_choose(model, context, request, err));
         if (request->predicted_seconds > 0) diti_auto_tell(model, request);
     }
     for (axis = 0; axis < DITI_SPLIT_AXES && !split->degree[axis]; axis++) split->degree[axis] = 1;

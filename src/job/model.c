@@ -241,8 +241,7 @@ static dit_result diti_model_default_scheduler(dit_model *model, dit_error *err)
 static dit_result diti_model_describe(dit_model *model, dit_error *err) {
     dit_model_info *info = &model->info;
     size_t i;
-    dit_result result = diti_model_default_scheduler(model, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_model_default_scheduler(model, err));
     if (model->transformer) diti_model_describe_transformer(model);
     if (!model->transformer || !diti_model_wants(model, DIT_ROLE_TRANSFORMER))
         info->missing |= 1u << DIT_ROLE_TRANSFORMER;

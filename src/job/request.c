@@ -397,8 +397,8 @@ static dit_result diti_request_clip_skip(const dit_model *model, const dit_job_d
 static dit_result diti_request_text(const dit_model *model, const diti_env *env, const dit_job_desc *desc,
                                     diti_job_request *out, dit_error *err) {
     uint32_t branches = diti_job_branches(&out->shape), branch;
-    dit_result result = diti_request_clip_skip(model, desc, out, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_request_clip_skip(model, desc, out, err));
     if (model->transformer->traits.class_count) return diti_job_request_classes(model, desc, out, err);
     if (desc->class_labels)
         return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,

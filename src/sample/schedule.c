@@ -221,8 +221,7 @@ static dit_result diti_intervals_listed(const diti_sampling *sampling, const flo
                          sampling->steps, sampling->distilled_steps, sampling->distilled_steps);
     for (i = 0; i < sampling->steps; i++) {
         double timestep = diti_timestep_listed(sampling, i);
-        dit_result result = diti_check_timestep(sampling, timestep, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_check_timestep(sampling, timestep, err));
         out[i].timestep = timestep;
         out[i].from = diti_level_from_alpha((double)alphas[(uint32_t)timestep]);
     }
@@ -237,8 +236,7 @@ static dit_result diti_intervals_ddim(const diti_sampling *sampling, const float
     double last = sampling->final_alpha_one ? 1 : (double)alphas[0];
     for (i = 0; i < sampling->steps; i++) {
         double timestep = diti_timestep_ddim(sampling, i);
-        dit_result result = diti_check_timestep(sampling, timestep, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_check_timestep(sampling, timestep, err));
         out[i].timestep = timestep;
         out[i].from = diti_level_from_alpha((double)alphas[(uint32_t)timestep]);
         out[i].to = diti_level_from_alpha(timestep >= stride ? (double)alphas[(uint32_t)timestep - stride] : last);
@@ -259,8 +257,7 @@ static dit_result diti_intervals_spaced(const diti_sampling *sampling, const flo
     for (i = 0; i < sampling->steps; i++) {
         double timestep =
             diti_sampling_multistep(sampling) ? diti_timestep_dpm(sampling, last, i) : diti_timestep_euler(sampling, i);
-        dit_result result = diti_check_timestep(sampling, timestep, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_check_timestep(sampling, timestep, err));
         out[i].timestep = timestep;
         out[i].from = diti_level_from_sigma(diti_training_sigma_between(alphas, sampling->train_steps, timestep));
     }

@@ -360,9 +360,8 @@ static dit_result diti_lane_submit(diti_lane *lane, uint32_t index, dit_error *e
     } else if (slot->whole != copy->row_bytes * copy->rows) {
         return diti_lane_mismatch(lane, slot, copy, err);
     }
-    result = side->device ? diti_lane_submit_device(lane, index, chunk, err)
-                          : diti_lane_submit_application(lane, index, chunk, err);
-    if (result < 0) return result;
+    DITI_TRY(side->device ? diti_lane_submit_device(lane, index, chunk, err)
+                          : diti_lane_submit_application(lane, index, chunk, err));
     if (index == DITI_LANE_IN) lane->bytes += chunk->bytes;
     diti_lane_advance(lane, index);
     return DIT_OK;

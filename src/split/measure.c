@@ -55,8 +55,7 @@ static dit_result diti_measure_add(diti_measure *m, uint32_t from, uint32_t to, 
     desc.to = to;
     desc.slot_bytes = (bytes / DITI_MEASURE_CHUNKS + 255) & ~(uint64_t)255;
     if (desc.slot_bytes > peers->chunk) desc.slot_bytes = peers->chunk;
-    result = diti_lane_create(&peers->env, &desc, &lane, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_lane_create(&peers->env, &desc, &lane, err));
     m->lanes[m->lane_count++] = lane;
     copy.pitch = copy.row_bytes = bytes;
     copy.rows = 1;

@@ -364,8 +364,7 @@ static dit_result diti_mesh_moves(const diti_mesh *mesh, uint64_t *moves, bool *
     }
     for (i = 0; i < mesh->count && !*busy; i++) {
         const diti_plan *plan = mesh->members[i].plan;
-        dit_result result = diti_timeline_value(plan->device, plan->timeline.semaphore, &done, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_timeline_value(plan->device, plan->timeline.semaphore, &done, err));
         *moves += plan->timeline.submitted;
         *busy = done < plan->timeline.submitted;
     }

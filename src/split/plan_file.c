@@ -108,10 +108,9 @@ static dit_result diti_split_read_file(const diti_env *env, const char *path, di
     diti_file *file = NULL;
     char *text = NULL;
     size_t size = 0;
-    dit_result result;
+    dit_result result = DIT_OK;
     source.path = path;
-    result = diti_file_open(env, &source, NULL, &file, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_file_open(env, &source, NULL, &file, err));
     if (diti_file_size(file) > 1u << 20)
         result = diti_fail(err, DIT_ERROR_BAD_FILE, "%s: too large for a plan of a split", path);
     if (result >= 0) result = diti_file_read_all(env, file, &text, &size, err);

@@ -57,8 +57,8 @@ static dit_result diti_merges_read(diti_tokenizer *tokenizer, const char *text, 
 static dit_result diti_merges_load(const diti_env *env, const diti_json *root, const char *merges, size_t size,
                                    const char *name, diti_tokenizer **out, dit_error *err) {
     diti_tokenizer *tokenizer = NULL;
-    dit_result result = diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, root, NULL, name, &tokenizer, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, root, NULL, name, &tokenizer, err));
     tokenizer->rules = DITI_CLEAN_CONTROLS | DITI_CLEAN_IDEOGRAPHS | DITI_CLEAN_COMPOSE | DITI_CLEAN_LOWER_SIGMA;
     result = diti_merges_read(tokenizer, merges, size, err);
     if (result >= 0)
@@ -152,8 +152,8 @@ DIT_INTERNAL dit_result diti_bpe_load_json(const diti_env *env, const diti_json 
     diti_settings settings = diti_settings_of(model, name, err);
     const char *suffix = diti_setting_text(&settings, "end_of_word_suffix", "");
     diti_tokenizer *tokenizer = NULL;
-    dit_result result = settings.result;
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(settings.result);
     if (!diti_equal(suffix, "</w>")) return diti_bpe_unsupported(name, "end_of_word_suffix", suffix, err);
     DITI_TRY(diti_vocabulary_create(env, DITI_TOKENIZER_CLIP, diti_json_get(model, "vocab"),
                                     diti_json_get(root, "added_tokens"), name, &tokenizer, err));

@@ -30,13 +30,11 @@ static dit_result diti_tokenizer_encode_part(const diti_tokenizer *tokenizer, co
     size_t start = 0, position = 0;
     while (position < length) {
         const diti_piece *special = diti_piece_longest(&tokenizer->specials, text + position, length - position);
-        dit_result result;
         if (!special) {
             position++;
             continue;
         }
-        result = diti_tokenizer_encode_text(tokenizer, text + start, position - start, sink, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_tokenizer_encode_text(tokenizer, text + start, position - start, sink, err));
         diti_token_emit(sink, special->id, special->text, special->length);
         start = position += special->length;
     }

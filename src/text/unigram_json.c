@@ -74,8 +74,7 @@ static dit_result diti_unigram_read_normalizer(diti_tokenizer *tokenizer, const 
     if (!diti_equal(type, "Sequence")) return diti_unigram_unsupported(tokenizer, "normalizer", type, err);
     member = diti_json_get(normalizer, "normalizers");
     for (member = member ? member->first : NULL; member; member = member->next) {
-        dit_result result = diti_unigram_read_normalizer(tokenizer, member, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_unigram_read_normalizer(tokenizer, member, err));
     }
     return DIT_OK;
 }
@@ -106,8 +105,7 @@ static dit_result diti_unigram_read_pre_tokenizer(diti_tokenizer *tokenizer, con
     if (!diti_equal(type, "Sequence")) return diti_unigram_unsupported(tokenizer, "pre_tokenizer", type, err);
     member = diti_json_get(pre_tokenizer, "pretokenizers");
     for (member = member ? member->first : NULL; member; member = member->next) {
-        dit_result result = diti_unigram_read_pre_tokenizer(tokenizer, member, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_unigram_read_pre_tokenizer(tokenizer, member, err));
     }
     return DIT_OK;
 }
@@ -219,8 +217,8 @@ static dit_result diti_unigram_build(const diti_env *env, const diti_json *root,
 DIT_INTERNAL dit_result diti_unigram_load_json(const diti_env *env, const diti_json *root, const char *name,
                                                diti_tokenizer **out, dit_error *err) {
     diti_unigram_source source = DITI_ZERO;
-    dit_result result = diti_unigram_read_model(root, name, &source, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_unigram_read_model(root, name, &source, err));
     source.special = (uint8_t *)diti_alloc_zero(env, (size_t)source.vocab->count + 1);
     if (source.special)
         result = diti_unigram_build(env, root, name, &source, out, err);

@@ -146,13 +146,11 @@ static dit_result diti_spiece_read_normalizer(diti_tokenizer *tokenizer, const d
                                               dit_error *err) {
     diti_protobuf message = diti_protobuf_open(source->data, source->size);
     diti_protobuf_field field;
-    dit_result result;
     int more;
     while ((more = diti_protobuf_next(&message, &field)) > 0) {
         if (field.number == 2 && field.data) {
-            result = diti_normalizer_set_charsmap(&tokenizer->env, &tokenizer->normalizer, field.data, field.size,
-                                                  tokenizer->name, err);
-            if (result < 0) return result;
+            DITI_TRY(diti_normalizer_set_charsmap(&tokenizer->env, &tokenizer->normalizer, field.data, field.size,
+                                                  tokenizer->name, err));
         }
         if (field.number == 3) tokenizer->normalizer.add_prefix = field.value != 0;
         if (field.number == 4) tokenizer->normalizer.collapse_spaces = field.value != 0;

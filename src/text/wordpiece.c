@@ -79,10 +79,9 @@ DIT_INTERNAL dit_result diti_wordpiece_encode(const diti_tokenizer *tokenizer, c
                                               diti_token_sink *sink, dit_error *err) {
     diti_codes codes;
     char *word;
-    dit_result result;
+    dit_result result = DIT_OK;
     if (length == 0) return DIT_OK;
-    result = diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err);
-    if (result < 0) return result;
+    DITI_TRY(diti_clean(&tokenizer->env, text, length, tokenizer->rules, &codes, err));
     word = (char *)diti_alloc(&tokenizer->env, codes.count * 4 + 2);
     if (word)
         diti_wordpiece_words(tokenizer, &codes, word, sink);

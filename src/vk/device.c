@@ -371,8 +371,8 @@ static dit_result diti_device_select(diti_device *device, const char *choice, di
     diti_candidate *list;
     dit_error why = DITI_ZERO; /* err may be NULL, and the result is in it */
     uint32_t count;
-    dit_result result = diti_candidates_list(&device->env, &device->vk, device->instance, &list, &count, err);
-    if (result < 0) return result;
+    dit_result result = DIT_OK;
+    DITI_TRY(diti_candidates_list(&device->env, &device->vk, device->instance, &list, &count, err));
     chosen = diti_candidate_choose(list, count, choice, &why);
     if (chosen) {
         device->physical = chosen->physical;

@@ -241,8 +241,8 @@ static dit_result diti_block_hooked(diti_device *device, const VkMemoryRequireme
 DIT_INTERNAL dit_result diti_block_create(diti_device *device, const VkMemoryRequirements *need, diti_memory_kind kind,
                                           const char *what, diti_buffer *out, dit_error *err) {
     bool counts = diti_memory_counts(device, kind);
-    dit_result result = counts ? diti_memory_reserve(device, need->size, what, err) : DIT_OK;
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(counts ? diti_memory_reserve(device, need->size, what, err) : DIT_OK);
     out->kind = kind;
     out->charged = counts ? need->size : 0;
     if (device->allocator.alloc)

@@ -134,8 +134,7 @@ DIT_INTERNAL dit_result diti_overrides_check(const char *overrides, dit_error *e
     const char *at = overrides;
     while (at && *at) {
         size_t length = strcspn(at, ",");
-        dit_result result = diti_override_check(at, length, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_override_check(at, length, err));
         at += length;
         if (*at) at++;
     }

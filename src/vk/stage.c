@@ -89,12 +89,10 @@ DIT_INTERNAL dit_result diti_stage_wait(diti_stage *stage, uint64_t value, bool 
     dit_result result;
     if (value <= stage->finished) return DIT_OK;
     if (value > stage->submitted) {
-        result = diti_stage_submit(stage, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_stage_submit(stage, err));
     }
     if (wait) {
-        result = diti_timeline_wait(stage->device, stage->timeline, value, UINT64_MAX, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_timeline_wait(stage->device, stage->timeline, value, UINT64_MAX, err));
     }
     result = diti_stage_poll(stage, err);
     return result < 0 || value <= stage->finished ? result : DIT_WORKING;

@@ -19,15 +19,13 @@ static void diti_trace_record_stamp(diti_device *device, VkCommandBuffer command
 static dit_result diti_trace_calibrate(diti_trace *trace, diti_device *device, VkQueryPool queries, dit_error *err) {
     diti_trace_stamp stamp = DITI_ZERO;
     uint64_t end_ns, half, ticks;
-    dit_result result;
     VkResult vr;
     int i;
     stamp.trace = trace;
     stamp.queries = queries;
     device->clock.accuracy_ns = UINT64_MAX;
     for (i = 0; i < 5; i++) {
-        result = diti_run_now(device, diti_trace_record_stamp, &stamp, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_run_now(device, diti_trace_record_stamp, &stamp, err));
         end_ns = diti_trace_now(trace);
         half = (end_ns - stamp.begin_ns) / 2 + 1000u; /* the host's clock counts microseconds */
         if (half >= device->clock.accuracy_ns) continue;

@@ -9,9 +9,8 @@ static dit_result diti_stream_make(diti_stream *stream, VkDeviceSize piece, dit_
     bool mapped = true;
     uint32_t i;
     for (i = 0; i < DITI_STREAM_SLOTS; i++) {
-        dit_result result =
-            diti_buffer_create_shared(device, stream->slot_bytes, "streamed weights", &stream->slots[i].buffer, err);
-        if (result < 0) return result;
+        DITI_TRY(
+            diti_buffer_create_shared(device, stream->slot_bytes, "streamed weights", &stream->slots[i].buffer, err));
         if (!stream->slots[i].buffer.block.mapped) mapped = false;
     }
     if (mapped) return DIT_OK;
@@ -62,7 +61,6 @@ DIT_INTERNAL void diti_stream_destroy(diti_stream *home) {
 DIT_INTERNAL dit_result diti_stream_on(diti_stream *home, diti_device *device, diti_stream **out, dit_error *err) {
     VkDeviceSize limit = device->limits.block & ~(VkDeviceSize)0xffff, bytes = home->slot_bytes;
     diti_stream *made = NULL, *found;
-    dit_result result;
     for (;;) {
         diti_lock(&home->lock);
         for (found = home; found && found->device != device; found = found->next) {
@@ -74,8 +72,7 @@ DIT_INTERNAL dit_result diti_stream_on(diti_stream *home, diti_device *device, d
         }
         diti_unlock(&home->lock);
         if (found) break;
-        result = diti_stream_create(device, &home->env, bytes < limit ? bytes : limit, home->piece, &made, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_stream_create(device, &home->env, bytes < limit ? bytes : limit, home->piece, &made, err));
         made->home = home;
     }
     diti_stream_destroy(made);
@@ -110,8 +107,7 @@ static dit_result diti_client_pause(const diti_stream_client *client, dit_error 
 /* Waits until no other thread reads. */
 static dit_result diti_client_enter(const diti_stream_client *client, dit_error *err) {
     while (!diti_stream_enter(client->stream)) {
-        dit_result result = diti_client_pause(client, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_client_pause(client, err));
     }
     return DIT_OK;
 }
@@ -212,11 +208,9 @@ static dit_result diti_slot_fail(const diti_upload *upload, const dit_error *why
 static dit_result diti_streamed_read(const diti_streamed *streamed, diti_upload *upload, uint64_t done, uint64_t size,
                                      void *out, dit_error *err) {
     unsigned char *kept = streamed->kept ? streamed->kept + upload->target + done : NULL;
-    dit_result result;
     if (!kept) return diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, out, err);
     if (done + size > upload->kept) {
-        result = diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, kept, err);
-        if (result < 0) return result;
+        DITI_TRY(diti_upload_read(streamed->env, streamed->checkpoint, upload, done, size, kept, err));
         if (done <= upload->kept) upload->kept = done + size;
     }
     memcpy(out, kept, (size_t)size);
@@ -331,8 +325,8 @@ DIT_INTERNAL dit_result diti_stream_claim(diti_stream_client *client, uint32_t b
                                           dit_error *err) {
     diti_stream *stream = client->stream;
     uint64_t all = UINT64_MAX;
-    dit_result result = diti_client_enter(client, err);
-    if (result < 0) return result;
+    dit_result result;
+    DITI_TRY(diti_client_enter(client, err));
     result = diti_stream_fill(client, batch, false, true, &all, err);
     if (result < 0) {
         diti_stream_leave(stream);
