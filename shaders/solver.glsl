@@ -1,4 +1,4 @@
-// What solver.comp and guidance.comp have in common: the row of coefficients and the layout of predictions. Include
+// The row of coefficients and the layout of predictions, which solver.comp and guidance.comp have in common. Include
 // after the push constants and the binding `row`.
 #include "../src/graph/solver_row.h"
 #define PLACE(AT, NAME) const uint ROW_##NAME = AT;

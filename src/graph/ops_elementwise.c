@@ -1,4 +1,4 @@
-/* Ops that work on each element alone: map.comp, merge.comp, guidance.comp and solver.comp. Those of pixels.comp move
+/* Ops that work on each element alone: map.comp, merge.comp, guidance.comp and solver.comp. The ops of pixels.comp move
    between planes and rows. */
 #include "graph/ops_internal.h"
 

@@ -3,7 +3,7 @@
 #ifndef DITI_SOLVER_ROW_H
 #define DITI_SOLVER_ROW_H
 
-/* Each member with its place in the row. Those of the formula have their names in sample/sample.h. */
+/* Each member with its place in the row. sample/sample.h has the formula and its names. */
 #define DITI_SOLVER_ROW(MEMBER)                                                                                        \
     MEMBER(0, x0_x)                                                                                                    \
     MEMBER(1, x0_m)                                                                                                    \

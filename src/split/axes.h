@@ -4,8 +4,8 @@
 #define DITI_AXES_H
 #include "split/split.h"
 
-/* What a method divides. The degrees of all methods that divide one thing are multiplied, and no more than there are of
-   it. */
+/* Things that methods divide. The degrees of all methods that divide one thing are multiplied, and there must be at
+   least as many of it. */
 enum {
     DITI_DIVIDES_BRANCHES = 1, /* of guidance */
     DITI_DIVIDES_HEADS = 2,
@@ -78,12 +78,12 @@ DIT_INTERNAL void diti_axis_cfg(diti_split_method *out);
 DIT_INTERNAL bool diti_split_parse_number(const char **at, uint32_t least, uint32_t most, uint32_t *out);
 
 /* --- arithmetic that methods share (cost.c; stages: axis_layers.c) --- */
-/* What goes from a stage of layers to the next one, and that it goes there. */
+/* A stage of layers sends the residual stream, and sends it to the next one. */
 DIT_INTERNAL double diti_cost_stage_bytes(const diti_cost *c, double element);
 DIT_INTERNAL double diti_cost_stage_peer(uint32_t degree, uint32_t place, uint32_t peer);
 /* Seconds of bytes along an axis. mirror: of its skips. */
 DIT_INTERNAL double diti_cost_send(const diti_cost *c, diti_split_axis axis, bool mirror, double bytes);
-/* What a device sends along an axis, for all branches that it computes. */
+/* Bytes that a device sends along an axis, for all branches that it computes. */
 DIT_INTERNAL double diti_cost_bytes(const diti_cost *c, diti_split_axis axis);
 /* Seconds of arithmetic of so many layers. */
 DIT_INTERNAL double diti_cost_compute(const diti_cost *c, double layers);

@@ -122,8 +122,8 @@ DIT_INTERNAL uint32_t diti_split_ranks(const diti_split *split) {
     return ranks;
 }
 
-/* Devices among which one thing is divided: the product of the degrees of all methods that divide it. Those of a grid
-   of tensor that have the same outputs have the same heads. */
+/* Devices among which one thing is divided: the product of the degrees of all methods that divide it. In a grid of
+   tensor, devices that have the same outputs have the same heads. */
 static uint32_t diti_split_divisor(const diti_split *split, uint32_t thing) {
     uint32_t product = 1, axis;
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++)

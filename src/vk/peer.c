@@ -198,19 +198,21 @@ static dit_result diti_shared_by_group(diti_device *a, diti_device *b, diti_shar
 
 /* --- all --- */
 
+static dit_result diti_shared_make(diti_device *a, diti_device *b, diti_memory_sharing share, VkDeviceSize size,
+                                   diti_shared *out, dit_error *err) {
+    VkMemoryRequirements need[2];
+    DITI_TRY(diti_shared_buffer(a, share, size, &out->buffers[0], &need[0], err));
+    DITI_TRY(diti_shared_buffer(b, share, size, &out->buffers[1], &need[1], err));
+    if (share == DITI_SHARING_HOST) return diti_shared_by_pages(a, b, out, need, err);
+    if (share == DITI_SHARING_GROUP) return diti_shared_by_group(a, b, out, need, err);
+    return diti_shared_by_fd(a, b, share, out, need, err);
+}
+
 DIT_INTERNAL dit_result diti_shared_create(diti_device *a, diti_device *b, diti_memory_sharing share, VkDeviceSize size,
                                            diti_shared *out, dit_error *err) {
-    VkMemoryRequirements need[2];
     dit_result result;
     memset(out, 0, sizeof *out);
-    result = diti_shared_buffer(a, share, size, &out->buffers[0], &need[0], err);
-    if (result >= 0) result = diti_shared_buffer(b, share, size, &out->buffers[1], &need[1], err);
-    if (result >= 0 && share == DITI_SHARING_HOST)
-        result = diti_shared_by_pages(a, b, out, need, err);
-    else if (result >= 0 && share == DITI_SHARING_GROUP)
-        result = diti_shared_by_group(a, b, out, need, err);
-    else if (result >= 0)
-        result = diti_shared_by_fd(a, b, share, out, need, err);
+    result = diti_shared_make(a, b, share, size, out, err);
     if (result < 0) diti_shared_destroy(a, b, out);
     return result;
 }
