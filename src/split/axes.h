@@ -48,7 +48,7 @@ typedef struct diti_split_method {
     /* Writes the degree as it is named and what stands behind it; plan NULL: of methods and degrees alone. */
     void (*print)(const diti_split *split, const diti_split_plan *plan, char *out, size_t size);
     /* A limit that follows from more than what is divided. */
-    dit_result (*check)(const diti_split_plan *plan, const diti_split_shape *shape, dit_error *err);
+    dit_result (*limits)(const diti_split_plan *plan, const diti_split_shape *shape, dit_error *err);
 
     /* --- costs --- */
     /* See diti_split_bytes; element: bytes of a value. */

@@ -25,7 +25,7 @@ static void diti_pipefusion_print(const diti_split *split, const diti_split_plan
                 kept ? "k8" : "");
 }
 
-static dit_result diti_pipefusion_check(const diti_split_plan *plan, const diti_split_shape *shape, dit_error *err) {
+static dit_result diti_pipefusion_limits(const diti_split_plan *plan, const diti_split_shape *shape, dit_error *err) {
     const uint32_t *degree = plan->split.degree;
     char name[DITI_SPLIT_NAME];
     if ((uint64_t)plan->patches * degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] <= shape->rows) return DIT_OK;
@@ -64,7 +64,7 @@ DIT_INTERNAL void diti_axis_pipefusion(diti_split_method *out) {
     out->pattern = DITI_PATTERN_PAIR;
     out->read = diti_pipefusion_read;
     out->print = diti_pipefusion_print;
-    out->check = diti_pipefusion_check;
+    out->limits = diti_pipefusion_limits;
     out->bytes = diti_cost_stage_bytes;
     out->peer = diti_cost_stage_peer;
     out->step = diti_pipefusion_step;

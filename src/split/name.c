@@ -180,7 +180,7 @@ DIT_INTERNAL dit_result diti_split_check_plan(const diti_split_plan *plan, const
                          diti_split_print_plan(plan, name));
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
         diti_split_method method = diti_split_method_of(axis);
-        if (plan->split.degree[axis] > 1 && method.check) DITI_TRY(method.check(plan, shape, err));
+        if (plan->split.degree[axis] > 1 && method.limits) DITI_TRY(method.limits(plan, shape, err));
     }
     return DIT_OK;
 }
