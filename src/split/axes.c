@@ -10,6 +10,11 @@ DIT_INTERNAL diti_split_method diti_split_method_of(uint32_t axis) {
     return method;
 }
 
+DIT_INTERNAL void diti_split_methods(diti_split_method out[DITI_SPLIT_AXES]) {
+    uint32_t axis;
+    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) out[axis] = diti_split_method_of(axis);
+}
+
 DIT_INTERNAL const char *diti_split_axis_name(uint32_t axis) { return diti_split_method_of(axis).name; }
 
 DIT_INTERNAL bool diti_split_is_exact(uint32_t axis) { return diti_split_method_of(axis).exact; }

@@ -20,13 +20,8 @@ typedef enum diti_pattern {
     DITI_PATTERN_ALL   /* all to all */
 } diti_pattern;
 
-/* The letters of cost.c. */
-typedef struct diti_cost {
-    const diti_split_request *q;
-    const diti_split_shape *shape;
-    const diti_split *split;
-    double n, s, t, d, layers, e, k, o, i, u, r, p, l, c, b, m;
-} diti_cost;
+struct diti_cost;
+typedef struct diti_cost diti_cost;
 
 typedef struct diti_cost_step {
     double layers; /* that run: behind the slowest stage of a pipeline, as if each stage ran as many */
@@ -47,8 +42,8 @@ typedef struct diti_split_method {
     bool (*read)(const char **at, uint32_t *degree, diti_split_plan *out);
     /* Writes the degree as it is named and what stands behind it; plan NULL: of methods and degrees alone. */
     void (*print)(const diti_split *split, const diti_split_plan *plan, char *out, size_t size);
-    /* A limit that follows from more than what is divided. */
-    dit_result (*limits)(const diti_split_plan *plan, const diti_split_shape *shape, dit_error *err);
+    /* A limit that follows from more than what is divided; name: the plan's, for messages. */
+    dit_result (*limits)(const diti_split_plan *plan, const diti_split_shape *shape, const char *name, dit_error *err);
 
     /* --- costs --- */
     /* See diti_split_bytes; element: bytes of a value. */
@@ -65,7 +60,18 @@ typedef struct diti_split_method {
     double (*fill)(const diti_cost *c);
 } diti_split_method;
 
+/* The letters of cost.c. */
+struct diti_cost {
+    const diti_split_request *q;
+    const diti_split_shape *shape;
+    const diti_split *split;
+    diti_split_method methods[DITI_SPLIT_AXES];
+    double n, s, t, d, layers, e, k, o, i, u, r, p, l, c, b, m;
+    double skips; /* bytes per step that a stage of PipeFusion sends to the mirrored one */
+};
+
 DIT_INTERNAL diti_split_method diti_split_method_of(uint32_t axis);
+DIT_INTERNAL void diti_split_methods(diti_split_method out[DITI_SPLIT_AXES]); /* all of them */
 /* Each fills in its own. */
 DIT_INTERNAL void diti_axis_tensor(diti_split_method *out);
 DIT_INTERNAL void diti_axis_ulysses(diti_split_method *out);
@@ -77,7 +83,13 @@ DIT_INTERNAL void diti_axis_cfg(diti_split_method *out);
 /* A whole number from least to most; at is moved behind it. */
 DIT_INTERNAL bool diti_split_parse_number(const char **at, uint32_t least, uint32_t most, uint32_t *out);
 
-/* --- arithmetic that methods share (cost.c; stages: axis_layers.c) --- */
+/* --- arithmetic that methods share (cost_terms.c; stages: axis_layers.c, skips: axis_pipefusion.c) --- */
+DIT_INTERNAL void diti_cost_shape(diti_cost *c, const diti_split_shape *shape);
+/* See diti_split_peer. */
+DIT_INTERNAL double diti_cost_peer(const diti_split_method *method, uint32_t degree, uint32_t place, uint32_t peer,
+                                   bool mirror);
+/* See diti_split_skip_bytes. */
+DIT_INTERNAL double diti_cost_skip_bytes(const diti_cost *c);
 /* A stage of layers sends the residual stream, and sends it to the next one. */
 DIT_INTERNAL double diti_cost_stage_bytes(const diti_cost *c, double element);
 DIT_INTERNAL double diti_cost_stage_peer(uint32_t degree, uint32_t place, uint32_t peer);

@@ -25,13 +25,18 @@ static void diti_pipefusion_print(const diti_split *split, const diti_split_plan
                 kept ? "k8" : "");
 }
 
-static dit_result diti_pipefusion_limits(const diti_split_plan *plan, const diti_split_shape *shape, dit_error *err) {
+static dit_result diti_pipefusion_limits(const diti_split_plan *plan, const diti_split_shape *shape, const char *name,
+                                         dit_error *err) {
     const uint32_t *degree = plan->split.degree;
-    char name[DITI_SPLIT_NAME];
     if ((uint64_t)plan->patches * degree[DITI_SPLIT_ULYSSES] * degree[DITI_SPLIT_RING] <= shape->rows) return DIT_OK;
     return diti_fail(err, DIT_ERROR_INVALID_ARGUMENT,
-                     "split %s: %u patches of the picture, which has %u rows of tokens",
-                     diti_split_print_plan(plan, name), (unsigned)plan->patches, (unsigned)shape->rows);
+                     "split %s: %u patches of the picture, which has %u rows of tokens", name, (unsigned)plan->patches,
+                     (unsigned)shape->rows);
+}
+
+/* Skips that go to the mirrored stage: (skips / (p / 2)) s d e. */
+DIT_INTERNAL double diti_cost_skip_bytes(const diti_cost *c) {
+    return c->p < 2 ? 0 : c->shape->skips / (c->p / 2) * diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION);
 }
 
 /* A full pipeline: max(C f / (p eta), link) + copies of its layers; skips are waited for, or share the link; fewer
@@ -43,8 +48,7 @@ static void diti_pipefusion_step(const diti_cost *c, diti_cost_step *step) {
     double link = diti_cost_send(c, DITI_SPLIT_PIPEFUSION, false, diti_cost_bytes(c, DITI_SPLIT_PIPEFUSION));
     double compute = diti_cost_compute(c, step->layers);
     step->exchange = step->layers / c->p * diti_cost_layer(c, c->m, compute * c->p / step->layers, &step->hidden);
-    *(c->q->system.skips_wait ? &step->exchange : &link) +=
-        diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, diti_split_skip_bytes(c->q, c->split));
+    *(c->q->system.skips_wait ? &step->exchange : &link) += diti_cost_send(c, DITI_SPLIT_PIPEFUSION, true, c->skips);
     step->compute = compute * idle * (again ? (c->s + c->m * c->t) / c->n : 1) * (1 + c->q->system.patch_rows / rows);
     step->hidden = step->hidden * step->layers / c->p + (link < step->compute ? link : step->compute);
     if (link > step->compute) step->exchange += link - step->compute;

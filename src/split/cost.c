@@ -6,15 +6,6 @@
  * what stands at each method. */
 #include "split/axes.h"
 
-static void diti_cost_shape(diti_cost *c, const diti_split_shape *shape) {
-    c->shape = shape;
-    c->s = shape->rows;
-    c->t = shape->text;
-    c->n = c->s + (shape->joint ? c->t : 0);
-    c->d = shape->hidden;
-    c->layers = shape->layers;
-}
-
 static void diti_cost_split(diti_cost *c, const diti_split *split) {
     c->split = split;
     c->k = split->degree[DITI_SPLIT_TENSOR];
@@ -30,11 +21,13 @@ static void diti_cost_split(diti_cost *c, const diti_split *split) {
 static diti_cost diti_cost_begin(const diti_split_request *q, const diti_split *split) {
     diti_cost c;
     c.q = q;
+    diti_split_methods(c.methods);
     diti_cost_shape(&c, &q->shape);
     diti_cost_split(&c, split);
     c.e = q->system.element;
     c.b = q->shape.guided && c.c < 2 ? 2 : 1;
     c.m = q->system.patches ? q->system.patches : c.p;
+    c.skips = diti_cost_skip_bytes(&c);
     return c;
 }
 
@@ -45,21 +38,6 @@ DIT_INTERNAL void diti_split_own_system(diti_split_system *out) {
     out->merge = 12;
     out->patch_rows = 115;
     out->warmup = 1;
-}
-
-/* Per row and layer 8 d^2 for q, k, v, o, two or three matrices of the feed-forward, 4 n d of attention. Cross
- * attention: q and o of s rows, attention to t keys, and their projection. A skip: a matrix [d, 2 d]. */
-DIT_INTERNAL double diti_split_flops(const diti_split_shape *shape) {
-    diti_cost c;
-    double layer;
-    diti_cost_shape(&c, shape);
-    layer = c.n * (8 * c.d * c.d + (shape->gated ? 6 : 4) * c.d * shape->feed + 4 * c.n * c.d);
-    if (!shape->joint) layer += c.s * (4 * c.d * c.d + 4 * c.t * c.d) + c.t * 4 * shape->text_width * c.d;
-    return c.layers * layer + shape->skips * c.s * 4 * c.d * c.d;
-}
-
-DIT_INTERNAL double diti_cost_attention(const diti_cost *c) {
-    return c->layers * 4 * c->n * c->n * c->d / diti_split_flops(&c->q->shape);
 }
 
 DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_split *split, diti_split_axis axis,
@@ -74,77 +52,11 @@ DIT_INTERNAL double diti_split_bytes(const diti_split_shape *shape, const diti_s
 /* ---- links ---- */
 
 DIT_INTERNAL double diti_split_peer(diti_split_axis axis, uint32_t degree, uint32_t place, uint32_t peer, bool mirror) {
-    diti_split_method method = diti_split_method_of((uint32_t)axis);
-    if (mirror) return place < peer && place + peer == degree - 1 ? 1 : 0;
-    if (method.peer) return method.peer(degree, place, peer);
-    return peer == (place + 1) % degree ? 1 : 0;
-}
-
-DIT_INTERNAL uint32_t diti_split_stride(const diti_split *split, diti_split_axis axis) {
-    uint32_t i, stride = 1;
-    for (i = 0; i < (uint32_t)axis; i++) stride *= split->degree[i];
-    return stride;
-}
-
-/* How many devices' worth of an axis' bytes leaves the sockets, all groups sending at once; the fullest socket's. */
-static double diti_cost_leaving(const diti_cost *c, diti_split_axis axis, bool mirror) {
-    uint32_t ranks = diti_split_ranks(c->split), stride = diti_split_stride(c->split, axis);
-    uint32_t each = c->q->box.per_socket ? c->q->box.per_socket : ranks, degree = c->split->degree[axis], rank, peer;
-    double leaving = 0, most = 0;
-    for (rank = 0; rank < ranks; rank++) {
-        uint32_t place = rank / stride % degree;
-        if (rank % each == 0) leaving = 0;
-        for (peer = 0; peer < degree; peer++) {
-            if ((rank + peer * stride - place * stride) / each != rank / each)
-                leaving += diti_split_peer(axis, degree, place, peer, mirror);
-        }
-        if (leaving > most) most = leaving;
-    }
-    return most;
-}
-
-/* Seconds of bytes along an axis: two devices exchange as a pair by any method, larger groups by its pattern. */
-DIT_INTERNAL double diti_cost_send(const diti_cost *c, diti_split_axis axis, bool mirror, double bytes) {
-    double leaving = diti_cost_leaving(c, axis, mirror), rate;
-    const diti_split_rates *rates = leaving > 0 ? &c->q->box.across : &c->q->box.inside;
-    diti_pattern pattern = diti_split_method_of((uint32_t)axis).pattern;
-    rate = pattern == DITI_PATTERN_RING ? rates->ring : rates->all_to_all;
-    if (c->split->degree[axis] == 2 || pattern == DITI_PATTERN_PAIR) rate = rates->pair;
-    if (leaving * rate > c->q->box.uplink && c->q->box.uplink > 0) rate = c->q->box.uplink / leaving;
-    return bytes / rate;
-}
-
-DIT_INTERNAL double diti_cost_bytes(const diti_cost *c, diti_split_axis axis) {
-    bool one = (diti_split_method_of((uint32_t)axis).divides & DITI_DIVIDES_BRANCHES) != 0;
-    return (one ? 1 : c->b) * diti_split_bytes(&c->q->shape, c->split, axis, c->e);
+    const diti_split_method method = diti_split_method_of((uint32_t)axis);
+    return diti_cost_peer(&method, degree, place, peer, mirror);
 }
 
 /* ---- a step ---- */
-
-/* The operations of a branch over the sum of its devices' rates, as unequal devices get proportional shares; the slower
- * branch counts. Where heads do not divide, a device with one more is waited for. */
-DIT_INTERNAL double diti_cost_compute(const diti_cost *c, double layers) {
-    uint32_t ranks = diti_split_ranks(c->split), each = ranks / c->split->degree[DITI_SPLIT_CFG], rank;
-    double parts = c->u * c->o, heads = c->q->shape.heads, sum = 0, least = 0;
-    for (rank = 0; rank < ranks; rank++) {
-        sum += c->q->box.devices[rank].rate;
-        if ((rank + 1) % each) continue;
-        if (rank < each || sum < least) least = sum;
-        sum = 0;
-    }
-    return diti_split_flops(&c->q->shape) * c->b * layers / c->layers / least *
-           (1 + diti_cost_attention(c) * (ceil(heads / parts) * parts / heads - 1));
-}
-
-DIT_INTERNAL double diti_cost_layer(const diti_cost *c, double patches, double layer_seconds, double *hidden) {
-    double seconds = 0;
-    uint32_t axis;
-    for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
-        diti_split_method method = diti_split_method_of(axis);
-        if (c->split->degree[axis] > 1 && method.layer) seconds += method.layer(c, patches, layer_seconds, hidden);
-    }
-    return seconds;
-}
 
 /* All rows go through all layers: stages, also PipeFusion's while it warms up, wait for each other. */
 static void diti_cost_whole(const diti_cost *c, diti_cost_step *step) {
@@ -156,11 +68,9 @@ static void diti_cost_whole(const diti_cost *c, diti_cost_step *step) {
     step->exchange += (stages - 1) * (diti_cost_send(c, axis, false, diti_cost_bytes(c, axis)) + c->q->box.latency);
 }
 
-/* Skips that go to the mirrored stage: (skips / (p / 2)) s d e. */
 DIT_INTERNAL double diti_split_skip_bytes(const diti_split_request *request, const diti_split *split) {
     diti_cost c = diti_cost_begin(request, split);
-    if (c.p < 2) return 0;
-    return request->shape.skips / (c.p / 2) * diti_cost_bytes(&c, DITI_SPLIT_PIPEFUSION);
+    return c.skips;
 }
 
 DIT_INTERNAL double diti_split_shard_bytes(const diti_split_shape *shape, const diti_split *split) {
@@ -192,15 +102,13 @@ static void diti_cost_one(const diti_cost *c, bool warm, diti_cost_step *step) {
     uint32_t axis;
     step->compute = step->exchange = step->hidden = 0;
     for (axis = 0; axis < DITI_SPLIT_AXES && !done && !warm; axis++) {
-        diti_split_method method = diti_split_method_of(axis);
-        done = c->split->degree[axis] > 1 && method.step;
-        if (done) method.step(c, step);
+        done = c->split->degree[axis] > 1 && c->methods[axis].step;
+        if (done) c->methods[axis].step(c, step);
     }
     if (!done) diti_cost_whole(c, step);
     diti_cost_shard(c, step);
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
-        diti_split_method method = diti_split_method_of(axis);
-        if (c->split->degree[axis] > 1 && method.once) step->exchange += method.once(c);
+        if (c->split->degree[axis] > 1 && c->methods[axis].once) step->exchange += c->methods[axis].once(c);
     }
 }
 
@@ -237,10 +145,10 @@ static double diti_cost_memory(const diti_cost *c) {
 
 /* Per step of a stage with a successor. */
 static double diti_cost_sent(const diti_cost *c) {
-    double sent = diti_split_skip_bytes(c->q, c->split) + diti_split_shard_bytes(&c->q->shape, c->split);
+    double sent = c->skips + diti_split_shard_bytes(&c->q->shape, c->split);
     uint32_t i;
     for (i = 0; i < DITI_SPLIT_AXES; i++) {
-        double times = diti_split_method_of(i).layer ? c->layers / (c->p * c->l) : 1;
+        double times = c->methods[i].layer ? c->layers / (c->p * c->l) : 1;
         sent += times * diti_cost_bytes(c, (diti_split_axis)i);
     }
     return sent;
@@ -271,8 +179,7 @@ DIT_INTERNAL void diti_split_predict(const diti_split_request *request, const di
     memset(out, 0, sizeof *out);
     out->split = *split;
     for (axis = 0; axis < DITI_SPLIT_AXES && request->system.warmup < request->system.steps; axis++) {
-        diti_split_method method = diti_split_method_of(axis);
-        if (split->degree[axis] > 1 && method.fill) out->device_seconds += method.fill(&c);
+        if (split->degree[axis] > 1 && c.methods[axis].fill) out->device_seconds += c.methods[axis].fill(&c);
     }
     diti_cost_steps(c, out);
     step.layers = c.layers;

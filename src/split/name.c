@@ -1,12 +1,6 @@
 /* Splits by name, and whether a model allows them. */
 #include "split/axes.h"
 
-DIT_INTERNAL bool diti_split_parse_number(const char **at, uint32_t least, uint32_t most, uint32_t *out) {
-    const char *first = *at;
-    for (*out = 0; **at >= '0' && **at <= '9' && *out <= most; ++*at) *out = *out * 10 + (uint32_t)(**at - '0');
-    return *at > first && *out >= least && *out <= most;
-}
-
 /* One AXIS DEGREE, or int8, or shard; at is moved behind it. Returns what is wrong with it; NULL: nothing. */
 static const char *diti_split_parse_item(const char **at, diti_split_plan *out) {
     static const char *const usage =
@@ -115,13 +109,6 @@ DIT_INTERNAL const char *diti_split_print_plan(const diti_split_plan *plan, char
     return out;
 }
 
-/* Saturates, so that absurd degrees stay absurd. */
-DIT_INTERNAL uint32_t diti_split_ranks(const diti_split *split) {
-    uint32_t ranks = 1, axis;
-    for (axis = 0; axis < DITI_SPLIT_AXES && ranks <= DITI_SPLIT_DEVICES; axis++) ranks *= split->degree[axis];
-    return ranks;
-}
-
 /* Devices among which one thing is divided: the product of the degrees of all methods that divide it. In a grid of
    tensor, devices that have the same outputs have the same heads. */
 static uint32_t diti_split_divisor(const diti_split *split, uint32_t thing) {
@@ -180,7 +167,8 @@ DIT_INTERNAL dit_result diti_split_check_plan(const diti_split_plan *plan, const
                          diti_split_print_plan(plan, name));
     for (axis = 0; axis < DITI_SPLIT_AXES; axis++) {
         diti_split_method method = diti_split_method_of(axis);
-        if (plan->split.degree[axis] > 1 && method.limits) DITI_TRY(method.limits(plan, shape, err));
+        if (plan->split.degree[axis] > 1 && method.limits)
+            DITI_TRY(method.limits(plan, shape, diti_split_print_plan(plan, name), err));
     }
     return DIT_OK;
 }
